@@ -1,7 +1,7 @@
 //! The diagnosis: rules make findings from facts and measurements. The rules are pure functions
 //! that collect and measure nothing, so they diagnose recorded machines as well as this machine.
 //!
-//! A rule reads the facts, and returns a finding with its evidence, or `None`. An unknown fact is
+//! A rule reads the document, and returns a finding with its evidence, or `None`. An unknown fact is
 //! no evidence: a rule that needs it returns `None`.
 //!
 //! `machine/CONTRIBUTING.md` says how to add a finding or a fact.
@@ -78,29 +78,32 @@ fn explanations_of<C: Explained + ValueEnum + 'static>() -> impl Iterator<Item =
 }
 
 /// The findings, the most severe first.
-pub(crate) fn diagnose(facts: &Document) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(facts)).collect();
+pub(crate) fn findings(document: &Document) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(document)).collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
 }
 
 /// Why Unix time is not known to be within `--max-error` of UTC, in words; `None` if it is. It leaves
 /// out findings about the clock's rate, and about what will happen.
-pub(crate) fn why_not_near_utc(facts: &Document) -> Option<String> {
+pub(crate) fn why_not_near_utc(document: &Document) -> Option<String> {
     const RULES: [Rule; 3] = [
         unix_time::ntp_unsynchronised,
         unix_time::utc_error_large,
         unix_time::utc_unproven,
     ];
-    if let Some(off) = facts.off() {
+    if let Some(off) = document.off() {
         return Some(format!("Unix time is off by {off}"));
     }
     let is_fault = |finding: &Finding| finding.severity != Severity::Note;
-    let fault = RULES.iter().filter_map(|rule| rule(facts)).find(is_fault);
+    let fault = RULES
+        .iter()
+        .filter_map(|rule| rule(document))
+        .find(is_fault);
     if let Some(finding) = fault {
         return Some(finding.what);
     }
-    if facts.utc_bound().is_some() {
+    if document.utc_bound().is_some() {
         return None;
     }
     Some("the kernel's NTP state can't be read, and no source of UTC has answered".to_owned())
@@ -109,8 +112,8 @@ pub(crate) fn why_not_near_utc(facts: &Document) -> Option<String> {
 impl Document {
     /// Adds the findings, and the health that they show. The caller must add all measurements
     /// before, because the rules read them.
-    pub(crate) fn diagnose(&mut self) {
-        let findings = diagnose(self);
+    pub(crate) fn add_diagnosis(&mut self) {
+        let findings = findings(self);
         self.health = Some(Health::new(self, &findings));
         self.findings = Some(findings);
     }

@@ -8,25 +8,25 @@ use crate::machine::{
 use crate::words::{UNKNOWN, frequency, grouped, plain, rate, source_name, time};
 
 /// The name of each row, and its text.
-pub(crate) fn machine_rows(facts: &Document) -> Vec<(&'static str, String)> {
-    let machine = &facts.machine;
-    let clock = &facts.clock;
+pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
+    let machine = &document.machine;
+    let clock = &document.clock;
     vec![
         ("CPU", text(&machine.cpu)),
         ("product", product(machine)),
         ("kernel", text(&machine.kernel)),
-        ("command line", command_line(facts)),
+        ("command line", command_line(document)),
         ("clocksource", clocksource(machine)),
         ("hypervisor", text(&machine.hypervisor)),
-        ("counter", counter(clock, facts.nominal_hz())),
-        ("host clock", host_clock(facts.host_clock.as_ref())),
-        ("counters", joined([Some(plain(&facts.counters()))])),
+        ("counter", counter(clock, document.nominal_hz())),
+        ("host clock", host_clock(document.host_clock.as_ref())),
+        ("counters", joined([Some(plain(&document.counters()))])),
         ("CPUID", cpuid(machine.cpuid.as_ref())),
         ("rights", rights(machine)),
         ("CPUs", cpus(machine)),
         ("namespace", namespace(machine.time_namespace.as_ref())),
         ("VMClock", vmclock(machine.vmclock.as_ref())),
-        ("NTP", ntp(facts)),
+        ("NTP", ntp(document)),
         ("NTP daemon", ntp_daemon(machine)),
         ("ptp4l", ptp4l(machine.ptp4l.as_ref())),
         ("UTC", utc(clock)),
@@ -69,7 +69,7 @@ fn product(machine: &Machine) -> String {
 }
 
 /// The words of the kernel's command line that concern clocks; the JSON has the whole line.
-fn command_line(facts: &Document) -> String {
+fn command_line(document: &Document) -> String {
     const TOPICS: [&str; 9] = [
         "tsc",
         "clocksource",
@@ -81,11 +81,11 @@ fn command_line(facts: &Document) -> String {
         "nohz",
         "isolcpus",
     ];
-    if facts.machine.kernel_command_line.is_none() {
+    if document.machine.kernel_command_line.is_none() {
         return UNKNOWN.to_owned();
     }
     let is_topic = |word: &&str| TOPICS.iter().any(|topic| word.contains(topic));
-    let words: Vec<&str> = facts.parameters().filter(is_topic).collect();
+    let words: Vec<&str> = document.parameters().filter(is_topic).collect();
     if words.is_empty() {
         "nothing about clocks".to_owned()
     } else {
@@ -217,10 +217,10 @@ fn vmclock(vmclock: Option<&VmClock>) -> String {
     ])
 }
 
-fn ntp(facts: &Document) -> String {
-    let ntp = facts.machine.ntp.as_ref();
+fn ntp(document: &Document) -> String {
+    let ntp = document.machine.ntp.as_ref();
     // Without a daemon's claim, the two errors are the kernel's limits and assumptions.
-    let claim = facts.kernel_claim();
+    let claim = document.kernel_claim();
     let us = |us: i64| time(signed_f64(us) * 1e3);
     let maximum = match claim {
         Some(claim) => format!("within {} of UTC by its claim", us(claim.maximum_error_us)),

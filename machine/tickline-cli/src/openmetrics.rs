@@ -450,7 +450,7 @@ mod tests {
         let document = include_str!("../tests/data/openmetrics_document.json");
         let mut document: Document = serde_json::from_str(document).unwrap();
         document.track = Some(TrackSummary::new(vec![offset_sample(0.0, 12.5)]));
-        document.diagnose();
+        document.add_diagnosis();
         assert_eq!(
             text(&document),
             include_str!("../tests/data/openmetrics_expected.txt")

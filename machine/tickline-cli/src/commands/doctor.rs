@@ -31,7 +31,11 @@ pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     {
         return wait::run(max_error_ns, args.timeout);
     }
-    match diagnose(args) {
+    let result = match &args.facts {
+        Some(file) => diagnose_recorded(file, args),
+        None => diagnose_this_machine(args),
+    };
+    match result {
         Err(error) if args.check && is_standing_clock(&error) => {
             Ok(check_failed("CRITICAL", &error, Exit::Error))
         }
@@ -40,16 +44,13 @@ pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     }
 }
 
-fn diagnose(args: &Doctor) -> io::Result<Exit> {
-    if let Some(file) = &args.facts {
-        return diagnose_recorded(file, args);
-    }
+fn diagnose_this_machine(args: &Doctor) -> io::Result<Exit> {
     let setup = Setup::start()?;
     let destinations = open_destinations(args)?;
     let progress = Progress::new();
     let mut document = setup.measure("doctor", args.time, &progress, [0.6, 1.0]);
     document.max_error_ns = args.max_error_ns;
-    document.diagnose();
+    document.add_diagnosis();
     progress.finish();
     let exit = write(destinations, args, &document, &document, document.exit())?;
     if args.fix {
@@ -77,7 +78,7 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
         figures.check_inputs("--openmetrics", &[file])?;
     }
     document.max_error_ns = args.max_error_ns;
-    document.diagnose();
+    document.add_diagnosis();
     let diagnosis = serde_json::to_value(Diagnosis {
         max_error_ns: document.max_error_ns,
         health: document.health.as_ref(),
@@ -125,9 +126,10 @@ fn write(
     };
     if let Some(destination) = destinations.figures {
         let figures = openmetrics::text(document);
-        match destination.is_stdout() {
-            true => output = figures,
-            false => destination.save(figures.as_bytes())?,
+        if destination.is_stdout() {
+            output = figures;
+        } else {
+            destination.save(figures.as_bytes())?;
         }
     }
     destinations.document.emit(json, &output)?;
@@ -135,9 +137,8 @@ fn write(
 }
 
 /// The line of `--check` for a monitoring system, and the exit code. The line has the form of a
-/// monitoring plugin's output: `SERVICE STATUS - text | performance data`. A figure has the form
-/// `'label'=value[unit];[warn];[critical];[minimum]` (Monitoring Plugins Development Guidelines,
-/// "Plugin Output for Nagios").
+/// monitoring plugin's output: `SERVICE STATUS - text | performance data` (Monitoring Plugins
+/// Development Guidelines, "Plugin Output for Nagios").
 fn check(document: &Document) -> (String, Exit) {
     let (level, text) = match &document.health {
         Some(health) => (health.level, health.text.as_str()),
@@ -153,6 +154,14 @@ fn check(document: &Document) -> (String, Exit) {
     let line = format!("TICKLINE {status} - {text}{}", code.unwrap_or_default());
     // In this format a bar begins the performance data, so the text must not contain one.
     let line = plain(&line).replace('|', "/");
+    let figures = performance_data(document);
+    let bar = if figures.is_empty() { "" } else { " |" };
+    (format!("{line}{bar}{figures}\n"), exit)
+}
+
+/// The measured figures for a monitoring system, with a space before each. A figure has the form
+/// `'label'=value[unit];[warn];[critical];[minimum]` (the same guidelines).
+fn performance_data(document: &Document) -> String {
     let now_ns = document.cost_ns(MONOTONIC);
     // What is possible is never slower than what is. Where it is not faster, the attainable cost, a
     // sum of two measured costs, may be the larger figure.
@@ -172,9 +181,7 @@ fn check(document: &Document) -> (String, Exit) {
     let error = document
         .utc_bound()
         .map(|bound| format!(" utc_error={}s;{most};;0", seconds(bound.ns)));
-    let figures: String = costs.into_iter().filter_map(cost).chain(error).collect();
-    let bar = if figures.is_empty() { "" } else { " |" };
-    (format!("{line}{bar}{figures}\n"), exit)
+    costs.into_iter().filter_map(cost).chain(error).collect()
 }
 
 /// Prints the line of `--check` for an error, after which the state of the clocks is unknown.

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
 
 /// Adds the findings. If the counters are unsynchronised, also says so in the result.
 fn conclude(document: &mut Document) {
-    document.diagnose();
+    document.add_diagnosis();
     if let Some(result) = document.unsynchronised().map(crate::commands::warp::result) {
         document.result = format!("{} {result}", document.result);
     }

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
         Vec::new()
     };
     let mut document = setup.document("who", costs, None);
-    document.diagnose();
+    document.add_diagnosis();
     let exit = if counted.is_ok() {
         Exit::Success
     } else {
@@ -139,7 +139,7 @@ impl CallCounts {
             .1 += 1;
     }
 
-    fn into_summary(self, facts: &Document) -> WhoSummary {
+    fn into_summary(self, document: &Document) -> WhoSummary {
         let seconds = self.who.counted_s.unwrap_or(1.0);
         let every = self.who.sampled_every.unwrap_or(1);
         let callers = self
@@ -148,8 +148,8 @@ impl CallCounts {
             .map(|((pid, call), (process, samples))| {
                 let calls_per_second = as_f64(samples * every) / seconds;
                 let percent = |ns: f64| calls_per_second * ns / 1e9 * 100.0;
-                let cost_ns = call.cost_ns(facts);
-                let fixed_ns = call.fixed_ns(cost_ns, facts);
+                let cost_ns = call.cost_ns(document);
+                let fixed_ns = call.fixed_ns(cost_ns, document);
                 Caller {
                     pid,
                     process,

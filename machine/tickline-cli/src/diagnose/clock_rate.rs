@@ -22,10 +22,10 @@ const SLEW_PART: i64 = 10;
 const ROUNDING_PPM: f64 = 1_000.0;
 
 /// The kernel's frequency of the counter is wrong, or the server's clock.
-pub(super) fn clock_rate_wrong(facts: &Document) -> Option<Finding> {
-    let ntp = facts.machine.ntp.as_ref()?;
-    let daemon = facts.machine.ntp_daemon.as_ref();
-    let by_host = facts.host_clock.as_ref().filter(|host| is_far_off(host));
+pub(super) fn clock_rate_wrong(document: &Document) -> Option<Finding> {
+    let ntp = document.machine.ntp.as_ref()?;
+    let daemon = document.machine.ntp_daemon.as_ref();
+    let by_host = document.host_clock.as_ref().filter(|host| is_far_off(host));
     let what = if let Some(host) = by_host {
         format!(
             "the kernel's clock runs {} from the host's clock, so its frequency of the counter is wrong",
@@ -54,14 +54,14 @@ pub(super) fn clock_rate_wrong(facts: &Document) -> Option<Finding> {
     } else {
         return None;
     };
-    let suspect = Suspect::of(facts, ntp);
+    let suspect = Suspect::of(document, ntp);
     Some(
         Finding::unsure(Code::ClockRateWrong, what)
             .seen(seen(ntp))
             .seen_all(daemon.and_then(seen_daemon))
-            .seen_all(facts.host_clock.as_ref().map(seen_host))
+            .seen_all(document.host_clock.as_ref().map(seen_host))
             .seen_all(suspect.as_ref().map(Suspect::evidence))
-            .fix(fix(suspect.as_ref(), facts)),
+            .fix(fix(suspect.as_ref(), document)),
     )
 }
 
@@ -131,13 +131,13 @@ fn seen_daemon(daemon: &NtpDaemon) -> Option<String> {
 }
 
 /// Whether the evidence says that the server's clock is the bad one.
-pub(super) fn blames_server(facts: &Document) -> bool {
-    clock_rate_wrong(facts).is_some()
-        && facts
+pub(super) fn blames_server(document: &Document) -> bool {
+    clock_rate_wrong(document).is_some()
+        && document
             .machine
             .ntp
             .as_ref()
-            .and_then(|ntp| Suspect::of(facts, ntp))
+            .and_then(|ntp| Suspect::of(document, ntp))
             .is_some_and(|suspect| suspect.is_server)
 }
 
@@ -149,16 +149,16 @@ struct Suspect {
 
 impl Suspect {
     /// `None` if no nominal frequency is known, or if it is not exact enough.
-    fn of(facts: &Document, ntp: &Ntp) -> Option<Self> {
-        if facts.host_clock.as_ref().is_some_and(is_far_off) {
+    fn of(document: &Document, ntp: &Ntp) -> Option<Self> {
+        if document.host_clock.as_ref().is_some_and(is_far_off) {
             return Some(Self {
                 is_server: false,
                 evidence: "the host's clock is a third one, and the kernel's is far from it"
                     .to_owned(),
             });
         }
-        let nominal_hz = facts.nominal_hz()?;
-        let measured_hz = facts.clock.frequency_hz?;
+        let nominal_hz = document.nominal_hz()?;
+        let measured_hz = document.clock.frequency_hz?;
         // CLOCK_MONOTONIC, by which the frequency was measured, has the correction in it. Without
         // it a second is longer, and has more ticks.
         let with = as_f64(measured_hz) / as_f64(nominal_hz);
@@ -188,15 +188,15 @@ impl Suspect {
     }
 }
 
-fn fix(suspect: Option<&Suspect>, facts: &Document) -> Fix {
-    let servers = daemons::servers(facts);
+fn fix(suspect: Option<&Suspect>, document: &Document) -> Fix {
+    let servers = daemons::servers(document);
     let calibrate = "restart, so that the kernel measures the counter's frequency again (sudo dmesg \
                      | grep -i 'tsc:')";
     match suspect {
         Some(suspect) if suspect.is_server => Fix::from(format!(
             "follow other servers, of which three or more agree: {servers}"
         )),
-        Some(_) if facts.machine.is_guest() == Some(false) => calibrate.into(),
+        Some(_) if document.machine.is_guest() == Some(false) => calibrate.into(),
         Some(_) => Fix::from(calibrate).then(
             "if the rate is wrong again, or the guest was moved, tell the host's administrator",
         ),

@@ -5,50 +5,58 @@ use clap::ValueEnum;
 
 use super::{hosts, shared_fixes, steps, tsc};
 use crate::document::Block::{Commands, Prose};
-use crate::document::facts::{is_counter, is_plain_counter, is_slow};
+use crate::document::questions::{is_counter, is_plain_counter, is_slow};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::machine::CLOCKSOURCE;
 use crate::measure::served_by::ServedBy;
 
 /// At most one finding: the deepest cause with evidence. A slow clocksource is always a finding.
 /// Any other is a finding only if a system call answers, or if its name is unreadable.
-pub(super) fn slow(facts: &Document) -> Option<Finding> {
-    let clocksource = facts.clocksource();
+pub(super) fn slow(document: &Document) -> Option<Finding> {
+    let clocksource = document.clocksource();
     let is_slow = clocksource.is_some_and(is_slow);
-    let called_clock = match facts.precise_served_by() {
+    let called_clock = match document.precise_served_by() {
         Some((clock, ServedBy::SystemCall)) => Some(clock),
         _ => None,
     };
     if !is_slow && called_clock.is_none() {
-        return unknown_clocksource(facts);
+        return unknown_clocksource(document);
     }
-    let bypassed = if is_slow { None } else { vdso_bypassed(facts) };
-    let mut finding = bypassed.unwrap_or_else(|| slow_clocksource(clocksource, facts));
-    for word in facts.clocksource_parameters() {
+    let bypassed = if is_slow {
+        None
+    } else {
+        vdso_bypassed(document)
+    };
+    let mut finding = bypassed.unwrap_or_else(|| slow_clocksource(clocksource, document));
+    for word in document.clocksource_parameters() {
         finding = finding.seen(format!("the kernel's command line has {word}"));
     }
     if let Some(clock) = called_clock {
         finding = finding.seen(format!("a system call answers {clock}, not the vDSO"));
     }
     Some(with_gain(
-        finding.seen_all(shared_fixes::provider(facts)),
-        facts,
+        finding.seen_all(shared_fixes::provider(document)),
+        document,
     ))
 }
 
 /// The vDSO reads the hypervisor's clock, which takes longer than a read of the TSC, because the
 /// vDSO must also check whether the hypervisor has changed the parameters (`vread_pvclock`).
-pub(super) fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
-    let name = facts.paravirtual_clock()?;
-    if !facts.is_answered_by_vdso() || !facts.may_use_tsc() {
+pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
+    let name = document.paravirtual_clock()?;
+    if !document.is_answered_by_vdso() || !document.may_use_tsc() {
         return None;
     }
-    facts.avoidable_cost_ns()?;
-    let recommended = facts.machine.cloud.as_deref().and_then(hosts::recommended);
+    document.avoidable_cost_ns()?;
+    let recommended = document
+        .machine
+        .cloud
+        .as_deref()
+        .and_then(hosts::recommended);
     let fix = if recommended == Some(name) {
         Fix::none("the cloud's provider recommends this clock")
     } else {
-        shared_fixes::use_tsc(facts)
+        shared_fixes::use_tsc(document)
     };
     let finding = Finding::note(
         Code::ParavirtualClockDearer,
@@ -57,37 +65,38 @@ pub(super) fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
     .seen(format!("current_clocksource is {name}"))
     .seen("available_clocksource has tsc")
     .fix(fix);
-    Some(with_gain(finding, facts).seen_all(shared_fixes::provider(facts)))
+    Some(with_gain(finding, document).seen_all(shared_fixes::provider(document)))
 }
 
 /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
 /// nothing for a fix to a clocksource other than the counter, whose cost was not measured.
-fn with_gain(finding: Finding, facts: &Document) -> Finding {
+fn with_gain(finding: Finding, document: &Document) -> Finding {
     let target = finding.fix.clocksource.as_deref();
-    let reads_counter = match target.or(facts.clocksource()) {
-        Some("xen") => facts.invariant() != Some(false),
+    let reads_counter = match target.or(document.clocksource()) {
+        Some("xen") => document.invariant() != Some(false),
         Some(name) => is_plain_counter(name),
         None => true,
     };
-    let Some((now_ns, then_ns)) = facts.avoidable_cost_ns() else {
+    let Some((now_ns, then_ns)) = document.avoidable_cost_ns() else {
         return finding;
     };
-    if !finding.leads_to_tsc && !reads_counter && !finding.fix.is_none {
+    let has_measured_cost = finding.leads_to_tsc || reads_counter;
+    if !finding.fix.is_impossible && !has_measured_cost {
         return finding;
     }
     let mut finding = finding.seen(format!(
         "a call takes {now_ns:.0} ns; {then_ns:.0} ns (a coarse clock plus a counter read) is \
          attainable"
     ));
-    if !finding.fix.is_none {
+    if !finding.fix.is_impossible {
         finding.gain_ratio = Some(now_ns / then_ns);
     }
     finding
 }
 
 /// The finding that the vDSO could read another clocksource on offer. A switch to it is the fix.
-pub(super) fn not_chosen(name: &str, facts: &Document) -> Option<Finding> {
-    let other = facts.other_for_vdso()?;
+pub(super) fn not_chosen(name: &str, document: &Document) -> Option<Finding> {
+    let other = document.other_for_vdso()?;
     Some(
         Finding::slow(
             Code::ClocksourceNotChosen,
@@ -97,20 +106,20 @@ pub(super) fn not_chosen(name: &str, facts: &Document) -> Option<Finding> {
         )
         .seen(format!("current_clocksource is {name}"))
         .seen(format!("available_clocksource has {other}"))
-        .fix(shared_fixes::switch_to(other, facts)),
+        .fix(shared_fixes::switch_to(other, document)),
     )
 }
 
 /// The finding about a clocksource that is slow, or that the vDSO does not read.
-fn slow_clocksource(clocksource: Option<&str>, facts: &Document) -> Finding {
+fn slow_clocksource(clocksource: Option<&str>, document: &Document) -> Finding {
     match clocksource {
-        Some(name) if is_counter(name) => vdso_unused(name, facts),
-        Some("kvm-clock") => kvm_clock(facts),
-        Some("xen") => xen(facts),
-        Some(name @ ("hyperv_clocksource_msr" | "hyperv_clocksource")) => hyperv(name, facts),
-        Some(name) if facts.is_x86() => tsc::not_used(name, facts),
-        Some(name) => not_chosen(name, facts).unwrap_or_else(|| slow_elsewhere(name, facts)),
-        None => unreadable_and_slow(facts),
+        Some(name) if is_counter(name) => vdso_unused(name, document),
+        Some("kvm-clock") => kvm_clock(document),
+        Some("xen") => xen(document),
+        Some(name @ ("hyperv_clocksource_msr" | "hyperv_clocksource")) => hyperv(name, document),
+        Some(name) if document.is_x86() => tsc::not_used(name, document),
+        Some(name) => not_chosen(name, document).unwrap_or_else(|| slow_elsewhere(name, document)),
+        None => unreadable_and_slow(document),
     }
 }
 
@@ -121,23 +130,23 @@ const OTHER_COUNTERS: [&str; 7] = [
 ];
 
 /// A slow clocksource on a machine that is not x86 and offers no better clocksource.
-fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
+fn slow_elsewhere(name: &str, document: &Document) -> Finding {
     if OTHER_COUNTERS.contains(&name) {
-        return vdso_unused(name, facts);
+        return vdso_unused(name, document);
     }
     // Before ARMv7, Linux lets programs read no processor's counter.
-    let cpu = facts.machine.cpu.as_deref().unwrap_or_default();
+    let cpu = document.machine.cpu.as_deref().unwrap_or_default();
     let fix = if cpu.contains("ARMv6") {
         Fix::none(
             "a processor of ARMv6, such as that of the first Raspberry Pi, has no counter that \
              programs may read",
         )
-    } else if is_arm_or_riscv(facts) {
+    } else if is_arm_or_riscv(document) {
         "describe the CPU's own counter in the device tree or ACPI, so that the kernel uses it"
             .into()
     } else {
         Fix::from("use a kernel whose vDSO reads the CPU's own counter")
-            .then_fix("", shared_fixes::see_offer())
+            .then(shared_fixes::see_offer().text())
     };
     Finding::slow(
         Code::ClocksourceSlow,
@@ -149,19 +158,19 @@ fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
 
 /// Whether the machine is Arm or RISC-V. If the architecture was not recorded, the clocksource
 /// decides.
-fn is_arm_or_riscv(facts: &Document) -> bool {
-    match facts.machine.architecture.as_deref() {
+fn is_arm_or_riscv(document: &Document) -> bool {
+    match document.machine.architecture.as_deref() {
         Some(name) => ["arm", "aarch64", "riscv"]
             .iter()
             .any(|start| name.starts_with(start)),
-        None => facts.lists("arch_sys_counter") || facts.lists("riscv_clocksource"),
+        None => document.lists("arch_sys_counter") || document.lists("riscv_clocksource"),
     }
 }
 
 /// The finding that the clocksource's name is unreadable, although no clock is slow.
-fn unknown_clocksource(facts: &Document) -> Option<Finding> {
+fn unknown_clocksource(document: &Document) -> Option<Finding> {
     // Without a kernel release, no facts were collected, or the system is not Linux.
-    if facts.clocksource().is_some() || facts.machine.kernel.is_none() {
+    if document.clocksource().is_some() || document.machine.kernel.is_none() {
         return None;
     }
     let mut finding = Finding::note(
@@ -169,16 +178,16 @@ fn unknown_clocksource(facts: &Document) -> Option<Finding> {
         "the name of the kernel's clocksource is unreadable",
     )
     .seen(format!("{CLOCKSOURCE}/current_clocksource cannot be read"))
-    .fix(unmask(facts));
-    if let Some((clock, ServedBy::Vdso)) = facts.precise_served_by() {
+    .fix(unmask(document));
+    if let Some((clock, ServedBy::Vdso)) = document.precise_served_by() {
         finding = finding.seen(format!("the vDSO answers {clock} all the same"));
     }
     Some(finding)
 }
 
 /// The finding that a system call answers, and the clocksource's name is unreadable.
-fn unreadable_and_slow(facts: &Document) -> Finding {
-    let what = if facts.hypervisor() == "gvisor" {
+fn unreadable_and_slow(document: &Document) -> Finding {
+    let what = if document.hypervisor() == "gvisor" {
         "each call for the time is a call into gVisor, which hides the host's clocksource"
     } else {
         "each call for the time is a system call, and the name of the kernel's clocksource is \
@@ -186,12 +195,12 @@ fn unreadable_and_slow(facts: &Document) -> Finding {
     };
     Finding::slow(Code::ClocksourceUnknown, what)
         .seen(format!("{CLOCKSOURCE}/current_clocksource cannot be read"))
-        .fix(unmask(facts))
+        .fix(unmask(document))
 }
 
 /// Makes the clocksource's name readable.
-fn unmask(facts: &Document) -> &'static str {
-    if facts.hypervisor() == "gvisor" {
+fn unmask(document: &Document) -> &'static str {
+    if document.hypervisor() == "gvisor" {
         "run tickline on the host: gVisor shows no clocksource"
     } else {
         "give the container the host's /sys, read-only (mount -t sysfs -o ro sysfs /sys), or run \
@@ -200,14 +209,14 @@ fn unmask(facts: &Document) -> &'static str {
 }
 
 /// The finding that the process does not use the vDSO. `None` if the vDSO answers the coarse clock.
-fn vdso_bypassed(facts: &Document) -> Option<Finding> {
-    let coarse_served_by = facts.coarse_served_by();
+fn vdso_bypassed(document: &Document) -> Option<Finding> {
+    let coarse_served_by = document.coarse_served_by();
     if coarse_served_by == Some(ServedBy::Vdso) {
         return None;
     }
     // If the vDSO is mapped in spite of the parameter, it is not off.
-    if let Some(word) = vdso_parameter(facts)
-        && facts.machine.vdso_mapped != Some(true)
+    if let Some(word) = vdso_parameter(document)
+        && document.machine.vdso_mapped != Some(true)
     {
         return Some(
             Finding::slow(
@@ -220,8 +229,8 @@ fn vdso_bypassed(facts: &Document) -> Option<Finding> {
     }
     // An unknown clocksource may be slow by itself. On 32-bit Arm, the kernel removes every clock
     // from the vDSO if the vDSO cannot read a counter (PLATFORM.md).
-    let name = facts.clocksource()?;
-    let is_arm_32 = facts.machine.architecture.as_deref() == Some("arm");
+    let name = document.clocksource()?;
+    let is_arm_32 = document.machine.architecture.as_deref() == Some("arm");
     if is_arm_32 || coarse_served_by != Some(ServedBy::SystemCall) {
         return None;
     }
@@ -235,7 +244,7 @@ fn vdso_bypassed(facts: &Document) -> Option<Finding> {
             "a system call answers clock_gettime MONOTONIC_COARSE, which a vDSO in use answers \
              with any clocksource",
         )
-        .seen_all(mapping(facts))
+        .seen_all(mapping(document))
         .fix(LOOK_BETWEEN),
     )
 }
@@ -245,12 +254,12 @@ const LOOK_BETWEEN: &str = "look for what stands between program and vDSO: an in
     (LD_PRELOAD), a recorder or debugger (rr, valgrind), a sandbox, a libc without vDSO";
 
 /// The parameter on the kernel's command line that switches the vDSO off.
-fn vdso_parameter(facts: &Document) -> Option<&'static str> {
-    if facts.has_parameter("vdso=0") {
+fn vdso_parameter(document: &Document) -> Option<&'static str> {
+    if document.has_parameter("vdso=0") {
         return Some("vdso=0");
     }
     // `Documentation/admin-guide/kernel-parameters.txt`: `vdso32=0` applies to 32-bit processes.
-    if facts.is_x86_32() && facts.has_parameter("vdso32=0") {
+    if document.is_x86_32() && document.has_parameter("vdso32=0") {
         return Some("vdso32=0");
     }
     None
@@ -263,7 +272,7 @@ fn without_vdso_parameter(word: &str) -> Fix {
 }
 
 /// The finding that the vDSO can read the clocksource, but does not answer.
-fn vdso_unused(name: &str, facts: &Document) -> Finding {
+fn vdso_unused(name: &str, document: &Document) -> Finding {
     let finding = Finding::slow(
         Code::VdsoUnused,
         format!("the kernel keeps time with {name}, which the vDSO can read, but does not here"),
@@ -278,19 +287,19 @@ fn vdso_unused(name: &str, facts: &Document) -> Finding {
     };
     let old_kernel = format!("a kernel too old for its vDSO to read that clocksource{erratum}");
     // The vDSO answers the coarse clock, so the process uses the vDSO.
-    if facts.coarse_served_by() == Some(ServedBy::Vdso) {
+    if document.coarse_served_by() == Some(ServedBy::Vdso) {
         return finding
             .seen("the vDSO answers clock_gettime MONOTONIC_COARSE, so it is in use")
             .fix(format!("look for {old_kernel}"));
     }
     finding
-        .seen_all(mapping(facts))
+        .seen_all(mapping(document))
         .fix(Fix::from(LOOK_BETWEEN).or(format!("or for {old_kernel}")))
 }
 
 /// Whether the kernel has mapped its vDSO, in words.
-fn mapping(facts: &Document) -> Option<String> {
-    let text = if facts.machine.vdso_mapped? {
+fn mapping(document: &Document) -> Option<String> {
+    let text = if document.machine.vdso_mapped? {
         "/proc/self/maps has a [vdso], so the callers bypass it"
     } else {
         "/proc/self/maps has no [vdso]"
@@ -299,9 +308,9 @@ fn mapping(facts: &Document) -> Option<String> {
 }
 
 /// The vDSO does not read KVM's clock.
-fn kvm_clock(facts: &Document) -> Finding {
+fn kvm_clock(document: &Document) -> Finding {
     const NO_VSYSCALL: &str = "no-kvmclock-vsyscall";
-    if facts.has_parameter(NO_VSYSCALL) {
+    if document.has_parameter(NO_VSYSCALL) {
         return Finding::slow(
             Code::VdsoOff,
             "the kernel's command line keeps kvm-clock from the vDSO",
@@ -311,7 +320,7 @@ fn kvm_clock(facts: &Document) -> Finding {
         .fix(without_vdso_parameter(NO_VSYSCALL));
     }
     // A 64-bit vDSO reads kvm-clock if the host sets PVCLOCK_TSC_STABLE_BIT (PLATFORM.md).
-    let lacks_bit = facts.coarse_served_by() == Some(ServedBy::Vdso) && !facts.is_x86_32();
+    let lacks_bit = document.coarse_served_by() == Some(ServedBy::Vdso) && !document.is_x86_32();
     let finding = if lacks_bit {
         Finding::slow(
             Code::KvmClockUnstable,
@@ -328,12 +337,12 @@ fn kvm_clock(facts: &Document) -> Finding {
         )
         .seen("current_clocksource is kvm-clock")
     }
-    .seen_all(tsc::rejection_evidence(facts));
-    if facts.may_use_tsc() {
-        return with_switch_to_tsc(finding, facts);
+    .seen_all(tsc::rejection_evidence(document));
+    if document.may_use_tsc() {
+        return with_switch_to_tsc(finding, document);
     }
-    let host = shared_fixes::host_fix(facts)
-        .or_else(|| hosts::trusted_tsc("kvm", facts))
+    let host = shared_fixes::host_fix(document)
+        .or_else(|| hosts::trusted_tsc("kvm", document))
         .unwrap_or_default();
     finding.fix(
         host.then("the host's kernel must not have marked its TSC unstable")
@@ -345,61 +354,62 @@ fn kvm_clock(facts: &Document) -> Finding {
 }
 
 /// Adds the switch to the TSC, which the kernel accepts, as the fix.
-fn with_switch_to_tsc(finding: Finding, facts: &Document) -> Finding {
+fn with_switch_to_tsc(finding: Finding, document: &Document) -> Finding {
     finding
         .seen("available_clocksource has tsc")
-        .fix(shared_fixes::use_tsc(facts))
+        .fix(shared_fixes::use_tsc(document))
 }
 
 /// The vDSO does not read Xen's clock.
-fn xen(facts: &Document) -> Finding {
+fn xen(document: &Document) -> Finding {
     let finding = Finding::slow(
         Code::XenClocksource,
         "the kernel keeps time with xen's clock, which the vDSO cannot read here",
     )
     .seen("current_clocksource is xen");
-    if facts.are_unsynchronised() {
+    if document.are_unsynchronised() {
         return finding.fix(
             Fix::none("the counters are unsynchronised").then("use another type of instance"),
         );
     }
-    let finding = finding.seen_all(tsc::rejection_evidence(facts));
-    let accepts_tsc = facts.accepts_tsc();
+    let finding = finding.seen_all(tsc::rejection_evidence(document));
+    let accepts_tsc = document.accepts_tsc();
     if accepts_tsc == Some(true) {
-        return with_switch_to_tsc(finding, facts);
+        return with_switch_to_tsc(finding, document);
     }
-    if facts.rejection().is_some() || facts.lists("tsc") {
-        return finding.fix(tsc::fix_for_rejected(facts));
+    if document.rejection().is_some() || document.lists("tsc") {
+        return finding.fix(tsc::fix_for_rejected(document));
     }
-    if facts.invariant() == Some(false) {
-        return finding.fix(shared_fixes::host_fix_or(shared_fixes::trust_tsc, facts));
+    if document.invariant() == Some(false) {
+        return finding.fix(shared_fixes::host_fix_or(shared_fixes::trust_tsc, document));
     }
     if accepts_tsc.is_none() {
         return finding.fix(
-            shared_fixes::see_offer().then_fix("if tsc is there, ", shared_fixes::use_tsc(facts)),
+            shared_fixes::see_offer()
+                .then_fix("if tsc is there, ", shared_fixes::use_tsc(document)),
         );
     }
-    finding.fix(shared_fixes::trust_tsc(facts))
+    finding.fix(shared_fixes::trust_tsc(document))
 }
 
 /// The vDSO does not read Hyper-V's clock without the reference TSC page.
-fn hyperv(name: &str, facts: &Document) -> Finding {
+fn hyperv(name: &str, document: &Document) -> Finding {
     let finding = Finding::slow(
         Code::HypervWithoutPage,
         "each call for the time is a call of Hyper-V: the kernel does not use the page that has \
          the TSC's rate",
     )
     .seen(format!("current_clocksource is {name}"))
-    .seen_all(tsc::rejection_evidence(facts))
+    .seen_all(tsc::rejection_evidence(document))
     .fix(
         "use a host that offers the reference TSC page (privilege AccessPartitionReferenceTsc), \
          and a kernel with CONFIG_HYPERV_TIMER: the clocksource is then \
          hyperv_clocksource_tsc_page, which the vDSO reads",
     );
-    if facts.may_use_tsc() {
-        return with_switch_to_tsc(finding, facts);
+    if document.may_use_tsc() {
+        return with_switch_to_tsc(finding, document);
     }
-    not_chosen(name, facts).unwrap_or(finding)
+    not_chosen(name, document).unwrap_or(finding)
 }
 
 /// The codes of the findings of this file, in the order of the alphabet.

@@ -4,15 +4,15 @@ use clap::ValueEnum;
 
 use super::{hosts, shared_fixes};
 use crate::document::Block::Commands;
-use crate::document::facts::{is_computed_from_counter, is_counter};
+use crate::document::questions::{is_computed_from_counter, is_counter};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::machine::Ntp;
 use crate::measure::calls::GETPPID;
 use crate::words::frequency;
 
 /// The counters of two CPUs differ.
-pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
-    if !facts.are_unsynchronised() {
+pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
+    if !document.are_unsynchronised() {
         return None;
     }
     // The vDSO computes a hypervisor's clock from the counter. It uses one CPU's parameters,
@@ -22,16 +22,16 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     // A vDSO that answers the precise clock computes it from the counter, also where the name of the
     // clocksource is hidden, as in gVisor (`pkg/sentry/time` has no other source).
     let computes_from_counter =
-        facts.paravirtual_clock().is_some() || facts.clocksource().is_none();
-    let kernel_uses_them = facts.clocksource().is_some_and(is_counter)
-        || computes_from_counter && facts.is_answered_by_vdso();
-    let host = shared_fixes::synchronise(facts);
+        document.paravirtual_clock().is_some() || document.clocksource().is_none();
+    let kernel_uses_them = document.clocksource().is_some_and(is_counter)
+        || computes_from_counter && document.is_answered_by_vdso();
+    let host = shared_fixes::synchronise(document);
     let mut finding = if kernel_uses_them {
-        let fix = match other_timer(facts) {
-            Some(timer) => shared_fixes::switch_to(timer, facts).then_fix("then ", host),
+        let fix = match other_timer(document) {
+            Some(timer) => shared_fixes::switch_to(timer, document).then_fix("then ", host),
             None => host,
         };
-        let kernel = if facts.hypervisor() == "gvisor" {
+        let kernel = if document.hypervisor() == "gvisor" {
             "gVisor"
         } else {
             "the kernel"
@@ -51,15 +51,15 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
         )
         .fix(host)
     };
-    if facts.are_unsynchronised_by_clock() {
-        finding = finding.seen(match facts.machine.counters.as_str() {
+    if document.are_unsynchronised_by_clock() {
+        finding = finding.seen(match document.machine.counters.as_str() {
             // Facts that a person has written may lack this text.
             "" => "a comparison of the CPUs' counters",
             words => words,
         });
     }
-    finding = finding.seen_all(facts.unsynchronised_pairs());
-    if facts.has_parameter("tsc=reliable") {
+    finding = finding.seen_all(document.unsynchronised_pairs());
+    if document.has_parameter("tsc=reliable") {
         finding = finding.seen(
             "the kernel's command line has tsc=reliable, so the kernel has not compared the \
              counters",
@@ -70,21 +70,21 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
 
 /// The first clocksource on offer that is not computed from the counter, and keeps time as well: the
 /// timer tick does not, nor an hpet that stops.
-fn other_timer(facts: &Document) -> Option<&str> {
-    let offered = facts.machine.available_clocksources.as_deref()?;
+fn other_timer(document: &Document) -> Option<&str> {
+    let offered = document.machine.available_clocksources.as_deref()?;
     let is_bad = |name: &str| {
-        name.ends_with("jiffies") || name == "hpet" && shared_fixes::has_stopping_hpet(facts)
+        name.ends_with("jiffies") || name == "hpet" && shared_fixes::has_stopping_hpet(document)
     };
     offered.split_whitespace().find(|name| {
-        !is_computed_from_counter(name) && !is_bad(name) && facts.clocksource() != Some(name)
+        !is_computed_from_counter(name) && !is_bad(name) && document.clocksource() != Some(name)
     })
 }
 
 /// A read of the counter takes longer than a system call that reads no clock. Only a trapped
 /// instruction is that slow.
-pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
-    let (name, counter_ns) = facts.counter()?;
-    let call_ns = facts.cost_ns(GETPPID)?;
+pub(super) fn counter_trapped(document: &Document) -> Option<Finding> {
+    let (name, counter_ns) = document.counter()?;
+    let call_ns = document.cost_ns(GETPPID)?;
     if counter_ns <= call_ns {
         return None;
     }
@@ -116,7 +116,7 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
             "reading the counter takes longer than a system call: the hypervisor emulates the \
              instruction",
         )
-        .fix(hosts::untrapped_tsc(facts.hypervisor()).unwrap_or(
+        .fix(hosts::untrapped_tsc(document.hypervisor()).unwrap_or(
             "on the host: use a processor that scales the guest's TSC (tsc_scaling, or VMX TSC \
              scaling), or restart the guest, if it was moved from a host with another frequency",
         )),
@@ -125,7 +125,7 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
         "{name} takes {counter_ns:.0} ns, a system call that reads no clock (getppid) \
          {call_ns:.0} ns"
     ));
-    if let (Some(ns), Some((clock, _))) = (facts.precise_ns(), facts.precise_served_by()) {
+    if let (Some(ns), Some((clock, _))) = (document.precise_ns(), document.precise_served_by()) {
         finding = finding.seen(format!(
             "{clock}, which reads the counter, takes {ns:.0} ns"
         ));
@@ -134,8 +134,8 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
 }
 
 /// CPUID does not state that the counter runs at a constant rate.
-pub(super) fn not_invariant(facts: &Document) -> Option<Finding> {
-    if facts.invariant() != Some(false) {
+pub(super) fn not_invariant(document: &Document) -> Option<Finding> {
+    if document.invariant() != Some(false) {
         return None;
     }
     Some(
@@ -144,7 +144,7 @@ pub(super) fn not_invariant(facts: &Document) -> Option<Finding> {
             "CPUID does not say that the counter runs at one rate in all power states",
         )
         .seen("CPUID 8000_0007h, EDX bit 8 is 0")
-        .fix(shared_fixes::invariant_tsc(facts)),
+        .fix(shared_fixes::invariant_tsc(document)),
     )
 }
 
@@ -153,11 +153,11 @@ pub(super) fn not_invariant(facts: &Document) -> Option<Finding> {
 const PLAUSIBLE_PPM: u64 = 5_000;
 
 /// The measured frequency differs from the nominal one.
-pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
-    let nominal_hz = facts.nominal_hz()?;
-    let measured_hz = facts.clock.frequency_hz?;
+pub(super) fn frequency_implausible(document: &Document) -> Option<Finding> {
+    let nominal_hz = document.nominal_hz()?;
+    let measured_hz = document.clock.frequency_hz?;
     // A fast slew of CLOCK_MONOTONIC changes the measured frequency. It is a finding of its own.
-    let rate_ppb = facts.machine.ntp.as_ref().map_or(0, Ntp::rate_ppb);
+    let rate_ppb = document.machine.ntp.as_ref().map_or(0, Ntp::rate_ppb);
     if rate_ppb.unsigned_abs() / 1_000 > PLAUSIBLE_PPM {
         return None;
     }
@@ -175,15 +175,15 @@ pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
         .seen(format!(
             "nominal {nominal}, measured {measured} against CLOCK_MONOTONIC"
         ))
-        .fix(find_wrong_frequency(facts)),
+        .fix(find_wrong_frequency(document)),
     )
 }
 
 /// Finds out why the counter has another frequency than the nominal one.
-fn find_wrong_frequency(facts: &Document) -> Fix {
+fn find_wrong_frequency(document: &Document) -> Fix {
     let calibration = "see whether the kernel has calibrated the counter wrongly (sudo dmesg | grep \
                        -i 'tsc:'; compare after a restart)";
-    if facts.machine.is_guest() == Some(false) {
+    if document.machine.is_guest() == Some(false) {
         return calibration.into();
     }
     Fix::from(format!(
@@ -192,10 +192,10 @@ fn find_wrong_frequency(facts: &Document) -> Fix {
 }
 
 /// Firmware writes to the TSC.
-pub(super) fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
-    let messages = facts.firmware_writes()?;
+pub(super) fn firmware_writes_tsc(document: &Document) -> Option<Finding> {
+    let messages = document.firmware_writes()?;
     let first = *messages.first()?;
-    let writer = match facts.machine.is_guest() {
+    let writer = match document.machine.is_guest() {
         Some(true) => "the host",
         Some(false) => "the firmware",
         None => "the firmware or the host",
@@ -210,7 +210,7 @@ pub(super) fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
             ),
         )
         .seen(first)
-        .fix(shared_fixes::host_or_firmware_fix(facts)),
+        .fix(shared_fixes::host_or_firmware_fix(document)),
     )
 }
 

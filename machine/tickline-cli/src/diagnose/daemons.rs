@@ -8,24 +8,24 @@ use crate::document::{Document, Fix};
 const LIST: &str = "ps ax | grep -E '[n]tp|[c]hrony|[t]imesync|[p]tp|[p]hc2sys'";
 
 /// The name of the daemon that answers.
-fn name(facts: &Document) -> Option<&str> {
-    if let Some(daemon) = &facts.machine.ntp_daemon {
+fn name(document: &Document) -> Option<&str> {
+    if let Some(daemon) = &document.machine.ntp_daemon {
         return Some(&daemon.name);
     }
-    facts.machine.ptp4l.as_ref().map(|_| "ptp4l")
+    document.machine.ptp4l.as_ref().map(|_| "ptp4l")
 }
 
 /// The commands that show what the daemon knows of the time.
 ///
 /// chronyd does not use the kernel's loop (`sys_timex.c` of chrony), so a set `STA_PLL` is
 /// another's.
-pub(super) fn look(facts: &Document) -> &'static str {
-    match name(facts) {
+pub(super) fn look(document: &Document) -> &'static str {
+    match name(document) {
         Some("chronyd") => "chronyc tracking",
         Some("systemd-timesyncd") => "timedatectl timesync-status",
         Some("ptp4l") => "sudo pmc -u -b 0 'GET TIME_STATUS_NP', and the log of phc2sys",
         Some(_) => "ntpq -p, ntpctl -s all, or ntp-ctl status",
-        None if facts.has_kernel_loop() => "ntpq -p, timedatectl timesync-status, or its log",
+        None if document.has_kernel_loop() => "ntpq -p, timedatectl timesync-status, or its log",
         None => {
             "chronyc tracking, ntpq -p, ntpctl -s all, timedatectl timesync-status, or the log of \
              phc2sys"
@@ -34,8 +34,8 @@ pub(super) fn look(facts: &Document) -> &'static str {
 }
 
 /// The commands that show the servers of the daemon.
-pub(super) fn servers(facts: &Document) -> &'static str {
-    match name(facts) {
+pub(super) fn servers(document: &Document) -> &'static str {
+    match name(document) {
         Some("chronyd") => "chronyc sources -v",
         Some("systemd-timesyncd") => "timedatectl timesync-status",
         Some("ptp4l") => "sudo pmc -u -b 0 'GET PARENT_DATA_SET' 'GET CURRENT_DATA_SET'",
@@ -49,8 +49,8 @@ pub(super) fn servers(facts: &Document) -> &'static str {
 
 /// How the daemon that answers steps the clock, instead of slewing it. systemd-timesyncd slews less
 /// than 0.4 s even at its start (`NTP_MAX_ADJUST` in timesyncd-manager.c).
-pub(super) fn step(facts: &Document) -> &'static str {
-    match name(facts) {
+pub(super) fn step(document: &Document) -> &'static str {
+    match name(document) {
         Some("chronyd") => "let it step the clock: sudo chronyc makestep",
         Some("systemd-timesyncd") => {
             "if 0.4 s or more are left, let it step the clock at its start: sudo systemctl restart \
@@ -60,7 +60,7 @@ pub(super) fn step(facts: &Document) -> &'static str {
         Some(_) => {
             "let it step the clock at its start, by a restart with -g (ntpd) or -s (OpenNTPD)"
         }
-        None if facts.has_kernel_loop() => "let it step the clock at its start, by a restart",
+        None if document.has_kernel_loop() => "let it step the clock at its start, by a restart",
         None => {
             "let it step the clock: chronyd by sudo chronyc makestep, ntpd and systemd-timesyncd \
              by a restart, phc2sys with -S SECONDS"
@@ -69,15 +69,15 @@ pub(super) fn step(facts: &Document) -> &'static str {
 }
 
 /// A second program that steers the clock works against the first, so it comes first to find that.
-pub(super) fn find_and_repair(facts: &Document) -> Fix {
-    if name(facts) == Some("ptp4l") {
-        return Fix::from(format!("see what ptp4l does: {}", look(facts)))
+pub(super) fn find_and_repair(document: &Document) -> Fix {
+    if name(document) == Some("ptp4l") {
+        return Fix::from(format!("see what ptp4l does: {}", look(document)))
             .then("let the grandmaster state its class, its accuracy and the offset of UTC")
             .then("let the programs read the clock of the network card: /dev/ptp*")
             .then("start no NTP daemon beside it");
     }
-    let start = match name(facts) {
-        Some(name) => format!("see what {name} does: {}", look(facts)),
+    let start = match name(document) {
+        Some(name) => format!("see what {name} does: {}", look(document)),
         None => format!("find the program that steers the clock: {LIST}"),
     };
     Fix::from(start)

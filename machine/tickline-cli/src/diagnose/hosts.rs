@@ -16,9 +16,9 @@ use crate::document::{Document, Fix, Place, Steps};
 
 /// The fix that lets a guest's kernel trust the TSC, for the administrator of a host with this
 /// hypervisor.
-pub(super) fn trusted_tsc(hypervisor: &str, facts: &Document) -> Option<Fix> {
+pub(super) fn trusted_tsc(hypervisor: &str, document: &Document) -> Option<Fix> {
     Some(match hypervisor {
-        "kvm" => kvm(facts),
+        "kvm" => kvm(document),
         "firecracker" => "on the host: use tsc as its own clocksource".into(),
         "hyper_v" => {
             "on the host: give the machine a generation and version that offer the invariant TSC"
@@ -27,7 +27,7 @@ pub(super) fn trusted_tsc(hypervisor: &str, facts: &Document) -> Option<Fix> {
         "tcg" => "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm \
             -cpu host,+invtsc)"
             .into(),
-        "virtualbox" => virtualbox(facts),
+        "virtualbox" => virtualbox(document),
         "vmware" => Fix::from(
             "use a kernel with CONFIG_HYPERVISOR_GUEST, which trusts VMware about the TSC",
         )
@@ -69,12 +69,12 @@ pub(super) fn synchronised_counter() -> Fix {
 
 /// The settings of VirtualBox, which has commands for them. In a cloud, the customer has no
 /// commands for the host.
-fn virtualbox(facts: &Document) -> Fix {
+fn virtualbox(document: &Document) -> Fix {
     let fix = Fix::from(
         "on the host, with the machine off: VBoxManage modifyvm NAME --paravirtprovider kvm, and \
          VBoxManage setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset",
     );
-    if facts.machine.cloud.is_none() {
+    if document.machine.cloud.is_none() {
         fix.with_steps(virtualbox_steps())
     } else {
         fix
@@ -82,7 +82,7 @@ fn virtualbox(facts: &Document) -> Fix {
 }
 
 /// CPUID names KVM even if a hypervisor other than QEMU uses KVM.
-fn kvm(facts: &Document) -> Fix {
+fn kvm(document: &Document) -> Fix {
     const QEMU: &str = "on the host: start QEMU with -cpu host,+invtsc (libvirt: <cpu \
         mode='host-passthrough'> with <feature policy='require' name='invtsc'/>), and use tsc as \
         the host's own clocksource (QEMU then refuses to migrate or save the guest, unless -cpu has \
@@ -90,7 +90,7 @@ fn kvm(facts: &Document) -> Fix {
     const UNLESS_QEMU: &str = "if it is not QEMU but another hypervisor on KVM (Firecracker, a \
         cloud's own), ask its administrator for an invariant TSC";
     // A cloud with QEMU may put its own product name into the firmware.
-    let product = facts.machine.product.as_deref().unwrap_or_default();
+    let product = document.machine.product.as_deref().unwrap_or_default();
     if product.contains("QEMU") {
         QEMU.into()
     } else {

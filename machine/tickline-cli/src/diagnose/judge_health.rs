@@ -5,18 +5,18 @@ use crate::measure::served_by::ServedBy;
 
 impl Health {
     /// The health that these findings show. They must be sorted by severity.
-    pub(crate) fn new(facts: &Document, findings: &[Finding]) -> Self {
+    pub(crate) fn new(document: &Document, findings: &[Finding]) -> Self {
         let first = |severity| findings.iter().find(|finding| finding.severity == severity);
         let wrong = first(Severity::Wrong);
         let slow = first(Severity::Slow);
         let unsure = first(Severity::Unsure);
-        let known_right = facts.utc();
+        let known_right = document.utc();
 
         let level = if wrong.is_some() {
             Level::Wrong
         } else if slow.is_some() {
             Level::Slow
-        } else if !facts.is_answered_by_vdso() {
+        } else if !document.is_answered_by_vdso() {
             Level::Unknown
         } else if unsure.is_some() {
             Level::Unsure
@@ -26,7 +26,7 @@ impl Health {
             Level::Unknown
         };
 
-        let cost = cost(facts, slow);
+        let cost = cost(document, slow);
         let time = match (wrong.or(unsure), known_right) {
             (Some(finding), _) => finding.what.clone(),
             (None, Some(text)) => text,
@@ -44,15 +44,15 @@ impl Health {
 }
 
 /// The cost of a call for the time, and the reason if it is slow.
-fn cost(facts: &Document, slow: Option<&Finding>) -> String {
-    let clocksource = match facts.clocksource() {
+fn cost(document: &Document, slow: Option<&Finding>) -> String {
+    let clocksource = match document.clocksource() {
         Some(name) => format!(" ({name})"),
         None => String::new(),
     };
-    let served_by = facts.precise_served_by();
+    let served_by = document.precise_served_by();
     if let Some((clock, ServedBy::SystemCall)) = served_by {
         let function = clock.split(' ').next().unwrap_or(clock);
-        let costs = costs_of_system_call(facts, slow);
+        let costs = costs_of_system_call(document, slow);
         return format!("every {function} is a system call{costs}{clocksource}");
     }
     if let Some(finding) = slow {
@@ -60,11 +60,11 @@ fn cost(facts: &Document, slow: Option<&Finding>) -> String {
     }
     if let Some((clock, ServedBy::Vdso)) = served_by {
         let function = clock.split(' ').next().unwrap_or(clock);
-        let cost = match facts.precise_ns() {
+        let cost = match document.precise_ns() {
             Some(ns) => format!("takes {ns:.0} ns"),
             None => "needs no system call".to_owned(),
         };
-        let clocksource = match facts.clocksource() {
+        let clocksource = match document.clocksource() {
             Some(name) => format!(", {name}"),
             None => String::new(),
         };
@@ -74,9 +74,9 @@ fn cost(facts: &Document, slow: Option<&Finding>) -> String {
 }
 
 /// The present cost, and the attainable cost if the finding has a fix that leads to it.
-fn costs_of_system_call(facts: &Document, slow: Option<&Finding>) -> String {
+fn costs_of_system_call(document: &Document, slow: Option<&Finding>) -> String {
     let has_gain = slow.is_some_and(|finding| finding.gain_ratio.is_some());
-    match (facts.precise_ns(), facts.avoidable_cost_ns()) {
+    match (document.precise_ns(), document.avoidable_cost_ns()) {
         (_, Some((now_ns, then_ns))) if has_gain => {
             format!(": {now_ns:.0} ns, {then_ns:.0} possible")
         }

@@ -9,11 +9,11 @@ use crate::machine;
 use crate::measure::served_by::ServedBy;
 
 /// `PR_SET_TSC` denies the counter. libc's clocks then raise SIGSEGV where the vDSO reads it.
-pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
-    if facts.machine.counter_readable != Some(false) {
+pub(super) fn counter_denied(document: &Document) -> Option<Finding> {
+    if document.machine.counter_readable != Some(false) {
         return None;
     }
-    let killed = facts
+    let killed = document
         .costs
         .iter()
         .filter(|row| row.served_by == Some(ServedBy::Nobody))
@@ -47,14 +47,14 @@ pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
 const FAKED_NS: u64 = 1_000_000_000;
 
 /// A library such as libfaketime replaces libc's `clock_gettime`.
-pub(super) fn clock_interposed(facts: &Document) -> Option<Finding> {
-    let file = facts.machine.clock_gettime_file.as_deref()?;
+pub(super) fn clock_interposed(document: &Document) -> Option<Finding> {
+    let file = document.machine.clock_gettime_file.as_deref()?;
     if machine::is_libc(file) {
         return None;
     }
     let name = file.rsplit('/').next().unwrap_or(file);
     let seen_file = format!("the dynamic linker has clock_gettime from {file}");
-    let difference_ns = facts.machine.clock_gettime_difference_ns.unwrap_or(0);
+    let difference_ns = document.machine.clock_gettime_difference_ns.unwrap_or(0);
     let finding = if difference_ns.unsigned_abs() > FAKED_NS {
         let difference_s = difference_ns / 1_000_000_000;
         Finding::wrong(
@@ -79,8 +79,8 @@ pub(super) fn clock_interposed(facts: &Document) -> Option<Finding> {
 }
 
 /// A tracer, such as a debugger, stops the process at system calls or signals.
-pub(super) fn traced(facts: &Document) -> Option<Finding> {
-    let pid = facts.machine.tracer_pid?;
+pub(super) fn traced(document: &Document) -> Option<Finding> {
+    let pid = document.machine.tracer_pid?;
     if pid == 0 {
         return None;
     }
@@ -98,8 +98,8 @@ pub(super) fn traced(facts: &Document) -> Option<Finding> {
 }
 
 /// tickline's clock could not start its thread.
-pub(super) fn no_thread(facts: &Document) -> Option<Finding> {
-    let error = facts.clock.thread_error.as_ref()?;
+pub(super) fn no_thread(document: &Document) -> Option<Finding> {
+    let error = document.clock.thread_error.as_ref()?;
     Some(
         Finding::note(
             Code::NoThread,
@@ -115,8 +115,8 @@ pub(super) fn no_thread(facts: &Document) -> Option<Finding> {
 }
 
 /// `TICKLINE=off` switches the counter off.
-pub(super) fn switched_off(facts: &Document) -> Option<Finding> {
-    if facts.reason.as_deref() != Some("disabled_by_environment") {
+pub(super) fn switched_off(document: &Document) -> Option<Finding> {
+    if document.reason.as_deref() != Some("disabled_by_environment") {
         return None;
     }
     Some(
@@ -130,11 +130,11 @@ pub(super) fn switched_off(facts: &Document) -> Option<Finding> {
 }
 
 /// `TICKLINE` is neither `on` nor `off`.
-pub(super) fn environment_unrecognised(facts: &Document) -> Option<Finding> {
-    if !facts.clock.environment_unrecognised {
+pub(super) fn environment_unrecognised(document: &Document) -> Option<Finding> {
+    if !document.clock.environment_unrecognised {
         return None;
     }
-    let value = facts.clock.environment_value.as_deref();
+    let value = document.clock.environment_value.as_deref();
     let value = value.map_or_else(
         || "TICKLINE".to_owned(),
         |value| format!("TICKLINE={value}"),

@@ -1,5 +1,15 @@
 //! The fixes that several rules share: parameters of the kernel, and the choice between a setting
 //! of the host and one of this machine.
+//!
+//! What a fix may not do:
+//!
+//! - It does not recommend the TSC if the counters are unsynchronised, if the kernel has measured a
+//!   warp, or if the TSC is not invariant.
+//! - In a guest, a fix that leads to the TSC begins with what the host may do (`after_decision`).
+//! - Firmware is a fix on bare metal only (`host_or_firmware_fix`; for counters that differ,
+//!   `synchronise`).
+//!
+//! `tests/harm.rs` and `tests/guests.rs` test it.
 
 use super::{hosts, steps};
 use crate::document::kernel_log::Cause;
@@ -26,9 +36,9 @@ pub(super) fn see_offer() -> Fix {
 }
 
 /// The switch of the kernel to another clocksource that it accepts, now and after a restart.
-pub(super) fn switch_to(clocksource: &str, facts: &Document) -> Fix {
+pub(super) fn switch_to(clocksource: &str, document: &Document) -> Fix {
     let now = steps::switch_command(clocksource);
-    let at_next_start = match facts.parameter_of("clocksource=") {
+    let at_next_start = match document.parameter_of("clocksource=") {
         Some(word) if word.strip_prefix("clocksource=") == Some(clocksource) => {
             format!("the kernel's command line has `{word}` already, for the next start")
         }
@@ -38,11 +48,9 @@ pub(super) fn switch_to(clocksource: &str, facts: &Document) -> Fix {
         }
         None => format!("to keep it, boot with clocksource={clocksource}"),
     };
-    let mut fix = Fix::from(now)
+    Fix::from(now)
         .then(at_next_start)
-        .with_steps(steps::switch(clocksource, facts));
-    fix.clocksource = Some(clocksource.to_owned());
-    fix
+        .with_switch(clocksource, steps::switch(clocksource, document))
 }
 
 /// What the host may do to a guest that keeps time with the TSC. Sources: QubesOS/qubes-issues#8061
@@ -52,11 +60,11 @@ const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this gue
      runs at another rate, or does not resume";
 
 /// Puts before a fix that leads to the TSC what the host may do to a guest.
-fn after_decision(fix: Fix, facts: &Document) -> Fix {
-    if facts.machine.is_guest() != Some(true) && !facts.machine.has_host_clock() {
+fn after_decision(fix: Fix, document: &Document) -> Fix {
+    if document.machine.is_guest() != Some(true) && !document.machine.has_host_clock() {
         return fix;
     }
-    let mut fix = fix.after(GUEST_ON_TSC.to_owned(), "if it does none of these: ");
+    let mut fix = fix.preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these: ");
     if let Some(steps) = &mut fix.steps {
         steps.caution = Some(GUEST_ON_TSC.to_owned());
     }
@@ -69,56 +77,60 @@ fn after_decision(fix: Fix, facts: &Document) -> Fix {
 ///
 /// In a guest, the fix says first what the host may do. The hypervisor's own clock survives that, so
 /// a switch from it has no commands, unless the provider recommends the TSC.
-pub(super) fn use_tsc(facts: &Document) -> Fix {
-    let recommended = facts.machine.cloud.as_deref().and_then(hosts::recommended);
+pub(super) fn use_tsc(document: &Document) -> Fix {
+    let recommended = document
+        .machine
+        .cloud
+        .as_deref()
+        .and_then(hosts::recommended);
     match recommended {
-        Some(name) if name != "tsc" && facts.clocksource() == Some(name) => {
-            let host = host_fix(facts).unwrap_or_default();
-            let tsc = checked_switch_to_tsc(facts);
+        Some(name) if name != "tsc" && document.clocksource() == Some(name) => {
+            let host = host_fix(document).unwrap_or_default();
+            let tsc = checked_switch_to_tsc(document);
             return host.or_fix(
                 &format!("or, against the provider's recommendation of {name}, "),
                 &tsc,
             );
         }
-        Some(name) if name != "tsc" && facts.lists(name) => return switch_to(name, facts),
+        Some(name) if name != "tsc" && document.lists(name) => return switch_to(name, document),
         _ => {}
     }
-    let mut fix = checked_switch_to_tsc(facts);
-    if facts.machine.has_host_clock() && recommended != Some("tsc") {
+    let mut fix = checked_switch_to_tsc(document);
+    if document.machine.has_host_clock() && recommended != Some("tsc") {
         fix.steps = None;
     }
     fix
 }
 
 /// The switch to the TSC, with the checks and the decision that must come first.
-fn checked_switch_to_tsc(facts: &Document) -> Fix {
-    let is_invariant = facts.invariant() != Some(false);
+fn checked_switch_to_tsc(document: &Document) -> Fix {
+    let is_invariant = document.invariant() != Some(false);
     let mut checks = Vec::new();
     // A host whose own clock the kernel uses does not guarantee its TSC, so the counters must be
     // compared first. For a TSC that is not invariant, the text below contains that condition.
-    if facts.paravirtual_clock().is_some() && is_invariant && !facts.are_synchronised() {
+    if document.paravirtual_clock().is_some() && is_invariant && !document.are_synchronised() {
         checks.push(
             "that `tickline warp` finds the counters synchronised, which the host does not \
              guarantee",
         );
     }
-    if facts.machine.kernel_log.is_none() {
+    if document.machine.kernel_log.is_none() {
         checks.push(
             "that the kernel's log, which could not be read here, does not call the TSC unstable \
              (sudo dmesg | grep -iE 'tsc|clocksource')",
         );
     }
-    let mut switch = switch_to("tsc", facts);
+    let mut switch = switch_to("tsc", document);
     if !checks.is_empty() {
         let checks = checks.join(", and ");
-        switch = switch.after(format!("check first {checks}"), "then: ");
+        switch = switch.preceded_by(format!("check first {checks}"), "then: ");
     }
-    switch = after_decision(switch, facts);
+    switch = after_decision(switch, document);
     if is_invariant {
         return switch;
     }
-    let invariant = invariant_tsc(facts);
-    if invariant.is_none {
+    let invariant = invariant_tsc(document);
+    if invariant.is_impossible {
         return invariant;
     }
     invariant.or_fix(
@@ -130,11 +142,11 @@ fn checked_switch_to_tsc(facts: &Document) -> Fix {
 }
 
 /// The fix for a TSC that CPUID does not call invariant: the host must offer an invariant TSC.
-pub(super) fn invariant_tsc(facts: &Document) -> Fix {
-    if let Some(host) = host_fix(facts) {
+pub(super) fn invariant_tsc(document: &Document) -> Fix {
+    if let Some(host) = host_fix(document) {
         return host;
     }
-    if facts.machine.is_guest() == Some(true) {
+    if document.machine.is_guest() == Some(true) {
         return "on the host: let the hypervisor show the processor's invariant TSC to the guest"
             .into();
     }
@@ -144,34 +156,34 @@ pub(super) fn invariant_tsc(facts: &Document) -> Fix {
 
 /// Makes the kernel trust a TSC that it doubts. If the TSC's rate depends on power states, the
 /// kernel is right, and there is no fix.
-pub(super) fn trust_tsc(facts: &Document) -> Fix {
-    if facts.invariant() == Some(false) {
+pub(super) fn trust_tsc(document: &Document) -> Fix {
+    if document.invariant() == Some(false) {
         return Fix::none("by CPUID the TSC is not invariant, so the kernel's doubts are right");
     }
-    if facts.lacks_tsc_frequency() {
-        return state_frequency(facts);
+    if document.lacks_tsc_frequency() {
+        return state_frequency(document);
     }
-    if facts.has_parameter("tsc=reliable") {
+    if document.has_parameter("tsc=reliable") {
         return Fix::none("the kernel's command line has tsc=reliable already");
     }
     // Older kernels compare the counters in spite of the parameter (`unsynchronized_tsc` in
     // `arch/x86/kernel/tsc.c`).
-    let kernel = match facts.machine.kernel.as_deref() {
-        Some(older) if facts.is_kernel_at_least(3, 3) == Some(false) => {
+    let kernel = match document.machine.kernel.as_deref() {
+        Some(older) if document.is_kernel_at_least(3, 3) == Some(false) => {
             format!("with a kernel 3.3 or later: this one is {older}")
         }
         _ => "kernel 3.3 or later".to_owned(),
     };
     // `Documentation/admin-guide/kernel-parameters.txt`
-    let clocksource = clocksource_tsc(facts);
+    let clocksource = clocksource_tsc(document);
     let parameters =
         format!("boot with tsc=reliable {clocksource} ({kernel}), {RELIABLE_ONLY_WHERE}");
-    after_decision(parameters.into(), facts)
+    after_decision(parameters.into(), document)
 }
 
 /// The parameter that chooses the TSC, and the one that it replaces. The kernel obeys the last.
-fn clocksource_tsc(facts: &Document) -> String {
-    match facts.parameter_of("clocksource=") {
+fn clocksource_tsc(document: &Document) -> String {
+    match document.parameter_of("clocksource=") {
         Some(word) if word != "clocksource=tsc" => format!("clocksource=tsc instead of `{word}`"),
         _ => "clocksource=tsc".to_owned(),
     }
@@ -179,26 +191,26 @@ fn clocksource_tsc(facts: &Document) -> String {
 
 /// Keeps the kernel's watchdog from checking the TSC. The kernel still compares the CPUs' counters
 /// at boot (`no_tsc_watchdog` in `arch/x86/kernel/tsc.c`; git pull "x86/timers updates for v5.2").
-pub(super) fn no_watchdog(facts: &Document) -> Fix {
-    if facts.invariant() == Some(false) {
-        return trust_tsc(facts);
+pub(super) fn no_watchdog(document: &Document) -> Fix {
+    if document.invariant() == Some(false) {
+        return trust_tsc(document);
     }
-    if facts.has_parameter("tsc=nowatchdog") {
+    if document.has_parameter("tsc=nowatchdog") {
         return Fix::none("the kernel's command line has tsc=nowatchdog already");
     }
-    let clocksource = clocksource_tsc(facts);
+    let clocksource = clocksource_tsc(document);
     let newer = format!(
         "boot with tsc=nowatchdog {clocksource} (kernel 5.2 or later), which leaves the kernel's \
          comparison of the CPUs' counters at boot in force"
     );
-    match facts.is_kernel_at_least(5, 2) {
-        Some(true) => after_decision(newer.into(), facts),
-        Some(false) => trust_tsc(facts),
+    match document.is_kernel_at_least(5, 2) {
+        Some(true) => after_decision(newer.into(), document),
+        Some(false) => trust_tsc(document),
         None => {
             let older = format!(
                 "on an older kernel, boot with tsc=reliable {clocksource}, {RELIABLE_ONLY_WHERE}"
             );
-            after_decision(Fix::from(newer).or(older), facts)
+            after_decision(Fix::from(newer).or(older), document)
         }
     }
 }
@@ -206,19 +218,19 @@ pub(super) fn no_watchdog(facts: &Document) -> Fix {
 /// Gives the kernel the TSC's frequency, without which it cannot use the TSC whatever else it is
 /// told. `tsc_early_khz=` stands in for the kernel's first calibration (Linux 5.8, commit
 /// bd35c77e32e4).
-fn state_frequency(facts: &Document) -> Fix {
-    if let Some(word) = facts.parameter_of("tsc_early_khz=") {
+fn state_frequency(document: &Document) -> Fix {
+    if let Some(word) = document.parameter_of("tsc_early_khz=") {
         return Fix::none(&format!("the kernel's command line has {word} already"));
     }
     // The timer tick, of some milliseconds, is too coarse to measure the rate.
-    let is_measurable = facts.clocksource() != Some("jiffies");
-    let khz = match facts.clock.frequency_hz {
+    let is_measurable = document.clocksource() != Some("jiffies");
+    let khz = match document.clock.frequency_hz {
         Some(hz) if is_measurable => format!("tsc_early_khz={}", hz / 1_000),
         None if is_measurable => {
             "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
                 .to_owned()
         }
-        _ if facts.machine.is_guest() == Some(true) => {
+        _ if document.machine.is_guest() == Some(true) => {
             "tsc_early_khz=KHZ, with the rate in kHz that the host's kernel found (sudo dmesg | \
              grep 'tsc:' there), as jiffies are too coarse to measure it"
                 .to_owned()
@@ -229,8 +241,8 @@ fn state_frequency(facts: &Document) -> Fix {
                 .to_owned()
         }
     };
-    let kernel = match facts.machine.kernel.as_deref() {
-        Some(older) if facts.is_kernel_at_least(5, 8) == Some(false) => {
+    let kernel = match document.machine.kernel.as_deref() {
+        Some(older) if document.is_kernel_at_least(5, 8) == Some(false) => {
             format!("with a kernel 5.8 or later: this one is {older}")
         }
         _ => "kernel 5.8 or later".to_owned(),
@@ -238,15 +250,15 @@ fn state_frequency(facts: &Document) -> Fix {
     let fix = Fix::from(format!(
         "tell the kernel the TSC's frequency, which it could not measure: boot with {khz} ({kernel})"
     ));
-    let fix = after_decision(fix, facts);
-    if facts.machine.is_guest() != Some(true) {
+    let fix = after_decision(fix, document);
+    if document.machine.is_guest() != Some(true) {
         return fix;
     }
     let fix = fix.or(
         "or use a host that states the frequency by CPUID (leaf 15h or 4000_0010h; QEMU: -cpu \
          host,+invtsc)",
     );
-    if matches!(facts.hypervisor(), "kvm" | "firecracker") {
+    if matches!(document.hypervisor(), "kvm" | "firecracker") {
         fix.or(
             "or use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it learns the \
              frequency from kvm-clock",
@@ -260,34 +272,34 @@ fn state_frequency(facts: &Document) -> Fix {
 /// watchdog tolerates about 100 ppm or more (`Document::watchdog_limit_ppm`). `tickline warp`
 /// measures the rate more precisely, even if a read of hpet takes 700 ns. It measures by the kernel's
 /// present clock, so a difference does not show which of the two is wrong.
-pub(super) fn check_tsc(facts: &Document) -> Fix {
-    if facts.invariant() == Some(false) {
-        return host_fix_or(trust_tsc, facts);
+pub(super) fn check_tsc(document: &Document) -> Fix {
+    if document.invariant() == Some(false) {
+        return host_fix_or(trust_tsc, document);
     }
-    let limit_ppm = facts.watchdog_limit_ppm();
-    let clock = facts.clocksource().unwrap_or("the kernel's clock");
+    let limit_ppm = document.watchdog_limit_ppm();
+    let clock = document.clocksource().unwrap_or("the kernel's clock");
     Fix::from(format!(
         "run `tickline warp` when idle, under load, and hours later, while NTP slews nothing: it \
          measures the TSC's rate by {clock}. If the rates differ by {limit_ppm} ppm or more, the \
          kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
          changing frequency (chronyc tracking). The rates do not show a single jump"
     ))
-    .then_fix("if the kernel is right: ", host_or_firmware_fix(facts))
-    .or_unless_none("only if the rate is steady: ", &no_watchdog(facts))
+    .then_fix("if the kernel is right: ", host_or_firmware_fix(document))
+    .or_unless_impossible("only if the rate is steady: ", &no_watchdog(document))
 }
 
 /// The processors whose hpet stops in deep idle states, by their names: Intel's client processors of
 /// generations 8 to 11 and Gemini Lake (kernel bug 203183; `force_disable_hpet` in
 /// `arch/x86/kernel/early-quirks.c`). Linux 5.16 tests each processor for such a state
 /// (`hpet_is_pc10_damaged` in `arch/x86/kernel/hpet.c`).
-pub(super) fn has_stopping_hpet(facts: &Document) -> bool {
+pub(super) fn has_stopping_hpet(document: &Document) -> bool {
     const GEMINI_LAKE: [&str; 6] = ["J4005", "J4105", "J5005", "N4000", "N4100", "N5000"];
     let is_used =
-        facts.has_parameter("hpet=force") || facts.is_kernel_at_least(5, 16) == Some(false);
-    if facts.machine.is_guest() == Some(true) || !is_used {
+        document.has_parameter("hpet=force") || document.is_kernel_at_least(5, 16) == Some(false);
+    if document.machine.is_guest() == Some(true) || !is_used {
         return false;
     }
-    let cpu = facts.machine.cpu.as_deref().unwrap_or_default();
+    let cpu = document.machine.cpu.as_deref().unwrap_or_default();
     if GEMINI_LAKE.iter().any(|model| cpu.contains(model)) {
         return true;
     }
@@ -309,29 +321,29 @@ pub(super) fn has_stopping_hpet(facts: &Document) -> bool {
 
 /// The fix for an hpet that stops: the kernel then keeps time with the TSC, and checks it by
 /// acpi_pm. Until the restart, acpi_pm keeps the time right.
-pub(super) fn without_hpet(facts: &Document) -> Fix {
-    let fix = without_hpet_from_the_start(facts);
-    if !facts.lists("acpi_pm") {
+pub(super) fn without_hpet(document: &Document) -> Fix {
+    let fix = without_hpet_from_the_start(document);
+    if !document.lists("acpi_pm") {
         return fix;
     }
     let kept = fix.steps.clone().unwrap_or_default();
-    let steps = steps::switch("acpi_pm", facts).map(|now| Steps {
+    let steps = steps::switch("acpi_pm", document).map(|now| Steps {
         keep: kept.keep,
         undo_keep: kept.undo_keep,
         ..now
     });
     Fix::from(steps::switch_command("acpi_pm"))
         .then_fix("then ", fix)
-        .with_steps(steps)
+        .with_switch("acpi_pm", steps)
 }
 
-fn without_hpet_from_the_start(facts: &Document) -> Fix {
-    if facts.has_parameter("hpet=force") {
+fn without_hpet_from_the_start(document: &Document) -> Fix {
+    if document.has_parameter("hpet=force") {
         return Fix::from("take `hpet=force` off the kernel's command line")
             .with_steps(steps::remove_parameter("hpet=force"));
     }
-    let kernel = facts.machine.kernel.as_deref().unwrap_or("unknown");
-    let later = if facts.is_kernel_at_least(5, 4) == Some(false) {
+    let kernel = document.machine.kernel.as_deref().unwrap_or("unknown");
+    let later = if document.is_kernel_at_least(5, 4) == Some(false) {
         "from 5.4 for Coffee Lake, from 5.16 for every processor with this fault"
     } else {
         "from 5.16"
@@ -345,60 +357,61 @@ fn without_hpet_from_the_start(facts: &Document) -> Fix {
 
 /// The removal of a parameter that keeps the kernel from the TSC. If the TSC is bad, the parameter
 /// stays.
-pub(super) fn without_parameter(word: &str, facts: &Document) -> Fix {
-    let has_warp = facts
+pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
+    let has_warp = document
         .rejection()
         .is_some_and(|rejection| rejection.cause == Cause::Warp);
-    if facts.are_unsynchronised() || has_warp {
-        return synchronise(facts);
+    if document.are_unsynchronised() || has_warp {
+        return synchronise(document);
     }
-    if !facts.may_have_good_tsc() {
-        return invariant_tsc(facts);
+    if !document.may_have_good_tsc() {
+        return invariant_tsc(document);
     }
-    let steps = if facts.has_parameter(word) {
+    let steps = if document.has_parameter(word) {
         Some(steps::remove_parameter(word))
     } else {
         None
     };
     let fix = Fix::from(format!("take `{word}` off the kernel's command line")).with_steps(steps);
-    after_decision(fix, facts)
+    after_decision(fix, document)
 }
 
 /// The fix on the host, or the fix in the kernel, which is none for a TSC that is not invariant. If
 /// the host is unknown, only the fix in the kernel remains.
-pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, facts: &Document) -> Fix {
-    match host_fix(facts) {
-        Some(host) => host.or_unless_none("or ", &kernel(facts)),
-        None => kernel(facts),
+pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, document: &Document) -> Fix {
+    match host_fix(document) {
+        Some(host) => host.or_unless_impossible("or ", &kernel(document)),
+        None => kernel(document),
     }
 }
 
 /// The fix for counters that differ. The settings of a host only let the guest trust its counters, so
 /// those of the host must agree. An emulated counter is not the host's, and a cloud's customer has no
 /// host.
-pub(super) fn synchronise(facts: &Document) -> Fix {
-    let fix = host_or_firmware_fix(facts);
-    let has_setting = facts.may_be_x86() && hosts::trusted_tsc(facts.hypervisor(), facts).is_some();
-    if !has_setting || facts.machine.cloud.is_some() || facts.hypervisor() == "tcg" {
+pub(super) fn synchronise(document: &Document) -> Fix {
+    let fix = host_or_firmware_fix(document);
+    let has_setting =
+        document.may_be_x86() && hosts::trusted_tsc(document.hypervisor(), document).is_some();
+    if !has_setting || document.machine.cloud.is_some() || document.hypervisor() == "tcg" {
         return fix;
     }
     let compare = "on the host: compare its counters (`tickline warp`); if they differ, update its \
                    firmware, or move the guest to another host";
-    fix.after(compare.to_owned(), "if they agree: ")
+    fix.preceded_by(compare.to_owned(), "if they agree: ")
 }
 
 /// The fix for the counters' rates and values: on the host of a guest, or in the firmware of bare
 /// metal.
-pub(super) fn host_or_firmware_fix(facts: &Document) -> Fix {
-    if let Some(host) = host_fix(facts) {
+pub(super) fn host_or_firmware_fix(document: &Document) -> Fix {
+    if let Some(host) = host_fix(document) {
         return host;
     }
-    let (firmware, host) = if facts.may_be_x86() {
-        (FIRMWARE, hosts::synchronised_tsc(facts.hypervisor()))
+    let (firmware, host) = if document.may_be_x86() {
+        (FIRMWARE, hosts::synchronised_tsc(document.hypervisor()))
     } else {
         (OTHER_FIRMWARE, hosts::synchronised_counter())
     };
-    match facts.machine.is_guest() {
+    match document.machine.is_guest() {
         Some(true) => host,
         Some(false) => firmware.into(),
         None => Fix::from(format!("on bare metal: {firmware}"))
@@ -408,23 +421,23 @@ pub(super) fn host_or_firmware_fix(facts: &Document) -> Fix {
 
 /// The fix that lets a guest's kernel trust the TSC, for the host's administrator or for the
 /// customer of a cloud. `None` without a known hypervisor or cloud.
-pub(super) fn host_fix(facts: &Document) -> Option<Fix> {
-    if let Some(cloud) = facts.machine.cloud.as_deref()
+pub(super) fn host_fix(document: &Document) -> Option<Fix> {
+    if let Some(cloud) = document.machine.cloud.as_deref()
         && let Some(text) = hosts::other_host(cloud)
     {
         return Some(text.into());
     }
-    if !facts.may_be_x86() {
+    if !document.may_be_x86() {
         return None;
     }
-    hosts::trusted_tsc(facts.hypervisor(), facts)
+    hosts::trusted_tsc(document.hypervisor(), document)
 }
 
 /// The cloud provider's own recommendation; `None` outside of the known clouds.
-pub(super) fn provider(facts: &Document) -> Option<String> {
-    let cloud = facts.machine.cloud.as_deref()?;
+pub(super) fn provider(document: &Document) -> Option<String> {
+    let cloud = document.machine.cloud.as_deref()?;
     // The finding about the counters forbids this clock.
-    if hosts::recommended(cloud) == Some("tsc") && facts.are_unsynchronised() {
+    if hosts::recommended(cloud) == Some("tsc") && document.are_unsynchronised() {
         return None;
     }
     let advice = hosts::advice(cloud)?;
@@ -438,9 +451,9 @@ mod tests {
 
     /// A machine with this kernel.
     fn with_kernel(release: &str) -> Document {
-        let mut facts = Document::default();
-        facts.machine.kernel = Some(release.to_owned());
-        facts
+        let mut document = Document::default();
+        document.machine.kernel = Some(release.to_owned());
+        document
     }
 
     /// The kernel obeys `tsc=reliable` since 3.3.
@@ -457,14 +470,14 @@ mod tests {
 
     #[test]
     fn a_tsc_that_is_not_invariant_can_be_mended_by_the_host_alone() {
-        let mut facts = with_kernel("6.18.0");
-        facts.machine.hypervisor = Some("kvm".to_owned());
+        let mut document = with_kernel("6.18.0");
+        document.machine.hypervisor = Some("kvm".to_owned());
         let [either, host] = [true, false].map(|invariant| {
-            facts.machine.cpuid = Some(Cpuid {
+            document.machine.cpuid = Some(Cpuid {
                 invariant_tsc: Some(invariant),
                 ..Cpuid::default()
             });
-            host_fix_or(trust_tsc, &facts).text()
+            host_fix_or(trust_tsc, &document).text()
         });
         assert!(either.contains("; or decide first"), "{either}");
         assert!(either.contains("boot with tsc=reliable"), "{either}");

@@ -21,13 +21,13 @@ fn is_name(name: &str) -> bool {
 
 /// The switch of the kernel to another clocksource that it accepts. `None` if the present
 /// clocksource is unknown, because no command could undo the switch.
-pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
-    let present = facts.clocksource()?;
+pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
+    let present = document.clocksource()?;
     if !is_name(present) || !is_name(clocksource) {
         return None;
     }
     let word = format!("clocksource={clocksource}");
-    let kept = match facts.parameter_of("clocksource=") {
+    let kept = match document.parameter_of("clocksource=") {
         // The command line names this clocksource already.
         Some(former) if former == word => Steps::default(),
         // The parameter has characters that must not reach a shell.
@@ -36,7 +36,7 @@ pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
     };
     // For the TSC, the CPUs' counters must agree, and the kernel must not have rejected the TSC.
     // Any other timer has only one counter, and needs no check.
-    let check = match &facts.machine.kernel_log {
+    let check = match &document.machine.kernel_log {
         _ if clocksource != "tsc" => None,
         Some(_) => Some("tickline warp".to_owned()),
         None => Some(unless_rejected("tickline warp")),
@@ -45,7 +45,6 @@ pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
         check,
         now: Some(switch_command(clocksource)),
         undo: Some(switch_command(present)),
-        clocksource: Some(clocksource.to_owned()),
         ..kept
     })
 }
@@ -144,7 +143,7 @@ mod tests {
         "Clocksource tsc unstable (delta = -201134949 ns)",
     ];
 
-    fn facts(line: &str) -> Document {
+    fn with_command_line(line: &str) -> Document {
         serde_json::from_value(serde_json::json!({
             "machine": { "clocksource": "hpet", "kernel_command_line": line },
         }))
@@ -153,7 +152,7 @@ mod tests {
 
     #[test]
     fn each_step_can_be_taken_back() {
-        let steps = switch("tsc", &facts("quiet clocksource=hpet")).unwrap();
+        let steps = switch("tsc", &with_command_line("quiet clocksource=hpet")).unwrap();
         assert_eq!(
             (steps.now, steps.undo),
             (Some(switch_command("tsc")), Some(switch_command("hpet")))
@@ -168,20 +167,23 @@ mod tests {
             "{undo}"
         );
         assert!(
-            switch("acpi_pm", &facts("")).unwrap().check.is_none(),
+            switch("acpi_pm", &with_command_line(""))
+                .unwrap()
+                .check
+                .is_none(),
             "a timer needs no comparison"
         );
         // Symptom: `keep` added the word to a command line that had it.
-        let kept = switch("tsc", &facts("quiet clocksource=tsc")).unwrap();
+        let kept = switch("tsc", &with_command_line("quiet clocksource=tsc")).unwrap();
         assert_eq!((kept.keep, kept.undo_keep), (None, None));
     }
 
     /// A recorded file must not be able to inject commands.
     #[test]
     fn a_name_with_other_characters_reaches_no_shell() {
-        assert!(switch("x; rm -rf ~", &facts("")).is_none());
-        assert!(switch("tsc", &facts("clocksource=$(reboot)")).is_none());
-        let mut hostile = facts("");
+        assert!(switch("x; rm -rf ~", &with_command_line("")).is_none());
+        assert!(switch("tsc", &with_command_line("clocksource=$(reboot)")).is_none());
+        let mut hostile = with_command_line("");
         hostile.machine.clocksource = Some("hpet|sh".to_owned());
         assert!(switch("tsc", &hostile).is_none());
         hostile.machine.clocksource = None;
@@ -206,7 +208,10 @@ mod tests {
             std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(EXECUTABLE)).unwrap();
         }
-        let check = switch("tsc", &facts("")).unwrap().check.unwrap();
+        let check = switch("tsc", &with_command_line(""))
+            .unwrap()
+            .check
+            .unwrap();
         let path = format!(
             "{}:{}",
             folder.path().display(),
@@ -271,7 +276,7 @@ mod tests {
                 std::fs::read_to_string(&file).unwrap(),
             )
         };
-        let steps = switch("tsc", &facts("quiet clocksource=hpet")).unwrap();
+        let steps = switch("tsc", &with_command_line("quiet clocksource=hpet")).unwrap();
         let (keep, undo) = (steps.keep.unwrap(), steps.undo_keep.unwrap());
         let original = "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet clocksource=hpet\"\n".to_owned();
         let kept = original.replace("hpet", "tsc");

@@ -9,12 +9,12 @@ use crate::document::kernel_log::Cause;
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 
 /// The finding for an x86 machine whose clocksource is not the TSC, and not a hypervisor's clock.
-pub(super) fn not_used(name: &str, facts: &Document) -> Finding {
-    if facts.accepts_tsc() == Some(true) {
-        let fix = if facts.are_unsynchronised() {
+pub(super) fn not_used(name: &str, document: &Document) -> Finding {
+    if document.accepts_tsc() == Some(true) {
+        let fix = if document.are_unsynchronised() {
             Fix::none("the counters are unsynchronised")
         } else {
-            shared_fixes::use_tsc(facts)
+            shared_fixes::use_tsc(document)
         };
         return Finding::slow(
             Code::NotChosen,
@@ -24,11 +24,11 @@ pub(super) fn not_used(name: &str, facts: &Document) -> Finding {
         .seen("available_clocksource has tsc")
         .fix(fix);
     }
-    if let Some(finding) = not_chosen(name, facts) {
+    if let Some(finding) = not_chosen(name, document) {
         return finding;
     }
     for word in ["notsc", "tsc=unstable"] {
-        if facts.has_parameter(word) {
+        if document.has_parameter(word) {
             return Finding::slow(
                 Code::SwitchedOff,
                 format!(
@@ -38,22 +38,22 @@ pub(super) fn not_used(name: &str, facts: &Document) -> Finding {
             )
             .seen(format!("current_clocksource is {name}"))
             .seen(format!("the kernel's command line has {word}"))
-            .fix(shared_fixes::without_parameter(word, facts));
+            .fix(shared_fixes::without_parameter(word, document));
         }
     }
-    rejected(name, facts).unwrap_or_else(|| unexplained(name, facts))
+    rejected(name, document).unwrap_or_else(|| unexplained(name, document))
 }
 
 /// The finding if the kernel's log says why the kernel has rejected the TSC.
-fn rejected(name: &str, facts: &Document) -> Option<Finding> {
-    let rejection = facts.rejection()?;
+fn rejected(name: &str, document: &Document) -> Option<Finding> {
+    let rejection = document.rejection()?;
     let reason = &rejection.reason;
     let mut finding = match rejection.cause {
         Cause::Warp => Finding::slow(
             Code::Warp,
             format!("the kernel saw the counters of two CPUs differ, and keeps time with {name}"),
         ),
-        Cause::Skew if blames_stopping_hpet(facts) => Finding::slow(
+        Cause::Skew if blames_stopping_hpet(document) => Finding::slow(
             Code::Skew,
             "the kernel has rejected the TSC by a comparison with hpet, and keeps time with hpet, \
              which is the broken clock: on this processor it stops in deep idle states",
@@ -110,17 +110,17 @@ fn rejected(name: &str, facts: &Document) -> Option<Finding> {
         ),
     }
     .seen(format!("current_clocksource is {name}"))
-    .seen_all(offer(facts))
+    .seen_all(offer(document))
     .seen_all(rejection.messages)
-    .fix(fix_for_rejected(facts));
-    if blames_stopping_hpet(facts) {
+    .fix(fix_for_rejected(document));
+    if blames_stopping_hpet(document) {
         finding = finding.seen(
             "the processor is of a kind whose hpet stops in deep idle states \
              (https://bugzilla.kernel.org/show_bug.cgi?id=203183)",
         );
     }
     // The kernel's verdict may be old, so also show the present comparison.
-    let counters = facts.counters();
+    let counters = document.counters();
     if !counters.is_empty() {
         finding = finding.seen(format!("the counters today: {counters}"));
     }
@@ -129,20 +129,20 @@ fn rejected(name: &str, facts: &Document) -> Option<Finding> {
 
 /// Whether the kernel has rejected the TSC by an hpet that stops in deep idle states, and keeps time
 /// with it.
-fn blames_stopping_hpet(facts: &Document) -> bool {
-    let by_watchdog = facts
+fn blames_stopping_hpet(document: &Document) -> bool {
+    let by_watchdog = document
         .rejection()
         .is_none_or(|rejection| matches!(rejection.cause, Cause::Skew | Cause::Watchdog));
     by_watchdog
-        && facts.clocksource() == Some("hpet")
-        && facts.may_have_good_tsc()
-        && shared_fixes::has_stopping_hpet(facts)
+        && document.clocksource() == Some("hpet")
+        && document.may_have_good_tsc()
+        && shared_fixes::has_stopping_hpet(document)
 }
 
 /// The list of available clocksources, which does not offer the TSC; `None` if it is unreadable.
-fn offer(facts: &Document) -> Option<String> {
-    let list = facts.machine.available_clocksources.as_deref()?;
-    Some(if facts.lists("tsc") {
+fn offer(document: &Document) -> Option<String> {
+    let list = document.machine.available_clocksources.as_deref()?;
+    Some(if document.lists("tsc") {
         format!("available_clocksource has tsc, but the kernel has rejected it: {list}")
     } else {
         format!("available_clocksource has no tsc: {list}")
@@ -150,22 +150,22 @@ fn offer(facts: &Document) -> Option<String> {
 }
 
 /// The finding if the log does not say why the kernel does not use the TSC.
-fn unexplained(name: &str, facts: &Document) -> Finding {
-    let is_listed = facts.lists("tsc");
-    let has_log = facts.machine.kernel_log.is_some();
+fn unexplained(name: &str, document: &Document) -> Finding {
+    let is_listed = document.lists("tsc");
+    let has_log = document.machine.kernel_log.is_some();
     let mut fix = if is_listed {
-        fix_for_rejected(facts)
+        fix_for_rejected(document)
     } else {
-        fix_for_missing(facts)
+        fix_for_missing(document)
     };
     // If there is no fix, the log cannot change that.
-    if !has_log && !fix.is_none {
+    if !has_log && !fix.is_impossible {
         fix = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'").then_fix("then ", fix);
     }
-    let Some(offer) = offer(facts) else {
-        return offer_unknown(name, fix, facts);
+    let Some(offer) = offer(document) else {
+        return offer_unknown(name, fix, document);
     };
-    let failures = facts.failed_calibrations();
+    let failures = document.failed_calibrations();
     if !failures.is_empty() {
         return Finding::slow(
             Code::Missing,
@@ -202,10 +202,10 @@ fn unexplained(name: &str, facts: &Document) -> Finding {
 
 /// The finding that the clocksource is slow, if it is unknown which others the kernel accepts.
 /// `fix_for_missing` is the fix if the kernel does not accept the TSC.
-fn offer_unknown(name: &str, fix_for_missing: Fix, facts: &Document) -> Finding {
-    let fix = if facts.may_have_good_tsc() {
+fn offer_unknown(name: &str, fix_for_missing: Fix, document: &Document) -> Finding {
+    let fix = if document.may_have_good_tsc() {
         shared_fixes::see_offer()
-            .then_fix("if tsc is there, ", shared_fixes::use_tsc(facts))
+            .then_fix("if tsc is there, ", shared_fixes::use_tsc(document))
             .or_fix("if not, ", &fix_for_missing)
     } else {
         fix_for_missing
@@ -220,11 +220,11 @@ fn offer_unknown(name: &str, fix_for_missing: Fix, facts: &Document) -> Finding 
 
 /// The kernel's messages about its rejection of the TSC. Without a message, the position of the TSC
 /// at the end of the list of clocksources may show the rejection.
-pub(super) fn rejection_evidence(facts: &Document) -> Vec<String> {
-    if let Some(rejection) = facts.rejection() {
+pub(super) fn rejection_evidence(document: &Document) -> Vec<String> {
+    if let Some(rejection) = document.rejection() {
         return rejection.messages;
     }
-    if facts.lists("tsc") && facts.accepts_tsc() == Some(false) {
+    if document.lists("tsc") && document.accepts_tsc() == Some(false) {
         return vec![
             "available_clocksource has tsc at its end, where the kernel puts one that it has \
              marked unstable"
@@ -235,55 +235,55 @@ pub(super) fn rejection_evidence(facts: &Document) -> Vec<String> {
 }
 
 /// The fix for a TSC that the kernel does not offer, for an unknown reason.
-fn fix_for_missing(facts: &Document) -> Fix {
-    if facts.are_unsynchronised() {
-        return shared_fixes::synchronise(facts);
+fn fix_for_missing(document: &Document) -> Fix {
+    if document.are_unsynchronised() {
+        return shared_fixes::synchronise(document);
     }
-    if facts.lacks_tsc_frequency() {
-        return shared_fixes::trust_tsc(facts);
+    if document.lacks_tsc_frequency() {
+        return shared_fixes::trust_tsc(document);
     }
-    shared_fixes::host_fix(facts).unwrap_or_else(|| shared_fixes::trust_tsc(facts))
+    shared_fixes::host_fix(document).unwrap_or_else(|| shared_fixes::trust_tsc(document))
 }
 
 /// The fix for a TSC that the kernel has rejected. Without a message, the watchdog has probably
 /// rejected it, because the kernel had registered the TSC before.
-pub(super) fn fix_for_rejected(facts: &Document) -> Fix {
+pub(super) fn fix_for_rejected(document: &Document) -> Fix {
     // A comparison agrees with the kernel, so do not override the kernel's verdict.
-    if facts.are_unsynchronised() {
-        return shared_fixes::synchronise(facts);
+    if document.are_unsynchronised() {
+        return shared_fixes::synchronise(document);
     }
-    let rejection = facts.rejection();
+    let rejection = document.rejection();
     match rejection.map_or(Cause::Watchdog, |rejection| rejection.cause) {
         // Neither on bare metal nor in a guest may the kernel be told to ignore a warp.
-        Cause::Warp => shared_fixes::synchronise(facts),
+        Cause::Warp => shared_fixes::synchronise(document),
         Cause::VaryingRate => Fix::none(
             "the TSC's rate changes with the processor's, so the kernel's verdict is right",
         ),
-        Cause::NoFrequency => shared_fixes::trust_tsc(facts),
-        Cause::Skew | Cause::Watchdog if blames_stopping_hpet(facts) => {
-            shared_fixes::without_hpet(facts)
+        Cause::NoFrequency => shared_fixes::trust_tsc(document),
+        Cause::Skew | Cause::Watchdog if blames_stopping_hpet(document) => {
+            shared_fixes::without_hpet(document)
         }
-        Cause::Skew | Cause::Watchdog => shared_fixes::check_tsc(facts),
+        Cause::Skew | Cause::Watchdog => shared_fixes::check_tsc(document),
         // Only the watchdog's measurement has failed, so the TSC may be good.
-        Cause::Delay => shared_fixes::host_fix_or(shared_fixes::no_watchdog, facts),
+        Cause::Delay => shared_fixes::host_fix_or(shared_fixes::no_watchdog, document),
         // The text names a parameter for each of the two idle drivers, one of which is in use.
         Cause::Halts => {
             Fix::from("boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power")
                 .then("the TSC of newer processors does not stop")
         }
-        Cause::Parameter => shared_fixes::without_parameter("tsc=unstable", facts),
-        Cause::Unsynchronised => shared_fixes::host_fix_or(shared_fixes::trust_tsc, facts),
-        Cause::Other => shared_fixes::host_fix_or(overrule_if_understood, facts),
+        Cause::Parameter => shared_fixes::without_parameter("tsc=unstable", document),
+        Cause::Unsynchronised => shared_fixes::host_fix_or(shared_fixes::trust_tsc, document),
+        Cause::Other => shared_fixes::host_fix_or(overrule_if_understood, document),
     }
 }
 
 /// The kernel's reason may be one that no comparison of the counters shows.
-fn overrule_if_understood(facts: &Document) -> Fix {
-    let trust = shared_fixes::trust_tsc(facts);
-    if trust.is_none {
+fn overrule_if_understood(document: &Document) -> Fix {
+    let trust = shared_fixes::trust_tsc(document);
+    if trust.is_impossible {
         return trust;
     }
-    let reason = facts.rejection().map(|rejection| rejection.reason);
+    let reason = document.rejection().map(|rejection| rejection.reason);
     Fix::from(format!(
         "find out what the kernel means by \"{}\"",
         reason.unwrap_or_default()

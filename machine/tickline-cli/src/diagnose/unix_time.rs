@@ -33,15 +33,15 @@ fn span(ns: i64) -> String {
 }
 
 /// The kernel corrects its clock's rate by more than any crystal needs.
-pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
-    let ntp = facts.machine.ntp.as_ref()?;
+pub(super) fn ntp_slewing(document: &Document) -> Option<Finding> {
+    let ntp = document.machine.ntp.as_ref()?;
     let rate_ppb = ntp.rate_ppb();
     if rate_ppb.saturating_abs() <= CRYSTAL_PPB {
         return None;
     }
     let correction = rate(rate_ppb);
     let seen_rate = clock_rate::seen(ntp);
-    if let Some(off) = facts.off() {
+    if let Some(off) = document.off() {
         return Some(
             Finding::wrong(
                 Code::NtpSlewing,
@@ -54,11 +54,11 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
             .seen(format!("left to remove, by kernel or daemon: {off}"))
             .fix(removal_of_offset(
                 "wait until the NTP daemon has removed the offset",
-                facts,
+                document,
             )),
         );
     }
-    if clock_rate_wrong(facts).is_some() {
+    if clock_rate_wrong(document).is_some() {
         return None;
     }
     let finding = if rate_ppb.saturating_abs() > LOOP_PPB {
@@ -79,7 +79,7 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
     };
     let fix = Fix::from(format!(
         "wait until the NTP daemon has removed the offset ({})",
-        daemons::look(facts)
+        daemons::look(document)
     ))
     .then(
         "if the correction stays, check the kernel's frequency of the counter: sudo dmesg | grep \
@@ -89,9 +89,9 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
 }
 
 /// Unix time has a known offset, and no fast slew removes it.
-pub(super) fn time_off(facts: &Document) -> Option<Finding> {
-    let off = facts.off()?;
-    if ntp_slewing(facts).is_some() {
+pub(super) fn time_off(document: &Document) -> Option<Finding> {
+    let off = document.off()?;
+    if ntp_slewing(document).is_some() {
         return None;
     }
     Some(
@@ -99,24 +99,24 @@ pub(super) fn time_off(facts: &Document) -> Option<Finding> {
             .seen(format!("left to remove, by kernel or daemon: {off}"))
             .fix(removal_of_offset(
                 "see what the NTP daemon does about it",
-                facts,
+                document,
             )),
     )
 }
 
 /// How a known offset is removed: first the daemon's own way, or else by a step. Servers in doubt may
 /// be as wrong as the offset is large.
-fn removal_of_offset(first: &str, facts: &Document) -> Fix {
-    if clock_rate::blames_server(facts) || server_unproven(facts).is_some() {
+fn removal_of_offset(first: &str, document: &Document) -> Fix {
+    if clock_rate::blames_server(document) || server_unproven(document).is_some() {
         return Fix::from(format!(
             "let the clock not be stepped before the servers are known to be right: {}",
-            daemons::servers(facts)
+            daemons::servers(document)
         ));
     }
     Fix::from(format!(
         "{first} ({}), or {}",
-        daemons::look(facts),
-        daemons::step(facts)
+        daemons::look(document),
+        daemons::step(document)
     ))
 }
 
@@ -124,15 +124,15 @@ fn removal_of_offset(first: &str, facts: &Document) -> Fix {
 ///
 /// chronyd clears STA_UNSYNC only with `rtcsync` (chrony.conf(5); `set_sync_status` in chrony's
 /// `sys_timex.c`), but it always states its error.
-pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
-    if let Some(daemon) = facts.lone_daemon() {
-        return Some(lone_daemon(daemon, facts));
+pub(super) fn ntp_unsynchronised(document: &Document) -> Option<Finding> {
+    if let Some(daemon) = document.lone_daemon() {
+        return Some(lone_daemon(daemon, document));
     }
-    let ntp = facts.machine.ntp.as_ref()?;
+    let ntp = document.machine.ntp.as_ref()?;
     let error = time(signed_f64(ntp.maximum_error_us) * 1e3);
     // A daemon that does not tell the kernel its error may tell it to whom asks: chronyd with `-x`,
     // ntpd with `disable kernel`.
-    if facts.set_ntp().is_some() || facts.daemon_bound_ns().is_some() {
+    if document.set_ntp().is_some() || document.daemon_bound_ns().is_some() {
         if ntp.synchronised {
             return None;
         }
@@ -147,19 +147,19 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             .fix(
                 Fix::from(format!(
                     "see what the daemon says: {}",
-                    daemons::look(facts)
+                    daemons::look(document)
                 ))
                 .then("chronyd clears the flag with `rtcsync` in its chrony.conf, but not with -x"),
             ),
         );
     }
     // tickline's clock has a source of UTC other than the kernel, or had it before a disruption.
-    if facts.clock.utc_error_ns.is_some() || facts.refusal().is_some() {
+    if document.clock.utc_error_ns.is_some() || document.refusal().is_some() {
         return None;
     }
     let seen_error = format!("adjtimex: maxerror is {error}, the kernel's limit");
-    let ignored = facts.machine.ignored_answer.as_ref().map(ignored_answer);
-    if let Some(steerer) = steerer(facts, ntp) {
+    let ignored = document.machine.ignored_answer.as_ref().map(ignored_answer);
+    if let Some(steerer) = steerer(document, ntp) {
         return Some(
             Finding::unsure(
                 Code::NtpUnsynchronised,
@@ -168,8 +168,8 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             .seen(seen_error)
             .seen(clock_rate::seen(ntp))
             .seen_all(ignored)
-            .seen_all(facts.machine.ptp4l.as_ref().map(seen_ptp4l))
-            .fix(daemons::find_and_repair(facts)),
+            .seen_all(document.machine.ptp4l.as_ref().map(seen_ptp4l))
+            .fix(daemons::find_and_repair(document)),
         );
     }
     Some(
@@ -180,7 +180,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
         .seen(seen_error)
         .seen_all(ignored)
         .seen_all((ntp.steering_ppb() != 0).then(|| clock_rate::seen(ntp)))
-        .fix(start_of_a_daemon(facts, ntp)),
+        .fix(start_of_a_daemon(document, ntp)),
     )
 }
 
@@ -188,8 +188,8 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
 ///
 /// The kernel's loop needs somebody who feeds it: its offset dies away within hours, and its
 /// frequency starts with 0. busybox ntpd feeds it and never sets the error (`networking/ntpd.c`).
-fn steerer(facts: &Document, ntp: &Ntp) -> Option<String> {
-    if let Some(daemon) = &facts.machine.ntp_daemon {
+fn steerer(document: &Document, ntp: &Ntp) -> Option<String> {
+    if let Some(daemon) = &document.machine.ntp_daemon {
         return Some(match daemon.updated_s {
             Some(s) => format!(
                 "{} set the clock {} ago",
@@ -199,10 +199,10 @@ fn steerer(facts: &Document, ntp: &Ntp) -> Option<String> {
             None => format!("{} runs", daemon.name),
         });
     }
-    if facts.machine.ptp4l.is_some() {
+    if document.machine.ptp4l.is_some() {
         return Some("ptp4l runs".to_owned());
     }
-    let is_fed = facts.has_kernel_loop() && ntp.frequency_ppb != 0;
+    let is_fed = document.has_kernel_loop() && ntp.frequency_ppb != 0;
     if ntp.offset_ns == 0 && !is_fed {
         return None;
     }
@@ -219,7 +219,7 @@ fn seen_ptp4l(ptp4l: &Ptp4l) -> String {
 }
 
 /// The finding about a daemon that follows no other clock.
-fn lone_daemon(daemon: &NtpDaemon, facts: &Document) -> Finding {
+fn lone_daemon(daemon: &NtpDaemon, document: &Document) -> Finding {
     let name = &daemon.name;
     let reference = daemon.reference.as_deref().unwrap_or("none");
     Finding::unsure(
@@ -232,14 +232,14 @@ fn lone_daemon(daemon: &NtpDaemon, facts: &Document) -> Finding {
     ))
     .fix(format!(
         "find out why {name} reaches no server: {}",
-        daemons::servers(facts)
+        daemons::servers(document)
     ))
 }
 
 /// How an NTP daemon is started on this machine.
-fn start_of_a_daemon(facts: &Document, ntp: &Ntp) -> Fix {
+fn start_of_a_daemon(document: &Document, ntp: &Ntp) -> Fix {
     // Under WSL, Windows sets the guest's clock.
-    let kernel = facts.machine.kernel.as_deref().unwrap_or_default();
+    let kernel = document.machine.kernel.as_deref().unwrap_or_default();
     if kernel.contains("microsoft") {
         return Fix::from("set the clock by that of Windows: sudo hwclock -s").then(
             "to keep it right, run an NTP daemon: chronyd, with `refclock PHC /dev/ptp_hyperv` in \
@@ -251,7 +251,7 @@ fn start_of_a_daemon(facts: &Document, ntp: &Ntp) -> Fix {
     if ntp.steering_ppb() != 0 {
         return daemons::unless_one_runs();
     }
-    if facts.machine.systemd == Some(true) {
+    if document.machine.systemd == Some(true) {
         let setting = steps::setting(
             "sudo timedatectl set-ntp true",
             "sudo timedatectl set-ntp false",
@@ -263,10 +263,10 @@ fn start_of_a_daemon(facts: &Document, ntp: &Ntp) -> Fix {
 }
 
 /// The error is larger than `--max-error`, or larger than that under any working daemon.
-pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
-    let UtcBound { ns, by, is_kernels } = facts.utc_bound()?;
-    let most_ns = facts.max_error_ns.unwrap_or(ERROR_NS);
-    if ns <= most_ns || facts.off_ns().is_some() {
+pub(super) fn utc_error_large(document: &Document) -> Option<Finding> {
+    let UtcBound { ns, by, is_kernels } = document.utc_bound()?;
+    let most_ns = document.max_error_ns.unwrap_or(ERROR_NS);
+    if ns <= most_ns || document.off_ns().is_some() {
         return None;
     }
     let bound = span(ns);
@@ -276,7 +276,7 @@ pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
     } else {
         bound
     };
-    if facts.max_error_ns.is_some() {
+    if document.max_error_ns.is_some() {
         let most = span(most_ns);
         return Some(
             Finding::unsure(
@@ -287,7 +287,7 @@ pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
             .fix(format!(
                 "let the NTP daemon follow nearer servers, or poll more often (minpoll and \
                  maxpoll): {}",
-                daemons::servers(facts)
+                daemons::servers(document)
             )),
         );
     }
@@ -310,20 +310,20 @@ pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
     };
     Some(finding.seen(seen_bound).fix(format!(
         "see whether an NTP daemon runs, and reaches its servers: {}",
-        daemons::servers(facts)
+        daemons::servers(document)
     )))
 }
 
 /// Unix time was stepped while tickline's clock looked at it.
-pub(super) fn unix_stepped(facts: &Document) -> Option<Finding> {
-    let steps = *facts.clock.events.get("unix_step")?;
+pub(super) fn unix_stepped(document: &Document) -> Option<Finding> {
+    let steps = *document.clock.events.get("unix_step")?;
     let times = match steps {
         0 => return None,
         1 => "once".to_owned(),
         _ => format!("{} times", grouped(steps)),
     };
-    let kernel = facts.machine.kernel.as_deref().unwrap_or_default();
-    let log = if facts.machine.systemd == Some(false) {
+    let kernel = document.machine.kernel.as_deref().unwrap_or_default();
+    let log = if document.machine.systemd == Some(false) {
         "the logs of the NTP daemon and of the system"
     } else {
         "sudo journalctl | grep -iE 'time.*(step|chang|jump)'"
@@ -331,7 +331,7 @@ pub(super) fn unix_stepped(facts: &Document) -> Option<Finding> {
     let fix = if kernel.contains("microsoft") {
         "let one program alone set the clock: Windows (hv_utils), or an NTP daemon in the guest"
             .to_owned()
-    } else if facts.machine.is_guest() == Some(true) {
+    } else if document.machine.is_guest() == Some(true) {
         format!(
             "find out what sets the clock ({log}); where the hypervisor's tools and an NTP daemon \
              both do, switch one off"
@@ -354,16 +354,16 @@ pub(super) fn unix_stepped(facts: &Document) -> Option<Finding> {
 const LOCAL_STRATUM: u16 = 10;
 
 /// What is stated about the error proves nothing.
-pub(super) fn utc_unproven(facts: &Document) -> Option<Finding> {
-    if facts.lone_daemon().is_some() {
+pub(super) fn utc_unproven(document: &Document) -> Option<Finding> {
+    if document.lone_daemon().is_some() {
         return None;
     }
-    server_unproven(facts).or_else(|| claim_refused(facts))
+    server_unproven(document).or_else(|| claim_refused(document))
 }
 
 /// tickline's clock refuses what is stated.
-fn claim_refused(facts: &Document) -> Option<Finding> {
-    let refusal = facts.refusal()?;
+fn claim_refused(document: &Document) -> Option<Finding> {
+    let refusal = document.refusal()?;
     let fix = if refusal == UtcUnknown::LeapSecond {
         "wait until the leap second is over, and the NTP daemon has measured"
     } else {
@@ -375,16 +375,16 @@ fn claim_refused(facts: &Document) -> Option<Finding> {
             format!("{refusal}, so what is claimed about UTC proves nothing"),
         )
         .seen(format!("tickline's clock: utc_unknown {}", refusal.code()))
-        .fix(format!("{fix}: {}", daemons::look(facts))),
+        .fix(format!("{fix}: {}", daemons::look(document))),
     )
 }
 
 /// The servers follow no reference clock, or the stated error is an offset.
-fn server_unproven(facts: &Document) -> Option<Finding> {
-    if facts.lone_daemon().is_some() {
+fn server_unproven(document: &Document) -> Option<Finding> {
+    if document.lone_daemon().is_some() {
         return None;
     }
-    if let Some(daemon) = &facts.machine.ntp_daemon
+    if let Some(daemon) = &document.machine.ntp_daemon
         && let Some(stratum) = daemon.stratum
         && (LOCAL_STRATUM..16).contains(&stratum)
     {
@@ -404,11 +404,11 @@ fn server_unproven(facts: &Document) -> Option<Finding> {
             .fix(format!(
                 "let {name}, or the server that it follows, follow servers with a reference clock: \
                  {}",
-                daemons::servers(facts)
+                daemons::servers(document)
             )),
         );
     }
-    let offset_us = facts.offset_as_error_us()?;
+    let offset_us = document.offset_as_error_us()?;
     let offset = time(signed_f64(offset_us) * 1e3);
     Some(
         Finding::unsure(
@@ -432,8 +432,8 @@ fn server_unproven(facts: &Document) -> Option<Finding> {
 ///
 /// Linux steps its clock back at the end of the second, or one second forward (`second_overflow` in
 /// `kernel/time/ntp.c`). It does so on whatever day the bit is set.
-pub(super) fn leap_second(facts: &Document) -> Option<Finding> {
-    let what = match facts.leap()? {
+pub(super) fn leap_second(document: &Document) -> Option<Finding> {
+    let what = match document.leap()? {
         Leap::Insert => {
             "a leap second is due at the end of this UTC day: Unix time then repeats a second"
         }
@@ -443,8 +443,8 @@ pub(super) fn leap_second(facts: &Document) -> Option<Finding> {
         Leap::InProgress => "a leap second is passing: Unix time repeats a second",
         Leap::None | Leap::Done => return None,
     };
-    let by_kernel = facts.machine.ntp.as_ref().and_then(Ntp::leap);
-    let seen = match (by_kernel, &facts.machine.ntp_daemon) {
+    let by_kernel = document.machine.ntp.as_ref().and_then(Ntp::leap);
+    let seen = match (by_kernel, &document.machine.ntp_daemon) {
         (Some(Leap::None) | None, Some(daemon)) => {
             format!("{} announces a leap second", daemon.name)
         }

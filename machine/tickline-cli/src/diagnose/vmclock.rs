@@ -11,8 +11,8 @@ const ALLOW: &str = "echo 'KERNEL==\"vmclock[0-9]*\", MODE=\"0444\"' | sudo tee 
                      udevadm trigger";
 
 /// The hypervisor offers a VMClock, and this user may not read it.
-pub(super) fn vmclock_unreadable(facts: &Document) -> Option<Finding> {
-    let vmclock = facts.machine.vmclock.as_ref()?;
+pub(super) fn vmclock_unreadable(document: &Document) -> Option<Finding> {
+    let vmclock = document.machine.vmclock.as_ref()?;
     let error = vmclock.unreadable.as_deref()?;
     let device = &vmclock.device;
     Some(

@@ -15,8 +15,9 @@ pub(crate) struct Fix {
     pub(crate) steps: Option<Steps>,
     /// Whether there is no fix, and therefore no gain. The text then says why.
     #[serde(skip)]
-    pub(crate) is_none: bool,
-    /// The clocksource to which the fix switches, with or without commands.
+    pub(crate) is_impossible: bool,
+    /// The clocksource to which the fix switches. If there are steps, their `now` makes this switch,
+    /// and so does `doctor --fix`.
     #[serde(skip)]
     pub(crate) clocksource: Option<String>,
 }
@@ -57,7 +58,7 @@ impl Fix {
     /// States that there is no fix, for this reason.
     pub(crate) fn none(why: &str) -> Self {
         Self {
-            is_none: true,
+            is_impossible: true,
             ..format!("none: {why}").into()
         }
     }
@@ -66,6 +67,16 @@ impl Fix {
     pub(crate) fn with_steps(self, steps: impl Into<Option<Steps>>) -> Self {
         Self {
             steps: steps.into(),
+            ..self
+        }
+    }
+
+    /// Sets the clocksource to which the fix switches, and the commands of the switch; `None` if
+    /// these are unknown.
+    pub(crate) fn with_switch(self, clocksource: &str, steps: Option<Steps>) -> Self {
+        Self {
+            clocksource: Some(clocksource.to_owned()),
+            steps,
             ..self
         }
     }
@@ -98,8 +109,8 @@ impl Fix {
     }
 
     /// As [`Fix::or_fix`], unless the other states that there is no fix.
-    pub(crate) fn or_unless_none(self, introduction: &str, other: &Self) -> Self {
-        if other.is_none {
+    pub(crate) fn or_unless_impossible(self, introduction: &str, other: &Self) -> Self {
+        if other.is_impossible {
             self
         } else {
             self.or_fix(introduction, other)
@@ -107,7 +118,7 @@ impl Fix {
     }
 
     /// Puts a part before the text, which `introduction` then joins to it.
-    pub(crate) fn after(self, first: String, introduction: &str) -> Self {
+    pub(crate) fn preceded_by(self, first: String, introduction: &str) -> Self {
         let mut fix = self.introduced_by(introduction);
         fix.parts.insert(0, Part::step(first));
         fix
@@ -193,9 +204,6 @@ pub(crate) struct Steps {
     pub(crate) undo: Option<String>,
     /// The command that undoes `keep`.
     pub(crate) undo_keep: Option<String>,
-    /// The clocksource to which `now` switches. `doctor --fix` makes this switch itself.
-    #[serde(skip)]
-    pub(crate) clocksource: Option<String>,
 }
 
 impl Steps {
@@ -256,7 +264,7 @@ mod tests {
         let fix = Fix::from("first").with_steps(own.clone());
         let joined = fix
             .then_fix("or ", other)
-            .after("check".to_owned(), "then ");
+            .preceded_by("check".to_owned(), "then ");
         assert_eq!(joined.text(), "check; then first; or a; b");
         assert_eq!(joined.steps, Some(own));
     }

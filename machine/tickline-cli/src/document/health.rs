@@ -56,7 +56,7 @@ impl Health {
         };
         let sentence = format!("{level}: {}.", self.text);
         match worst(findings) {
-            Some(finding) if finding.fix.is_none => sentence + " No fix is known.",
+            Some(finding) if finding.fix.is_impossible => sentence + " No fix is known.",
             Some(_) => format!("{sentence} {fix_hint}"),
             None => sentence,
         }

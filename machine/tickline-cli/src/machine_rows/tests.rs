@@ -6,19 +6,19 @@ use super::*;
 use crate::machine::NtpDaemon;
 
 /// The text of the row with this name.
-fn row(facts: &Document, name: &str) -> String {
-    let mut rows = machine_rows(facts).into_iter();
+fn row(document: &Document, name: &str) -> String {
+    let mut rows = machine_rows(document).into_iter();
     let row = rows.find(|(known, _)| *known == name);
     row.unwrap_or_else(|| panic!("no row {name}")).1
 }
 
 /// The text of the row with this name, of these facts of the machine.
 fn row_of(machine: Machine, name: &str) -> String {
-    let facts = Document {
+    let document = Document {
         machine,
         ..Document::default()
     };
-    row(&facts, name)
+    row(&document, name)
 }
 
 fn events(counts: [(&str, u64); 2]) -> BTreeMap<String, u64> {
@@ -62,21 +62,24 @@ fn daemon() -> NtpDaemon {
 
 #[test]
 fn unknown_facts_are_called_unknown() {
-    let facts = Document::default();
+    let document = Document::default();
     for name in ["CPU", "product", "kernel", "clocksource", "CPUs", "UTC"] {
-        assert_eq!(row(&facts, name), "unknown", "{name}");
+        assert_eq!(row(&document, name), "unknown", "{name}");
     }
-    assert_eq!(row(&facts, "counter"), "not measured, no nominal frequency");
-    assert_eq!(row(&facts, "CPUID"), "none is stated");
     assert_eq!(
-        row(&facts, "rights"),
+        row(&document, "counter"),
+        "not measured, no nominal frequency"
+    );
+    assert_eq!(row(&document, "CPUID"), "none is stated");
+    assert_eq!(
+        row(&document, "rights"),
         "the right to read the counter is unknown, vDSO unknown"
     );
-    assert_eq!(row(&facts, "namespace"), "none is seen");
-    assert_eq!(row(&facts, "NTP daemon"), "none has answered");
-    assert_eq!(row(&facts, "clock"), "no bound");
-    assert!(row(&facts, "page").starts_with("none is served"));
-    assert!(row(&facts, "kernel log").starts_with("unknown: "));
+    assert_eq!(row(&document, "namespace"), "none is seen");
+    assert_eq!(row(&document, "NTP daemon"), "none has answered");
+    assert_eq!(row(&document, "clock"), "no bound");
+    assert!(row(&document, "page").starts_with("none is served"));
+    assert!(row(&document, "kernel log").starts_with("unknown: "));
 }
 
 #[test]
@@ -342,17 +345,17 @@ fn a_fact_without_text_is_unknown() {
 
 #[test]
 fn a_bound_of_a_clock_without_drift_or_interval_says_nothing_about_them() {
-    let mut facts = Document::default();
-    facts.clock.bound_ns = Some(40);
-    (facts.clock.max_drift_ppb, facts.clock.interval_ns) = (Some(0), Some(0));
-    assert_eq!(row(&facts, "clock"), "bound 40 ns");
+    let mut document = Document::default();
+    document.clock.bound_ns = Some(40);
+    (document.clock.max_drift_ppb, document.clock.interval_ns) = (Some(0), Some(0));
+    assert_eq!(row(&document, "clock"), "bound 40 ns");
 }
 
 #[test]
 fn an_event_counts_from_its_first_time() {
-    let mut facts = Document::default();
-    facts.clock.events = events([("steps", 1), ("suspends", 0)]);
-    assert_eq!(row(&facts, "clock"), "no bound, events: steps 1");
+    let mut document = Document::default();
+    document.clock.events = events([("steps", 1), ("suspends", 0)]);
+    assert_eq!(row(&document, "clock"), "no bound, events: steps 1");
 }
 
 #[test]
@@ -437,12 +440,12 @@ fn the_hosts_clock_is_shown_with_the_rate_and_its_uncertainty() {
         uncertainty_ppb: 3_000,
         span_ns: 1_000_000_000,
     };
-    let facts = Document {
+    let document = Document {
         host_clock: Some(host),
         ..Document::default()
     };
     assert_eq!(
-        row(&facts, "host clock"),
+        row(&document, "host clock"),
         "KVM virtual PTP (/dev/ptp0): the kernel's clock without NTP runs -12.3 ppm from it, within \
          3 ppm, over 1 s"
     );

@@ -2,20 +2,142 @@
 
 #![cfg(target_os = "linux")]
 
+mod off_and_on;
+
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use tempfile::TempDir;
 use tickline_page::page_file::LockedPageFile;
 
 use crate::common::server::{Server, folder, run, serve, status, wait_for_line};
 use crate::common::{assert_fails, entries, is_root, library, text, tickline, until};
 use crate::harmless::{USER, open_folder, unprivileged};
 
+/// A page without a server.
+fn page_without_server() -> (TempDir, PathBuf) {
+    let (folder, page) = folder();
+    drop(LockedPageFile::create(&page).unwrap());
+    (folder, page)
+}
+
 #[test]
-fn a_server_serves_until_it_is_stopped() {
+fn the_help_describes_each_key_of_the_status() {
+    let (_folder, page) = page_without_server();
+    let shown = status(&page).unwrap();
+    let help = text(&tickline(&["serve", "--help"]).output().unwrap().stdout);
+    let is_word = |key: &str| {
+        help.split(|sign: char| sign != '_' && !sign.is_alphabetic())
+            .any(|word| word == key)
+    };
+    assert!(
+        shown.as_object().unwrap().keys().all(|key| is_word(key)),
+        "{shown} is described by\n{help}"
+    );
+}
+
+#[test]
+fn the_status_has_its_schema_and_the_pages_owner() {
+    let (_folder, page) = page_without_server();
+    let shown = status(&page).unwrap();
+    assert_eq!(shown["schema"], "tickline-serve/1");
+    assert_eq!(shown["owner"], fs::metadata(&page).unwrap().uid());
+}
+
+#[test]
+fn the_status_of_a_page_that_is_not_served_is_negative() {
+    let (_folder, page) = page_without_server();
+    assert_eq!(run(&page, &["status"]).status.code(), Some(1));
+}
+
+/// A page with a server that serves a line. `None`, with a message, if the counter does not serve.
+fn served() -> Option<(TempDir, PathBuf, Server)> {
+    let (folder, page) = folder();
+    let server = Server::start(&page);
+    if !wait_for_line(&page, &server) {
+        eprintln!("SKIPPED: the counter does not serve here");
+        return None;
+    }
+    Some((folder, page, server))
+}
+
+#[test]
+fn a_served_page_has_a_lead_and_a_lease() {
+    let Some((_folder, page, _server)) = served() else {
+        return;
+    };
+    // On a busy machine the server may get no CPU between two checks, and its leases run out.
+    let shown = until("it is served", || {
+        status(&page).filter(|shown| shown["serving"] == true)
+    });
+    assert!(
+        shown["lead_ns"].as_i64().unwrap() > 0 && shown["lease_ns"].as_i64().unwrap() > 0,
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_served_page_says_so_in_words() {
+    let Some((_folder, page, _server)) = served() else {
+        return;
+    };
+    // As above, the leases may run out.
+    let words = until("it says so", || {
+        Some(text(&run(&page, &["status"]).stdout))
+            .filter(|words| words.contains("phase   published: "))
+    });
+    for part in [
+        "above the OS clock",
+        "all leases end in",
+        "server  process ",
+    ] {
+        assert!(words.contains(part), "{part} is not in:\n{words}");
+    }
+}
+
+#[test]
+fn a_page_has_one_server() {
+    let (_folder, page) = folder();
+    let server = Server::start(&page);
+    wait_for_line(&page, &server);
+    let first = server.0.id();
+    let expected = format!("process {first} serves this page; a page has one server");
+    assert_fails(&run(&page, &[]), 2, &expected);
+    assert_eq!(
+        status(&page).unwrap()["server_pid"],
+        first,
+        "the first one goes on"
+    );
+}
+
+/// Checks that a server has ended as one signal ends it. A second one would end it at once.
+#[track_caller]
+fn assert_ended_in_order(server: &mut Server) {
+    let (code, messages) = server.ended();
+    assert_eq!(code, Some(0), "{messages}");
+    assert!(
+        messages.contains("stopped: the leases have run out"),
+        "{messages}"
+    );
+}
+
+#[test]
+fn a_signal_ends_a_server_after_its_leases() {
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        let (_folder, page) = folder();
+        let mut server = Server::start(&page);
+        wait_for_line(&page, &server);
+        server.signal(signal);
+        assert_ended_in_order(&mut server);
+    }
+}
+
+/// Symptom: a hangup ended a server under `nohup`.
+#[test]
+fn under_nohup_a_hangup_is_no_signal_to_end() {
     let (_folder, page) = folder();
     let mut command = Command::new("nohup");
     command
@@ -27,70 +149,36 @@ fn a_server_serves_until_it_is_stopped() {
         .stdin(Stdio::null())
         .stdout(Stdio::null());
     let mut server = Server(command.stderr(Stdio::piped()).spawn().unwrap());
-    let serves = wait_for_line(&page, &server);
-    let shown = status(&page).unwrap();
-    assert_eq!(shown["schema"], "tickline-serve/1");
-    let help = text(&tickline(&["serve", "--help"]).output().unwrap().stdout);
-    let is_word = |key: &str| {
-        help.split(|sign: char| sign != '_' && !sign.is_alphabetic())
-            .any(|word| word == key)
-    };
-    assert!(
-        shown.as_object().unwrap().keys().all(|key| is_word(key)),
-        "{shown} is described by\n{help}"
-    );
-    assert_eq!(shown["server_pid"], server.0.id());
-    assert_eq!(shown["owner"], fs::metadata(&page).unwrap().uid());
-    if serves {
-        // On a busy machine the server may get no CPU between two checks, and its leases run out.
-        let shown = until("it is served", || {
-            status(&page).filter(|shown| shown["serving"] == true)
-        });
-        assert!(
-            shown["lead_ns"].as_i64().unwrap() > 0 && shown["lease_ns"].as_i64().unwrap() > 0,
-            "{shown}"
-        );
-        let words = || Some(text(&run(&page, &["status"]).stdout));
-        let words = until("it says so", || {
-            words().filter(|words| words.contains("phase   published: "))
-        });
-        for part in [
-            "above the OS clock",
-            "all leases end in",
-            "server  process ",
-        ] {
-            assert!(words.contains(part), "{part} is not in:\n{words}");
-        }
-    } else {
-        eprintln!("SKIPPED: the counter does not serve here");
-        assert_eq!(run(&page, &["status"]).status.code(), Some(1));
-    }
-    let expected = format!(
-        "process {} serves this page; a page has one server",
-        server.0.id()
-    );
-    assert_fails(&run(&page, &[]), 2, &expected);
-    assert_eq!(
-        status(&page).unwrap()["server_pid"],
-        server.0.id(),
-        "the first one goes on"
-    );
-    // Symptom: a hangup ended a server under `nohup`. A second signal would end it at once.
+    wait_for_line(&page, &server);
     server.signal(libc::SIGHUP);
     server.signal(libc::SIGTERM);
-    let (code, messages) = server.ended();
-    assert_eq!(code, Some(0), "{messages}");
-    assert!(
-        messages.contains("stopped: the leases have run out"),
-        "{messages}"
-    );
+    assert_ended_in_order(&mut server);
+}
+
+/// A page whose server has stopped.
+fn page_of_stopped_server() -> (TempDir, PathBuf) {
+    let (folder, page) = folder();
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    server.signal(libc::SIGTERM);
+    server.ended();
+    (folder, page)
+}
+
+#[test]
+fn a_stopped_server_leaves_a_page_without_line_and_server() {
+    let (_folder, page) = page_of_stopped_server();
     let shown = status(&page).unwrap();
     assert_eq!(
-        (&shown["phase"], &shown["serving"]),
-        (&"no_line".into(), &false.into()),
+        (&shown["phase"], &shown["serving"], &shown["server_pid"]),
+        (&"no_line".into(), &false.into(), &Value::Null),
         "{shown}"
     );
-    assert_eq!(shown["server_pid"], Value::Null);
+}
+
+#[test]
+fn a_stopped_server_leaves_the_page_and_its_lock() {
+    let (_folder, page) = page_of_stopped_server();
     assert_eq!(entries(page.parent().unwrap()), ["page", "page.lock"]);
 }
 
@@ -134,82 +222,6 @@ fn json_is_for_the_status_of_a_page() {
     let (_folder, page) = folder();
     assert_fails(&run(&page, &["--json", "-"]), 2, "--json is for status");
     assert_fails(&run(&page, &["status"]), 2, "there is no page");
-}
-
-/// A dead or stopped server can't be asked, but the page can. Symptom: the status was "switched
-/// off" between `on` and the start of a server.
-#[test]
-fn off_needs_no_server_and_stays_until_on() {
-    let (_folder, page) = folder();
-    let does = |word: &str, says: &str| {
-        let output = run(&page, &[word]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        assert!(
-            text(&output.stdout).contains(says),
-            "{}",
-            text(&output.stdout)
-        );
-        let words = text(&run(&page, &["status"]).stdout);
-        let shown = status(&page).unwrap();
-        let is_off = word == "off";
-        assert_eq!(
-            (&shown["phase"], &shown["switched_off"]),
-            (&"off".into(), &is_off.into()),
-            "{shown}"
-        );
-        assert_eq!(
-            words.contains("switched off, until `tickline serve on`"),
-            is_off,
-            "{words}"
-        );
-        assert_eq!(
-            words.contains("no server publishes a line"),
-            !is_off,
-            "{words}"
-        );
-    };
-    let servers: [(&str, Option<libc::c_int>); 3] = [
-        ("running", None),
-        ("dead", Some(libc::SIGKILL)),
-        ("stopped", Some(libc::SIGSTOP)),
-    ];
-    for (server_is, signal) in servers {
-        let mut server = Server::start(&page);
-        wait_for_line(&page, &server);
-        if let Some(signal) = signal {
-            server.signal(signal);
-        }
-        let is_dead = signal == Some(libc::SIGKILL);
-        if is_dead {
-            server.ended();
-        }
-        does("off", ": off; it was ");
-        if !is_dead {
-            // A server that resumes late changes nothing.
-            server.signal(libc::SIGCONT);
-            let (code, messages) = server.ended();
-            let is_off = messages.contains("the page is switched off");
-            assert_eq!((code, is_off), (Some(0), true), "{server_is}: {messages}");
-        }
-        does("off", "was off already");
-        // A server that systemd starts after a kill leaves the page off, and exits with 0, so
-        // systemd does not start it again.
-        let (code, messages) = Server::start(&page).ended();
-        assert!(
-            code == Some(0) && messages.contains("the page is switched off"),
-            "{messages}"
-        );
-        assert!(messages.contains("tickline serve on"), "{messages}");
-        assert!(!messages.contains("serves this page"), "{messages}");
-        assert_eq!(status(&page).unwrap()["phase"], "off");
-        does("on", ": a server may serve it again");
-        does("on", "was not switched off");
-    }
-    let again = Server::start(&page);
-    until("another start serves it", || {
-        status(&page).filter(|status| status["phase"] != "off")
-    });
-    drop(again);
 }
 
 /// Rule W10, and the server's log about it. Symptom: three lines for each change of the rate.
@@ -276,8 +288,7 @@ fn a_server_whose_page_was_truncated_says_so() {
 /// A page of another time namespace may have no server, but it has readers.
 #[test]
 fn a_page_of_another_time_namespace_says_what_to_do() {
-    let (_folder, page) = folder();
-    drop(LockedPageFile::create(&page).unwrap());
+    let (_folder, page) = page_without_server();
     let server = serve(&page, &[]);
     let mut command = Command::new("unshare");
     command
@@ -488,8 +499,7 @@ fn a_page_that_no_server_has_does_not_hide_that_of_the_user() {
 /// Symptom: exit code 0 with "the page is switched off", which systemd takes for success.
 #[test]
 fn a_page_that_was_filled_with_ones_was_not_switched_off() {
-    let (_folder, page) = folder();
-    drop(LockedPageFile::create(&page).unwrap());
+    let (_folder, page) = page_without_server();
     let original = fs::read(&page).unwrap();
     // The header stays, so this is a page.
     let mut ones = original[..64].to_vec();

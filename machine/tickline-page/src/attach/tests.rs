@@ -5,48 +5,92 @@ use crate::lease::PageSource;
 use crate::lease::testing::{AHEAD_NS, CONTEXT, Scene};
 use crate::{Header, WritablePage};
 
-/// A reader in another time namespace gets the time of its own clock. Its high-water mark is in the
-/// page's time, so the mark stays right.
+/// `CLOCK_MONOTONIC` of another time namespace minus that of the page's, ns.
+const OFFSET_NS: i64 = 7_000_000_000;
+
+/// A process in that namespace.
+const ELSEWHERE: BootContext = BootContext {
+    time_namespace: 5,
+    monotonic_offset_ns: Some(OFFSET_NS),
+    ..CONTEXT
+};
+
+/// The scene for a process in that namespace, and the page that counts for it.
+fn elsewhere(scene: &'static Scene) -> AttachedPage<'static> {
+    scene.os_jumps(OFFSET_NS);
+    scene.page.attach(&ELSEWHERE).unwrap()
+}
+
+/// The scene's OS clock, as a process in that namespace takes it to the page's time.
+fn in_page_time<'scene>(scene: &'scene &'static Scene) -> InPageTime<'scene, &'static Scene> {
+    InPageTime {
+        os: scene,
+        page_offset_ns: OFFSET_NS,
+    }
+}
+
 #[test]
 #[cfg_attr(
     target_arch = "x86",
     ignore = "no page counts on a target without a counter"
 )]
-fn a_time_namespace_offsets_the_time() {
-    const OFFSET_NS: i64 = 7_000_000_000;
+fn a_reader_in_another_namespace_gets_the_time_of_its_own_by_the_line() {
     let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
-    let context = BootContext {
-        time_namespace: 5,
-        monotonic_offset_ns: Some(OFFSET_NS),
-        ..CONTEXT
-    };
-    scene.os_jumps(OFFSET_NS);
-    let attached = scene.page.attach(&context).unwrap();
+    let attached = elsewhere(scene);
     assert_eq!(attached.page_offset_ns(), OFFSET_NS);
     attached.raise_to_os_clock(&scene, &process_high_water);
     let by_line = attached.monotonic(&scene, &scene, &process_high_water);
-    assert!(
-        by_line.source == PageSource::Line && AHEAD_NS.contains(&(by_line.ns - scene.truth_ns()))
-    );
-    // Past the lease, a reading comes from the OS clock of the namespace.
+    assert_eq!(by_line.source, PageSource::Line);
+    assert!(AHEAD_NS.contains(&(by_line.ns - scene.truth_ns())));
+}
+
+#[test]
+#[cfg_attr(
+    target_arch = "x86",
+    ignore = "no page counts on a target without a counter"
+)]
+fn past_the_lease_a_reading_comes_from_the_os_clock_of_the_readers_namespace() {
+    let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
+    let attached = elsewhere(scene);
+    let by_line = attached.monotonic(&scene, &scene, &process_high_water);
     scene.pass(600_000_000);
+    let before_ns = scene.truth_ns();
     let by_os = attached.monotonic(&scene, &scene, &process_high_water);
     assert!(by_os.source == PageSource::Os && by_os.ns > by_line.ns);
-    // A forked child in the page's namespace keeps the high-water mark, but not the offset.
+    assert!((before_ns..=scene.truth_ns()).contains(&by_os.ns));
+}
+
+/// The high-water mark is in the page's time, so it stays right.
+#[test]
+#[cfg_attr(
+    target_arch = "x86",
+    ignore = "no page counts on a target without a counter"
+)]
+fn a_forked_child_in_the_pages_namespace_keeps_the_mark_but_not_the_offset() {
+    let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
+    let attached = elsewhere(scene);
+    scene.pass(600_000_000);
+    let parent = attached.monotonic(&scene, &scene, &process_high_water);
     scene.os_jumps(-OFFSET_NS);
-    let child = scene
-        .page
-        .attach(&CONTEXT)
-        .unwrap()
-        .monotonic(&scene, &scene, &process_high_water);
-    assert!(child.ns >= by_os.ns - OFFSET_NS && child.ns < by_os.ns);
+    let attached = scene.page.attach(&CONTEXT).unwrap();
+    let child = attached.monotonic(&scene, &scene, &process_high_water);
+    assert!(child.ns >= parent.ns - OFFSET_NS && child.ns < parent.ns);
+}
+
+#[test]
+#[cfg_attr(
+    target_arch = "x86",
+    ignore = "no page counts on a target without a counter"
+)]
+fn a_page_of_another_namespace_does_not_count_where_the_own_offset_is_unknown() {
     let unknown = BootContext {
         monotonic_offset_ns: None,
-        ..context
+        ..ELSEWHERE
     };
     let error = AttachError::OtherNamespace {
         namespace: CONTEXT.time_namespace,
     };
+    let scene = Scene::published();
     assert_eq!(scene.page.attach(&unknown).unwrap_err(), error);
 }
 
@@ -107,11 +151,7 @@ fn an_attach_error_states_what_the_header_has() {
 fn a_reader_in_another_namespace_gets_the_coarse_unix_time() {
     let scene = Scene::published();
     scene.has_coarse.set(true);
-    let in_page = InPageTime {
-        os: &scene,
-        page_offset_ns: 7_000_000_000,
-    };
-    let coarse_ns = in_page.coarse_unix_ns();
+    let coarse_ns = in_page_time(&scene).coarse_unix_ns();
     assert!(coarse_ns.is_some());
     assert_eq!(coarse_ns, (&scene).coarse_unix_ns());
 }
@@ -119,23 +159,15 @@ fn a_reader_in_another_namespace_gets_the_coarse_unix_time() {
 #[test]
 fn a_reader_in_another_namespace_gets_the_unix_time() {
     let scene = Scene::published();
-    let in_page = InPageTime {
-        os: &scene,
-        page_offset_ns: 7_000_000_000,
-    };
     let before_ns = (&scene).unix_ns();
-    let passed_ns = in_page.unix_ns() - before_ns;
+    let passed_ns = in_page_time(&scene).unix_ns() - before_ns;
     assert!((0..1_000).contains(&passed_ns), "{passed_ns} ns");
 }
 
 #[test]
 fn a_reader_in_another_namespace_pauses() {
     let scene = Scene::published();
-    let in_page = InPageTime {
-        os: &scene,
-        page_offset_ns: 7_000_000_000,
-    };
-    in_page.pause();
+    in_page_time(&scene).pause();
     assert_eq!(scene.pauses.get(), 1);
 }
 
@@ -169,15 +201,8 @@ fn each_counter_of_a_page_has_a_name() {
     ignore = "no page counts on a target without a counter"
 )]
 fn a_forked_child_of_another_namespace_gets_the_time_of_its_own() {
-    const OFFSET_NS: i64 = 7_000_000_000;
     let (scene, process_high_water) = (Scene::without_line(), ProcessHighWater::new());
-    let context = BootContext {
-        time_namespace: 5,
-        monotonic_offset_ns: Some(OFFSET_NS),
-        ..CONTEXT
-    };
-    scene.os_jumps(OFFSET_NS);
-    let attached = scene.page.attach(&context).unwrap();
+    let attached = elsewhere(scene);
     let before_ns = scene.truth_ns();
     let attachment = Attachment::default();
     let child = attached.monotonic_of_forked(&scene, &scene, &process_high_water, &attachment);

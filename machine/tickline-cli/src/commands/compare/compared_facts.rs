@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::diagnose::diagnose;
+use crate::diagnose;
 use crate::document::{Document, Health};
 use crate::float::signed_f64;
 use crate::machine::{Cpuid, Machine, NtpDaemon, Ptp4l, TimeNamespace, VmClock};
@@ -149,7 +149,7 @@ impl Facts {
 /// Every known fact and figure of the document. This program's rules make the health and the
 /// findings, whichever version wrote the document. Costs are equal within `above_percent`.
 pub(super) fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
-    let findings = diagnose(document);
+    let findings = diagnose::findings(document);
     let mut facts = Facts::default();
     let level = Health::new(document, &findings).level;
     facts.words("health", Some(&code(level)));

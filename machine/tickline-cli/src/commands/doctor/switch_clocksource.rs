@@ -25,7 +25,7 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         .filter(|finding| finding.severity < Severity::Note);
     let steps = bad.find_map(|finding| {
         let steps = finding.fix.steps.as_ref()?;
-        Some((finding, steps, steps.clocksource.as_deref()?))
+        Some((finding, steps, finding.fix.clocksource.as_deref()?))
     });
     let Some((finding, steps, clocksource)) = steps else {
         writeln!(
@@ -165,7 +165,6 @@ mod tests {
     fn without_the_kernels_log_the_tsc_is_not_taken() {
         let steps = Steps {
             check: Some("tickline warp".to_owned()),
-            clocksource: Some("tsc".to_owned()),
             ..Steps::default()
         };
         assert!(untested(&steps, &Machine::default()).is_some_and(|why| why.contains("log")));

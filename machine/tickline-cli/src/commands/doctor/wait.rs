@@ -26,10 +26,10 @@ pub(super) fn run(max_error_ns: i64, timeout: Duration) -> io::Result<Exit> {
     let start = Instant::now();
     let mut lines = Lines::new(max_error_ns, timeout);
     loop {
-        let facts = Document::of_unix_time(max_error_ns);
+        let document = Document::of_unix_time(max_error_ns);
         let waited = start.elapsed();
-        let Some(why) = why_not_near_utc(&facts) else {
-            let claim = facts.utc().unwrap_or_default();
+        let Some(why) = why_not_near_utc(&document) else {
+            let claim = document.utc().unwrap_or_default();
             text_to_stdout(&format!("{}\n", plain(&lines.success(waited, &claim))))?;
             return Ok(Exit::Success);
         };

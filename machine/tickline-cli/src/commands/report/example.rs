@@ -81,7 +81,7 @@ pub(crate) fn document() -> Document {
     document.fast = false;
     document.result = format!("A sentence that would run: {HOSTILE}");
     document.machine = recorded.machine;
-    document.diagnose();
+    document.add_diagnosis();
     document.latencies = vec![latency(NOW_NS, 9), latency(MONOTONIC, 1_509)];
     // A table shows fewer pairs than these.
     document.warp = Some(warp(Some(false), 48));

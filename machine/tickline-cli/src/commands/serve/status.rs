@@ -106,33 +106,51 @@ impl PageReport {
     /// The state as text. Each line begins with a label.
     pub(super) fn text(&self) -> String {
         let mut screen = Screen::for_stdout();
-        let mut say = |label: &str, text: &str| screen.say(&format!("{label:<7} "), text);
-        say("page", &format!("{}, of user {}", self.page, self.owner));
+        say(
+            &mut screen,
+            "page",
+            &format!("{}, of user {}", self.page, self.owner),
+        );
         let server = match (self.server_pid, &self.server_unknown) {
             (Some(pid), _) => format!("process {pid}"),
             (None, None) => "none is visible here".to_owned(),
             (None, Some(reason)) => format!("unknown: {reason}"),
         };
-        say("server", &server);
+        say(&mut screen, "server", &server);
         say(
+            &mut screen,
             "phase",
             &format!("{}: {}", self.phase.code(), self.meaning()),
         );
-        if let (Some(age_ns), Some(left_ns), Some(lease_ns)) =
+        self.say_lease(&mut screen);
+        self.say_lead(&mut screen);
+        self.say_rate(&mut screen);
+        self.say_readers(&mut screen);
+        screen.text
+    }
+
+    /// Says how long the leases last, and when they end.
+    fn say_lease(&self, screen: &mut Screen) {
+        let (Some(age_ns), Some(left_ns), Some(lease_ns)) =
             (self.age_ns, self.lease_left_ns, self.lease_ns)
-        {
-            let [age, left, lease] = [age_ns, left_ns, lease_ns].map(|ns| {
-                format!(
-                    "{:.3} s",
-                    Duration::from_nanos(ns.unsigned_abs()).as_secs_f64()
-                )
-            });
-            let end = match left_ns {
-                0.. => format!("in use for {age}; all leases end in {left}"),
-                _ => format!("all leases ended {left} ago"),
-            };
-            say("lease", &format!("{lease}; {end}"));
-        }
+        else {
+            return;
+        };
+        let [age, left, lease] = [age_ns, left_ns, lease_ns].map(|ns| {
+            format!(
+                "{:.3} s",
+                Duration::from_nanos(ns.unsigned_abs()).as_secs_f64()
+            )
+        });
+        let end = match left_ns {
+            0.. => format!("in use for {age}; all leases end in {left}"),
+            _ => format!("all leases ended {left} ago"),
+        };
+        say(screen, "lease", &format!("{lease}; {end}"));
+    }
+
+    /// Says how far the line may be above the OS clock, and where it is now.
+    fn say_lead(&self, screen: &mut Screen) {
         if let Some(lead_ns) = self.lead_ns
             && self.serving
         {
@@ -141,28 +159,44 @@ impl PageReport {
                 None => "Unix time comes from the OS".to_owned(),
             };
             say(
+                screen,
                 "lead",
                 &format!("at most {lead_ns} ns above the OS clock; {unix}"),
             );
         }
         if let Some(ahead_ns) = self.ahead_ns {
             let side = if ahead_ns < 0 { "below" } else { "above" };
-            say("now", &format!("{} ns {side} it", ahead_ns.unsigned_abs()));
-        }
-        if let Some(rate_ppb) = self.rate_ppb
-            && rate_ppb != 0
-        {
-            let is_fast = rate_ppb.unsigned_abs() > FAST_RATE_PPB;
-            let then = if is_fast {
-                ": no line is published while that is above 1,000 ppm"
-            } else {
-                ""
-            };
             say(
-                "rate",
-                &format!("the kernel corrects the rate of its clock by {rate_ppb} ppb{then}"),
+                screen,
+                "now",
+                &format!("{} ns {side} it", ahead_ns.unsigned_abs()),
             );
         }
+    }
+
+    /// Says how the kernel corrects the rate of its clock, if it does.
+    fn say_rate(&self, screen: &mut Screen) {
+        let Some(rate_ppb) = self.rate_ppb else {
+            return;
+        };
+        if rate_ppb == 0 {
+            return;
+        }
+        let is_fast = rate_ppb.unsigned_abs() > FAST_RATE_PPB;
+        let then = if is_fast {
+            ": no line is published while that is above 1,000 ppm"
+        } else {
+            ""
+        };
+        say(
+            screen,
+            "rate",
+            &format!("the kernel corrects the rate of its clock by {rate_ppb} ppb{then}"),
+        );
+    }
+
+    /// Says which processes read the page, and which have the library, but not the page.
+    fn say_readers(&self, screen: &mut Screen) {
         let unknown = match self.readers_unknown {
             0 => String::new(),
             1 => format!("; 1 process is unknown: {UNREADABLE}"),
@@ -174,6 +208,7 @@ impl PageReport {
             ""
         };
         say(
+            screen,
             "readers",
             &format!("{}{unknown}{hidden}", self.readers.len()),
         );
@@ -188,26 +223,27 @@ impl PageReport {
             } else {
                 ", which reads the page itself"
             };
-            say("", &format!("{pid} {name}{how}"));
+            say(screen, "", &format!("{pid} {name}{how}"));
         }
         let more = self.readers.len().saturating_sub(MAX_READERS);
         if more > 0 {
-            say("", &format!("and {more} more"));
+            say(screen, "", &format!("and {more} more"));
         }
-        if !self.library_only.is_empty() {
-            let shown = self.library_only.iter().take(MAX_READERS);
-            let pids: Vec<_> = shown.map(u32::to_string).collect();
-            let more = match self.library_only.len().saturating_sub(MAX_READERS) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let pids = pids.join(", ");
-            say(
-                "",
-                &format!("with the library of tickline run, but not with this page: {pids}{more}"),
-            );
+        if self.library_only.is_empty() {
+            return;
         }
-        screen.text
+        let shown = self.library_only.iter().take(MAX_READERS);
+        let pids: Vec<_> = shown.map(u32::to_string).collect();
+        let more = match self.library_only.len().saturating_sub(MAX_READERS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let pids = pids.join(", ");
+        say(
+            screen,
+            "",
+            &format!("with the library of tickline run, but not with this page: {pids}{more}"),
+        );
     }
 
     /// The meaning of the phase for programs.
@@ -227,6 +263,11 @@ impl PageReport {
             _ => "programs take the time from the page",
         }
     }
+}
+
+/// Shows a text with its label, or a further text of the label above.
+fn say(screen: &mut Screen, label: &str, text: &str) {
+    screen.say(&format!("{label:<7} "), text);
 }
 
 /// Why the mappings of a process are unknown: `/proc/PID/maps` takes the right to trace the process

@@ -77,35 +77,35 @@ impl TimeCall {
     /// measured cost of the clock. Otherwise it is the cost of a system call that reads the
     /// counter, or for a coarse clock the cost of a system call that does not. `None` for the CPU
     /// time of another process, and for the clock of a device.
-    pub(super) fn cost_ns(self, facts: &Document) -> Option<f64> {
-        let measured = facts
+    pub(super) fn cost_ns(self, document: &Document) -> Option<f64> {
+        let measured = document
             .row(&self.name())
             .filter(|row| row.served_by == Some(ServedBy::SystemCall));
         measured
             .and_then(|row| row.cost_ns)
             .or_else(|| match self.kind()? {
-                Kind::Coarse => facts.cost_ns(GETPPID),
+                Kind::Coarse => document.cost_ns(GETPPID),
                 Kind::Precise | Kind::PreciseSinceLinux5_3 | Kind::Alarm => {
-                    facts.cost_ns(SYSTEM_CALL)
+                    document.cost_ns(SYSTEM_CALL)
                 }
-                Kind::CpuTime => facts.cost_ns(&self.name()),
+                Kind::CpuTime => document.cost_ns(&self.name()),
             })
     }
 
     /// The cost of a call once the machine is fixed and the program uses the vDSO, ns. `now_ns` is
     /// the cost of the system call.
-    pub(super) fn fixed_ns(self, now_ns: Option<f64>, facts: &Document) -> Option<f64> {
-        let row = facts.row(&self.name());
+    pub(super) fn fixed_ns(self, now_ns: Option<f64>, document: &Document) -> Option<f64> {
+        let row = document.row(&self.name());
         let by_vdso = row
             .filter(|row| row.served_by == Some(ServedBy::Vdso))
             .and_then(|row| row.cost_ns);
         let possible = match self.kind() {
             Some(Kind::Coarse) => by_vdso,
-            Some(Kind::PreciseSinceLinux5_3) if facts.is_kernel_at_least(5, 3) != Some(true) => {
+            Some(Kind::PreciseSinceLinux5_3) if document.is_kernel_at_least(5, 3) != Some(true) => {
                 by_vdso
             }
             Some(Kind::Precise | Kind::PreciseSinceLinux5_3) => {
-                by_vdso.or_else(|| facts.attainable_ns())
+                by_vdso.or_else(|| document.attainable_ns())
             }
             Some(Kind::Alarm | Kind::CpuTime) | None => return now_ns,
         };
@@ -135,8 +135,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    pub(crate) fn facts(served_by: &str, kernel: &str) -> Document {
-        let facts = json!({
+    pub(crate) fn measured_machine(served_by: &str, kernel: &str) -> Document {
+        let json = json!({
             "machine": { "kernel": kernel },
             "costs": [
                 { "clock": "clock_gettime MONOTONIC", "cost_ns": 900.0, "served_by": served_by },
@@ -147,7 +147,7 @@ pub(super) mod tests {
                 { "clock": "system call getppid", "cost_ns": 200.0 },
             ],
         });
-        serde_json::from_value(facts).unwrap()
+        serde_json::from_value(json).unwrap()
     }
 
     #[test]
@@ -218,7 +218,7 @@ pub(super) mod tests {
             ),
             ("x", TimeCall::ClockGettime(4), Some(1_000.0), None),
         ] {
-            let slow = facts("system_call", kernel);
+            let slow = measured_machine("system_call", kernel);
             assert_eq!(
                 call.fixed_ns(now_ns, &slow),
                 fixed_ns,
@@ -226,7 +226,7 @@ pub(super) mod tests {
             );
         }
         // The vDSO answers this clock, but the counted program does not use the vDSO.
-        let bypassed = facts("vdso", "6.1.0-1");
+        let bypassed = measured_machine("vdso", "6.1.0-1");
         assert_eq!(
             TimeCall::ClockGettime(1).fixed_ns(Some(1_000.0), &bypassed),
             Some(900.0)
@@ -235,9 +235,9 @@ pub(super) mod tests {
 
     #[test]
     fn a_system_call_costs_what_the_table_of_costs_says() {
-        let mut facts = facts("vdso", "6.1.0");
+        let mut document = measured_machine("vdso", "6.1.0");
         // The answerer of the CPU time of the process is unknown.
-        facts.costs[2].served_by = None;
+        document.costs[2].served_by = None;
         for (call, cost_ns) in [
             (TimeCall::ClockGettime(1), Some(1_000.0)),
             (TimeCall::GetTimeOfDay, Some(1_000.0)),
@@ -248,7 +248,7 @@ pub(super) mod tests {
             (TimeCall::ClockGettime(-6), None),
             (TimeCall::ClockGettime(1_000), None),
         ] {
-            assert_eq!(call.cost_ns(&facts), cost_ns, "{call:?}");
+            assert_eq!(call.cost_ns(&document), cost_ns, "{call:?}");
         }
     }
 

@@ -173,7 +173,7 @@ fn unseen(document: &Document, seen: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::CallCounts;
-    use super::super::clocks::{TimeCall, tests::facts};
+    use super::super::clocks::{TimeCall, tests::measured_machine};
     use super::*;
 
     fn lines(who: WhoSummary) -> String {
@@ -204,7 +204,7 @@ mod tests {
                 counted.add(*pid, TimeCall::ClockGettime(*clock), name);
             }
         }
-        lines(counted.into_summary(&facts("system_call", "6.1.0")))
+        lines(counted.into_summary(&measured_machine("system_call", "6.1.0")))
     }
 
     #[test]
@@ -270,11 +270,11 @@ mod tests {
     /// The doctor's "Fix below" would be wrong, because `who` shows no fix.
     #[test]
     fn the_sentence_about_the_machine_names_the_command_that_has_the_fix() {
-        let mut document = facts("system_call", "6.1.0");
+        let mut document = measured_machine("system_call", "6.1.0");
         document.machine.clocksource = Some("hpet".to_owned());
         document.machine.available_clocksources = Some("hpet tsc".to_owned());
         document.machine.architecture = Some("x86_64".to_owned());
-        document.diagnose();
+        document.add_diagnosis();
         document.who = Some(WhoSummary {
             counted_s: Some(2.0),
             sampled_every: Some(1),
@@ -363,15 +363,18 @@ mod tests {
                 "Calls that the vDSO answers are no system calls, so tickline does not see them.",
             ),
         ] {
-            assert_eq!(unseen(&facts(served_by, "6.1.0"), seen), expected);
+            assert_eq!(
+                unseen(&measured_machine(served_by, "6.1.0"), seen),
+                expected
+            );
         }
     }
 
     /// If nothing was counted, the machine's fix would gain nothing.
     #[test]
     fn without_a_cost_there_is_no_sentence_about_the_machine() {
-        let mut document = facts("system_call", "6.1.0");
-        document.diagnose();
+        let mut document = measured_machine("system_call", "6.1.0");
+        document.add_diagnosis();
         document.who = Some(WhoSummary::default());
         let text = text(&document);
         assert!(!text.contains("The machine:"), "{text}");

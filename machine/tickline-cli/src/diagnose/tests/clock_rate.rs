@@ -30,15 +30,15 @@ impl Given {
     }
 
     fn answers(self, daemon: NtpDaemon) -> Self {
-        self.with(|facts| facts.machine.ntp_daemon = Some(daemon))
+        self.with(|document| document.machine.ntp_daemon = Some(daemon))
     }
 
     /// The frequency that was measured, as a multiple of the nominal one.
     fn measured(self, ratio_ppm: i64) -> Self {
-        self.with(|facts| {
-            facts.clock.nominal_frequency_hz = Some(2_000_000_000);
+        self.with(|document| {
+            document.clock.nominal_frequency_hz = Some(2_000_000_000);
             let measured_hz = 2_000_000_000 + 2_000 * ratio_ppm;
-            facts.clock.frequency_hz = Some(measured_hz.try_into().unwrap());
+            document.clock.frequency_hz = Some(measured_hz.try_into().unwrap());
         })
     }
 }
@@ -141,7 +141,7 @@ fn by_host(raw_rate_ppb: i64) -> Given {
         uncertainty_ppb: 3_000,
         span_ns: 1_000_000_000,
     };
-    good_machine().with(|facts| facts.host_clock = Some(host))
+    good_machine().with(|document| document.host_clock = Some(host))
 }
 
 #[test]

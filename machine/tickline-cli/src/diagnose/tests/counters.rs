@@ -195,8 +195,8 @@ fn a_tsc_that_is_not_invariant_is_a_note() {
 #[test]
 fn a_measured_frequency_far_from_the_nominal_one_is_implausible() {
     for frequency_hz in [2_400_000_000, 2_628_600_000] {
-        let machine = good_machine().with(|facts| {
-            facts.clock.frequency_hz = Some(frequency_hz);
+        let machine = good_machine().with(|document| {
+            document.clock.frequency_hz = Some(frequency_hz);
         });
         let finding = machine.only("frequency_implausible");
         assert_eq!(finding.severity, Severity::Unsure);
@@ -207,15 +207,15 @@ fn a_measured_frequency_far_from_the_nominal_one_is_implausible() {
 #[test]
 fn the_frequency_that_the_processor_states_to_a_guest_is_that_of_the_host() {
     let host_hz = 5_600_000_000;
-    let machine = good_machine().with(|facts| {
-        facts.clock.nominal_frequency_hz = Some(host_hz);
-        facts.machine.cpuid.as_mut().unwrap().leaf_15h_hz = Some(host_hz);
+    let machine = good_machine().with(|document| {
+        document.clock.nominal_frequency_hz = Some(host_hz);
+        document.machine.cpuid.as_mut().unwrap().leaf_15h_hz = Some(host_hz);
     });
     machine.clone().only("frequency_implausible");
     let guest = machine.hypervisor("kvm");
     assert_eq!(guest.clone().codes(), [""; 0]);
-    let stated = guest.with(|facts| {
-        facts.machine.cpuid.as_mut().unwrap().hypervisor_khz = Some(5_600_000);
+    let stated = guest.with(|document| {
+        document.machine.cpuid.as_mut().unwrap().hypervisor_khz = Some(5_600_000);
     });
     stated.only("frequency_implausible");
 }
@@ -233,9 +233,9 @@ fn the_result_of_the_clocks_comparison_is_shown() {
     let machine = good_machine().counters_differ();
     let told = machine
         .clone()
-        .with(|facts| facts.machine.counters = words.to_owned());
+        .with(|document| document.machine.counters = words.to_owned());
     told.first(CODE).shows(words);
-    let silent = machine.with(|facts| facts.machine.counters.clear());
+    let silent = machine.with(|document| document.machine.counters.clear());
     silent
         .first(CODE)
         .shows("a comparison of the CPUs' counters");
@@ -243,8 +243,8 @@ fn the_result_of_the_clocks_comparison_is_shown() {
 
 #[test]
 fn the_worst_of_the_unsynchronised_pairs_is_shown() {
-    let machine = machine_with_an_unsynchronised_pair().with(|facts| {
-        let pair = &mut facts.warp.as_mut().expect("a comparison").pairs[0];
+    let machine = machine_with_an_unsynchronised_pair().with(|document| {
+        let pair = &mut document.warp.as_mut().expect("a comparison").pairs[0];
         pair.synchronised = Some(false);
         pair.largest_warp_ns = 20.0;
     });
@@ -261,7 +261,7 @@ fn synchronised_pairs_of_some_cpus_do_not_admit_the_tsc() {
         .system_call_answers()
         .clocksource("xen")
         .counters_not_compared()
-        .with(|facts| facts.machine.online_cpus = Some("0-3".to_owned()))
+        .with(|document| document.machine.online_cpus = Some("0-3".to_owned()))
         .first("xen_clocksource");
     finding.fix_has("check first that `tickline warp` finds the counters synchronised");
 }
@@ -273,8 +273,8 @@ fn each_code_about_counters_has_a_machine() {
         Code::CounterTrapped => good_machine().counter_costs_ns(1209.0, 1215.0),
         Code::CountersUnsynchronised => good_machine().counters_differ(),
         Code::FirmwareWritesTsc => good_machine().log(&["[Firmware Bug]: TSC ADJUST: CPU0: -1"]),
-        Code::FrequencyImplausible => good_machine().with(|facts| {
-            facts.clock.frequency_hz = Some(2_400_000_000);
+        Code::FrequencyImplausible => good_machine().with(|document| {
+            document.clock.frequency_hz = Some(2_400_000_000);
         }),
     });
 }
@@ -283,9 +283,9 @@ fn each_code_about_counters_has_a_machine() {
 #[test]
 fn a_slew_hides_a_wrong_frequency_only_above_5000_ppm() {
     let with_tick = |tick_us| {
-        let machine = good_machine().with(|facts| {
-            facts.clock.nominal_frequency_hz = Some(2_000_000_000);
-            facts.clock.frequency_hz = Some(2_200_000_000);
+        let machine = good_machine().with(|document| {
+            document.clock.nominal_frequency_hz = Some(2_000_000_000);
+            document.clock.frequency_hz = Some(2_200_000_000);
         });
         machine.ntp(|ntp| {
             ntp.tick_us = tick_us;

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::super::{diagnose, why_not_near_utc};
+use super::super::{findings, why_not_near_utc};
 use crate::document::{ClockStatus, Document, Explained, Finding, Place};
 use crate::machine::{Cpuid, Machine, Ntp};
 use crate::measure::costs::CostRow;
@@ -98,9 +98,9 @@ pub(super) fn machine_with_an_unsynchronised_pair() -> Given {
         offset_most_ns: Some(-3_900.0),
         synchronised: Some(synchronised),
     };
-    good_machine().with(|facts| {
-        facts.machine.online_cpus = text("0-2");
-        facts.warp = Some(WarpTest {
+    good_machine().with(|document| {
+        document.machine.online_cpus = text("0-2");
+        document.warp = Some(WarpTest {
             cpus: vec![0, 1, 2],
             pattern: Pattern::Star,
             frequency_hz: Some(2e9),
@@ -123,6 +123,18 @@ pub(super) fn machine_on_hpet_without_tsc() -> Given {
         .offers("hpet acpi_pm")
 }
 
+/// A guest whose kernel does not offer the TSC, and does not say why.
+pub(super) fn guest_without_tsc(hypervisor: &str) -> Given {
+    let machine = machine_on_hpet_without_tsc();
+    machine.log(&[]).hypervisor(hypervisor)
+}
+
+/// A guest whose clocksource is the hypervisor's clock, which a system call answers.
+pub(super) fn guest_on(clocksource: &str) -> Given {
+    let machine = good_machine().system_call_answers();
+    machine.clocksource(clocksource)
+}
+
 fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
@@ -140,7 +152,7 @@ impl Given {
     }
 
     fn cost(self, place: usize, change: impl FnOnce(&mut CostRow)) -> Self {
-        self.with(|facts| change(&mut facts.costs[place]))
+        self.with(|document| change(&mut document.costs[place]))
     }
 
     /// A system call answers the precise clock.
@@ -175,91 +187,91 @@ impl Given {
     }
 
     pub(super) fn clocksource(self, name: &str) -> Self {
-        self.with(|facts| facts.machine.clocksource = text(name))
+        self.with(|document| document.machine.clocksource = text(name))
     }
 
     pub(super) fn clocksource_unreadable(self) -> Self {
-        self.with(|facts| facts.machine.clocksource = None)
+        self.with(|document| document.machine.clocksource = None)
     }
 
     /// The clocksources that the kernel lists.
     pub(super) fn offers(self, list: &str) -> Self {
-        self.with(|facts| facts.machine.available_clocksources = text(list))
+        self.with(|document| document.machine.available_clocksources = text(list))
     }
 
     pub(super) fn offer_unreadable(self) -> Self {
-        self.with(|facts| facts.machine.available_clocksources = None)
+        self.with(|document| document.machine.available_clocksources = None)
     }
 
     /// The kernel's messages about clocks.
     pub(super) fn log(self, messages: &[&str]) -> Self {
         let messages = messages.iter().map(|line| (*line).to_owned()).collect();
-        self.with(|facts| facts.machine.kernel_log = Some(messages))
+        self.with(|document| document.machine.kernel_log = Some(messages))
     }
 
     pub(super) fn log_unreadable(self) -> Self {
-        self.with(|facts| facts.machine.kernel_log = None)
+        self.with(|document| document.machine.kernel_log = None)
     }
 
     pub(super) fn command_line(self, line: &str) -> Self {
-        self.with(|facts| facts.machine.kernel_command_line = text(line))
+        self.with(|document| document.machine.kernel_command_line = text(line))
     }
 
     pub(super) fn kernel(self, release: &str) -> Self {
-        self.with(|facts| facts.machine.kernel = text(release))
+        self.with(|document| document.machine.kernel = text(release))
     }
 
     /// The processor's name.
     pub(super) fn cpu(self, name: &str) -> Self {
-        self.with(|facts| facts.machine.cpu = text(name))
+        self.with(|document| document.machine.cpu = text(name))
     }
 
     pub(super) fn architecture(self, name: &str) -> Self {
-        self.with(|facts| facts.machine.architecture = text(name))
+        self.with(|document| document.machine.architecture = text(name))
     }
 
     pub(super) fn hypervisor(self, name: &str) -> Self {
-        self.with(|facts| facts.machine.hypervisor = text(name))
+        self.with(|document| document.machine.hypervisor = text(name))
     }
 
     /// Whether CPUID says that there is a hypervisor.
     pub(super) fn hypervisor_by_cpuid(self, has_hypervisor: Option<bool>) -> Self {
-        self.with(|facts| {
-            let cpuid = facts.machine.cpuid.get_or_insert_default();
+        self.with(|document| {
+            let cpuid = document.machine.cpuid.get_or_insert_default();
             cpuid.hypervisor = has_hypervisor;
         })
     }
 
     pub(super) fn cloud(self, name: &str) -> Self {
-        self.with(|facts| facts.machine.cloud = text(name))
+        self.with(|document| document.machine.cloud = text(name))
     }
 
     pub(super) fn product(self, name: &str) -> Self {
-        self.with(|facts| facts.machine.product = text(name))
+        self.with(|document| document.machine.product = text(name))
     }
 
     /// CPUID does not call the TSC invariant.
     pub(super) fn tsc_not_invariant(self) -> Self {
-        self.with(|facts| {
-            let cpuid = facts.machine.cpuid.get_or_insert_default();
+        self.with(|document| {
+            let cpuid = document.machine.cpuid.get_or_insert_default();
             cpuid.invariant_tsc = Some(false);
         })
     }
 
     /// tickline's clock has found unsynchronised counters.
     pub(super) fn counters_differ(self) -> Self {
-        self.with(|facts| facts.machine.counter_difference_ticks = Some(5_000))
+        self.with(|document| document.machine.counter_difference_ticks = Some(5_000))
     }
 
     /// tickline's clock has not compared the counters.
     pub(super) fn counters_not_compared(self) -> Self {
-        self.with(|facts| facts.machine.synchronised_cpus = None)
+        self.with(|document| document.machine.synchronised_cpus = None)
     }
 
     /// The comparison by `tickline warp` has found the pairs synchronised.
     pub(super) fn pairs_agree(self) -> Self {
-        self.with(|facts| {
-            let warp = facts.warp.as_mut().expect("a comparison");
+        self.with(|document| {
+            let warp = document.warp.as_mut().expect("a comparison");
             warp.synchronised = Some(true);
             warp.pairs[1].synchronised = Some(true);
         })
@@ -267,14 +279,14 @@ impl Given {
 
     /// Changes the kernel's NTP state.
     pub(super) fn ntp(self, change: impl FnOnce(&mut Ntp)) -> Self {
-        self.with(|facts| change(facts.machine.ntp.as_mut().expect("an NTP state")))
+        self.with(|document| change(document.machine.ntp.as_mut().expect("an NTP state")))
     }
 
     /// The findings. Checks what holds for all: the most severe is first, and each has a sentence,
     /// evidence and a fix.
     #[track_caller]
     pub(super) fn findings(self) -> Vec<Finding> {
-        let findings = diagnose(&self.0);
+        let findings = findings(&self.0);
         assert!(
             findings.is_sorted_by_key(|finding| finding.severity),
             "{findings:#?}"
@@ -298,7 +310,7 @@ impl Given {
 
     /// The sentence about the machine.
     pub(super) fn sentence(mut self) -> String {
-        self.0.diagnose();
+        self.0.add_diagnosis();
         self.0.headline().expect("a diagnosis")
     }
 
@@ -411,7 +423,7 @@ impl Finding {
     /// Checks that there is no fix, and therefore no gain. The text says why.
     #[track_caller]
     pub(super) fn has_no_fix(&self) -> &Self {
-        assert!(self.fix.is_none, "{self:#?}");
+        assert!(self.fix.is_impossible, "{self:#?}");
         self.fix_begins("none: ").has_no_gain()
     }
 

@@ -1,22 +1,10 @@
-//! Guests of hypervisors and customers of clouds: the fix names a setting of the host.
+//! Guests of hypervisors: the fix names a setting of the host.
 
-use super::given::{Given, good_machine, machine_on_hpet_without_tsc};
+use super::given::{good_machine, guest_on, guest_without_tsc, machine_on_hpet_without_tsc};
 use crate::document::{Place, Severity};
 
 const QEMU_FIX: &str = "QEMU with -cpu host,+invtsc";
 const UNLESS_QEMU: &str = "Firecracker, a cloud's own";
-
-/// A guest whose kernel does not offer the TSC, and does not say why.
-fn guest_without_tsc(hypervisor: &str) -> Given {
-    let machine = machine_on_hpet_without_tsc();
-    machine.log(&[]).hypervisor(hypervisor)
-}
-
-/// A guest whose clocksource is the hypervisor's clock, which a system call answers.
-fn guest_on(clocksource: &str) -> Given {
-    let machine = good_machine().system_call_answers();
-    machine.clocksource(clocksource)
-}
 
 #[test]
 fn each_hypervisor_has_its_setting() {
@@ -42,14 +30,6 @@ fn the_commands_for_virtualbox_run_on_the_host() {
 }
 
 #[test]
-fn in_a_cloud_the_customer_has_no_commands_for_the_host() {
-    let machine = guest_without_tsc("virtualbox").cloud("of a later version");
-    let finding = machine.first("tsc_missing");
-    finding.fix_has("VBoxManage");
-    assert_eq!(finding.place(), None);
-}
-
-#[test]
 fn unsynchronised_counters_of_a_guest_are_mended_on_the_host() {
     let machine = good_machine().counters_differ().hypervisor("virtualbox");
     let finding = machine.offers("tsc").first("counters_unsynchronised");
@@ -69,8 +49,8 @@ fn a_guest_with_another_timer_uses_it_until_the_host_is_mended() {
 #[test]
 fn a_setting_for_machines_that_stay_on_their_host_says_so() {
     for hypervisor in ["xen", "vmware"] {
-        let trapped = good_machine().hypervisor(hypervisor).with(|facts| {
-            facts.costs[0].cost_ns = Some(1209.0);
+        let trapped = good_machine().hypervisor(hypervisor).with(|document| {
+            document.costs[0].cost_ns = Some(1209.0);
         });
         for finding in [
             trapped.first("counter_trapped"),
@@ -155,47 +135,6 @@ fn a_parameter_of_the_guest_keeps_kvm_clock_from_the_vdso() {
     finding.fix_begins("take `no-kvmclock-vsyscall` off the kernel's command line");
 }
 
-/// Symptom: the fix told a cloud's customer to change settings of the provider's host.
-#[test]
-fn a_clouds_customer_is_not_told_to_change_the_host() {
-    for (cloud, clocksource, fix, advice) in [
-        (
-            "ec2_xen",
-            "xen",
-            "instance type on Nitro",
-            "AWS recommends tsc (https://repost.aws/",
-        ),
-        (
-            "ec2_nitro",
-            "kvm-clock",
-            "the host is Amazon's",
-            "AWS recommends kvm-clock",
-        ),
-        (
-            "google",
-            "kvm-clock",
-            "the host is Google's",
-            "Google Compute Engine",
-        ),
-        (
-            "azure",
-            "acpi_pm",
-            "the host is Microsoft's",
-            "this is Azure",
-        ),
-    ] {
-        let findings = guest_on(clocksource)
-            .cloud(cloud)
-            .offers(clocksource)
-            .log(&["tsc: Marking TSC unstable due to a reason"])
-            .findings();
-        findings[0]
-            .fix_has(fix)
-            .fix_lacks("on the host")
-            .shows(advice);
-    }
-}
-
 /// The kernel accepts a TSC that may change its rate with the processor's.
 #[test]
 fn a_guest_may_use_a_varying_tsc_only_on_a_host_that_is_known() {
@@ -228,7 +167,7 @@ fn without_a_host_a_varying_tsc_is_not_used() {
 }
 
 /// How the sentence begins that says what the host may do to a guest on tsc.
-const DECIDE: &str = "decide first whether the host ever suspends this guest, saves and restores \
+pub(super) const DECIDE: &str = "decide first whether the host ever suspends this guest, saves and restores \
     it, starts it from a snapshot, or migrates it";
 
 const FIND_SYNCHRONISED: &str = "that `tickline warp` finds the counters synchronised";
@@ -254,8 +193,8 @@ fn without_a_comparison_a_guest_must_compare_the_counters_first() {
 /// Symptom: the fix switched the clock of 64 CPUs after a comparison of 8 CPUs.
 #[test]
 fn a_comparison_of_some_cpus_is_not_enough() {
-    let machine = guest_on("kvm-clock").with(|facts| {
-        facts.machine.online_cpus = Some("0-63".to_owned());
+    let machine = guest_on("kvm-clock").with(|document| {
+        document.machine.online_cpus = Some("0-63".to_owned());
     });
     let finding = machine.first("kvm_clock_unstable");
     finding.fix_has_in_order(FIND_SYNCHRONISED, "echo tsc");
@@ -310,7 +249,7 @@ fn a_mended_kvm_clock_has_no_measured_gain() {
 
 #[test]
 fn a_trapped_counter_is_mended_by_a_setting_of_the_hypervisor() {
-    let trapped = good_machine().with(|facts| facts.costs[0].cost_ns = Some(1209.0));
+    let trapped = good_machine().with(|document| document.costs[0].cost_ns = Some(1209.0));
     for (hypervisor, setting) in [
         ("virtualbox", "VBoxInternal/TM/TSCMode RealTSCOffset"),
         ("kvm", "tsc_scaling"),
@@ -324,8 +263,8 @@ fn a_trapped_counter_is_mended_by_a_setting_of_the_hypervisor() {
 
 #[test]
 fn an_unknown_hypervisor_is_asked_for_an_invariant_tsc() {
-    let machine = good_machine().tsc_not_invariant().with(|facts| {
-        let cpuid = facts.machine.cpuid.as_mut().expect("CPUID");
+    let machine = good_machine().tsc_not_invariant().with(|document| {
+        let cpuid = document.machine.cpuid.as_mut().expect("CPUID");
         cpuid.hypervisor = Some(true);
     });
     let finding = machine.only("counter_not_invariant");
@@ -395,40 +334,6 @@ fn bare_metal_has_nothing_to_decide() {
     assert_eq!(finding.fix.steps.expect("commands").caution, None);
 }
 
-/// AWS recommends tsc for its instances on Xen.
-#[test]
-fn a_switch_that_the_provider_recommends_has_commands() {
-    let finding = guest_on("xen").cloud("ec2_xen").first("xen_clocksource");
-    finding.fix_begins(DECIDE);
-    assert_eq!(finding.place(), Some(Place::Here));
-}
-
-/// Symptom: the evidence said that AWS recommends kvm-clock, and the fix was tsc.
-#[test]
-fn a_fix_does_not_contradict_the_providers_recommendation() {
-    let on_kvm_clock = guest_on("kvm-clock").cloud("ec2_nitro").hypervisor("kvm");
-    let finding = on_kvm_clock.clone().first("kvm_clock_unstable");
-    finding.fix_begins("the host is Amazon's").fix_has_in_order(
-        "against the provider's recommendation of kvm-clock",
-        "echo tsc",
-    );
-    let finding = on_kvm_clock
-        .clocksource("acpi_pm")
-        .offers("tsc kvm-clock acpi_pm")
-        .first("tsc_not_chosen");
-    finding.fix_begins("echo kvm-clock").fix_lacks("echo tsc");
-    let finding = good_machine()
-        .clocksource("kvm-clock")
-        .offers("kvm-clock tsc")
-        .cloud("ec2_nitro")
-        .costs_ns(45.0)
-        .first("paravirtual_clock_dearer");
-    finding
-        .has_no_fix()
-        .shows("AWS recommends kvm-clock")
-        .shows("a call takes 45 ns");
-}
-
 /// Symptom: guests of bhyve, Parallels, gVisor and of unknown hypervisors got a BIOS update.
 #[test]
 fn firmware_is_a_fix_on_bare_metal_only() {
@@ -445,7 +350,7 @@ fn firmware_is_a_fix_on_bare_metal_only() {
         (None, Some(true)),
     ] {
         let machine = machine_on_hpet_without_tsc()
-            .with(|facts| facts.machine.hypervisor = hypervisor.map(str::to_owned))
+            .with(|document| document.machine.hypervisor = hypervisor.map(str::to_owned))
             .hypervisor_by_cpuid(by_cpuid);
         for machine in [
             machine.clone().log(&[skew]),
@@ -464,7 +369,7 @@ fn if_it_is_unknown_whether_there_is_a_host_the_fix_names_both() {
     let warp = "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.";
     let machine = machine_on_hpet_without_tsc().log(&[warp]);
     let finding = machine
-        .with(|facts| facts.machine.hypervisor = None)
+        .with(|document| document.machine.hypervisor = None)
         .first("tsc_warp");
     finding.fix_has_in_order(
         "on bare metal: update the firmware",
@@ -601,14 +506,4 @@ fn a_product_of_a_hypervisor_is_a_guest() {
     machine
         .product("QEMU Standard PC (Q35 + ICH9, 2009)")
         .no_fix_says("BIOS");
-}
-
-/// Symptom: on counters that differ, "AWS recommends tsc" beside "none: the counters are
-/// unsynchronised".
-#[test]
-fn the_recommendation_of_tsc_is_no_evidence_on_unsynchronised_counters() {
-    let machine = guest_on("xen").cloud("ec2_xen").counters_differ();
-    machine
-        .finding("xen_clocksource")
-        .does_not_show("AWS recommends tsc");
 }

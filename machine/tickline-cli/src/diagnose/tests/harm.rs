@@ -128,7 +128,8 @@ fn another_architecture_gets_no_advice_about_the_tsc() {
 /// Symptom: `restart the guest`, and `tell the host's administrator`, on bare metal.
 #[test]
 fn bare_metal_has_neither_guest_nor_host() {
-    let implausible = good_machine().with(|facts| facts.clock.frequency_hz = Some(2_400_000_000));
+    let implausible =
+        good_machine().with(|document| document.clock.frequency_hz = Some(2_400_000_000));
     // Without the correction the counter is 2,000 ppm from its nominal rate.
     let at_limit = good_machine().ntp(|ntp| ntp.frequency_ppb = -500_000);
     for machine in [implausible, at_limit] {
@@ -139,8 +140,8 @@ fn bare_metal_has_neither_guest_nor_host() {
 
 /// chronyd at this stratum, which removes an offset of 2 s.
 fn chronyd(stratum: u16) -> Given {
-    good_machine().with(|facts| {
-        facts.machine.ntp_daemon = Some(NtpDaemon {
+    good_machine().with(|document| {
+        document.machine.ntp_daemon = Some(NtpDaemon {
             name: "chronyd".to_owned(),
             synchronised: true,
             reference: Some("192.0.2.1".to_owned()),
@@ -165,11 +166,11 @@ fn the_clock_is_not_stepped_to_servers_in_doubt() {
 /// Symptom: `makestep`, beside evidence that the server's clock has the wrong rate.
 #[test]
 fn the_clock_is_not_stepped_to_a_server_whose_rate_is_wrong() {
-    let rate = chronyd(2).with(|facts| {
-        facts.machine.ntp_daemon.as_mut().unwrap().frequency_ppb = Some(-74_443_000);
-        facts.machine.ntp.as_mut().unwrap().tick_us = 10_744;
+    let rate = chronyd(2).with(|document| {
+        document.machine.ntp_daemon.as_mut().unwrap().frequency_ppb = Some(-74_443_000);
+        document.machine.ntp.as_mut().unwrap().tick_us = 10_744;
         // Without the correction the counter has its nominal rate.
-        facts.clock.frequency_hz = Some(2_420_000_000);
+        document.clock.frequency_hz = Some(2_420_000_000);
     });
     rate.clone()
         .finding("clock_rate_wrong")
@@ -181,8 +182,8 @@ fn the_clock_is_not_stepped_to_a_server_whose_rate_is_wrong() {
 /// its start (`NTP_MAX_ADJUST` in timesyncd-manager.c).
 #[test]
 fn a_restart_of_timesyncd_steps_only_a_large_offset() {
-    let machine = chronyd(2).with(|facts| {
-        facts.machine.ntp_daemon.as_mut().unwrap().name = "systemd-timesyncd".to_owned();
+    let machine = chronyd(2).with(|document| {
+        document.machine.ntp_daemon.as_mut().unwrap().name = "systemd-timesyncd".to_owned();
     });
     machine
         .first("time_off")
@@ -193,9 +194,9 @@ fn a_restart_of_timesyncd_steps_only_a_large_offset() {
 #[test]
 fn without_systemd_nothing_is_read_from_its_journal() {
     for hypervisor in ["none", "kvm"] {
-        let stepped = good_machine().hypervisor(hypervisor).with(|facts| {
-            facts.machine.systemd = Some(false);
-            facts.clock.events.insert("unix_step".to_owned(), 3);
+        let stepped = good_machine().hypervisor(hypervisor).with(|document| {
+            document.machine.systemd = Some(false);
+            document.clock.events.insert("unix_step".to_owned(), 3);
         });
         stepped.first("unix_stepped").fix_lacks("journalctl");
     }
@@ -204,7 +205,8 @@ fn without_systemd_nothing_is_read_from_its_journal() {
 /// Most distributions let only root read the kernel's log.
 #[test]
 fn the_kernels_log_is_read_as_root() {
-    let implausible = good_machine().with(|facts| facts.clock.frequency_hz = Some(2_400_000_000));
+    let implausible =
+        good_machine().with(|document| document.clock.frequency_hz = Some(2_400_000_000));
     let at_limit = good_machine().ntp(|ntp| ntp.frequency_ppb = -500_000);
     let slewing = good_machine().ntp(|ntp| ntp.frequency_ppb = 300_000);
     let trapped = good_machine()

@@ -33,7 +33,7 @@ fn without_systemd_the_fix_does_not_name_its_command() {
     for systemd in [Some(false), None] {
         let finding = good_machine()
             .never_steered()
-            .with(|facts| facts.machine.systemd = systemd)
+            .with(|document| document.machine.systemd = systemd)
             .only("ntp_unsynchronised");
         finding
             .fix_has("run an NTP daemon")
@@ -45,9 +45,9 @@ fn without_systemd_the_fix_does_not_name_its_command() {
 fn under_wsl_windows_sets_the_clock() {
     let finding = good_machine()
         .maximum_error_us(KERNELS_LIMIT_US)
-        .with(|facts| {
-            facts.machine.kernel = Some("5.15.153.1-microsoft-standard-WSL2".to_owned());
-            facts.machine.systemd = Some(false);
+        .with(|document| {
+            document.machine.kernel = Some("5.15.153.1-microsoft-standard-WSL2".to_owned());
+            document.machine.systemd = Some(false);
         })
         .only("ntp_unsynchronised");
     finding.fix_has("hwclock -s").fix_lacks("timedatectl");

@@ -9,14 +9,14 @@ const FAKETIME: &str = "/usr/lib/faketime/libfaketime.so.1";
 
 #[test]
 fn a_denied_counter_is_a_note_while_clocks_work() {
-    let machine = good_machine().with(|facts| facts.machine.counter_readable = Some(false));
+    let machine = good_machine().with(|document| document.machine.counter_readable = Some(false));
     let finding = machine.only("counter_denied");
     assert_eq!(finding.severity, Severity::Note);
 }
 
 #[test]
 fn a_denied_counter_that_kills_is_wrong() {
-    let machine = good_machine().with(|facts| facts.machine.counter_readable = Some(false));
+    let machine = good_machine().with(|document| document.machine.counter_readable = Some(false));
     let finding = machine
         .answered_by(Some(ServedBy::Nobody))
         .first("counter_denied");
@@ -26,16 +26,16 @@ fn a_denied_counter_that_kills_is_wrong() {
 
 #[test]
 fn a_tracer_is_a_note() {
-    let machine = good_machine().with(|facts| facts.machine.tracer_pid = Some(4711));
+    let machine = good_machine().with(|document| document.machine.tracer_pid = Some(4711));
     let finding = machine.only("traced");
     finding.shows("TracerPid is 4711");
 }
 
 #[test]
 fn an_unrecognised_value_of_the_variable_is_a_note() {
-    let machine = good_machine().with(|facts| {
-        facts.clock.environment_unrecognised = true;
-        facts.clock.environment_value = Some("of".to_owned());
+    let machine = good_machine().with(|document| {
+        document.clock.environment_unrecognised = true;
+        document.clock.environment_value = Some("of".to_owned());
     });
     let finding = machine.only("environment_unrecognised");
     finding
@@ -45,8 +45,8 @@ fn an_unrecognised_value_of_the_variable_is_a_note() {
 
 #[test]
 fn a_counter_that_the_user_has_switched_off_is_a_note() {
-    let machine = good_machine().with(|facts| {
-        facts.reason = Some("disabled_by_environment".to_owned());
+    let machine = good_machine().with(|document| {
+        document.reason = Some("disabled_by_environment".to_owned());
     });
     let finding = machine.only("switched_off");
     finding.fix_has("unset TICKLINE");
@@ -55,15 +55,16 @@ fn a_counter_that_the_user_has_switched_off_is_a_note() {
 #[test]
 fn a_thread_that_did_not_start_is_a_note() {
     let error = "Resource temporarily unavailable (os error 11)";
-    let machine = good_machine().with(|facts| facts.clock.thread_error = Some(error.to_owned()));
+    let machine =
+        good_machine().with(|document| document.clock.thread_error = Some(error.to_owned()));
     machine.only("no_thread").shows(error);
 }
 
 /// A library that measures calls does not change their results.
 #[test]
 fn a_library_in_place_of_libc_is_a_note_if_its_time_is_right() {
-    let machine = good_machine().with(|facts| {
-        facts.machine.clock_gettime_file = Some(FAKETIME.to_owned());
+    let machine = good_machine().with(|document| {
+        document.machine.clock_gettime_file = Some(FAKETIME.to_owned());
     });
     let finding = machine.only("clock_interposed");
     assert_eq!(finding.severity, Severity::Note);
@@ -72,9 +73,9 @@ fn a_library_in_place_of_libc_is_a_note_if_its_time_is_right() {
 
 #[test]
 fn a_library_that_fakes_the_time_is_wrong() {
-    let machine = good_machine().with(|facts| {
-        facts.machine.clock_gettime_file = Some(FAKETIME.to_owned());
-        facts.machine.clock_gettime_difference_ns = Some(-86_400_000_000_000);
+    let machine = good_machine().with(|document| {
+        document.machine.clock_gettime_file = Some(FAKETIME.to_owned());
+        document.machine.clock_gettime_difference_ns = Some(-86_400_000_000_000);
     });
     let finding = machine.first("clock_interposed");
     assert_eq!(finding.severity, Severity::Wrong);
@@ -88,8 +89,8 @@ fn every_libc_is_known() {
         "/lib/ld-musl-x86_64.so.1",
         "/system/lib64/libc.so",
     ] {
-        let machine = good_machine().with(|facts| {
-            facts.machine.clock_gettime_file = Some(library.to_owned());
+        let machine = good_machine().with(|document| {
+            document.machine.clock_gettime_file = Some(library.to_owned());
         });
         assert_eq!(machine.codes(), [""; 0], "{library}");
     }
@@ -98,24 +99,26 @@ fn every_libc_is_known() {
 #[test]
 fn each_code_about_the_process_has_a_machine() {
     assert_each_found(|code| match code {
-        Code::ClockInterposed => good_machine().with(|facts| {
-            facts.machine.clock_gettime_file = Some("/usr/lib/libfaketime.so.1".to_owned());
+        Code::ClockInterposed => good_machine().with(|document| {
+            document.machine.clock_gettime_file = Some("/usr/lib/libfaketime.so.1".to_owned());
         }),
-        Code::CounterDenied => good_machine()
-            .answered_by(Some(ServedBy::Nobody))
-            .with(|facts| {
-                facts.machine.counter_readable = Some(false);
-            }),
-        Code::EnvironmentUnrecognised => good_machine().with(|facts| {
-            facts.clock.environment_unrecognised = true;
+        Code::CounterDenied => {
+            good_machine()
+                .answered_by(Some(ServedBy::Nobody))
+                .with(|document| {
+                    document.machine.counter_readable = Some(false);
+                })
+        }
+        Code::EnvironmentUnrecognised => good_machine().with(|document| {
+            document.clock.environment_unrecognised = true;
         }),
-        Code::NoThread => good_machine().with(|facts| {
-            facts.clock.thread_error = Some("out of processes".to_owned());
+        Code::NoThread => good_machine().with(|document| {
+            document.clock.thread_error = Some("out of processes".to_owned());
         }),
-        Code::SwitchedOff => good_machine().with(|facts| {
-            facts.reason = Some("disabled_by_environment".to_owned());
+        Code::SwitchedOff => good_machine().with(|document| {
+            document.reason = Some("disabled_by_environment".to_owned());
         }),
-        Code::Traced => good_machine().with(|facts| facts.machine.tracer_pid = Some(4711)),
+        Code::Traced => good_machine().with(|document| document.machine.tracer_pid = Some(4711)),
     });
 }
 
@@ -127,9 +130,9 @@ fn a_difference_of_up_to_a_second_is_no_faked_time() {
         (-1_000_000_000, Severity::Note),
         (1_000_000_001, Severity::Wrong),
     ] {
-        let machine = good_machine().with(|facts| {
-            facts.machine.clock_gettime_file = Some(FAKETIME.to_owned());
-            facts.machine.clock_gettime_difference_ns = Some(difference_ns);
+        let machine = good_machine().with(|document| {
+            document.machine.clock_gettime_file = Some(FAKETIME.to_owned());
+            document.machine.clock_gettime_difference_ns = Some(difference_ns);
         });
         let finding = machine.first("clock_interposed");
         assert_eq!(finding.severity, severity, "{difference_ns}");

@@ -391,9 +391,9 @@ fn without_a_message_the_end_of_the_list_is_evidence() {
         ("hpet acpi_pm", false),
         ("tsc hpet acpi_pm", false),
     ] {
-        let mut facts = Document::default();
-        facts.machine.available_clocksources = Some(list.to_owned());
-        let evidence = rejection_evidence(&facts);
+        let mut document = Document::default();
+        document.machine.available_clocksources = Some(list.to_owned());
+        let evidence = rejection_evidence(&document);
         assert_eq!(!evidence.is_empty(), is_evidence, "{list}");
     }
 }
@@ -511,6 +511,14 @@ fn an_hpet_that_stops_is_named_and_disabled() {
             assert!(names_parameter(&steps.undo_keep), "{steps:?}");
         }
     }
+}
+
+/// `doctor --fix` makes the switch that a fix names.
+#[test]
+fn the_fix_for_an_hpet_that_stops_names_the_clock_in_its_place() {
+    let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+    let finding = machine.kernel("5.3.0").cpu(WHISKEY_LAKE).first("tsc_skew");
+    assert_eq!(finding.fix.clocksource.as_deref(), Some("acpi_pm"));
 }
 
 #[test]

@@ -8,12 +8,12 @@ use crate::machine::IgnoredAnswer;
 #[test]
 fn what_a_stranger_says_vouches_for_nothing() {
     for steered_ppb in [0, 30_000] {
-        let machine = good_machine().with(|facts| {
-            let ntp = facts.machine.ntp.as_mut().unwrap();
+        let machine = good_machine().with(|document| {
+            let ntp = document.machine.ntp.as_mut().unwrap();
             ntp.maximum_error_us = 16_000_000;
             ntp.frequency_ppb = steered_ppb;
             ntp.flags = Some(vec!["PLL".to_owned(), "UNSYNC".to_owned()]);
-            facts.machine.ignored_answer = Some(IgnoredAnswer {
+            document.machine.ignored_answer = Some(IgnoredAnswer {
                 channel: "udp".to_owned(),
                 reason: "stranger".to_owned(),
                 user: Some(65_534),

@@ -34,32 +34,32 @@ impl Given {
 
     /// tickline's clock has seen so many steps of Unix time.
     fn stepped(self, times: u64) -> Self {
-        self.with(|facts| {
-            facts.clock.events.insert("unix_step".to_owned(), times);
+        self.with(|document| {
+            document.clock.events.insert("unix_step".to_owned(), times);
         })
     }
 
     /// The claim of tickline's clock.
     pub(super) fn clock_claims(self, source: &str, error_ns: u64) -> Self {
-        self.with(|facts| {
-            facts.clock.utc_source = Some(source.to_owned());
-            facts.clock.utc_error_ns = Some(error_ns);
+        self.with(|document| {
+            document.clock.utc_source = Some(source.to_owned());
+            document.clock.utc_error_ns = Some(error_ns);
         })
     }
 
     /// tickline's clock has no claim, for this reason.
     fn clock_refuses(self, why: UtcUnknown) -> Self {
-        self.with(|facts| facts.clock.utc_unknown = Some(why.code().to_owned()))
+        self.with(|document| document.clock.utc_unknown = Some(why.code().to_owned()))
     }
 
     /// The answer of a daemon.
     pub(super) fn daemon_answers(self, answer: NtpDaemon) -> Self {
-        self.with(|facts| facts.machine.ntp_daemon = Some(answer))
+        self.with(|document| document.machine.ntp_daemon = Some(answer))
     }
 
     /// The user asks for this error by `--max-error`.
     fn max_error_ms(self, error_ms: i64) -> Self {
-        self.with(|facts| facts.max_error_ns = Some(error_ms * 1_000_000))
+        self.with(|document| document.max_error_ns = Some(error_ms * 1_000_000))
     }
 }
 
@@ -273,7 +273,7 @@ fn a_fast_slew_makes_durations_wrong() {
             ntp.tick_us = 10_834;
             ntp.frequency_ppb = -32_670;
         })
-        .with(|facts| facts.clock.frequency_hz = Some(2_400_000_000));
+        .with(|document| document.clock.frequency_hz = Some(2_400_000_000));
     let finding = machine.only("ntp_slewing");
     assert_eq!(finding.severity, Severity::Unsure);
     finding.says("corrects the rate of its clocks by 8.3 %");
@@ -432,7 +432,7 @@ fn on_ptp4l(unbounded: Option<&str>) -> Given {
     };
     good_machine()
         .never_steered()
-        .with(|facts| facts.machine.ptp4l = Some(ptp4l))
+        .with(|document| document.machine.ptp4l = Some(ptp4l))
 }
 
 /// A second daemon would work against ptp4l and phc2sys.

@@ -69,7 +69,7 @@ fn a_parameter_switches_the_vdso_off() {
                 .coarse_answered_by(coarse)
                 .clocksource(clocksource)
                 .command_line("quiet vdso=0")
-                .with(|facts| facts.machine.vdso_mapped = Some(false))
+                .with(|document| document.machine.vdso_mapped = Some(false))
                 .first("vdso_off");
             finding.fix_has("take `vdso=0` off").has_no_gain();
             let steps = finding.fix.steps.as_ref().expect("commands");
@@ -104,7 +104,7 @@ fn a_slow_clocksource_is_the_deeper_cause() {
 fn vdso32_applies_to_32_bit_processes() {
     let machine = process_without_vdso()
         .command_line("vdso32=0")
-        .with(|facts| facts.machine.vdso_mapped = Some(false));
+        .with(|document| document.machine.vdso_mapped = Some(false));
     let finding = machine.clone().architecture("x86_64").only("vdso_unused");
     finding.shows("/proc/self/maps has no [vdso]");
     machine.architecture("x86").only("vdso_off");

@@ -13,7 +13,7 @@ fn with_vmclock(unreadable: Option<&str>) -> Given {
         disruption_marker: Some(7),
         ..VmClock::default()
     };
-    good_machine().with(|facts| facts.machine.vmclock = Some(vmclock))
+    good_machine().with(|document| document.machine.vmclock = Some(vmclock))
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn a_wait_goes_on_until_somebody_vouches_for_unix_time() {
 /// In a container that may not ask the kernel.
 #[test]
 fn a_wait_goes_on_while_nothing_is_known() {
-    let machine = good_machine().with(|facts| facts.machine.ntp = None);
+    let machine = good_machine().with(|document| document.machine.ntp = None);
     assert_waits(machine.clone().max_error_ms(250), "can't be read");
     let known = machine.clock_claims("chronyd", 1_000).max_error_ms(250);
     assert_eq!(known.why_not_near_utc(), None);

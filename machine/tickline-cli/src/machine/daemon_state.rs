@@ -1,0 +1,87 @@
+//! The states of the daemons that steer the clock: an NTP daemon, and ptp4l.
+
+use serde::{Deserialize, Serialize};
+
+use super::Leap;
+
+/// The state that an NTP daemon reports.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct NtpDaemon {
+    /// `chronyd`, `systemd-timesyncd`, or `ntpd` for any other daemon that serves NTP.
+    pub(crate) name: String,
+    /// Whether the daemon follows another clock.
+    pub(crate) synchronised: bool,
+    /// The clock that the daemon follows: a name, such as PHC0 for a hardware clock, or an address.
+    pub(crate) reference: Option<String>,
+    /// The daemon's distance from a reference clock (NTP's stratum).
+    pub(crate) stratum: Option<u16>,
+    /// The offset that the daemon has still to remove, ns; null if it does not report the offset.
+    pub(crate) offset_ns: Option<i64>,
+    /// The daemon's bound of Unix time's offset from UTC, ns; null if it does not report a bound.
+    pub(crate) bound_ns: Option<i64>,
+    /// The time since the daemon's last update of its clock, s.
+    pub(crate) updated_s: Option<u64>,
+    /// The leap second that the daemon announces; null if it does not report it.
+    pub(crate) leap: Option<Leap>,
+    /// The rate of Unix time without the daemon's correction minus the rate of the daemon's
+    /// reference, ppb; null if it does not report it.
+    pub(crate) frequency_ppb: Option<i64>,
+    /// The daemon's estimate of the error of that rate, ppb; null if it does not report it.
+    pub(crate) skew_ppb: Option<i64>,
+    /// The round trip to the reference clock at the root, ns.
+    pub(crate) root_delay_ns: Option<i64>,
+    /// The error that has gathered on the way from that clock, ns.
+    pub(crate) root_dispersion_ns: Option<i64>,
+    /// How chronyd was asked: `socket` by its Unix socket, which nobody else can have; `udp` at its
+    /// port, which another program of root or of this user may have. Null for other daemons.
+    pub(crate) channel: Option<String>,
+    /// The number of the user who has that socket; null if it is unknown.
+    pub(crate) user: Option<u32>,
+}
+
+/// An answer in chronyd's place that does not count.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct IgnoredAnswer {
+    /// Where it came from: `socket` for chronyd's Unix socket, `udp` for its port.
+    pub(crate) channel: String,
+    /// Why it does not count: `unreadable` if it is not chronyd's state, `stranger` if the socket is
+    /// not root's, chronyd's user's or this program's user's.
+    pub(crate) reason: String,
+    /// The number of the user who has the socket; null if the answer is unreadable, if every user
+    /// may write the socket's folder, or if the port's socket is gone.
+    pub(crate) user: Option<u32>,
+}
+
+/// The state of ptp4l (IEEE 1588, linuxptp), by its management socket.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct Ptp4l {
+    /// The domain.
+    pub(crate) domain: u8,
+    /// The state of the port that follows a master: `slave` if the servo is locked, `uncalibrated` if
+    /// it is not, `other` if no port follows one.
+    pub(crate) port_state: String,
+    /// The grandmaster's identity; null if this clock is the grandmaster.
+    pub(crate) grandmaster: Option<String>,
+    /// The grandmaster's class: 6 and 7 follow a primary reference.
+    pub(crate) clock_class: u8,
+    /// The grandmaster's accuracy, ns; null if it states none.
+    pub(crate) accuracy_ns: Option<i64>,
+    /// The number of boundary clocks to the grandmaster, plus 1.
+    pub(crate) steps_removed: u16,
+    /// The local clock minus the master's, by the last Sync, ns.
+    pub(crate) offset_ns: i64,
+    /// The mean delay of the path to the master, one way, ns.
+    pub(crate) mean_path_delay_ns: i64,
+    /// TAI minus UTC, s; null if the grandmaster does not vouch for it.
+    pub(crate) utc_offset_s: Option<i16>,
+    /// The bound of the local clock's offset from UTC at the last Sync, ns; null if there is none.
+    pub(crate) bound_ns: Option<i64>,
+    /// Why there is no bound, in words; null if there is one.
+    pub(crate) unbounded: Option<String>,
+}

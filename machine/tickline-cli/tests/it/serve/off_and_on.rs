@@ -1,0 +1,140 @@
+//! `serve off` and `serve on` change the page alone: a dead or stopped server can't be asked.
+
+use std::path::Path;
+
+use super::page_without_server;
+use crate::common::server::{Server, folder, run, status, wait_for_line};
+use crate::common::{text, until};
+
+/// Switches a page off or on, and returns what the program says.
+#[track_caller]
+fn switch(page: &Path, word: &str) -> String {
+    let output = run(page, &[word]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[track_caller]
+fn assert_off(page: &Path) {
+    let shown = status(page).unwrap();
+    assert_eq!(
+        (&shown["phase"], &shown["switched_off"]),
+        (&"off".into(), &true.into()),
+        "{shown}"
+    );
+}
+
+/// Checks that a server has ended because its page is off. With another code systemd would start
+/// the server again.
+#[track_caller]
+fn assert_ended_by_off(server: &mut Server) -> String {
+    let (code, messages) = server.ended();
+    assert!(
+        code == Some(0) && messages.contains("the page is switched off"),
+        "{code:?}: {messages}"
+    );
+    messages
+}
+
+#[test]
+fn off_ends_a_running_server() {
+    let (_folder, page) = folder();
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    let said = switch(&page, "off");
+    assert!(said.contains(": off; it was "), "{said}");
+    assert_ended_by_off(&mut server);
+    assert_off(&page);
+}
+
+#[test]
+fn off_needs_no_live_server() {
+    let (_folder, page) = folder();
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    server.signal(libc::SIGKILL);
+    server.ended();
+    let said = switch(&page, "off");
+    assert!(said.contains(": off; it was "), "{said}");
+    assert_off(&page);
+}
+
+#[test]
+fn a_server_that_resumes_late_leaves_the_page_off() {
+    let (_folder, page) = folder();
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    server.signal(libc::SIGSTOP);
+    let said = switch(&page, "off");
+    assert!(said.contains(": off; it was "), "{said}");
+    server.signal(libc::SIGCONT);
+    assert_ended_by_off(&mut server);
+    assert_off(&page);
+}
+
+/// systemd starts a server again after a kill.
+#[test]
+fn a_server_that_starts_on_a_page_that_is_off_leaves_it_off() {
+    let (_folder, page) = folder();
+    let mut killed = Server::start(&page);
+    wait_for_line(&page, &killed);
+    killed.signal(libc::SIGKILL);
+    killed.ended();
+    switch(&page, "off");
+    let messages = assert_ended_by_off(&mut Server::start(&page));
+    assert!(messages.contains("tickline serve on"), "{messages}");
+    assert!(!messages.contains("serves this page"), "{messages}");
+    assert_off(&page);
+}
+
+#[test]
+fn after_on_another_start_serves_the_page() {
+    let (_folder, page) = page_without_server();
+    switch(&page, "off");
+    let said = switch(&page, "on");
+    assert!(said.contains(": a server may serve it again"), "{said}");
+    let _server = Server::start(&page);
+    until("another start serves it", || {
+        status(&page).filter(|status| status["phase"] != "off")
+    });
+}
+
+#[test]
+fn a_second_off_and_a_second_on_change_nothing_and_say_so() {
+    let (_folder, page) = page_without_server();
+    for (word, says) in [("off", "was off already"), ("on", "was not switched off")] {
+        switch(&page, word);
+        let said = switch(&page, word);
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+const OFF: &str = "switched off, until `tickline serve on`";
+const WITHOUT_SERVER: &str = "no server publishes a line";
+
+#[test]
+fn the_status_says_how_long_a_page_is_off() {
+    let (_folder, page) = page_without_server();
+    switch(&page, "off");
+    assert_off(&page);
+    let words = text(&run(&page, &["status"]).stdout);
+    assert!(words.contains(OFF), "{words}");
+    assert!(!words.contains(WITHOUT_SERVER), "{words}");
+}
+
+/// Symptom: the status was "switched off" between `on` and the start of a server.
+#[test]
+fn after_on_the_status_says_that_a_server_is_missing() {
+    let (_folder, page) = page_without_server();
+    switch(&page, "off");
+    switch(&page, "on");
+    let shown = status(&page).unwrap();
+    assert_eq!(
+        (&shown["phase"], &shown["switched_off"]),
+        (&"off".into(), &false.into()),
+        "{shown}"
+    );
+    let words = text(&run(&page, &["status"]).stdout);
+    assert!(words.contains(WITHOUT_SERVER), "{words}");
+    assert!(!words.contains(OFF), "{words}");
+}
