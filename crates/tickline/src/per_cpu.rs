@@ -73,7 +73,7 @@ const fn state_without_line(waited_ns: i64) -> ClockState {
     if waited_ns < FALLBACK_AFTER_NS {
         ClockState::Calibrating
     } else {
-        ClockState::Fallback(Reason::LineEnded)
+        ClockState::Fallback(Reason::NoLine)
     }
 }
 

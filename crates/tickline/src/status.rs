@@ -99,7 +99,7 @@ const fn advice(reason: Reason) -> &'static str {
         }
         Reason::SamplesTooOld => "; choose a longer interval",
         // A CPU with a line of its own: such lines need a thread.
-        Reason::LineEnded => ": the thread can't reach this CPU, or its samples make no line",
+        Reason::NoLine => ": the thread can't reach this CPU, or its samples make no line",
         _ => "",
     }
 }
@@ -377,7 +377,7 @@ mod tests {
             ),
             (Reason::SamplesTooOld, "allows; choose a longer interval"),
             (
-                Reason::LineEnded,
+                Reason::NoLine,
                 "there is no line: the thread can't reach this CPU, or its samples make no line",
             ),
         ] {

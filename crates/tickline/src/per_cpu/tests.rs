@@ -252,7 +252,7 @@ fn a_cpu_without_a_line_falls_back_after_15_s() {
     );
     assert_eq!(
         state_without_line(15_000_000_000),
-        ClockState::Fallback(Reason::LineEnded)
+        ClockState::Fallback(Reason::NoLine)
     );
 }
 
