@@ -12,7 +12,7 @@ use once_cell::race::OnceBox;
 use tickline_core::cell::LineCell;
 use tickline_core::control::{Cadence, Iteration};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::driver::{DrivenClock, Step};
+use tickline_core::driver::{DrivenClock, Next};
 use tickline_core::gate::{Gate, Trust};
 use tickline_core::reference::Reference;
 use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
@@ -281,14 +281,14 @@ impl Engine {
     /// a line. Waits for no thread, and preserves `errno`.
     pub(crate) fn iterate(&self, cadence: Cadence) -> Option<Iteration> {
         let _errno = sys::PreserveErrno::new();
-        let mut step = self.next_step();
-        while let Step::Iterate(permit) = step {
+        let mut next = self.ask();
+        while let Next::Iterate(permit) = next {
             let os_clock = self.probed_os_clock();
-            step = permit.iterate(self.interval_ns(), cadence, &COUNTER?, &os_clock);
+            next = permit.iterate(self.interval_ns(), cadence, &COUNTER?, &os_clock);
         }
-        let iteration = match step {
-            Step::Rest(iteration) => iteration,
-            Step::Judge(_) | Step::Iterate(_) | Step::CalibrateCpus(_) => None,
+        let iteration = match next {
+            Next::Rest(iteration) => iteration,
+            Next::Judge(_) | Next::Iterate(_) | Next::CalibrateCpus(_) => None,
         };
         if iteration.is_some() {
             self.end_refusals();
@@ -299,10 +299,10 @@ impl Engine {
     }
 
     /// Asks what to do now. Judges the gates first, if they must be.
-    fn next_step(&self) -> Step<'_> {
+    fn ask(&self) -> Next<'_> {
         match self.clock.ask(sys::lock_token(), &OsClock) {
-            Step::Judge(ticket) => self.collect_and_settle(ticket),
-            step => step,
+            Next::Judge(ticket) => self.collect_and_settle(ticket),
+            next => next,
         }
     }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tickline_core::control::{Cadence, Config, Control, Iteration, MIN_INTERVAL_NS, Outcome};
-use tickline_core::driver::{DrivenClock, Permit, Step as DriverStep, Ticket};
+use tickline_core::driver::{DrivenClock, Next, Permit, Ticket};
 use tickline_core::gate::keeper::{self, Stage};
 use tickline_core::reference::ReferenceKind::{Independent, SameRead};
 use tickline_core::reference::Resolutions;
@@ -203,20 +203,20 @@ impl Context {
 
     fn drive_once(&self, cadence: Cadence) -> Option<Iteration> {
         let access = self.access();
-        let mut step = self.clock.driven.ask(self.lock_token(), &access);
+        let mut next = self.clock.driven.ask(self.lock_token(), &access);
         loop {
-            step = match step {
-                DriverStep::Judge(ticket) => self.judge(ticket),
-                DriverStep::Iterate(permit) => self.iterate_permitted(permit, cadence),
-                DriverStep::CalibrateCpus(_) => unreachable!("a table has no keeper of its own"),
-                DriverStep::Rest(iteration) => return iteration,
+            next = match next {
+                Next::Judge(ticket) => self.judge(ticket),
+                Next::Iterate(permit) => self.iterate_permitted(permit, cadence),
+                Next::CalibrateCpus(_) => unreachable!("a table has no keeper of its own"),
+                Next::Rest(iteration) => return iteration,
             };
         }
     }
 
     /// Judges the gates in a few steps. Other threads run between them, as they do while `tickline`
     /// collects one fact after the other, and before it settles the ticket.
-    fn judge<'a>(&self, ticket: Ticket<'a, SteppedCell>) -> DriverStep<'a, SteppedCell> {
+    fn judge<'a>(&self, ticket: Ticket<'a, SteppedCell>) -> Next<'a, SteppedCell> {
         self.world.step(Step::Load);
         let judgement = self.clock.judgement.get();
         self.clock.last_judgement.set(judgement);
@@ -244,18 +244,18 @@ impl Context {
         &self,
         permit: Permit<'a, SteppedCell>,
         cadence: Cadence,
-    ) -> DriverStep<'a, SteppedCell> {
+    ) -> Next<'a, SteppedCell> {
         let (access, interval_ns) = (self.access(), self.clock.config.interval_ns);
         self.watched(ONE_LINE, || {
-            let step = permit.iterate(interval_ns, cadence, &access, &access);
-            let oldest_ticks = match &step {
-                DriverStep::Iterate(permit) => permit.control().oldest_sample_ticks(),
+            let next = permit.iterate(interval_ns, cadence, &access, &access);
+            let oldest_ticks = match &next {
+                Next::Iterate(permit) => permit.control().oldest_sample_ticks(),
                 _ => {
                     let memory = self.clock.driven.lock(self.lock_token());
                     memory.and_then(|memory| memory.control().oldest_sample_ticks())
                 }
             };
-            (step, true, oldest_ticks)
+            (next, true, oldest_ticks)
         })
     }
 

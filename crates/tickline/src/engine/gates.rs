@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering;
 
 use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
-use tickline_core::driver::{Step, Ticket};
+use tickline_core::driver::{Next, Ticket};
 use tickline_core::gate::keeper::{Judgement, LineKind, Stage};
 use tickline_core::gate::{Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 use tickline_core::reference::Reference;
@@ -110,9 +110,9 @@ impl Engine {
 
     /// Collects the facts, judges the gates, records the verdicts, and settles the ticket. If
     /// another thread uses what `collect` needs, the next holder of the clock's lock judges.
-    pub(super) fn collect_and_settle<'a>(&self, mut ticket: Ticket<'a>) -> Step<'a> {
+    pub(super) fn collect_and_settle<'a>(&self, mut ticket: Ticket<'a>) -> Next<'a> {
         if !self.collect(&mut ticket) {
-            return Step::Rest(None);
+            return Next::Rest(None);
         }
         let found = self.judge_and_record(ticket.facts());
         self.settle(ticket, found)
@@ -167,7 +167,7 @@ impl Engine {
         }
     }
 
-    fn settle<'a>(&self, mut ticket: Ticket<'a>, found: Judged) -> Step<'a> {
+    fn settle<'a>(&self, mut ticket: Ticket<'a>, found: Judged) -> Next<'a> {
         let judgement = self.judgement(found, ticket.facts());
         ticket.settle(judgement, COUNTER.as_ref(), &self.probed_os_clock())
     }

@@ -136,7 +136,7 @@ fn unix_time_is_served_by_its_own_verdict() {
 fn a_trust_that_is_set_during_the_first_judgement_counts() {
     let engine = Engine::new(Driver::Reader);
     for trust in Trust::ALL.iter().copied() {
-        let Step::Judge(mut ticket) = engine.clock.ask(sys::lock_token(), &OsClock) else {
+        let Next::Judge(mut ticket) = engine.clock.ask(sys::lock_token(), &OsClock) else {
             panic!("a judgement is due");
         };
         assert!(engine.collect(&mut ticket));
@@ -150,7 +150,7 @@ fn a_trust_that_is_set_during_the_first_judgement_counts() {
             unix_closed_by: None,
             clocksource: Clocksource::Unknown,
         };
-        assert!(matches!(engine.settle(ticket, found), Step::Rest(None)));
+        assert!(matches!(engine.settle(ticket, found), Next::Rest(None)));
         assert_eq!(engine.clock.keeper.stage(), Stage::Unjudged);
         let mut facts = Facts::UNKNOWN;
         engine.add_clock_facts(&mut facts, LineKind::Common);
