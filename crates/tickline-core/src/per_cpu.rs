@@ -102,7 +102,7 @@
 
 use core::cell::Cell;
 
-use crate::cell::{LineCell, StateCell, WindowedState};
+use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::control::{Before, Cadence, Config, Control, Iteration};
 use crate::counter::{Counter, CpuCounter};
 use crate::reference::Reference;
@@ -158,7 +158,7 @@ pub fn read_slow<S: StateCell>(
                 .filter(|(_, now_on)| *now_on == cpu)
                 .map(|(ticks, _)| ticks)
         };
-        let unfinished = |line: &WindowedState| {
+        let unfinished = |line: &Snapshot| {
             // Rule 3: the writer runs on this CPU, so it does not run while this reader does.
             if ticks_here().is_some_and(|ticks| clock.help_at(line, || ticks, None, reference)) {
                 clock.events.count(Event::Help);

@@ -4,6 +4,7 @@
 #![cfg(not(miri))]
 
 use super::*;
+use crate::cell::NextLine;
 use crate::line::Slope;
 use crate::shared::ReadingSource;
 use crate::testing::{
@@ -215,13 +216,13 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope).unwrap();
     let next = next.with_b(next.b_not_below_time(ticks, FixedNs::from_ns(old.at(ticks))));
-    let line = WindowedState {
+    let line = Snapshot {
         state: next,
         start_ticks: ticks,
         window_ticks: 1 << 20,
     };
     let bounds = clock.cell.slot(old.state).bounds(old.state.b);
-    assert!(clock.cell.publish(replacing, &line, &bounds.into(), None));
+    assert!(clock.cell.publish(replacing, &NextLine::new(line, bounds)));
 }
 
 /// The thread is stopped between the counter and the line, while the line is replaced by one that

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickline_core::cell::{StateCell, WindowedState};
+use tickline_core::cell::{NextLine, Snapshot, StateCell};
 use tickline_core::comparison::CounterComparison;
 use tickline_core::control::Cadence;
 use tickline_core::gate::Cost;
@@ -208,14 +208,14 @@ fn put_clock_ahead(clock: &SharedClock, reading: BoundedReading, ahead_ns: i64) 
     let Some(next) = old.state.next_line(old.slope()) else {
         return false;
     };
-    let line = WindowedState {
+    let line = Snapshot {
         state: LineState {
             b: old.state.b + ahead_ns,
             ..next
         },
         ..old
     };
-    clock.cell.publish(old.state, &line, &bounds.into(), None)
+    clock.cell.publish(old.state, &NextLine::new(line, bounds))
 }
 
 /// An engine whose counter was found to be slow, and would be fast now. `None`, with a message, if
