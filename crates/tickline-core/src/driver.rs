@@ -9,11 +9,11 @@
 //! # use tickline_core::control::{Cadence, Iteration};
 //! # use tickline_core::counter::Counter;
 //! # use tickline_core::driver::{DrivenClock, Next};
-//! # use tickline_core::gate::{Facts, keeper::Judgement};
+//! # use tickline_core::gate::{Facts, keeper::Decision};
 //! # use tickline_core::reference::Reference;
 //! # use tickline_core::try_lock::LockToken;
 //! # fn collect(facts: &mut Facts) {}
-//! # fn judge_all(facts: &Facts) -> Judgement { Judgement::Closed { retry_at_ns: None } }
+//! # fn judge_all(facts: &Facts) -> Decision { Decision::Closed { retry_at_ns: None } }
 //! # fn wait_until_due(iteration: Iteration) {}
 //! # fn drive<S: StateCell>(
 //! #     clock: &DrivenClock<S>, token: LockToken, counter: &impl Counter, reference: &impl Reference,
@@ -24,8 +24,8 @@
 //!         // The clock's lock is held, and a judgement has begun.
 //!         Next::Judge(mut ticket) => {
 //!             collect(ticket.facts());
-//!             let judgement = judge_all(ticket.facts());
-//!             ticket.settle(judgement, Some(counter), reference)
+//!             let decision = judge_all(ticket.facts());
+//!             ticket.settle(decision, Some(counter), reference)
 //!         }
 //!         // Every gate is open.
 //!         Next::Iterate(permit) => {
@@ -49,7 +49,7 @@ use crate::cell::{LineCell, StateCell};
 use crate::control::{Before, Cadence, Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::gate::Facts;
-use crate::gate::keeper::{BegunJudgement, Judgement, Keeper, LineKind};
+use crate::gate::keeper::{BegunJudgement, Decision, Keeper, LineKind};
 use crate::reference::Reference;
 use crate::shared::{Access, SharedClock};
 use crate::try_lock::{LockGuard, LockToken, TryLock};
@@ -270,12 +270,12 @@ impl<S> Ticket<'_, S> {
 }
 
 impl<'a, S: StateCell> Ticket<'a, S> {
-    /// Bars or unbars the clock as `judgement` says, and returns what is next. If every gate is
+    /// Bars or unbars the clock as `decision` says, and returns what is next. If every gate is
     /// open, the control loop begins anew. If a thread has changed the keeper's word since the
     /// judgement began, the judgement is void, and the clock is barred (rule K2).
     pub fn settle(
         self,
-        judgement: Judgement,
+        decision: Decision,
         counter: Option<&impl Counter>,
         reference: &impl Reference,
     ) -> Next<'a, S> {
@@ -286,10 +286,10 @@ impl<'a, S: StateCell> Ticket<'a, S> {
             ..
         } = &mut *driving.memory;
         *is_judged_here = true;
-        if let Judgement::Open {
+        if let Decision::Open {
             resolutions,
             serves_unix_time,
-        } = judgement
+        } = decision
         {
             *control = Control::new(Config {
                 resolutions,
@@ -299,7 +299,7 @@ impl<'a, S: StateCell> Ticket<'a, S> {
         }
         let clock = driving.clock;
         let access = clock.access(counter, reference);
-        match clock.keeper.settle(begun, judgement, access.as_ref()) {
+        match clock.keeper.settle(begun, decision, access.as_ref()) {
             Some(kind) => driving.permit(kind),
             None => Next::Rest(None),
         }

@@ -62,12 +62,12 @@ impl Process {
         ticket.facts().has_counter = true;
         self.judgements.set(self.judgements.get() + 1);
         self.was_open.set(self.is_open.get());
-        let judgement = if self.is_open.get() {
+        let decision = if self.is_open.get() {
             OPEN
         } else {
-            Judgement::Closed { retry_at_ns: None }
+            Decision::Closed { retry_at_ns: None }
         };
-        ticket.settle(judgement, Some(self.machine()), self.machine())
+        ticket.settle(decision, Some(self.machine()), self.machine())
     }
 
     /// Does what the clock says, until it says to rest or to calibrate the CPUs.
@@ -114,7 +114,7 @@ impl Process {
     }
 }
 
-const OPEN: Judgement = Judgement::Open {
+const OPEN: Decision = Decision::Open {
     resolutions: CONFIG.resolutions,
     serves_unix_time: true,
 };

@@ -15,7 +15,7 @@ use core::sync::atomic::Ordering;
 use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::{Next, Ticket};
-use tickline_core::gate::keeper::{Judgement, LineKind, Stage};
+use tickline_core::gate::keeper::{Decision, LineKind, Stage};
 use tickline_core::gate::{Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 use tickline_core::reference::Reference;
 
@@ -33,7 +33,7 @@ const COST_RETRY_NS: i64 = 5_000_000_000;
 
 /// What a judgement has found. A line stays in use until a judgement finds something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Judged {
+struct Findings {
     /// Why the first closed gate is closed.
     closed_by: Option<Reason>,
     /// Why Unix time comes from the OS clock.
@@ -146,8 +146,8 @@ impl Engine {
     }
 
     /// What the last judgement found by `facts`, if the gates are open.
-    fn last_judged(&self, facts: &Facts) -> Option<Judged> {
-        (self.clock.keeper.stage() == Stage::Open).then(|| Judged {
+    fn last_judged(&self, facts: &Facts) -> Option<Findings> {
+        (self.clock.keeper.stage() == Stage::Open).then(|| Findings {
             closed_by: None,
             unix_closed_by: self.closing_reason(Gate::UnixCost),
             clocksource: facts.clocksource,
@@ -155,24 +155,24 @@ impl Engine {
     }
 
     /// Judges the gates by these facts, and records the verdicts.
-    fn judge_and_record(&self, facts: &Facts) -> Judged {
+    fn judge_and_record(&self, facts: &Facts) -> Findings {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts
             .iter()
             .for_each(|verdict| self.record_verdict(*verdict));
-        Judged {
+        Findings {
             closed_by: first_closed(verdicts),
             unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by(),
             clocksource: facts.clocksource,
         }
     }
 
-    fn settle<'a>(&self, mut ticket: Ticket<'a>, found: Judged) -> Next<'a> {
-        let judgement = self.judgement(found, ticket.facts());
-        ticket.settle(judgement, COUNTER.as_ref(), &self.probed_os_clock())
+    fn settle<'a>(&self, mut ticket: Ticket<'a>, found: Findings) -> Next<'a> {
+        let decision = self.decision(found, ticket.facts());
+        ticket.settle(decision, COUNTER.as_ref(), &self.probed_os_clock())
     }
 
-    fn judgement(&self, found: Judged, facts: &Facts) -> Judgement {
+    fn decision(&self, found: Findings, facts: &Facts) -> Decision {
         let wait_ns = match found.closed_by {
             None => {
                 let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
@@ -180,7 +180,7 @@ impl Engine {
                     .clocksource
                     .resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(OsClock::resolution_ns());
-                return Judgement::Open {
+                return Decision::Open {
                     resolutions,
                     serves_unix_time: found.unix_closed_by.is_none(),
                 };
@@ -192,7 +192,7 @@ impl Engine {
             // No other reason goes away by itself.
             Some(_) => None,
         };
-        Judgement::Closed {
+        Decision::Closed {
             retry_at_ns: wait_ns.map(|ns| OsClock.monotonic_ns().saturating_add(ns)),
         }
     }

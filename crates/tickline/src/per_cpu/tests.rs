@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
 use tickline_core::driver::{DrivenClock, Next};
-use tickline_core::gate::keeper::{Judgement, LineKind};
+use tickline_core::gate::keeper::{Decision, LineKind};
 use tickline_core::reference::{ReferenceKind, Resolutions};
 use tickline_core::state::LineState;
 use tickline_core::try_lock::LockToken;
@@ -47,7 +47,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let Next::Judge(ticket) = clock.ask(sys::lock_token(), &OsClock) else {
         panic!("a judgement is due");
     };
-    let judgement = Judgement::Open {
+    let decision = Decision::Open {
         resolutions: Resolutions {
             counter_ticks: 0,
             reference_ns: 1,
@@ -55,7 +55,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
         },
         serves_unix_time: true,
     };
-    let Next::CalibrateCpus(permit) = ticket.settle(judgement, sys::COUNTER.as_ref(), &OsClock)
+    let Next::CalibrateCpus(permit) = ticket.settle(decision, sys::COUNTER.as_ref(), &OsClock)
     else {
         panic!("every gate is open");
     };

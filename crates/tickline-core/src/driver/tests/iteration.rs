@@ -132,8 +132,8 @@ fn an_iteration_is_due_when_the_driver_says() {
 
     let ticket = process.clock.ask_review(process.token()).unwrap();
     let retry_at_ns = Some(process.machine().truth_ns() + 5_000_000);
-    let (machine, judgement) = (process.machine(), Judgement::Closed { retry_at_ns });
-    _ = ticket.settle(judgement, Some(machine), machine);
+    let (machine, decision) = (process.machine(), Decision::Closed { retry_at_ns });
+    _ = ticket.settle(decision, Some(machine), machine);
     assert!(!is_due_in(4_000_000) && is_due_in(5_000_000));
     assert_eq!(process.iterate(), None);
     assert_eq!(keeper.stage(), Stage::Waiting, "not due yet");

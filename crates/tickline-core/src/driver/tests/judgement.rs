@@ -77,14 +77,14 @@ fn a_judgement_begins_the_loop_anew_with_its_settings() {
     };
     assert!(samples().is_some());
     let ticket = process.clock.ask_review(process.token()).unwrap();
-    let judgement = Judgement::Open {
+    let decision = Decision::Open {
         resolutions: Resolutions {
             reference_ns: 1_000,
             ..CONFIG.resolutions
         },
         serves_unix_time: false,
     };
-    let next = ticket.settle(judgement, Some(process.machine()), process.machine());
+    let next = ticket.settle(decision, Some(process.machine()), process.machine());
     let Next::Iterate(permit) = next else {
         panic!("every gate is open");
     };

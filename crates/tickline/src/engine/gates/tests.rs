@@ -145,7 +145,7 @@ fn a_trust_that_is_set_during_the_first_judgement_counts() {
             assume_invariant: true,
             ..Settings::DEFAULT
         });
-        let found = Judged {
+        let found = Findings {
             closed_by: None,
             unix_closed_by: None,
             clocksource: Clocksource::Unknown,
@@ -234,7 +234,7 @@ fn make_due(engine: &Engine) {
         .clock
         .ask_review(sys::lock_token())
         .expect("no other thread");
-    let closed = Judgement::Closed {
+    let closed = Decision::Closed {
         retry_at_ns: Some(OsClock.monotonic_ns()),
     };
     _ = ticket.settle(closed, COUNTER.as_ref(), &OsClock);

@@ -156,7 +156,7 @@ fn engine_of_undecided_kernel() -> Engine {
     let Next::Judge(ticket) = engine.clock.ask(sys::lock_token(), &OsClock) else {
         panic!("a judgement is due");
     };
-    let found = Judged {
+    let found = Findings {
         closed_by: Some(Reason::KernelUndecided),
         unix_closed_by: None,
         clocksource: Clocksource::Unknown,
