@@ -157,8 +157,8 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
                     .state,
             ));
         });
-        publish(lines[0].state, &lines[1]);
-        publish(lines[1].state, &lines[2]);
+        publish(lines[0].state, lines[1]);
+        publish(lines[1].state, lines[2]);
         reader.join().unwrap();
     });
 }
