@@ -73,6 +73,8 @@ pub(crate) struct Engine {
     /// The reason of each gate: its index in `Reason::ALL` plus 1, and `WARNING` if the gate is open
     /// and warns; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
+    /// The costs in the facts of the last judgement: the fields of `Cost`, ps; 0 if unknown.
+    costs_ps: [AtomicU64; 3],
     /// The backend that serves readings. With one, the engine has no line, and stays disabled.
     pub(crate) backend: Option<Arc<dyn Backend>>,
 }
@@ -99,6 +101,7 @@ impl Engine {
             trust: AtomicU8::new(Trust::Auto as u8),
             assume_invariant: AtomicBool::new(false),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
+            costs_ps: [const { AtomicU64::new(0) }; 3],
             backend: None,
         }
     }

@@ -16,7 +16,7 @@ use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::{Next, Ticket};
 use tickline_core::gate::keeper::{Decision, LineKind, Stage};
-use tickline_core::gate::{Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
+use tickline_core::gate::{Cost, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 use tickline_core::reference::Reference;
 
 use super::Engine;
@@ -160,6 +160,7 @@ impl Engine {
         verdicts
             .iter()
             .for_each(|verdict| self.record_verdict(*verdict));
+        self.record_cost(facts.cost);
         Findings {
             closed_by: first_closed(verdicts),
             unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by(),
@@ -218,6 +219,31 @@ impl Engine {
             Some(reason) if code & WARNING != 0 => Verdict::with_warning(gate, reason),
             reason => Verdict::new(gate, reason),
         }
+    }
+
+    fn record_cost(&self, cost: Option<Cost>) {
+        let costs_ps = cost.map_or([0; 3], |cost| {
+            [cost.counter_ps, cost.os_ps, cost.os_unix_ps]
+        });
+        for (recorded, ps) in self.costs_ps.iter().zip(costs_ps) {
+            // ORDERING: Relaxed, figures for display.
+            recorded.store(ps, Ordering::Relaxed);
+        }
+    }
+
+    /// The cost of readings, as the last judgement measured it.
+    pub(super) fn recorded_cost(&self) -> Option<Cost> {
+        // ORDERING: Relaxed, as in `record_cost`.
+        let costs_ps = self
+            .costs_ps
+            .each_ref()
+            .map(|ps| ps.load(Ordering::Relaxed));
+        let [counter_ps, os_ps, os_unix_ps] = costs_ps;
+        (counter_ps != 0).then_some(Cost {
+            counter_ps,
+            os_ps,
+            os_unix_ps,
+        })
     }
 
     fn closing_reason(&self, gate: Gate) -> Option<Reason> {

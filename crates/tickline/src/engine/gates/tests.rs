@@ -5,7 +5,6 @@ use std::time::Duration;
 use tickline_core::cell::{NextLine, Snapshot, StateCell};
 use tickline_core::comparison::CounterComparison;
 use tickline_core::control::Cadence;
-use tickline_core::gate::Cost;
 use tickline_core::shared::{BoundedReading, Event, SharedClock};
 use tickline_core::state::LineState;
 
@@ -226,6 +225,22 @@ fn engine_with_slow_counter() -> Option<Engine> {
     assert_eq!(status.state, ClockState::Fallback(Reason::Slow));
     inject((1, 40, 40));
     Some(engine)
+}
+
+#[test]
+fn a_status_has_the_costs_that_were_judged() {
+    let engine = Engine::new(Driver::Reader);
+    assert_eq!(engine.status().cost, None, "nothing is judged yet");
+    let Some(status) = judged(&engine, (1_000, 40, 41)) else {
+        return;
+    };
+    let cost = Cost {
+        counter_ps: 1_000_000,
+        os_ps: 40_000,
+        os_unix_ps: 41_000,
+    };
+    assert_eq!(status.cost, Some(cost));
+    injected::COST.set(None);
 }
 
 /// Lets the time pass until the next judgement is due.
