@@ -169,7 +169,7 @@ impl Engine {
             .read_bounded_while_valid(&COUNTER?, &self.probed_os_clock())
     }
 
-    /// The coarse time that the thread last stored; without a thread in this process, the current
+    /// The recent time that the thread last stored; without a thread in this process, the current
     /// time.
     #[inline]
     pub(crate) fn recent_ns(&self) -> u64 {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn ordering_a_threads_first_coarse_time_is_there_before_it() {
+fn ordering_a_threads_first_recent_time_is_there_before_it() {
     for _ in 0..8 {
         let engine = Engine::new(Driver::Reader);
         let start_ns = engine.now_ordered_ns();
