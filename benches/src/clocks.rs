@@ -34,8 +34,8 @@ fn per_cpu_subjects() -> Vec<Subject> {
         subject!(Counter, "rdtscp", {
             let counter = HardwareCpuCounter::if_present().expect("a clock with a line for each CPU has it");
             move || loop {
-                if let Some((ticks, _)) = counter.now_ordered() {
-                    break ticks;
+                if let Some(read) = counter.now_ordered() {
+                    break read.ticks;
                 }
             }
         }, ticks same),

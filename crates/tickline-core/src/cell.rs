@@ -35,7 +35,7 @@ use crate::sample::Point;
 use crate::state::{AtomicState, LineState};
 use crate::units::{FixedNs, ticks_between};
 
-/// A state, and the ticks for which its line may be used, as loaded from a cell or to be published.
+/// A snapshot of a cell: the state, and the ticks for which its line may be used.
 ///
 /// Values loaded from a slot count only after a second load has confirmed the state, or a swap from
 /// this state has succeeded.
@@ -55,7 +55,7 @@ use crate::units::{FixedNs, ticks_between};
 /// assert_eq!(left_ns(&SharedClock::new(LineCell::new()), 1_000), None, "no line");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WindowedState {
+pub struct Snapshot {
     /// The line, and the tag.
     pub state: LineState,
     /// The first tick at which the line may be used; without a line, the last line's first tick.
@@ -64,7 +64,7 @@ pub struct WindowedState {
     pub window_ticks: u64,
 }
 
-impl WindowedState {
+impl Snapshot {
     /// The validity of the line, ticks from its start: twice its window. Past the window readers
     /// take the slow path.
     pub(crate) const fn valid_ticks(&self) -> u64 {
@@ -120,12 +120,11 @@ pub struct Bounds {
 }
 
 /// Bounds as the writer plans them, at the newest sample. A slot gets them at the start of its
-/// line, rounded only once. Outside of this crate only a [`StateCell`] sees them, and tests make
-/// them from [`Bounds`].
+/// line, rounded only once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PlannedBounds {
+pub(crate) struct PlannedBounds {
     /// The bounds at the newest sample, with bases rounded outwards.
-    pub rounded: Bounds,
+    pub(crate) rounded: Bounds,
     /// The rounding of the lower base, down.
     lower_rounding: FixedNs,
     /// The rounding of the upper base, up.
@@ -197,6 +196,37 @@ impl PlannedBounds {
     }
 }
 
+/// A line to publish: see [`StateCell::publish`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextLine {
+    /// What a snapshot finds once the line is published.
+    pub line: Snapshot,
+    pub(crate) bounds: PlannedBounds,
+    /// The machine's total time in suspends before the line's samples, ns; `None` if the reference
+    /// does not state it.
+    pub(crate) suspended_ns: Option<i64>,
+}
+
+impl NextLine {
+    /// A line with these bounds, by a reference without resolution that does not state the time in
+    /// suspends. The bounds may start at another tick than the line: the slot has them at the
+    /// line's start.
+    #[must_use]
+    pub fn new(line: Snapshot, bounds: Bounds) -> Self {
+        Self {
+            line,
+            bounds: bounds.into(),
+            suspended_ns: None,
+        }
+    }
+
+    /// The bounds, at the tick of the newest sample.
+    #[must_use]
+    pub const fn bounds(&self) -> &Bounds {
+        &self.bounds.rounded
+    }
+}
+
 /// The evidence for a line, by which a thread that retires the line computes the high-water mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Evidence {
@@ -216,7 +246,7 @@ pub(crate) struct Evidence {
 ///
 /// ```
 /// use core::cell::Cell;
-/// use tickline_core::cell::{LineCell, PlannedBounds, SlotView, StateCell, WindowedState};
+/// use tickline_core::cell::{LineCell, NextLine, SlotView, StateCell};
 /// use tickline_core::counter::Counter;
 /// use tickline_core::reference::Reference;
 /// use tickline_core::shared::SharedClock;
@@ -234,11 +264,9 @@ pub(crate) struct Evidence {
 ///         self.swaps.set(self.swaps.get() + 1);
 ///         self.cell.try_swap(from, to)
 ///     }
-///     fn publish(
-///         &self, from: LineState, line: &WindowedState, bounds: &PlannedBounds, suspended_ns: Option<i64>,
-///     ) -> bool {
+///     fn publish(&self, from: LineState, next: &NextLine) -> bool {
 ///         self.swaps.set(self.swaps.get() + 1);
-///         self.cell.publish(from, line, bounds, suspended_ns)
+///         self.cell.publish(from, next)
 ///     }
 /// }
 ///
@@ -269,13 +297,13 @@ pub trait StateCell {
     fn slot(&self, state: LineState) -> SlotView<'_>;
 
     /// The state, and its line's start and window, in any phase.
-    fn snapshot(&self) -> WindowedState {
+    fn snapshot(&self) -> Snapshot {
         let state = self.load();
         let Window {
             start_ticks,
             window_ticks,
         } = self.slot(state).window();
-        WindowedState {
+        Snapshot {
             state,
             start_ticks,
             window_ticks,
@@ -286,16 +314,10 @@ pub trait StateCell {
     /// whether it swapped.
     fn try_swap(&self, from: LineState, to: LineState) -> bool;
 
-    /// Fills the slot named by `line`, which must not be the one named by `from`, then swaps `from`
-    /// for the line's state. Only the holder of the clock's lock may call this. Returns whether it
-    /// swapped.
-    fn publish(
-        &self,
-        from: LineState,
-        line: &WindowedState,
-        bounds: &PlannedBounds,
-        suspended_ns: Option<i64>,
-    ) -> bool;
+    /// Fills the slot named by the state of `next`, which must not be the one named by `from`, then
+    /// swaps `from` for that state. Only the holder of the clock's lock may call this. Returns
+    /// whether it swapped.
+    fn publish(&self, from: LineState, next: &NextLine) -> bool;
 }
 
 /// The memory of one clock's state, for a [`SharedClock`](crate::shared::SharedClock).
@@ -381,7 +403,7 @@ impl Window {
 }
 
 /// One slot of a cell, which a [`StateCell`] returns. Its values count only after a second load of
-/// the state, as those of a [`WindowedState`] do.
+/// the state, as those of a [`Snapshot`] do.
 #[derive(Debug, Clone, Copy)]
 pub struct SlotView<'a> {
     slots: &'a Slots,
@@ -451,12 +473,12 @@ impl SlotView<'_> {
     }
 
     /// Stores a line to this slot.
-    pub(crate) fn fill(
-        &self,
-        line: &WindowedState,
-        planned: &PlannedBounds,
-        suspended_ns: Option<i64>,
-    ) {
+    pub(crate) fn fill(&self, next: &NextLine) {
+        let NextLine {
+            line,
+            bounds: planned,
+            suspended_ns,
+        } = next;
         let (lower_ns, upper_ns) = planned.base_ns_at(line.start_ticks);
         let bounds = &planned.rounded;
         let slot = self.slot;
@@ -575,19 +597,11 @@ impl StateCell for LineCell {
         self.state.try_swap(from, to)
     }
 
-    fn publish(
-        &self,
-        from: LineState,
-        line: &WindowedState,
-        bounds: &PlannedBounds,
-        suspended_ns: Option<i64>,
-    ) -> bool {
-        debug_assert!(
-            line.state.is_published(),
-            "a state without a line is swapped in"
-        );
-        self.slot(line.state).fill(line, bounds, suspended_ns);
-        self.state.try_swap(from, line.state)
+    fn publish(&self, from: LineState, next: &NextLine) -> bool {
+        let state = next.line.state;
+        debug_assert!(state.is_published(), "a state without a line is swapped in");
+        self.slot(state).fill(next);
+        self.state.try_swap(from, state)
     }
 }
 

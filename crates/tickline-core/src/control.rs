@@ -18,7 +18,7 @@
 //! Start-up and a change of rate are handled alike: the interval grows by half from iteration to
 //! iteration, from 50 us to the configured one. `control/schedule.rs` says when it is shorter.
 
-use crate::cell::{StateCell, WindowedState};
+use crate::cell::{Snapshot, StateCell};
 use crate::clocksource::Clocksource;
 use crate::counter::Counter;
 use crate::estimate::Fit;
@@ -508,7 +508,7 @@ impl Control {
     fn publish_next(
         &mut self,
         sampled: &Sampled,
-        snapshot: &WindowedState,
+        snapshot: &Snapshot,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
         if !has_atomics() {

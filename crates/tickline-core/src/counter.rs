@@ -95,6 +95,26 @@ pub trait Counter {
     fn barrier(&self);
 }
 
+/// A read of a CPU's counter.
+///
+/// ```
+/// use tickline_core::counter::{CpuCounter, CpuRead, HardwareCpuCounter};
+///
+/// if let Some(counter) = HardwareCpuCounter::if_present() {
+///     match counter.now_ordered() {
+///         Some(CpuRead { ticks, cpu }) => println!("CPU {cpu} is at {ticks} ticks"),
+///         None => println!("the thread was moved meanwhile"),
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuRead {
+    /// The counter, ticks.
+    pub ticks: u64,
+    /// The operating system's id of the CPU.
+    pub cpu: usize,
+}
+
 /// A counter together with the id of the CPU that was read. It MUST fulfil points 1 to 5 of the
 /// [contract](self) on each CPU by itself, and
 ///
@@ -105,28 +125,30 @@ pub trait Counter {
 ///
 /// ```
 /// use core::cell::Cell;
-/// use tickline_core::counter::CpuCounter;
+/// use tickline_core::counter::{CpuCounter, CpuRead};
 ///
 /// /// A board without an operating system. Each core has a counter, and a register with its number.
 /// struct Core { number: usize, ticks: Cell<u64> }
 /// impl CpuCounter for Core {
 ///     // No thread is moved here. With an operating system, compare the number before and after.
-///     fn now(&self) -> Option<(u64, usize)> { Some((self.ticks.get(), self.number)) }
-///     fn now_ordered(&self) -> Option<(u64, usize)> { self.barrier(); self.now() }
+///     fn now(&self) -> Option<CpuRead> {
+///         Some(CpuRead { ticks: self.ticks.get(), cpu: self.number })
+///     }
+///     fn now_ordered(&self) -> Option<CpuRead> { self.barrier(); self.now() }
 ///     fn barrier(&self) {} // the board's instruction
 /// }
 ///
 /// let core = Core { number: 1, ticks: Cell::new(250) };
-/// assert_eq!(core.now_ordered(), Some((250, 1)));
+/// assert_eq!(core.now_ordered(), Some(CpuRead { ticks: 250, cpu: 1 }));
 /// ```
 pub trait CpuCounter {
     /// The counter, in ticks, and the id of the CPU; `None` if the thread was moved in between. The
     /// CPU may read the counter before older loads complete.
-    fn now(&self) -> Option<(u64, usize)>;
+    fn now(&self) -> Option<CpuRead>;
 
     /// The counter, in ticks, read after every earlier load, and the id of the CPU; `None` if the
     /// thread was moved in between.
-    fn now_ordered(&self) -> Option<(u64, usize)>;
+    fn now_ordered(&self) -> Option<CpuRead>;
 
     /// Keeps later loads behind all instructions before this call.
     fn barrier(&self);
@@ -148,7 +170,7 @@ mod tests {
         };
         // A migration between the two reads makes the ids differ, but not a thousand times.
         let same = (0..1_000)
-            .filter(|_| rdtscp.read().1 == rdpid.read())
+            .filter(|_| rdtscp.read().aux == rdpid.read())
             .count();
         assert!(same > 0);
         let counter = HardwareCpuCounter::if_present().expect("rdtscp");

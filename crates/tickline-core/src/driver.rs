@@ -8,33 +8,33 @@
 //! # use tickline_core::cell::StateCell;
 //! # use tickline_core::control::{Cadence, Iteration};
 //! # use tickline_core::counter::Counter;
-//! # use tickline_core::driver::{DrivenClock, Step};
-//! # use tickline_core::gate::{Facts, keeper::Judgement};
+//! # use tickline_core::driver::{DrivenClock, Next};
+//! # use tickline_core::gate::{Facts, keeper::Decision};
 //! # use tickline_core::reference::Reference;
 //! # use tickline_core::try_lock::LockToken;
 //! # fn collect(facts: &mut Facts) {}
-//! # fn judge_all(facts: &Facts) -> Judgement { Judgement::Closed { retry_at_ns: None } }
+//! # fn judge_all(facts: &Facts) -> Decision { Decision::Closed { retry_at_ns: None } }
 //! # fn wait_until_due(iteration: Iteration) {}
 //! # fn drive<S: StateCell>(
 //! #     clock: &DrivenClock<S>, token: LockToken, counter: &impl Counter, reference: &impl Reference,
 //! # ) {
-//! let mut step = clock.ask(token, reference);
+//! let mut next = clock.ask(token, reference);
 //! loop {
-//!     step = match step {
+//!     next = match next {
 //!         // The clock's lock is held, and a judgement has begun.
-//!         Step::Judge(mut ticket) => {
+//!         Next::Judge(mut ticket) => {
 //!             collect(ticket.facts());
-//!             let judgement = judge_all(ticket.facts());
-//!             ticket.settle(judgement, Some(counter), reference)
+//!             let decision = judge_all(ticket.facts());
+//!             ticket.settle(decision, Some(counter), reference)
 //!         }
 //!         // Every gate is open.
-//!         Step::Iterate(permit) => {
+//!         Next::Iterate(permit) => {
 //!             permit.iterate(500_000_000, Cadence::Scheduled, counter, reference)
 //!         }
 //!         // Each CPU has a line of its own: `tickline_core::per_cpu`.
-//!         Step::CalibrateCpus(_permit) => break,
-//!         Step::Rest(Some(iteration)) => break wait_until_due(iteration),
-//!         Step::Rest(None) => break,
+//!         Next::CalibrateCpus(_permit) => break,
+//!         Next::Rest(Some(iteration)) => break wait_until_due(iteration),
+//!         Next::Rest(None) => break,
 //!     };
 //! }
 //! # }
@@ -49,7 +49,7 @@ use crate::cell::{LineCell, StateCell};
 use crate::control::{Before, Cadence, Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::gate::Facts;
-use crate::gate::keeper::{BegunJudgement, Judgement, Keeper, LineKind};
+use crate::gate::keeper::{BegunJudgement, Decision, Keeper, LineKind};
 use crate::reference::Reference;
 use crate::shared::{Access, SharedClock};
 use crate::try_lock::{LockGuard, LockToken, TryLock};
@@ -106,10 +106,10 @@ pub struct DrivenClock<S = LineCell> {
     pub reader_schedule: ReaderSchedule,
 }
 
-/// What a driver does next. A driver must handle every step, so another one is a breaking change.
+/// What a driver does next. A driver must handle each case, so another one is a breaking change.
 #[derive(Debug)]
 #[must_use = "a ticket or a permit holds the clock's lock"]
-pub enum Step<'a, S = LineCell> {
+pub enum Next<'a, S = LineCell> {
     /// The gates must be judged: collect the facts, and settle the ticket.
     Judge(Ticket<'a, S>),
     /// Run an iteration of the common line's control loop.
@@ -180,9 +180,9 @@ impl<S> DrivenClock<S> {
     }
 
     /// Takes the lock, and returns what its holder does next. Waits for no thread.
-    pub fn ask(&self, token: LockToken, reference: &impl Reference) -> Step<'_, S> {
+    pub fn ask(&self, token: LockToken, reference: &impl Reference) -> Next<'_, S> {
         let Some(memory) = self.lock(token) else {
-            return Step::Rest(None);
+            return Next::Rest(None);
         };
         let driving = Driving {
             clock: self,
@@ -195,8 +195,8 @@ impl<S> DrivenClock<S> {
             return driving.permit(kind);
         }
         match self.keeper.begin_if_due(reference) {
-            Some(begun) => Step::Judge(Ticket { driving, begun }),
-            None => Step::Rest(None),
+            Some(begun) => Next::Judge(Ticket { driving, begun }),
+            None => Next::Rest(None),
         }
     }
 
@@ -245,13 +245,13 @@ impl<S: StateCell> DrivenClock<S> {
 }
 
 impl<'a, S> Driving<'a, S> {
-    const fn permit(self, kind: LineKind) -> Step<'a, S> {
+    const fn permit(self, kind: LineKind) -> Next<'a, S> {
         match kind {
-            LineKind::Common => Step::Iterate(Permit {
+            LineKind::Common => Next::Iterate(Permit {
                 driving: self,
                 before: Before::Rest,
             }),
-            LineKind::PerCpu => Step::CalibrateCpus(CpusPermit { driving: self }),
+            LineKind::PerCpu => Next::CalibrateCpus(CpusPermit { driving: self }),
         }
     }
 }
@@ -270,15 +270,15 @@ impl<S> Ticket<'_, S> {
 }
 
 impl<'a, S: StateCell> Ticket<'a, S> {
-    /// Bars or unbars the clock as `judgement` says, and returns the next step. If every gate is
+    /// Bars or unbars the clock as `decision` says, and returns what is next. If every gate is
     /// open, the control loop begins anew. If a thread has changed the keeper's word since the
     /// judgement began, the judgement is void, and the clock is barred (rule K2).
     pub fn settle(
         self,
-        judgement: Judgement,
+        decision: Decision,
         counter: Option<&impl Counter>,
         reference: &impl Reference,
-    ) -> Step<'a, S> {
+    ) -> Next<'a, S> {
         let Self { mut driving, begun } = self;
         let DriverMemory {
             control,
@@ -286,10 +286,10 @@ impl<'a, S: StateCell> Ticket<'a, S> {
             ..
         } = &mut *driving.memory;
         *is_judged_here = true;
-        if let Judgement::Open {
+        if let Decision::Open {
             resolutions,
             serves_unix_time,
-        } = judgement
+        } = decision
         {
             *control = Control::new(Config {
                 resolutions,
@@ -299,15 +299,15 @@ impl<'a, S: StateCell> Ticket<'a, S> {
         }
         let clock = driving.clock;
         let access = clock.access(counter, reference);
-        match clock.keeper.settle(begun, judgement, access.as_ref()) {
+        match clock.keeper.settle(begun, decision, access.as_ref()) {
             Some(kind) => driving.permit(kind),
-            None => Step::Rest(None),
+            None => Next::Rest(None),
         }
     }
 }
 
 impl<'a, S: StateCell> Permit<'a, S> {
-    /// One iteration. Returns the next step: a second iteration after a first publication, whose
+    /// One iteration. Returns what is next: a second iteration after a first publication, whose
     /// line is short; else a rest.
     pub fn iterate(
         mut self,
@@ -315,17 +315,17 @@ impl<'a, S: StateCell> Permit<'a, S> {
         cadence: Cadence,
         counter: &impl Counter,
         reference: &impl Reference,
-    ) -> Step<'a, S> {
+    ) -> Next<'a, S> {
         let DrivenClock { shared, keeper, .. } = self.driving.clock;
         let control = &mut self.driving.memory.control;
         control.config.cadence = cadence;
         control.config.interval_ns = interval_ns;
         let iteration = control.iterate(shared, counter, reference);
         if iteration.outcome == Outcome::Barred && keeper.request_judgement_if_open() {
-            return Step::Rest(None); // rule K3: the gates are judged before the next iteration
+            return Next::Rest(None); // rule K3: the gates are judged before the next iteration
         }
         if self.before.is_followed_at_once(&iteration) {
-            return Step::Iterate(self);
+            return Next::Iterate(self);
         }
         let iteration = iteration.with_least_rest();
         keeper.set_due(
@@ -333,7 +333,7 @@ impl<'a, S: StateCell> Permit<'a, S> {
                 .monotonic_ns()
                 .saturating_add(iteration.next_in_ns.cast_signed()),
         );
-        Step::Rest(Some(iteration))
+        Next::Rest(Some(iteration))
     }
 }
 

@@ -125,7 +125,8 @@ crate::named! {
         Untestable => "untestable": "the counters of the CPUs could not be compared",
         /// The counters of two CPUs differ.
         Unsynchronised => "unsynchronised": "the counters of two CPUs differ",
-        /// Reading the counter takes longer than asking the OS.
+        /// Reading the counter takes longer than asking the OS. [`Facts::cost`] has the figures, and
+        /// `Status::cost` of `tickline`.
         Slow => "slow": "reading the counter takes longer than asking the OS",
         /// The counter stood still while its cost was measured.
         Stuck => "stuck": "the counter stands still",
@@ -137,9 +138,9 @@ crate::named! {
         SamplesTooOld => "samples_too_old":
             "sampling the OS clock takes longer here than the interval allows",
         /// There is no line. For a gate only a warning: the last line has ended, and the gate stays
-        /// open. Also the reason why a CPU that lacks a line of its own has the OS clock; such a
-        /// CPU may never have had one.
-        LineEnded => "line_ended": "there is no line",
+        /// open. Also the reason why readings on a CPU without a line of its own come from the OS
+        /// clock, whether its line has ended or it never had one.
+        NoLine => "no_line": "there is no line",
         /// There is no line, and no thread can make one: a thread has stopped in the middle of a
         /// recalibration, or was killed there, and the system does not say which.
         DriverStopped => "driver_stopped":
@@ -171,7 +172,7 @@ impl Reason {
             | Self::KernelUnknown => Gate::Kernel,
             Self::Untested | Self::Untestable | Self::Unsynchronised => Gate::Synchronised,
             Self::Slow | Self::Stuck => Gate::Cost,
-            Self::CounterTooSlow | Self::SamplesTooOld | Self::LineEnded | Self::DriverStopped => {
+            Self::CounterTooSlow | Self::SamplesTooOld | Self::NoLine | Self::DriverStopped => {
                 Gate::Calibration
             }
         }
@@ -423,7 +424,7 @@ pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     } else if figures.are_samples_too_old {
         Verdict::new(gate, Some(Reason::SamplesTooOld))
     } else if figures.frequency_hz.is_some() {
-        Verdict::with_warning(gate, Reason::LineEnded)
+        Verdict::with_warning(gate, Reason::NoLine)
     } else {
         Verdict::new(gate, None)
     }

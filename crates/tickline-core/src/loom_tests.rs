@@ -55,7 +55,7 @@ use crate::cell::LineCell;
 use crate::control::{Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
-use crate::gate::keeper::Judgement;
+use crate::gate::keeper::Decision;
 use crate::reference::Reference;
 use crate::shared::SharedClock;
 use crate::shared::{Access, REPLACING_NS};
@@ -168,7 +168,7 @@ impl Scene {
 }
 
 /// Every gate is open. The models keep their samples, because no driver settles the judgement.
-const OPEN: Judgement = Judgement::Open {
+const OPEN: Decision = Decision::Open {
     resolutions: CONFIG.resolutions,
     serves_unix_time: true,
 };

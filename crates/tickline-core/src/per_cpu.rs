@@ -32,7 +32,7 @@
 //!
 //! ```
 //! use core::cell::Cell;
-//! use tickline_core::counter::CpuCounter;
+//! use tickline_core::counter::{CpuCounter, CpuRead};
 //! use tickline_core::per_cpu::{CpuControl, Stay, cpu_clock};
 //! use tickline_core::cell::LineCell;
 //! use tickline_core::control::{Cadence, Config};
@@ -42,12 +42,12 @@
 //! /// Two CPUs whose counters differ by an hour, and a thread on one of them.
 //! struct Machine { ns: Cell<u64>, on_cpu: Cell<usize> }
 //! impl CpuCounter for Machine {
-//!     fn now(&self) -> Option<(u64, usize)> {
+//!     fn now(&self) -> Option<CpuRead> {
 //!         self.ns.set(self.ns.get() + 10);
 //!         let cpu = self.on_cpu.get();
-//!         Some((self.ns.get() + cpu as u64 * 3_600_000_000_000, cpu))
+//!         Some(CpuRead { ticks: self.ns.get() + cpu as u64 * 3_600_000_000_000, cpu })
 //!     }
-//!     fn now_ordered(&self) -> Option<(u64, usize)> { self.now() }
+//!     fn now_ordered(&self) -> Option<CpuRead> { self.now() }
 //!     fn barrier(&self) {}
 //! }
 //! impl Reference for Machine {
@@ -102,9 +102,9 @@
 
 use core::cell::Cell;
 
-use crate::cell::{LineCell, StateCell, WindowedState};
+use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::control::{Before, Cadence, Config, Control, Iteration};
-use crate::counter::{Counter, CpuCounter};
+use crate::counter::{Counter, CpuCounter, CpuRead};
 use crate::reference::Reference;
 use crate::shared::{Event, SharedClock, SlowReading};
 
@@ -119,9 +119,9 @@ const _: () = assert!(
 #[inline(always)]
 pub fn cpu_clock<S>(
     clocks: &[SharedClock<S>],
-    read: Option<(u64, usize)>,
+    read: Option<CpuRead>,
 ) -> Option<(&SharedClock<S>, impl Counter)> {
-    let (ticks, cpu) = read?;
+    let CpuRead { ticks, cpu } = read?;
     Some((clocks.get(cpu)?, PastRead(ticks)))
 }
 
@@ -137,16 +137,25 @@ impl Counter for PastRead {
     fn barrier(&self) {}
 }
 
-/// The slow path: the id of this CPU, and an ordered reading, in any state of the CPU's clock.
+/// A reading by the slow path.
+#[derive(Debug, Clone, Copy)]
+pub struct SlowCpuReading {
+    /// The id of the CPU whose clock was read.
+    pub cpu: usize,
+    /// The reading.
+    pub reading: SlowReading,
+}
+
+/// The slow path: an ordered reading, in any state of the clock of the CPU on which the caller runs.
 /// `None` if the table has no such CPU. Waits for no thread; repeats only if the thread was moved,
 /// or another thread has changed the state meanwhile.
 pub fn read_slow<S: StateCell>(
     clocks: &[SharedClock<S>],
     counter: &impl CpuCounter,
     reference: &impl Reference,
-) -> Option<(usize, SlowReading)> {
+) -> Option<SlowCpuReading> {
     loop {
-        let Some((_, cpu)) = counter.now_ordered() else {
+        let Some(CpuRead { cpu, .. }) = counter.now_ordered() else {
             continue;
         };
         let clock = clocks.get(cpu)?;
@@ -155,10 +164,10 @@ pub fn read_slow<S: StateCell>(
         let ticks_here = || {
             counter
                 .now_ordered()
-                .filter(|(_, now_on)| *now_on == cpu)
-                .map(|(ticks, _)| ticks)
+                .filter(|read| read.cpu == cpu)
+                .map(|read| read.ticks)
         };
-        let unfinished = |line: &WindowedState| {
+        let unfinished = |line: &Snapshot| {
             // Rule 3: the writer runs on this CPU, so it does not run while this reader does.
             if ticks_here().is_some_and(|ticks| clock.help_at(line, || ticks, None, reference)) {
                 clock.events.count(Event::Help);
@@ -167,7 +176,7 @@ pub fn read_slow<S: StateCell>(
         if let Some(reading) =
             clock.try_read_slow(ticks_here, || counter.barrier(), reference, unfinished)
         {
-            return Some((cpu, reading));
+            return Some(SlowCpuReading { cpu, reading });
         }
     }
 }
@@ -351,11 +360,11 @@ const LOST_TICKS: u64 = 1 << 62;
 impl<'a, C: CpuCounter> PinnedCounter<'a, C> {
     /// The counter of `cpu`, if this thread is on it.
     fn new(counter: &'a C, cpu: usize) -> Option<Self> {
-        let (ticks, found) = counter.now_ordered()?;
-        (found == cpu).then(|| Self {
+        let read = counter.now_ordered()?;
+        (read.cpu == cpu).then(|| Self {
             counter,
             cpu,
-            last_ticks: Cell::new(ticks),
+            last_ticks: Cell::new(read.ticks),
             lost: Cell::new(false),
         })
     }
@@ -370,7 +379,7 @@ impl<C: CpuCounter> Counter for PinnedCounter<'_, C> {
         let last_ticks = self.last_ticks.get();
         let ticks = match self.counter.now_ordered() {
             _ if self.lost.get() => last_ticks.wrapping_sub(1),
-            Some((ticks, cpu)) if cpu == self.cpu => ticks,
+            Some(read) if read.cpu == self.cpu => read.ticks,
             _ => {
                 self.lost.set(true);
                 last_ticks.wrapping_sub(LOST_TICKS)

@@ -4,7 +4,7 @@
 //! `DESIGN.md`, section "Order", has the rules of order. The functions here name the rules by
 //! number.
 
-use crate::cell::{LineCell, StateCell, WindowedState};
+use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::primitive::AtomicI64;
 use crate::reference::Reference;
@@ -95,12 +95,12 @@ pub(crate) struct Access<'a, S, C, R> {
 
 impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
     /// Calls [`SharedClock::help`].
-    pub(crate) fn help(&self, snapshot: &WindowedState) {
+    pub(crate) fn help(&self, snapshot: &Snapshot) {
         self.shared.help(snapshot, self.counter, self.reference);
     }
 
     /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
-    pub(crate) fn retire_line(&self, line: &WindowedState) {
+    pub(crate) fn retire_line(&self, line: &Snapshot) {
         if let Some(replacing) = self.shared.announce(line) {
             self.help(&replacing);
         }
@@ -111,8 +111,8 @@ impl<S: StateCell> SharedClock<S> {
     /// Announces that `line` is replaced or ends (rules 2 and 4): from then on no second load
     /// confirms a reading of it. Returns the cell's new content; `None` if another thread has
     /// changed the state before.
-    pub(crate) fn announce(&self, line: &WindowedState) -> Option<WindowedState> {
-        let replacing = WindowedState {
+    pub(crate) fn announce(&self, line: &Snapshot) -> Option<Snapshot> {
+        let replacing = Snapshot {
             state: line.state.replacing(),
             ..*line
         };
@@ -128,7 +128,7 @@ impl<S: StateCell> SharedClock<S> {
     /// another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn retire_expired(
         &self,
-        line: &WindowedState,
+        line: &Snapshot,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,
@@ -153,7 +153,7 @@ impl<S: StateCell> SharedClock<S> {
     /// changed the state.
     pub(crate) fn help(
         &self,
-        snapshot: &WindowedState,
+        snapshot: &Snapshot,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> bool {
@@ -164,7 +164,7 @@ impl<S: StateCell> SharedClock<S> {
     /// publication needs none. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn help_at(
         &self,
-        snapshot: &WindowedState,
+        snapshot: &Snapshot,
         ticks: impl FnOnce() -> u64,
         newest: Option<Point>,
         reference: &impl Reference,

@@ -8,7 +8,7 @@
 use core::cell::{Cell, RefCell};
 
 use crate::cell::LineCell;
-use crate::cell::{PlannedBounds, SlotView, StateCell, WindowedState};
+use crate::cell::{NextLine, SlotView, StateCell};
 use crate::control::{Cadence, Config, Control, Iteration};
 use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
@@ -239,15 +239,9 @@ impl StateCell for HookedCell {
         self.machine.hooks.run(Step::Swap(to));
         self.inner.try_swap(from, to)
     }
-    fn publish(
-        &self,
-        from: LineState,
-        line: &WindowedState,
-        bounds: &PlannedBounds,
-        suspended_ns: Option<i64>,
-    ) -> bool {
-        self.machine.hooks.run(Step::Publish(line.state));
-        let swapped = self.inner.publish(from, line, bounds, suspended_ns);
+    fn publish(&self, from: LineState, next: &NextLine) -> bool {
+        self.machine.hooks.run(Step::Publish(next.line.state));
+        let swapped = self.inner.publish(from, next);
         self.machine.hooks.run(Step::Published);
         swapped
     }

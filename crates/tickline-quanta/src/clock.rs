@@ -97,7 +97,7 @@ impl Clock {
         end.saturating_sub(start)
     }
 
-    /// The coarse present: the time that an [`Upkeep`](crate::Upkeep) or
+    /// The recent time: the time that an [`Upkeep`](crate::Upkeep) or
     /// [`set_recent`](crate::set_recent) stored last. A mock clock returns its present time.
     ///
     /// Returns the instant 0 if nothing was stored yet. [`Instant::recent`] then reads the clock.

@@ -1,5 +1,5 @@
 //! The present of [`Instant`]. It comes from tickline's clock, from the clock with which
-//! [`with_clock`] has replaced it on this thread, or from the stored coarse time.
+//! [`with_clock`] has replaced it on this thread, or from the stored recent time.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,7 +75,7 @@ impl Instant {
         Self::from_ns(tickline::now_ns())
     }
 
-    /// The coarse present: the time that an [`Upkeep`](crate::Upkeep) or
+    /// The recent time: the time that an [`Upkeep`](crate::Upkeep) or
     /// [`set_recent`](crate::set_recent) stored last, even inside
     /// [`with_clock`](crate::with_clock). If nothing was stored, this is [`now`](Self::now).
     #[inline]

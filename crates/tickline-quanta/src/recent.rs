@@ -1,18 +1,18 @@
-//! The coarse time.
+//! The recent time.
 
 use crate::instant::Instant;
 use crate::word::Word;
 
-/// The coarse time, ns; 0 if none is stored.
+/// The recent time, ns; 0 if none is stored.
 static RECENT_NS: Word = Word::new(0);
 
-/// The stored coarse time; the instant 0 if none is stored.
+/// The stored recent time; the instant 0 if none is stored.
 #[inline]
 pub(crate) fn stored() -> Instant {
     Instant::from_ns(RECENT_NS.load())
 }
 
-/// Stores the coarse time for all threads. An [`Upkeep`](crate::Upkeep) calls this at an interval.
+/// Stores the recent time for all threads. An [`Upkeep`](crate::Upkeep) calls this at an interval.
 /// A program with timers of its own may call this instead. The instant 0, which a new mock clock
 /// shows, counts as no time.
 ///

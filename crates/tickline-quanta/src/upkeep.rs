@@ -1,4 +1,4 @@
-//! The thread that stores the coarse time.
+//! The thread that stores the recent time.
 
 use core::error::Error as _;
 use core::fmt;
@@ -28,7 +28,7 @@ fn process() -> u32 {
     }
 }
 
-/// A thread that stores the coarse time at an interval, for [`Clock::recent`] and
+/// A thread that stores the recent time at an interval, for [`Clock::recent`] and
 /// [`Instant::recent`](crate::Instant::recent). Each process can run one.
 ///
 /// ```
@@ -37,7 +37,7 @@ fn process() -> u32 {
 ///
 /// let upkeep = Upkeep::new(Duration::from_millis(1)).start()?;
 /// assert!(Instant::recent() <= Instant::now()); // at most about 1 ms older
-/// drop(upkeep); // the coarse time stays as it is from now on
+/// drop(upkeep); // the recent time stays as it is from now on
 /// # Ok::<(), quanta::Error>(())
 /// ```
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct Upkeep {
 }
 
 /// Keeps the thread of an [`Upkeep`] running. Dropping it wakes, stops and joins the thread; the
-/// coarse time then stays as it is.
+/// recent time then stays as it is.
 ///
 /// In a forked child the parent's handle has no effect, and the child may start an upkeep of its
 /// own.
@@ -90,7 +90,7 @@ impl std::error::Error for Error {
 }
 
 impl Upkeep {
-    /// An upkeep that stores the time of tickline's clock. The coarse time is older than the
+    /// An upkeep that stores the time of tickline's clock. The recent time is older than the
     /// present by at most `interval` and the time that the OS takes to run the thread. An interval
     /// below 1 us counts as 1 us: with an interval of zero the thread would never sleep.
     pub const fn new(interval: Duration) -> Self {
@@ -102,7 +102,7 @@ impl Upkeep {
         Self { interval, clock }
     }
 
-    /// Stores the coarse time, and starts the thread that updates it.
+    /// Stores the recent time, and starts the thread that updates it.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The coarse time and the upkeep. A process has only one of each, so the tests run one at a time.
+//! The recent time and the upkeep. A process has only one of each, so the tests run one at a time.
 
 use std::error::Error as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use quanta::{Clock, Error, Instant, Upkeep, set_recent};
 
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Waits for the turn of a test, and stores no coarse time (0).
+/// Waits for the turn of a test, and stores no recent time (0).
 fn turn() -> MutexGuard<'static, ()> {
     let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     set_recent(at(0));

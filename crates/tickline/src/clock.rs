@@ -263,7 +263,7 @@ impl Clock {
         UnixTime::from_nanos(self.engine().unix_ns())
     }
 
-    /// The coarse time of `CLOCK_MONOTONIC` that the clock's thread stored last. Without a thread
+    /// The recent time of `CLOCK_MONOTONIC` that the clock's thread stored last. Without a thread
     /// in this process, the same as [`now`](Self::now).
     #[inline]
     #[must_use]

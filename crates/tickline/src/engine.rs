@@ -3,32 +3,32 @@
 //!
 //! The fast path is one call of [`SharedClock::read_ns`] or of a similar method. If that call
 //! returns `None`, the slow path takes over: [`Engine::now_slow`] and similar functions
-//! (`engine/slow.rs`).
+//! (`engine/slow.rs`). The other files of the folder have what happens beside readings: the drivers,
+//! the gates, the settings, the status.
 
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64};
 use std::sync::Arc;
 
 use once_cell::race::OnceBox;
 use tickline_core::cell::LineCell;
-use tickline_core::control::{Cadence, Iteration};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::driver::{DrivenClock, Step};
+use tickline_core::driver::DrivenClock;
 use tickline_core::gate::{Gate, Trust};
-use tickline_core::reference::Reference;
-use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
-use tickline_core::try_lock::{LockGuard, TryLock};
+use tickline_core::shared::{BoundedReading, SharedClock};
+use tickline_core::try_lock::TryLock;
 
 use crate::backend::Backend;
 use crate::per_cpu::CpuLines;
-use crate::settings::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
-use crate::sys::reference::{OsClock, ProbedOsClock};
-use crate::sys::{self, COUNTER};
+use crate::settings::{DEFAULT_INTERVAL_NS, Driver};
+use crate::sys::COUNTER;
 use crate::trust::facts::Collector;
 
+mod drivers;
 mod environment;
 mod gates;
 mod per_cpu;
 mod registration;
+mod settings;
 mod slow;
 mod status;
 
@@ -40,10 +40,6 @@ pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader);
 
 /// The time of something that has not happened, ns.
 const NEVER: i64 = i64::MIN;
-
-/// The time after which a driver that holds a lock counts as stopped, ns. It holds it for
-/// microseconds, and for milliseconds while it is preempted or calibrates CPUs.
-const STOPPED_AFTER_NS: i64 = 1_000_000_000;
 
 /// The engine of one clock, which may be in static memory. The line comes first: the address of the
 /// global engine is then that of its state, and a reading adds no offset.
@@ -73,6 +69,8 @@ pub(crate) struct Engine {
     /// The reason of each gate: its index in `Reason::ALL` plus 1, and `WARNING` if the gate is open
     /// and warns; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
+    /// The costs in the facts of the last judgement: the fields of `Cost`, ps; 0 if unknown.
+    costs_ps: [AtomicU64; 3],
     /// The backend that serves readings. With one, the engine has no line, and stays disabled.
     pub(crate) backend: Option<Arc<dyn Backend>>,
 }
@@ -99,6 +97,7 @@ impl Engine {
             trust: AtomicU8::new(Trust::Auto as u8),
             assume_invariant: AtomicBool::new(false),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
+            costs_ps: [const { AtomicU64::new(0) }; 3],
             backend: None,
         }
     }
@@ -108,8 +107,6 @@ impl Engine {
         self.disable();
         self.backend = Some(backend);
     }
-
-    // ---- readings -----------------------------------------------------------------------------
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
@@ -166,7 +163,7 @@ impl Engine {
             .read_bounded_while_valid(&COUNTER?, &self.probed_os_clock())
     }
 
-    /// The coarse time that the thread last stored; without a thread in this process, the current
+    /// The recent time that the thread last stored; without a thread in this process, the current
     /// time.
     #[inline]
     pub(crate) fn recent_ns(&self) -> u64 {
@@ -174,174 +171,6 @@ impl Engine {
             return self.now_ns();
         }
         self.registration.recent_ns()
-    }
-
-    // ---- drivers ------------------------------------------------------------------------------
-
-    /// Whether this clock's thread runs in this process.
-    pub(crate) fn has_thread(&self) -> bool {
-        self.registration.is_running()
-    }
-
-    /// The driver of this clock in this process.
-    pub(crate) fn driver(&self) -> Driver {
-        if self.has_thread() {
-            Driver::Thread
-        } else if self.is_manual {
-            Driver::Manual
-        } else {
-            Driver::Reader
-        }
-    }
-
-    pub(crate) fn interval_ns(&self) -> u64 {
-        // ORDERING: Relaxed, a single setting.
-        self.interval_ns.load(Ordering::Relaxed)
-    }
-
-    /// Applies the settings of the control loop.
-    pub(crate) fn apply(&self, settings: &Settings) {
-        let trust = settings.trust as u8;
-        let assume_invariant = settings.assume_invariant;
-        // ORDERING: Relaxed for all three, settings. `request_judgement` publishes the last two.
-        let order = Ordering::Relaxed;
-        self.interval_ns.store(settings.interval_ns(), order);
-        let had_trust = self.trust.swap(trust, order);
-        let assumed_invariant = self.assume_invariant.swap(assume_invariant, order);
-        if had_trust != trust || assumed_invariant != assume_invariant {
-            self.request_judgement(); // also before the first judgement, which may be in progress
-        }
-    }
-
-    /// Switches to minimal probes if `probes` asks for them. They stay in force, because a seccomp
-    /// filter that the program installs stays in force, too.
-    pub(crate) fn restrict_probes(&self, probes: Probes) {
-        if probes == Probes::Full {
-            return;
-        }
-        sys::disable_fork_token();
-        sys::forbid_reading_files();
-        OsClock::choose_libc();
-        // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees the flag, but not
-        // yet the effects of the calls above, runs before any filter that is installed later.
-        self.has_minimal_probes.store(true, Ordering::Relaxed);
-    }
-
-    /// The probes that this clock may make.
-    pub(crate) fn probes(&self) -> Probes {
-        // ORDERING: Relaxed, a setting.
-        if self.has_minimal_probes.load(Ordering::Relaxed) {
-            Probes::Minimal
-        } else {
-            Probes::Full
-        }
-    }
-
-    /// The OS clock, restricted to this clock's probes.
-    fn probed_os_clock(&self) -> ProbedOsClock {
-        ProbedOsClock(self.probes())
-    }
-
-    /// Runs an iteration if this reader should do so now. Returns whether it did.
-    fn iterate_as_reader(&self, reading: &SlowReading) -> bool {
-        if !self.clock.reader_schedule.wants_iteration(
-            &self.clock.keeper,
-            reading,
-            self.interval_ns(),
-        ) {
-            return false;
-        }
-        let _errno = sys::PreserveErrno::new();
-        let iterated = self.driver() == Driver::Reader
-            && self.prepare_one_task()
-            && self.iterate(Cadence::OnDemand).is_some();
-        if iterated && self.clock.reader_schedule.count_iteration() {
-            self.review();
-        }
-        iterated
-    }
-
-    /// Runs an iteration for the program. Returns the time until the next one is due, ns: the
-    /// interval if none ran. If the program drives the clock, every eighth iteration collects the
-    /// facts again.
-    pub(crate) fn iterate_for_program(&self) -> u64 {
-        if self.backend.is_some() {
-            return self.interval_ns(); // there is no control loop
-        }
-        let mut iteration = self.iterate(Cadence::Scheduled);
-        let is_driver = iteration.is_some() && self.driver() == Driver::Manual;
-        if is_driver && self.clock.reader_schedule.count_iteration() && self.review() {
-            iteration = self.iterate(Cadence::Scheduled);
-        }
-        iteration.map_or(self.interval_ns(), |iteration| iteration.next_in_ns)
-    }
-
-    /// Runs an iteration of the common line's control loop, and a second one after a first
-    /// publication. `None` if another thread has the lock, if a gate is closed, or if each CPU has
-    /// a line. Waits for no thread, and preserves `errno`.
-    pub(crate) fn iterate(&self, cadence: Cadence) -> Option<Iteration> {
-        let _errno = sys::PreserveErrno::new();
-        let mut step = self.next_step();
-        while let Step::Iterate(permit) = step {
-            let os_clock = self.probed_os_clock();
-            step = permit.iterate(self.interval_ns(), cadence, &COUNTER?, &os_clock);
-        }
-        let iteration = match step {
-            Step::Rest(iteration) => iteration,
-            Step::Judge(_) | Step::Iterate(_) | Step::CalibrateCpus(_) => None,
-        };
-        if iteration.is_some() {
-            self.end_refusals();
-        } else {
-            self.record_refusal();
-        }
-        iteration
-    }
-
-    /// Asks what to do now. Judges the gates first, if they must be.
-    fn next_step(&self) -> Step<'_> {
-        match self.clock.ask(sys::lock_token(), &OsClock) {
-            Step::Judge(ticket) => self.collect_and_settle(ticket),
-            step => step,
-        }
-    }
-
-    /// The lock on the collected facts; `None` while another thread has it.
-    #[inline(never)]
-    pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
-        self.collector
-            .try_lock(sys::lock_token(), Collector::discard_facts)
-    }
-
-    /// Records that a driver has not got what it needs for an iteration. The first refusal in a row
-    /// stores the time. A closed gate is not a refusal.
-    fn record_refusal(&self) {
-        if self.clock.keeper.stage().is_closed() {
-            return self.end_refusals();
-        }
-        // ORDERING: Relaxed for both, for display. The load comes first: a store each time would
-        // take the cache line from readers.
-        if self.refused_since_ns.load(Ordering::Relaxed) == NEVER {
-            self.refused_since_ns
-                .store(OsClock.monotonic_ns(), Ordering::Relaxed);
-        }
-    }
-
-    /// Ends a row of refusals: a driver has got what it needs.
-    fn end_refusals(&self) {
-        // ORDERING: Relaxed for both, as in `record_refusal`.
-        if self.refused_since_ns.load(Ordering::Relaxed) != NEVER {
-            self.refused_since_ns.store(NEVER, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether a thread has stopped while it held a lock that every driver needs, for display.
-    fn has_stopped_driver(&self) -> bool {
-        // ORDERING: Relaxed, for display.
-        let since_ns = self.refused_since_ns.load(Ordering::Relaxed);
-        since_ns != NEVER
-            && OsClock.monotonic_ns().saturating_sub(since_ns) > STOPPED_AFTER_NS
-            && (self.clock.is_locked() || self.collector.is_held())
     }
 }
 

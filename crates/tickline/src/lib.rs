@@ -194,7 +194,7 @@ pub use status::{ClockState, CpuStatus, EventCounts, Status};
 pub use sys::reference::OsClock;
 pub use tickline_core::cell::Bounds;
 pub use tickline_core::comparison::{CounterComparison, CounterDifference};
-pub use tickline_core::gate::{Gate, Reason, Trust, Verdict};
+pub use tickline_core::gate::{Cost, Gate, Reason, Trust, Verdict};
 pub use tickline_core::line::{Line, Slope};
 pub use tickline_core::reference::Reference;
 pub use tickline_core::shared::Event;

@@ -78,7 +78,7 @@ impl Instant {
         Self::from_reading(now_ordered_ns())
     }
 
-    /// The coarse time that the global clock's thread stored at its last wake-up
+    /// The recent time that the global clock's thread stored at its last wake-up
     /// ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). The call makes a few
     /// loads, and does not read the counter. With minimal probes it also calls `getpid`. Without a
     /// thread in this process, it is the same as [`now`](Self::now).

@@ -24,7 +24,7 @@ use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::comparison::CounterComparison;
 use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
 use tickline_core::gate::Reason;
-use tickline_core::per_cpu;
+use tickline_core::per_cpu::{self, SlowCpuReading};
 use tickline_core::reference::Reference;
 use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock, SlowReading};
 use tickline_core::state::Phase;
@@ -73,7 +73,7 @@ const fn state_without_line(waited_ns: i64) -> ClockState {
     if waited_ns < FALLBACK_AFTER_NS {
         ClockState::Calibrating
     } else {
-        ClockState::Fallback(Reason::LineEnded)
+        ClockState::Fallback(Reason::NoLine)
     }
 }
 
@@ -157,7 +157,8 @@ impl CpuLines {
     }
 
     fn read_slow_here(&self) -> Option<SlowReading> {
-        let (cpu, reading) = per_cpu::read_slow(&self.clocks, &self.counter, &OsClock)?;
+        let SlowCpuReading { cpu, reading } =
+            per_cpu::read_slow(&self.clocks, &self.counter, &OsClock)?;
         if let (ReadingSource::Reference { .. }, Some(record)) =
             (reading.source, self.records.get(cpu))
         {
@@ -168,7 +169,7 @@ impl CpuLines {
 
     /// The clock of the CPU on which the caller runs.
     pub(crate) fn clock_here(&self) -> Option<&SharedClock> {
-        self.clocks.get(self.counter.now_ordered()?.1)
+        self.clocks.get(self.counter.now_ordered()?.cpu)
     }
 
     /// Whether any CPU has a line.

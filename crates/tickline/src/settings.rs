@@ -128,7 +128,7 @@ pub(crate) struct Settings {
     /// Whether to assume that the counter runs at one rate, though the processor does not say so.
     pub(crate) assume_invariant: bool,
     pub(crate) probes: Probes,
-    /// The period at which the thread stores the coarse time; `None`: at each recalibration.
+    /// The period at which the thread stores the recent time; `None`: at each recalibration.
     pub(crate) recent_every: Option<Duration>,
     /// Whether there is a line for each CPU.
     pub(crate) line_per_cpu: LinePerCpu,

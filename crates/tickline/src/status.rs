@@ -3,7 +3,7 @@
 use core::fmt;
 
 use tickline_core::comparison::CounterComparison;
-use tickline_core::gate::{Gate, Reason, Verdict, first_closed};
+use tickline_core::gate::{Cost, Gate, Reason, Verdict, first_closed};
 use tickline_core::shared::Event;
 
 use crate::environment::EnvironmentSwitch;
@@ -23,8 +23,14 @@ use crate::settings::Driver;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClockState {
-    /// From the OS clock, because there is no line: the clock is new, the program reads it too
-    /// rarely, or the clock's driver is late.
+    /// From the OS clock, because there is no line yet, or the last one has ended. Every reading is
+    /// correct, in order, and as expensive as the OS clock's.
+    ///
+    /// | driver | the state ends |
+    /// |---|---|
+    /// | [`Reader`](Driver::Reader) | after some readings in a row, each within 1/256 of the interval (2 ms by default) of the last. For a program that reads more rarely it does not end, and returns after each pause: calibrating would cost more than the counter saves. A thread ends it ([`start`](crate::start) for the global clock) |
+    /// | [`Thread`](Driver::Thread) | within milliseconds of the start; if the thread was late, at its next iteration |
+    /// | [`Manual`](Driver::Manual) | with the program's next calls of [`Clock::maintain`](crate::Clock::maintain) |
     Calibrating,
     /// From the counter.
     Fast,
@@ -99,7 +105,7 @@ const fn advice(reason: Reason) -> &'static str {
         }
         Reason::SamplesTooOld => "; choose a longer interval",
         // A CPU with a line of its own: such lines need a thread.
-        Reason::LineEnded => ": the thread can't reach this CPU, or its samples make no line",
+        Reason::NoLine => ": the thread can't reach this CPU, or its samples make no line",
         _ => "",
     }
 }
@@ -179,6 +185,9 @@ pub struct Status {
     /// compares them in the background if the result matters: under a hypervisor, if the kernel
     /// keeps time with another clocksource, or if the last comparison found a difference.
     pub comparison: CounterComparison,
+    /// What a reading costs, as the last judgement measured it: the figures behind
+    /// [`Reason::Slow`]. `None` if that judgement could not read the counter.
+    pub cost: Option<Cost>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
     /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now.
@@ -239,10 +248,17 @@ impl Status {
 }
 
 /// One line for a log: the state, the figures that there are, and why Unix time is the OS clock's if
-/// only Unix time is.
+/// only Unix time is. If the counter is slow, also what readings cost; if readers drive a clock
+/// without a line, also what ends that.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.state)?;
+        if self.state == ClockState::Calibrating && self.driver == Driver::Reader {
+            f.write_str(
+                "; that takes frequent readings, or a clock with a thread (tickline::start() gives the \
+                 global clock one)",
+            )?;
+        }
         match self.bound_ns {
             Some(bound_ns) => write!(f, "; bound {bound_ns} ns")?,
             // The line has just ended, or the next one is not complete.
@@ -259,7 +275,23 @@ impl fmt::Display for Status {
         if let (None, Some(reason)) = (self.reason(), self.unix_reason()) {
             write!(f, "; Unix time comes from the OS clock, because {reason}")?;
         }
+        if let (Some(Reason::Slow), Some(cost)) = (self.unix_reason(), self.cost) {
+            let [counter, os, os_unix] = [cost.counter_ps, cost.os_ps, cost.os_unix_ps].map(Nanos);
+            write!(
+                f,
+                "; a reading takes {counter} by the counter, {os} by the OS clock ({os_unix} of Unix time)"
+            )?;
+        }
         Ok(())
+    }
+}
+
+/// A duration in picoseconds, shown in nanoseconds.
+struct Nanos(u64);
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{} ns", self.0 / 1_000, self.0 % 1_000 / 100)
     }
 }
 
@@ -367,6 +399,37 @@ mod tests {
         assert!(status.to_string().ends_with(&text), "{status}");
     }
 
+    #[test]
+    fn a_status_says_what_made_the_counter_slow() {
+        let mut status = Clock::default().status();
+        for verdict in &mut status.verdicts {
+            *verdict = Verdict::new(verdict.gate, None);
+        }
+        status.verdicts[Gate::Cost as usize] = Verdict::new(Gate::Cost, Some(Reason::Slow));
+        status.cost = Some(Cost {
+            counter_ps: 61_250,
+            os_ps: 25_000,
+            os_unix_ps: 26_990,
+        });
+        let text = "; a reading takes 61.2 ns by the counter, 25.0 ns by the OS clock (26.9 ns of Unix time)";
+        assert!(status.to_string().contains(text), "{status}");
+    }
+
+    #[test]
+    fn a_status_without_a_line_says_what_its_readers_can_do() {
+        let mut status = Clock::default().status();
+        status.state = ClockState::Calibrating;
+        for (driver, has_advice) in [(Driver::Reader, true), (Driver::Thread, false)] {
+            status.driver = driver;
+            let text = status.to_string();
+            assert_eq!(
+                text.contains("; that takes frequent readings"),
+                has_advice,
+                "{text}"
+            );
+        }
+    }
+
     /// Core's texts say the fact; a program that reads the OS clock wants to know what to change.
     #[test]
     fn a_fallback_says_what_the_program_can_do_about_its_reason() {
@@ -377,7 +440,7 @@ mod tests {
             ),
             (Reason::SamplesTooOld, "allows; choose a longer interval"),
             (
-                Reason::LineEnded,
+                Reason::NoLine,
                 "there is no line: the thread can't reach this CPU, or its samples make no line",
             ),
         ] {

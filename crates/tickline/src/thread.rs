@@ -1,14 +1,14 @@
 //! The thread driver: when a clock's thread wakes up, and what it does then.
 //!
 //! - **The thread runs an iteration when one is due.** It also reviews the facts at least once in
-//!   each interval, has the CPUs' counters compared if a gate needs that, and stores the coarse
+//!   each interval, has the CPUs' counters compared if a gate needs that, and stores the recent
 //!   time.
 //! - **It sleeps until the next of these, or until the clock is set.** With minimal probes it does
 //!   not notice that (`sys/linux/sleep.rs`).
 //! - **If another driver has the lock**, the thread waits twice as long after each refusal, up to
 //!   the interval: that driver may be stopped.
 //! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). From
-//!   then on the coarse time is the current time. So does one that is killed before it begins.
+//!   then on the recent time is the current time. So does one that is killed before it begins.
 //! - **A thread that is no longer registered ends when it next wakes up**: the thread that was to
 //!   keep its handle was killed (`clock/global.rs`).
 
@@ -182,7 +182,7 @@ fn wait_after_refusals_ns(refusals: u32, interval_ns: u64) -> u64 {
         .min(interval_ns)
 }
 
-/// Sleeps for `wait_ns` in steps of `step`, and stores the coarse time before each step.
+/// Sleeps for `wait_ns` in steps of `step`, and stores the recent time before each step.
 fn sleep_and_store_recent(
     engine: &Engine,
     sleep: &StoppableSleep,

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tickline_core::control::{Cadence, Config, Control, Iteration, MIN_INTERVAL_NS, Outcome};
-use tickline_core::driver::{DrivenClock, Permit, Step as DriverStep, Ticket};
+use tickline_core::driver::{DrivenClock, Next, Permit, Ticket};
 use tickline_core::gate::keeper::{self, Stage};
 use tickline_core::reference::ReferenceKind::{Independent, SameRead};
 use tickline_core::reference::Resolutions;
@@ -16,7 +16,7 @@ use tickline_core::try_lock::LockToken;
 use crate::check::{Check, ONE_LINE};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
-use crate::scenario::{Driver, Fault, Judgement};
+use crate::scenario::{Decision, Driver, Fault};
 use crate::world::{Access, Step, SteppedCell, World};
 
 mod readers;
@@ -33,9 +33,9 @@ pub(crate) struct Clock {
     /// The number of the process's token.
     pub(crate) token: Cell<u32>,
     pub(crate) readers_drive: Cell<bool>,
-    /// The result of a judgement made now, and that of the last one.
-    pub(crate) judgement: Cell<Judgement>,
-    last_judgement: Cell<Judgement>,
+    /// What a judgement made now decides, and what the last one has decided.
+    pub(crate) decision: Cell<Decision>,
+    last_decision: Cell<Decision>,
     /// Whether the thread was woken to calibrate all CPUs now.
     pub(crate) is_forced: Cell<bool>,
     /// The program's commands to the keeper that are still to do. An idle thread takes the first
@@ -96,8 +96,8 @@ impl Clock {
             config,
             token: Cell::new(1),
             readers_drive: Cell::new(setup.driver == Driver::Reader),
-            judgement: Cell::new(Judgement::Open),
-            last_judgement: Cell::new(Judgement::Open),
+            decision: Cell::new(Decision::Open),
+            last_decision: Cell::new(Decision::Open),
             is_forced: Cell::new(false),
             commands: RefCell::default(),
         }
@@ -203,59 +203,59 @@ impl Context {
 
     fn drive_once(&self, cadence: Cadence) -> Option<Iteration> {
         let access = self.access();
-        let mut step = self.clock.driven.ask(self.lock_token(), &access);
+        let mut next = self.clock.driven.ask(self.lock_token(), &access);
         loop {
-            step = match step {
-                DriverStep::Judge(ticket) => self.judge(ticket),
-                DriverStep::Iterate(permit) => self.iterate_permitted(permit, cadence),
-                DriverStep::CalibrateCpus(_) => unreachable!("a table has no keeper of its own"),
-                DriverStep::Rest(iteration) => return iteration,
+            next = match next {
+                Next::Judge(ticket) => self.judge(ticket),
+                Next::Iterate(permit) => self.iterate_permitted(permit, cadence),
+                Next::CalibrateCpus(_) => unreachable!("a table has no keeper of its own"),
+                Next::Rest(iteration) => return iteration,
             };
         }
     }
 
     /// Judges the gates in a few steps. Other threads run between them, as they do while `tickline`
     /// collects one fact after the other, and before it settles the ticket.
-    fn judge<'a>(&self, ticket: Ticket<'a, SteppedCell>) -> DriverStep<'a, SteppedCell> {
+    fn judge<'a>(&self, ticket: Ticket<'a, SteppedCell>) -> Next<'a, SteppedCell> {
         self.world.step(Step::Load);
-        let judgement = self.clock.judgement.get();
-        self.clock.last_judgement.set(judgement);
+        let decision = self.clock.decision.get();
+        self.clock.last_decision.set(decision);
         self.world.step(Step::Load);
         let retry_at_ns = self
             .world
             .returned_ns()
             .saturating_add_unsigned(self.clock.config.interval_ns);
-        let judgement = match judgement {
-            Judgement::Open => keeper::Judgement::Open {
+        let decision = match decision {
+            Decision::Open => keeper::Decision::Open {
                 resolutions: self.clock.config.resolutions,
                 serves_unix_time: true,
             },
-            Judgement::Passing => keeper::Judgement::Closed {
+            Decision::Passing => keeper::Decision::Closed {
                 retry_at_ns: Some(retry_at_ns),
             },
-            Judgement::Closed => keeper::Judgement::Closed { retry_at_ns: None },
+            Decision::Closed => keeper::Decision::Closed { retry_at_ns: None },
         };
         self.world.step(Step::Load);
         let access = self.access();
-        ticket.settle(judgement, Some(&access), &access)
+        ticket.settle(decision, Some(&access), &access)
     }
 
     fn iterate_permitted<'a>(
         &self,
         permit: Permit<'a, SteppedCell>,
         cadence: Cadence,
-    ) -> DriverStep<'a, SteppedCell> {
+    ) -> Next<'a, SteppedCell> {
         let (access, interval_ns) = (self.access(), self.clock.config.interval_ns);
         self.watched(ONE_LINE, || {
-            let step = permit.iterate(interval_ns, cadence, &access, &access);
-            let oldest_ticks = match &step {
-                DriverStep::Iterate(permit) => permit.control().oldest_sample_ticks(),
+            let next = permit.iterate(interval_ns, cadence, &access, &access);
+            let oldest_ticks = match &next {
+                Next::Iterate(permit) => permit.control().oldest_sample_ticks(),
                 _ => {
                     let memory = self.clock.driven.lock(self.lock_token());
                     memory.and_then(|memory| memory.control().oldest_sample_ticks())
                 }
             };
-            (step, true, oldest_ticks)
+            (next, true, oldest_ticks)
         })
     }
 
@@ -280,7 +280,7 @@ impl Context {
         let ticket = self.clock.driven.ask_review(self.lock_token());
         let mut is_judged = false;
         if let Some(ticket) = ticket
-            && self.clock.judgement != self.clock.last_judgement
+            && self.clock.decision != self.clock.last_decision
         {
             _ = self.judge(ticket);
             is_judged = true;
@@ -291,7 +291,7 @@ impl Context {
 
     /// Whether the clock is allowed to be without a line.
     fn may_lack_line(&self) -> bool {
-        self.clock.judgement.get() != Judgement::Open
+        self.clock.decision.get() != Decision::Open
             || self.clock.driven.keeper.stage() == Stage::Disabled
     }
 

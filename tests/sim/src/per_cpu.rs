@@ -9,7 +9,7 @@
 //! The simulation leaves out the keeper (its faults do nothing), and the choice of the mode.
 
 use tickline_core::control::MIN_INTERVAL_NS;
-use tickline_core::counter::{Counter, CpuCounter};
+use tickline_core::counter::{Counter, CpuCounter, CpuRead};
 use tickline_core::per_cpu::{CpuControl, Stay};
 
 use crate::actors::Context;
@@ -52,15 +52,23 @@ impl World {
     }
 }
 
+impl Access {
+    /// The read that has just returned `ticks`.
+    fn cpu_read(&self, ticks: u64) -> CpuRead {
+        let cpu = self.0.me().last_read.get().cell;
+        CpuRead { ticks, cpu }
+    }
+}
+
 impl CpuCounter for Access {
-    fn now(&self) -> Option<(u64, usize)> {
+    fn now(&self) -> Option<CpuRead> {
         let ticks = Counter::now(self);
-        Some((ticks, self.0.me().last_read.get().cell))
+        Some(self.cpu_read(ticks))
     }
 
-    fn now_ordered(&self) -> Option<(u64, usize)> {
+    fn now_ordered(&self) -> Option<CpuRead> {
         let ticks = Counter::now_ordered(self);
-        Some((ticks, self.0.me().last_read.get().cell))
+        Some(self.cpu_read(ticks))
     }
 
     fn barrier(&self) {

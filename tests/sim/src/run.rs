@@ -433,8 +433,8 @@ impl Scheduler {
             }
             Fault::Fork => self.fork(),
             Fault::Disable | Fault::Enable | Fault::JudgeAgain => self.command(fault),
-            Fault::Judgement { judgement } => {
-                self.context.clock.judgement.set(judgement);
+            Fault::Decision { decision } => {
+                self.context.clock.decision.set(decision);
                 self.context.check.run_act(|| {});
             }
         }

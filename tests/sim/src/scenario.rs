@@ -197,16 +197,16 @@ pub enum Fault {
     Enable,
     /// The program sets another policy. The line ends, and the driver judges the gates again.
     JudgeAgain,
-    /// From now on judgements have this result.
-    Judgement {
+    /// From now on judgements decide this.
+    Decision {
         /// The result.
-        judgement: Judgement,
+        decision: Decision,
     },
 }
 
-/// The result of a judgement of the gates.
+/// What a judgement of the gates decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judgement {
+pub enum Decision {
     /// Every gate is open.
     Open,
     /// A gate is closed for a reason that passes by itself. The driver judges again an interval

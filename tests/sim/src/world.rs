@@ -19,7 +19,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{LineCell, PlannedBounds, SlotView, StateCell, Window, WindowedState};
+use tickline_core::cell::{LineCell, NextLine, SlotView, Snapshot, StateCell, Window};
 use tickline_core::counter::Counter;
 use tickline_core::line::Slope;
 use tickline_core::reference::Reference;
@@ -403,7 +403,7 @@ impl SteppedCell {
 
     /// If states are to recur, a line near `line` with one of few slopes, and nowhere below `line`;
     /// else `line` itself.
-    fn coarse(&self, from: LineState, line: &WindowedState) -> WindowedState {
+    fn coarse(&self, from: LineState, line: &Snapshot) -> Snapshot {
         let do_states_recur = self.world.scenario.clock.bar_ns != 0;
         if !do_states_recur {
             return *line;
@@ -413,13 +413,13 @@ impl SteppedCell {
         let next = from.next_line(Slope { bits: slope });
         let Some(next) = next else { return *line };
         // Both lines are rounded down.
-        let coarse = WindowedState {
+        let coarse = Snapshot {
             state: next,
             ..*line
         };
         let b_at = |ticks| line.at(ticks).wrapping_sub(coarse.at(ticks)) + 1;
         let b = b_at(line.start_ticks).max(b_at(line.end_ticks()));
-        WindowedState {
+        Snapshot {
             state: LineState { b, ..next },
             ..coarse
         }
@@ -481,19 +481,15 @@ impl StateCell for SteppedCell {
         swapped
     }
 
-    fn publish(
-        &self,
-        from: LineState,
-        line: &WindowedState,
-        bounds: &PlannedBounds,
-        suspended_ns: Option<i64>,
-    ) -> bool {
+    fn publish(&self, from: LineState, next: &NextLine) -> bool {
         self.world.step(Step::Swap);
-        let line = &self.coarse(from, line);
-        let published = self.inner.publish(from, line, bounds, suspended_ns);
+        let mut next = *next;
+        next.line = self.coarse(from, &next.line);
+        let published = self.inner.publish(from, &next);
         if published {
-            self.swapped(from, line.state);
-            self.cell().published(line, bounds.rounded.unix_bound_ns);
+            self.swapped(from, next.line.state);
+            self.cell()
+                .published(&next.line, next.bounds().unix_bound_ns);
         }
         self.world.me().fence_ps.set(self.world.now_ps.get());
         self.world.step(Step::Published);

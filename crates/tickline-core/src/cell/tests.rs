@@ -18,9 +18,9 @@ fn bounds(start_ticks: u64, seed: i64) -> Bounds {
 }
 
 /// A line that follows `from`.
-fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> WindowedState {
+fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> Snapshot {
     let state = from.next_line(slope).unwrap().with_b(b);
-    WindowedState {
+    Snapshot {
         state,
         start_ticks,
         window_ticks: 1 << 20,
@@ -33,7 +33,7 @@ fn a_new_cell_has_no_line() {
 }
 
 /// A first line.
-fn first_line() -> WindowedState {
+fn first_line() -> Snapshot {
     let slope = Slope::from_hz(1_000_000_000).unwrap();
     line(LineState::default(), 1 << 20, -5_000, slope)
 }
@@ -41,8 +41,11 @@ fn first_line() -> WindowedState {
 /// A cell with the first line, whose bounds are `bounds(1 << 20, 4)`.
 fn cell_with_first_line() -> LineCell {
     let cell = LineCell::new();
-    let bounds = bounds(1 << 20, 4).into();
-    assert!(cell.publish(LineState::default(), &first_line(), &bounds, Some(7)));
+    let next = NextLine {
+        suspended_ns: Some(7),
+        ..NextLine::new(first_line(), bounds(1 << 20, 4))
+    };
+    assert!(cell.publish(LineState::default(), &next));
     cell
 }
 
@@ -91,8 +94,8 @@ fn an_old_state_is_not_swapped() {
 fn a_line_that_follows_an_old_state_is_not_published() {
     let (cell, old) = (cell_with_first_line(), LineState::default());
     // It would have the slot of the present line.
-    let again = first_line();
-    assert!(!cell.publish(old, &again, &bounds(1 << 20, 4).into(), None));
+    let again = NextLine::new(first_line(), bounds(1 << 20, 4));
+    assert!(!cell.publish(old, &again));
     assert_eq!(cell.snapshot(), first_line());
 }
 
@@ -139,12 +142,8 @@ fn concurrent_readers_never_see_a_mixture() {
                 },
             );
             let next = line(from, number << 20, number.cast_signed() << 32, slope);
-            assert!(cell.publish(
-                from,
-                &next,
-                &bounds(number << 20, number.cast_signed()).into(),
-                None
-            ));
+            let bounds = bounds(number << 20, number.cast_signed());
+            assert!(cell.publish(from, &NextLine::new(next, bounds)));
             if cfg!(miri) {
                 std::thread::yield_now();
             }
@@ -195,7 +194,7 @@ fn bounds_count_from_the_start_of_the_line() {
         };
         let cell = LineCell::new();
         let in_use = line(LineState::default(), start_ticks, 990, slow);
-        assert!(cell.publish(LineState::default(), &in_use, &planned.into(), None));
+        assert!(cell.publish(LineState::default(), &NextLine::new(in_use, planned)));
         let read = cell.slot(in_use.state).bounds(990);
         for ticks in (start_ticks..start_ticks + 20_000).step_by(if cfg!(miri) { 707 } else { 7 }) {
             let (low, high) = if ticks < sample_ticks {

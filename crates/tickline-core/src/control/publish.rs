@@ -7,7 +7,7 @@ use super::{
     Cadence, Control, DISRUPTED_OFFSET_NS, Iteration, MAX_WINDOW_TICKS, MEETING_MARGIN_NS,
     MIN_INTERVAL_NS, NotPublished, Outcome,
 };
-use crate::cell::{PlannedBounds, StateCell, WindowedState};
+use crate::cell::{NextLine, PlannedBounds, Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::discipline::{Correction, correction_to, first_line_above, meet_old_line};
 use crate::estimate::{Allowance, Fit, Target};
@@ -122,11 +122,11 @@ impl Control {
     /// The line that follows `before`, with `b` = 0, and with start and window.
     fn line_from(
         &self,
-        before: &WindowedState,
+        before: &Snapshot,
         slope: Slope,
         at_ticks: u64,
         window_ticks: u64,
-    ) -> Result<WindowedState, NotPublished> {
+    ) -> Result<Snapshot, NotPublished> {
         let next = before
             .state
             .next_line(slope)
@@ -148,7 +148,7 @@ impl Control {
         if in_wrap < margin_ticks || window_ticks < margin_ticks {
             return Err(NotPublished::TooEarly);
         }
-        Ok(WindowedState {
+        Ok(Snapshot {
             state,
             start_ticks,
             window_ticks,
@@ -158,11 +158,11 @@ impl Control {
     /// The line that replaces `old` at `at_ticks` and makes `correction`.
     fn next_line(
         &self,
-        old: &WindowedState,
+        old: &Snapshot,
         correction: &Correction,
         at_ticks: u64,
         window_ticks: u64,
-    ) -> Result<WindowedState, NotPublished> {
+    ) -> Result<Snapshot, NotPublished> {
         let mut line = self.line_from(old, correction.slope, at_ticks, window_ticks)?;
         let margin_ticks = old.slope().ticks_in(MEETING_MARGIN_NS);
         line.state = meet_old_line(old, line.state, correction, at_ticks, margin_ticks);
@@ -174,7 +174,7 @@ impl Control {
     fn warm_up(
         &self,
         plan: &Plan,
-        old: &WindowedState,
+        old: &Snapshot,
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<u64, NotPublished> {
@@ -196,7 +196,7 @@ impl Control {
     pub(super) fn replace(
         &mut self,
         plan: &Plan,
-        old: &WindowedState,
+        old: &Snapshot,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
         let Access {
@@ -260,11 +260,20 @@ impl Control {
         self.record(plan, correction.offset, shared, interval_ns);
     }
 
+    /// `line` with the bounds and the evidence of its plan.
+    const fn with_bounds(&self, line: Snapshot, plan: &Plan) -> NextLine {
+        NextLine {
+            line,
+            bounds: plan.bounds,
+            suspended_ns: self.suspended_ns,
+        }
+    }
+
     /// The three steps of rule 2: announce, read the counter, publish.
     fn swap_lines(
         &self,
         plan: &Plan,
-        old: &WindowedState,
+        old: &Snapshot,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
         window_ticks: u64,
     ) -> Result<Correction, NotPublished> {
@@ -283,11 +292,8 @@ impl Control {
         let correction = correction_to(old, at_ticks, &plan.target, window_ticks);
         match self.next_line(old, &correction, at_ticks, window_ticks) {
             Ok(line) if old.is_valid_at(at_ticks) => {
-                let published =
-                    shared
-                        .cell
-                        .publish(replacing.state, &line, &plan.bounds, self.suspended_ns);
-                if published {
+                let next = self.with_bounds(line, plan);
+                if shared.cell.publish(replacing.state, &next) {
                     Ok(correction)
                 } else {
                     Err(NotPublished::StateChanged)
@@ -333,10 +339,10 @@ impl Control {
     fn first_line(
         &self,
         slope: Slope,
-        before: &WindowedState,
+        before: &Snapshot,
         at_ticks: u64,
         from: FixedNs,
-    ) -> Result<WindowedState, NotPublished> {
+    ) -> Result<Snapshot, NotPublished> {
         // The window is one and a half of the shortest interval plus the lead-in, and longer where
         // sampling is slow. This suffices, because the second iteration follows at once.
         let min_ticks = slope.ticks_in(self.min_interval_ns(slope));
@@ -372,7 +378,7 @@ impl Control {
     pub(super) fn publish_first_line(
         &mut self,
         plan: &Plan,
-        before: &WindowedState,
+        before: &Snapshot,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
         let slope = plan.target.slope;
@@ -403,7 +409,7 @@ impl Control {
     fn swap_in_first_line(
         &self,
         plan: &Plan,
-        before: &WindowedState,
+        before: &Snapshot,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<FixedNs, NotPublished> {
         let Access {
@@ -411,7 +417,7 @@ impl Control {
             counter,
             reference,
         } = *access;
-        let first = WindowedState {
+        let first = Snapshot {
             state: before.state.first_publication(),
             ..*before
         };
@@ -423,7 +429,7 @@ impl Control {
             ns: reference.monotonic_ns(),
         };
         let at_ticks = counter.now_ordered();
-        let Plan { target, bounds, .. } = plan;
+        let target = &plan.target;
         let line = if self.newest_sample_is_too_old(at_ticks, target.slope) {
             Err(NotPublished::SamplesTooOld)
         } else {
@@ -432,11 +438,9 @@ impl Control {
         };
         match line {
             Ok(line) => {
-                let published = shared
-                    .cell
-                    .publish(first.state, &line, bounds, self.suspended_ns);
+                let next = self.with_bounds(line, plan);
                 let offset = line.fixed_at(at_ticks).minus(target.fixed_at(at_ticks));
-                if published {
+                if shared.cell.publish(first.state, &next) {
                     Ok(offset)
                 } else {
                     Err(NotPublished::StateChanged)

@@ -1,7 +1,7 @@
 //! Targets on which a program cannot read the CPU's id together with the counter. aarch64 keeps the
 //! id in `MPIDR_EL1`, and RISC-V in `mhartid`. User space may read neither.
 
-use super::CpuCounter;
+use super::{CpuCounter, CpuRead};
 
 /// A counter that does not exist: there is no value of this type.
 #[derive(Debug, Clone, Copy)]
@@ -16,10 +16,10 @@ impl HardwareCpuCounter {
 }
 
 impl CpuCounter for HardwareCpuCounter {
-    fn now(&self) -> Option<(u64, usize)> {
+    fn now(&self) -> Option<CpuRead> {
         match *self {}
     }
-    fn now_ordered(&self) -> Option<(u64, usize)> {
+    fn now_ordered(&self) -> Option<CpuRead> {
         match *self {}
     }
     fn barrier(&self) {

@@ -7,7 +7,7 @@
 
 use core::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc, CpuidResult};
 
-use super::{Counter, CpuCounter};
+use super::{Counter, CpuCounter, CpuRead};
 use crate::clocksource::Clocksource;
 
 /// The time-stamp counter. Creating a value reads nothing. A read faults if the process has been
@@ -63,15 +63,21 @@ impl Rdtscp {
         (known && cpuid(EXTENDED_FEATURES, 0).edx & (1 << 27) != 0).then_some(Self(()))
     }
 
-    /// The counter in ticks, read after every earlier load, and TSC_AUX (on Linux: `node << 12 |
-    /// cpu`). By point 5 of the [contract](super) the process may read the counter.
+    /// The counter, read after every earlier load, and TSC_AUX. By point 5 of the [contract](super) the process may read the counter.
     #[inline(always)]
-    pub(super) fn read(self) -> (u64, u32) {
+    pub(super) fn read(self) -> TscRead {
         let mut aux = 0;
         // SAFETY: the instruction is there, as `self` proves; `aux` is valid for a write.
         let ticks = unsafe { __rdtscp(&raw mut aux) };
-        (ticks, aux)
+        TscRead { ticks, aux }
     }
+}
+
+/// What `rdtscp` reads.
+pub(super) struct TscRead {
+    ticks: u64,
+    /// TSC_AUX (on Linux: `node << 12 | cpu`).
+    pub(super) aux: u32,
 }
 
 /// Proof that the processor has `rdpid`.
@@ -131,7 +137,7 @@ const fn cpu_of(aux: u32) -> usize {
 
 impl CpuCounter for HardwareCpuCounter {
     #[inline(always)]
-    fn now(&self) -> Option<(u64, usize)> {
+    fn now(&self) -> Option<CpuRead> {
         let Some(rdpid) = self.rdpid else {
             return self.now_ordered();
         };
@@ -143,14 +149,20 @@ impl CpuCounter for HardwareCpuCounter {
         // execute it.
         let ticks = unsafe { _rdtsc() };
         let after = rdpid.read();
-        (before == after).then_some((ticks, cpu_of(after)))
+        (before == after).then_some(CpuRead {
+            ticks,
+            cpu: cpu_of(after),
+        })
     }
 
     #[inline(always)]
-    fn now_ordered(&self) -> Option<(u64, usize)> {
+    fn now_ordered(&self) -> Option<CpuRead> {
         // One instruction reads counter and id.
-        let (ticks, aux) = self.rdtscp.read();
-        Some((ticks, cpu_of(aux)))
+        let TscRead { ticks, aux } = self.rdtscp.read();
+        Some(CpuRead {
+            ticks,
+            cpu: cpu_of(aux),
+        })
     }
 
     #[inline(always)]

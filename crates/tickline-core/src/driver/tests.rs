@@ -53,35 +53,35 @@ impl Process {
         unsafe { token.of_thread(self.thread.get(), |thread| ENDED.contains(&thread)) }
     }
 
-    fn ask(&self) -> Step<'_, HookedCell> {
+    fn ask(&self) -> Next<'_, HookedCell> {
         self.clock.ask(self.token(), self.machine())
     }
 
     /// Judges by the present facts.
-    fn settle<'a>(&self, mut ticket: Ticket<'a, HookedCell>) -> Step<'a, HookedCell> {
+    fn settle<'a>(&self, mut ticket: Ticket<'a, HookedCell>) -> Next<'a, HookedCell> {
         ticket.facts().has_counter = true;
         self.judgements.set(self.judgements.get() + 1);
         self.was_open.set(self.is_open.get());
-        let judgement = if self.is_open.get() {
+        let decision = if self.is_open.get() {
             OPEN
         } else {
-            Judgement::Closed { retry_at_ns: None }
+            Decision::Closed { retry_at_ns: None }
         };
-        ticket.settle(judgement, Some(self.machine()), self.machine())
+        ticket.settle(decision, Some(self.machine()), self.machine())
     }
 
     /// Does what the clock says, until it says to rest or to calibrate the CPUs.
     fn drive(&self, cadence: Cadence) -> Option<Iteration> {
-        let mut step = self.ask();
+        let mut next = self.ask();
         loop {
-            step = match step {
-                Step::Judge(ticket) => self.settle(ticket),
-                Step::Iterate(permit) => {
+            next = match next {
+                Next::Judge(ticket) => self.settle(ticket),
+                Next::Iterate(permit) => {
                     let interval_ns = CONFIG.interval_ns * 2;
                     permit.iterate(interval_ns, cadence, self.machine(), self.machine())
                 }
-                Step::CalibrateCpus(_) => return None,
-                Step::Rest(iteration) => return iteration,
+                Next::CalibrateCpus(_) => return None,
+                Next::Rest(iteration) => return iteration,
             };
         }
     }
@@ -114,7 +114,7 @@ impl Process {
     }
 }
 
-const OPEN: Judgement = Judgement::Open {
+const OPEN: Decision = Decision::Open {
     resolutions: CONFIG.resolutions,
     serves_unix_time: true,
 };

@@ -30,6 +30,14 @@ crate::named! {
 }
 
 /// The durations of three calls, picoseconds. All three are measured in the same way, in one run.
+///
+/// ```
+/// use tickline_core::gate::{Cost, Facts, Gate, Reason, judge};
+///
+/// let mut facts = Facts::UNKNOWN;
+/// facts.cost = Some(Cost { counter_ps: 60_000, os_ps: 25_000, os_unix_ps: 25_000 });
+/// assert_eq!(judge(Gate::Cost, &facts).closed_by(), Some(Reason::Slow));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// A reading by the counter, ps.

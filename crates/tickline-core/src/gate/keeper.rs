@@ -114,10 +114,10 @@ pub enum LineKind {
     PerCpu,
 }
 
-/// The result of a judgement.
+/// What a judgement has decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Judgement {
+pub enum Decision {
     /// Every gate is open. The control loop begins anew, with these settings.
     Open {
         /// The resolutions of the counter and of the reference.
@@ -291,12 +291,12 @@ impl Keeper {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Bars or unbars the clock as `judgement` says. Returns the kind of line for which the holder
+    /// Bars or unbars the clock as `decision` says. Returns the kind of line for which the holder
     /// of the lock may run an iteration.
     pub(crate) fn settle<S: StateCell>(
         &self,
         begun: BegunJudgement,
-        judgement: Judgement,
+        decision: Decision,
         access: Option<&Access<'_, S, impl Counter, impl Reference>>,
     ) -> Option<LineKind> {
         let kind = begun.line_kind();
@@ -305,21 +305,21 @@ impl Keeper {
         if is_review || kind == LineKind::PerCpu {
             bar(access);
         }
-        let stage = match judgement {
-            Judgement::Open { .. } => {
+        let stage = match decision {
+            Decision::Open { .. } => {
                 unbar(access);
                 // An iteration is due now. After a review, the time is that of the line that has
                 // ended.
                 self.set_due(i64::MIN);
                 Stage::Open
             }
-            Judgement::Closed {
+            Decision::Closed {
                 retry_at_ns: Some(due_ns),
             } => {
                 self.set_due(due_ns);
                 Stage::Waiting
             }
-            Judgement::Closed { retry_at_ns: None } => Stage::Closed,
+            Decision::Closed { retry_at_ns: None } => Stage::Closed,
         };
         let is_still_valid = self.set_stage(word, stage);
         let may_iterate = is_still_valid && stage == Stage::Open;

@@ -78,7 +78,7 @@ fn the_reason_for_a_slow_counter_names_the_least_rate_rounded_up() {
 #[test]
 fn a_clock_whose_line_has_ended_warns() {
     let reasons = reasons_without_line(|figures| figures.frequency_hz = Some(1));
-    assert_eq!(reasons, [None, Some(Reason::LineEnded)]);
+    assert_eq!(reasons, [None, Some(Reason::NoLine)]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{READER_TICKS, Scene, Time, WRITER_TICKS, check, new_shared, reading, spawn};
 use crate::cell::LineCell;
-use crate::cell::{PlannedBounds, StateCell, WindowedState};
+use crate::cell::{Bounds, NextLine, Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
@@ -88,9 +88,9 @@ impl Handmade {
     }
 
     /// Publishes `state` at `at_ticks`. `None` if another thread has retired the line before it.
-    fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<WindowedState> {
+    fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<Snapshot> {
         let start_ticks = at_ticks - MEETING_MARGIN_NS;
-        let line = WindowedState {
+        let line = Snapshot {
             state,
             start_ticks,
             window_ticks: 1 << 20,
@@ -98,7 +98,7 @@ impl Handmade {
         self.scene
             .clock
             .cell
-            .publish(from, &line, &PlannedBounds::default(), None)
+            .publish(from, &NextLine::new(line, Bounds::default()))
             .then(|| {
                 self.next_life();
                 line

@@ -3,7 +3,7 @@
 use loom::cell::UnsafeCell;
 
 use super::{Clock, check, new_shared, spawn};
-use crate::cell::{Bounds, Evidence, LineCell, StateCell, Window, WindowedState};
+use crate::cell::{Bounds, Evidence, LineCell, NextLine, Snapshot, StateCell, Window};
 use crate::line::{Line, Slope};
 use crate::sample::Point;
 use crate::shared::SharedClock;
@@ -12,13 +12,13 @@ use crate::testing::FnClock;
 use crate::try_lock::{LockToken, TryLock};
 
 /// Line `number`, which follows `from`. Each field contains the number.
-pub(super) fn line(from: LineState, number: i64) -> WindowedState {
+pub(super) fn line(from: LineState, number: i64) -> Snapshot {
     let start_ticks = u64::try_from(number).unwrap() << 20;
     let slope = Slope {
         bits: start_ticks << 20,
     };
     let state = from.next_line(slope).unwrap().with_b(number << 32);
-    WindowedState {
+    Snapshot {
         state,
         start_ticks,
         window_ticks: start_ticks + 1,
@@ -31,7 +31,7 @@ fn number_of(state: LineState) -> i64 {
 }
 
 /// Bounds that identify the line with which they were published.
-fn bounds_of(line: &WindowedState) -> Bounds {
+fn bounds_of(line: &Snapshot) -> Bounds {
     let lower = Line {
         start_ticks: line.start_ticks,
         base_ns: line.state.b,
@@ -48,12 +48,17 @@ fn bounds_of(line: &WindowedState) -> Bounds {
     }
 }
 
+fn next_line(line: Snapshot) -> NextLine {
+    NextLine::new(line, bounds_of(&line))
+}
+
 fn publish(cell: &LineCell, from: LineState, number: i64) -> LineState {
     let line = line(from, number);
-    assert!(
-        cell.publish(from, &line, &bounds_of(&line).into(), Some(number)),
-        "no other thread swaps"
-    );
+    let next = NextLine {
+        suspended_ns: Some(number),
+        ..next_line(line)
+    };
+    assert!(cell.publish(from, &next), "no other thread swaps");
     line.state
 }
 
@@ -80,7 +85,7 @@ fn a_reading_is_never_a_mixture() {
             }
             let number = number_of(state);
             let expected = line(LineState::default(), number);
-            let WindowedState {
+            let Snapshot {
                 start_ticks,
                 window_ticks,
                 ..
@@ -93,7 +98,7 @@ fn a_reading_is_never_a_mixture() {
                 },
                 "{state:?}"
             );
-            assert_eq!(bounds, bounds_of(&WindowedState { state, ..expected }));
+            assert_eq!(bounds, bounds_of(&Snapshot { state, ..expected }));
             let proven = Point {
                 ticks: bounds.lower.start_ticks,
                 ns: bounds.lower.base_ns,
@@ -123,13 +128,13 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
     wanted: &[&str],
     window: fn(i64) -> (u64, u64),
     read: fn(&Clock, &FnClock<fn() -> u64>) -> Option<T>,
-    expected: fn(&WindowedState) -> T,
+    expected: fn(&Snapshot) -> T,
 ) {
     check(Some(3), wanted, move |seen| {
         let clock = new_shared(SharedClock::new(LineCell::new()));
         let after = |from, number| {
             let (start_ticks, window_ticks) = window(number);
-            WindowedState {
+            Snapshot {
                 start_ticks,
                 window_ticks,
                 ..line(from, number)
@@ -139,13 +144,9 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
         let second = after(first.state, 2);
         let lines = [first, second, after(second.state, 3)];
         let publish = |from, line| {
-            assert!(
-                clock
-                    .cell
-                    .publish(from, line, &bounds_of(line).into(), None)
-            )
+            assert!(clock.cell.publish(from, &next_line(line)));
         };
-        publish(LineState::default(), &lines[0]);
+        publish(LineState::default(), lines[0]);
         let reader = spawn(&clock, move |clock| {
             let Some(reading) = read(clock, &FnClock(|| NOW_TICKS)) else {
                 return seen.saw("refused");
@@ -156,8 +157,8 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
                     .state,
             ));
         });
-        publish(lines[0].state, &lines[1]);
-        publish(lines[1].state, &lines[2]);
+        publish(lines[0].state, lines[1]);
+        publish(lines[1].state, lines[2]);
         reader.join().unwrap();
     });
 }
@@ -236,7 +237,7 @@ fn a_high_water_mark_is_never_a_mixture() {
             let mark_ns = found.at(found.end_ticks());
             if cell.try_swap(found.state, found.state.without_line(mark_ns)) {
                 let of_number = line(LineState::default(), number_of(found.state));
-                let expected = WindowedState {
+                let expected = Snapshot {
                     state: found.state,
                     ..of_number
                 };
@@ -251,7 +252,7 @@ fn a_high_water_mark_is_never_a_mixture() {
         while lines < 3 {
             lines += 1;
             let next = line(replacing, lines);
-            if !cell.publish(replacing, &next, &bounds_of(&next).into(), None) {
+            if !cell.publish(replacing, &next_line(next)) {
                 break;
             }
             replacing = next.state.replacing();

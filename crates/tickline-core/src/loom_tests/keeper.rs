@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{Coverage, OPEN, Scene, Time, View, WRITER_TICKS, check, new_shared, reading, spawn};
 use crate::cell::{LineCell, StateCell};
 use crate::control::{Control, Outcome};
-use crate::gate::keeper::{Judgement, Keeper, LineKind, Stage};
+use crate::gate::keeper::{Decision, Keeper, LineKind, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::{Access, ReadingSource};
 use crate::state::Phase;
@@ -16,7 +16,7 @@ use crate::try_lock::{LockToken, TryLock};
 
 /// A clock and its keeper, which the threads of a model share.
 #[derive(Clone)]
-pub(super) struct Judged {
+pub(super) struct KeptClock {
     pub(super) scene: Scene,
     pub(super) keeper: Arc<Keeper>,
     control: Arc<TryLock<Control>>,
@@ -24,7 +24,7 @@ pub(super) struct Judged {
     against: Arc<AtomicU64>,
 }
 
-impl Judged {
+impl KeptClock {
     /// A clock without a line, with enough samples for one. Its gates are yet to be judged.
     pub(super) fn new() -> Self {
         let (scene, control) = Scene::without_line();
@@ -67,14 +67,14 @@ impl Judged {
         // ORDERING: Relaxed: the thread that sets it asks for a judgement afterwards, which orders
         // it.
         let is_open = self.against.load(Ordering::Relaxed) == 0;
-        let judgement = if is_open {
+        let decision = if is_open {
             OPEN
         } else {
-            Judgement::Closed { retry_at_ns: None }
+            Decision::Closed { retry_at_ns: None }
         };
         let kind = self
             .scene
-            .with_access(|access| self.keeper.settle(begun, judgement, Some(access)));
+            .with_access(|access| self.keeper.settle(begun, decision, Some(access)));
         assert!(
             kind.is_none_or(|kind| kind == judged),
             "judged for {judged:?}, admitted for {kind:?}"
@@ -151,7 +151,7 @@ fn no_reading_uses_a_counter_that_is_switched_off_under_a_judge() {
         Some(3),
         &["admitted", "not admitted", "a line before"],
         |seen| {
-            let judged = Judged::barred();
+            let judged = KeptClock::barred();
             let switch = spawn(&judged, move |judged| {
                 let view = judged.scene.time.view(WRITER_TICKS);
                 if judged.scene.clock.cell.load().is_published() {
@@ -179,7 +179,7 @@ fn no_reading_uses_a_counter_that_is_switched_off_under_a_judge() {
 #[test]
 fn a_clock_that_is_switched_on_under_a_judge_is_unbarred() {
     check(Some(3), &["late"], |seen| {
-        let judged = Judged::barred();
+        let judged = KeptClock::barred();
         let off = spawn(&judged, |judged| judged.disable());
         let on = spawn(&judged, move |judged| {
             if judged.keeper.stage() == Stage::Disabled {
@@ -204,7 +204,7 @@ fn a_clock_that_is_switched_on_under_a_judge_is_unbarred() {
 #[test]
 fn a_fact_that_changes_under_a_judge_closes_its_gate() {
     check(Some(3), &["None"], |seen| {
-        let judged = Judged::barred();
+        let judged = KeptClock::barred();
         let setter = spawn(&judged, |judged| {
             // ORDERING: Relaxed, ordered by the request that follows.
             judged.against.store(1, Ordering::Relaxed);
@@ -250,7 +250,7 @@ fn a_verdict_is_published_after_its_reasons() {
 /// Judges the gates of a clock that has no common line, because it has no counter.
 pub(super) fn judge_without_line(
     keeper: &Keeper,
-    judge: impl FnOnce() -> Judgement,
+    judge: impl FnOnce() -> Decision,
 ) -> Option<LineKind> {
     let time = Time::new(0, 0);
     let begun = keeper.begin_if_due(&time.view(WRITER_TICKS))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
 
-use super::keeper::{Judged, judge_without_line};
+use super::keeper::{KeptClock, judge_without_line};
 use super::{OPEN, check, new_shared, spawn};
 use crate::cell::StateCell;
 use crate::gate::keeper::{Keeper, LineKind, Stage};
@@ -69,7 +69,7 @@ fn a_frequency_comes_with_the_other_figures() {
     });
 }
 
-impl Judged {
+impl KeptClock {
     /// Changes to the CPUs' lines, as the clock's thread does.
     fn calibrate_cpus(&self) -> Option<()> {
         self.keeper.set_line_kind(LineKind::PerCpu);
@@ -102,7 +102,7 @@ fn no_thread_uses_the_cpus_lines_of_a_counter_that_is_switched_off() {
         Some(4),
         &["admitted: true", "admitted: false", "in use before"],
         |seen| {
-            let judged = Judged::new();
+            let judged = KeptClock::new();
             let switch = spawn(&judged, move |judged| {
                 if judged.serves().1 {
                     seen.saw("in use before");

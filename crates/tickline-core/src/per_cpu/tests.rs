@@ -4,6 +4,7 @@
 #![cfg(not(miri))]
 
 use super::*;
+use crate::cell::NextLine;
 use crate::line::Slope;
 use crate::shared::ReadingSource;
 use crate::testing::{
@@ -27,19 +28,26 @@ struct Board {
 }
 
 impl CpuCounter for Board {
-    fn now(&self) -> Option<(u64, usize)> {
+    fn now(&self) -> Option<CpuRead> {
         if self.atomic {
             return self.now_ordered();
         }
         self.machine.hooks.run(Step::CpuId);
         let before = self.on.get();
-        let (ticks, _) = self.now_ordered()?;
+        let read = self.now_ordered()?;
         self.machine.hooks.run(Step::CpuId);
-        (self.on.get() == before).then_some((ticks, before))
+        (self.on.get() == before).then_some(CpuRead {
+            cpu: before,
+            ..read
+        })
     }
-    fn now_ordered(&self) -> Option<(u64, usize)> {
+    fn now_ordered(&self) -> Option<CpuRead> {
         let ticks = self.machine.now();
-        Some((ticks + SKEW_TICKS * self.on.get() as u64, self.on.get()))
+        let cpu = self.on.get();
+        Some(CpuRead {
+            ticks: ticks + SKEW_TICKS * cpu as u64,
+            cpu,
+        })
     }
     fn barrier(&self) {}
 }
@@ -190,7 +198,8 @@ fn a_migration_never_ends_a_cpus_line() {
         let (board, clocks, _) = steady_board(atomic);
         let steps = moved_at_each_step(board, || {
             let before = board.machine.truth_ns();
-            let (_, reading) = read_slow(clocks, board, board.machine).expect("in the table");
+            let SlowCpuReading { reading, .. } =
+                read_slow(clocks, board, board.machine).expect("in the table");
             let after = board.machine.truth_ns();
             assert!(
                 (before - 50..after + 50).contains(&reading.ns),
@@ -215,13 +224,13 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope).unwrap();
     let next = next.with_b(next.b_not_below_time(ticks, FixedNs::from_ns(old.at(ticks))));
-    let line = WindowedState {
+    let line = Snapshot {
         state: next,
         start_ticks: ticks,
         window_ticks: 1 << 20,
     };
     let bounds = clock.cell.slot(old.state).bounds(old.state.b);
-    assert!(clock.cell.publish(replacing, &line, &bounds.into(), None));
+    assert!(clock.cell.publish(replacing, &NextLine::new(line, bounds)));
 }
 
 /// The thread is stopped between the counter and the line, while the line is replaced by one that
@@ -235,7 +244,7 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
         .flat_map(|stop| READINGS.map(|reading| (stop, reading)))
     {
         let (board, clocks, _) = steady_board(true);
-        let before = read_slow(clocks, board, board.machine).unwrap().1.ns;
+        let before = read_slow(clocks, board, board.machine).unwrap().reading.ns;
         let replace = move || {
             board.machine.pass(100);
             bend(board, &clocks[0], 100);
@@ -268,7 +277,7 @@ fn rule_1_a_cpus_line_is_current_when_the_counter_is_read() {
         bend(board, &clocks[0], 1);
         board.machine.pass(10_000);
     };
-    let read = || read_slow(clocks, board, board.machine).unwrap().1.ns;
+    let read = || read_slow(clocks, board, board.machine).unwrap().reading.ns;
     let ((), first) = interrupted(board.machine, is_stop, replace, read);
     assert!(reads.get() > 2, "the replaced line was used");
     let second = read();
@@ -282,7 +291,7 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
     let (board, clocks, mut calibrations) = steady_board(true);
     let read = move || {
         let start = board.machine.now();
-        let seen = read_slow(clocks, board, board.machine).unwrap().1;
+        let seen = read_slow(clocks, board, board.machine).unwrap().reading;
         assert!(
             board.machine.now() - start < 200,
             "waited for a writer that cannot run"
@@ -303,7 +312,7 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
         matches!(seen.source, ReadingSource::Reference { .. }),
         "{seen:?}"
     );
-    assert!(read_slow(clocks, board, board.machine).unwrap().1.ns >= seen.ns);
+    assert!(read_slow(clocks, board, board.machine).unwrap().reading.ns >= seen.ns);
 }
 
 #[test]
@@ -383,9 +392,9 @@ fn each_cpu_reads_its_own_line() {
                 let ns = reading(clocks, board).expect("a line");
                 assert!(ns.abs_diff(board.machine.truth_ns()) < 50, "CPU {cpu}");
             }
-            let (on, slow) = read_slow(clocks, board, board.machine).expect("in the table");
-            assert_eq!(on, cpu);
-            assert_eq!(slow.source, ReadingSource::Line { overdue_ns: 0 });
+            let slow = read_slow(clocks, board, board.machine).expect("in the table");
+            assert_eq!(slow.cpu, cpu);
+            assert_eq!(slow.reading.source, ReadingSource::Line { overdue_ns: 0 });
         }
     }
 }
@@ -408,7 +417,7 @@ fn a_cpu_that_is_not_calibrated_falls_back_alone() {
             .iter()
             .all(|reading| reading(clocks, board).is_none())
     );
-    let (cpu, reading) = read_slow(clocks, board, board.machine).unwrap();
+    let SlowCpuReading { cpu, reading } = read_slow(clocks, board, board.machine).unwrap();
     assert_eq!(cpu, 1);
     assert!(
         matches!(reading.source, ReadingSource::Reference { .. }),
@@ -429,7 +438,7 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
         let (board, clocks, mut calibrations) = steady_board(true);
         board.machine.pass(INTERVAL_NS - 100_000_000);
         let other = clocks[1].cell.snapshot();
-        let before = read_slow(clocks, board, board.machine).unwrap().1.ns;
+        let before = read_slow(clocks, board, board.machine).unwrap().reading.ns;
         let steps = leak(Cell::new(0));
         board.machine.hooks.set(move |_| {
             if steps.get() == step {
@@ -442,7 +451,7 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
         board.machine.hooks.clear();
         lost += u32::from(iteration.is_none());
         board.on.set(0);
-        let (_, reading) = read_slow(clocks, board, board.machine).unwrap();
+        let SlowCpuReading { reading, .. } = read_slow(clocks, board, board.machine).unwrap();
         let (ns, ahead_ns) = (reading.ns, reading.ns - board.machine.truth_ns());
         assert!(ns >= before, "step {step}: {} ns back", before - ns);
         // What the kernel's strongest slew can make of the 0.2 ms by which the end of a suspend may
@@ -549,11 +558,11 @@ struct CounterOfCpu3 {
 }
 
 impl CpuCounter for CounterOfCpu3 {
-    fn now(&self) -> Option<(u64, usize)> {
-        Some((40, 3))
+    fn now(&self) -> Option<CpuRead> {
+        Some(CpuRead { ticks: 40, cpu: 3 })
     }
-    fn now_ordered(&self) -> Option<(u64, usize)> {
-        Some((41, 3))
+    fn now_ordered(&self) -> Option<CpuRead> {
+        Some(CpuRead { ticks: 41, cpu: 3 })
     }
     fn barrier(&self) {
         self.barriers.set(self.barriers.get() + 1);

@@ -1,6 +1,6 @@
 //! Properties of the state.
 
-use crate::cell::WindowedState;
+use crate::cell::Snapshot;
 use crate::line::Slope;
 use crate::state::{LineState, Phase, SHIFT, has_atomics};
 use crate::units::FRACTION_BITS;
@@ -13,7 +13,7 @@ use super::{CHEAP, above, config, fixed, number, signed_number};
 /// A state, and the `m` that its line has by the layout at the head of `state.rs`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Oracle {
-    pub(super) line: WindowedState,
+    pub(super) line: Snapshot,
     m: u64,
 }
 
@@ -30,7 +30,7 @@ impl Oracle {
         for _ in 0..tag & 7 {
             state = state.barred().unbarred();
         }
-        let line = WindowedState {
+        let line = Snapshot {
             state,
             start_ticks: 0,
             window_ticks: 0,
@@ -56,7 +56,7 @@ impl Oracle {
         assert_eq!(next.is_some(), fits, "{slope:?}");
         let tag =
             self.m.wrapping_add(0x40) & 0xffc0 | !self.m & 8 | if has_unix_time { 3 } else { 0x21 };
-        let line = WindowedState {
+        let line = Snapshot {
             state: next?,
             ..self.line
         };
@@ -71,7 +71,7 @@ impl Oracle {
 
     pub(super) fn with_b(self, b: i64) -> Self {
         Self {
-            line: WindowedState {
+            line: Snapshot {
                 state: self.line.state.with_b(b),
                 ..self.line
             },

@@ -6,7 +6,7 @@
 //! [`per_cpu`](crate::per_cpu) that of the current CPU.
 
 use super::{Event, SharedClock};
-use crate::cell::{Bounds, StateCell, Window, WindowedState};
+use crate::cell::{Bounds, Snapshot, StateCell, Window};
 use crate::counter::Counter;
 use crate::reference::Reference;
 use crate::state::{LineState, Phase};
@@ -57,7 +57,7 @@ pub struct SlowReading {
 
 impl SlowReading {
     /// A reading of a line that is valid at `ticks`.
-    fn by_line(line: &WindowedState, ticks: u64) -> Self {
+    fn by_line(line: &Snapshot, ticks: u64) -> Self {
         let ns = line.at(ticks);
         let window_end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
         let overdue_ns = u64::try_from(ns.saturating_sub(line.at(window_end_ticks))).unwrap_or(0);
@@ -279,7 +279,7 @@ impl<S: StateCell> SharedClock<S> {
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = WaitForWriter::default();
         loop {
-            let unfinished = |line: &WindowedState| {
+            let unfinished = |line: &Snapshot| {
                 if !wait.count_and_keep_waiting(line, counter)
                     && self.help(line, counter, reference)
                 {
@@ -303,7 +303,7 @@ impl<S: StateCell> SharedClock<S> {
         ordered_ticks: impl FnOnce() -> Option<u64>,
         barrier: impl FnOnce(),
         reference: &impl Reference,
-        unfinished: impl FnOnce(&WindowedState),
+        unfinished: impl FnOnce(&Snapshot),
     ) -> Option<SlowReading> {
         let snapshot = self.cell.snapshot();
         let state = snapshot.state;
@@ -367,7 +367,7 @@ struct WaitForWriter {
 
 impl WaitForWriter {
     /// Rule 3: counts a load of the state in `snapshot`. Returns whether to go on waiting for it.
-    fn count_and_keep_waiting(&mut self, snapshot: &WindowedState, counter: &impl Counter) -> bool {
+    fn count_and_keep_waiting(&mut self, snapshot: &Snapshot, counter: &impl Counter) -> bool {
         let is_first = snapshot.state.phase() == Phase::FirstPublication;
         if snapshot.state != self.state {
             // A line that is being replaced was published before, so the counter may be read.
@@ -401,21 +401,21 @@ mod tests {
     const BEGIN_TICKS: u64 = 1 << 40;
 
     /// A state whose line is being replaced.
-    fn replacing() -> WindowedState {
+    fn replacing() -> Snapshot {
         let (_, clock, _) = steady_clock();
         clock.swap_to(LineState::replacing);
         clock.cell.snapshot()
     }
 
     /// A state whose first line is being published.
-    fn first_publication() -> WindowedState {
+    fn first_publication() -> Snapshot {
         let (_, clock, _) = new_clock();
         clock.swap_to(LineState::first_publication);
         clock.cell.snapshot()
     }
 
     /// Whether a reader that has found `state` still waits after `waited_ticks`.
-    fn waits_after(state: &WindowedState, waited_ticks: u64) -> bool {
+    fn waits_after(state: &Snapshot, waited_ticks: u64) -> bool {
         let mut wait = WaitForWriter::default();
         assert!(wait.count_and_keep_waiting(state, &FnClock(|| BEGIN_TICKS)));
         wait.count_and_keep_waiting(state, &FnClock(|| BEGIN_TICKS + waited_ticks))
@@ -424,7 +424,7 @@ mod tests {
     /// The number of loads of `state` after which a reader waits no longer.
     fn loads_until_help(
         wait: &mut WaitForWriter,
-        state: &WindowedState,
+        state: &Snapshot,
         counter: &impl Counter,
     ) -> usize {
         core::iter::repeat_with(|| wait.count_and_keep_waiting(state, counter))

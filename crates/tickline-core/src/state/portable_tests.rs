@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use super::portable::AtomicState;
 use crate::cell::LineCell;
-use crate::cell::{PlannedBounds, SlotView, StateCell, WindowedState};
+use crate::cell::{NextLine, SlotView, StateCell};
 use crate::control::Control;
 use crate::counter::Counter;
 use crate::line::Slope;
@@ -33,15 +33,9 @@ impl StateCell for PortableCell {
     fn try_swap(&self, from: LineState, to: LineState) -> bool {
         self.state.try_swap(from, to)
     }
-    fn publish(
-        &self,
-        from: LineState,
-        line: &WindowedState,
-        bounds: &PlannedBounds,
-        suspended_ns: Option<i64>,
-    ) -> bool {
-        self.slot(line.state).fill(line, bounds, suspended_ns);
-        self.state.try_swap(from, line.state)
+    fn publish(&self, from: LineState, next: &NextLine) -> bool {
+        self.slot(next.line.state).fill(next);
+        self.state.try_swap(from, next.line.state)
     }
 }
 

@@ -43,7 +43,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
+use tickline_core::counter::{Counter, CpuCounter, CpuRead, HardwareCounter, HardwareCpuCounter};
 
 use crate::backend::calibration::Scale;
 use crate::backend::lost_time::LostTime;
@@ -138,9 +138,9 @@ impl PairClock {
         match self {
             Self::WithCpu(counter) => {
                 // If the read takes two instructions, and the thread has moved, read again.
-                let (ticks, cpu) = loop {
-                    if let Some(reading) = counter.now_ordered() {
-                        break reading;
+                let CpuRead { ticks, cpu } = loop {
+                    if let Some(read) = counter.now_ordered() {
+                        break read;
                     }
                 };
                 counter.barrier();

@@ -127,7 +127,7 @@ fn end_of_wait(status: &Status, waited: Duration, limit: Duration) -> Option<Res
 fn is_temporary(reason: Reason) -> bool {
     matches!(
         reason,
-        Reason::KernelUndecided | Reason::Untested | Reason::SamplesTooOld | Reason::LineEnded
+        Reason::KernelUndecided | Reason::Untested | Reason::SamplesTooOld | Reason::NoLine
     )
 }
 
@@ -205,7 +205,7 @@ mod tests {
             Reason::KernelUndecided,
             Reason::Untested,
             Reason::SamplesTooOld,
-            Reason::LineEnded,
+            Reason::NoLine,
         ] {
             let status = status(ClockState::Fallback(reason), None);
             let closed = ErrorKind::GateClosed(reason);

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::per_cpu;
 use crate::settings::{Driver, LinePerCpu, Probes, Settings};
 
-/// The shortest and the longest time between two stores of the coarse time. A sleeping thread can
+/// The shortest and the longest time between two stores of the recent time. A sleeping thread can
 /// hardly wake more often than every 100 us.
 const RECENT_RANGE: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(10);
 
@@ -61,7 +61,7 @@ impl ClockBuilder {
         self
     }
 
-    /// Sets the period at which the thread stores the coarse time for
+    /// Sets the period at which the thread stores the recent time for
     /// [`recent_ns`](crate::recent_ns): 100 us to 10 s, by default at each recalibration. The
     /// thread wakes up for each store.
     pub fn recent_every(mut self, period: Duration) -> Self {

@@ -14,9 +14,9 @@ use core::sync::atomic::Ordering;
 
 use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
-use tickline_core::driver::{Step, Ticket};
-use tickline_core::gate::keeper::{Judgement, LineKind, Stage};
-use tickline_core::gate::{Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
+use tickline_core::driver::{Next, Ticket};
+use tickline_core::gate::keeper::{Decision, LineKind, Stage};
+use tickline_core::gate::{Cost, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 use tickline_core::reference::Reference;
 
 use super::Engine;
@@ -33,7 +33,7 @@ const COST_RETRY_NS: i64 = 5_000_000_000;
 
 /// What a judgement has found. A line stays in use until a judgement finds something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Judged {
+struct Findings {
     /// Why the first closed gate is closed.
     closed_by: Option<Reason>,
     /// Why Unix time comes from the OS clock.
@@ -110,9 +110,9 @@ impl Engine {
 
     /// Collects the facts, judges the gates, records the verdicts, and settles the ticket. If
     /// another thread uses what `collect` needs, the next holder of the clock's lock judges.
-    pub(super) fn collect_and_settle<'a>(&self, mut ticket: Ticket<'a>) -> Step<'a> {
+    pub(super) fn collect_and_settle<'a>(&self, mut ticket: Ticket<'a>) -> Next<'a> {
         if !self.collect(&mut ticket) {
-            return Step::Rest(None);
+            return Next::Rest(None);
         }
         let found = self.judge_and_record(ticket.facts());
         self.settle(ticket, found)
@@ -146,8 +146,8 @@ impl Engine {
     }
 
     /// What the last judgement found by `facts`, if the gates are open.
-    fn last_judged(&self, facts: &Facts) -> Option<Judged> {
-        (self.clock.keeper.stage() == Stage::Open).then(|| Judged {
+    fn last_judged(&self, facts: &Facts) -> Option<Findings> {
+        (self.clock.keeper.stage() == Stage::Open).then(|| Findings {
             closed_by: None,
             unix_closed_by: self.closing_reason(Gate::UnixCost),
             clocksource: facts.clocksource,
@@ -155,24 +155,25 @@ impl Engine {
     }
 
     /// Judges the gates by these facts, and records the verdicts.
-    fn judge_and_record(&self, facts: &Facts) -> Judged {
+    fn judge_and_record(&self, facts: &Facts) -> Findings {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts
             .iter()
             .for_each(|verdict| self.record_verdict(*verdict));
-        Judged {
+        self.record_cost(facts.cost);
+        Findings {
             closed_by: first_closed(verdicts),
             unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by(),
             clocksource: facts.clocksource,
         }
     }
 
-    fn settle<'a>(&self, mut ticket: Ticket<'a>, found: Judged) -> Step<'a> {
-        let judgement = self.judgement(found, ticket.facts());
-        ticket.settle(judgement, COUNTER.as_ref(), &self.probed_os_clock())
+    fn settle<'a>(&self, mut ticket: Ticket<'a>, found: Findings) -> Next<'a> {
+        let decision = self.decision(found, ticket.facts());
+        ticket.settle(decision, COUNTER.as_ref(), &self.probed_os_clock())
     }
 
-    fn judgement(&self, found: Judged, facts: &Facts) -> Judgement {
+    fn decision(&self, found: Findings, facts: &Facts) -> Decision {
         let wait_ns = match found.closed_by {
             None => {
                 let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
@@ -180,7 +181,7 @@ impl Engine {
                     .clocksource
                     .resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(OsClock::resolution_ns());
-                return Judgement::Open {
+                return Decision::Open {
                     resolutions,
                     serves_unix_time: found.unix_closed_by.is_none(),
                 };
@@ -192,7 +193,7 @@ impl Engine {
             // No other reason goes away by itself.
             Some(_) => None,
         };
-        Judgement::Closed {
+        Decision::Closed {
             retry_at_ns: wait_ns.map(|ns| OsClock.monotonic_ns().saturating_add(ns)),
         }
     }
@@ -218,6 +219,31 @@ impl Engine {
             Some(reason) if code & WARNING != 0 => Verdict::with_warning(gate, reason),
             reason => Verdict::new(gate, reason),
         }
+    }
+
+    fn record_cost(&self, cost: Option<Cost>) {
+        let costs_ps = cost.map_or([0; 3], |cost| {
+            [cost.counter_ps, cost.os_ps, cost.os_unix_ps]
+        });
+        for (recorded, ps) in self.costs_ps.iter().zip(costs_ps) {
+            // ORDERING: Relaxed, figures for display.
+            recorded.store(ps, Ordering::Relaxed);
+        }
+    }
+
+    /// The cost of readings, as the last judgement measured it.
+    pub(super) fn recorded_cost(&self) -> Option<Cost> {
+        // ORDERING: Relaxed, as in `record_cost`.
+        let costs_ps = self
+            .costs_ps
+            .each_ref()
+            .map(|ps| ps.load(Ordering::Relaxed));
+        let [counter_ps, os_ps, os_unix_ps] = costs_ps;
+        (counter_ps != 0).then_some(Cost {
+            counter_ps,
+            os_ps,
+            os_unix_ps,
+        })
     }
 
     fn closing_reason(&self, gate: Gate) -> Option<Reason> {

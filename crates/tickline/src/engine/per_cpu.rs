@@ -2,7 +2,7 @@
 //! the common line.
 
 use tickline_core::control::Cadence;
-use tickline_core::driver::Step;
+use tickline_core::driver::Next;
 use tickline_core::gate::keeper::LineKind;
 
 use super::Engine;
@@ -23,8 +23,8 @@ impl Engine {
                 .map(|iteration| iteration.next_in_ns);
         };
         self.clock.keeper.set_line_kind(LineKind::PerCpu);
-        // The step is another one if another thread has returned to the common line meanwhile.
-        let Step::CalibrateCpus(permit) = self.next_step() else {
+        // Something else is next if another thread has returned to the common line meanwhile.
+        let Next::CalibrateCpus(permit) = self.ask() else {
             self.record_refusal();
             return None;
         };

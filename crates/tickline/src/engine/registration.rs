@@ -1,4 +1,4 @@
-//! The registration of a clock's thread, and the coarse time that the thread stores.
+//! The registration of a clock's thread, and the recent time that the thread stores.
 //!
 //! A thread is registered before it starts, by an id. It runs as long as the id stays registered: a
 //! thread whose id is not registered any more has lost its handle, because the thread that was to
@@ -22,7 +22,7 @@ pub(crate) struct Registration {
     id: AtomicU64,
     /// A word that the kernel marks if the thread is killed.
     pub(crate) futex: RobustFutex,
-    /// The coarse time that the thread stored last, ns.
+    /// The recent time that the thread stored last, ns.
     recent_ns: AtomicI64,
 }
 
@@ -51,7 +51,7 @@ impl Registration {
         process != 0 && process == sys::process_token() && !self.futex.owner_died()
     }
 
-    /// Registers the thread with this id before its start, and stores the first coarse time.
+    /// Registers the thread with this id before its start, and stores the first recent time.
     pub(crate) fn register(&self, id: u64, recent_ns: u64) {
         self.store_recent(recent_ns);
         self.futex.clear();
@@ -67,7 +67,7 @@ impl Registration {
     pub(crate) fn begin(&self, id: u64) {
         let token = sys::process_token();
         // ORDERING: Release, pairs with the Acquire load in `is_running`: a reader that sees the
-        // token sees the first coarse time.
+        // token sees the first recent time.
         self.process
             .compare_exchange(not_begun(id), token, Ordering::Release, Ordering::Relaxed)
             .ok();
@@ -86,14 +86,14 @@ impl Registration {
         self.id.load(Ordering::Relaxed) == id
     }
 
-    /// The coarse time that the thread stored last, ns.
+    /// The recent time that the thread stored last, ns.
     #[inline]
     pub(super) fn recent_ns(&self) -> u64 {
         // ORDERING: Relaxed, a single value; coherence makes it non-decreasing for each reader.
         to_unsigned(self.recent_ns.load(Ordering::Relaxed))
     }
 
-    /// Stores the coarse time.
+    /// Stores the recent time.
     pub(crate) fn store_recent(&self, ns: u64) {
         // Keeps the maximum, because the lines of two CPUs may differ by their bounds.
         // ORDERING: Relaxed, pairs with the load in `recent_ns`.

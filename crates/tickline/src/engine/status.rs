@@ -43,6 +43,7 @@ impl Engine {
             environment: environment_switch(self.probes()),
             is_virtual: facts::is_virtual(),
             comparison: compare::result_or_pending(),
+            cost: self.recorded_cost(),
             frequency_hz: figures.frequency_hz,
             bound_ns: self.bound_ns(),
             max_drift_ppb: has_figures.then_some(figures.max_drift_ppb),

@@ -1,9 +1,12 @@
 //! Readings of a whole engine.
 
+use core::sync::atomic::Ordering;
+
 use super::*;
+use crate::sys;
 
 #[test]
-fn ordering_a_threads_first_coarse_time_is_there_before_it() {
+fn ordering_a_threads_first_recent_time_is_there_before_it() {
     for _ in 0..8 {
         let engine = Engine::new(Driver::Reader);
         let start_ns = engine.now_ordered_ns();
@@ -73,32 +76,4 @@ fn a_reader_without_a_counter_judges_the_gates_once() {
     let _held = engine.clock.lock(sys::lock_token());
     engine.judge_without_counter();
     assert_eq!(refusals(), NEVER, "nothing was asked for");
-}
-
-/// Whether a driver counts as stopped that was first refused at this time, while a thread holds the
-/// clock's lock or not.
-fn counts_as_stopped(since_ns: i64, is_held: bool) -> bool {
-    let engine = Engine::new(Driver::Manual);
-    // ORDERING: Relaxed; the same thread loads it.
-    engine.refused_since_ns.store(since_ns, Ordering::Relaxed);
-    let _held = is_held.then(|| engine.clock.lock(sys::lock_token()));
-    engine.has_stopped_driver()
-}
-
-#[test]
-fn a_driver_that_has_held_a_lock_for_seconds_has_stopped() {
-    let long_ago_ns = OsClock.monotonic_ns() - 2 * STOPPED_AFTER_NS;
-    assert!(counts_as_stopped(long_ago_ns, true));
-}
-
-#[test]
-fn without_a_held_lock_no_driver_has_stopped() {
-    let long_ago_ns = OsClock.monotonic_ns() - 2 * STOPPED_AFTER_NS;
-    assert!(!counts_as_stopped(long_ago_ns, false));
-}
-
-#[test]
-fn a_driver_that_was_just_refused_has_not_stopped() {
-    let later_ns = OsClock.monotonic_ns() + 3_600 * STOPPED_AFTER_NS;
-    assert!(!counts_as_stopped(later_ns, true));
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
-use tickline_core::driver::{DrivenClock, Step};
-use tickline_core::gate::keeper::{Judgement, LineKind};
+use tickline_core::driver::{DrivenClock, Next};
+use tickline_core::gate::keeper::{Decision, LineKind};
 use tickline_core::reference::{ReferenceKind, Resolutions};
 use tickline_core::state::LineState;
 use tickline_core::try_lock::LockToken;
@@ -44,10 +44,10 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let interval_ns = 10_000_000;
     let clock: DrivenClock = DrivenClock::new(SharedClock::new(LineCell::new()));
     clock.keeper.set_line_kind(LineKind::PerCpu);
-    let Step::Judge(ticket) = clock.ask(sys::lock_token(), &OsClock) else {
+    let Next::Judge(ticket) = clock.ask(sys::lock_token(), &OsClock) else {
         panic!("a judgement is due");
     };
-    let judgement = Judgement::Open {
+    let decision = Decision::Open {
         resolutions: Resolutions {
             counter_ticks: 0,
             reference_ns: 1,
@@ -55,7 +55,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
         },
         serves_unix_time: true,
     };
-    let Step::CalibrateCpus(permit) = ticket.settle(judgement, sys::COUNTER.as_ref(), &OsClock)
+    let Next::CalibrateCpus(permit) = ticket.settle(decision, sys::COUNTER.as_ref(), &OsClock)
     else {
         panic!("every gate is open");
     };
@@ -252,7 +252,7 @@ fn a_cpu_without_a_line_falls_back_after_15_s() {
     );
     assert_eq!(
         state_without_line(15_000_000_000),
-        ClockState::Fallback(Reason::LineEnded)
+        ClockState::Fallback(Reason::NoLine)
     );
 }
 

@@ -37,7 +37,7 @@ fn a_forked_child_goes_on_without_its_parents_thread() {
             }
             assert!(
                 clock.recent().as_nanos() >= end,
-                "the coarse time of a thread that does not exist here"
+                "the recent time of a thread that does not exist here"
             );
             // On a busy machine a thread may be preempted for longer than a line lasts, so this
             // asks for the state again and again.

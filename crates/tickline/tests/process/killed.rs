@@ -261,7 +261,7 @@ fn a_thread_that_is_killed_in_a_start_leaves_no_thread_behind() {
 
 /// The thread is registered before it is created.
 ///
-/// Symptom: no reader drove the clock, and the coarse time stood still, until the next start.
+/// Symptom: no reader drove the clock, and the recent time stood still, until the next start.
 fn a_start_that_is_killed_leaves_the_clock_to_readers() {
     let clock = Clock::global();
     if until_fast(clock).is_none() {

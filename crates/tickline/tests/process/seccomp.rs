@@ -21,7 +21,7 @@ in_processes! { in_child_of_a_kernel:
     without_a_thread_a_clock_needs_two_system_calls,
     the_global_clock_may_be_calibrated_before_the_filter,
     a_guard_of_a_killed_thread_does_not_stop_the_next_one,
-    a_thread_that_was_killed_does_not_stop_the_coarse_time,
+    a_thread_that_was_killed_does_not_stop_the_recent_time,
     a_background_thread_that_was_killed_neither_runs_nor_is_joined,
 }
 
@@ -319,8 +319,8 @@ fn a_guard_of_a_killed_thread_does_not_stop_the_next_one() {
     });
 }
 
-/// Symptom: the coarse time stood still for ever in a process that outlives the clock's thread.
-fn a_thread_that_was_killed_does_not_stop_the_coarse_time() {
+/// Symptom: the recent time stood still for ever in a process that outlives the clock's thread.
+fn a_thread_that_was_killed_does_not_stop_the_recent_time() {
     under_a_filter(None, || {
         let Ok(guard) = tickline::start() else {
             return 1;

@@ -29,8 +29,8 @@ in_processes! { in_child:
     clones_share_the_thread_until_the_last_is_dropped,
     disabling_the_global_clock_counts_for_the_default_one,
     starts_and_drops_that_meet_keep_one_thread_at_most,
-    the_coarse_clock_follows_the_thread_and_falls_back_without_one,
-    the_coarse_time_is_stored_between_recalibrations,
+    the_recent_time_follows_the_thread_and_falls_back_without_one,
+    the_recent_time_is_stored_between_recalibrations,
     errno_survives_a_reading,
     the_counters_are_compared_if_the_result_matters,
     a_start_that_waits_for_another_one_sleeps,
@@ -217,7 +217,7 @@ fn the_thread_blocks_all_signals_and_leaves_the_callers_alone() {
     assert_eq!(unblocked, 0, "{unblocked:#x}");
 }
 
-fn the_coarse_clock_follows_the_thread_and_falls_back_without_one() {
+fn the_recent_time_follows_the_thread_and_falls_back_without_one() {
     let before = tickline::recent_ns();
     std::thread::sleep(Duration::from_millis(1));
     assert!(
@@ -241,7 +241,7 @@ fn the_coarse_clock_follows_the_thread_and_falls_back_without_one() {
 }
 
 /// The thread stores it as often as the program asks, however rarely it recalibrates.
-fn the_coarse_time_is_stored_between_recalibrations() {
+fn the_recent_time_is_stored_between_recalibrations() {
     let clock = Clock::builder()
         .recent_every(Duration::from_millis(1))
         .start()
@@ -261,7 +261,7 @@ fn the_coarse_time_is_stored_between_recalibrations() {
     let recalibrated = recalibrations() - before;
     assert!(
         recalibrated < 10,
-        "{recalibrated} for {stored} coarse times"
+        "{recalibrated} for {stored} recent times"
     );
 }
 

@@ -204,8 +204,9 @@ impl Context {
     fn read_slow(&self) -> (usize, SlowReading) {
         let access = self.access();
         if self.is_per_cpu() {
-            return per_cpu::read_slow(&self.clock.cpu_clocks, &access, &access)
+            let read = per_cpu::read_slow(&self.clock.cpu_clocks, &access, &access)
                 .expect("every CPU is in the table");
+            return (read.cpu, read.reading);
         }
         (ONE_LINE, self.clock.shared().read_slow(&access, &access))
     }

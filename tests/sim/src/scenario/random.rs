@@ -3,8 +3,8 @@
 use tickline_core::state::WRAP_MASK;
 
 use super::{
-    Chance, Clock, CounterInSuspend, Driver, Fault, Judgement, MAX_OUT_OF_ORDER_NS, Machine,
-    SECOND, Scenario, Suspend, TimedFault,
+    Chance, Clock, CounterInSuspend, Decision, Driver, Fault, MAX_OUT_OF_ORDER_NS, Machine, SECOND,
+    Scenario, Suspend, TimedFault,
 };
 
 /// The program's calls to the keeper. It switches the counter on twice as often.
@@ -163,14 +163,14 @@ fn add_random_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
         Fault::Disable => Some(Fault::Enable),
         Fault::Offline { cpu } => Some(Fault::Online { cpu }),
         Fault::DriverDies => Some(Fault::DriverStarts),
-        Fault::Judgement { .. } => Some(Fault::Judgement {
-            judgement: Judgement::Open,
+        Fault::Decision { .. } => Some(Fault::Decision {
+            decision: Decision::Open,
         }),
         _ => None,
     };
     if matches!(
         fault,
-        Fault::Disable | Fault::JudgeAgain | Fault::Judgement { .. }
+        Fault::Disable | Fault::JudgeAgain | Fault::Decision { .. }
     ) {
         // Several threads call the keeper at the same time, or while the driver judges.
         for _ in 0..rng.u32(..6) {
@@ -202,9 +202,9 @@ fn unsteady_reference(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
 /// The program often calls the keeper, while the kernel's verdict may still change.
 fn busy_switch(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let until_ns = scenario.duration_ns / pick(rng, &[1, 8, 64]);
-    let judgement = |judgement| Fault::Judgement { judgement };
-    scenario.add_fault(0, judgement(Judgement::Passing));
-    scenario.add_fault(rng.u64(0..until_ns), judgement(Judgement::Open));
+    let decision = |decision| Fault::Decision { decision };
+    scenario.add_fault(0, decision(Decision::Passing));
+    scenario.add_fault(rng.u64(0..until_ns), decision(Decision::Open));
     for _ in 0..rng.u32(20..200) {
         let fault = pick(rng, &SWITCH_FAULTS);
         scenario.add_fault(rng.u64(0..until_ns), fault);
@@ -340,10 +340,10 @@ fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> Fault {
         10 => Fault::DriverDies,
         11 => Fault::Fork,
         12 => Fault::JudgeAgain,
-        13 | 14 => Fault::Judgement {
-            judgement: pick(
+        13 | 14 => Fault::Decision {
+            decision: pick(
                 rng,
-                &[Judgement::Passing, Judgement::Passing, Judgement::Closed],
+                &[Decision::Passing, Decision::Passing, Decision::Closed],
             ),
         },
         _ => Fault::Disable,

@@ -2,7 +2,7 @@
 
 use tickline_sim::Scenario;
 use tickline_sim::named::{STEADY_PPB, steady};
-use tickline_sim::scenario::{Chance, Clock, Driver, Fault, Judgement};
+use tickline_sim::scenario::{Chance, Clock, Decision, Driver, Fault};
 
 use crate::run::runs;
 
@@ -159,9 +159,9 @@ fn a_clock_that_nothing_keeps_barred_is_unbarred() {
     let mut faults: Vec<_> = (0..200)
         .map(|_| acts[rng.usize(..acts.len())].at_ms(rng.u64(100..4_000)))
         .collect();
-    let judgement = |judgement| Fault::Judgement { judgement };
-    faults.push(judgement(Judgement::Passing).at_ms(1_000));
-    faults.push(judgement(Judgement::Open).at_ms(2_000));
+    let decision = |decision| Fault::Decision { decision };
+    faults.push(decision(Decision::Passing).at_ms(1_000));
+    faults.push(decision(Decision::Open).at_ms(2_000));
     faults.push(Fault::Enable.at_ms(4_500));
     let scenario = Scenario {
         duration_ns: 8 * SECOND,

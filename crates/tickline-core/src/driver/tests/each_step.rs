@@ -73,7 +73,7 @@ fn a_change_before_any_step_of_a_driver_counts() {
             let last_ns = leak(Cell::new(process.clock.shared.slow().ns));
             let interrupt = move || {
                 assert!(
-                    matches!(process.ask(), Step::Rest(None)),
+                    matches!(process.ask(), Next::Rest(None)),
                     "a deadlock, or two drivers"
                 );
                 assert!(process.clock.ask_review(process.token()).is_none());

@@ -16,24 +16,24 @@ fn a_first_publication_is_followed_by_another_iteration_at_once() {
 fn two_iterations_in_a_row_are_followed_by_a_rest() {
     let process = leak(Process::new());
     let (machine, interval_ns) = (process.machine(), CONFIG.interval_ns);
-    let iterate = |step: Step<'static, HookedCell>| {
-        let step = match step {
-            Step::Judge(ticket) => process.settle(ticket),
-            step => step,
+    let iterate = |next: Next<'static, HookedCell>| {
+        let next = match next {
+            Next::Judge(ticket) => process.settle(ticket),
+            next => next,
         };
-        let Step::Iterate(permit) = step else {
+        let Next::Iterate(permit) = next else {
             panic!("every gate is open");
         };
         permit.iterate(interval_ns, Cadence::Scheduled, machine, machine)
     };
     let second = loop {
         match iterate(process.ask()) {
-            Step::Rest(Some(iteration)) => machine.pass(iteration.next_in_ns),
-            step => break step,
+            Next::Rest(Some(iteration)) => machine.pass(iteration.next_in_ns),
+            next => break next,
         }
     };
     process.clock.shared.end_line();
-    let Step::Rest(Some(iteration)) = iterate(second) else {
+    let Next::Rest(Some(iteration)) = iterate(second) else {
         panic!("a third iteration in a row");
     };
     assert_eq!(iteration.outcome, Outcome::PublishedFirst);
@@ -117,7 +117,7 @@ fn an_iteration_is_due_when_the_driver_says() {
     assert!(!is_due_in(next_ns - 1_000) && is_due_in(next_ns));
 
     let ticket = process.clock.ask_review(process.token()).unwrap();
-    let Step::Iterate(permit) = process.settle(ticket) else {
+    let Next::Iterate(permit) = process.settle(ticket) else {
         panic!("every gate is open");
     };
     drop(permit);
@@ -132,8 +132,8 @@ fn an_iteration_is_due_when_the_driver_says() {
 
     let ticket = process.clock.ask_review(process.token()).unwrap();
     let retry_at_ns = Some(process.machine().truth_ns() + 5_000_000);
-    let (machine, judgement) = (process.machine(), Judgement::Closed { retry_at_ns });
-    _ = ticket.settle(judgement, Some(machine), machine);
+    let (machine, decision) = (process.machine(), Decision::Closed { retry_at_ns });
+    _ = ticket.settle(decision, Some(machine), machine);
     assert!(!is_due_in(4_000_000) && is_due_in(5_000_000));
     assert_eq!(process.iterate(), None);
     assert_eq!(keeper.stage(), Stage::Waiting, "not due yet");

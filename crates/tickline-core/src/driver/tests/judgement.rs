@@ -46,19 +46,19 @@ fn rule_k3_a_clock_that_is_barred_late_is_judged_again() {
 #[test]
 fn rule_k2_a_ticket_holds_the_lock_and_a_change_voids_it() {
     let process = Process::new();
-    let Step::Judge(ticket) = process.ask() else {
+    let Next::Judge(ticket) = process.ask() else {
         panic!("a judgement is due");
     };
-    assert!(matches!(process.ask(), Step::Rest(None)));
+    assert!(matches!(process.ask(), Next::Rest(None)));
     assert!(process.clock.ask_review(process.token()).is_none());
     process
         .clock
         .disable(Some(process.machine()), process.machine());
-    assert!(matches!(process.settle(ticket), Step::Rest(None)));
+    assert!(matches!(process.settle(ticket), Next::Rest(None)));
     assert!(process.clock.shared.cell.load().is_barred());
 
     process.clock.keeper.enable();
-    let Step::Judge(ticket) = process.ask() else {
+    let Next::Judge(ticket) = process.ask() else {
         panic!("enable() asks for a judgement");
     };
     drop(ticket);
@@ -77,15 +77,15 @@ fn a_judgement_begins_the_loop_anew_with_its_settings() {
     };
     assert!(samples().is_some());
     let ticket = process.clock.ask_review(process.token()).unwrap();
-    let judgement = Judgement::Open {
+    let decision = Decision::Open {
         resolutions: Resolutions {
             reference_ns: 1_000,
             ..CONFIG.resolutions
         },
         serves_unix_time: false,
     };
-    let step = ticket.settle(judgement, Some(process.machine()), process.machine());
-    let Step::Iterate(permit) = step else {
+    let next = ticket.settle(decision, Some(process.machine()), process.machine());
+    let Next::Iterate(permit) = next else {
         panic!("every gate is open");
     };
     assert_eq!(permit.control().oldest_sample_ticks(), None);
@@ -100,7 +100,7 @@ fn a_ticket_that_is_never_settled_unbars_no_clock() {
     let process = Process::new();
     process.clock.shared.bar_clock();
     let panicked = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
-        let Step::Judge(mut ticket) = process.ask() else {
+        let Next::Judge(mut ticket) = process.ask() else {
             panic!("a judgement is due");
         };
         ticket.facts().has_counter = true;
@@ -109,9 +109,9 @@ fn a_ticket_that_is_never_settled_unbars_no_clock() {
     assert!(panicked.is_err());
     assert!(process.clock.shared.cell.load().is_barred());
     assert_eq!(process.clock.keeper.stage(), Stage::Unjudged);
-    let step = process.ask();
-    assert!(matches!(step, Step::Judge(_)));
-    core::mem::forget(step);
+    let next = process.ask();
+    assert!(matches!(next, Next::Judge(_)));
+    core::mem::forget(next);
     assert!((0..100).all(|_| process.iterate().is_none()));
     assert!(process.clock.shared.cell.load().is_barred());
     process.number.set(2);
@@ -139,7 +139,7 @@ fn a_childs_first_judgement_may_be_a_review() {
         } else {
             drop(ticket);
         }
-        assert_eq!(matches!(process.ask(), Step::Iterate(_)), settles);
+        assert_eq!(matches!(process.ask(), Next::Iterate(_)), settles);
         process.until_published();
         assert_eq!(process.judgements.get(), 2);
     }

@@ -35,12 +35,12 @@ const ACTS: [NamedAct; 6] = [
     }),
 ];
 
-const OPEN: Judgement = Judgement::Open {
+const OPEN: Decision = Decision::Open {
     resolutions: CONFIG.resolutions,
     serves_unix_time: true,
 };
-const FOR_GOOD: Judgement = Judgement::Closed { retry_at_ns: None };
-const FOR_LONG: Judgement = Judgement::Closed {
+const FOR_GOOD: Decision = Decision::Closed { retry_at_ns: None };
+const FOR_LONG: Decision = Decision::Closed {
     retry_at_ns: Some(i64::MAX),
 };
 
@@ -91,13 +91,13 @@ impl Kept {
         self.keeper.begin_if_due(&FnClock(|| now_ns))
     }
 
-    fn settle(&self, begun: BegunJudgement, judgement: Judgement) -> Option<LineKind> {
-        self.keeper.settle(begun, judgement, Some(&self.access()))
+    fn settle(&self, begun: BegunJudgement, decision: Decision) -> Option<LineKind> {
+        self.keeper.settle(begun, decision, Some(&self.access()))
     }
 
     /// Judges the gates if that is due at `now_ns`. Returns whether the clock is unbarred after
     /// that.
-    fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Judgement) -> bool {
+    fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Decision) -> bool {
         let judged = || self.settle(self.begin_if_due(now_ns)?, judge());
         let kind = self.keeper.line_kind().or_else(judged);
         let may_iterate = kind.is_some();
@@ -116,10 +116,10 @@ impl Kept {
     }
 
     /// Judges the gates again. Returns whether that was possible.
-    fn review(&self, judgement: Judgement) -> bool {
+    fn review(&self, decision: Decision) -> bool {
         let begun = self.keeper.begin_review();
         begun.is_some_and(|begun| {
-            self.settle(begun, judgement);
+            self.settle(begun, decision);
             true
         })
     }
@@ -213,7 +213,7 @@ fn a_barred_clock_is_judged_again_when_that_is_due_or_asked_for() {
         (kept.keeper.stage(), kept.is_due(i64::MIN)),
         (Stage::Unjudged, true)
     );
-    assert!(!kept.judge_if_due(0, || Judgement::Closed {
+    assert!(!kept.judge_if_due(0, || Decision::Closed {
         retry_at_ns: Some(100)
     }));
     assert_eq!(
@@ -314,9 +314,9 @@ fn each_kind_of_lines_is_judged_for_itself() {
 ///   it while facts that had passed were about to bar the clock.
 #[test]
 fn rule_k2_a_change_during_a_judgement_voids_it() {
-    for (is_review, judgement) in [false, true]
+    for (is_review, decision) in [false, true]
         .into_iter()
-        .flat_map(|is_review| [OPEN, FOR_GOOD, FOR_LONG].map(|judgement| (is_review, judgement)))
+        .flat_map(|is_review| [OPEN, FOR_GOOD, FOR_LONG].map(|decision| (is_review, decision)))
     {
         let begin = || {
             let (kept, begun);
@@ -331,9 +331,9 @@ fn rule_k2_a_change_during_a_judgement_voids_it() {
         };
         for (name, act) in ACTS {
             let check = |kept: &Kept, kind: Option<LineKind>, when: &str| {
-                let what = format!("{name} {when}, review: {is_review}, {judgement:?}");
+                let what = format!("{name} {when}, review: {is_review}, {decision:?}");
                 // `enable` changes nothing if the gates are open, and found open again.
-                let is_still_valid = is_review && judgement == OPEN && name == "enable";
+                let is_still_valid = is_review && decision == OPEN && name == "enable";
                 assert_eq!(kind.is_some(), is_still_valid, "{what}");
                 let disabled = name.ends_with("disable");
                 let stage = kept.keeper.stage();
@@ -342,11 +342,11 @@ fn rule_k2_a_change_during_a_judgement_voids_it() {
             };
             let (kept, begun) = begin();
             act(kept);
-            check(kept, kept.settle(begun, judgement), "before the settlement");
+            check(kept, kept.settle(begun, decision), "before the settlement");
             let mut steps = 0;
             loop {
                 let (kept, begun) = begin();
-                let settle = || kept.settle(begun, judgement);
+                let settle = || kept.settle(begun, decision);
                 let Some(kind) = kept.interrupted(steps, act, settle) else {
                     break;
                 };

@@ -271,7 +271,7 @@ fn each_reason_that_a_machine_can_cause_is_tested() {
     let reasons_of_lines = [
         Reason::CounterTooSlow,
         Reason::SamplesTooOld,
-        Reason::LineEnded,
+        Reason::NoLine,
         Reason::DriverStopped,
     ];
     assert!(missing.eq(&reasons_of_lines), "{caused:?}");

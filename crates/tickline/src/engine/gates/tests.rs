@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use tickline_core::cell::{StateCell, WindowedState};
+use tickline_core::cell::{NextLine, Snapshot, StateCell};
 use tickline_core::comparison::CounterComparison;
 use tickline_core::control::Cadence;
-use tickline_core::gate::Cost;
 use tickline_core::shared::{BoundedReading, Event, SharedClock};
 use tickline_core::state::LineState;
 
@@ -136,7 +135,7 @@ fn unix_time_is_served_by_its_own_verdict() {
 fn a_trust_that_is_set_during_the_first_judgement_counts() {
     let engine = Engine::new(Driver::Reader);
     for trust in Trust::ALL.iter().copied() {
-        let Step::Judge(mut ticket) = engine.clock.ask(sys::lock_token(), &OsClock) else {
+        let Next::Judge(mut ticket) = engine.clock.ask(sys::lock_token(), &OsClock) else {
             panic!("a judgement is due");
         };
         assert!(engine.collect(&mut ticket));
@@ -145,12 +144,12 @@ fn a_trust_that_is_set_during_the_first_judgement_counts() {
             assume_invariant: true,
             ..Settings::DEFAULT
         });
-        let found = Judged {
+        let found = Findings {
             closed_by: None,
             unix_closed_by: None,
             clocksource: Clocksource::Unknown,
         };
-        assert!(matches!(engine.settle(ticket, found), Step::Rest(None)));
+        assert!(matches!(engine.settle(ticket, found), Next::Rest(None)));
         assert_eq!(engine.clock.keeper.stage(), Stage::Unjudged);
         let mut facts = Facts::UNKNOWN;
         engine.add_clock_facts(&mut facts, LineKind::Common);
@@ -208,14 +207,14 @@ fn put_clock_ahead(clock: &SharedClock, reading: BoundedReading, ahead_ns: i64) 
     let Some(next) = old.state.next_line(old.slope()) else {
         return false;
     };
-    let line = WindowedState {
+    let line = Snapshot {
         state: LineState {
             b: old.state.b + ahead_ns,
             ..next
         },
         ..old
     };
-    clock.cell.publish(old.state, &line, &bounds.into(), None)
+    clock.cell.publish(old.state, &NextLine::new(line, bounds))
 }
 
 /// An engine whose counter was found to be slow, and would be fast now. `None`, with a message, if
@@ -228,13 +227,29 @@ fn engine_with_slow_counter() -> Option<Engine> {
     Some(engine)
 }
 
+#[test]
+fn a_status_has_the_costs_that_were_judged() {
+    let engine = Engine::new(Driver::Reader);
+    assert_eq!(engine.status().cost, None, "nothing is judged yet");
+    let Some(status) = judged(&engine, (1_000, 40, 41)) else {
+        return;
+    };
+    let cost = Cost {
+        counter_ps: 1_000_000,
+        os_ps: 40_000,
+        os_unix_ps: 41_000,
+    };
+    assert_eq!(status.cost, Some(cost));
+    injected::COST.set(None);
+}
+
 /// Lets the time pass until the next judgement is due.
 fn make_due(engine: &Engine) {
     let ticket = engine
         .clock
         .ask_review(sys::lock_token())
         .expect("no other thread");
-    let closed = Judgement::Closed {
+    let closed = Decision::Closed {
         retry_at_ns: Some(OsClock.monotonic_ns()),
     };
     _ = ticket.settle(closed, COUNTER.as_ref(), &OsClock);

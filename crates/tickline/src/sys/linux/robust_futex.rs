@@ -7,8 +7,8 @@
 //! id (set_robust_list(2); Linux `kernel/futex/core.c`, `exit_robust_list` and
 //! `handle_futex_death`).
 //!
-//! Without the robust futex the coarse time of such a clock would stand still forever. Time-outs by
-//! the coarse time would never end, and no reader would drive the clock. The usual cause is
+//! Without the robust futex the recent time of such a clock would stand still forever. Time-outs by
+//! the recent time would never end, and no reader would drive the clock. The usual cause is
 //! libseccomp's `SCMP_ACT_KILL`, in a program that installs its filter after the clock's thread was
 //! started.
 //!

@@ -113,13 +113,13 @@ fn retry_in_ns(reason: Reason) -> Option<std::ops::RangeInclusive<i64>> {
         interval: Duration::from_millis(7),
         ..Settings::DEFAULT
     });
-    let found = Judged {
+    let found = Findings {
         closed_by: Some(reason),
         unix_closed_by: None,
         clocksource: Clocksource::Tsc,
     };
     let before_ns = OsClock.monotonic_ns();
-    let Judgement::Closed { retry_at_ns } = engine.judgement(found, &Facts::UNKNOWN) else {
+    let Decision::Closed { retry_at_ns } = engine.decision(found, &Facts::UNKNOWN) else {
         panic!("{reason} closes a gate");
     };
     let after_ns = OsClock.monotonic_ns();

@@ -153,10 +153,10 @@ fn readers_of_unix_time_from_the_os_judge_only_in_a_part_of_the_time() {
 /// An engine that waits for the kernel's decision about the counter, and may judge again now.
 fn engine_of_undecided_kernel() -> Engine {
     let engine = Engine::new(Driver::Reader);
-    let Step::Judge(ticket) = engine.clock.ask(sys::lock_token(), &OsClock) else {
+    let Next::Judge(ticket) = engine.clock.ask(sys::lock_token(), &OsClock) else {
         panic!("a judgement is due");
     };
-    let found = Judged {
+    let found = Findings {
         closed_by: Some(Reason::KernelUndecided),
         unix_closed_by: None,
         clocksource: Clocksource::Unknown,

@@ -1,0 +1,172 @@
+//! The drivers of a clock: who runs its iterations, and whether a driver has stopped in one.
+
+use core::sync::atomic::Ordering;
+
+use tickline_core::control::{Cadence, Iteration};
+use tickline_core::driver::Next;
+use tickline_core::reference::Reference;
+use tickline_core::shared::SlowReading;
+use tickline_core::try_lock::LockGuard;
+
+use super::{Engine, NEVER};
+use crate::settings::Driver;
+use crate::sys::reference::OsClock;
+use crate::sys::{self, COUNTER};
+use crate::trust::facts::Collector;
+
+/// The time after which a driver that holds a lock counts as stopped, ns. It holds it for
+/// microseconds, and for milliseconds while it is preempted or calibrates CPUs.
+const STOPPED_AFTER_NS: i64 = 1_000_000_000;
+
+impl Engine {
+    /// Whether this clock's thread runs in this process.
+    pub(crate) fn has_thread(&self) -> bool {
+        self.registration.is_running()
+    }
+
+    /// The driver of this clock in this process.
+    pub(crate) fn driver(&self) -> Driver {
+        if self.has_thread() {
+            Driver::Thread
+        } else if self.is_manual {
+            Driver::Manual
+        } else {
+            Driver::Reader
+        }
+    }
+
+    /// Runs an iteration if this reader should do so now. Returns whether it did.
+    pub(super) fn iterate_as_reader(&self, reading: &SlowReading) -> bool {
+        if !self.clock.reader_schedule.wants_iteration(
+            &self.clock.keeper,
+            reading,
+            self.interval_ns(),
+        ) {
+            return false;
+        }
+        let _errno = sys::PreserveErrno::new();
+        let iterated = self.driver() == Driver::Reader
+            && self.prepare_one_task()
+            && self.iterate(Cadence::OnDemand).is_some();
+        if iterated && self.clock.reader_schedule.count_iteration() {
+            self.review();
+        }
+        iterated
+    }
+
+    /// Runs an iteration for the program. Returns the time until the next one is due, ns: the
+    /// interval if none ran. If the program drives the clock, every eighth iteration collects the
+    /// facts again.
+    pub(crate) fn iterate_for_program(&self) -> u64 {
+        if self.backend.is_some() {
+            return self.interval_ns(); // there is no control loop
+        }
+        let mut iteration = self.iterate(Cadence::Scheduled);
+        let is_driver = iteration.is_some() && self.driver() == Driver::Manual;
+        if is_driver && self.clock.reader_schedule.count_iteration() && self.review() {
+            iteration = self.iterate(Cadence::Scheduled);
+        }
+        iteration.map_or(self.interval_ns(), |iteration| iteration.next_in_ns)
+    }
+
+    /// Runs an iteration of the common line's control loop, and a second one after a first
+    /// publication. `None` if another thread has the lock, if a gate is closed, or if each CPU has
+    /// a line. Waits for no thread, and preserves `errno`.
+    pub(crate) fn iterate(&self, cadence: Cadence) -> Option<Iteration> {
+        let _errno = sys::PreserveErrno::new();
+        let mut next = self.ask();
+        while let Next::Iterate(permit) = next {
+            let os_clock = self.probed_os_clock();
+            next = permit.iterate(self.interval_ns(), cadence, &COUNTER?, &os_clock);
+        }
+        let iteration = match next {
+            Next::Rest(iteration) => iteration,
+            Next::Judge(_) | Next::Iterate(_) | Next::CalibrateCpus(_) => None,
+        };
+        if iteration.is_some() {
+            self.end_refusals();
+        } else {
+            self.record_refusal();
+        }
+        iteration
+    }
+
+    /// Asks what to do now. Judges the gates first, if they must be.
+    pub(super) fn ask(&self) -> Next<'_> {
+        match self.clock.ask(sys::lock_token(), &OsClock) {
+            Next::Judge(ticket) => self.collect_and_settle(ticket),
+            next => next,
+        }
+    }
+
+    /// The lock on the collected facts; `None` while another thread has it.
+    #[inline(never)]
+    pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
+        self.collector
+            .try_lock(sys::lock_token(), Collector::discard_facts)
+    }
+
+    /// Records that a driver has not got what it needs for an iteration. The first refusal in a row
+    /// stores the time. A closed gate is not a refusal.
+    pub(super) fn record_refusal(&self) {
+        if self.clock.keeper.stage().is_closed() {
+            return self.end_refusals();
+        }
+        // ORDERING: Relaxed for both, for display. The load comes first: a store each time would
+        // take the cache line from readers.
+        if self.refused_since_ns.load(Ordering::Relaxed) == NEVER {
+            self.refused_since_ns
+                .store(OsClock.monotonic_ns(), Ordering::Relaxed);
+        }
+    }
+
+    /// Ends a row of refusals: a driver has got what it needs.
+    pub(super) fn end_refusals(&self) {
+        // ORDERING: Relaxed for both, as in `record_refusal`.
+        if self.refused_since_ns.load(Ordering::Relaxed) != NEVER {
+            self.refused_since_ns.store(NEVER, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a thread has stopped while it held a lock that every driver needs, for display.
+    pub(super) fn has_stopped_driver(&self) -> bool {
+        // ORDERING: Relaxed, for display.
+        let since_ns = self.refused_since_ns.load(Ordering::Relaxed);
+        since_ns != NEVER
+            && OsClock.monotonic_ns().saturating_sub(since_ns) > STOPPED_AFTER_NS
+            && (self.clock.is_locked() || self.collector.is_held())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a driver counts as stopped that was first refused at this time, while a thread holds the
+    /// clock's lock or not.
+    fn counts_as_stopped(since_ns: i64, is_held: bool) -> bool {
+        let engine = Engine::new(Driver::Manual);
+        // ORDERING: Relaxed; the same thread loads it.
+        engine.refused_since_ns.store(since_ns, Ordering::Relaxed);
+        let _held = is_held.then(|| engine.clock.lock(sys::lock_token()));
+        engine.has_stopped_driver()
+    }
+
+    #[test]
+    fn a_driver_that_has_held_a_lock_for_seconds_has_stopped() {
+        let long_ago_ns = OsClock.monotonic_ns() - 2 * STOPPED_AFTER_NS;
+        assert!(counts_as_stopped(long_ago_ns, true));
+    }
+
+    #[test]
+    fn without_a_held_lock_no_driver_has_stopped() {
+        let long_ago_ns = OsClock.monotonic_ns() - 2 * STOPPED_AFTER_NS;
+        assert!(!counts_as_stopped(long_ago_ns, false));
+    }
+
+    #[test]
+    fn a_driver_that_was_just_refused_has_not_stopped() {
+        let later_ns = OsClock.monotonic_ns() + 3_600 * STOPPED_AFTER_NS;
+        assert!(!counts_as_stopped(later_ns, true));
+    }
+}

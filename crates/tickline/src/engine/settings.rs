@@ -1,0 +1,58 @@
+//! The settings of a clock: its interval, whom it trusts, and the calls that it may make.
+
+use core::sync::atomic::Ordering;
+
+use super::Engine;
+use crate::settings::{Probes, Settings};
+use crate::sys;
+use crate::sys::reference::{OsClock, ProbedOsClock};
+
+impl Engine {
+    pub(crate) fn interval_ns(&self) -> u64 {
+        // ORDERING: Relaxed, a single setting.
+        self.interval_ns.load(Ordering::Relaxed)
+    }
+
+    /// Applies the settings of the control loop.
+    pub(crate) fn apply(&self, settings: &Settings) {
+        let trust = settings.trust as u8;
+        let assume_invariant = settings.assume_invariant;
+        // ORDERING: Relaxed for all three, settings. `request_judgement` publishes the last two.
+        let order = Ordering::Relaxed;
+        self.interval_ns.store(settings.interval_ns(), order);
+        let had_trust = self.trust.swap(trust, order);
+        let assumed_invariant = self.assume_invariant.swap(assume_invariant, order);
+        if had_trust != trust || assumed_invariant != assume_invariant {
+            self.request_judgement(); // also before the first judgement, which may be in progress
+        }
+    }
+
+    /// Switches to minimal probes if `probes` asks for them. They stay in force, because a seccomp
+    /// filter that the program installs stays in force, too.
+    pub(crate) fn restrict_probes(&self, probes: Probes) {
+        if probes == Probes::Full {
+            return;
+        }
+        sys::disable_fork_token();
+        sys::forbid_reading_files();
+        OsClock::choose_libc();
+        // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees the flag, but not
+        // yet the effects of the calls above, runs before any filter that is installed later.
+        self.has_minimal_probes.store(true, Ordering::Relaxed);
+    }
+
+    /// The probes that this clock may make.
+    pub(crate) fn probes(&self) -> Probes {
+        // ORDERING: Relaxed, a setting.
+        if self.has_minimal_probes.load(Ordering::Relaxed) {
+            Probes::Minimal
+        } else {
+            Probes::Full
+        }
+    }
+
+    /// The OS clock, restricted to this clock's probes.
+    pub(super) fn probed_os_clock(&self) -> ProbedOsClock {
+        ProbedOsClock(self.probes())
+    }
+}
