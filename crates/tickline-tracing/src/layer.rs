@@ -11,8 +11,8 @@
 //!
 //! # In a forked child
 //!
-//! A child has only the thread that forked. It never waits for a lock that another thread of its
-//! parent held at the fork: after 50 ms it gives the lock up ([`process_mutex`]). What the lock
+//! A child has only the thread that forked. It waits at most 50 ms for a lock that another thread of
+//! its parent held at the fork, and then gives the lock up ([`process_mutex`]). What the lock
 //! protects is then lost to the child alone:
 //!
 //! | the other thread was | lost in the child |
@@ -20,7 +20,7 @@
 //! | entering, exiting or closing the same span | the times of this span; in a trace, its fields and its end in its request |
 //! | adding, changing or removing a span that had found no slot | the times of such spans from before the fork |
 //! | making slots for more spans | nothing: new spans go to the map |
-//! | counting its first span of a series of histograms | the child's spans of that series |
+//! | working on histograms under a lock | times of one series, or new series (`output/histogram.rs`) |
 //!
 //! The spans that were open at the fork go on in the child, with the times that they have. Their
 //! CPU time is unknown there, if they were entered at the fork. The registry and the callsites of
@@ -61,9 +61,9 @@ use timing::{OpenSpan, SpanTimes, StaticMetadata, UnixOffset, unix_offset_ns};
 /// the times of the layer that is called first when the span is closed. A span has no times if it
 /// was created before the layer was added.
 ///
-/// In a forked child the layer goes on with the spans that were open at the fork. It waits for no
-/// lock that another thread of the parent held then. In this rare case the child loses the times of
-/// the spans, or the series of a histogram, that the thread was working on.
+/// In a forked child the layer goes on with the spans that were open at the fork. It waits at most
+/// 50 ms for a lock that another thread of the parent held then. In this rare case the child loses
+/// the times of the spans, or the series of a histogram, that the thread was working on.
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
