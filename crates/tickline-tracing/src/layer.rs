@@ -39,6 +39,7 @@ pub mod cpu_time;
 pub(crate) mod open_spans;
 pub(crate) mod process_mutex;
 pub(crate) mod sink;
+pub(crate) mod slots;
 pub(crate) mod timing;
 pub(crate) mod user_value;
 

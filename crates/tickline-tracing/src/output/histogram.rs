@@ -56,8 +56,9 @@ use std::sync::Arc;
 use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Id, Record};
 
-use crate::layer::open_spans::{OpenSpans, Slots};
+use crate::layer::open_spans::OpenSpans;
 use crate::layer::sink::{Span, SpanSink};
+use crate::layer::slots::Slots;
 use crate::layer::timing::{SpanTimes, as_ns};
 
 mod prometheus;
