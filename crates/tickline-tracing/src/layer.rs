@@ -41,6 +41,7 @@ pub(crate) mod process_mutex;
 pub(crate) mod sink;
 pub(crate) mod slots;
 pub(crate) mod timing;
+pub(crate) mod unix_offset;
 pub(crate) mod user_value;
 
 use std::sync::Arc;
@@ -53,7 +54,8 @@ use tracing_subscriber::registry::LookupSpan;
 use callback::{Callback, ClosedSpan};
 use open_spans::OpenSpans;
 use sink::{Sink, Span, SpanSink};
-use timing::{OpenSpan, SpanTimes, StaticMetadata, UnixOffset, unix_offset_ns};
+use timing::{OpenSpan, SpanTimes, StaticMetadata};
+use unix_offset::{UnixOffset, unix_offset_ns};
 
 /// Times every span. The layer stores the times in the span's extensions
 /// ([`SpanTimes`](crate::SpanTimes)), and passes them to its sinks.
@@ -227,11 +229,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
         let metadata = attributes.metadata();
         self.open_spans
             .insert(id.into_u64(), OpenSpan::new(metadata, now_ns));
-        let span = Span {
-            id,
-            metadata,
-            lookup: &ctx,
-        };
+        let span = Span::new(id, metadata, &ctx);
         self.sinks
             .iter()
             .for_each(|sink| sink.created(&span, attributes, now_ns));
@@ -241,11 +239,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
         let Some(metadata) = self.metadata(id) else {
             return;
         };
-        let span = Span {
-            id,
-            metadata,
-            lookup: &ctx,
-        };
+        let span = Span::new(id, metadata, &ctx);
         self.sinks
             .iter()
             .for_each(|sink| sink.recorded(&span, values));
@@ -255,11 +249,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
         let Some(metadata) = self.metadata(id) else {
             return;
         };
-        let span = Span {
-            id,
-            metadata,
-            lookup: &ctx,
-        };
+        let span = Span::new(id, metadata, &ctx);
         self.sinks
             .iter()
             .for_each(|sink| sink.followed(&span, other));
@@ -288,11 +278,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
                 return;
             };
             let ns = ns.unwrap_or_else(tickline::now_ns);
-            let span = Span {
-                id,
-                metadata,
-                lookup: &ctx,
-            };
+            let span = Span::new(id, metadata, &ctx);
             self.sinks.iter().for_each(|sink| sink.entered(&span, ns));
         }
     }
@@ -310,11 +296,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
         let exited = self.open_spans.change(id.into_u64(), exit);
         if self.wants_enters {
             let Some(metadata) = exited else { return };
-            let span = Span {
-                id,
-                metadata,
-                lookup: &ctx,
-            };
+            let span = Span::new(id, metadata, &ctx);
             self.sinks
                 .iter()
                 .for_each(|sink| sink.exited(&span, now_ns));
@@ -331,21 +313,17 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
             let Some((metadata, times)) = self.open_spans.remove(id.into_u64(), close) else {
                 return;
             };
-            let span = Span {
-                id: &id,
-                metadata,
-                lookup: &ctx,
-            };
+            let span = Span::new(&id, metadata, &ctx);
             return self.pass_closed(&span, &times);
         }
         let close = |open_span: &mut OpenSpan| open_span.close(now_ns, offset_ns);
-        let kept = self.open_spans.remove(id.into_u64(), close);
+        let own = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
         // The lock is released before the sink is called, because the sink may use the extensions,
         // or never return.
         let times = {
             let mut extensions = found.extensions_mut();
-            let first = match kept {
+            let first = match own {
                 Some(times) => extensions.replace(times),
                 None => extensions.remove(),
             };
@@ -353,14 +331,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
             if let Some(first) = first {
                 extensions.replace(first);
             }
-            first.or(kept)
+            first.or(own)
         };
         if let Some(times) = times {
-            let span = Span {
-                id: &id,
-                metadata: found.metadata(),
-                lookup: &found,
-            };
+            let span = Span::new(&id, found.metadata(), &found);
             self.pass_closed(&span, &times);
         }
     }
