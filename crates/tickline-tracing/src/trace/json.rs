@@ -22,6 +22,8 @@ pub(crate) struct Trace<W: Write> {
     /// `"pid":1,"tid":`.
     process: String,
     callsites: Callsites,
+    /// For the ends of busy intervals, which have no text of their callsites.
+    ends: Callsite,
     tracks: SpanTracks,
     text: String,
 }
@@ -69,6 +71,10 @@ impl<W: Write> Trace<W> {
             output: BufWriter::with_capacity(BUFFER, output),
             process: format!("\"pid\":{process},\"tid\":"),
             callsites: Callsites::default(),
+            ends: Callsite {
+                begin: ",\n{\"ph\":\"E\",".to_owned(),
+                ..Callsite::default()
+            },
             tracks: SpanTracks::default(),
             text: String::new(),
         };
@@ -129,12 +135,12 @@ impl<W: Write> Trace<W> {
         let Self {
             process,
             callsites,
+            ends,
             text,
             ..
         } = self;
-        let no_callsite = Callsite::default();
         let callsite = match record.kind {
-            Kind::End => &no_callsite,
+            Kind::End => ends,
             // An event inside a request has another phase than one outside.
             kind => callsites.get(phase(kind, record.id), record.callsite, &names),
         };
@@ -339,6 +345,7 @@ fn push_counters(
 
 /// Adds the beginning of a record's event, up to its arguments. `place` is that of a span of a
 /// request, or of the span in which an event happened.
+#[inline]
 fn push_head(
     text: &mut String,
     process: &str,
@@ -347,10 +354,7 @@ fn push_head(
     callsite: &Callsite,
     place: Option<Place>,
 ) {
-    text.push_str(match record.kind {
-        Kind::End => ",\n{\"ph\":\"E\",",
-        _ => &callsite.begin,
-    });
+    text.push_str(&callsite.begin);
     push_place(text, process, thread, record.ns);
     if let Some(place) = place {
         push_track(text, place);
@@ -363,6 +367,7 @@ fn push_head(
 
 /// Adds the source location and the fields of a record, and ends its event. Returns how many values
 /// are cut.
+#[inline]
 fn push_arguments(text: &mut String, record: &Record<'_>, callsite: &Callsite) -> u64 {
     let (mut before, mut cut_values) = (",\"args\":{", 0);
     if !callsite.source.is_empty() {
