@@ -11,8 +11,8 @@
 //!
 //! # In a forked child
 //!
-//! A child has only the thread that forked. It never waits for a lock that another thread of its
-//! parent held at the fork: after 50 ms it gives the lock up ([`process_mutex`]). What the lock
+//! A child has only the thread that forked. It waits at most 50 ms for a lock that another thread of
+//! its parent held at the fork, and then gives the lock up ([`process_mutex`]). What the lock
 //! protects is then lost to the child alone:
 //!
 //! | the other thread was | lost in the child |
@@ -20,7 +20,7 @@
 //! | entering, exiting or closing the same span | the times of this span; in a trace, its fields and its end in its request |
 //! | adding, changing or removing a span that had found no slot | the times of such spans from before the fork |
 //! | making slots for more spans | nothing: new spans go to the map |
-//! | counting its first span of a series of histograms | the child's spans of that series |
+//! | working on histograms under a lock | times of one series, or new series (`output/histogram.rs`) |
 //!
 //! The spans that were open at the fork go on in the child, with the times that they have. Their
 //! CPU time is unknown there, if they were entered at the fork. The registry and the callsites of
@@ -39,7 +39,9 @@ pub mod cpu_time;
 pub(crate) mod open_spans;
 pub(crate) mod process_mutex;
 pub(crate) mod sink;
+pub(crate) mod slots;
 pub(crate) mod timing;
+pub(crate) mod unix_offset;
 pub(crate) mod user_value;
 
 use std::sync::Arc;
@@ -52,7 +54,8 @@ use tracing_subscriber::registry::LookupSpan;
 use callback::{Callback, ClosedSpan};
 use open_spans::OpenSpans;
 use sink::{Sink, Span, SpanSink};
-use timing::{OpenSpan, SpanTimes, StaticMetadata, UnixOffset, unix_offset_ns};
+use timing::{OpenSpan, SpanTimes, StaticMetadata};
+use unix_offset::{UnixOffset, unix_offset_ns};
 
 /// Times every span. The layer stores the times in the span's extensions
 /// ([`SpanTimes`](crate::SpanTimes)), and passes them to its sinks.
@@ -61,9 +64,9 @@ use timing::{OpenSpan, SpanTimes, StaticMetadata, UnixOffset, unix_offset_ns};
 /// the times of the layer that is called first when the span is closed. A span has no times if it
 /// was created before the layer was added.
 ///
-/// In a forked child the layer goes on with the spans that were open at the fork. It waits for no
-/// lock that another thread of the parent held then. In this rare case the child loses the times of
-/// the spans, or the series of a histogram, that the thread was working on.
+/// In a forked child the layer goes on with the spans that were open at the fork. It waits at most
+/// 50 ms for a lock that another thread of the parent held then. In this rare case the child loses
+/// the times of the spans, or the series of a histogram, that the thread was working on.
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
@@ -226,11 +229,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
         let metadata = attributes.metadata();
         self.open_spans
             .insert(id.into_u64(), OpenSpan::new(metadata, now_ns));
-        let span = Span {
-            id,
-            metadata,
-            lookup: &ctx,
-        };
+        let span = Span::new(id, metadata, &ctx);
         self.sinks
             .iter()
             .for_each(|sink| sink.created(&span, attributes, now_ns));
@@ -240,11 +239,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
         let Some(metadata) = self.metadata(id) else {
             return;
         };
-        let span = Span {
-            id,
-            metadata,
-            lookup: &ctx,
-        };
+        let span = Span::new(id, metadata, &ctx);
         self.sinks
             .iter()
             .for_each(|sink| sink.recorded(&span, values));
@@ -254,11 +249,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
         let Some(metadata) = self.metadata(id) else {
             return;
         };
-        let span = Span {
-            id,
-            metadata,
-            lookup: &ctx,
-        };
+        let span = Span::new(id, metadata, &ctx);
         self.sinks
             .iter()
             .for_each(|sink| sink.followed(&span, other));
@@ -287,11 +278,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
                 return;
             };
             let ns = ns.unwrap_or_else(tickline::now_ns);
-            let span = Span {
-                id,
-                metadata,
-                lookup: &ctx,
-            };
+            let span = Span::new(id, metadata, &ctx);
             self.sinks.iter().for_each(|sink| sink.entered(&span, ns));
         }
     }
@@ -309,11 +296,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
         let exited = self.open_spans.change(id.into_u64(), exit);
         if self.wants_enters {
             let Some(metadata) = exited else { return };
-            let span = Span {
-                id,
-                metadata,
-                lookup: &ctx,
-            };
+            let span = Span::new(id, metadata, &ctx);
             self.sinks
                 .iter()
                 .for_each(|sink| sink.exited(&span, now_ns));
@@ -330,21 +313,17 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
             let Some((metadata, times)) = self.open_spans.remove(id.into_u64(), close) else {
                 return;
             };
-            let span = Span {
-                id: &id,
-                metadata,
-                lookup: &ctx,
-            };
+            let span = Span::new(&id, metadata, &ctx);
             return self.pass_closed(&span, &times);
         }
         let close = |open_span: &mut OpenSpan| open_span.close(now_ns, offset_ns);
-        let kept = self.open_spans.remove(id.into_u64(), close);
+        let own = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
         // The lock is released before the sink is called, because the sink may use the extensions,
         // or never return.
         let times = {
             let mut extensions = found.extensions_mut();
-            let first = match kept {
+            let first = match own {
                 Some(times) => extensions.replace(times),
                 None => extensions.remove(),
             };
@@ -352,14 +331,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
             if let Some(first) = first {
                 extensions.replace(first);
             }
-            first.or(kept)
+            first.or(own)
         };
         if let Some(times) = times {
-            let span = Span {
-                id: &id,
-                metadata: found.metadata(),
-                lookup: &found,
-            };
+            let span = Span::new(&id, found.metadata(), &found);
             self.pass_closed(&span, &times);
         }
     }

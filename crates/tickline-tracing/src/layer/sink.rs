@@ -146,7 +146,16 @@ pub struct Span<'a> {
     pub(crate) lookup: &'a dyn Lookup,
 }
 
-impl Span<'_> {
+impl<'a> Span<'a> {
+    #[inline]
+    pub(crate) const fn new(id: &'a Id, metadata: StaticMetadata, lookup: &'a dyn Lookup) -> Self {
+        Self {
+            id,
+            metadata,
+            lookup,
+        }
+    }
+
     /// Calls `run` with the span's extension of this type, and returns the result; `None` if the
     /// span does not exist. A missing extension gets the default value.
     pub(crate) fn extension<T: Default + Send + Sync + 'static, R>(

@@ -33,8 +33,16 @@
 //! counts in other histograms.
 //!
 //! A signal handler must not create, record or close spans that are counted here: it may allocate,
-//! or deadlock. A forked child has its parent's counts. It may wait for ever if, at the fork,
-//! another thread of the parent was reading the histograms, or was just adding a series or counts.
+//! or deadlock.
+//!
+//! A forked child has its parent's counts. It waits at most 50 ms for a lock that another thread of
+//! the parent held at the fork, and then gives the lock up. The child alone loses this:
+//!
+//! | the other thread was | in the child |
+//! |---|---|
+//! | reading or resetting a series, or counting its first span there | the series has no times; or its summary has the times from before its last reset, too |
+//! | adding a series | spans whose series does not exist yet count in `(other)` |
+//! | making slots for more open spans, for labels that are fields | spans without a slot count in `(other)` |
 //!
 //! Histograms take 32 KiB, and 16 KiB for each thread. The counts of a series take 1.3 KiB for each
 //! thread, and 1 KiB for each power of two that contains times.
@@ -48,8 +56,9 @@ use std::sync::Arc;
 use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Id, Record};
 
-use crate::layer::open_spans::{OpenSpans, Slots};
+use crate::layer::open_spans::OpenSpans;
 use crate::layer::sink::{Span, SpanSink};
+use crate::layer::slots::Slots;
 use crate::layer::timing::{SpanTimes, as_ns};
 
 mod prometheus;

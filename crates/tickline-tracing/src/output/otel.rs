@@ -65,7 +65,8 @@ use tracing_core::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::layer::timing::{SpanTimes, UnixOffset, unix_offset_ns};
+use crate::layer::timing::SpanTimes;
+use crate::layer::unix_offset::{UnixOffset, unix_offset_ns};
 
 /// Wraps a tracer for `tracing_opentelemetry::layer().with_tracer`. Inside [`layer`], its spans get
 /// tickline's times. Elsewhere it changes nothing.

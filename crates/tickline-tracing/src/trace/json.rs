@@ -21,10 +21,27 @@ pub(crate) struct Trace<W: Write> {
     pub(crate) output: BufWriter<W>,
     /// `"pid":1,"tid":`.
     process: String,
-    /// By phase and address.
-    callsites: HashMap<(char, usize), Callsite>,
+    callsites: Callsites,
+    /// For the ends of busy intervals, which have no text of their callsites.
+    ends: Callsite,
     tracks: SpanTracks,
     text: String,
+}
+
+/// The callsites so far, by phase and address.
+#[derive(Default)]
+struct Callsites(HashMap<(char, usize), Callsite>);
+
+impl Callsites {
+    fn get(
+        &mut self,
+        phase: char,
+        address: usize,
+        names: &impl Fn(usize) -> Option<Arc<str>>,
+    ) -> &Callsite {
+        let new = || callsite_text(phase, names(address).as_deref());
+        self.0.entry((phase, address)).or_insert_with(new)
+    }
 }
 
 /// The text for the events of a callsite in one phase.
@@ -53,7 +70,11 @@ impl<W: Write> Trace<W> {
         let mut trace = Self {
             output: BufWriter::with_capacity(BUFFER, output),
             process: format!("\"pid\":{process},\"tid\":"),
-            callsites: HashMap::new(),
+            callsites: Callsites::default(),
+            ends: Callsite {
+                begin: ",\n{\"ph\":\"E\",".to_owned(),
+                ..Callsite::default()
+            },
             tracks: SpanTracks::default(),
             text: String::new(),
         };
@@ -90,91 +111,67 @@ impl<W: Write> Trace<W> {
         names: impl Fn(usize) -> Option<Arc<str>>,
         attempt: Attempt,
     ) -> io::Result<Option<u64>> {
-        let Self {
-            process,
-            callsites,
-            tracks,
-            text,
-            ..
-        } = self;
-        text.clear();
-        let mut ended = None;
-        if record.kind == Kind::AsyncEnd {
-            let Some((place, lost)) = tracks.end(record.id, record.ns, attempt) else {
-                return Ok(None);
-            };
-            // Viewers find the beginning of an end by the name, or take the innermost span.
-            for address in lost {
-                let new = || callsite_text('e', names(address).as_deref());
-                let callsite = callsites.entry(('e', address)).or_insert_with(new);
-                text.push_str(&callsite.begin);
-                push_place(text, process, thread, record.ns);
-                push_track(text, place);
-                text.push('}');
-            }
-            ended = Some(place);
-        }
-        let no_callsite = Callsite::default();
-        let callsite = match record.kind {
+        self.text.clear();
+        let place = match record.kind {
             Kind::Rest | Kind::Block | Kind::Name | Kind::Follows => return Ok(Some(0)),
-            Kind::End => {
-                text.push_str(",\n{\"ph\":\"E\",");
-                &no_callsite
+            Kind::AsyncBegin => Some(self.tracks.begin(record).0),
+            Kind::AsyncEnd => {
+                let ended = self.tracks.end(record.id, record.ns, attempt);
+                let Some((place, lost)) = ended else {
+                    return Ok(None);
+                };
+                self.push_lost_ends(thread, record.ns, place, &lost, &names);
+                Some(place)
             }
-            kind => {
-                // An event inside a request has another phase than one outside.
-                let phase = phase(kind, record.id);
-                let new = || callsite_text(phase, names(record.callsite).as_deref());
-                let callsite = &*callsites
-                    .entry((phase, record.callsite))
-                    .or_insert_with(new);
-                if kind == Kind::Instant && push_counters(text, process, thread, record, callsite) {
-                    self.output.write_all(text.as_bytes())?;
-                    return Ok(Some(0));
-                }
-                text.push_str(&callsite.begin);
-                callsite
-            }
-        };
-        push_place(text, process, thread, record.ns);
-        match record.kind {
-            Kind::AsyncBegin => {
-                let (place, _) = tracks.begin(record);
-                push_track(text, place);
-            }
-            Kind::AsyncEnd => ended.into_iter().for_each(|place| push_track(text, place)),
             Kind::Instant if record.id != 0 => {
                 let unknown = Place {
                     track: record.id,
                     request: record.id,
                 };
-                push_track(text, tracks.get(record.id).unwrap_or(unknown));
+                Some(self.tracks.get(record.id).unwrap_or(unknown))
             }
-            _ => {}
+            _ => None,
+        };
+        let Self {
+            process,
+            callsites,
+            ends,
+            text,
+            ..
+        } = self;
+        let callsite = match record.kind {
+            Kind::End => ends,
+            // An event inside a request has another phase than one outside.
+            kind => callsites.get(phase(kind, record.id), record.callsite, &names),
+        };
+        let has_only_counters =
+            record.kind == Kind::Instant && push_counters(text, process, thread, record, callsite);
+        let mut cut_values = 0;
+        if !has_only_counters {
+            push_head(text, process, thread, record, callsite, place);
+            cut_values = push_arguments(text, record, callsite);
         }
-        if record.kind == Kind::Instant {
-            text.push_str(",\"name\":");
-            push_event_name(text, record, callsite);
-        }
-        let (mut before, mut cut_values) = (",\"args\":{", 0);
-        if !callsite.source.is_empty() {
-            text.push_str(before);
-            text.push_str(&callsite.source);
-            before = ",";
-        }
-        for field in record.fields() {
-            cut_values += u64::from(matches!(field.value, encoding::Value::CutText(_)));
-            if callsite.is_message(&field) || callsite.counter(&field).is_some() {
-                continue;
-            }
-            text.push_str(before);
-            callsite.push_field_name(text, field.name);
-            push_value(text, field.value);
-            before = ",";
-        }
-        text.push_str(if before == "," { "}}" } else { "}" });
         self.output.write_all(self.text.as_bytes())?;
         Ok(Some(cut_values))
+    }
+
+    /// Adds the ends of spans at `place` whose own ends were lost, from their callsites. Viewers find
+    /// the beginning of an end by the name, or take the innermost span.
+    fn push_lost_ends(
+        &mut self,
+        thread: u64,
+        ns: u64,
+        place: Place,
+        callsites: &[usize],
+        names: &impl Fn(usize) -> Option<Arc<str>>,
+    ) {
+        for address in callsites {
+            let callsite = self.callsites.get('e', *address, names);
+            self.text.push_str(&callsite.begin);
+            push_place(&mut self.text, &self.process, thread, ns);
+            push_track(&mut self.text, place);
+            self.text.push('}');
+        }
     }
 
     /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
@@ -344,6 +341,52 @@ fn push_counters(
         text.push_str("}}");
     }
     has_counters && !has_others
+}
+
+/// Adds the beginning of a record's event, up to its arguments. `place` is that of a span of a
+/// request, or of the span in which an event happened.
+#[inline]
+fn push_head(
+    text: &mut String,
+    process: &str,
+    thread: u64,
+    record: &Record<'_>,
+    callsite: &Callsite,
+    place: Option<Place>,
+) {
+    text.push_str(&callsite.begin);
+    push_place(text, process, thread, record.ns);
+    if let Some(place) = place {
+        push_track(text, place);
+    }
+    if record.kind == Kind::Instant {
+        text.push_str(",\"name\":");
+        push_event_name(text, record, callsite);
+    }
+}
+
+/// Adds the source location and the fields of a record, and ends its event. Returns how many values
+/// are cut.
+#[inline]
+fn push_arguments(text: &mut String, record: &Record<'_>, callsite: &Callsite) -> u64 {
+    let (mut before, mut cut_values) = (",\"args\":{", 0);
+    if !callsite.source.is_empty() {
+        text.push_str(before);
+        text.push_str(&callsite.source);
+        before = ",";
+    }
+    for field in record.fields() {
+        cut_values += u64::from(matches!(field.value, encoding::Value::CutText(_)));
+        if callsite.is_message(&field) || callsite.counter(&field).is_some() {
+            continue;
+        }
+        text.push_str(before);
+        callsite.push_field_name(text, field.name);
+        push_value(text, field.value);
+        before = ",";
+    }
+    text.push_str(if before == "," { "}}" } else { "}" });
+    cut_values
 }
 
 /// Adds the name of a `tracing` event: its message as a string, or else the callsite's name.

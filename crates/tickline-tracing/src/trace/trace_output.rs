@@ -63,7 +63,7 @@ pub(crate) struct TraceOutput<W: Write> {
 }
 
 enum TraceText<W: Write> {
-    Json(json::Trace<W>),
+    Json(Box<json::Trace<W>>),
     Perfetto(Box<perfetto::Trace<W>>),
 }
 
@@ -77,7 +77,9 @@ impl<W: Write> TraceOutput<W> {
         readings: impl FnOnce() -> ClockReadings,
     ) -> io::Result<Self> {
         let text = match style.format {
-            TraceFormat::Json => TraceText::Json(json::Trace::begin(output, process, name)?),
+            TraceFormat::Json => {
+                TraceText::Json(Box::new(json::Trace::begin(output, process, name)?))
+            }
             TraceFormat::Perfetto => {
                 let is_compressed = style.is_compressed;
                 let trace =

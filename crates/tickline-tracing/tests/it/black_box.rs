@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::tempdir;
 use tickline_tracing::flight::{self, FlightRecorder};
 use tickline_tracing::{TraceFormat, TraceSummary, Tracks};
-use tracing::{info, info_span};
+use tracing::{Span, info, info_span};
 
 fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
     let mut trace = Vec::new();
@@ -177,56 +177,86 @@ fn the_records_outlive_the_recorder() {
         .unwrap();
 }
 
-/// The file is complete while the process runs. It counts the threads that got no ring, and states
-/// whether the end of a request may be missing.
-#[test]
-fn a_file_states_what_it_lacks() {
+/// Calls `run` with a file of two rings, which are both taken: this thread has an open request, and
+/// another thread has ended after an event.
+fn with_two_taken_rings(run: impl FnOnce(&Path, Span)) {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
     let builder = FlightRecorder::builder()
         .bytes_per_thread(1)
         .tracks(Tracks::Requests);
     let recorder = builder.threads_in_file(2).create(&path).unwrap();
-    let left = || converted(&fs::read(&path).unwrap()).unwrap();
-    timed(recorder.clone(), || {
-        let hangs = info_span!(parent: None, "hangs");
+    timed(recorder, || {
+        let request = info_span!(parent: None, "request");
         on_thread(|| info!("one"));
-        assert_eq!(
-            (
-                left().0.unended_intervals,
-                left().0.events,
-                left().0.undecided_spans
-            ),
-            (1, 1, 0)
-        );
-        assert!(
-            left()
-                .1
-                .iter()
-                .any(|event| event["args"]["name"] == "a thread")
-        );
-        // The second thread takes the ring of the first, which has ended; the third has none.
+        run(&path, request);
+    });
+}
+
+fn content(path: &Path) -> (TraceSummary, Vec<Value>) {
+    converted(&fs::read(path).unwrap()).unwrap()
+}
+
+/// The numbers of open and of undecided spans.
+fn without_end(path: &Path) -> [u64; 2] {
+    let summary = content(path).0;
+    [summary.unended_intervals, summary.undecided_spans]
+}
+
+#[test]
+fn a_file_is_complete_while_the_process_runs() {
+    with_two_taken_rings(|path, _request| {
+        assert_eq!(without_end(path), [1, 0]);
+        assert_eq!(content(path).0.events, 1);
+    });
+}
+
+#[test]
+fn a_file_has_the_name_of_a_thread_that_has_ended() {
+    with_two_taken_rings(|path, _request| {
+        let mut events = content(path).1.into_iter();
+        assert!(events.any(|event| event["args"]["name"] == "a thread"));
+    });
+}
+
+#[test]
+fn a_new_thread_takes_the_ring_of_an_ended_one_whose_records_are_counted() {
+    with_two_taken_rings(|path, _request| {
+        on_thread(|| info!("two"));
+        let (summary, events) = content(path);
+        assert_eq!((summary.events, summary.dropped_records), (1, 1));
+        assert!(events.iter().any(|event| event["name"] == "two"));
+    });
+}
+
+#[test]
+fn a_request_whose_end_may_have_been_in_a_reused_ring_is_undecided() {
+    with_two_taken_rings(|path, _request| {
+        on_thread(|| info!("two"));
+        assert_eq!(without_end(path), [0, 1]);
+    });
+}
+
+#[test]
+fn a_request_whose_end_is_in_the_file_is_decided() {
+    with_two_taken_rings(|path, request| {
+        on_thread(|| info!("two"));
+        drop(request);
+        assert_eq!(without_end(path), [0, 0]);
+        assert_eq!(content(path).0.intervals, 1);
+    });
+}
+
+#[test]
+fn a_thread_without_a_ring_is_counted() {
+    with_two_taken_rings(|path, _request| {
         on_thread(|| {
             info!("two");
-            let (summary, events) = left();
-            assert_eq!((summary.events, summary.dropped_records), (1, 1));
-            // The end of the request could have been in the reused ring.
-            assert_eq!((summary.unended_intervals, summary.undecided_spans), (0, 1));
-            assert!(events.iter().any(|event| event["name"] == "two"));
             on_thread(|| info!("three"));
         });
-        let events = left().1;
+        let events = content(path).1;
         assert!(!events.iter().any(|event| event["name"] == "three"));
         assert_eq!(events.last().unwrap()["args"]["threads"], 1);
-        drop(hangs);
-        assert_eq!(
-            (
-                left().0.intervals,
-                left().0.unended_intervals,
-                left().0.undecided_spans
-            ),
-            (1, 0, 0)
-        );
     });
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::{NamedTempFile, tempdir};
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::{SpanTimingLayer, TraceSummary, Tracks};
-use tracing::{Dispatch, debug_span, dispatcher, info, info_span};
+use tracing::{Dispatch, Span, debug_span, dispatcher, info, info_span};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::{registry, reload};
@@ -201,24 +201,18 @@ fn open_requests_of_all_layers_with_the_recorder_are_known() {
     assert_eq!(written(&recorder).0.unended_intervals, 0);
 }
 
-/// The file states since when it is complete, and where each thread's records begin; its events are
-/// in order of time. Symptoms: requests had ended on another thread, whose ring then overwrote
-/// their ends; the file showed them as open, beside the request that hung. A request had two spans
-/// of one callsite, of which the first had ended and the second hung; the file showed neither as
-/// open.
-#[test]
-fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
+/// Calls `run` with a recorder of requests, and with a request that hangs in the second of its two
+/// queries. Ten other requests have ended on another thread, whose later spans have overwritten
+/// these ends.
+fn with_a_request_that_hangs(run: impl FnOnce(&FlightRecorder, [Span; 2])) {
     let hand = &Hand::default();
     let builder = FlightRecorder::builder()
         .bytes_per_thread(1)
         .tracks(Tracks::Requests);
-    let recorder = &builder.with_source_locations().build();
+    let recorder = builder.with_source_locations().build();
     hand.timed(recorder.clone(), || {
-        drop(info_span!("early", user = 7));
-        assert_eq!(written(recorder).0.complete_since, None);
-        let requests: Vec<_> = (0..10)
-            .map(|_| info_span!(parent: None, "request"))
-            .collect();
+        drop(info_span!("early"));
+        let ended: Vec<_> = (0..10).map(|_| info_span!(parent: None, "ended")).collect();
         let hangs = info_span!(parent: None, "hangs");
         let [query, hanging_query] = [1_000, 2_000].map(|ns| {
             hand.set_ns(ns);
@@ -227,7 +221,7 @@ fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
         drop(query);
         on_thread(|| {
             let _active = hand.0.activate();
-            drop(requests);
+            drop(ended);
             for _ in 0..20_000 {
                 hand.advance_ns(1_000);
                 drop(info_span!(parent: None, "flood"));
@@ -235,28 +229,17 @@ fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
         });
         hand.advance_ns(1);
         drop(info_span!("late"));
+        run(&recorder, [hangs, hanging_query]);
+    });
+}
+
+/// Symptoms: the file showed requests as open whose ends were overwritten, beside the request that
+/// hung. Of two spans of a request and one callsite, the first had ended and the second hung; the
+/// file showed neither as open.
+#[test]
+fn only_the_spans_of_a_request_that_hangs_are_open() {
+    with_a_request_that_hangs(|recorder, _open| {
         let (summary, events) = written(recorder);
-        let since_ns = summary.complete_since.unwrap().as_nanos();
-        let marks = events
-            .iter()
-            .filter(|event| event["args"]["overwritten"].is_u64());
-        let (us, ns) = (since_ns / 1_000, since_ns % 1_000);
-        let since = json!(format!("{us}.{ns:03}").parse::<f64>().unwrap());
-        assert!(
-            marks.map(|event| &event["ts"]).eq([&since]),
-            "{since} {events:?}"
-        );
-        // Records that are missing from before the requested period do not count as missing.
-        let path = NamedTempFile::new().unwrap().into_temp_path();
-        recorder.write_last(&path, Duration::ZERO).unwrap();
-        assert!(!fs::read_to_string(&path).unwrap().contains("overwritten"));
-        let spans: Vec<_> = events
-            .iter()
-            .filter(|event| event["cat"] == "request")
-            .collect();
-        assert!(spans.is_sorted_by_key(|event| event["ts"].as_f64().unwrap()));
-        let source = spans[0]["args"]["source"].as_str().unwrap();
-        assert!(source.contains("flight.rs:"), "{source}");
         let (mut begun, ended) = (names(&events, "b"), names(&events, "e"));
         assert_eq!(
             (summary.unended_intervals, begun.len()),
@@ -265,8 +248,66 @@ fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
         );
         begun.retain(|name| *name != "flood");
         assert_eq!(begun, ["early", "hangs", "query", "query", "late"]);
-        drop((hangs, hanging_query));
+    });
+}
+
+#[test]
+fn a_request_that_no_longer_hangs_is_not_open() {
+    with_a_request_that_hangs(|recorder, open| {
+        drop(open);
         assert_eq!(written(recorder).0.unended_intervals, 0);
+    });
+}
+
+#[test]
+fn a_recorder_that_has_overwritten_nothing_is_complete() {
+    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    timed(recorder.clone(), || drop(info_span!("early")));
+    assert_eq!(written(&recorder).0.complete_since, None);
+}
+
+#[test]
+fn a_mark_shows_since_when_a_file_is_complete() {
+    with_a_request_that_hangs(|recorder, _open| {
+        let (summary, events) = written(recorder);
+        let since_ns = summary.complete_since.unwrap().as_nanos();
+        let (us, ns) = (since_ns / 1_000, since_ns % 1_000);
+        let since = json!(format!("{us}.{ns:03}").parse::<f64>().unwrap());
+        let marks = events
+            .iter()
+            .filter(|event| event["args"]["overwritten"].is_u64());
+        assert!(
+            marks.map(|event| &event["ts"]).eq([&since]),
+            "{since} {events:?}"
+        );
+    });
+}
+
+#[test]
+fn records_from_before_the_requested_period_are_not_missing() {
+    with_a_request_that_hangs(|recorder, _open| {
+        let path = NamedTempFile::new().unwrap().into_temp_path();
+        recorder.write_last(&path, Duration::ZERO).unwrap();
+        assert!(!fs::read_to_string(&path).unwrap().contains("overwritten"));
+    });
+}
+
+#[test]
+fn the_spans_of_all_threads_are_in_order_of_time() {
+    with_a_request_that_hangs(|recorder, _open| {
+        let events = written(recorder).1;
+        let spans = events.iter().filter(|event| event["cat"] == "request");
+        assert!(spans.is_sorted_by_key(|event| event["ts"].as_f64().unwrap()));
+    });
+}
+
+#[test]
+fn the_spans_of_requests_have_their_source_locations() {
+    with_a_request_that_hangs(|recorder, _open| {
+        let events = written(recorder).1;
+        let begins = events.iter().filter(|event| event["ph"] == "b");
+        let mut sources = begins.map(|event| event["args"]["source"].as_str().unwrap_or_default());
+        assert!(sources.all(|source| source.contains("flight.rs:")));
     });
 }
 

@@ -257,12 +257,35 @@ mod tests {
         );
     }
 
+    /// A series with a span of 5 ns, reset, and a later span of 7 ns.
+    fn reset_between_two_spans() -> Series {
+        let series = Series::default();
+        let counts = series.claim_counts(&Arc::default()).unwrap();
+        counts.record(5);
+        series.reset();
+        counts.record(7);
+        series
+    }
+
     /// Symptom: a forked child hung at its first span of a series.
     #[test]
     fn a_child_whose_parent_claimed_counts_counts_nothing() {
         let mut series = Series::default();
         series.counts.hold_for_ever_in_parent();
         assert!(series.claim_counts(&Arc::default()).is_none());
-        assert!(series.times().is_empty());
+    }
+
+    #[test]
+    fn a_child_whose_parent_read_a_series_reads_it_as_empty() {
+        let mut series = reset_between_two_spans();
+        series.counts.hold_for_ever_in_parent();
+        assert_eq!((series.times(), series.sum_ns()), (Times::new(), 0));
+    }
+
+    #[test]
+    fn a_child_whose_parent_reset_a_series_also_reads_the_times_from_before() {
+        let mut series = reset_between_two_spans();
+        series.before_reset.hold_for_ever_in_parent();
+        assert_eq!(series.times_since_reset(), Times::from([(5, 1), (7, 1)]));
     }
 }

@@ -376,3 +376,16 @@ impl Label {
         self.number = number;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_whose_parent_added_a_series_counts_new_values_as_others() {
+        let mut table = Table::new(&[NAME], Arc::default());
+        let adding = &mut Arc::get_mut(&mut table).unwrap().adding;
+        adding.hold_for_ever_in_parent();
+        assert_eq!(table.find_or_add(["new"].into_iter()), table.other_index);
+    }
+}

@@ -6,7 +6,7 @@ use tickline::Instant;
 
 use crate::trace::encoding;
 use crate::trace::record::{Kind, Record, Records};
-use crate::trace::snapshot::{Snapshot, ThreadSnapshot};
+use crate::trace::snapshot::{OpenRequests, Snapshot, ThreadSnapshot};
 use crate::trace::summary::TraceSummary;
 
 /// A record, and the index of its thread in the snapshot.
@@ -103,13 +103,36 @@ impl<'a> TraceContents<'a> {
     }
 
     /// Marks three kinds of records as unwanted: those of spans and events before `since_ns`; ends
-    /// without a beginning; and beginnings of requests whose end is lost. If the open requests are
-    /// unknown, an end may be lost for each request that began before `ends_lost_before_ns`.
+    /// without a beginning; and beginnings of requests whose end is lost.
     pub(crate) fn leave_out_before(&mut self, since_ns: u64, snapshot: &Snapshot) {
-        let mut still_open = snapshot.open_requests.clone();
-        let ends_lost_before_ns = snapshot
-            .ends_lost_before_ns
-            .max(self.summary.complete_since.map_or(0, Instant::as_nanos));
+        let still_open = snapshot.open_requests.clone().unwrap_or_default();
+        let without_end = self.pair_ends_with_beginnings(since_ns, still_open);
+        if snapshot.open_requests.is_some() {
+            // All open requests are known, and these are not among them: their ends are lost.
+            for begin in without_end {
+                self.records[begin].is_wanted = false;
+            }
+            return;
+        }
+        // These are open, unless an end is lost.
+        let complete_since_ns = self.summary.complete_since.map_or(0, Instant::as_nanos);
+        let ends_lost_before_ns = snapshot.ends_lost_before_ns.max(complete_since_ns);
+        for begin in without_end {
+            let begin = &mut self.records[begin];
+            if begin.record.ns < ends_lost_before_ns {
+                begin.is_wanted = false;
+                self.summary.undecided_spans += 1;
+            }
+        }
+    }
+
+    /// Decides on all records, except for the beginnings of requests' spans that are not
+    /// `still_open` and have no end: it returns the indices of these.
+    fn pair_ends_with_beginnings(
+        &mut self,
+        since_ns: u64,
+        mut still_open: OpenRequests,
+    ) -> Vec<usize> {
         // Stacks of the indices of beginnings: one for each thread, and one for each span of a
         // request.
         let (mut inside, mut open) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
@@ -126,52 +149,43 @@ impl<'a> TraceContents<'a> {
                     },
                 ..
             } = self.records[index];
-            let begins = match kind {
-                Kind::Begin | Kind::Unrepeated | Kind::End => inside.entry(thread).or_default(),
-                Kind::AsyncBegin | Kind::AsyncEnd => open.entry(id).or_default(),
-                _ => {
-                    self.records[index].is_wanted = ns >= since_ns;
-                    continue;
-                }
-            };
-            if matches!(kind, Kind::Begin | Kind::Unrepeated | Kind::AsyncBegin) {
-                // A request's span that is still open has no end, so it gets no place on the stack.
-                if kind == Kind::AsyncBegin
-                    && let Some(still_open) = &mut still_open
-                    && let Some(count) = still_open.get_mut(&(ns, callsite))
-                    && *count > 0
-                {
-                    *count -= 1;
-                } else {
-                    begins.push(index);
-                }
-                continue;
-            }
-            let begin = begins.pop();
-            let record = begin.map(|begin| &mut self.records[begin].record);
-            // This record stands for `left` beginnings, which the trace does not get.
-            if let Some(Record {
-                kind: Kind::Unrepeated,
-                id: left @ 2..,
-                ..
-            }) = record
-            {
-                *left -= 1;
-                begins.extend(begin);
-            }
-            if begin.is_none_or(|begin| !self.records[begin].is_wanted) || ns < since_ns {
-                begin
-                    .into_iter()
-                    .chain([index])
-                    .for_each(|index| self.records[index].is_wanted = false);
+            match kind {
+                Kind::Begin | Kind::Unrepeated => inside.entry(thread).or_default().push(index),
+                Kind::End => self.pair(index, inside.entry(thread).or_default(), since_ns),
+                Kind::AsyncBegin => match still_open.get_mut(&(ns, callsite)) {
+                    // It has no end, so it gets no place on the stack.
+                    Some(count) if *count > 0 => *count -= 1,
+                    _ => open.entry(id).or_default().push(index),
+                },
+                Kind::AsyncEnd => self.pair(index, open.entry(id).or_default(), since_ns),
+                _ => self.records[index].is_wanted = ns >= since_ns,
             }
         }
-        for begin in open.into_values().flatten() {
-            let item = &mut self.records[begin];
-            let is_undecided = still_open.is_none() && item.record.ns < ends_lost_before_ns;
-            item.is_wanted &= still_open.is_none() && !is_undecided;
-            self.summary.undecided_spans += u64::from(is_undecided);
+        open.into_values().flatten().collect()
+    }
+
+    /// Pairs an end with the last of these beginnings. Marks both as unwanted if the span ended
+    /// before `since_ns`, and the end if the beginning is missing or unwanted.
+    fn pair(&mut self, end: usize, begins: &mut Vec<usize>, since_ns: u64) {
+        let ended_before = self.records[end].record.ns < since_ns;
+        let Some(begin) = begins.pop() else {
+            self.records[end].is_wanted = false;
+            return;
+        };
+        let item = &mut self.records[begin];
+        // This record stands for `left` beginnings, which the trace does not get.
+        if let Record {
+            kind: Kind::Unrepeated,
+            id: left @ 2..,
+            ..
+        } = &mut item.record
+        {
+            *left -= 1;
+            begins.push(begin);
         }
+        item.is_wanted &= !ended_before;
+        let is_wanted = item.is_wanted;
+        self.records[end].is_wanted = is_wanted;
     }
 }
 

@@ -17,9 +17,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use nix::sys::statvfs::fstatvfs;
-use spin::mutex::SpinMutex;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-use crate::layer::open_spans::lock_briefly;
+use crate::layer::open_spans::spin_then_sleep;
 use crate::trace::temporary::{with_suffix, with_temporary};
 
 /// The mapping of a file, which this process has locked.
@@ -29,13 +29,20 @@ pub(crate) struct Mapping {
 }
 
 /// The words and the file of each mapping. A file is locked until mapping and descriptor are gone.
-static FILES: SpinMutex<Vec<(&[AtomicU64], File)>> = SpinMutex::new(Vec::new());
+static FILES: SpinMutex<Files> = SpinMutex::new(Vec::new());
+
+type Files = Vec<(&'static [AtomicU64], File)>;
+
+/// Locks the list, which threads do only briefly.
+fn lock_files() -> SpinMutexGuard<'static, Files> {
+    FILES.try_lock().unwrap_or_else(|| spin_then_sleep(&FILES))
+}
 
 const PROTECTION: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 /// Locks the list, so that no other thread of the parent holds the lock at the fork.
 extern "C" fn before_fork() {
-    mem::forget(lock_briefly(&FILES));
+    mem::forget(lock_files());
 }
 
 extern "C" fn in_parent() {
@@ -47,7 +54,7 @@ extern "C" fn in_parent() {
 /// no memory for the replacement, the child continues to write to its parent's rings.
 extern "C" fn in_child() {
     in_parent();
-    for (words, _file) in lock_briefly(&FILES).drain(..) {
+    for (words, _file) in lock_files().drain(..) {
         let start = words.as_ptr().cast_mut().cast();
         let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_FIXED;
         // SAFETY: the call replaces a mapping of atomics, and an atomic may become 0 at any time.
@@ -106,7 +113,7 @@ impl Mapping {
         // This write allocates all blocks. Without it, a full disk would later end the process by
         // SIGBUS at a store to the mapping; here it is an error.
         io::copy(&mut io::repeat(0).take(bytes as u64), &mut file)?;
-        let mut files = lock_briefly(&FILES);
+        let mut files = lock_files();
         // SAFETY: the call makes a new mapping, and changes no memory of the program.
         let start = unsafe {
             libc::mmap(
@@ -137,7 +144,7 @@ impl Mapping {
     /// Unlocks and closes the file.
     pub(crate) fn unlock(&self) {
         let entry = {
-            let mut files = lock_briefly(&FILES);
+            let mut files = lock_files();
             let index = files
                 .iter()
                 .position(|(words, _)| ptr::eq(*words, self.words));
