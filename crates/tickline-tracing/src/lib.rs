@@ -117,6 +117,8 @@ mod trace;
 #[cfg(feature = "utc")]
 pub mod utc;
 
+// Each item has one path. The argument and the result of a builder are in the builder's module; what
+// trace files and flight recorders share is in `trace_file`.
 pub use layer::SpanTimingLayer;
 pub use layer::callback::{Callback, ClosedSpan};
 #[cfg(all(unix, feature = "cpu-time"))]
@@ -131,9 +133,7 @@ pub use output::histogram;
 #[cfg(feature = "opentelemetry-0-33")]
 pub use output::otel;
 #[cfg(feature = "trace-file")]
-pub use trace::{
-    flight, settings::Tracks, summary::TraceSummary, trace_file, trace_output::TraceFormat,
-};
+pub use trace::{flight, trace_file};
 
 /// Makes the README's examples doctests.
 #[cfg(all(doctest, feature = "trace-file", feature = "histogram"))]
