@@ -32,6 +32,7 @@
 //! | get each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
 //! | read them in another layer | [`SpanTimes`], in the span's extensions |
 //! | write all spans and events to a file, as JSON or in Perfetto's own format | [`trace_file::TraceFile`] |
+//! | see each request of an async server as one slice, with values recorded after its last `.await` | [`.tracks(Tracks::Requests)`](trace_file::Tracks) |
 //! | see in that file how much CPU time each thread used | [`trace_file::TraceFileBuilder::with_cpu_time`] |
 //! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::FlightRecorderBuilder::keep_last`] |
 //! | get the last moments after a kill, an abort or a segfault | [`flight::FlightRecorderBuilder::create`], `tickline flight` |
