@@ -96,6 +96,13 @@ pub enum Measure {
     Cpu,
 }
 
+impl Measure {
+    /// The name for tables and for Prometheus.
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
 /// Histograms of the spans' times, one for each name, or for each combination of the labels'
 /// values. Clones share the histograms: use one clone as the sink, and read another.
 ///
@@ -116,6 +123,16 @@ pub enum Measure {
 /// assert_eq!((summary.label_values[0].as_str(), summary.count), ("work", 100));
 /// println!("{histograms}");
 /// ```
+///
+/// Printed histograms are a table with a line for each [`Summary`]. Its column `time` says which
+/// time of the spans the histograms have, so that tables of several measures may follow each other:
+///
+/// ```text
+/// span      time       count        p50        p90        p99      p99.9        max
+/// GET /item total       2000    10.55ms    17.83ms    18.61ms    18.87ms    18.87ms
+/// ```
+///
+/// Quantiles and `max` are the ends of buckets ([`Summary`]), so equal ones are no mistake.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Histograms {
@@ -330,13 +347,14 @@ impl SpanSink for Histograms {
     }
 }
 
-/// Prints a table with a line for each combination of the labels' values.
+/// Prints a table with a line for each combination of the labels' values, and with the name of the
+/// [`Measure`]. Quantiles and `max` are the ends of their buckets ([`Summary`]).
 impl fmt::Display for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let labels = self.table.labels.iter().map(|label| (*label).to_owned());
+        let labels = self.table.labels.iter().copied().chain(["time"]);
         let heads =
             ["count", "p50", "p90", "p99", "p99.9", "max"].map(|head| format!("{head:>10}"));
-        let mut lines = vec![labels.chain(heads).collect::<Vec<_>>()];
+        let mut lines = vec![labels.map(str::to_owned).chain(heads).collect::<Vec<_>>()];
         for summary in self.summaries() {
             let Summary {
                 label_values: mut cells,
@@ -347,6 +365,7 @@ impl fmt::Display for Histograms {
                 p999,
                 max,
             } = summary;
+            cells.push(self.measure.name());
             cells.push(format!("{count:>10}"));
             cells.extend([p50, p90, p99, p999, max].map(|time| format!("{time:>10.2?}")));
             lines.push(cells);
@@ -364,8 +383,9 @@ impl fmt::Display for Histograms {
     }
 }
 
-/// The summary of a series. Quantiles and `max` are the upper ends of their buckets, so they are up
-/// to 1 % too long.
+/// The summary of a series. A quantile is not interpolated: it is the upper end of the bucket in
+/// which the span of that rank is, and so up to 1 % too long. `max` is, too. Times in one bucket
+/// therefore give equal quantiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {

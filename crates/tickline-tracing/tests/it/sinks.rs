@@ -356,13 +356,31 @@ fn requests_at_bounds() -> Histograms {
     histograms
 }
 
+/// Symptom: of two tables printed below each other, none said which had the busy time.
+#[test]
+fn the_table_names_the_time_of_its_histograms() {
+    let tables = [Measure::Total, Measure::Busy].map(|measure| {
+        let histograms = Histograms::new(measure);
+        timed(histograms.clone(), || drop(info_span!("work")));
+        histograms.to_string()
+    });
+    let second_lines = tables.each_ref().map(|table| {
+        let mut words = table.lines().nth(1).unwrap_or_default().split_whitespace();
+        (words.next(), words.next())
+    });
+    assert_eq!(
+        second_lines,
+        [(Some("work"), Some("total")), (Some("work"), Some("busy"))]
+    );
+}
+
 /// Symptom: the heading was `span` although the label was a field.
 #[test]
 fn the_table_has_a_column_for_each_label_and_the_spans_since_the_reset() {
     assert_eq!(
         requests_at_bounds().to_string(),
-        "http.route status      count        p50        p90        p99      p99.9        max\n\
-         a\"b\\c\nd    200             1     2.01ms     2.01ms     2.01ms     2.01ms     2.01ms"
+        "http.route status time       count        p50        p90        p99      p99.9        max\n\
+         a\"b\\c\nd    200    total          1     2.01ms     2.01ms     2.01ms     2.01ms     2.01ms"
     );
 }
 
