@@ -176,7 +176,8 @@ impl HistogramsBuilder {
 
     /// The upper bounds of the buckets for [`to_prometheus`](Histograms::to_prometheus), in any
     /// order. A bucket for longer times is added. The default bounds are 5, 10, 25, 50, 100, 250,
-    /// 500 ms, 1, 2.5, 5 and 10 s.
+    /// 500 ms, 1, 2.5, 5 and 10 s. They do not tell times below 5 ms apart: choose others for spans of
+    /// microseconds.
     ///
     /// ```
     /// use std::time::Duration;
