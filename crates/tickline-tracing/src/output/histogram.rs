@@ -119,8 +119,8 @@ impl Measure {
 ///         tracing::info_span!("work").in_scope(|| ());
 ///     }
 /// });
-/// let summary = &histograms.summaries()[0];
-/// assert_eq!((summary.label_values[0].as_str(), summary.count), ("work", 100));
+/// let summary = histograms.summary(&["work"]).expect("spans of this name");
+/// assert_eq!(summary.count, 100);
 /// println!("{histograms}");
 /// ```
 ///
@@ -230,13 +230,22 @@ impl Histograms {
     /// A summary for each series that has times, by the labels' values in alphabetical order.
     /// Callsites of the same name count together.
     pub fn summaries(&self) -> Vec<Summary> {
-        let summary =
-            |series: &Series| Summary::new(series.values.clone(), &series.times_since_reset());
         self.table
             .all_series()
             .into_iter()
             .filter_map(summary)
             .collect()
+    }
+
+    /// The summary of the series with these values, in the order of the labels: by default, only
+    /// the spans' name. `None` if the series has no times since the last reset, or if there are more
+    /// or fewer values than labels.
+    pub fn summary(&self, label_values: &[&str]) -> Option<Summary> {
+        self.table
+            .all_series()
+            .into_iter()
+            .find(|series| series.values == label_values)
+            .and_then(summary)
     }
 
     /// Removes the recorded times from [`summaries`](Self::summaries) and from the printed table,
@@ -245,6 +254,11 @@ impl Histograms {
     pub fn reset(&self) {
         self.table.all_series().into_iter().for_each(Series::reset);
     }
+}
+
+/// `None` if the series has no times since the last reset.
+fn summary(series: &Series) -> Option<Summary> {
+    Summary::new(series.values.clone(), &series.times_since_reset())
 }
 
 /// The content of a span's slot: the index of the span's series, and above it the span's number,

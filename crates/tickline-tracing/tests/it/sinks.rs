@@ -160,6 +160,30 @@ fn spans_count_by_the_values_of_fields() {
 }
 
 #[test]
+fn a_summary_is_found_by_the_values_of_all_labels() {
+    let histograms = labelled(&["route", "status"]);
+    counted(histograms.clone(), || {
+        drop(info_span!("request", route = "/a", status = 200));
+        (0..2).for_each(|_| drop(info_span!("request", route = "/a", status = 404)));
+    });
+    let count = |values: &[&str]| Some(histograms.summary(values)?.count);
+    assert_eq!(count(&["/a", "404"]), Some(2));
+    assert_eq!(count(&["/b", "404"]), None);
+    assert_eq!(count(&["/a"]), None);
+}
+
+/// A series stays in the table after a reset.
+#[test]
+fn a_series_without_times_since_the_reset_has_no_summary() {
+    let histograms = labelled(&["route"]);
+    counted(histograms.clone(), || {
+        drop(info_span!("request", route = "/a"))
+    });
+    histograms.reset();
+    assert_eq!(histograms.summary(&["/a"]), None);
+}
+
+#[test]
 fn spans_count_by_name_and_target() {
     let spans = || {
         drop(info_span!("request"));
