@@ -27,6 +27,10 @@
 //! }
 //! ```
 //!
+//! An async server adds `.tracks(Tracks::Requests)`. Without it the trace has a slice for each poll
+//! of a request, and lacks a value that `span.record` adds after the last `.await`.
+//! [`Tracks`](trace_file::Tracks) has an example.
+//!
 //! | to | use |
 //! |---|---|
 //! | get each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
