@@ -15,8 +15,9 @@ use std::sync::{Mutex, mpsc};
 use std::{env, fs, thread};
 
 use serde_json::Value;
+use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::flight::{self, FlightRecorder};
-use tickline_tracing::{SpanTimingLayer, TraceFormat, Tracks};
+use tickline_tracing::trace_file::{TraceFormat, Tracks};
 use tracing::{Span, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 

@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release --example tokio_histograms`
 //!
-//! Its output has: "total:", "busy:", "GET /item", "query".
+//! Its output has: "total", "busy", "GET /item", "query".
 #![expect(clippy::print_stdout, reason = "an example that prints a table")]
 
 use std::time::Duration;
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         request.await?;
     }
 
-    println!("total:\n{total}\n\nbusy:\n{busy}");
+    println!("{total}\n\n{busy}");
     Ok(())
 }
 

@@ -19,8 +19,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tickline_tracing::trace_file::TraceFile;
-use tickline_tracing::{SpanTimingLayer, Tracks};
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::trace_file::{TraceFile, Tracks};
 use tokio::time::sleep;
 use tracing::{Instrument, Span, info, info_span};
 use tracing_subscriber::layer::SubscriberExt;

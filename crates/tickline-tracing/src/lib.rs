@@ -27,11 +27,16 @@
 //! }
 //! ```
 //!
+//! An async server adds `.tracks(Tracks::Requests)`. Without it the trace has a slice for each poll
+//! of a request, and lacks a value that `span.record` adds after the last `.await`.
+//! [`Tracks`](trace_file::Tracks) has an example.
+//!
 //! | to | use |
 //! |---|---|
 //! | get each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
 //! | read them in another layer | [`SpanTimes`], in the span's extensions |
 //! | write all spans and events to a file, as JSON or in Perfetto's own format | [`trace_file::TraceFile`] |
+//! | see each request of an async server as one slice, with values recorded after its last `.await` | [`.tracks(Tracks::Requests)`](trace_file::Tracks) |
 //! | see in that file how much CPU time each thread used | [`trace_file::TraceFileBuilder::with_cpu_time`] |
 //! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::FlightRecorderBuilder::keep_last`] |
 //! | get the last moments after a kill, an abort or a segfault | [`flight::FlightRecorderBuilder::create`], `tickline flight` |
@@ -117,6 +122,8 @@ mod trace;
 #[cfg(feature = "utc")]
 pub mod utc;
 
+// Each item has one path. The argument and the result of a builder are in the builder's module; what
+// trace files and flight recorders share is in `trace_file`.
 pub use layer::SpanTimingLayer;
 pub use layer::callback::{Callback, ClosedSpan};
 #[cfg(all(unix, feature = "cpu-time"))]
@@ -131,9 +138,7 @@ pub use output::histogram;
 #[cfg(feature = "opentelemetry-0-33")]
 pub use output::otel;
 #[cfg(feature = "trace-file")]
-pub use trace::{
-    flight, settings::Tracks, summary::TraceSummary, trace_file, trace_output::TraceFormat,
-};
+pub use trace::{flight, trace_file};
 
 /// Makes the README's examples doctests.
 #[cfg(all(doctest, feature = "trace-file", feature = "histogram"))]

@@ -30,9 +30,11 @@ mod unix {
     use crate::perfetto_view::View;
     use serde_json::Value;
     use tempfile::TempDir;
+    use tickline_tracing::SpanTimingLayer;
     use tickline_tracing::flight::{self, FlightRecorder};
-    use tickline_tracing::trace_file::{Flusher, TraceFile, TraceFileBuilder, TraceFileGuard};
-    use tickline_tracing::{SpanTimingLayer, TraceFormat, TraceSummary, Tracks};
+    use tickline_tracing::trace_file::{
+        Flusher, TraceFile, TraceFileBuilder, TraceFileGuard, TraceFormat, TraceSummary, Tracks,
+    };
     use tracing::{info, info_span};
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::registry;

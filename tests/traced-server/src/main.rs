@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tickline_tracing::trace_file::TraceFile;
-use tickline_tracing::{SpanTimingLayer, Tracks};
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::trace_file::{TraceFile, Tracks};
 use tracing_subscriber::layer::SubscriberExt;
 
 use witness::{Seen, Witness};

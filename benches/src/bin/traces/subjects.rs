@@ -5,8 +5,8 @@ use std::hint::black_box;
 use std::path::Path;
 
 use tickline::ClockGuard;
-use tickline_tracing::trace_file::{TraceFile, TraceFileGuard};
-use tickline_tracing::{SpanTimingLayer, TraceFormat, Tracks};
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::trace_file::{TraceFile, TraceFileGuard, TraceFormat, Tracks};
 use tracing::{info, info_span};
 use tracing_perfetto_file::{FlushGuard, PerfettoLayer, SpanMode};
 use tracing_subscriber::layer::SubscriberExt;

@@ -96,6 +96,13 @@ pub enum Measure {
     Cpu,
 }
 
+impl Measure {
+    /// The name for tables and for Prometheus.
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
 /// Histograms of the spans' times, one for each name, or for each combination of the labels'
 /// values. Clones share the histograms: use one clone as the sink, and read another.
 ///
@@ -112,10 +119,20 @@ pub enum Measure {
 ///         tracing::info_span!("work").in_scope(|| ());
 ///     }
 /// });
-/// let summary = &histograms.summaries()[0];
-/// assert_eq!((summary.label_values[0].as_str(), summary.count), ("work", 100));
+/// let summary = histograms.summary(&["work"]).expect("spans of this name");
+/// assert_eq!(summary.count, 100);
 /// println!("{histograms}");
 /// ```
+///
+/// Printed histograms are a table with a line for each [`Summary`]. Its column `time` says which
+/// time of the spans the histograms have, so that tables of several measures may follow each other:
+///
+/// ```text
+/// span      time       count        p50        p90        p99      p99.9        max
+/// GET /item total       2000    10.55ms    17.83ms    18.61ms    18.87ms    18.87ms
+/// ```
+///
+/// Quantiles and `max` are the ends of buckets ([`Summary`]), so equal ones are no mistake.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Histograms {
@@ -159,7 +176,8 @@ impl HistogramsBuilder {
 
     /// The upper bounds of the buckets for [`to_prometheus`](Histograms::to_prometheus), in any
     /// order. A bucket for longer times is added. The default bounds are 5, 10, 25, 50, 100, 250,
-    /// 500 ms, 1, 2.5, 5 and 10 s.
+    /// 500 ms, 1, 2.5, 5 and 10 s. They do not tell times below 5 ms apart: choose others for spans of
+    /// microseconds.
     ///
     /// ```
     /// use std::time::Duration;
@@ -212,13 +230,22 @@ impl Histograms {
     /// A summary for each series that has times, by the labels' values in alphabetical order.
     /// Callsites of the same name count together.
     pub fn summaries(&self) -> Vec<Summary> {
-        let summary =
-            |series: &Series| Summary::new(series.values.clone(), &series.times_since_reset());
         self.table
             .all_series()
             .into_iter()
             .filter_map(summary)
             .collect()
+    }
+
+    /// The summary of the series with these values, in the order of the labels: by default, only
+    /// the spans' name. `None` if the series has no times since the last reset, or if there are more
+    /// or fewer values than labels.
+    pub fn summary(&self, label_values: &[&str]) -> Option<Summary> {
+        self.table
+            .all_series()
+            .into_iter()
+            .find(|series| series.values == label_values)
+            .and_then(summary)
     }
 
     /// Removes the recorded times from [`summaries`](Self::summaries) and from the printed table,
@@ -227,6 +254,11 @@ impl Histograms {
     pub fn reset(&self) {
         self.table.all_series().into_iter().for_each(Series::reset);
     }
+}
+
+/// `None` if the series has no times since the last reset.
+fn summary(series: &Series) -> Option<Summary> {
+    Summary::new(series.values.clone(), &series.times_since_reset())
 }
 
 /// The content of a span's slot: the index of the span's series, and above it the span's number,
@@ -330,13 +362,14 @@ impl SpanSink for Histograms {
     }
 }
 
-/// Prints a table with a line for each combination of the labels' values.
+/// Prints a table with a line for each combination of the labels' values, and with the name of the
+/// [`Measure`]. Quantiles and `max` are the ends of their buckets ([`Summary`]).
 impl fmt::Display for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let labels = self.table.labels.iter().map(|label| (*label).to_owned());
+        let labels = self.table.labels.iter().copied().chain(["time"]);
         let heads =
             ["count", "p50", "p90", "p99", "p99.9", "max"].map(|head| format!("{head:>10}"));
-        let mut lines = vec![labels.chain(heads).collect::<Vec<_>>()];
+        let mut lines = vec![labels.map(str::to_owned).chain(heads).collect::<Vec<_>>()];
         for summary in self.summaries() {
             let Summary {
                 label_values: mut cells,
@@ -347,6 +380,7 @@ impl fmt::Display for Histograms {
                 p999,
                 max,
             } = summary;
+            cells.push(self.measure.name());
             cells.push(format!("{count:>10}"));
             cells.extend([p50, p90, p99, p999, max].map(|time| format!("{time:>10.2?}")));
             lines.push(cells);
@@ -364,8 +398,9 @@ impl fmt::Display for Histograms {
     }
 }
 
-/// The summary of a series. Quantiles and `max` are the upper ends of their buckets, so they are up
-/// to 1 % too long.
+/// The summary of a series. A quantile is not interpolated: it is the upper end of the bucket in
+/// which the span of that rank is, and so up to 1 % too long. `max` is, too. Times in one bucket
+/// therefore give equal quantiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {

@@ -6,7 +6,8 @@
 //! ([`FlightRecorderBuilder::keep_last`]). Threads format nothing but values of fields by their
 //! `Debug`, write no file, and never wait for each other. On request the recorder writes all rings
 //! to a file, while the program goes on. [`trace_file`](crate::trace_file#formats) describes the
-//! formats.
+//! formats, and has the types that trace files and recorders share: [`Tracks`], [`TraceFormat`],
+//! [`TraceSummary`].
 //!
 //! ```
 //! use std::time::Duration;
@@ -45,8 +46,8 @@
 //!
 #![cfg_attr(unix, doc = "```")]
 #![cfg_attr(not(unix), doc = "```no_run")]
-//! # use tickline_tracing::TraceFormat;
 //! # use tickline_tracing::flight::{self, FlightRecorder};
+//! use tickline_tracing::trace_file::TraceFormat;
 //! # use std::fs::File;
 //! # fn main() -> std::io::Result<()> {
 //! # let folder = std::env::temp_dir();

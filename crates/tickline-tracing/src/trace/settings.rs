@@ -13,7 +13,40 @@ const DEFAULT_BYTES: usize = 1 << 20;
 /// would ask the system for memory in vain.
 const MAX_BYTES: u64 = 16 << 30;
 
-/// The tracks on which viewers draw the spans.
+/// The tracks on which viewers draw the spans. In an async server, choose [`Requests`](Self::Requests):
+///
+/// | | `Threads` | `Requests` |
+/// |---|---|---|
+/// | a span that is entered at five polls | five slices, one for each poll | one slice, whose length is the span's time |
+/// | a value recorded while the span is entered | in the slice of that time | in the span's slice |
+/// | a value recorded after the last exit, such as a status | missing | in the span's slice |
+///
+/// ```
+/// use tickline_tracing::SpanTimingLayer;
+/// use tickline_tracing::trace_file::{TraceFile, Tracks};
+/// use tracing::Instrument;
+/// use tracing_subscriber::prelude::*;
+///
+/// #[tokio::main]
+/// async fn main() -> std::io::Result<()> {
+/// #   let folder = tempfile::tempdir()?;
+/// #   std::env::set_current_dir(&folder)?;
+///     let builder = TraceFile::builder().with_fields().tracks(Tracks::Requests);
+///     let (trace, guard) = builder.create("trace.json")?;
+///     tracing_subscriber::registry().with(SpanTimingLayer::new().with_sink(trace)).init();
+///
+///     let span = tracing::info_span!("request", status = tracing::field::Empty);
+///     tokio::task::yield_now().instrument(span.clone()).await; // two polls
+///     span.record("status", 200);
+///     drop(span);
+///
+///     let summary = guard.finish()?;
+///     assert_eq!(summary.intervals, 1);
+/// #   let text = std::fs::read_to_string("trace.json")?;
+/// #   assert!(text.contains("\"status\":200"), "{text}");
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Tracks {
@@ -74,7 +107,9 @@ macro_rules! settings {
 
         /// Writes the fields of a span as the arguments of its events. Values that are recorded
         /// later are at the next end of a busy interval, and at the end of the span in its request.
-        /// Values from after the last exit are therefore not on the track of a thread.
+        /// Values from after the last exit are therefore not on the track of a thread: for the
+        /// status that an async server records after an `.await`, choose [`Tracks::Requests`].
+        /// Events have their fields without this setting, too.
         ///
         /// A program's thread copies numbers, booleans and strings to its ring. It formats only
         /// values of other types, by their `Debug` or `Display`. If this returns an error or panics,
@@ -112,7 +147,8 @@ macro_rules! settings {
             self
         }
 
-        /// The tracks on which viewers draw the spans; [`Tracks::Threads`] by default.
+        /// The tracks on which viewers draw the spans; [`Tracks::Threads`] by default. Async servers
+        /// need [`Tracks::Requests`].
         pub fn tracks(mut self, tracks: Tracks) -> Self {
             self.settings.tracks = tracks;
             self

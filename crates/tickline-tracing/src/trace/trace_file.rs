@@ -95,17 +95,19 @@ use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
 use super::recorder::Recorder;
 use super::ring::ControlWord;
-use super::settings::{Settings, Tracks, WhenFull, settings};
+use super::settings::{Settings, WhenFull, settings};
 use super::snapshot::program_name;
 use super::span_tracks::Attempt;
-use super::summary::TraceSummary;
 use super::temporary::with_path;
 use super::thread_recorder;
-use super::trace_output::{TraceFormat, TraceOutput, TraceStyle};
+use super::trace_output::{TraceOutput, TraceStyle};
 use super::trace_sink::{RecorderInLayer, TraceSink};
 use super::writer_thread::WriterThread;
 
 pub use super::flusher::Flusher;
+pub use super::settings::Tracks;
+pub use super::summary::TraceSummary;
+pub use super::trace_output::TraceFormat;
 
 /// The default of [`TraceFileBuilder::flush_every`]. A longer time loses more events when the
 /// process is killed; a shorter time costs more system calls.

@@ -16,7 +16,7 @@ use super::summary::TraceSummary;
 /// The format of a trace file. <https://ui.perfetto.dev> opens both.
 ///
 /// ```
-/// use tickline_tracing::TraceFormat;
+/// use tickline_tracing::trace_file::TraceFormat;
 ///
 /// assert_eq!(TraceFormat::from_path("server.pftrace"), TraceFormat::Perfetto);
 /// assert_eq!(TraceFormat::from_path("server.json"), TraceFormat::Json);

@@ -13,7 +13,7 @@ use proptest::{collection, proptest};
 use serde_json::Value;
 use tempfile::tempdir;
 use tickline_tracing::flight::{self, FlightRecorder};
-use tickline_tracing::{TraceFormat, TraceSummary, Tracks};
+use tickline_tracing::trace_file::{TraceFormat, TraceSummary, Tracks};
 use tracing::{Span, info, info_span};
 
 fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {

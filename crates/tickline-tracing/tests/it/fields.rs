@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 use tickline_tracing::flight::{self, FlightRecorder};
 use tickline_tracing::histogram::{Histograms, Measure};
-use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer, TraceFormat, TraceSummary, Tracks};
+use tickline_tracing::trace_file::{TraceFormat, TraceSummary, Tracks};
+use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer};
 use tracing::field::Empty;
 use tracing::{info, info_span};
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde_json::json;
 use tempfile::tempdir;
 use tickline_tracing::flight::{self, FlightRecorder};
-use tickline_tracing::trace_file::{TraceFile, TraceFileBuilder};
-use tickline_tracing::{TraceFormat, TraceSummary, Tracks};
+use tickline_tracing::trace_file::{
+    TraceFile, TraceFileBuilder, TraceFormat, TraceSummary, Tracks,
+};
 use tracing::{debug_span, info, info_span};
 
 use crate::common::{Hand, START_NS, on_thread, timed};

@@ -160,6 +160,30 @@ fn spans_count_by_the_values_of_fields() {
 }
 
 #[test]
+fn a_summary_is_found_by_the_values_of_all_labels() {
+    let histograms = labelled(&["route", "status"]);
+    counted(histograms.clone(), || {
+        drop(info_span!("request", route = "/a", status = 200));
+        (0..2).for_each(|_| drop(info_span!("request", route = "/a", status = 404)));
+    });
+    let count = |values: &[&str]| Some(histograms.summary(values)?.count);
+    assert_eq!(count(&["/a", "404"]), Some(2));
+    assert_eq!(count(&["/b", "404"]), None);
+    assert_eq!(count(&["/a"]), None);
+}
+
+/// A series stays in the table after a reset.
+#[test]
+fn a_series_without_times_since_the_reset_has_no_summary() {
+    let histograms = labelled(&["route"]);
+    counted(histograms.clone(), || {
+        drop(info_span!("request", route = "/a"))
+    });
+    histograms.reset();
+    assert_eq!(histograms.summary(&["/a"]), None);
+}
+
+#[test]
 fn spans_count_by_name_and_target() {
     let spans = || {
         drop(info_span!("request"));
@@ -356,13 +380,31 @@ fn requests_at_bounds() -> Histograms {
     histograms
 }
 
+/// Symptom: of two tables printed below each other, none said which had the busy time.
+#[test]
+fn the_table_names_the_time_of_its_histograms() {
+    let tables = [Measure::Total, Measure::Busy].map(|measure| {
+        let histograms = Histograms::new(measure);
+        timed(histograms.clone(), || drop(info_span!("work")));
+        histograms.to_string()
+    });
+    let second_lines = tables.each_ref().map(|table| {
+        let mut words = table.lines().nth(1).unwrap_or_default().split_whitespace();
+        (words.next(), words.next())
+    });
+    assert_eq!(
+        second_lines,
+        [(Some("work"), Some("total")), (Some("work"), Some("busy"))]
+    );
+}
+
 /// Symptom: the heading was `span` although the label was a field.
 #[test]
 fn the_table_has_a_column_for_each_label_and_the_spans_since_the_reset() {
     assert_eq!(
         requests_at_bounds().to_string(),
-        "http.route status      count        p50        p90        p99      p99.9        max\n\
-         a\"b\\c\nd    200             1     2.01ms     2.01ms     2.01ms     2.01ms     2.01ms"
+        "http.route status time       count        p50        p90        p99      p99.9        max\n\
+         a\"b\\c\nd    200    total          1     2.01ms     2.01ms     2.01ms     2.01ms     2.01ms"
     );
 }
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 use crate::common::{Calls, Hand, on_thread, spawn, timed, with};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
+use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::flight::FlightRecorder;
-use tickline_tracing::trace_file::{TraceFile, TraceFileBuilder};
-use tickline_tracing::{SpanTimingLayer, TraceSummary, Tracks};
+use tickline_tracing::trace_file::{TraceFile, TraceFileBuilder, TraceSummary, Tracks};
 use tracing::{debug_span, info_span};
 
 /// Runs `run` with a trace, and reads the trace.

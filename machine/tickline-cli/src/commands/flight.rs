@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use tickline_tracing::TraceFormat;
 use tickline_tracing::flight;
+use tickline_tracing::trace_file::TraceFormat;
 
 use crate::args::Flight;
 use crate::exit::Exit;

@@ -31,7 +31,7 @@ impl Histograms {
             "{metric:?} is not the name of a metric in Prometheus"
         );
         let Histograms { measure, table, .. } = self;
-        let measure = format!("{measure:?}").to_lowercase();
+        let measure = measure.name();
         let mut text = format!(
             "# HELP {metric} The {measure} time of spans, seconds.\n# TYPE {metric} histogram\n"
         );
