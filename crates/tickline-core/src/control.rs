@@ -23,7 +23,7 @@ use crate::clocksource::Clocksource;
 use crate::counter::Counter;
 use crate::estimate::Fit;
 use crate::line::Slope;
-use crate::reference::{NO_DISRUPTION_MARKER, Reference, Resolutions};
+use crate::reference::{Reference, Resolutions};
 use crate::sample::{BurstSize, Sample, burst};
 use crate::shared::{Access, Event, SharedClock};
 use crate::stability::StabilityMonitor;
@@ -308,8 +308,8 @@ pub struct Control {
     burst_count: u32,
     /// The machine's total time in suspends before the newest sample, ns.
     suspended_ns: Option<i64>,
-    /// The disruption marker before the newest sample.
-    disruption_marker: u64,
+    /// The last disruption marker before a sample.
+    disruption_marker: Option<u64>,
     /// The tick of the first sample after a hypervisor has moved or restored the machine; `None` once
     /// an interval has passed since.
     moved_at_ticks: Option<u64>,
@@ -355,7 +355,7 @@ impl Control {
             iterations_without_line: 0,
             burst_count: 0,
             suspended_ns: None,
-            disruption_marker: NO_DISRUPTION_MARKER,
+            disruption_marker: None,
             moved_at_ticks: None,
             is_disrupted: false,
         }
@@ -495,12 +495,13 @@ impl Control {
 
     /// Remembers the disruption marker. Returns whether it has changed. A marker that becomes known
     /// says nothing of the time before, and one that nobody states any more says nothing.
-    fn record_marker(&mut self, marker: u64) -> bool {
-        if marker == NO_DISRUPTION_MARKER {
+    fn record_marker(&mut self, marker: Option<u64>) -> bool {
+        let Some(marker) = marker else {
             return false;
-        }
-        let before = core::mem::replace(&mut self.disruption_marker, marker);
-        before != marker && before != NO_DISRUPTION_MARKER
+        };
+        self.disruption_marker
+            .replace(marker)
+            .is_some_and(|before| before != marker)
     }
 
     /// Publishes the next line, if the clock may have one: a line after the one in `snapshot`, or a
