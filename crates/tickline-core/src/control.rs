@@ -130,7 +130,7 @@ impl Cadence {
     }
 }
 
-/// The settings of a control loop, except [`Control::serves_unix_time`], which a judgement sets.
+/// The settings of a control loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// The interval in the steady state, ns. Choose it within [`INTERVAL_RANGE_NS`]. An iteration
@@ -141,15 +141,19 @@ pub struct Config {
     pub resolutions: Resolutions,
     /// When the driver comes.
     pub cadence: Cadence,
+    /// Whether the lines serve Unix time, or leave that to the OS. See
+    /// [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
+    pub serves_unix_time: bool,
 }
 
 impl Config {
-    /// The settings before the first ones: a judgement sets the resolutions, and each iteration sets
-    /// the rest.
+    /// The settings before the first ones: a judgement sets the resolutions, and whether the lines
+    /// serve Unix time; each iteration sets the rest.
     pub(crate) const PLACEHOLDER: Self = Self {
         interval_ns: *INTERVAL_RANGE_NS.start(),
         resolutions: Clocksource::Unknown.resolutions(Clocksource::Unknown, 0),
         cadence: Cadence::OnDemand,
+        serves_unix_time: true,
     };
 }
 
@@ -239,9 +243,9 @@ impl Before {
 
 /// The writer's memory. Only the holder of the clock's lock reaches it.
 ///
-/// The two public fields are settings, which the driver may set between two iterations: the next
-/// iteration reads them anew, and no other field depends on their earlier values. Only for other
-/// resolutions, begin with a [`new`](Self::new) one: the kept samples have the earlier ones.
+/// The driver may change the settings between two iterations: the next iteration reads them anew, and
+/// nothing else depends on their earlier values. Only for other resolutions, begin with a
+/// [`new`](Self::new) control loop: the kept samples have the earlier ones.
 ///
 /// ```
 /// use tickline_core::control::{Cadence, Config, Control, Outcome};
@@ -263,7 +267,12 @@ impl Before {
 /// # let reference_kind = ReferenceKind::Independent;
 /// # let resolutions = Resolutions { counter_ticks: 1, reference_ns: 1, reference_kind };
 ///
-/// let config = Config { interval_ns: 500_000_000, resolutions, cadence: Cadence::Scheduled };
+/// let config = Config {
+///     interval_ns: 500_000_000,
+///     resolutions,
+///     cadence: Cadence::Scheduled,
+///     serves_unix_time: true,
+/// };
 /// let mut control = Control::new(config);
 /// let mut iteration = control.iterate(&clock, &machine, &machine);
 /// while iteration.outcome != Outcome::Published {
@@ -273,7 +282,7 @@ impl Before {
 /// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_some());
 ///
 /// // The driver changes a setting: the next line leaves Unix time to the reference.
-/// control.serves_unix_time = false;
+/// control.config.serves_unix_time = false;
 /// machine.wait_ns(iteration.next_in_ns);
 /// assert_eq!(control.iterate(&clock, &machine, &machine).outcome, Outcome::Published);
 /// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_none());
@@ -290,9 +299,6 @@ impl Before {
 pub struct Control {
     /// The settings of the next iteration.
     pub config: Config,
-    /// Whether the lines serve Unix time, as those of a [`new`](Self::new) control loop do, or leave
-    /// that to the OS. See [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
-    pub serves_unix_time: bool,
     stability: StabilityMonitor,
     unix: UnixTrack,
     /// The slope of the last target.
@@ -346,7 +352,6 @@ impl Control {
     pub const fn new(config: Config) -> Self {
         Self {
             config,
-            serves_unix_time: true,
             stability: StabilityMonitor::new(),
             unix: UnixTrack::UNKNOWN,
             target_slope: None,

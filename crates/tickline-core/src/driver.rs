@@ -293,9 +293,9 @@ impl<'a, S: StateCell> Ticket<'a, S> {
         {
             *control = Control::new(Config {
                 resolutions,
+                serves_unix_time,
                 ..control.config
             });
-            control.serves_unix_time = serves_unix_time;
         }
         let clock = driving.clock;
         let access = clock.access(counter, reference);

@@ -42,6 +42,7 @@
 //!         reference_kind: ReferenceKind::Independent,
 //!     },
 //!     cadence: Cadence::Scheduled,
+//!     serves_unix_time: true,
 //! });
 //!
 //! // The time, ns: by the counter if possible, else by the reference. It never decreases.

@@ -64,6 +64,7 @@
 //!         reference_kind: ReferenceKind::Independent,
 //!     },
 //!     cadence: Cadence::Pinned,
+//!     serves_unix_time: true,
 //! };
 //! let clocks = [(); 2].map(|()| SharedClock::new(LineCell::new()));
 //!

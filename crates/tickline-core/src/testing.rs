@@ -275,6 +275,7 @@ pub(crate) const CONFIG: Config = Config {
         reference_kind: ReferenceKind::Independent,
     },
     cadence: Cadence::Scheduled,
+    serves_unix_time: true,
 };
 
 /// Operations of tests on a clock, with the clock's own machine.

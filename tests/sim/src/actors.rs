@@ -86,6 +86,7 @@ impl Clock {
             } else {
                 Cadence::Scheduled
             },
+            serves_unix_time: true,
         };
         let shared = |cell| SharedClock::new(SteppedCell::new(Rc::clone(world), cell));
         let cpus = if setup.per_cpu { world.cells.len() } else { 0 };

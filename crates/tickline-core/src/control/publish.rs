@@ -131,7 +131,7 @@ impl Control {
             .state
             .next_line(slope)
             .ok_or(NotPublished::CounterTooSlow)?;
-        let state = if self.serves_unix_time {
+        let state = if self.config.serves_unix_time {
             next
         } else {
             next.without_unix()

@@ -90,7 +90,7 @@ fn a_judgement_begins_the_loop_anew_with_its_settings() {
     };
     assert_eq!(permit.control().oldest_sample_ticks(), None);
     assert_eq!(permit.control().config.resolutions.reference_ns, 1_000);
-    assert!(!permit.control().serves_unix_time);
+    assert!(!permit.control().config.serves_unix_time);
 }
 
 /// The collector of the facts panics: the lock is free again, and the next driver judges. A driver
