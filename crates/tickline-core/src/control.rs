@@ -219,25 +219,27 @@ impl Iteration {
     }
 }
 
-/// What comes before a driver's iteration. It decides whether another one follows without a rest.
+/// A driver's last iteration. It decides whether the present one is followed by a rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Before {
-    Rest,
-    /// The publication of a first line, without a rest since.
-    FirstPublication,
+pub(crate) enum LastIteration {
+    /// The driver has rested since, or there was none.
+    Rested,
+    /// It has published a first line, and the driver has not rested since.
+    PublishedFirst,
 }
 
-impl Before {
-    /// Whether another iteration follows `iteration` without a rest: it has published a first line,
-    /// which is short, and the one before it had not.
-    pub(crate) fn is_followed_at_once(&mut self, iteration: &Iteration) -> bool {
-        let is_followed = iteration.next_in_ns == 0 && *self == Self::Rest;
-        *self = if is_followed {
-            Self::FirstPublication
+impl LastIteration {
+    /// Returns whether the driver repeats `iteration` without a rest, and uses up the one such
+    /// repeat that the publication of a first line gives: that line is short. After the repeat the
+    /// driver rests.
+    pub(crate) fn take_immediate_repeat(&mut self, iteration: &Iteration) -> bool {
+        let repeats = iteration.next_in_ns == 0 && *self == Self::Rested;
+        *self = if repeats {
+            Self::PublishedFirst
         } else {
-            Self::Rest
+            Self::Rested
         };
-        is_followed
+        repeats
     }
 }
 

@@ -46,7 +46,7 @@
 //! [`Control`] of your own, only on a clock without a keeper.
 
 use crate::cell::{LineCell, StateCell};
-use crate::control::{Before, Cadence, Config, Control, Iteration, Outcome};
+use crate::control::{Cadence, Config, Control, Iteration, LastIteration, Outcome};
 use crate::counter::Counter;
 use crate::gate::Facts;
 use crate::gate::keeper::{BegunJudgement, Decision, Keeper, LineKind};
@@ -141,7 +141,7 @@ pub struct Ticket<'a, S = LineCell> {
 #[derive(Debug)]
 pub struct Permit<'a, S = LineCell> {
     driving: Driving<'a, S>,
-    before: Before,
+    last: LastIteration,
 }
 
 /// The right to run iterations of the CPUs' control loops, under the clock's lock.
@@ -249,7 +249,7 @@ impl<'a, S> Driving<'a, S> {
         match kind {
             LineKind::Common => Next::Iterate(Permit {
                 driving: self,
-                before: Before::Rest,
+                last: LastIteration::Rested,
             }),
             LineKind::PerCpu => Next::CalibrateCpus(CpusPermit { driving: self }),
         }
@@ -324,7 +324,7 @@ impl<'a, S: StateCell> Permit<'a, S> {
         if iteration.outcome == Outcome::Barred && keeper.request_judgement_if_open() {
             return Next::Rest(None); // rule K3: the gates are judged before the next iteration
         }
-        if self.before.is_followed_at_once(&iteration) {
+        if self.last.take_immediate_repeat(&iteration) {
             return Next::Iterate(self);
         }
         let iteration = iteration.with_least_rest();

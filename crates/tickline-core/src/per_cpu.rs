@@ -104,7 +104,7 @@
 use core::cell::Cell;
 
 use crate::cell::{LineCell, Snapshot, StateCell};
-use crate::control::{Before, Cadence, Config, Control, Iteration};
+use crate::control::{Cadence, Config, Control, Iteration, LastIteration};
 use crate::counter::{Counter, CpuCounter, CpuRead};
 use crate::reference::Reference;
 use crate::shared::{Event, SharedClock, SlowReading};
@@ -199,7 +199,7 @@ pub struct CpuControl {
     ready_ns: i64,
     /// The waits on the CPU in this calibration.
     waits: u32,
-    before: Before,
+    last: LastIteration,
 }
 
 /// What the thread does on a CPU after an iteration. A driver must do each of these, so another one
@@ -231,7 +231,7 @@ impl CpuControl {
             due_ns: i64::MIN,
             ready_ns: i64::MIN,
             waits: 0,
-            before: Before::Rest,
+            last: LastIteration::Rested,
         }
     }
 
@@ -267,7 +267,7 @@ impl CpuControl {
             ..*config
         };
         self.waits = 0;
-        self.before = Before::Rest;
+        self.last = LastIteration::Rested;
     }
 
     /// An iteration for the clock of `cpu`, on which the caller has put this thread, and what the
@@ -298,7 +298,7 @@ impl CpuControl {
             self.set_due(self.control.interval_ns(), reference);
             return (None, Stay::Leave);
         };
-        if self.before.is_followed_at_once(&iteration) {
+        if self.last.take_immediate_repeat(&iteration) {
             return (Some(iteration), Stay::Again);
         }
         let iteration = iteration.with_least_rest();
