@@ -206,7 +206,7 @@ impl Control {
         } = *access;
         let before_ticks = counter.now_ordered();
         if !shared.may_use(old, before_ticks, reference) {
-            shared.retire_expired(old, before_ticks, self.newest_lower_point(), reference);
+            shared.retire_unusable(old, before_ticks, self.newest_lower_point(), reference);
             return Err(NotPublished::StateChanged);
         }
         if self.newest_sample_is_too_old(before_ticks, plan.target.slope) {

@@ -311,7 +311,7 @@ impl<S: StateCell> SharedClock<S> {
             Phase::Published => {
                 let ticks = ordered_ticks()?;
                 if !self.may_use(&snapshot, ticks, reference) {
-                    self.retire_expired(&snapshot, ticks, None, reference);
+                    self.retire_unusable(&snapshot, ticks, None, reference);
                     return None;
                 }
                 self.cell
