@@ -190,7 +190,7 @@ impl<S> DrivenClock<S> {
         };
         // A thread that has taken the lock over judges for itself.
         if driving.memory.is_judged_here
-            && let Some(kind) = self.keeper.line_kind()
+            && let Some(kind) = self.keeper.usable_line_kind()
         {
             return driving.permit(kind);
         }

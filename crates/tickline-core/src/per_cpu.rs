@@ -27,7 +27,7 @@
 //! CPU that finds the line being replaced has therefore interrupted the writer. It does not wait,
 //! and helps at once.
 //!
-//! The clock's keeper says whether readers may use these lines (`gate/keeper.rs`: `line_kind`).
+//! The clock's keeper says whether readers may use these lines (`gate/keeper.rs`: `usable_line_kind`).
 //! The driver chooses the kind of lines, calibrates the CPUs, and decides when to give up on a CPU.
 //!
 //! ```

@@ -47,11 +47,11 @@
 //! judgement: both want lines.
 //!
 //! **Only the word bars the CPUs' lines.** Readers use these lines while the word says
-//! `Open` and a line for each CPU ([`line_kind`](Keeper::line_kind)). A call that changes the
-//! kind of lines ([`set_line_kind`](Keeper::set_line_kind)) asks for a judgement, because the
-//! gate that compares the counters depends on the kind. This call leaves a common line in use. The
-//! judge ends the common line before readers find the CPUs' lines. No thread publishes another
-//! common line meanwhile, because an iteration needs the clock's lock, which the judge holds.
+//! `Open` and a line for each CPU ([`usable_line_kind`](Keeper::usable_line_kind)). A call that
+//! changes the kind of lines ([`set_line_kind`](Keeper::set_line_kind)) asks for a judgement,
+//! because the gate that compares the counters depends on the kind. This call leaves a common line in
+//! use. The judge ends the common line before readers find the CPUs' lines. No thread publishes
+//! another common line meanwhile, because an iteration needs the clock's lock, which the judge holds.
 //!
 //! # Rejected
 //!
@@ -225,7 +225,7 @@ impl Keeper {
     /// thread that finds a line for each CPU sees all stores before
     /// [`set_line_kind`](Self::set_line_kind).
     #[inline(always)]
-    pub fn line_kind(&self) -> Option<LineKind> {
+    pub fn usable_line_kind(&self) -> Option<LineKind> {
         // ORDERING: Acquire, pairs with the exchange in `set_stage`, whose judge has seen the
         // change.
         let word = self.word.load(Ordering::Acquire);
@@ -256,9 +256,9 @@ impl Keeper {
     }
 
     /// Begins a judgement if one is due. The caller holds the clock's lock. Call this when no
-    /// judgement of this process has confirmed [`line_kind`](Self::line_kind): after start-up, a
-    /// change, or a fork. A change before the judgement is settled voids it. In a forked child the
-    /// gates may be open already; its readers keep their lines until then.
+    /// judgement of this process has confirmed [`usable_line_kind`](Self::usable_line_kind): after
+    /// start-up, a change, or a fork. A change before the judgement is settled voids it. In a forked
+    /// child the gates may be open already; its readers keep their lines until then.
     pub(crate) fn begin_if_due(&self, reference: &impl Reference) -> Option<BegunJudgement> {
         let word = self.load_word();
         let is_due = match stage_of(word) {

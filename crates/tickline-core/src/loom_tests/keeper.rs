@@ -90,7 +90,10 @@ impl KeptClock {
         // SAFETY: one process, one number.
         let token = unsafe { LockToken::new(7) };
         let mut control = self.control.try_lock(token, |_| ())?;
-        let kind = self.keeper.line_kind().or_else(|| self.judge_if_due())?;
+        let kind = self
+            .keeper
+            .usable_line_kind()
+            .or_else(|| self.judge_if_due())?;
         action(&mut control, kind)
     }
 

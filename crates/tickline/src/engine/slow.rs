@@ -28,7 +28,7 @@ impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
     #[inline(always)]
     pub(crate) fn cpu_lines(&self) -> Option<&CpuLines> {
-        if self.clock.keeper.line_kind() == Some(LineKind::PerCpu) {
+        if self.clock.keeper.usable_line_kind() == Some(LineKind::PerCpu) {
             self.cpu_lines.get()
         } else {
             None

@@ -106,7 +106,10 @@ fn a_change_before_any_step_of_a_driver_counts() {
                 }
                 "to the CPUs' lines" => {
                     assert_eq!(process.drive(Cadence::Scheduled), None);
-                    assert_eq!(process.clock.keeper.line_kind(), Some(LineKind::PerCpu));
+                    assert_eq!(
+                        process.clock.keeper.usable_line_kind(),
+                        Some(LineKind::PerCpu)
+                    );
                     assert!(!process.clock.shared.cell.load().is_published());
                     process.clock.keeper.set_line_kind(LineKind::Common);
                 }

@@ -99,9 +99,13 @@ impl Kept {
     /// that.
     fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Decision) -> bool {
         let judged = || self.settle(self.begin_if_due(now_ns)?, judge());
-        let kind = self.keeper.line_kind().or_else(judged);
+        let kind = self.keeper.usable_line_kind().or_else(judged);
         let may_iterate = kind.is_some();
-        assert_eq!(kind, self.keeper.line_kind(), "for the lines of readers");
+        assert_eq!(
+            kind,
+            self.keeper.usable_line_kind(),
+            "for the lines of readers"
+        );
         assert_eq!(
             may_iterate,
             self.keeper.stage() == Stage::Open,
@@ -179,30 +183,30 @@ fn readers_keep_their_lines_while_the_gates_are_open() {
         kept.keeper.set_line_kind(kind);
         assert!(kept.opens());
         kept.keeper.enable();
-        assert_eq!(kept.keeper.line_kind(), Some(kind));
+        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
         assert!(kept.judge_if_due(0, || panic!("judged already")));
 
         // A forked child judges although the gates are open. It has no facts yet.
         assert!(kept.begin_if_due(0).is_some(), "the next holder judges");
-        assert_eq!(kept.keeper.line_kind(), Some(kind));
+        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
 
         let begun = kept.begin_if_due(0).expect("nothing has happened");
         (0..2).for_each(|_| kept.keeper.enable());
-        assert_eq!(kept.keeper.line_kind(), Some(kind));
+        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
         assert_eq!(kept.settle(begun, OPEN), Some(kind));
 
         let begun = kept.keeper.begin_review().expect("judged before");
         (0..2).for_each(|_| kept.keeper.enable());
-        assert_eq!(kept.keeper.line_kind(), Some(kind));
+        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
         assert_eq!(kept.settle(begun, OPEN), Some(kind));
         assert_eq!(
-            (kept.keeper.line_kind(), kept.is_unbarred()),
+            (kept.keeper.usable_line_kind(), kept.is_unbarred()),
             (Some(kind), true)
         );
 
         let begun = kept.begin_if_due(0).expect("another child");
         assert_eq!(kept.settle(begun, FOR_GOOD), None);
-        assert_eq!(kept.keeper.line_kind(), None);
+        assert_eq!(kept.keeper.usable_line_kind(), None);
     }
 }
 
@@ -273,13 +277,13 @@ fn each_kind_of_lines_is_judged_for_itself() {
     let kept = Kept::new();
     for kind in [LineKind::Common, LineKind::PerCpu, LineKind::Common] {
         kept.keeper.set_line_kind(kind);
-        assert_eq!(kept.keeper.line_kind(), None);
+        assert_eq!(kept.keeper.usable_line_kind(), None);
         let begun = kept.begin_if_due(0).expect("a new kind");
         assert_eq!(begun.line_kind(), kind);
         let bars = kept.bars();
         kept.clock.cell.machine.hooks.set(|_| {
             assert_eq!(
-                kept.keeper.line_kind(),
+                kept.keeper.usable_line_kind(),
                 None,
                 "before the clock is unbarred"
             )
@@ -294,7 +298,7 @@ fn each_kind_of_lines_is_judged_for_itself() {
         assert_eq!(kept.settle(begun, OPEN), Some(kind));
         kept.keeper.set_line_kind(kind);
         assert_eq!(
-            (kept.keeper.line_kind(), kept.is_unbarred()),
+            (kept.keeper.usable_line_kind(), kept.is_unbarred()),
             (Some(kind), true),
             "it has them already"
         );
