@@ -7,8 +7,8 @@
 //!   not notice that (`sys/linux/sleep.rs`).
 //! - **If another driver has the lock**, the thread waits twice as long after each refusal, up to
 //!   the interval: that driver may be stopped.
-//! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). From
-//!   then on the recent time is the current time. So does one that is killed before it begins.
+//! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). A thread
+//!   that is killed before it begins does the same. From then on the recent time is the current time.
 //! - **A thread that is no longer registered ends when it next wakes up**: the thread that was to
 //!   keep its handle was killed (`clock/global.rs`).
 
@@ -20,7 +20,7 @@ use tickline_core::comparison::CounterComparison;
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
 use tickline_core::reference::Reference;
 
-use crate::background::{Begun, CLOCK_THREAD, SleepingThread};
+use crate::background::{BeginFlag, CLOCK_THREAD, SleepingThread};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::per_cpu::calibrations::CpuCalibrations;
@@ -58,8 +58,8 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
         // No other thread starts one for this clock now: the global clock has a lock for that.
         engine.registration.register(id, engine.now_ordered_ns());
         let inside = engine.clone();
-        let thread = SleepingThread::start(name, STACK_BYTES, sleep, move |sleep, begun| {
-            run(&inside, id, sleep, begun, settings)
+        let thread = SleepingThread::start(name, STACK_BYTES, sleep, move |sleep, begin_flag| {
+            run(&inside, id, sleep, begin_flag, settings)
         })
         .inspect_err(|_| engine.registration.unregister())?;
         Ok(Self { engine, thread, id })
@@ -73,7 +73,7 @@ impl<E: Deref<Target = Engine>> ClockThread<E> {
     }
 
     fn was_killed(&self) -> bool {
-        self.engine.registration.futex.owner_died() || self.thread.has_never_begun()
+        self.engine.registration.futex.owner_died() || self.thread.ended_before_it_began()
     }
 }
 
@@ -91,13 +91,19 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
     }
 }
 
-fn run(engine: &Engine, id: u64, sleep: &StoppableSleep, begun: &Begun, settings: Settings) {
+fn run(
+    engine: &Engine,
+    id: u64,
+    sleep: &StoppableSleep,
+    begin_flag: &BeginFlag,
+    settings: Settings,
+) {
     if !engine.registration.has_id(id) {
-        return begun.announce(); // and ends: the futex may be another thread's by now
+        return begin_flag.announce(); // and ends: the futex may be another thread's by now
     }
     let _marked = (engine.probes() == Probes::Full).then(|| engine.registration.futex.hold());
     engine.registration.begin(id);
-    begun.announce();
+    begin_flag.announce();
     let mut calibrations = CpuCalibrations::default();
     let mut reviews = Reviews::default();
     let mut comparison = CounterComparison::Pending;
@@ -287,7 +293,7 @@ mod tests {
             None,
             STACK_BYTES,
             StoppableSleep::plain(),
-            move |sleep, begun| run(&late, 1, sleep, begun, Settings::DEFAULT),
+            move |sleep, begin_flag| run(&late, 1, sleep, begin_flag, Settings::DEFAULT),
         );
         late.expect("a thread").end();
         drop(kill);
