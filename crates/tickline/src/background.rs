@@ -162,15 +162,14 @@ impl SleepingThread {
 
     /// Whether the thread has ended before it began. Once it has begun, its futex tells. `false` in
     /// a forked child, whose libc does not know the thread.
-    pub(crate) fn ended_before_it_began(&self) -> bool {
+    fn ended_before_it_began(&self) -> bool {
         // In this order: a thread that does its work announces that it has begun before it ends.
         self.is_of_this_process()
             && self.thread.as_ref().is_some_and(Thread::has_ended)
             && !self.has_begun()
     }
 
-    /// Ends the thread, and waits for its end, if this process has it. A thread that was killed is
-    /// [abandoned](Self::abandon) instead.
+    /// Ends the thread, and waits for its end, if this process has it.
     pub(crate) fn end(&mut self) {
         if !self.is_of_this_process() {
             return self.abandon();
@@ -181,9 +180,24 @@ impl SleepingThread {
         }
     }
 
+    /// Whether the thread was killed. It holds `futex` once it has begun.
+    pub(crate) fn was_killed(&self, futex: &RobustFutex) -> bool {
+        futex.owner_died() || self.ended_before_it_began()
+    }
+
+    /// Ends the thread, and waits for its end, unless it was killed. It holds `futex` once it has
+    /// begun.
+    pub(crate) fn end_unless_killed(&mut self, futex: &RobustFutex) {
+        if self.was_killed(futex) {
+            self.abandon();
+        } else {
+            self.end();
+        }
+    }
+
     /// Closes the sleep of a thread that does not exist any more, or not in this process: there is
     /// none to wake or to join, and a join would never return.
-    pub(crate) fn abandon(&mut self) {
+    fn abandon(&mut self) {
         self.sleep.close(); // in a child: closes its copy of the descriptor
     }
 }
@@ -230,7 +244,7 @@ impl BackgroundThread {
     /// Ends the thread as a drop does, but does not wait for its end.
     pub fn detach(mut self) {
         if self.thread.is_of_this_process()
-            && !self.was_killed()
+            && !self.thread.was_killed(&self.futex)
             && let Some(thread) = self.thread.thread.take()
         {
             thread.detach();
@@ -244,19 +258,11 @@ impl BackgroundThread {
     pub fn is_running(&self) -> bool {
         self.thread.is_of_this_process() && self.thread.has_begun() && !self.futex.owner_died()
     }
-
-    fn was_killed(&self) -> bool {
-        self.futex.owner_died() || self.thread.ended_before_it_began()
-    }
 }
 
 impl Drop for BackgroundThread {
     fn drop(&mut self) {
-        if self.was_killed() {
-            self.thread.abandon();
-        } else {
-            self.thread.end();
-        }
+        self.thread.end_unless_killed(&self.futex);
     }
 }
 

@@ -69,11 +69,8 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
 impl<E: Deref<Target = Engine>> ClockThread<E> {
     /// Whether the thread has ended without its handle's doing, or is another process's.
     pub(crate) fn is_gone(&self) -> bool {
-        !self.thread.is_of_this_process() || self.was_killed()
-    }
-
-    fn was_killed(&self) -> bool {
-        self.engine.registration.futex.owner_died() || self.thread.ended_before_it_began()
+        let futex = &self.engine.registration.futex;
+        !self.thread.is_of_this_process() || self.thread.was_killed(futex)
     }
 }
 
@@ -82,11 +79,8 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
         if self.thread.is_of_this_process() {
             self.engine.registration.unregister();
         }
-        if self.was_killed() {
-            self.thread.abandon();
-        } else {
-            self.thread.end();
-        }
+        self.thread
+            .end_unless_killed(&self.engine.registration.futex);
         // Readers leave the CPUs' lines, if there are any, when these lines have ended.
     }
 }
