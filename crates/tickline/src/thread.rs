@@ -140,7 +140,7 @@ impl Reviews {
     /// the thread may not run one. Returns the time to sleep, ns. `None` if the gates were judged
     /// again: an iteration is due now.
     fn review_if_due(&mut self, engine: &Engine, next_in_ns: Option<u64>) -> Option<u64> {
-        let is_gate_closed = next_in_ns.is_none() && engine.clock.keeper.stage().is_closed();
+        let is_gate_closed = next_in_ns.is_none() && engine.clock.stage().is_closed();
         let is_refused = next_in_ns.is_none() && !is_gate_closed;
         self.refusals = if is_refused { self.refusals + 1 } else { 0 };
         let wait_ns = match next_in_ns {

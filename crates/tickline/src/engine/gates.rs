@@ -77,7 +77,7 @@ impl Engine {
         *facts = Facts::UNKNOWN;
         facts.comparison = comparison;
         self.add_clock_facts(facts, kind);
-        collector.finish(self.clock.keeper.changes(), self.probes(), facts);
+        collector.finish(self.clock.changes(), self.probes(), facts);
         true
     }
 
@@ -85,7 +85,7 @@ impl Engine {
     /// reader may go on to an iteration: the gates are open, or the facts are complete. A whole
     /// collection takes too long for one call.
     pub(super) fn prepare_one_task(&self) -> bool {
-        if self.clock.keeper.stage() == Stage::Open {
+        if self.clock.stage() == Stage::Open {
             return true;
         }
         let Some(mut collector) = self.collector() else {
@@ -93,7 +93,7 @@ impl Engine {
             return false;
         };
         collector.run_one(
-            self.clock.keeper.changes(),
+            self.clock.changes(),
             self.probes(),
             compare::result_or_pending(),
         )
@@ -147,7 +147,7 @@ impl Engine {
 
     /// What the last judgement found by `facts`, if the gates are open.
     fn last_judged(&self, facts: &Facts) -> Option<Findings> {
-        (self.clock.keeper.stage() == Stage::Open).then(|| Findings {
+        (self.clock.stage() == Stage::Open).then(|| Findings {
             closed_by: None,
             unix_closed_by: self.closing_reason(Gate::UnixCost),
             clocksource: facts.clocksource,
@@ -258,7 +258,7 @@ impl Engine {
     /// Whether the gates were judged since a judgement was last requested, or the clock is
     /// disabled.
     pub(crate) fn is_judged(&self) -> bool {
-        self.clock.keeper.stage() != Stage::Unjudged
+        self.clock.stage() != Stage::Unjudged
     }
 
     pub(crate) fn disable(&self) {
@@ -273,11 +273,11 @@ impl Engine {
         if let Some(backend) = &self.backend {
             return backend.enable();
         }
-        self.clock.keeper.enable();
+        self.clock.enable();
     }
 
     pub(super) fn is_disabled(&self) -> bool {
-        self.clock.keeper.stage() == Stage::Disabled
+        self.clock.stage() == Stage::Disabled
     }
 }
 

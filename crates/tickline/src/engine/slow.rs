@@ -28,7 +28,7 @@ impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
     #[inline(always)]
     pub(crate) fn cpu_lines(&self) -> Option<&CpuLines> {
-        if self.clock.keeper.usable_line_kind() == Some(LineKind::PerCpu) {
+        if self.clock.usable_line_kind() == Some(LineKind::PerCpu) {
             self.cpu_lines.get()
         } else {
             None
@@ -127,7 +127,7 @@ impl Engine {
     fn unix_by_common_line(&self) -> u64 {
         // Unix time has no high-water mark. If it comes from the OS, the monotonic clock need not
         // be read.
-        let stays_by_os = match self.clock.keeper.stage() {
+        let stays_by_os = match self.clock.stage() {
             Stage::Unjudged => false,
             Stage::Closed | Stage::Disabled => true,
             Stage::Open => self.os_serves_unix(),

@@ -43,7 +43,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     records().for_each(CpuRecord::report_miss);
     let interval_ns = 10_000_000;
     let clock: DrivenClock = DrivenClock::new(SharedClock::new(LineCell::new()));
-    clock.keeper.set_line_kind(LineKind::PerCpu);
+    clock.set_line_kind(LineKind::PerCpu);
     let Next::Judge(ticket) = clock.ask(sys::lock_token(), &OsClock) else {
         panic!("a judgement is due");
     };
@@ -152,7 +152,7 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
     loop {
         match engine.cpu_lines() {
             Some(cpu_lines) => return Some((thread, cpu_lines)),
-            None if requirements().is_err() || engine.clock.keeper.stage().is_closed() => break,
+            None if requirements().is_err() || engine.clock.stage().is_closed() => break,
             None => std::thread::yield_now(),
         }
     }

@@ -57,7 +57,7 @@ fn rule_k2_a_ticket_holds_the_lock_and_a_change_voids_it() {
     assert!(matches!(process.settle(ticket), Next::Rest(None)));
     assert!(process.clock.shared.cell.load().is_barred());
 
-    process.clock.keeper.enable();
+    process.clock.enable();
     let Next::Judge(ticket) = process.ask() else {
         panic!("enable() asks for a judgement");
     };
@@ -108,7 +108,7 @@ fn a_ticket_that_is_never_settled_unbars_no_clock() {
     }));
     assert!(panicked.is_err());
     assert!(process.clock.shared.cell.load().is_barred());
-    assert_eq!(process.clock.keeper.stage(), Stage::Unjudged);
+    assert_eq!(process.clock.stage(), Stage::Unjudged);
     let next = process.ask();
     assert!(matches!(next, Next::Judge(_)));
     core::mem::forget(next);

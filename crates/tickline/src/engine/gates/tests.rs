@@ -150,7 +150,7 @@ fn a_trust_that_is_set_during_the_first_judgement_counts() {
             clocksource: Clocksource::Unknown,
         };
         assert!(matches!(engine.settle(ticket, found), Next::Rest(None)));
-        assert_eq!(engine.clock.keeper.stage(), Stage::Unjudged);
+        assert_eq!(engine.clock.stage(), Stage::Unjudged);
         let mut facts = Facts::UNKNOWN;
         engine.add_clock_facts(&mut facts, LineKind::Common);
         assert_eq!((facts.trust, facts.assume_invariant), (trust, true));
