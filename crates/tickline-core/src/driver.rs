@@ -339,7 +339,7 @@ impl<'a, S: StateCell> Ticket<'a, S> {
         }
         let clock = driving.clock;
         let access = clock.access(counter, reference);
-        match clock.keeper.settle(begun, decision, access.as_ref()) {
+        match clock.keeper.conclude(begun, decision, access.as_ref()) {
             Some(kind) => driving.permit(kind),
             None => Next::Rest(None),
         }

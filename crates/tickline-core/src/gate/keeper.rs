@@ -4,8 +4,8 @@
 //! Decisions about the counter are made by [`judge`](super::judge), not by the keeper. Several
 //! threads may at the same time switch the counter off and on, ask for a judgement, and judge. The
 //! keeper puts their actions in order. The holder of the clock's lock begins a judgement, and gets
-//! the word with which it begins (`BegunJudgement`). It then collects the facts and judges, and settles
-//! what it has begun: the judgement bars or unbars the clock. One word holds the state:
+//! the word with which it begins (`BegunJudgement`). It then collects the facts and judges, and
+//! concludes the judgement, which bars or unbars the clock. One word holds the state:
 //!
 //! ```text
 //! 63                 4         3             2         1   0
@@ -288,7 +288,7 @@ impl Keeper {
 
     /// Bars or unbars the clock as `decision` says. Returns the kind of line for which the holder
     /// of the lock may run an iteration.
-    pub(crate) fn settle<S: StateCell>(
+    pub(crate) fn conclude<S: StateCell>(
         &self,
         begun: BegunJudgement,
         decision: Decision,

@@ -115,7 +115,7 @@ impl Engine {
             return Next::Rest(None);
         }
         let found = self.judge_and_record(ticket.facts());
-        self.settle(ticket, found)
+        self.settle_found(ticket, found)
     }
 
     /// Judges the gates again if facts have changed since the last judgement: the kernel's
@@ -141,7 +141,7 @@ impl Engine {
         if Some(found) == last {
             return false;
         }
-        _ = self.settle(ticket, found);
+        _ = self.settle_found(ticket, found);
         true
     }
 
@@ -168,7 +168,8 @@ impl Engine {
         }
     }
 
-    fn settle<'a>(&self, mut ticket: Ticket<'a>, found: Findings) -> Next<'a> {
+    /// Settles the ticket by what the judgement has found.
+    fn settle_found<'a>(&self, mut ticket: Ticket<'a>, found: Findings) -> Next<'a> {
         let decision = self.decision(found, ticket.facts());
         ticket.settle(decision, COUNTER.as_ref(), &self.probed_os_clock())
     }

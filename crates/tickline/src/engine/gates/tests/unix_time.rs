@@ -161,7 +161,7 @@ fn engine_of_undecided_kernel() -> Engine {
         unix_closed_by: None,
         clocksource: Clocksource::Unknown,
     };
-    _ = engine.settle(ticket, found);
+    _ = engine.settle_found(ticket, found);
     make_due(&engine);
     engine
 }
