@@ -200,6 +200,7 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
             reference_kind: ReferenceKind::Independent,
         },
         cadence: Cadence::Scheduled,
+        serves_unix_time: true,
     });
     let mut random = Rng::with_seed(u64::MAX);
     // ORDERING: Relaxed: the flag orders no memory.

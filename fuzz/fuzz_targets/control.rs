@@ -220,6 +220,7 @@ fn run(input: &Input) {
         } else {
             Cadence::OnDemand
         },
+        serves_unix_time: true,
     });
     let machine = Machine {
         shared: &shared,

@@ -23,7 +23,7 @@ use crate::clocksource::Clocksource;
 use crate::counter::Counter;
 use crate::estimate::Fit;
 use crate::line::Slope;
-use crate::reference::{NO_DISRUPTION_MARKER, Reference, Resolutions};
+use crate::reference::{Reference, Resolutions};
 use crate::sample::{BurstSize, Sample, burst};
 use crate::shared::{Access, Event, SharedClock};
 use crate::stability::StabilityMonitor;
@@ -130,7 +130,7 @@ impl Cadence {
     }
 }
 
-/// The settings of a control loop, except [`Control::serves_unix_time`], which a judgement sets.
+/// The settings of a control loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// The interval in the steady state, ns. Choose it within [`INTERVAL_RANGE_NS`]. An iteration
@@ -141,15 +141,19 @@ pub struct Config {
     pub resolutions: Resolutions,
     /// When the driver comes.
     pub cadence: Cadence,
+    /// Whether the lines serve Unix time, or leave that to the OS. See
+    /// [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
+    pub serves_unix_time: bool,
 }
 
 impl Config {
-    /// The settings before the first ones: a judgement sets the resolutions, and each iteration sets
-    /// the rest.
+    /// The settings before the first ones: a judgement sets the resolutions, and whether the lines
+    /// serve Unix time; each iteration sets the rest.
     pub(crate) const PLACEHOLDER: Self = Self {
         interval_ns: *INTERVAL_RANGE_NS.start(),
         resolutions: Clocksource::Unknown.resolutions(Clocksource::Unknown, 0),
         cadence: Cadence::OnDemand,
+        serves_unix_time: true,
     };
 }
 
@@ -215,33 +219,35 @@ impl Iteration {
     }
 }
 
-/// What comes before a driver's iteration. It decides whether another one follows without a rest.
+/// A driver's last iteration. It decides whether the present one is followed by a rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Before {
-    Rest,
-    /// The publication of a first line, without a rest since.
-    FirstPublication,
+pub(crate) enum LastIteration {
+    /// The driver has rested since, or there was none.
+    Rested,
+    /// It has published a first line, and the driver has not rested since.
+    PublishedFirst,
 }
 
-impl Before {
-    /// Whether another iteration follows `iteration` without a rest: it has published a first line,
-    /// which is short, and the one before it had not.
-    pub(crate) fn is_followed_at_once(&mut self, iteration: &Iteration) -> bool {
-        let is_followed = iteration.next_in_ns == 0 && *self == Self::Rest;
-        *self = if is_followed {
-            Self::FirstPublication
+impl LastIteration {
+    /// Returns whether the driver repeats `iteration` without a rest, and uses up the one such
+    /// repeat that the publication of a first line gives: that line is short. After the repeat the
+    /// driver rests.
+    pub(crate) fn take_immediate_repeat(&mut self, iteration: &Iteration) -> bool {
+        let repeats = iteration.next_in_ns == 0 && *self == Self::Rested;
+        *self = if repeats {
+            Self::PublishedFirst
         } else {
-            Self::Rest
+            Self::Rested
         };
-        is_followed
+        repeats
     }
 }
 
 /// The writer's memory. Only the holder of the clock's lock reaches it.
 ///
-/// The two public fields are settings, which the driver may set between two iterations: the next
-/// iteration reads them anew, and no other field depends on their earlier values. Only for other
-/// resolutions, begin with a [`new`](Self::new) one: the kept samples have the earlier ones.
+/// The driver may change the settings between two iterations: the next iteration reads them anew, and
+/// nothing else depends on their earlier values. Only for other resolutions, begin with a
+/// [`new`](Self::new) control loop: the kept samples have the earlier ones.
 ///
 /// ```
 /// use tickline_core::control::{Cadence, Config, Control, Outcome};
@@ -263,7 +269,12 @@ impl Before {
 /// # let reference_kind = ReferenceKind::Independent;
 /// # let resolutions = Resolutions { counter_ticks: 1, reference_ns: 1, reference_kind };
 ///
-/// let config = Config { interval_ns: 500_000_000, resolutions, cadence: Cadence::Scheduled };
+/// let config = Config {
+///     interval_ns: 500_000_000,
+///     resolutions,
+///     cadence: Cadence::Scheduled,
+///     serves_unix_time: true,
+/// };
 /// let mut control = Control::new(config);
 /// let mut iteration = control.iterate(&clock, &machine, &machine);
 /// while iteration.outcome != Outcome::Published {
@@ -273,7 +284,7 @@ impl Before {
 /// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_some());
 ///
 /// // The driver changes a setting: the next line leaves Unix time to the reference.
-/// control.serves_unix_time = false;
+/// control.config.serves_unix_time = false;
 /// machine.wait_ns(iteration.next_in_ns);
 /// assert_eq!(control.iterate(&clock, &machine, &machine).outcome, Outcome::Published);
 /// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_none());
@@ -290,9 +301,6 @@ impl Before {
 pub struct Control {
     /// The settings of the next iteration.
     pub config: Config,
-    /// Whether the lines serve Unix time, as those of a [`new`](Self::new) control loop do, or leave
-    /// that to the OS. See [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
-    pub serves_unix_time: bool,
     stability: StabilityMonitor,
     unix: UnixTrack,
     /// The slope of the last target.
@@ -308,8 +316,8 @@ pub struct Control {
     burst_count: u32,
     /// The machine's total time in suspends before the newest sample, ns.
     suspended_ns: Option<i64>,
-    /// The disruption marker before the newest sample.
-    disruption_marker: u64,
+    /// The last disruption marker before a sample.
+    disruption_marker: Option<u64>,
     /// The tick of the first sample after a hypervisor has moved or restored the machine; `None` once
     /// an interval has passed since.
     moved_at_ticks: Option<u64>,
@@ -346,7 +354,6 @@ impl Control {
     pub const fn new(config: Config) -> Self {
         Self {
             config,
-            serves_unix_time: true,
             stability: StabilityMonitor::new(),
             unix: UnixTrack::UNKNOWN,
             target_slope: None,
@@ -355,7 +362,7 @@ impl Control {
             iterations_without_line: 0,
             burst_count: 0,
             suspended_ns: None,
-            disruption_marker: NO_DISRUPTION_MARKER,
+            disruption_marker: None,
             moved_at_ticks: None,
             is_disrupted: false,
         }
@@ -495,12 +502,13 @@ impl Control {
 
     /// Remembers the disruption marker. Returns whether it has changed. A marker that becomes known
     /// says nothing of the time before, and one that nobody states any more says nothing.
-    fn record_marker(&mut self, marker: u64) -> bool {
-        if marker == NO_DISRUPTION_MARKER {
+    fn record_marker(&mut self, marker: Option<u64>) -> bool {
+        let Some(marker) = marker else {
             return false;
-        }
-        let before = core::mem::replace(&mut self.disruption_marker, marker);
-        before != marker && before != NO_DISRUPTION_MARKER
+        };
+        self.disruption_marker
+            .replace(marker)
+            .is_some_and(|before| before != marker)
     }
 
     /// Publishes the next line, if the clock may have one: a line after the one in `snapshot`, or a

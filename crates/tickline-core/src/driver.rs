@@ -43,15 +43,15 @@
 //! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
 //! matter of types: a driver unbars no clock without a [`Ticket`], which [`settle`](Ticket::settle)
 //! consumes, and publishes no line without a [`Permit`]. Call [`SharedClock::unbar`], or use a
-//! [`Control`] of your own, only on a clock without a keeper.
+//! [`Control`] of your own, only on a [`SharedClock`] that is in no [`DrivenClock`].
 
 use crate::cell::{LineCell, StateCell};
-use crate::control::{Before, Cadence, Config, Control, Iteration, Outcome};
+use crate::control::{Cadence, Config, Control, Iteration, LastIteration, Outcome};
 use crate::counter::Counter;
 use crate::gate::Facts;
-use crate::gate::keeper::{BegunJudgement, Decision, Keeper, LineKind};
+use crate::gate::keeper::{BegunJudgement, Decision, Keeper, LineKind, Stage};
 use crate::reference::Reference;
-use crate::shared::{Access, SharedClock};
+use crate::shared::{Access, SharedClock, SlowReading};
 use crate::try_lock::{LockGuard, LockToken, TryLock};
 
 mod reader_schedule;
@@ -101,8 +101,8 @@ pub struct DrivenClock<S = LineCell> {
     /// The control loop behind its lock.
     memory: TryLock<DriverMemory>,
     /// The stage of the judgement, and the kind of lines.
-    pub keeper: Keeper,
-    /// Whether a reader should run an iteration, and whether a review of the facts is due.
+    pub(crate) keeper: Keeper,
+    /// When a review of the facts is due, and whether a reader should run an iteration.
     pub reader_schedule: ReaderSchedule,
 }
 
@@ -141,7 +141,7 @@ pub struct Ticket<'a, S = LineCell> {
 #[derive(Debug)]
 pub struct Permit<'a, S = LineCell> {
     driving: Driving<'a, S>,
-    before: Before,
+    last: LastIteration,
 }
 
 /// The right to run iterations of the CPUs' control loops, under the clock's lock.
@@ -179,6 +179,46 @@ impl<S> DrivenClock<S> {
         self.memory.is_held()
     }
 
+    /// The stage of the judgement.
+    pub fn stage(&self) -> Stage {
+        self.keeper.stage()
+    }
+
+    /// The kind of line that a reading may use now; `None` while the gates are not all open. A
+    /// thread that finds a line for each CPU sees all stores before
+    /// [`set_line_kind`](Self::set_line_kind).
+    #[inline(always)]
+    pub fn usable_line_kind(&self) -> Option<LineKind> {
+        self.keeper.usable_line_kind()
+    }
+
+    /// The number of changes of the keeper's word. A judgement after a change needs facts from
+    /// after that change.
+    pub fn changes(&self) -> u64 {
+        self.keeper.changes()
+    }
+
+    /// Switches the counter on again, and has the gates judged before the next line. If every gate
+    /// is open, the gates stay open; another judgement follows only if a thread is reviewing them.
+    pub fn enable(&self) {
+        self.keeper.enable();
+    }
+
+    /// Sets the kind of lines, and has the gates judged for it before the first such line. Changes
+    /// nothing if the clock has this kind already. After a change to the common line, no reader
+    /// finds the CPUs' lines any more. After a change to the CPUs' lines, the judge ends the common
+    /// line before readers find them.
+    pub fn set_line_kind(&self, kind: LineKind) {
+        self.keeper.set_line_kind(kind);
+    }
+
+    /// Whether the reader that has just got `reading` by the slow path should run an iteration: one
+    /// is due, and calls are frequent ([`ReaderSchedule`]).
+    pub fn reader_wants_iteration(&self, reading: &SlowReading, interval_ns: u64) -> bool {
+        self.reader_schedule
+            .wants_iteration(&self.keeper, reading, interval_ns)
+    }
+
     /// Takes the lock, and returns what its holder does next. Waits for no thread.
     pub fn ask(&self, token: LockToken, reference: &impl Reference) -> Next<'_, S> {
         let Some(memory) = self.lock(token) else {
@@ -190,7 +230,7 @@ impl<S> DrivenClock<S> {
         };
         // A thread that has taken the lock over judges for itself.
         if driving.memory.is_judged_here
-            && let Some(kind) = self.keeper.line_kind()
+            && let Some(kind) = self.keeper.usable_line_kind()
         {
             return driving.permit(kind);
         }
@@ -224,7 +264,7 @@ impl<S: StateCell> DrivenClock<S> {
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it, until
-    /// [`Keeper::enable`].
+    /// [`enable`](Self::enable).
     pub fn disable(&self, counter: Option<&impl Counter>, reference: &impl Reference) {
         self.keeper
             .disable(self.access(counter, reference).as_ref());
@@ -249,7 +289,7 @@ impl<'a, S> Driving<'a, S> {
         match kind {
             LineKind::Common => Next::Iterate(Permit {
                 driving: self,
-                before: Before::Rest,
+                last: LastIteration::Rested,
             }),
             LineKind::PerCpu => Next::CalibrateCpus(CpusPermit { driving: self }),
         }
@@ -293,13 +333,13 @@ impl<'a, S: StateCell> Ticket<'a, S> {
         {
             *control = Control::new(Config {
                 resolutions,
+                serves_unix_time,
                 ..control.config
             });
-            control.serves_unix_time = serves_unix_time;
         }
         let clock = driving.clock;
         let access = clock.access(counter, reference);
-        match clock.keeper.settle(begun, decision, access.as_ref()) {
+        match clock.keeper.conclude(begun, decision, access.as_ref()) {
             Some(kind) => driving.permit(kind),
             None => Next::Rest(None),
         }
@@ -324,7 +364,7 @@ impl<'a, S: StateCell> Permit<'a, S> {
         if iteration.outcome == Outcome::Barred && keeper.request_judgement_if_open() {
             return Next::Rest(None); // rule K3: the gates are judged before the next iteration
         }
-        if self.before.is_followed_at_once(&iteration) {
+        if self.last.take_immediate_repeat(&iteration) {
             return Next::Iterate(self);
         }
         let iteration = iteration.with_least_rest();

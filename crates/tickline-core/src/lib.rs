@@ -42,6 +42,7 @@
 //!         reference_kind: ReferenceKind::Independent,
 //!     },
 //!     cadence: Cadence::Scheduled,
+//!     serves_unix_time: true,
 //! });
 //!
 //! // The time, ns: by the counter if possible, else by the reference. It never decreases.
@@ -96,17 +97,15 @@
 //!
 //! # The model
 //!
-//! A **counter** ticks at a constant but unknown rate. A **reference** returns nanoseconds, but
-//! asking it is slow. A **line**, `ns = m * ticks + b`, turns ticks into nanoseconds. The fast path
-//! uses a line in a **window** of ticks; the line is valid for twice as long. The control loop
-//! takes **samples**: a sample is a read of the reference between two reads of the counter. The
-//! loop keeps the lines that are consistent with all samples. It publishes the next line so that no
-//! reader ever sees time run backwards. Without a line, readings come from the reference, but are
-//! never below the **high-water mark**: the largest value that the last line may have returned. A
-//! **gate** is a condition for using the counter at all.
+//! A **line**, `ns = m * ticks + b`, turns the ticks of a fast counter of unknown rate into the
+//! nanoseconds of a slow reference; the fast path uses it in a **window** of ticks. The control loop
+//! takes samples of both clocks, and publishes the next line so that no reader sees time run
+//! backwards. Without a line, readings come from the reference, but are never below the **high-water
+//! mark**: the largest time that the last line may have returned.
 //!
-//! [DESIGN.md](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-pipeline) has the steps from
-//! a sample to the published line, each with its file.
+//! DESIGN.md has [all parts](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-parts), and
+//! [the steps](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-pipeline) from a sample to
+//! the published line, each with its file.
 //!
 //! Figures without a processor, here and in the comments, are from an AMD EPYC, family 26, under
 //! KVM.

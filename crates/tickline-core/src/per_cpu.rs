@@ -27,7 +27,7 @@
 //! CPU that finds the line being replaced has therefore interrupted the writer. It does not wait,
 //! and helps at once.
 //!
-//! The clock's keeper says whether readers may use these lines (`gate/keeper.rs`: `line_kind`).
+//! The clock's keeper says whether readers may use these lines (`gate/keeper.rs`: `usable_line_kind`).
 //! The driver chooses the kind of lines, calibrates the CPUs, and decides when to give up on a CPU.
 //!
 //! ```
@@ -64,6 +64,7 @@
 //!         reference_kind: ReferenceKind::Independent,
 //!     },
 //!     cadence: Cadence::Pinned,
+//!     serves_unix_time: true,
 //! };
 //! let clocks = [(); 2].map(|()| SharedClock::new(LineCell::new()));
 //!
@@ -92,9 +93,9 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | Which clocks have them? | Clocks whose driver sets this kind (`Keeper::set_line_kind`), because the counters are unsynchronised or the program asks for them. The gate that compares counters is then open; all other gates hold. |
+//! | Which clocks have them? | Clocks whose driver sets this kind (`DrivenClock::set_line_kind`), because the counters are unsynchronised or the program asks for them. The gate that compares counters is then open; all other gates hold. |
 //! | Can one CPU's line meet another's counter? | Not with `rdtscp`, which all ordered readings and all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the thread would have to move away and back between three instructions. |
-//! | How does the kind of lines change? | `Keeper::set_line_kind` asks for a judgement, and the judge ends the common line. A judgement is for one kind, and a driver that it admits publishes no other. Loom shows that readers never have a common line and the CPUs' clocks at once. |
+//! | How does the kind of lines change? | `DrivenClock::set_line_kind` asks for a judgement, and the judge ends the common line. A judgement is for one kind, and a driver that it admits publishes no other. Loom shows that readers never have a common line and the CPUs' clocks at once. |
 //! | What if the thread is moved in the middle of an iteration? | The thread's counter then behaves like one that was reset and runs backwards, which yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead. The mark is 0.6 ms further ahead for each ms for which the thread was stopped meanwhile, or by which sampling took longer than 0.1 ms (`tests/sim/src/limits.rs`: `lost_ns`). |
 //! | Which CPUs are calibrated? | The CPUs on which the thread may run now, and those on which a reader found no line. So a growing cpuset, a CPU that comes back, and threads with CPU masks of their own need no rule. |
 //! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If lines lasted for 50 us at first, and each pass over the CPUs added one sample to each, every line would end before the next pass (measured: readings cost 57 ns for 150 ms). |
@@ -103,7 +104,7 @@
 use core::cell::Cell;
 
 use crate::cell::{LineCell, Snapshot, StateCell};
-use crate::control::{Before, Cadence, Config, Control, Iteration};
+use crate::control::{Cadence, Config, Control, Iteration, LastIteration};
 use crate::counter::{Counter, CpuCounter, CpuRead};
 use crate::reference::Reference;
 use crate::shared::{Event, SharedClock, SlowReading};
@@ -198,7 +199,7 @@ pub struct CpuControl {
     ready_ns: i64,
     /// The waits on the CPU in this calibration.
     waits: u32,
-    before: Before,
+    last: LastIteration,
 }
 
 /// What the thread does on a CPU after an iteration. A driver must do each of these, so another one
@@ -230,7 +231,7 @@ impl CpuControl {
             due_ns: i64::MIN,
             ready_ns: i64::MIN,
             waits: 0,
-            before: Before::Rest,
+            last: LastIteration::Rested,
         }
     }
 
@@ -266,7 +267,7 @@ impl CpuControl {
             ..*config
         };
         self.waits = 0;
-        self.before = Before::Rest;
+        self.last = LastIteration::Rested;
     }
 
     /// An iteration for the clock of `cpu`, on which the caller has put this thread, and what the
@@ -297,7 +298,7 @@ impl CpuControl {
             self.set_due(self.control.interval_ns(), reference);
             return (None, Stay::Leave);
         };
-        if self.before.is_followed_at_once(&iteration) {
+        if self.last.take_immediate_repeat(&iteration) {
             return (Some(iteration), Stay::Again);
         }
         let iteration = iteration.with_least_rest();

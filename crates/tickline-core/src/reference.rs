@@ -50,14 +50,11 @@ pub trait Reference {
     }
 
     /// A number that changes when a hypervisor has moved the machine to another host, or restored it
-    /// from a snapshot, before the machine runs on. [`NO_DISRUPTION_MARKER`] where nobody says so.
-    fn disruption_marker(&self) -> u64 {
-        NO_DISRUPTION_MARKER
+    /// from a snapshot, before the machine runs on; `None` where no hypervisor offers one.
+    fn disruption_marker(&self) -> Option<u64> {
+        None
     }
 }
-
-/// The [disruption marker](Reference::disruption_marker) where no hypervisor offers one.
-pub const NO_DISRUPTION_MARKER: u64 = u64::MAX;
 
 /// One of the two times that a clock shows, for code that serves both. Such code must handle every
 /// timescale, so another one is a breaking change.

@@ -121,12 +121,12 @@ impl<S: StateCell> SharedClock<S> {
             .then_some(replacing)
     }
 
-    /// Rules 4 and 5: retires `line`, which does not count for `ticks`
+    /// Rules 4 and 5: retires `line`, which may not be used for `ticks`
     /// ([`may_use`](Self::may_use)). First changes the state, so that no reading of the line
     /// counts any more when the high-water mark is computed. `ticks` may still be within the line's
     /// validity, if the reference does not vouch for them, or if a writer's thread was moved to
     /// another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
-    pub(crate) fn retire_expired(
+    pub(crate) fn retire_unusable(
         &self,
         line: &Snapshot,
         ticks: u64,

@@ -12,7 +12,7 @@ use crate::cell::{NextLine, SlotView, StateCell};
 use crate::control::{Cadence, Config, Control, Iteration};
 use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
-use crate::reference::{NO_DISRUPTION_MARKER, Reference, ReferenceKind, Resolutions};
+use crate::reference::{Reference, ReferenceKind, Resolutions};
 use crate::shared::{SharedClock, SlowReading};
 use crate::state::{LineState, Phase};
 
@@ -79,7 +79,7 @@ pub(crate) struct Machine {
     /// The time that this statement takes.
     pub(crate) suspends_ticks: Cell<u64>,
     /// What a hypervisor changes when it moves the machine.
-    pub(crate) disruption_marker: Cell<u64>,
+    pub(crate) disruption_marker: Cell<Option<u64>>,
     /// The steering that the kernel reports.
     pub(crate) steering_ppb: Cell<Option<i64>>,
     /// The time that a read of the reference takes before and after the moment whose time it
@@ -102,7 +102,6 @@ impl Machine {
             tells_suspends: Cell::new(true),
             reference_ticks: Cell::new((10, 10)),
             reference_resolution_ns: Cell::new(1),
-            disruption_marker: Cell::new(NO_DISRUPTION_MARKER),
             unix_offset_ns: Cell::new(1_000_000_000_000),
             ..Self::default()
         })
@@ -183,7 +182,7 @@ impl Reference for Machine {
         self.pass(self.suspends_ticks.get());
         self.tells_suspends.get().then(|| self.suspended_ns.get())
     }
-    fn disruption_marker(&self) -> u64 {
+    fn disruption_marker(&self) -> Option<u64> {
         self.disruption_marker.get()
     }
 }
@@ -276,6 +275,7 @@ pub(crate) const CONFIG: Config = Config {
         reference_kind: ReferenceKind::Independent,
     },
     cadence: Cadence::Scheduled,
+    serves_unix_time: true,
 };
 
 /// Operations of tests on a clock, with the clock's own machine.

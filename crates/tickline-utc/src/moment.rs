@@ -1,7 +1,18 @@
 //! What the clocks show at one moment.
 
+use tickline::OsClock;
 use tickline_core::clocksource::Clocksource;
-use tickline_core::reference::SUSPENDED_BOUND_NS;
+use tickline_core::reference::{Reference as _, SUSPENDED_BOUND_NS};
+
+/// The word of a marker that no hypervisor offers.
+pub(crate) const NO_MARKER: u64 = u64::MAX;
+
+/// The hypervisor's disruption marker, which changes when it moves or restores the machine;
+/// [`NO_MARKER`] where none offers one.
+#[inline]
+pub(crate) fn marker_word() -> u64 {
+    OsClock.disruption_marker().unwrap_or(NO_MARKER)
+}
 
 /// The time of one moment by each clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +28,7 @@ pub(crate) struct Moment {
     pub(crate) width_ns: i64,
     /// The time for which the machine has been suspended since its start, ns.
     pub(crate) suspended_ns: i64,
-    /// The hypervisor's disruption marker, which changes when it moves or restores the machine.
+    /// The word of the hypervisor's [disruption marker](marker_word).
     pub(crate) marker: u64,
     /// The kernel's clocksource: another clocksource has another rate.
     pub(crate) clocksource: Clocksource,

@@ -11,7 +11,7 @@ use tickline_core::reference::Reference;
 
 use crate::claim_maker::ClaimMaker;
 use crate::latch::{ClaimLatch, RawMoment};
-use crate::moment::Moment;
+use crate::moment::{Moment, marker_word};
 use crate::reading::{UtcReading, UtcUnknown};
 use crate::shared::Shared;
 use crate::sys::KernelClock;
@@ -64,7 +64,7 @@ fn read_moment(shared: &Shared, clocksource: Clocksource, resolution_ns: i64) ->
             .saturating_add(resolution_ns.saturating_mul(3))
             .saturating_add(CPU_DIFFERENCE_NS);
         let suspended_ns = OsClock.suspended_ns()?;
-        let marker = OsClock.disruption_marker();
+        let marker = marker_word();
         Some(Moment {
             ticks,
             raw_ns,
@@ -179,7 +179,7 @@ pub(crate) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown>
         // Read afterwards, so that they show a move or a suspend before that reading.
         Some(RawMoment {
             raw_ns,
-            marker: OsClock.disruption_marker(),
+            marker: marker_word(),
             suspended_ns: OsClock.suspended_ns(),
         })
     })

@@ -4,11 +4,12 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tickline::background::BackgroundThread;
-use tickline::{Clock, Error, OsClock, Probes, Reference as _};
+use tickline::{Clock, Error, OsClock, Probes};
 
 use crate::chronyd::Channel;
 #[cfg(feature = "mock")]
 use crate::mock::MockUtc;
+use crate::moment::marker_word;
 use crate::polls::{STACK_BYTES, bounds_by_os, run};
 use crate::reading::{UtcReading, UtcUnknown, time_left};
 use crate::shared::Shared;
@@ -101,7 +102,7 @@ impl Utc {
     #[inline]
     pub fn now(&self) -> Result<UtcReading, UtcUnknown> {
         let Shared { latch, clock, .. } = &*self.shared;
-        match latch.read_by_counter(|| clock.ticks_ordered(), || OsClock.disruption_marker()) {
+        match latch.read_by_counter(|| clock.ticks_ordered(), marker_word) {
             Some(reading) => Ok(reading),
             None => self.now_slow(),
         }

@@ -83,7 +83,7 @@ pub(crate) const CLOCK_THREAD: &CStr = c"tickline";
 #[derive(Debug)]
 pub(crate) struct SleepingThread {
     sleep: Arc<StoppableSleep>,
-    begun: Arc<Begun>,
+    begin_flag: Arc<BeginFlag>,
     thread: Option<Thread>,
     /// The process that made the thread. Only this process may join it.
     process: u64,
@@ -91,9 +91,9 @@ pub(crate) struct SleepingThread {
 
 /// Whether a thread has begun, for the thread that starts it.
 #[derive(Debug)]
-pub(crate) struct Begun(StoppableSleep);
+pub(crate) struct BeginFlag(StoppableSleep);
 
-impl Begun {
+impl BeginFlag {
     /// Says that the thread has begun. Its end is noticed from now on: it holds its futex.
     pub(crate) fn announce(&self) {
         self.0.stop();
@@ -108,15 +108,15 @@ impl SleepingThread {
         name: Option<&'static CStr>,
         stack_bytes: usize,
         sleep: StoppableSleep,
-        work: impl FnOnce(&StoppableSleep, &Begun) + Send + 'static,
+        work: impl FnOnce(&StoppableSleep, &BeginFlag) + Send + 'static,
     ) -> Result<Self, Error> {
         let sleep = Arc::new(sleep);
         let sleep_inside = Arc::clone(&sleep);
-        let begun = Arc::new(Begun(StoppableSleep::plain()));
-        let begun_inside = Arc::clone(&begun);
+        let begin_flag = Arc::new(BeginFlag(StoppableSleep::plain()));
+        let flag_inside = Arc::clone(&begin_flag);
         let blocked = SignalsBlocked::new();
         let thread = Thread::spawn_with_stack(name, stack_bytes, move || {
-            work(&sleep_inside, &begun_inside);
+            work(&sleep_inside, &flag_inside);
         })
         .map_err(|error| Error::thread(name.unwrap_or(CLOCK_THREAD), error))?;
         drop(blocked);
@@ -124,12 +124,12 @@ impl SleepingThread {
         // the caller does.
         let mut started = Self {
             sleep,
-            begun,
+            begin_flag,
             thread: Some(thread),
             process: sys::process_token(),
         };
         started.await_begin();
-        if started.has_never_begun() {
+        if started.ended_before_it_began() {
             started.abandon();
             let error = io::Error::other("the system has ended it before it began");
             return Err(Error::thread(name.unwrap_or(CLOCK_THREAD), error));
@@ -147,7 +147,7 @@ impl SleepingThread {
     fn await_begin(&self) {
         let start_ns = OsClock.monotonic_ns();
         let mut left = BEGIN_WITHIN;
-        while !left.is_zero() && self.begun.0.wait(left) != WakeCause::Stopped {
+        while !left.is_zero() && self.begin_flag.0.wait(left) != WakeCause::Stopped {
             let spent_ns = OsClock
                 .monotonic_ns()
                 .saturating_sub(start_ns)
@@ -157,20 +157,19 @@ impl SleepingThread {
     }
 
     fn has_begun(&self) -> bool {
-        self.begun.0.is_stopped()
+        self.begin_flag.0.is_stopped()
     }
 
     /// Whether the thread has ended before it began. Once it has begun, its futex tells. `false` in
     /// a forked child, whose libc does not know the thread.
-    pub(crate) fn has_never_begun(&self) -> bool {
+    fn ended_before_it_began(&self) -> bool {
         // In this order: a thread that does its work announces that it has begun before it ends.
         self.is_of_this_process()
             && self.thread.as_ref().is_some_and(Thread::has_ended)
             && !self.has_begun()
     }
 
-    /// Ends the thread, and waits for its end, if this process has it. A thread that was killed is
-    /// [abandoned](Self::abandon) instead.
+    /// Ends the thread, and waits for its end, if this process has it.
     pub(crate) fn end(&mut self) {
         if !self.is_of_this_process() {
             return self.abandon();
@@ -181,9 +180,24 @@ impl SleepingThread {
         }
     }
 
+    /// Whether the thread was killed. It holds `futex` once it has begun.
+    pub(crate) fn was_killed(&self, futex: &RobustFutex) -> bool {
+        futex.owner_died() || self.ended_before_it_began()
+    }
+
+    /// Ends the thread, and waits for its end, unless it was killed. It holds `futex` once it has
+    /// begun.
+    pub(crate) fn end_unless_killed(&mut self, futex: &RobustFutex) {
+        if self.was_killed(futex) {
+            self.abandon();
+        } else {
+            self.end();
+        }
+    }
+
     /// Closes the sleep of a thread that does not exist any more, or not in this process: there is
     /// none to wake or to join, and a join would never return.
-    pub(crate) fn abandon(&mut self) {
+    fn abandon(&mut self) {
         self.sleep.close(); // in a child: closes its copy of the descriptor
     }
 }
@@ -218,9 +232,9 @@ impl BackgroundThread {
         let futex = Arc::new(RobustFutex::new());
         let futex_inside = Arc::clone(&futex);
         let sleep = StoppableSleep::notifying_clock_set();
-        let inside = move |sleep: &StoppableSleep, begun: &Begun| {
+        let inside = move |sleep: &StoppableSleep, begin_flag: &BeginFlag| {
             let _marked = futex_inside.hold();
-            begun.announce();
+            begin_flag.announce();
             work(sleep);
         };
         let thread = SleepingThread::start(Some(name), stack_bytes, sleep, inside)?;
@@ -230,7 +244,7 @@ impl BackgroundThread {
     /// Ends the thread as a drop does, but does not wait for its end.
     pub fn detach(mut self) {
         if self.thread.is_of_this_process()
-            && !self.was_killed()
+            && !self.thread.was_killed(&self.futex)
             && let Some(thread) = self.thread.thread.take()
         {
             thread.detach();
@@ -244,19 +258,11 @@ impl BackgroundThread {
     pub fn is_running(&self) -> bool {
         self.thread.is_of_this_process() && self.thread.has_begun() && !self.futex.owner_died()
     }
-
-    fn was_killed(&self) -> bool {
-        self.futex.owner_died() || self.thread.has_never_begun()
-    }
 }
 
 impl Drop for BackgroundThread {
     fn drop(&mut self) {
-        if self.was_killed() {
-            self.thread.abandon();
-        } else {
-            self.thread.end();
-        }
+        self.thread.end_unless_killed(&self.futex);
     }
 }
 
@@ -286,9 +292,9 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn a_start_waits_for_its_thread_in_spite_of_signals() {
-        let begin_late = |_: &StoppableSleep, begun: &Begun| {
+        let begin_late = |_: &StoppableSleep, begin_flag: &BeginFlag| {
             std::thread::sleep(Duration::from_millis(50));
-            begun.announce();
+            begin_flag.announce();
         };
         let start = || SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), begin_late);
         let mut thread = sys::interrupted(start).expect("a thread");
@@ -302,9 +308,9 @@ mod tests {
         is_let_go: mpsc::Receiver<()>,
         told_to_end: mpsc::Sender<bool>,
     ) -> BackgroundThread {
-        let work = move |sleep: &StoppableSleep, begun: &Begun| {
+        let work = move |sleep: &StoppableSleep, begin_flag: &BeginFlag| {
             let was_let_go = is_let_go.recv_timeout(Duration::from_secs(30)).is_ok();
-            begun.announce();
+            begin_flag.announce();
             told_to_end.send(was_let_go && sleep.is_stopped()).ok();
         };
         let thread = SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), work);
@@ -324,7 +330,7 @@ mod tests {
         // SAFETY: the child reads memory, asks the kernel, and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let says_ended = thread.thread.has_never_begun();
+            let says_ended = thread.thread.ended_before_it_began();
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(says_ended.into()) };
         }
@@ -340,7 +346,7 @@ mod tests {
     #[cfg(all(target_os = "linux", not(miri)))]
     fn a_thread_that_is_killed_late_but_before_it_begins_is_not_joined() {
         let (kill, is_killed) = mpsc::channel::<()>();
-        let die = move |_: &StoppableSleep, _: &Begun| {
+        let die = move |_: &StoppableSleep, _: &BeginFlag| {
             is_killed.recv().ok();
             // SAFETY: ends this thread as if it were killed; it holds nothing.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
@@ -353,7 +359,7 @@ mod tests {
         let sleep = Arc::clone(&thread.thread.sleep);
         drop(kill);
         let killed = std::time::Instant::now();
-        while !thread.thread.has_never_begun() {
+        while !thread.thread.ended_before_it_began() {
             assert!(killed.elapsed().as_secs() < 60, "its end is not seen");
             std::thread::yield_now();
         }

@@ -7,8 +7,8 @@
 //!   not notice that (`sys/linux/sleep.rs`).
 //! - **If another driver has the lock**, the thread waits twice as long after each refusal, up to
 //!   the interval: that driver may be stopped.
-//! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). From
-//!   then on the recent time is the current time. So does one that is killed before it begins.
+//! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). A thread
+//!   that is killed before it begins does the same. From then on the recent time is the current time.
 //! - **A thread that is no longer registered ends when it next wakes up**: the thread that was to
 //!   keep its handle was killed (`clock/global.rs`).
 
@@ -20,7 +20,7 @@ use tickline_core::comparison::CounterComparison;
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
 use tickline_core::reference::Reference;
 
-use crate::background::{Begun, CLOCK_THREAD, SleepingThread};
+use crate::background::{BeginFlag, CLOCK_THREAD, SleepingThread};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::per_cpu::calibrations::CpuCalibrations;
@@ -58,8 +58,8 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
         // No other thread starts one for this clock now: the global clock has a lock for that.
         engine.registration.register(id, engine.now_ordered_ns());
         let inside = engine.clone();
-        let thread = SleepingThread::start(name, STACK_BYTES, sleep, move |sleep, begun| {
-            run(&inside, id, sleep, begun, settings)
+        let thread = SleepingThread::start(name, STACK_BYTES, sleep, move |sleep, begin_flag| {
+            run(&inside, id, sleep, begin_flag, settings)
         })
         .inspect_err(|_| engine.registration.unregister())?;
         Ok(Self { engine, thread, id })
@@ -69,11 +69,8 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
 impl<E: Deref<Target = Engine>> ClockThread<E> {
     /// Whether the thread has ended without its handle's doing, or is another process's.
     pub(crate) fn is_gone(&self) -> bool {
-        !self.thread.is_of_this_process() || self.was_killed()
-    }
-
-    fn was_killed(&self) -> bool {
-        self.engine.registration.futex.owner_died() || self.thread.has_never_begun()
+        let futex = &self.engine.registration.futex;
+        !self.thread.is_of_this_process() || self.thread.was_killed(futex)
     }
 }
 
@@ -82,22 +79,25 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
         if self.thread.is_of_this_process() {
             self.engine.registration.unregister();
         }
-        if self.was_killed() {
-            self.thread.abandon();
-        } else {
-            self.thread.end();
-        }
+        self.thread
+            .end_unless_killed(&self.engine.registration.futex);
         // Readers leave the CPUs' lines, if there are any, when these lines have ended.
     }
 }
 
-fn run(engine: &Engine, id: u64, sleep: &StoppableSleep, begun: &Begun, settings: Settings) {
+fn run(
+    engine: &Engine,
+    id: u64,
+    sleep: &StoppableSleep,
+    begin_flag: &BeginFlag,
+    settings: Settings,
+) {
     if !engine.registration.has_id(id) {
-        return begun.announce(); // and ends: the futex may be another thread's by now
+        return begin_flag.announce(); // and ends: the futex may be another thread's by now
     }
     let _marked = (engine.probes() == Probes::Full).then(|| engine.registration.futex.hold());
     engine.registration.begin(id);
-    begun.announce();
+    begin_flag.announce();
     let mut calibrations = CpuCalibrations::default();
     let mut reviews = Reviews::default();
     let mut comparison = CounterComparison::Pending;
@@ -140,7 +140,7 @@ impl Reviews {
     /// the thread may not run one. Returns the time to sleep, ns. `None` if the gates were judged
     /// again: an iteration is due now.
     fn review_if_due(&mut self, engine: &Engine, next_in_ns: Option<u64>) -> Option<u64> {
-        let is_gate_closed = next_in_ns.is_none() && engine.clock.keeper.stage().is_closed();
+        let is_gate_closed = next_in_ns.is_none() && engine.clock.stage().is_closed();
         let is_refused = next_in_ns.is_none() && !is_gate_closed;
         self.refusals = if is_refused { self.refusals + 1 } else { 0 };
         let wait_ns = match next_in_ns {
@@ -287,7 +287,7 @@ mod tests {
             None,
             STACK_BYTES,
             StoppableSleep::plain(),
-            move |sleep, begun| run(&late, 1, sleep, begun, Settings::DEFAULT),
+            move |sleep, begin_flag| run(&late, 1, sleep, begin_flag, Settings::DEFAULT),
         );
         late.expect("a thread").end();
         drop(kill);

@@ -139,6 +139,7 @@ extern "C" fn main() -> ! {
         interval_ns: INTERVAL_NS,
         resolutions,
         cadence: Cadence::Scheduled,
+        serves_unix_time: true,
     };
     let mut driver = Driver {
         control: Control::new(config),

@@ -86,6 +86,7 @@ impl Clock {
             } else {
                 Cadence::Scheduled
             },
+            serves_unix_time: true,
         };
         let shared = |cell| SharedClock::new(SteppedCell::new(Rc::clone(world), cell));
         let cpus = if setup.per_cpu { world.cells.len() } else { 0 };
@@ -158,7 +159,7 @@ impl Context {
     pub(crate) fn drive(&self) {
         loop {
             let iteration = self.iterate(Cadence::Scheduled);
-            let closed = self.clock.driven.keeper.stage().is_closed();
+            let closed = self.clock.driven.stage().is_closed();
             self.check.judge_bounds();
             if !self.may_lack_line() {
                 self.check
@@ -291,8 +292,7 @@ impl Context {
 
     /// Whether the clock is allowed to be without a line.
     fn may_lack_line(&self) -> bool {
-        self.clock.decision.get() != Decision::Open
-            || self.clock.driven.keeper.stage() == Stage::Disabled
+        self.clock.decision.get() != Decision::Open || self.clock.driven.stage() == Stage::Disabled
     }
 
     /// Runs an iteration for a cell, and records what it does. `iterate` returns its result,
@@ -335,10 +335,8 @@ impl Context {
     /// renew a line past its window, and start a line when an iteration is due.
     fn iterate_as_reader(&self, reading: &SlowReading) -> bool {
         let Clock { driven, config, .. } = &*self.clock;
-        let wanted = !self.is_per_cpu()
-            && driven
-                .reader_schedule
-                .wants_iteration(&driven.keeper, reading, config.interval_ns);
+        let wanted =
+            !self.is_per_cpu() && driven.reader_wants_iteration(reading, config.interval_ns);
         let served =
             wanted && self.clock.readers_drive.get() && self.iterate(Cadence::OnDemand).is_some();
         if served && driven.reader_schedule.count_iteration() {
@@ -381,7 +379,7 @@ impl Context {
                         });
                     }
                     Fault::Enable => self.check.run_enable(|| {
-                        driven.keeper.enable();
+                        driven.enable();
                         self.world.step(Step::End);
                     }),
                     _ => driven.request_judgement(Some(&access), &access),

@@ -131,7 +131,7 @@ impl Control {
             .state
             .next_line(slope)
             .ok_or(NotPublished::CounterTooSlow)?;
-        let state = if self.serves_unix_time {
+        let state = if self.config.serves_unix_time {
             next
         } else {
             next.without_unix()
@@ -206,7 +206,7 @@ impl Control {
         } = *access;
         let before_ticks = counter.now_ordered();
         if !shared.may_use(old, before_ticks, reference) {
-            shared.retire_expired(old, before_ticks, self.newest_lower_point(), reference);
+            shared.retire_unusable(old, before_ticks, self.newest_lower_point(), reference);
             return Err(NotPublished::StateChanged);
         }
         if self.newest_sample_is_too_old(before_ticks, plan.target.slope) {

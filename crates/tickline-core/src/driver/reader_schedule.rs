@@ -60,7 +60,7 @@ impl ReaderSchedule {
 
     /// Whether the reader that has just got `reading` by the slow path should run an iteration.
     /// `keeper` knows whether one is due.
-    pub fn wants_iteration(
+    pub(super) fn wants_iteration(
         &self,
         keeper: &Keeper,
         reading: &SlowReading,

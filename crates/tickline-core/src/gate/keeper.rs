@@ -4,8 +4,8 @@
 //! Decisions about the counter are made by [`judge`](super::judge), not by the keeper. Several
 //! threads may at the same time switch the counter off and on, ask for a judgement, and judge. The
 //! keeper puts their actions in order. The holder of the clock's lock begins a judgement, and gets
-//! the word with which it begins (`BegunJudgement`). It then collects the facts and judges, and settles
-//! what it has begun: the judgement bars or unbars the clock. One word holds the state:
+//! the word with which it begins (`BegunJudgement`). It then collects the facts and judges, and
+//! concludes the judgement, which bars or unbars the clock. One word holds the state:
 //!
 //! ```text
 //! 63                 4         3             2         1   0
@@ -37,21 +37,25 @@
 //!   unbarred. The next iteration finds the clock barred, and has the gates judged again
 //!   (`request_judgement_if_open`). So does an iteration in a process that was forked in between.
 //!
-//! It follows that no reading that begins after `disable` has returned uses
-//! the counter, until the program calls [`enable`](Keeper::enable). And once the changes have
-//! ended, the next judgement makes the clock agree with the switch and the facts.
+//! It follows that no reading that begins after [`disable`] has returned uses the counter, until the
+//! program calls [`enable`]. And once the changes have ended, the next judgement makes the clock
+//! agree with the switch and the facts.
 //!
 //! **A judge that judges again (`begin_review`), or judges for the CPUs' lines, bars the clock
 //! first.** This ends the line of the earlier judgement. If the word said `Open` and the judge
-//! finds the gates open again, a concurrent [`enable`](Keeper::enable) does not void the
-//! judgement: both want lines.
+//! finds the gates open again, a concurrent [`enable`] does not void the judgement: both want lines.
 //!
 //! **Only the word bars the CPUs' lines.** Readers use these lines while the word says
-//! `Open` and a line for each CPU ([`line_kind`](Keeper::line_kind)). A call that changes the
-//! kind of lines ([`set_line_kind`](Keeper::set_line_kind)) asks for a judgement, because the
-//! gate that compares the counters depends on the kind. This call leaves a common line in use. The
-//! judge ends the common line before readers find the CPUs' lines. No thread publishes another
-//! common line meanwhile, because an iteration needs the clock's lock, which the judge holds.
+//! `Open` and a line for each CPU ([`usable_line_kind`]). A call that changes the kind of lines
+//! ([`set_line_kind`]) asks for a judgement, because the gate that compares the counters depends on
+//! the kind. This call leaves a common line in use. The judge ends the common line before readers
+//! find the CPUs' lines. No thread publishes another common line meanwhile, because an iteration
+//! needs the clock's lock, which the judge holds.
+//!
+//! [`disable`]: crate::driver::DrivenClock::disable
+//! [`enable`]: crate::driver::DrivenClock::enable
+//! [`set_line_kind`]: crate::driver::DrivenClock::set_line_kind
+//! [`usable_line_kind`]: crate::driver::DrivenClock::usable_line_kind
 //!
 //! # Rejected
 //!
@@ -181,7 +185,7 @@ const fn kind_of(word: u64) -> LineKind {
 
 /// The keeper of one clock's judgement. The [module](self) has its rules.
 #[derive(Debug)]
-pub struct Keeper {
+pub(crate) struct Keeper {
     /// The stage of the judgement, the program's switch, the kind of lines, and a count of changes.
     word: AtomicU64,
     /// The time at which the next iteration is due, or in the stage `Waiting` the next judgement,
@@ -189,17 +193,10 @@ pub struct Keeper {
     due_ns: AtomicI64,
 }
 
-impl Default for Keeper {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Keeper {
     /// A keeper before the first judgement, with one line for all CPUs, and the counter switched
     /// on.
-    #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             word: AtomicU64::new(Stage::Unjudged as u64),
             due_ns: AtomicI64::new(i64::MIN),
@@ -208,14 +205,12 @@ impl Keeper {
 
     /// The number of changes of the word. A judgement after a change needs facts from after that
     /// change.
-    #[must_use]
-    pub fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         self.load_word() / CHANGE
     }
 
     /// The stage of the judgement.
-    #[must_use]
-    pub fn stage(&self) -> Stage {
+    pub(crate) fn stage(&self) -> Stage {
         // ORDERING: Acquire, pairs with the exchange in `set_stage`: a thread that sees a judgement
         // sees the judge's earlier stores.
         stage_of(self.word.load(Ordering::Acquire))
@@ -225,7 +220,7 @@ impl Keeper {
     /// thread that finds a line for each CPU sees all stores before
     /// [`set_line_kind`](Self::set_line_kind).
     #[inline(always)]
-    pub fn line_kind(&self) -> Option<LineKind> {
+    pub(crate) fn usable_line_kind(&self) -> Option<LineKind> {
         // ORDERING: Acquire, pairs with the exchange in `set_stage`, whose judge has seen the
         // change.
         let word = self.word.load(Ordering::Acquire);
@@ -256,9 +251,9 @@ impl Keeper {
     }
 
     /// Begins a judgement if one is due. The caller holds the clock's lock. Call this when no
-    /// judgement of this process has confirmed [`line_kind`](Self::line_kind): after start-up, a
-    /// change, or a fork. A change before the judgement is settled voids it. In a forked child the
-    /// gates may be open already; its readers keep their lines until then.
+    /// judgement of this process has confirmed [`usable_line_kind`](Self::usable_line_kind): after
+    /// start-up, a change, or a fork. A change before the judgement is settled voids it. In a forked
+    /// child the gates may be open already; its readers keep their lines until then.
     pub(crate) fn begin_if_due(&self, reference: &impl Reference) -> Option<BegunJudgement> {
         let word = self.load_word();
         let is_due = match stage_of(word) {
@@ -293,7 +288,7 @@ impl Keeper {
 
     /// Bars or unbars the clock as `decision` says. Returns the kind of line for which the holder
     /// of the lock may run an iteration.
-    pub(crate) fn settle<S: StateCell>(
+    pub(crate) fn conclude<S: StateCell>(
         &self,
         begun: BegunJudgement,
         decision: Decision,
@@ -391,7 +386,7 @@ impl Keeper {
 
     /// Switches the counter on again, and has the gates judged before the next line. If every gate
     /// is open, the gates stay open; another judgement follows only if a thread is reviewing them.
-    pub fn enable(&self) {
+    pub(crate) fn enable(&self) {
         self.change_word(|word| match stage_of(word) {
             Stage::Open => word.wrapping_add(CHANGE),
             _ => request(word) & !DISABLED_BIT,
@@ -402,7 +397,7 @@ impl Keeper {
     /// nothing if the clock has this kind already. After a change to the common line, no reader
     /// finds the CPUs' lines any more. After a change to the CPUs' lines, the judge ends the common
     /// line before readers find them.
-    pub fn set_line_kind(&self, kind: LineKind) {
+    pub(crate) fn set_line_kind(&self, kind: LineKind) {
         self.change_word(|word| match kind {
             _ if kind_of(word) == kind => word,
             LineKind::Common => request(word) & !PER_CPU_BIT,

@@ -74,7 +74,7 @@ impl KeptClock {
         };
         let kind = self
             .scene
-            .with_access(|access| self.keeper.settle(begun, decision, Some(access)));
+            .with_access(|access| self.keeper.conclude(begun, decision, Some(access)));
         assert!(
             kind.is_none_or(|kind| kind == judged),
             "judged for {judged:?}, admitted for {kind:?}"
@@ -90,7 +90,10 @@ impl KeptClock {
         // SAFETY: one process, one number.
         let token = unsafe { LockToken::new(7) };
         let mut control = self.control.try_lock(token, |_| ())?;
-        let kind = self.keeper.line_kind().or_else(|| self.judge_if_due())?;
+        let kind = self
+            .keeper
+            .usable_line_kind()
+            .or_else(|| self.judge_if_due())?;
         action(&mut control, kind)
     }
 
@@ -254,7 +257,7 @@ pub(super) fn judge_without_line(
 ) -> Option<LineKind> {
     let time = Time::new(0, 0);
     let begun = keeper.begin_if_due(&time.view(WRITER_TICKS))?;
-    keeper.settle(
+    keeper.conclude(
         begun,
         judge(),
         None::<&Access<'_, LineCell, View<'_>, View<'_>>>,

@@ -31,14 +31,16 @@ fn the_lines_are_made_before_they_are_found() {
             table.1.with_mut(|content| unsafe { *content = CONTENT });
             table.0.set_line_kind(LineKind::PerCpu);
         });
-        let reader = spawn(&table, move |Table(table)| match table.0.line_kind() {
-            // SAFETY: no thread writes the cell any more; loom checks that.
-            Some(LineKind::PerCpu) => {
-                assert_eq!(table.1.with(|content| unsafe { *content }), CONTENT);
-                seen.saw("for each CPU");
+        let reader = spawn(&table, move |Table(table)| {
+            match table.0.usable_line_kind() {
+                // SAFETY: no thread writes the cell any more; loom checks that.
+                Some(LineKind::PerCpu) => {
+                    assert_eq!(table.1.with(|content| unsafe { *content }), CONTENT);
+                    seen.saw("for each CPU");
+                }
+                Some(LineKind::Common) => seen.saw("common"),
+                None => seen.saw("none"),
             }
-            Some(LineKind::Common) => seen.saw("common"),
-            None => seen.saw("none"),
         });
         judge_without_line(&table.0.0, || OPEN);
         maker.join().unwrap();
@@ -87,7 +89,7 @@ impl KeptClock {
 
     /// Whether the common line and the CPUs' lines serve readings: at most one of the two may.
     fn serves(&self) -> (bool, bool) {
-        let per_cpu = self.keeper.line_kind() == Some(LineKind::PerCpu);
+        let per_cpu = self.keeper.usable_line_kind() == Some(LineKind::PerCpu);
         let serves = (self.scene.clock.cell.load().is_published(), per_cpu);
         assert_ne!(serves, (true, true));
         serves

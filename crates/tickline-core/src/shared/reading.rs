@@ -172,7 +172,7 @@ impl<S: StateCell> SharedClock<S> {
 
     /// A plain reading of Unix time, ns. `None` as for [`read_ns`](Self::read_ns), and if the line
     /// leaves Unix time to the reference
-    /// ([`serves_unix_time`](crate::control::Control::serves_unix_time)). The caller then calls
+    /// ([`serves_unix_time`](crate::control::Config::serves_unix_time)). The caller then calls
     /// [`Reference::unix_ns`]. Unix time follows the reference's steps and has no high-water mark,
     /// so there is no slow path for it.
     ///
@@ -311,7 +311,7 @@ impl<S: StateCell> SharedClock<S> {
             Phase::Published => {
                 let ticks = ordered_ticks()?;
                 if !self.may_use(&snapshot, ticks, reference) {
-                    self.retire_expired(&snapshot, ticks, None, reference);
+                    self.retire_unusable(&snapshot, ticks, None, reference);
                     return None;
                 }
                 self.cell

@@ -10,12 +10,10 @@
 
 use std::path::Path;
 
-use tickline_core::reference::NO_DISRUPTION_MARKER;
-
 use super::{MeasurementId, Origin, Report, unknown_rates_ppb};
 use crate::UtcUnknown;
 use crate::claim::SLOPE_BITS;
-use crate::moment::Moment;
+use crate::moment::{Moment, NO_MARKER};
 use crate::rate::WANDER_PPB;
 use crate::sys;
 
@@ -149,7 +147,7 @@ impl Segment {
             _ if left_ns <= 0 => Err(UtcUnknown::Expired),
             DISRUPTED => Err(UtcUnknown::Disrupted),
             // The daemon relies on its readers to check the VMClock. Its client fails here, too.
-            _ if knows_marker && moment.marker == NO_DISRUPTION_MARKER => return None,
+            _ if knows_marker && moment.marker == NO_MARKER => return None,
             _ if knows_marker && moment.marker != marker => Err(UtcUnknown::Disrupted),
             SYNCHRONISED | FREE_RUNNING => Ok(Report {
                 id: MeasurementId {

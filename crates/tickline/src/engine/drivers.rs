@@ -37,11 +37,10 @@ impl Engine {
 
     /// Runs an iteration if this reader should do so now. Returns whether it did.
     pub(super) fn iterate_as_reader(&self, reading: &SlowReading) -> bool {
-        if !self.clock.reader_schedule.wants_iteration(
-            &self.clock.keeper,
-            reading,
-            self.interval_ns(),
-        ) {
+        if !self
+            .clock
+            .reader_wants_iteration(reading, self.interval_ns())
+        {
             return false;
         }
         let _errno = sys::PreserveErrno::new();
@@ -109,7 +108,7 @@ impl Engine {
     /// Records that a driver has not got what it needs for an iteration. The first refusal in a row
     /// stores the time. A closed gate is not a refusal.
     pub(super) fn record_refusal(&self) {
-        if self.clock.keeper.stage().is_closed() {
+        if self.clock.stage().is_closed() {
             return self.end_refusals();
         }
         // ORDERING: Relaxed for both, for display. The load comes first: a store each time would

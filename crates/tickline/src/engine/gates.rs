@@ -77,7 +77,7 @@ impl Engine {
         *facts = Facts::UNKNOWN;
         facts.comparison = comparison;
         self.add_clock_facts(facts, kind);
-        collector.finish(self.clock.keeper.changes(), self.probes(), facts);
+        collector.finish(self.clock.changes(), self.probes(), facts);
         true
     }
 
@@ -85,7 +85,7 @@ impl Engine {
     /// reader may go on to an iteration: the gates are open, or the facts are complete. A whole
     /// collection takes too long for one call.
     pub(super) fn prepare_one_task(&self) -> bool {
-        if self.clock.keeper.stage() == Stage::Open {
+        if self.clock.stage() == Stage::Open {
             return true;
         }
         let Some(mut collector) = self.collector() else {
@@ -93,7 +93,7 @@ impl Engine {
             return false;
         };
         collector.run_one(
-            self.clock.keeper.changes(),
+            self.clock.changes(),
             self.probes(),
             compare::result_or_pending(),
         )
@@ -115,7 +115,7 @@ impl Engine {
             return Next::Rest(None);
         }
         let found = self.judge_and_record(ticket.facts());
-        self.settle(ticket, found)
+        self.settle_found(ticket, found)
     }
 
     /// Judges the gates again if facts have changed since the last judgement: the kernel's
@@ -141,13 +141,13 @@ impl Engine {
         if Some(found) == last {
             return false;
         }
-        _ = self.settle(ticket, found);
+        _ = self.settle_found(ticket, found);
         true
     }
 
     /// What the last judgement found by `facts`, if the gates are open.
     fn last_judged(&self, facts: &Facts) -> Option<Findings> {
-        (self.clock.keeper.stage() == Stage::Open).then(|| Findings {
+        (self.clock.stage() == Stage::Open).then(|| Findings {
             closed_by: None,
             unix_closed_by: self.closing_reason(Gate::UnixCost),
             clocksource: facts.clocksource,
@@ -168,7 +168,8 @@ impl Engine {
         }
     }
 
-    fn settle<'a>(&self, mut ticket: Ticket<'a>, found: Findings) -> Next<'a> {
+    /// Settles the ticket by what the judgement has found.
+    fn settle_found<'a>(&self, mut ticket: Ticket<'a>, found: Findings) -> Next<'a> {
         let decision = self.decision(found, ticket.facts());
         ticket.settle(decision, COUNTER.as_ref(), &self.probed_os_clock())
     }
@@ -258,7 +259,7 @@ impl Engine {
     /// Whether the gates were judged since a judgement was last requested, or the clock is
     /// disabled.
     pub(crate) fn is_judged(&self) -> bool {
-        self.clock.keeper.stage() != Stage::Unjudged
+        self.clock.stage() != Stage::Unjudged
     }
 
     pub(crate) fn disable(&self) {
@@ -273,11 +274,11 @@ impl Engine {
         if let Some(backend) = &self.backend {
             return backend.enable();
         }
-        self.clock.keeper.enable();
+        self.clock.enable();
     }
 
     pub(super) fn is_disabled(&self) -> bool {
-        self.clock.keeper.stage() == Stage::Disabled
+        self.clock.stage() == Stage::Disabled
     }
 }
 

@@ -22,7 +22,7 @@ impl Engine {
                 .iterate(Cadence::Scheduled)
                 .map(|iteration| iteration.next_in_ns);
         };
-        self.clock.keeper.set_line_kind(LineKind::PerCpu);
+        self.clock.set_line_kind(LineKind::PerCpu);
         // Something else is next if another thread has returned to the common line meanwhile.
         let Next::CalibrateCpus(permit) = self.ask() else {
             self.record_refusal();
@@ -35,6 +35,6 @@ impl Engine {
     /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common
     /// line comes after the pass.
     pub(crate) fn leave_per_cpu(&self) {
-        self.clock.keeper.set_line_kind(LineKind::Common);
+        self.clock.set_line_kind(LineKind::Common);
     }
 }

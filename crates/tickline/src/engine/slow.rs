@@ -7,7 +7,7 @@
 //! |---|---|---|---|---|
 //! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read_ns`, `read_ordered_ns`, else `now_by_cpus_or_common_line` | `now_by_common_line` | within 2 and 3 |
 //! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix_ns`, else `unix_by_os` | `unix_by_common_line` | within 3 |
-//! | `reading_slow` | `reading_by_backend` | `reading_by_cpu` | `reading_after_slow_path` | `reading_without_line` |
+//! | `reading_slow` | `reading_by_backend` | `read_bounded_by_cpu` | `reading_after_slow_path` | `reading_without_line` |
 
 use tickline_core::control::Cadence;
 use tickline_core::driver::ReaderSchedule;
@@ -28,7 +28,7 @@ impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
     #[inline(always)]
     pub(crate) fn cpu_lines(&self) -> Option<&CpuLines> {
-        if self.clock.keeper.line_kind() == Some(LineKind::PerCpu) {
+        if self.clock.usable_line_kind() == Some(LineKind::PerCpu) {
             self.cpu_lines.get()
         } else {
             None
@@ -69,7 +69,7 @@ impl Engine {
     }
 
     fn now_by_cpus_or_common_line(&self, cpu_lines: &CpuLines) -> u64 {
-        match self.read_by_cpus_or_request_line(cpu_lines) {
+        match self.read_by_cpus_or_leave_them(cpu_lines) {
             Some(reading) => saturating_unsigned(reading.ns),
             None => self.now_by_common_line(),
         }
@@ -119,7 +119,7 @@ impl Engine {
     /// The OS clock's Unix time, for a CPU without a line.
     fn unix_by_os(&self, cpu_lines: &CpuLines) -> u64 {
         // A program that reads only Unix time needs the line, too.
-        let _monotonic = self.read_by_cpus_or_request_line(cpu_lines);
+        let _monotonic = self.read_by_cpus_or_leave_them(cpu_lines);
         saturating_unsigned(OsClock.unix_ns())
     }
 
@@ -127,7 +127,7 @@ impl Engine {
     fn unix_by_common_line(&self) -> u64 {
         // Unix time has no high-water mark. If it comes from the OS, the monotonic clock need not
         // be read.
-        let stays_by_os = match self.clock.keeper.stage() {
+        let stays_by_os = match self.clock.stage() {
             Stage::Unjudged => false,
             Stage::Closed | Stage::Disabled => true,
             Stage::Open => self.os_serves_unix(),
@@ -167,10 +167,10 @@ impl Engine {
         })
     }
 
-    /// A reading by the CPUs' lines, in any state; `None` if the table has no entry for the CPU.
-    /// Without a line on the CPU, requests one from the thread. Without a thread, leaves the CPUs'
-    /// lines.
-    fn read_by_cpus_or_request_line(&self, cpu_lines: &CpuLines) -> Option<SlowReading> {
+    /// A reading by this CPU's line, or by the reference; `None` if the table has no entry for the
+    /// CPU. Without a line, [`CpuLines::read_slow`] reports the miss to the thread. If no thread
+    /// runs, and the reference has passed every CPU's line, the clock returns to the common line.
+    fn read_by_cpus_or_leave_them(&self, cpu_lines: &CpuLines) -> Option<SlowReading> {
         let reading = cpu_lines.read_slow()?;
         if let ReadingSource::Reference { reference_ns } = reading.source
             && !self.has_thread()
@@ -198,8 +198,8 @@ impl Engine {
         if let Some(reading) = self.reading_by_backend(timescale) {
             return reading;
         }
-        if let Some(reading) = self.reading_by_cpu(timescale) {
-            return reading;
+        if let Some(bounded) = self.read_bounded_by_cpu() {
+            return Reading::from_bounded(&bounded, timescale);
         }
         let monotonic_ns = self.now_ordered_slow();
         self.reading_after_slow_path(timescale, monotonic_ns)
@@ -213,25 +213,19 @@ impl Engine {
         })
     }
 
-    fn reading_by_cpu(&self, timescale: Timescale) -> Option<Reading<u64>> {
-        self.read_bounded_by_cpu()
-            .map(|bounded| Reading::from_bounded(&bounded, timescale))
-    }
-
+    /// A reading by this CPU's line; `None` without one.
     pub(crate) fn read_bounded_by_cpu(&self) -> Option<BoundedReading> {
         self.cpu_lines().and_then(CpuLines::read_bounded)
     }
 
     /// A reading with bounds after the slow path, which may have published a line.
     fn reading_after_slow_path(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
-        if let Some(bounded) = self
+        let bounded = self
             .read_bounded()
             .or_else(|| self.read_bounded_while_valid())
-        {
-            return Reading::from_bounded(&bounded, timescale);
-        }
-        match self.reading_by_cpu(timescale) {
-            Some(reading) => reading,
+            .or_else(|| self.read_bounded_by_cpu());
+        match &bounded {
+            Some(bounded) => Reading::from_bounded(bounded, timescale),
             None => self.reading_without_line(timescale, monotonic_ns),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
-use tickline_core::driver::{DrivenClock, Next};
+use tickline_core::driver::{CpusPermit, DrivenClock, Next};
 use tickline_core::gate::keeper::{Decision, LineKind};
 use tickline_core::reference::{ReferenceKind, Resolutions};
 use tickline_core::state::LineState;
@@ -17,116 +17,208 @@ use crate::settings::{Driver, Settings};
 use crate::sys::{CpuMask, StoppableSleep};
 use crate::thread::ClockThread;
 
-/// On the real machine, with ids in the table that no CPU has. Only these ids fail, and the thread
-/// gets its CPUs back.
-#[test]
-fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
-    let skip = |reason: &str| eprintln!("SKIPPED: {reason}");
-    let (counter, ids) = match requirements() {
-        Ok(requirements) => requirements,
-        Err(reason) => return skip(reason),
-    };
-    if !sys::may_read_counter() {
-        return skip("the counter cannot be used here");
+/// The interval of the passes below, ns.
+const INTERVAL_NS: u64 = 10_000_000;
+
+/// Passes over the CPUs of this machine, with ids in the table that no CPU has.
+struct Passes<'a> {
+    cpu_lines: CpuLines,
+    calibrations: CpuCalibrations,
+    permit: CpusPermit<'a>,
+    sleep: StoppableSleep,
+    /// The CPUs on which this thread may run.
+    mask: CpuMask,
+    /// The id of a CPU that does not exist. A reader has asked for its line.
+    absent: usize,
+}
+
+impl<'a> Passes<'a> {
+    /// Passes for `clock`, before the first one. `None`, with a message, if they are impossible
+    /// here.
+    fn new(clock: &'a DrivenClock) -> Option<Self> {
+        let skip = |reason: &str| eprintln!("SKIPPED: {reason}");
+        let (counter, ids) = requirements().map_err(skip).ok()?;
+        if !sys::may_read_counter() {
+            skip("the counter cannot be used here");
+            return None;
+        }
+        let Some(mask) = CpuMask::for_current_thread() else {
+            skip("no way to say where this thread may run");
+            return None;
+        };
+        clock.set_line_kind(LineKind::PerCpu);
+        let Next::Judge(ticket) = clock.ask(sys::lock_token(), &OsClock) else {
+            panic!("a judgement is due");
+        };
+        let decision = Decision::Open {
+            resolutions: Resolutions {
+                counter_ticks: 0,
+                reference_ns: 1,
+                reference_kind: ReferenceKind::Independent,
+            },
+            serves_unix_time: true,
+        };
+        let Next::CalibrateCpus(permit) = ticket.settle(decision, sys::COUNTER.as_ref(), &OsClock)
+        else {
+            panic!("every gate is open");
+        };
+        let cpu_lines = CpuLines::with_ids(counter, ids + 3);
+        let absent = ids + 1;
+        cpu_lines.records[absent].report_miss();
+        Some(Self {
+            cpu_lines,
+            calibrations: CpuCalibrations::default(),
+            permit,
+            sleep: StoppableSleep::notifying_clock_set(),
+            mask,
+            absent,
+        })
     }
-    let Some(mask_before) = CpuMask::for_current_thread() else {
-        return skip("no way to say where this thread may run");
+
+    /// One pass. Returns the time until the next one, ns.
+    fn run(&mut self) -> u64 {
+        self.calibrations
+            .run(&self.cpu_lines, &self.permit, INTERVAL_NS, &self.sleep)
+    }
+
+    /// The records of the CPUs on which this thread may run.
+    fn records(&self) -> impl Iterator<Item = &CpuRecord> {
+        let records = self.cpu_lines.records.iter().enumerate();
+        records.filter_map(|(cpu, record)| self.mask.contains(cpu).then_some(record))
+    }
+
+    /// The status of the absent CPU, if the thread calibrates it.
+    fn absent_status(&self) -> Option<CpuStatus> {
+        let is_absent = |cpu: &CpuStatus| cpu.cpu as usize == self.absent;
+        self.cpu_lines.status().into_iter().find(is_absent)
+    }
+
+    /// The end of the last line, ns; `None` if no CPU has a line.
+    fn last_end_ns(&self) -> Option<i64> {
+        let clocks = self.cpu_lines.clocks.iter();
+        clocks
+            .filter(|clock| clock.cell.load().is_published())
+            .map(|clock| clock.cell.snapshot())
+            .map(|line| line.at(line.end_ticks()))
+            .max()
+    }
+}
+
+/// A clock without a line.
+fn new_clock() -> DrivenClock {
+    DrivenClock::new(SharedClock::new(LineCell::new()))
+}
+
+#[test]
+fn the_next_pass_is_due_within_an_interval() {
+    let clock = new_clock();
+    let Some(mut passes) = Passes::new(&clock) else {
+        return;
     };
-    let cpu_lines = CpuLines::with_ids(counter, ids + 3);
-    let absent = ids + 1;
-    cpu_lines.records[absent].report_miss();
-    let records = || {
-        (0..ids)
-            .filter(|cpu| mask_before.contains(*cpu))
-            .map(|cpu| &cpu_lines.records[cpu])
-    };
-    records().for_each(CpuRecord::report_miss);
-    let interval_ns = 10_000_000;
-    let clock: DrivenClock = DrivenClock::new(SharedClock::new(LineCell::new()));
-    clock.keeper.set_line_kind(LineKind::PerCpu);
-    let Next::Judge(ticket) = clock.ask(sys::lock_token(), &OsClock) else {
-        panic!("a judgement is due");
-    };
-    let decision = Decision::Open {
-        resolutions: Resolutions {
-            counter_ticks: 0,
-            reference_ns: 1,
-            reference_kind: ReferenceKind::Independent,
-        },
-        serves_unix_time: true,
-    };
-    let Next::CalibrateCpus(permit) = ticket.settle(decision, sys::COUNTER.as_ref(), &OsClock)
-    else {
-        panic!("every gate is open");
-    };
-    let mut pass = CpuCalibrations::default();
-    let sleep = StoppableSleep::notifying_clock_set();
-    let wait_ns = pass.run(&cpu_lines, &permit, interval_ns, &sleep);
+    let wait_ns = passes.run();
     assert!(
-        (MIN_INTERVAL_NS..=interval_ns).contains(&wait_ns),
+        (MIN_INTERVAL_NS..=INTERVAL_NS).contains(&wait_ns),
         "{wait_ns}"
     );
+}
+
+#[test]
+fn a_pass_that_a_set_clock_has_woken_is_followed_at_once() {
+    let clock = new_clock();
+    let Some(mut passes) = Passes::new(&clock) else {
+        return;
+    };
+    passes.run();
+    passes.calibrations.was_clock_set = true;
+    assert_eq!(passes.run(), MIN_INTERVAL_NS);
+}
+
+#[test]
+fn a_pass_fulfils_the_requests_for_the_cpus_of_the_mask() {
+    let clock = new_clock();
+    let Some(mut passes) = Passes::new(&clock) else {
+        return;
+    };
+    passes.records().for_each(CpuRecord::report_miss);
+    passes.run();
     // ORDERING: Relaxed: one thread.
     let is_requested = |record: &CpuRecord| record.has_missed.load(Ordering::Relaxed);
-    assert!(
-        !records().any(is_requested),
-        "a request for a CPU that the thread calibrates anyway"
-    );
-    let status = cpu_lines.status();
-    for cpu in &status {
-        // CPUs of the mask may fail, too, if the kernel numbers them otherwise than the register.
-        assert!(
-            mask_before.contains(cpu.cpu as usize)
-                || cpu.cpu as usize == absent && cpu.failures == 1,
-            "{cpu:?}"
-        );
-    }
-    assert!(status.iter().any(|cpu| cpu.cpu as usize == absent
-        && cpu.state == ClockState::Calibrating
-        && cpu.age_ns.is_none()));
+    assert!(!passes.records().any(is_requested));
+}
+
+#[test]
+fn a_pass_gives_the_thread_its_cpus_back() {
+    let clock = new_clock();
+    let Some(mut passes) = Passes::new(&clock) else {
+        return;
+    };
+    passes.run();
     let after = CpuMask::for_current_thread();
     let may_run = |cpu| after.as_ref().is_some_and(|mask| mask.contains(cpu));
-    assert!(
-        (0..ids + 3).all(|cpu| mask_before.contains(cpu) == may_run(cpu)),
-        "the mask was changed"
-    );
+    let ids = passes.cpu_lines.clocks.len();
+    assert!((0..ids).all(|cpu| passes.mask.contains(cpu) == may_run(cpu)));
+}
 
-    pass.was_clock_set = true;
+#[test]
+fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
+    let clock = new_clock();
+    let Some(mut passes) = Passes::new(&clock) else {
+        return;
+    };
+    passes.run();
+    let absent = passes.absent_status().expect("a reader has asked for it");
+    assert_eq!(absent.failures, 1);
     assert_eq!(
-        pass.run(&cpu_lines, &permit, interval_ns, &sleep),
-        MIN_INTERVAL_NS
+        (absent.state, absent.age_ns),
+        (ClockState::Calibrating, None)
     );
-    let status = cpu_lines.status();
+    // CPUs of the mask may fail, too, if the kernel numbers them otherwise than the register.
+    let mut others = passes.cpu_lines.status();
+    others.retain(|cpu| cpu.cpu != absent.cpu);
     assert!(
-        status.iter().all(|cpu| cpu.cpu as usize != absent),
-        "no reader asks for it any more: {status:?}"
-    );
-    cpu_lines.records[absent].report_miss();
-    pass.run(&cpu_lines, &permit, interval_ns, &sleep);
-    assert!(
-        cpu_lines
-            .status()
+        others
             .iter()
-            .any(|cpu| cpu.cpu as usize == absent),
-        "asked for again"
+            .all(|cpu| passes.mask.contains(cpu.cpu as usize)),
+        "{others:?}"
     );
+}
 
-    let published = cpu_lines
-        .clocks
-        .iter()
-        .filter(|clock| clock.cell.load().is_published());
-    let ends_ns = published
-        .map(|clock| clock.cell.snapshot())
-        .map(|line| line.at(line.end_ticks()));
-    let most_ns = ends_ns.max().unwrap_or(0);
-    assert!(
-        cpu_lines.are_all_at_most(most_ns.max(OsClock.monotonic_ns())),
-        "a line that has ended"
-    );
-    assert!(
-        most_ns == 0 || !cpu_lines.are_all_at_most(most_ns - 1),
-        "a line that may be read"
-    );
+#[test]
+fn a_cpu_is_left_out_while_no_reader_asks_for_it() {
+    let clock = new_clock();
+    let Some(mut passes) = Passes::new(&clock) else {
+        return;
+    };
+    passes.run();
+    passes.run();
+    assert_eq!(passes.absent_status(), None, "nobody has asked again");
+    passes.cpu_lines.records[passes.absent].report_miss();
+    passes.run();
+    assert!(passes.absent_status().is_some(), "a reader has asked again");
+}
+
+#[test]
+fn the_lines_are_at_most_the_time_at_which_the_last_one_ends() {
+    let clock = new_clock();
+    let Some(mut passes) = Passes::new(&clock) else {
+        return;
+    };
+    passes.run();
+    let end_ns = passes.last_end_ns().unwrap_or(0);
+    let reference_ns = end_ns.max(OsClock.monotonic_ns());
+    assert!(passes.cpu_lines.are_all_at_most(reference_ns));
+}
+
+#[test]
+fn a_line_may_be_later_than_a_time_before_its_end() {
+    let clock = new_clock();
+    let Some(mut passes) = Passes::new(&clock) else {
+        return;
+    };
+    passes.run();
+    if let Some(end_ns) = passes.last_end_ns() {
+        assert!(!passes.cpu_lines.are_all_at_most(end_ns - 1));
+    }
 }
 
 /// Sets a CPU's high-water mark to `b_ns`, as the end of a line so far ahead would.
@@ -152,7 +244,7 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
     loop {
         match engine.cpu_lines() {
             Some(cpu_lines) => return Some((thread, cpu_lines)),
-            None if requirements().is_err() || engine.clock.keeper.stage().is_closed() => break,
+            None if requirements().is_err() || engine.clock.stage().is_closed() => break,
             None => std::thread::yield_now(),
         }
     }

@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 
-use tickline_core::reference::{NO_DISRUPTION_MARKER, Reference};
+use tickline_core::reference::Reference;
 
 use crate::settings::Probes;
 use crate::sys::vmclock::VMCLOCK;
@@ -55,7 +55,7 @@ impl OsClock {
     /// use tickline::{OsClock, Reference};
     ///
     /// if OsClock::map_vmclock(c"/dev/vmclock1") {
-    ///     println!("disruption marker {}", OsClock.disruption_marker());
+    ///     println!("disruption marker {:?}", OsClock.disruption_marker());
     /// }
     /// ```
     pub fn map_vmclock(device: &CStr) -> bool {
@@ -135,11 +135,11 @@ impl Reference for ProbedOsClock {
         }
     }
 
-    fn disruption_marker(&self) -> u64 {
+    fn disruption_marker(&self) -> Option<u64> {
         if self.0 == Probes::Full {
             OsClock.disruption_marker()
         } else {
-            NO_DISRUPTION_MARKER
+            None
         }
     }
 }

@@ -6,11 +6,12 @@ use core::ffi::CStr;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use tickline_core::reference::NO_DISRUPTION_MARKER;
-
 use crate::sys::map_beginning;
 
 const MAGIC: u32 = 0x4B4C_4356;
+
+/// The word of [`NONE`]. A hypervisor's marker of this value would count as none.
+const NO_MARKER: u64 = u64::MAX;
 
 /// The beginning of Linux' `struct vmclock_abi`; the rest, up to 4 KiB, does not matter here.
 #[repr(C)]
@@ -31,11 +32,9 @@ static NONE: VmClockAbi = VmClockAbi {
     _size: AtomicU32::new(0),
     _version_and_kind: AtomicU32::new(0),
     _sequence: AtomicU32::new(0),
-    // NO_DISRUPTION_MARKER
+    // NO_MARKER, in two parts
     disruption_marker: [const { AtomicU32::new(u32::MAX) }; 2],
 };
-
-const _: () = assert!(NO_DISRUPTION_MARKER == u64::MAX);
 
 /// The VMClock of a machine, mapped once, and never unmapped; before that, [`NONE`].
 #[derive(Debug)]
@@ -82,9 +81,9 @@ impl VmClock {
             && self.0.compare_exchange(none, mapped, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// The disruption marker; [`NO_DISRUPTION_MARKER`] without a VMClock.
+    /// The disruption marker; `None` without a VMClock.
     #[inline]
-    pub(crate) fn marker(&self) -> u64 {
+    pub(crate) fn marker(&self) -> Option<u64> {
         // ORDERING: Acquire, pairs with the Release exchange in `accept`. No test sees a weaker
         // one, for the reason given there.
         let memory = self.0.load(Ordering::Acquire);
@@ -95,11 +94,12 @@ impl VmClock {
         // next reading has the second one.
         let [first, second] = &memory.disruption_marker;
         let [first, second] = [first, second].map(|part| u64::from(part.load(Ordering::Relaxed)));
-        if cfg!(target_endian = "big") {
+        let marker = if cfg!(target_endian = "big") {
             first << 32 | second
         } else {
             second << 32 | first
-        }
+        };
+        (marker != NO_MARKER).then_some(marker)
     }
 }
 
@@ -118,13 +118,13 @@ mod tests {
         let vmclock = VmClock::new();
         file.set_len(4_096).expect("room");
         assert!(!vmclock.map(&device), "memory of something else");
-        assert_eq!(vmclock.marker(), NO_DISRUPTION_MARKER);
+        assert_eq!(vmclock.marker(), None);
         file.write_all_at(&MAGIC.to_ne_bytes(), 0).expect("written");
         assert!(vmclock.map(&device));
         for marker in [0_u64, 7, 8] {
             file.write_all_at(&marker.to_ne_bytes(), 16)
                 .expect("written");
-            assert_eq!(vmclock.marker(), marker);
+            assert_eq!(vmclock.marker(), Some(marker));
         }
         std::fs::remove_file(&path).expect("removed");
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tickline_core::comparison::CounterComparison;
 use tickline_core::counter::resolution_ticks;
-use tickline_core::reference::{NO_DISRUPTION_MARKER, Reference};
+use tickline_core::reference::Reference;
 use tickline_core::try_lock::{LockGuard, LockToken, TryLock};
 
 use crate::sys::reference::OsClock;
@@ -45,7 +45,7 @@ struct LastResult {
     /// When to compare again, ns.
     due_ns: i64,
     /// The [disruption marker](Reference::disruption_marker) before the comparison.
-    marker: u64,
+    marker: Option<u64>,
 }
 
 static LAST_RESULT: TryLock<Option<LastResult>> = TryLock::new(None);
@@ -82,7 +82,7 @@ pub(crate) fn result_or_pending() -> CounterComparison {
 }
 
 /// Publishes a result. `marker` is the disruption marker before the comparison.
-fn publish(comparison: CounterComparison, marker: u64) {
+fn publish(comparison: CounterComparison, marker: Option<u64>) {
     // Other threads hold the lock for nanoseconds. A forked child may wait in vain (`lock_token`).
     for _ in 0..PUBLISH_TRIES {
         if let Some(mut result) = locked_result() {
@@ -101,7 +101,7 @@ fn publish(comparison: CounterComparison, marker: u64) {
 impl LastResult {
     /// Whether it is of the host on which the machine runs now: another host's counters may differ.
     fn is_of_this_host(&self) -> bool {
-        self.marker == NO_DISRUPTION_MARKER || self.marker == OsClock.disruption_marker()
+        self.marker.is_none() || self.marker == OsClock.disruption_marker()
     }
 
     /// The comparison, if it is of this host.
@@ -114,7 +114,7 @@ impl LastResult {
     fn after(
         before: Option<Self>,
         comparison: CounterComparison,
-        marker: u64,
+        marker: Option<u64>,
         now_ns: i64,
     ) -> Self {
         if comparison != CounterComparison::Impossible {

@@ -6,7 +6,7 @@ use super::*;
 /// A steady clock whose hypervisor offers a marker, which is 7.
 fn watched_clock() -> (&'static Machine, &'static HookedClock, Control) {
     let (machine, clock, mut control) = new_clock();
-    machine.disruption_marker.set(7);
+    machine.disruption_marker.set(Some(7));
     clock.make_steady(&mut control);
     (machine, clock, control)
 }
@@ -16,7 +16,7 @@ fn a_moved_machine_is_disrupted_at_the_next_iteration() {
     let (machine, clock, mut control) = watched_clock();
     assert!(!clock.figures().is_disrupted);
     let before = clock.event_count(Event::Disruption);
-    machine.disruption_marker.set(8);
+    machine.disruption_marker.set(Some(8));
     _ = clock.iterate(&mut control);
     assert!(clock.figures().is_disrupted);
     assert_eq!(clock.event_count(Event::Disruption), before + 1);
@@ -25,7 +25,7 @@ fn a_moved_machine_is_disrupted_at_the_next_iteration() {
 #[test]
 fn a_moved_machine_is_disrupted_for_an_interval() {
     let (machine, clock, mut control) = watched_clock();
-    machine.disruption_marker.set(8);
+    machine.disruption_marker.set(Some(8));
     let moved_ns = machine.truth_ns();
     let since_ns = || (machine.truth_ns() - moved_ns).unsigned_abs();
     while since_ns() < 2 * INTERVAL_NS {
@@ -46,7 +46,7 @@ fn a_moved_machine_is_disrupted_for_an_interval() {
 #[test]
 fn a_counter_that_is_reset_after_a_move_does_not_keep_the_clock_disrupted() {
     let (machine, clock, mut control) = watched_clock();
-    machine.disruption_marker.set(8);
+    machine.disruption_marker.set(Some(8));
     _ = clock.iterate(&mut control);
     machine.reset_counter();
     for _ in 0..200 {
@@ -61,7 +61,7 @@ fn a_counter_that_is_reset_after_a_move_does_not_keep_the_clock_disrupted() {
 fn no_bounds_rest_on_samples_from_before_a_move() {
     let (machine, clock, mut control) = watched_clock();
     let moved_ticks = machine.now();
-    machine.disruption_marker.set(8);
+    machine.disruption_marker.set(Some(8));
     _ = clock.iterate(&mut control);
     let oldest_ticks = control.oldest_sample_ticks().expect("a sample");
     assert!(ticks_between(moved_ticks, oldest_ticks) > 0);
@@ -70,7 +70,7 @@ fn no_bounds_rest_on_samples_from_before_a_move() {
 #[test]
 fn the_line_of_a_moved_machine_is_replaced_in_order() {
     let (machine, clock, mut control) = watched_clock();
-    machine.disruption_marker.set(8);
+    machine.disruption_marker.set(Some(8));
     let mut last_ns = clock.slow().ns;
     for _ in 0..100 {
         let iteration = clock.iterate(&mut control);
@@ -87,10 +87,10 @@ fn the_line_of_a_moved_machine_is_replaced_in_order() {
 #[test]
 fn a_marker_that_nobody_states_any_more_disrupts_nothing() {
     let (machine, clock, mut control) = watched_clock();
-    for marker in [NO_DISRUPTION_MARKER, 7] {
+    for marker in [None, Some(7)] {
         machine.disruption_marker.set(marker);
         _ = clock.iterate(&mut control);
-        assert!(!clock.figures().is_disrupted, "{marker}");
+        assert!(!clock.figures().is_disrupted, "{marker:?}");
     }
     assert_eq!(clock.event_count(Event::Disruption), 0);
 }
@@ -98,7 +98,7 @@ fn a_marker_that_nobody_states_any_more_disrupts_nothing() {
 #[test]
 fn a_move_is_noticed_although_the_marker_was_unknown_meanwhile() {
     let (machine, clock, mut control) = watched_clock();
-    for marker in [NO_DISRUPTION_MARKER, 8] {
+    for marker in [None, Some(8)] {
         machine.disruption_marker.set(marker);
         _ = clock.iterate(&mut control);
     }
@@ -109,7 +109,7 @@ fn a_move_is_noticed_although_the_marker_was_unknown_meanwhile() {
 #[test]
 fn a_marker_that_becomes_known_disrupts_nothing() {
     let (machine, clock, mut control) = steady_clock();
-    machine.disruption_marker.set(7);
+    machine.disruption_marker.set(Some(7));
     _ = clock.iterate(&mut control);
     assert!(!clock.figures().is_disrupted);
     assert_eq!(clock.event_count(Event::Disruption), 0);

@@ -7,21 +7,21 @@ type NamedAct = (&'static str, fn(&Process));
 /// What another thread, or a signal handler on this one, may do at any moment.
 const ACTS: [NamedAct; 6] = [
     ("disable", Process::disable),
-    ("enable", |process| process.clock.keeper.enable()),
+    ("enable", |process| process.clock.enable()),
     ("request_judgement", |process| {
         let machine = process.machine();
         process.clock.request_judgement(Some(machine), machine);
     }),
     ("to the CPUs' lines", |process| {
-        process.clock.keeper.set_line_kind(LineKind::PerCpu);
+        process.clock.set_line_kind(LineKind::PerCpu);
     }),
     ("disable, enable", |process| {
         process.disable();
-        process.clock.keeper.enable();
+        process.clock.enable();
     }),
     ("to the CPUs' lines and back", |process| {
-        process.clock.keeper.set_line_kind(LineKind::PerCpu);
-        process.clock.keeper.set_line_kind(LineKind::Common);
+        process.clock.set_line_kind(LineKind::PerCpu);
+        process.clock.set_line_kind(LineKind::Common);
     }),
 ];
 
@@ -51,7 +51,7 @@ const BEFORE: [fn(&Process); 3] = [
     |process| {
         process.until_published();
         process.disable();
-        process.clock.keeper.enable();
+        process.clock.enable();
     },
     Process::until_published,
 ];
@@ -80,7 +80,7 @@ fn a_change_before_any_step_of_a_driver_counts() {
                 act(process);
                 let now = process.clock.shared.slow();
                 assert!(now.ns >= last_ns.replace(now.ns), "{name}, step {step}");
-                let is_off = process.clock.keeper.stage() == Stage::Disabled;
+                let is_off = process.clock.stage() == Stage::Disabled;
                 assert!(!is_off || process.clock.shared.by_line().is_none());
             };
             let work = || {
@@ -100,15 +100,15 @@ fn a_change_before_any_step_of_a_driver_counts() {
             match name {
                 "disable" => {
                     assert!((0..20).all(|_| process.iterate() != Some(Outcome::Published)));
-                    assert_eq!(process.clock.keeper.stage(), Stage::Disabled);
+                    assert_eq!(process.clock.stage(), Stage::Disabled);
                     assert!(process.clock.shared.cell.load().is_barred());
-                    process.clock.keeper.enable();
+                    process.clock.enable();
                 }
                 "to the CPUs' lines" => {
                     assert_eq!(process.drive(Cadence::Scheduled), None);
-                    assert_eq!(process.clock.keeper.line_kind(), Some(LineKind::PerCpu));
+                    assert_eq!(process.clock.usable_line_kind(), Some(LineKind::PerCpu));
                     assert!(!process.clock.shared.cell.load().is_published());
-                    process.clock.keeper.set_line_kind(LineKind::Common);
+                    process.clock.set_line_kind(LineKind::Common);
                 }
                 _ => {}
             }

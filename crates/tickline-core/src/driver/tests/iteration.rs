@@ -45,7 +45,7 @@ fn two_iterations_in_a_row_are_followed_by_a_rest() {
 fn no_common_line_comes_beside_those_of_the_cpus() {
     let process = Process::new();
     process.until_published();
-    process.clock.keeper.set_line_kind(LineKind::PerCpu);
+    process.clock.set_line_kind(LineKind::PerCpu);
     assert!((0..100).all(|_| {
         process.machine().pass(CONFIG.interval_ns);
         process.iterate().is_none()
@@ -79,12 +79,11 @@ fn an_iteration_that_is_not_due_is_not_wanted() {
             ns: reference_ns,
             source: ReadingSource::Reference { reference_ns },
         };
-        let DrivenClock {
-            keeper,
-            reader_schedule,
-            ..
-        } = &process.clock;
-        (0..100).any(|_| reader_schedule.wants_iteration(keeper, &reading, CONFIG.interval_ns))
+        (0..100).any(|_| {
+            process
+                .clock
+                .reader_wants_iteration(&reading, CONFIG.interval_ns)
+        })
     };
     assert!(!wants(now_ns) && !wants(due_ns - 1));
     assert!(wants(due_ns));

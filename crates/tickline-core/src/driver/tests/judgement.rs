@@ -57,7 +57,7 @@ fn rule_k2_a_ticket_holds_the_lock_and_a_change_voids_it() {
     assert!(matches!(process.settle(ticket), Next::Rest(None)));
     assert!(process.clock.shared.cell.load().is_barred());
 
-    process.clock.keeper.enable();
+    process.clock.enable();
     let Next::Judge(ticket) = process.ask() else {
         panic!("enable() asks for a judgement");
     };
@@ -90,7 +90,7 @@ fn a_judgement_begins_the_loop_anew_with_its_settings() {
     };
     assert_eq!(permit.control().oldest_sample_ticks(), None);
     assert_eq!(permit.control().config.resolutions.reference_ns, 1_000);
-    assert!(!permit.control().serves_unix_time);
+    assert!(!permit.control().config.serves_unix_time);
 }
 
 /// The collector of the facts panics: the lock is free again, and the next driver judges. A driver
@@ -108,7 +108,7 @@ fn a_ticket_that_is_never_settled_unbars_no_clock() {
     }));
     assert!(panicked.is_err());
     assert!(process.clock.shared.cell.load().is_barred());
-    assert_eq!(process.clock.keeper.stage(), Stage::Unjudged);
+    assert_eq!(process.clock.stage(), Stage::Unjudged);
     let next = process.ask();
     assert!(matches!(next, Next::Judge(_)));
     core::mem::forget(next);

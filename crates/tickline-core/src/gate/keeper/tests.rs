@@ -91,17 +91,21 @@ impl Kept {
         self.keeper.begin_if_due(&FnClock(|| now_ns))
     }
 
-    fn settle(&self, begun: BegunJudgement, decision: Decision) -> Option<LineKind> {
-        self.keeper.settle(begun, decision, Some(&self.access()))
+    fn conclude(&self, begun: BegunJudgement, decision: Decision) -> Option<LineKind> {
+        self.keeper.conclude(begun, decision, Some(&self.access()))
     }
 
     /// Judges the gates if that is due at `now_ns`. Returns whether the clock is unbarred after
     /// that.
     fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Decision) -> bool {
-        let judged = || self.settle(self.begin_if_due(now_ns)?, judge());
-        let kind = self.keeper.line_kind().or_else(judged);
+        let judged = || self.conclude(self.begin_if_due(now_ns)?, judge());
+        let kind = self.keeper.usable_line_kind().or_else(judged);
         let may_iterate = kind.is_some();
-        assert_eq!(kind, self.keeper.line_kind(), "for the lines of readers");
+        assert_eq!(
+            kind,
+            self.keeper.usable_line_kind(),
+            "for the lines of readers"
+        );
         assert_eq!(
             may_iterate,
             self.keeper.stage() == Stage::Open,
@@ -119,7 +123,7 @@ impl Kept {
     fn review(&self, decision: Decision) -> bool {
         let begun = self.keeper.begin_review();
         begun.is_some_and(|begun| {
-            self.settle(begun, decision);
+            self.conclude(begun, decision);
             true
         })
     }
@@ -179,30 +183,30 @@ fn readers_keep_their_lines_while_the_gates_are_open() {
         kept.keeper.set_line_kind(kind);
         assert!(kept.opens());
         kept.keeper.enable();
-        assert_eq!(kept.keeper.line_kind(), Some(kind));
+        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
         assert!(kept.judge_if_due(0, || panic!("judged already")));
 
         // A forked child judges although the gates are open. It has no facts yet.
         assert!(kept.begin_if_due(0).is_some(), "the next holder judges");
-        assert_eq!(kept.keeper.line_kind(), Some(kind));
+        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
 
         let begun = kept.begin_if_due(0).expect("nothing has happened");
         (0..2).for_each(|_| kept.keeper.enable());
-        assert_eq!(kept.keeper.line_kind(), Some(kind));
-        assert_eq!(kept.settle(begun, OPEN), Some(kind));
+        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
+        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
 
         let begun = kept.keeper.begin_review().expect("judged before");
         (0..2).for_each(|_| kept.keeper.enable());
-        assert_eq!(kept.keeper.line_kind(), Some(kind));
-        assert_eq!(kept.settle(begun, OPEN), Some(kind));
+        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
+        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
         assert_eq!(
-            (kept.keeper.line_kind(), kept.is_unbarred()),
+            (kept.keeper.usable_line_kind(), kept.is_unbarred()),
             (Some(kind), true)
         );
 
         let begun = kept.begin_if_due(0).expect("another child");
-        assert_eq!(kept.settle(begun, FOR_GOOD), None);
-        assert_eq!(kept.keeper.line_kind(), None);
+        assert_eq!(kept.conclude(begun, FOR_GOOD), None);
+        assert_eq!(kept.keeper.usable_line_kind(), None);
     }
 }
 
@@ -251,7 +255,7 @@ fn a_clock_with_a_line_is_judged_again_and_its_line_ends() {
     assert!(kept.keeper.begin_review().is_some());
     assert!(
         kept.is_unbarred(),
-        "nothing is new, so the judge settles nothing"
+        "nothing is new, so the judge concludes nothing"
     );
     let bars = kept.bars();
     assert!(kept.review(OPEN) && kept.is_unbarred());
@@ -273,28 +277,28 @@ fn each_kind_of_lines_is_judged_for_itself() {
     let kept = Kept::new();
     for kind in [LineKind::Common, LineKind::PerCpu, LineKind::Common] {
         kept.keeper.set_line_kind(kind);
-        assert_eq!(kept.keeper.line_kind(), None);
+        assert_eq!(kept.keeper.usable_line_kind(), None);
         let begun = kept.begin_if_due(0).expect("a new kind");
         assert_eq!(begun.line_kind(), kind);
         let bars = kept.bars();
         kept.clock.cell.machine.hooks.set(|_| {
             assert_eq!(
-                kept.keeper.line_kind(),
+                kept.keeper.usable_line_kind(),
                 None,
                 "before the clock is unbarred"
             )
         });
-        assert_eq!(kept.settle(begun, OPEN), Some(kind));
+        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
         kept.clock.cell.machine.hooks.clear();
         let ended = u64::from(kind == LineKind::PerCpu);
         assert_eq!(kept.bars() - bars, ended, "{kind:?}");
 
         let begun = kept.keeper.begin_review().expect("judged before");
         assert_eq!(begun.line_kind(), kind);
-        assert_eq!(kept.settle(begun, OPEN), Some(kind));
+        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
         kept.keeper.set_line_kind(kind);
         assert_eq!(
-            (kept.keeper.line_kind(), kept.is_unbarred()),
+            (kept.keeper.usable_line_kind(), kept.is_unbarred()),
             (Some(kind), true),
             "it has them already"
         );
@@ -303,7 +307,7 @@ fn each_kind_of_lines_is_judged_for_itself() {
 
 /// Rule K2: a change in the middle of a judgement counts, for every result of the judgement. That
 /// judgement admits no driver, and another one follows unless the counter is switched off. The
-/// change comes while the facts are collected, or before any step of the settlement.
+/// change comes while the facts are collected, or before any step of the conclusion.
 ///
 /// Symptoms:
 ///
@@ -342,12 +346,16 @@ fn rule_k2_a_change_during_a_judgement_voids_it() {
             };
             let (kept, begun) = begin();
             act(kept);
-            check(kept, kept.settle(begun, decision), "before the settlement");
+            check(
+                kept,
+                kept.conclude(begun, decision),
+                "before the conclusion",
+            );
             let mut steps = 0;
             loop {
                 let (kept, begun) = begin();
-                let settle = || kept.settle(begun, decision);
-                let Some(kind) = kept.interrupted(steps, act, settle) else {
+                let conclude = || kept.conclude(begun, decision);
+                let Some(kind) = kept.interrupted(steps, act, conclude) else {
                     break;
                 };
                 check(kept, kind, &format!("before step {steps}"));

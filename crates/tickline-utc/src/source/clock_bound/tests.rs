@@ -107,10 +107,10 @@ fn a_segment_that_says_nothing_is_no_claim() {
         }
         // A process that can't read the marker would not notice a move.
         assert_eq!(
-            answer(&segment(version, SYNCHRONISED, true), NO_DISRUPTION_MARKER),
+            answer(&segment(version, SYNCHRONISED, true), NO_MARKER),
             None
         );
-        assert_eq!(by_status(DISRUPTED, NO_DISRUPTION_MARKER), disrupted);
+        assert_eq!(by_status(DISRUPTED, NO_MARKER), disrupted);
         // A daemon that does not check the marker does not know it.
         assert!(
             answer(&segment(version, SYNCHRONISED, false), 8)
@@ -229,7 +229,7 @@ proptest! {
         segment.0[56..64].copy_from_slice(&period.to_ne_bytes());
         segment.0[97] = shift;
         segment.0[40..48].copy_from_slice(&9_000_000_000_i64.to_ne_bytes());
-        let moment = Moment { ticks: Some(AS_OF_TICKS + since), ..moment(NO_DISRUPTION_MARKER) };
+        let moment = Moment { ticks: Some(AS_OF_TICKS + since), ..moment(NO_MARKER) };
         let report = segment.report(&moment, Some([1 << 32; 2]), 0, 0);
         // Multiplied by halves: (high * 2^32 + low) * since * 10^9 / 2^(64 + shift).
         let times_since = |half: u64| u128::from(half) * u128::from(since);

@@ -149,8 +149,11 @@ fn a_trust_that_is_set_during_the_first_judgement_counts() {
             unix_closed_by: None,
             clocksource: Clocksource::Unknown,
         };
-        assert!(matches!(engine.settle(ticket, found), Next::Rest(None)));
-        assert_eq!(engine.clock.keeper.stage(), Stage::Unjudged);
+        assert!(matches!(
+            engine.settle_found(ticket, found),
+            Next::Rest(None)
+        ));
+        assert_eq!(engine.clock.stage(), Stage::Unjudged);
         let mut facts = Facts::UNKNOWN;
         engine.add_clock_facts(&mut facts, LineKind::Common);
         assert_eq!((facts.trust, facts.assume_invariant), (trust, true));

@@ -157,7 +157,7 @@ impl Reference for OsClock {
     }
 
     #[inline]
-    fn disruption_marker(&self) -> u64 {
+    fn disruption_marker(&self) -> Option<u64> {
         VMCLOCK.marker()
     }
 }

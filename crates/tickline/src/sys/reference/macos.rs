@@ -27,7 +27,7 @@ impl Reference for OsClock {
     }
 
     #[inline]
-    fn disruption_marker(&self) -> u64 {
+    fn disruption_marker(&self) -> Option<u64> {
         VMCLOCK.marker()
     }
 }

@@ -65,7 +65,7 @@ fn engine_with_cpu_lines() -> Option<(ClockThread<Arc<Engine>>, Arc<Engine>)> {
     engine.apply(&settings);
     let thread = ClockThread::start(Arc::clone(&engine), settings).expect("a thread");
     while engine.cpu_lines().is_none() {
-        if requirements().is_err() || engine.clock.keeper.stage().is_closed() {
+        if requirements().is_err() || engine.clock.stage().is_closed() {
             eprintln!("SKIPPED: there can be no line for each CPU here");
             return None;
         }
@@ -161,7 +161,7 @@ fn engine_of_undecided_kernel() -> Engine {
         unix_closed_by: None,
         clocksource: Clocksource::Unknown,
     };
-    _ = engine.settle(ticket, found);
+    _ = engine.settle_found(ticket, found);
     make_due(&engine);
     engine
 }
@@ -176,7 +176,7 @@ fn readers_of_unix_time_that_the_os_does_not_serve_judge_at_any_time() {
         let engine = engine_of_undecided_kernel();
         assert!(!engine.os_serves_unix());
         read_unix_outside_the_judging_time(&engine)
-            && (engine.clock.keeper.stage() != Stage::Waiting
+            && (engine.clock.stage() != Stage::Waiting
                 || matches!(engine.state(), ClockState::Fallback(_)))
     };
     // The calls of an attempt are not frequent if this thread is preempted.
