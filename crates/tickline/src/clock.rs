@@ -2,7 +2,7 @@
 //! clock's engine.
 //!
 //! More `impl Clock` blocks are in other files: `clock/builder.rs` has `builder`, `convert.rs`
-//! those that make anchors.
+//! those that make anchors, `clock/wait.rs` has `wait_until_decided`.
 
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -25,6 +25,7 @@ use crate::unix_time::UnixTime;
 
 pub(crate) mod builder;
 pub(crate) mod global;
+mod wait;
 
 static GLOBAL_CLOCK: Clock = Clock {
     // SAFETY: the address of a static is not null.

@@ -22,7 +22,8 @@
 //! | know the error of a time | [`Clock::reading`], [`Clock::unix_reading`] |
 //! | check time-outs in a loop, to a millisecond or so | [`Instant::recent`], with [`ClockBuilder::recent_every`] |
 //! | turn an instant into one of `std` (for `sleep_until`), or into Unix time, and back | [`Anchor`] |
-//! | learn whether readings use the counter, and if not, why | [`Clock::status`] |
+//! | log at start which clock is used, and why | [`Clock::wait_until_decided`]: a clock calibrates for some milliseconds first |
+//! | learn whether readings use the counter now, and if not, why | [`Clock::status`], [`Status::reads_counter`] |
 //! | run under a seccomp filter that kills | [`ClockBuilder::probes`] with [`Probes::Minimal`], which restricts the system calls |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |

@@ -12,3 +12,5 @@ mod conversions;
 mod mock;
 #[cfg(target_os = "linux")]
 mod per_cpu;
+#[cfg(not(target_family = "wasm"))]
+mod wait;

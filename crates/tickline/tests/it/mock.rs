@@ -188,3 +188,11 @@ fn a_mock_begins_at_one_second_and_at_the_new_year_of_2026() {
     assert_eq!(clock.now().as_nanos(), 1_000_000_000);
     assert_eq!(clock.unix_now(), UnixTime::from_secs(1_767_225_600));
 }
+
+#[test]
+fn a_mock_is_not_waited_for() {
+    let (start, timeout) = (std::time::Instant::now(), Duration::from_secs(20));
+    let status = MockClock::new().clock().wait_until_decided(timeout);
+    assert_eq!(status.state, ClockState::Mock);
+    assert!(start.elapsed() < timeout, "it used up its timeout");
+}
