@@ -268,7 +268,8 @@ impl Status {
 
 /// One line for a log: the state, the figures that there are, and why Unix time is the OS clock's if
 /// only Unix time is. If the counter is slow, also what readings cost; if readers drive a clock
-/// without a line, also what ends that.
+/// without a line, also what ends that. At the end whether the variable `TICKLINE` has a value that
+/// the clock ignores.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.state)?;
@@ -298,6 +299,9 @@ impl fmt::Display for Status {
                 f,
                 "; a reading takes {counter} by the counter, {os} by the OS clock ({os_unix} of Unix time)"
             )?;
+        }
+        if self.environment == EnvironmentSwitch::Unrecognised {
+            f.write_str("; TICKLINE is ignored: its value is neither on nor off")?;
         }
         Ok(())
     }
@@ -461,6 +465,23 @@ mod tests {
                 has_advice,
                 "{text}"
             );
+        }
+    }
+
+    /// Symptom: with `TICKLINE=offf` the text gave an operator no sign that the counter was in use.
+    #[test]
+    fn a_status_says_that_the_variables_value_is_ignored() {
+        let mut status = Clock::default().status();
+        for (environment, is_ignored) in [
+            (EnvironmentSwitch::Unset, false),
+            (EnvironmentSwitch::On, false),
+            (EnvironmentSwitch::Off, false),
+            (EnvironmentSwitch::Unrecognised, true),
+        ] {
+            status.environment = environment;
+            let text = status.to_string();
+            let sentence = "; TICKLINE is ignored: its value is neither on nor off";
+            assert_eq!(text.ends_with(sentence), is_ignored, "{text}");
         }
     }
 
