@@ -199,6 +199,7 @@ pub use tickline_core::gate::{Cost, Gate, Reason, Trust, Verdict};
 pub use tickline_core::line::{Line, Slope};
 pub use tickline_core::reference::Reference;
 pub use tickline_core::shared::Event;
+pub use unix_time::parse::UnixTimeParseError;
 pub use unix_time::{UnixTime, UnixTimeRangeError};
 
 /// For the program `tickline`, which is built with this version. Not part of the API, and hidden:

@@ -8,6 +8,8 @@ use std::time::{SystemTime, SystemTimeError};
 
 use crate::arithmetic::arithmetic;
 
+pub(crate) mod parse;
+
 /// Nanoseconds in a second.
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
@@ -19,8 +21,9 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 /// like `SystemTime`'s. With the feature `serde`, a time is serialised as a number of nanoseconds.
 ///
 /// `Display` writes an RFC 3339 time in UTC with nine fractional digits, or as many as the format's
-/// precision says. Further digits are cut off. To parse such a text, use a type of `chrono`, `jiff`
-/// or `time`, and convert it (the features of these names).
+/// precision says. Further digits are cut off. `str::parse` reads such a text, also with an offset
+/// (`+02:00`). For other formats, use a type of `chrono`, `jiff` or `time`, and convert it (the
+/// features of these names).
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -33,6 +36,7 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 ///
 /// let newyear = UnixTime::from_secs(1_767_225_600);
 /// assert_eq!(newyear.to_string(), "2026-01-01T00:00:00.000000000Z");
+/// assert_eq!("2026-01-01T02:00:00+02:00".parse(), Ok(newyear));
 /// assert_eq!(format!("{:.3}", newyear + Duration::from_micros(1_999)), "2026-01-01T00:00:00.001Z");
 /// println!("{:?} since then", newyear.elapsed()?);
 /// # Ok(())
