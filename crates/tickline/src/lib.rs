@@ -151,7 +151,7 @@
 //! | | gives |
 //! |---|---|
 //! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact |
-//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
+//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns; `serde::rfc3339` for a [`UnixTime`] as a text |
 //! | `mock` | a clock for tests; each reading without a `Clock` then costs one more load |
 //! | `tokio` | a mock that follows tokio's clock, which tests can pause |
 
@@ -172,6 +172,8 @@ pub mod mock;
 mod now;
 mod per_cpu;
 mod reading;
+#[cfg(feature = "serde")]
+pub mod serde;
 mod settings;
 mod status;
 mod sys;
