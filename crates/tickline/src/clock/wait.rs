@@ -39,11 +39,13 @@ impl Clock {
     /// # }
     /// ```
     ///
-    /// The call looks at the status, and sleeps for 1 ms between two looks. It counts its sleeps, and
-    /// reads no clock for that: it sleeps for `timeout` in all, and a machine that wakes threads late
-    /// makes it longer. It may be used where the process can't read the counter. A timeout of 0 looks
-    /// once, and does not sleep. With [`Duration::MAX`] the call may never return. It can't fail, and
-    /// is not for signal handlers. `async` code waits before its runtime starts.
+    /// The call looks at the status, and sleeps for 1 ms between two looks. It counts its sleeps,
+    /// and reads no clock for that: it sleeps for `timeout` in all, and a machine that wakes
+    /// threads late makes it longer. It may be used where the process can't read the counter.
+    /// Under a seccomp filter it needs the system call of [`std::thread::sleep`] besides those of
+    /// readings. A timeout of 0 looks once, and does not sleep. With [`Duration::MAX`] the call
+    /// may never return. It can't fail, and is not for signal handlers. `async` code waits before
+    /// its runtime starts.
     ///
     /// | | the call |
     /// |---|---|
