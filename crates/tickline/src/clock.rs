@@ -2,7 +2,7 @@
 //! clock's engine.
 //!
 //! More `impl Clock` blocks are in other files: `clock/builder.rs` has `builder`, `convert.rs`
-//! those that make anchors.
+//! those that make anchors, `clock/wait.rs` has `wait_until_decided`.
 
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -25,6 +25,7 @@ use crate::unix_time::UnixTime;
 
 pub(crate) mod builder;
 pub(crate) mod global;
+mod wait;
 
 static GLOBAL_CLOCK: Clock = Clock {
     // SAFETY: the address of a static is not null.
@@ -72,7 +73,8 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// one also counts a reference. A reading goes through the pointer, as it would through a
 /// reference.
 ///
-/// Measure with the same clock: `clock.now() - start`. `start.elapsed()` reads the global clock.
+/// Measure with the same clock: [`clock.elapsed(start)`](Clock::elapsed). `start.elapsed()` reads the
+/// global clock.
 /// All clocks have one timescale: instants of two clocks differ by at most the sum of their bounds.
 ///
 /// ```
@@ -248,6 +250,30 @@ impl Clock {
     #[must_use]
     pub fn now_ordered(&self) -> Instant {
         Instant::from_reading(self.engine().now_ordered_ns())
+    }
+
+    /// Time from `start` to [`now`](Self::now): zero if `start` is the later instant. A `start` of
+    /// another thread is better compared with [`now_ordered`](Self::now_ordered)`() - start`.
+    ///
+    /// `start` should be an instant of this clock. Clocks that follow `CLOCK_MONOTONIC` have one
+    /// timescale, so an instant of another one adds no more than the two bounds. To a mock, or to a
+    /// [`Backend`] with a time of its own, an instant of another clock means nothing: the result is
+    /// zero, or too long. [`Instant::elapsed`] reads the global clock instead, or a mock that is
+    /// active on the thread.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::Clock;
+    ///
+    /// let clock = Clock::default(); // one that the caller has chosen
+    /// let start = clock.now();
+    /// std::thread::sleep(Duration::from_millis(2));
+    /// assert!(clock.elapsed(start) >= Duration::from_millis(1));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn elapsed(&self, start: Instant) -> Duration {
+        self.now().saturating_duration_since(start)
     }
 
     /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next

@@ -47,7 +47,8 @@ pub enum EnvironmentSwitch {
     On,
     /// `off`: the counter is not used.
     Off,
-    /// Any other value. The clock ignores it, and only shows it here.
+    /// Any other value, also `OFF` or `0`. The clock ignores it, and only shows it here and in the
+    /// text of its [`Status`](crate::Status).
     Unrecognised,
 }
 

@@ -22,7 +22,8 @@
 //! | know the error of a time | [`Clock::reading`], [`Clock::unix_reading`] |
 //! | check time-outs in a loop, to a millisecond or so | [`Instant::recent`], with [`ClockBuilder::recent_every`] |
 //! | turn an instant into one of `std` (for `sleep_until`), or into Unix time, and back | [`Anchor`] |
-//! | learn whether readings use the counter, and if not, why | [`Clock::status`] |
+//! | log at start which clock is used, and why | [`Clock::wait_until_decided`]: a clock calibrates for some milliseconds first |
+//! | learn whether readings use the counter now, and if not, why | [`Clock::status`], [`Status::reads_counter`] |
 //! | run under a seccomp filter that kills | [`ClockBuilder::probes`] with [`Probes::Minimal`], which restricts the system calls |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |
@@ -150,7 +151,7 @@
 //! | | gives |
 //! |---|---|
 //! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact |
-//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
+//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns; `serde::rfc3339` for a [`UnixTime`] as a text |
 //! | `mock` | a clock for tests; each reading without a `Clock` then costs one more load |
 //! | `tokio` | a mock that follows tokio's clock, which tests can pause |
 
@@ -171,6 +172,8 @@ pub mod mock;
 mod now;
 mod per_cpu;
 mod reading;
+#[cfg(feature = "serde")]
+pub mod serde;
 mod settings;
 mod status;
 mod sys;
@@ -198,6 +201,7 @@ pub use tickline_core::gate::{Cost, Gate, Reason, Trust, Verdict};
 pub use tickline_core::line::{Line, Slope};
 pub use tickline_core::reference::Reference;
 pub use tickline_core::shared::Event;
+pub use unix_time::parse::UnixTimeParseError;
 pub use unix_time::{UnixTime, UnixTimeRangeError};
 
 /// For the program `tickline`, which is built with this version. Not part of the API, and hidden:

@@ -218,6 +218,30 @@ impl MockClock {
 
     /// Lets `Instant`, `UnixTime` and the free functions of this crate read this mock on this
     /// thread, until the guard is dropped. Of several active mocks, the last one activated is read.
+    ///
+    /// A value of type [`Clock`] does not follow: `Clock::default()` and `Clock::global()` go on to
+    /// show the real time. Code that keeps a `Clock` gets that of [`clock`](Self::clock), and needs no
+    /// active mock:
+    ///
+    /// | the code under test | wrong | right |
+    /// |---|---|---|
+    /// | keeps a `Clock` | `let _active = mock.activate();` and `Store::new(Clock::default())`: the store's time does not move | `Store::new(mock.clock())` |
+    /// | calls `Instant::now()` | `mock.advance(time)` without an active mock | `let _active = mock.activate();` |
+    /// | does both | only one of the two | both, of one mock: `Instant::now()` and the `Clock` then show the same time |
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::{Clock, Instant, mock::MockClock};
+    ///
+    /// let mock = MockClock::new();
+    /// let _active = mock.activate();
+    /// let (kept, right) = (Clock::default(), mock.clock());
+    /// let (kept_start, start) = (kept.now(), right.now());
+    /// mock.advance(Duration::from_secs(3_600));
+    /// assert!(kept.elapsed(kept_start) < Duration::from_secs(3_600)); // it shows the real time
+    /// assert_eq!(right.elapsed(start), Duration::from_secs(3_600));
+    /// assert_eq!(right.now(), Instant::now());
+    /// ```
     #[must_use = "the mock is active until the guard is dropped"]
     pub fn activate(&self) -> MockGuard {
         let mock = Arc::new(self.clone());

@@ -88,7 +88,15 @@ impl Instant {
         Self::from_reading(recent_ns())
     }
 
-    /// Time from this instant to [`Instant::now`].
+    /// Time from this instant to [`Instant::now`]; zero if this instant is later. For an instant that
+    /// another thread took, write `Instant::now_ordered() - start`: a plain reading may be earlier by
+    /// nanoseconds, rarely by microseconds.
+    ///
+    /// The instant should be one of the same clock: the global one, or the mock that is active on this
+    /// thread. For an instant of a [`Clock`](crate::Clock) that follows `CLOCK_MONOTONIC`, the result
+    /// is exact to the two clocks' bounds. For one of a mock's clock, or of a
+    /// [`Backend`](crate::Backend) with a time of its own, it means nothing:
+    /// [`Clock::elapsed`](crate::Clock::elapsed) measures with the clock that made the instant.
     #[inline]
     #[must_use]
     pub fn elapsed(&self) -> Duration {

@@ -211,6 +211,24 @@ pub struct Status {
 }
 
 impl Status {
+    /// Whether readings of monotonic time come from the counter: the state is
+    /// [`Fast`](ClockState::Fast) or [`Disrupted`](ClockState::Disrupted). `false` while the clock
+    /// calibrates, for some milliseconds after its start:
+    /// [`wait_until_decided`](crate::Clock::wait_until_decided) waits for that.
+    /// [`unix_reason`](Self::unix_reason) says it of Unix time. With a line for each CPU, readings
+    /// on a CPU that has none yet come from the OS clock (`per_cpu`).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let status = tickline::Clock::global().wait_until_decided(Duration::from_secs(1));
+    /// println!("by the counter: {}", status.reads_counter());
+    /// ```
+    #[must_use]
+    pub fn reads_counter(&self) -> bool {
+        matches!(self.state, ClockState::Fast | ClockState::Disrupted)
+    }
+
     /// The verdict of each gate, in the order in which they are judged.
     #[must_use]
     pub fn verdicts(&self) -> &[Verdict] {
@@ -223,7 +241,8 @@ impl Status {
         self.verdicts[gate as usize]
     }
 
-    /// The reason of the first closed gate; `None` if the counter may be used.
+    /// The reason of the first closed gate; `None` if the counter may be used, and before the first
+    /// judgement. Whether readings use it already, [`reads_counter`](Self::reads_counter) says.
     /// [`Gate::UnixCost`](crate::Gate::UnixCost), which stops only Unix time, does not count.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
@@ -249,7 +268,8 @@ impl Status {
 
 /// One line for a log: the state, the figures that there are, and why Unix time is the OS clock's if
 /// only Unix time is. If the counter is slow, also what readings cost; if readers drive a clock
-/// without a line, also what ends that.
+/// without a line, also what ends that. At the end whether the variable `TICKLINE` has a value that
+/// the clock ignores.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.state)?;
@@ -262,9 +282,7 @@ impl fmt::Display for Status {
         match self.bound_ns {
             Some(bound_ns) => write!(f, "; bound {bound_ns} ns")?,
             // The line has just ended, or the next one is not complete.
-            None if self.frequency_hz.is_some()
-                && matches!(self.state, ClockState::Fast | ClockState::Disrupted) =>
-            {
+            None if self.frequency_hz.is_some() && self.reads_counter() => {
                 f.write_str("; bound not known now")?;
             }
             None => {}
@@ -281,6 +299,9 @@ impl fmt::Display for Status {
                 f,
                 "; a reading takes {counter} by the counter, {os} by the OS clock ({os_unix} of Unix time)"
             )?;
+        }
+        if self.environment == EnvironmentSwitch::Unrecognised {
+            f.write_str("; TICKLINE is ignored: its value is neither on nor off")?;
         }
         Ok(())
     }
@@ -338,6 +359,23 @@ mod tests {
             (ClockState::Mock, "mock"),
         ] {
             assert_eq!(state.code(), code);
+        }
+    }
+
+    #[test]
+    fn a_status_says_whether_readings_come_from_the_counter() {
+        let mut status = Clock::default().status();
+        for (state, reads_counter) in [
+            (ClockState::Calibrating, false),
+            (ClockState::Fast, true),
+            (ClockState::Disrupted, true),
+            (ClockState::Fallback(Reason::Slow), false),
+            (ClockState::Unavailable, false),
+            (ClockState::Backend, false),
+            (ClockState::Mock, false),
+        ] {
+            status.state = state;
+            assert_eq!(status.reads_counter(), reads_counter, "{state}");
         }
     }
 
@@ -427,6 +465,23 @@ mod tests {
                 has_advice,
                 "{text}"
             );
+        }
+    }
+
+    /// Symptom: with `TICKLINE=offf` the text gave an operator no sign that the counter was in use.
+    #[test]
+    fn a_status_says_that_the_variables_value_is_ignored() {
+        let mut status = Clock::default().status();
+        for (environment, is_ignored) in [
+            (EnvironmentSwitch::Unset, false),
+            (EnvironmentSwitch::On, false),
+            (EnvironmentSwitch::Off, false),
+            (EnvironmentSwitch::Unrecognised, true),
+        ] {
+            status.environment = environment;
+            let text = status.to_string();
+            let sentence = "; TICKLINE is ignored: its value is neither on nor off";
+            assert_eq!(text.ends_with(sentence), is_ignored, "{text}");
         }
     }
 

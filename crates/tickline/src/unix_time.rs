@@ -8,6 +8,8 @@ use std::time::{SystemTime, SystemTimeError};
 
 use crate::arithmetic::arithmetic;
 
+pub(crate) mod parse;
+
 /// Nanoseconds in a second.
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
@@ -16,11 +18,13 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 ///
 /// A Unix time follows `CLOCK_REALTIME`, and steps when that clock is set. A later reading may
 /// therefore be the earlier time, and [`duration_since`](Self::duration_since) returns a `Result`,
-/// like `SystemTime`'s. With the feature `serde`, a time is serialised as a number of nanoseconds.
+/// like `SystemTime`'s. With the feature `serde`, a time is serialised as a number of nanoseconds,
+/// above 2^53, so that JavaScript and `jq` round it; `tickline::serde::rfc3339` stores a text.
 ///
 /// `Display` writes an RFC 3339 time in UTC with nine fractional digits, or as many as the format's
-/// precision says. Further digits are cut off. To parse such a text, use a type of `chrono`, `jiff`
-/// or `time`, and convert it (the features of these names).
+/// precision says. Further digits are cut off. `str::parse` reads such a text, also with an offset
+/// (`+02:00`). For other formats, use a type of `chrono`, `jiff` or `time`, and convert it (the
+/// features of these names).
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -33,6 +37,7 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 ///
 /// let newyear = UnixTime::from_secs(1_767_225_600);
 /// assert_eq!(newyear.to_string(), "2026-01-01T00:00:00.000000000Z");
+/// assert_eq!("2026-01-01T02:00:00+02:00".parse(), Ok(newyear));
 /// assert_eq!(format!("{:.3}", newyear + Duration::from_micros(1_999)), "2026-01-01T00:00:00.001Z");
 /// println!("{:?} since then", newyear.elapsed()?);
 /// # Ok(())
@@ -189,7 +194,8 @@ impl UnixTime {
 
 arithmetic!(UnixTime, UNIX_EPOCH);
 
-/// A number of ns.
+/// A number of ns. Programs that keep JSON's numbers in an `f64`, as JavaScript and `jq` do, round
+/// it: [`rfc3339`](crate::serde::rfc3339) stores a text instead.
 #[cfg(feature = "serde")]
 impl serde::Serialize for UnixTime {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

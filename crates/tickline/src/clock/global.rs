@@ -37,6 +37,9 @@ use crate::thread::ClockThread;
 /// [`Probes::Minimal`](crate::Probes::Minimal) no thread learns of such a death, so later starts
 /// fail, and later drops wait for ever.
 ///
+/// A forked child does not have the thread. Readers drive its clock, without further calls, and its
+/// parent's guards have no effect. For a thread of its own, the child calls `start` again.
+///
 /// # Errors
 ///
 /// [`ErrorKind::ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted) if the system refuses to

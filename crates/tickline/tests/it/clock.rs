@@ -114,8 +114,12 @@ fn ordered_ticks_are_between_those_that_were_read_before_and_after() {
 type Read = fn(&Clock) -> u64;
 
 /// Every way to read a clock, as nanoseconds; the names are for messages.
-const READINGS: [(&str, Read); 8] = [
+const READINGS: [(&str, Read); 9] = [
     ("now", |clock| clock.now().as_nanos()),
+    ("elapsed", |clock| {
+        let since_zero = clock.elapsed(Instant::ZERO);
+        u64::try_from(since_zero.as_nanos()).expect("the time since boot")
+    }),
     ("now_ordered", |clock| clock.now_ordered().as_nanos()),
     ("recent", |clock| clock.recent().as_nanos()),
     ("reading", |clock| clock.reading().time().as_nanos()),

@@ -160,6 +160,47 @@ proptest! {
     }
 }
 
+#[cfg(feature = "serde")]
+proptest! {
+    #[test]
+    fn a_text_in_json_is_the_printed_time_and_loses_nothing(ns in any::<u64>()) {
+        use tickline::serde::rfc3339;
+        let time = UnixTime::from_nanos(ns);
+        let value = rfc3339::serialize(&time, serde_json::value::Serializer).unwrap();
+        prop_assert_eq!(&value, &serde_json::Value::String(time.to_string()));
+        prop_assert_eq!(rfc3339::deserialize(value).unwrap(), time);
+    }
+
+    #[test]
+    fn an_optional_text_in_json_is_null_or_the_printed_time(ns in any::<Option<u64>>()) {
+        use tickline::serde::rfc3339::option;
+        let time = ns.map(UnixTime::from_nanos);
+        let value = option::serialize(&time, serde_json::value::Serializer).unwrap();
+        prop_assert_eq!(&value, &serde_json::json!(time.map(|time| time.to_string())));
+        prop_assert_eq!(option::deserialize(value).unwrap(), time);
+    }
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_wrong_text_in_json_is_an_error_that_names_it() {
+    let value = serde_json::json!("2026-13-01T00:00:00Z");
+    let error = tickline::serde::rfc3339::deserialize(value).unwrap_err();
+    let by_parser = "2026-13-01T00:00:00Z".parse::<UnixTime>().unwrap_err();
+    assert_eq!(error.to_string(), by_parser.to_string());
+}
+
+/// A time that was stored as a number is not taken for a text.
+#[cfg(feature = "serde")]
+#[test]
+fn a_number_in_json_is_no_text_of_a_time() {
+    let error = tickline::serde::rfc3339::deserialize(serde_json::json!(1)).unwrap_err();
+    assert!(
+        error.to_string().contains("expected a text of RFC 3339"),
+        "{error}"
+    );
+}
+
 /// A value that was stored when instants were unsigned.
 #[cfg(feature = "serde")]
 #[test]

@@ -10,5 +10,9 @@ mod clock;
 mod conversions;
 #[cfg(feature = "mock")]
 mod mock;
+#[cfg(not(target_family = "wasm"))]
+mod parse;
 #[cfg(target_os = "linux")]
 mod per_cpu;
+#[cfg(not(target_family = "wasm"))]
+mod wait;

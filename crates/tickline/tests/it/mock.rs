@@ -188,3 +188,41 @@ fn a_mock_begins_at_one_second_and_at_the_new_year_of_2026() {
     assert_eq!(clock.now().as_nanos(), 1_000_000_000);
     assert_eq!(clock.unix_now(), UnixTime::from_secs(1_767_225_600));
 }
+
+#[test]
+fn a_mock_is_not_waited_for() {
+    let (start, timeout) = (std::time::Instant::now(), Duration::from_secs(20));
+    let status = MockClock::new().clock().wait_until_decided(timeout);
+    assert_eq!(status.state, ClockState::Mock);
+    assert!(start.elapsed() < timeout, "it used up its timeout");
+}
+
+#[test]
+fn a_clock_measures_by_its_own_time() {
+    let mock = MockClock::new();
+    let clock = mock.clock();
+    let start = clock.now();
+    assert_eq!(clock.elapsed(start), Duration::ZERO);
+    mock.advance(Duration::from_nanos(1));
+    assert_eq!(clock.elapsed(start), Duration::from_nanos(1));
+    mock.advance(Duration::from_secs(3));
+    assert_eq!(clock.elapsed(start), Duration::new(3, 1));
+}
+
+#[test]
+fn no_time_has_elapsed_since_a_later_instant() {
+    let clock = MockClock::new().clock();
+    let later = clock.now() + Duration::from_nanos(1);
+    assert_eq!(clock.elapsed(later), Duration::ZERO);
+    assert_eq!(clock.elapsed(Instant::MAX), Duration::ZERO);
+}
+
+#[test]
+fn the_time_since_the_earliest_instant_is_exact() {
+    let clock = MockClock::new().clock();
+    let until_zero = Duration::from_nanos(1 << 63);
+    assert_eq!(
+        clock.elapsed(Instant::MIN),
+        until_zero + Duration::from_secs(1)
+    );
+}

@@ -14,6 +14,7 @@ in_processes! { in_child_of_a_kernel:
     a_forked_child_drops_what_it_inherited_with_the_descriptors,
     an_inherited_guard_does_not_stop_the_childs_own_thread,
     a_child_forked_during_a_comparison_compares_for_itself,
+    a_forked_child_that_waits_for_a_clock_drives_it,
 }
 
 fn a_forked_child_goes_on_without_its_parents_thread() {
@@ -95,5 +96,17 @@ fn a_child_forked_during_a_comparison_compares_for_itself() {
         until(&own, || {
             own.status().comparison != CounterComparison::Pending
         });
+    });
+}
+
+/// The thread that would have judged the gates is the parent's.
+fn a_forked_child_that_waits_for_a_clock_drives_it() {
+    let clock = Clock::builder().start().unwrap();
+    clock.disable();
+    in_fork(|| {
+        clock.enable();
+        let status = clock.wait_until_decided(Duration::from_secs(20));
+        assert!(status.is_judged, "{status}");
+        assert_ne!(status.state, ClockState::Calibrating);
     });
 }

@@ -32,6 +32,7 @@ in_processes! { in_child_of_a_kernel:
     a_daemon_has_a_clock,
     without_a_thread_start_fails_and_the_clock_works,
     a_process_without_the_right_to_the_counter_has_a_clock,
+    a_process_without_the_right_to_the_counter_can_wait_for_a_clock,
     a_fork_into_a_time_namespace_that_is_ahead_is_followed,
     a_fork_into_a_time_namespace_that_is_behind_does_not_step_back,
     the_time_asleep_is_boottime_minus_the_monotonic_time,
@@ -357,6 +358,27 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
             clock.enable();
             clock.maintain();
             assert!(clock.now_ordered().as_nanos() >= last && clock.unix_now().as_nanos() > 0);
+        }
+        0
+    });
+    right_if_possible("this kernel cannot deny the counter", code);
+}
+
+/// A wait that measures its time by std would raise SIGSEGV in the vDSO.
+fn a_process_without_the_right_to_the_counter_can_wait_for_a_clock() {
+    let code = code_of_fork(|| {
+        // SAFETY: the call takes numbers. From here on no code may ask std or libc for the time.
+        if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
+            return CANNOT;
+        }
+        for driver in [Driver::Reader, Driver::Thread, Driver::Manual] {
+            let clock = Clock::builder().driver(driver).start().unwrap();
+            let reason = clock.wait_until_decided(Duration::from_secs(20)).reason();
+            // On targets without a counter that gate comes first.
+            assert!(
+                matches!(reason, Some(Reason::Denied | Reason::NoCounter)),
+                "{driver:?}: {reason:?}"
+            );
         }
         0
     });

@@ -1,0 +1,174 @@
+//! The wait for the clock that readings will come from: a program's first log line has it.
+
+use core::hint::black_box;
+use core::time::Duration;
+
+use tickline_core::gate::Reason;
+
+use crate::clock::Clock;
+use crate::settings::{Driver, Probes};
+use crate::status::{ClockState, Status};
+use crate::sys::reference::HAS_CLOCK;
+
+/// The pause between two looks at the status. A thread has judged and calibrated after some
+/// milliseconds.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The readings before each look. A clock without a thread needs 8 in a row for each step of its
+/// first judgement, and each comes too late for the last one before the pause.
+const READINGS: u32 = 100;
+
+impl Clock {
+    /// Waits until it is decided whether readings come from the counter, for `timeout` at most, and
+    /// returns the status: for the line of a log that says which clock a program uses, and why. A
+    /// clock calibrates for some milliseconds after its start; until then its state is
+    /// [`Calibrating`](ClockState::Calibrating).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::Clock;
+    ///
+    /// # fn main() -> Result<(), tickline::Error> {
+    /// let _thread = tickline::start()?;
+    /// let status = Clock::global().wait_until_decided(Duration::from_secs(1));
+    /// println!("{status}"); // one line
+    /// if !status.reads_counter() {
+    ///     println!("readings cost as much as the OS clock's");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The call looks at the status, and sleeps for 1 ms between two looks. It counts its sleeps,
+    /// and reads no clock for that: it sleeps for `timeout` in all, and a machine that wakes
+    /// threads late makes it longer. It may be used where the process can't read the counter.
+    /// Under a seccomp filter it needs the system call of [`std::thread::sleep`] besides those of
+    /// readings. A timeout of 0 looks once, and does not sleep. With [`Duration::MAX`] the call
+    /// may never return. It can't fail, and is not for signal handlers. `async` code waits before
+    /// its runtime starts.
+    ///
+    /// | | the call |
+    /// |---|---|
+    /// | the clock's thread drives it | waits for the thread |
+    /// | readers drive it, as in a forked child | also makes 100 readings at each look, so the clock is calibrated even if nobody else reads it. For how long it then stays so depends on the program's readings |
+    /// | the program drives it ([`Driver::Manual`]) | also calls [`maintain`](Self::maintain) at each look |
+    /// | a [`Backend`](crate::Backend) serves it | also makes 100 readings at each look, and waits while the backend's state is `Calibrating` |
+    /// | a mock, a disabled clock, a system without a clock | returns at once |
+    ///
+    /// After the timeout the state is `Calibrating`, or [`Fallback`](ClockState::Fallback) with a
+    /// reason that may go away within seconds: [`Untested`](Reason::Untested) while the thread
+    /// compares the CPUs' counters, [`KernelUndecided`](Reason::KernelUndecided) just after the
+    /// machine's start, [`SamplesTooOld`](Reason::SamplesTooOld) or [`NoLine`](Reason::NoLine) on a
+    /// busy machine. Any other reason ends the wait. So does the state
+    /// [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
+    ///
+    /// The decision is that of this moment: a later [`status`](Self::status) may have another.
+    #[must_use = "the status says which clock readings come from; without it the call only waits"]
+    pub fn wait_until_decided(&self, timeout: Duration) -> Status {
+        let mut left = timeout;
+        loop {
+            for _ in 0..READINGS {
+                black_box(self.now());
+            }
+            if self.engine().driver() == Driver::Manual {
+                self.maintain();
+            }
+            let status = self.status();
+            // Without a clock a system may have no sleep either.
+            if status.is_decided(self.probes()) || left.is_zero() || !HAS_CLOCK {
+                return status;
+            }
+            let pause = PAUSE.min(left);
+            std::thread::sleep(pause);
+            left = left.saturating_sub(pause);
+        }
+    }
+}
+
+impl Status {
+    /// Whether the state stays as it is for longer than some seconds, unless something happens to
+    /// the machine. `probes` are those of the clock.
+    fn is_decided(&self, probes: Probes) -> bool {
+        match self.state {
+            ClockState::Calibrating => false,
+            ClockState::Fallback(reason) => {
+                let may_go_away = match reason {
+                    Reason::Untested => self.driver == Driver::Thread && probes == Probes::Full,
+                    Reason::KernelUndecided | Reason::SamplesTooOld | Reason::NoLine => true,
+                    _ => false,
+                };
+                self.is_judged && !may_go_away
+            }
+            ClockState::Fast
+            | ClockState::Disrupted
+            | ClockState::Unavailable
+            | ClockState::Backend
+            | ClockState::Mock => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The status of a clock in this state that has judged its gates.
+    fn status(state: ClockState, driver: Driver) -> Status {
+        let mut status = Clock::default().status();
+        (status.state, status.is_judged, status.driver) = (state, true, driver);
+        status
+    }
+
+    #[test]
+    fn a_clock_that_calibrates_is_not_decided() {
+        let status = status(ClockState::Calibrating, Driver::Thread);
+        assert!(!status.is_decided(Probes::Full));
+    }
+
+    #[test]
+    fn every_state_but_calibrating_and_fallback_is_decided() {
+        for state in [
+            ClockState::Fast,
+            ClockState::Disrupted,
+            ClockState::Unavailable,
+            ClockState::Backend,
+            ClockState::Mock,
+        ] {
+            let status = status(state, Driver::Thread);
+            assert!(status.is_decided(Probes::Full), "{state}");
+        }
+    }
+
+    #[test]
+    fn a_reason_that_may_go_away_by_itself_decides_nothing() {
+        for reason in Reason::ALL.iter().copied() {
+            let may_go_away = matches!(
+                reason.code(),
+                "untested" | "kernel_undecided" | "samples_too_old" | "no_line"
+            );
+            let status = status(ClockState::Fallback(reason), Driver::Thread);
+            assert_eq!(status.is_decided(Probes::Full), !may_go_away, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_can_not_compare_the_counters_is_decided() {
+        let untested = ClockState::Fallback(Reason::Untested);
+        for (driver, probes) in [
+            (Driver::Reader, Probes::Full),
+            (Driver::Manual, Probes::Full),
+            (Driver::Thread, Probes::Minimal),
+        ] {
+            let status = status(untested, driver);
+            assert!(status.is_decided(probes), "{driver:?}, {probes:?}");
+        }
+    }
+
+    /// The verdicts of an earlier judgement are shown until the next one.
+    #[test]
+    fn a_fallback_that_is_being_judged_again_is_not_decided() {
+        let mut status = status(ClockState::Fallback(Reason::Slow), Driver::Thread);
+        status.is_judged = false;
+        assert!(!status.is_decided(Probes::Full));
+    }
+}

@@ -1,0 +1,93 @@
+//! The wait until it is decided which clock readings come from.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use tickline::{Backend, Clock, ClockState, Driver, Instant, Reading, Reason, UnixTime};
+
+/// Longer than any test takes: a wait that ends has not used it up.
+const LONG: Duration = Duration::from_secs(20);
+
+/// The readings that the wait makes are all that drives the clock of `Driver::Reader`, and its calls
+/// of `maintain` all that drives that of `Driver::Manual`.
+#[test]
+fn a_wait_ends_with_every_driver_when_the_clock_is_calibrated_or_a_gate_closed() {
+    for driver in [Driver::Reader, Driver::Thread, Driver::Manual] {
+        let clock = Clock::builder().driver(driver).start().unwrap();
+        let status = clock.wait_until_decided(LONG);
+        assert!(status.is_judged, "{driver:?}: {status}");
+        assert_ne!(status.state, ClockState::Calibrating, "{driver:?}");
+    }
+}
+
+#[test]
+fn a_disabled_clock_is_not_waited_for() {
+    let clock = Clock::builder().start().unwrap();
+    clock.disable();
+    let start = std::time::Instant::now();
+    let status = clock.wait_until_decided(LONG);
+    let disabled = ClockState::Fallback(Reason::DisabledByProgram);
+    assert_eq!(status.state, disabled);
+    assert!(start.elapsed() < LONG, "it used up its timeout");
+}
+
+/// Calibrates for this many looks at its state, and reads the counter from then on.
+#[derive(Debug)]
+struct Slow {
+    looks_left: AtomicU32,
+}
+
+impl Slow {
+    fn after(looks: u32) -> Arc<Self> {
+        Arc::new(Self {
+            looks_left: AtomicU32::new(looks),
+        })
+    }
+}
+
+impl Backend for Slow {
+    fn now(&self) -> Instant {
+        Instant::ZERO
+    }
+    fn unix_now(&self) -> UnixTime {
+        UnixTime::UNIX_EPOCH
+    }
+    fn reading(&self) -> Reading<Instant> {
+        Reading::exact(self.now())
+    }
+    fn unix_reading(&self) -> Reading<UnixTime> {
+        Reading::exact(self.unix_now())
+    }
+    fn state(&self) -> ClockState {
+        let less = |looks: u32| looks.checked_sub(1);
+        match self.looks_left.fetch_update(Relaxed, Relaxed, less) {
+            Ok(_) => ClockState::Calibrating,
+            Err(_) => ClockState::Fast,
+        }
+    }
+}
+
+#[test]
+fn a_backend_that_calibrates_is_waited_for() {
+    let clock = Clock::from_backend(Slow::after(20));
+    assert_eq!(clock.wait_until_decided(LONG).state, ClockState::Fast);
+}
+
+#[test]
+fn a_wait_of_20_looks_ends_at_its_timeout_before_the_21st() {
+    let timeout = Duration::from_millis(19); // a look at once, and one after each ms
+    for (looks, state) in [(19, ClockState::Fast), (20, ClockState::Calibrating)] {
+        let clock = Clock::from_backend(Slow::after(looks));
+        assert_eq!(clock.wait_until_decided(timeout).state, state);
+    }
+}
+
+#[test]
+fn a_timeout_of_0_looks_once() {
+    let backend = Slow::after(5);
+    let clock = Clock::from_backend(Arc::<Slow>::clone(&backend));
+    let status = clock.wait_until_decided(Duration::ZERO);
+    assert_eq!(status.state, ClockState::Calibrating);
+    assert_eq!(backend.looks_left.load(Relaxed), 4);
+}
