@@ -35,44 +35,90 @@ fn a_suspend_while_calibrating_makes_no_line() {
     }
 }
 
-/// The loop learns nothing from a reference that stands still, or runs backwards slowly: the
-/// samples agree on a slope that saturates at 0. There is no line, and iterations become rare. An
-/// existing line stops with the reference. Once the reference goes on, the clock gets a line.
-/// Before the slope is known, the ticks of a fast counter do not count as nanoseconds, so
-/// iterations that are an interval apart are no break.
-#[test]
-fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
-    for (rate_ppb, has_line, hz) in [
-        (-1_000_000_000, true, 1_000_000_000),
-        (-1_001_000_000, false, 1_000_000_000),
-        (-1_000_000_000, false, 4_700_000_000),
-    ] {
-        let (machine, clock, mut control) = new_clock();
-        let counter = FnClock(|| machine.now() / 10 * (hz / 100_000_000));
-        let mut iterate = || {
-            let iteration = control.iterate(clock, &counter, machine);
-            machine.pass(iteration.next_in_ns);
-            iteration
-        };
-        if has_line {
-            assert!((0..200).any(|_| iterate().next_in_ns == INTERVAL_NS));
+/// A clock by a counter of `hz` whose reference stands still, or nearly.
+struct Stopped {
+    machine: &'static Machine,
+    clock: &'static HookedClock,
+    control: Control,
+    hz: u64,
+}
+
+impl Stopped {
+    /// The clock before its reference stops.
+    fn before(hz: u64) -> Self {
+        let (machine, clock, control) = new_clock();
+        Self {
+            machine,
+            clock,
+            control,
+            hz,
         }
-        machine.set_rate_ppb(rate_ppb);
-        let iterations: Vec<_> = (0..80).map(|_| iterate()).collect();
-        let published = iterations.iter().filter(|iteration| {
-            !matches!(iteration.outcome, Outcome::Calibrating | Outcome::RetrySoon)
-        });
-        assert!(has_line || published.count() == 0, "{iterations:?}");
-        assert_eq!(iterations[79].next_in_ns, INTERVAL_NS);
-        let lead = clock.read_slow(&counter, machine).ns - machine.truth_ns();
-        assert!(lead < 1_000_000_000, "{lead} ns");
-        machine.set_rate_ppb(0);
-        machine.pass(2 * INTERVAL_NS);
-        assert!(
-            (0..200).any(|_| iterate().outcome == Outcome::Published),
-            "never: {hz} Hz"
-        );
     }
+
+    fn counter(&self) -> FnClock<impl Fn() -> u64 + use<>> {
+        let (machine, hz) = (self.machine, self.hz);
+        FnClock(move || machine.now() / 10 * (hz / 100_000_000))
+    }
+
+    fn iterate(&mut self) -> Iteration {
+        let counter = self.counter();
+        let iteration = self.control.iterate(self.clock, &counter, self.machine);
+        self.machine.pass(iteration.next_in_ns);
+        iteration
+    }
+
+    /// 80 iterations with a reference at this rate. They become rare, and readings stop with the
+    /// reference.
+    fn stop(&mut self, rate_ppb: i64) -> Vec<Iteration> {
+        self.machine.set_rate_ppb(rate_ppb);
+        let iterations: Vec<_> = (0..80).map(|_| self.iterate()).collect();
+        assert_eq!(iterations[79].next_in_ns, INTERVAL_NS);
+        let now_ns = self.clock.read_slow(&self.counter(), self.machine).ns;
+        let lead_ns = now_ns - self.machine.truth_ns();
+        assert!(lead_ns < 1_000_000_000, "{lead_ns} ns");
+        iterations
+    }
+
+    /// The reference goes on, and the clock gets a line.
+    fn recovers(&mut self) {
+        self.machine.set_rate_ppb(0);
+        self.machine.pass(2 * INTERVAL_NS);
+        assert!((0..200).any(|_| self.iterate().outcome == Outcome::Published));
+    }
+}
+
+/// Whether an iteration has published a line.
+fn any_published(iterations: &[Iteration]) -> bool {
+    iterations
+        .iter()
+        .any(|iteration| !matches!(iteration.outcome, Outcome::Calibrating | Outcome::RetrySoon))
+}
+
+#[test]
+fn a_line_stops_with_its_reference() {
+    let mut stopped = Stopped::before(1_000_000_000);
+    assert!((0..200).any(|_| stopped.iterate().next_in_ns == INTERVAL_NS));
+    stopped.stop(-1_000_000_000);
+    stopped.recovers();
+}
+
+/// The samples agree on a slope that saturates at 0.
+#[test]
+fn a_reference_that_runs_backwards_slowly_makes_no_line() {
+    let mut stopped = Stopped::before(1_000_000_000);
+    let iterations = stopped.stop(-1_001_000_000);
+    assert!(!any_published(&iterations), "{iterations:?}");
+    stopped.recovers();
+}
+
+/// Before the slope is known, the ticks of a fast counter do not count as nanoseconds, so iterations
+/// that are an interval apart are no break.
+#[test]
+fn a_reference_that_stands_still_makes_no_line_for_a_fast_counter() {
+    let mut stopped = Stopped::before(4_700_000_000);
+    let iterations = stopped.stop(-1_000_000_000);
+    assert!(!any_published(&iterations), "{iterations:?}");
+    stopped.recovers();
 }
 
 /// The kernel reports a change of its steering. The maximum drift contains the new rate at once,

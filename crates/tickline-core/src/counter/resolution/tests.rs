@@ -72,87 +72,186 @@ impl Counter for Simulated {
     fn barrier(&self) {}
 }
 
+/// A factor of a hypervisor.
+#[derive(Debug, Clone, Copy)]
+struct Ratio {
+    ticks: u64,
+    raw_ticks: u64,
+}
+
+const UNSCALED: Ratio = Ratio {
+    ticks: 1,
+    raw_ticks: 1,
+};
+
+/// The time of a read: the least, and the largest random addition to it, ticks.
+#[derive(Debug, Clone, Copy)]
+struct ReadTime {
+    least_ticks: u64,
+    jitter_ticks: u64,
+}
+
+const fn read_time(least_ticks: u64, jitter_ticks: u64) -> ReadTime {
+    ReadTime {
+        least_ticks,
+        jitter_ticks,
+    }
+}
+
+/// A counter, and readers of it.
+struct Case {
+    counter: &'static str,
+    /// The raw counter's step, raw ticks.
+    step_ticks: u64,
+    scaled_by: Ratio,
+    read_times: &'static [ReadTime],
+    expected_ticks: u64,
+}
+
+const SCALED_READ_TIMES: &[ReadTime] = &[
+    read_time(23, 3),
+    read_time(23, 25),
+    read_time(38, 20),
+    read_time(9, 2),
+];
+
+const CASES: [Case; 9] = [
+    Case {
+        counter: "Intel Xeon, family 6, model 207, under KVM",
+        step_ticks: 2,
+        scaled_by: UNSCALED,
+        read_times: &[
+            read_time(22, 4),
+            read_time(24, 8),
+            read_time(20, 20),
+            read_time(24, 40),
+        ],
+        expected_ticks: 2,
+    },
+    Case {
+        counter: "the same, whose reads take a constant 23 ticks and show 22 and 24",
+        step_ticks: 2,
+        scaled_by: UNSCALED,
+        read_times: &[read_time(23, 0)],
+        expected_ticks: 2,
+    },
+    Case {
+        counter: "1 tick",
+        step_ticks: 1,
+        scaled_by: UNSCALED,
+        read_times: &[
+            read_time(22, 4),
+            read_time(20, 8),
+            read_time(20, 20),
+            read_time(24, 40),
+            read_time(60, 30),
+        ],
+        expected_ticks: 1,
+    },
+    Case {
+        counter: "AMD Zen 5",
+        step_ticks: 26,
+        scaled_by: UNSCALED,
+        read_times: &[
+            read_time(3, 0),
+            read_time(9, 1),
+            read_time(13, 5),
+            read_time(23, 20),
+            read_time(26, 0),
+            read_time(38, 1),
+            read_time(70, 5),
+        ],
+        expected_ticks: 26,
+    },
+    Case {
+        counter: "the same, where all reads take two steps",
+        step_ticks: 26,
+        scaled_by: UNSCALED,
+        read_times: &[read_time(52, 0), read_time(52, 1)],
+        expected_ticks: 52,
+    },
+    Case {
+        counter: "24 MHz, scaled to 1 GHz: steps of 41 and 42 ticks",
+        step_ticks: 1,
+        scaled_by: Ratio {
+            ticks: 125,
+            raw_ticks: 3,
+        },
+        read_times: SCALED_READ_TIMES,
+        expected_ticks: 42,
+    },
+    Case {
+        counter: "scaled from 2.6 to 2.5 GHz",
+        step_ticks: 26,
+        scaled_by: Ratio {
+            ticks: 25,
+            raw_ticks: 26,
+        },
+        read_times: SCALED_READ_TIMES,
+        expected_ticks: 25,
+    },
+    Case {
+        counter: "scaled to 2.449 GHz: the larger",
+        step_ticks: 26,
+        scaled_by: Ratio {
+            ticks: 2_449,
+            raw_ticks: 2_600,
+        },
+        read_times: SCALED_READ_TIMES,
+        expected_ticks: 25,
+    },
+    Case {
+        counter: "26 scaled to 39",
+        step_ticks: 26,
+        scaled_by: Ratio {
+            ticks: 3,
+            raw_ticks: 2,
+        },
+        read_times: SCALED_READ_TIMES,
+        expected_ticks: 39,
+    },
+];
+
+impl Case {
+    /// The counter, as each reader reads it.
+    fn machines(&self) -> impl Iterator<Item = Simulated> {
+        let Ratio { ticks, raw_ticks } = self.scaled_by;
+        let parts = move |read_ticks: u64| read_ticks * raw_ticks * PARTS / ticks;
+        self.read_times.iter().map(move |time| Simulated {
+            ratio: (ticks, raw_ticks),
+            read_parts: parts(time.least_ticks),
+            jitter_parts: parts(time.jitter_ticks),
+            ..Simulated::new(self.step_ticks, 0, 0)
+        })
+    }
+}
+
 #[test]
 fn a_step_is_found_whatever_a_read_takes() {
-    // A row has: the counter; its raw step; the hypervisor's factor; the least time of a read and
-    // its random addition, ticks, of several readers; the expected result.
-    type Row<'a> = (&'a str, u64, (u64, u64), &'a [(u64, u64)], u64);
-    let some = &[(23, 3), (23, 25), (38, 20), (9, 2)];
-    let rows: [Row<'_>; 9] = [
-        (
-            "Intel Xeon, family 6, model 207, under KVM",
-            2,
-            (1, 1),
-            &[(22, 4), (24, 8), (20, 20), (24, 40)],
-            2,
-        ),
-        (
-            "the same, whose reads take a constant 23 ticks and show 22 and 24",
-            2,
-            (1, 1),
-            &[(23, 0)],
-            2,
-        ),
-        (
-            "1 tick",
-            1,
-            (1, 1),
-            &[(22, 4), (20, 8), (20, 20), (24, 40), (60, 30)],
-            1,
-        ),
-        (
-            "AMD Zen 5",
-            26,
-            (1, 1),
-            &[(3, 0), (9, 1), (13, 5), (23, 20), (26, 0), (38, 1), (70, 5)],
-            26,
-        ),
-        (
-            "the same, where all reads take two steps",
-            26,
-            (1, 1),
-            &[(52, 0), (52, 1)],
-            52,
-        ),
-        (
-            "24 MHz, scaled to 1 GHz: steps of 41 and 42 ticks",
-            1,
-            (125, 3),
-            some,
-            42,
-        ),
-        ("scaled from 2.6 to 2.5 GHz", 26, (25, 26), some, 25),
-        (
-            "scaled to 2.449 GHz: the larger",
-            26,
-            (2_449, 2_600),
-            some,
-            25,
-        ),
-        ("26 scaled to 39", 26, (3, 2), some, 39),
-    ];
-    for (counter, step_ticks, ratio, reads, expected) in rows {
-        for &(read_ticks, jitter_ticks) in reads {
-            let raw_ticks = |ticks: u64| ticks * ratio.1 * PARTS / ratio.0;
-            let (read_parts, jitter_parts) = (raw_ticks(read_ticks), raw_ticks(jitter_ticks));
-            let machine = Simulated {
-                ratio,
-                read_parts,
-                jitter_parts,
-                ..Simulated::new(step_ticks, 0, 0)
-            };
+    for case in &CASES {
+        for machine in case.machines() {
             assert_eq!(
                 resolution_ticks(&machine),
-                expected,
-                "{counter}: {machine:?}"
-            );
-            assert!(
-                machine.reads.get() <= 1_100,
-                "the first judgement waits for this: {machine:?}"
+                case.expected_ticks,
+                "{}: {machine:?}",
+                case.counter
             );
         }
     }
-    // 24 MHz: reads are faster than a tick.
+}
+
+/// The first judgement waits for a measurement.
+#[test]
+fn a_measurement_takes_1_100_reads_at_most() {
+    for machine in CASES.iter().flat_map(Case::machines) {
+        _ = resolution_ticks(&machine);
+        assert!(machine.reads.get() <= 1_100, "{machine:?}");
+    }
+}
+
+/// As of a counter of 24 MHz.
+#[test]
+fn a_tick_is_found_where_reads_are_faster_than_a_tick() {
     for read_parts in [3, 64, 200, 300] {
         let machine = Simulated {
             read_parts,
@@ -161,16 +260,16 @@ fn a_step_is_found_whatever_a_read_takes() {
         };
         assert_eq!(resolution_ticks(&machine), 1, "{machine:?}");
     }
+}
+
+#[test]
+fn interrupts_change_no_resolution() {
     for (step_ticks, read_ticks) in [(1, 20), (2, 20), (26, 23), (26, 12)] {
         let machine = Simulated {
             interrupted_every: 31,
             ..Simulated::new(step_ticks, read_ticks, 9)
         };
-        assert_eq!(
-            resolution_ticks(&machine),
-            step_ticks,
-            "interrupts change nothing: {machine:?}"
-        );
+        assert_eq!(resolution_ticks(&machine), step_ticks, "{machine:?}");
     }
 }
 
