@@ -386,10 +386,14 @@ impl<S> Permit<'_, S> {
 }
 
 impl<S> CpusPermit<'_, S> {
-    /// The settings of the CPUs' control loops.
+    /// The settings of the CPUs' control loops. Their lines always have Unix time: whether a reading
+    /// uses it may change between two calibrations.
     #[must_use]
     pub fn config(&self) -> Config {
-        self.driving.memory.control.config
+        Config {
+            serves_unix_time: true,
+            ..self.driving.memory.control.config
+        }
     }
 }
 

@@ -41,6 +41,9 @@ pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader);
 /// The time of something that has not happened, ns.
 const NEVER: i64 = i64::MIN;
 
+/// A cost that was not measured, ps.
+const UNKNOWN_PS: u64 = u64::MAX;
+
 /// The engine of one clock, which may be in static memory. The line comes first: the address of the
 /// global engine is then that of its state, and a reading adds no offset.
 #[derive(Debug)]
@@ -69,7 +72,8 @@ pub(crate) struct Engine {
     /// The reason of each gate: its index in `Reason::ALL` plus 1, and `WARNING` if the gate is open
     /// and warns; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
-    /// The costs in the facts of the last judgement: the fields of `Cost`, ps; 0 if unknown.
+    /// The costs in the facts of the last judgement: the fields of `Cost`, ps; [`UNKNOWN_PS`]
+    /// without one.
     costs_ps: [AtomicU64; 3],
     /// The backend that serves readings. With one, the engine has no line, and stays disabled.
     pub(crate) backend: Option<Arc<dyn Backend>>,
@@ -97,7 +101,7 @@ impl Engine {
             trust: AtomicU8::new(Trust::Auto as u8),
             assume_invariant: AtomicBool::new(false),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
-            costs_ps: [const { AtomicU64::new(0) }; 3],
+            costs_ps: [const { AtomicU64::new(UNKNOWN_PS) }; 3],
             backend: None,
         }
     }

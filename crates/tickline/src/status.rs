@@ -24,13 +24,15 @@ use crate::settings::Driver;
 #[non_exhaustive]
 pub enum ClockState {
     /// From the OS clock, because there is no line yet, or the last one has ended. Every reading is
-    /// correct, in order, and as expensive as the OS clock's.
+    /// correct, in order, and about as expensive as the OS clock's.
     ///
     /// | driver | the state ends |
     /// |---|---|
     /// | [`Reader`](Driver::Reader) | after some readings in a row, each within 1/256 of the interval (2 ms by default) of the last. For a program that reads more rarely it does not end, and returns after each pause: calibrating would cost more than the counter saves. A thread ends it ([`start`](crate::start) for the global clock) |
     /// | [`Thread`](Driver::Thread) | within milliseconds of the start; if the thread was late, at its next iteration |
     /// | [`Manual`](Driver::Manual) | with the program's next calls of [`Clock::maintain`](crate::Clock::maintain) |
+    ///
+    /// That of a [`Backend`](crate::Backend) ends when the backend says so.
     Calibrating,
     /// From the counter.
     Fast,
@@ -186,7 +188,7 @@ pub struct Status {
     /// keeps time with another clocksource, or if the last comparison found a difference.
     pub comparison: CounterComparison,
     /// What a reading costs, as the last judgement measured it: the figures behind
-    /// [`Reason::Slow`]. `None` if that judgement could not read the counter.
+    /// [`Reason::Slow`]. `None` before the first judgement, and if it could not read the counter.
     pub cost: Option<Cost>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,

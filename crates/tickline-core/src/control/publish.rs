@@ -439,9 +439,8 @@ impl Control {
         match line {
             Ok(line) => {
                 let next = self.with_bounds(line, plan);
-                let offset = line.fixed_at(at_ticks).minus(target.fixed_at(at_ticks));
                 if shared.cell.publish(first.state, &next) {
-                    Ok(offset)
+                    Ok(line.fixed_at(at_ticks).minus(target.fixed_at(at_ticks)))
                 } else {
                     Err(NotPublished::StateChanged)
                 }

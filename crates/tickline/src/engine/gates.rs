@@ -19,7 +19,7 @@ use tickline_core::gate::keeper::{Decision, LineKind, Stage};
 use tickline_core::gate::{Cost, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 use tickline_core::reference::Reference;
 
-use super::Engine;
+use super::{Engine, UNKNOWN_PS};
 use crate::settings::Probes;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
@@ -223,7 +223,7 @@ impl Engine {
     }
 
     fn record_cost(&self, cost: Option<Cost>) {
-        let costs_ps = cost.map_or([0; 3], |cost| {
+        let costs_ps = cost.map_or([UNKNOWN_PS; 3], |cost| {
             [cost.counter_ps, cost.os_ps, cost.os_unix_ps]
         });
         for (recorded, ps) in self.costs_ps.iter().zip(costs_ps) {
@@ -240,7 +240,7 @@ impl Engine {
             .each_ref()
             .map(|ps| ps.load(Ordering::Relaxed));
         let [counter_ps, os_ps, os_unix_ps] = costs_ps;
-        (counter_ps != 0).then_some(Cost {
+        (counter_ps != UNKNOWN_PS).then_some(Cost {
             counter_ps,
             os_ps,
             os_unix_ps,

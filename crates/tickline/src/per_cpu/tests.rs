@@ -216,9 +216,11 @@ fn a_line_may_be_later_than_a_time_before_its_end() {
         return;
     };
     passes.run();
-    if let Some(end_ns) = passes.last_end_ns() {
-        assert!(!passes.cpu_lines.are_all_at_most(end_ns - 1));
-    }
+    let Some(end_ns) = passes.last_end_ns() else {
+        eprintln!("SKIPPED: no CPU has a line");
+        return;
+    };
+    assert!(!passes.cpu_lines.are_all_at_most(end_ns - 1));
 }
 
 /// Sets a CPU's high-water mark to `b_ns`, as the end of a line so far ahead would.
