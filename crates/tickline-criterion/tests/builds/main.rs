@@ -65,6 +65,7 @@ const TESTS: &[(&str, Test)] = &tests![
     each_layout_is_a_replicate,
     a_benchmark_that_the_other_build_lacks_is_measured_alone,
     builds_without_a_common_benchmark_are_refused,
+    a_benchmark_of_bench_function_is_named,
     a_build_whose_partner_ends_is_measured_alone,
     a_process_that_the_benchmark_starts_takes_no_turn,
     a_path_without_a_program_is_refused,
@@ -389,7 +390,26 @@ fn a_benchmark_that_the_other_build_lacks_is_measured_alone(programs: &Programs)
 /// Symptom: the exit code was 0, after one line on the standard error stream.
 fn builds_without_a_common_benchmark_are_refused(programs: &Programs) {
     let output = programs.against(130, "added/spin", 100);
-    refused(&output, "it has no benchmark of bench_pairs in common");
+    refused(
+        &output,
+        "it compares benchmarks of bench_pairs that both builds have: this build has added/spin; ",
+    );
+    let (_, err) = texts(&output);
+    assert!(
+        err.contains(
+            "work-100 has no benchmark that fits the filter; write bench_pairs in both builds"
+        ),
+        "{err}"
+    );
+}
+
+/// Symptom: two equal builds had no benchmark in common, and nothing said why.
+fn a_benchmark_of_bench_function_is_named(programs: &Programs) {
+    let output = programs.against(130, "plain", 100);
+    refused(
+        &output,
+        "this build has none but plain of bench_function or compare; ",
+    );
 }
 
 /// Checks that nothing was measured, the exit code, and a line.

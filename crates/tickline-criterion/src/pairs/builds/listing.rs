@@ -35,9 +35,48 @@ pub(crate) fn mark_benchmark() {
     }
 }
 
-/// criterion's names of a program's benchmarks of pairs, in order; `None` for one that a filter
-/// excludes. `program` gets the arguments of this process.
-pub(super) fn list(program: &Path, stderr: Stdio) -> Result<Vec<Option<String>>, String> {
+/// criterion's names of a program's benchmarks.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Listing {
+    /// Of pairs, in order; `None` for one that a filter excludes.
+    pub(super) pairs: Vec<Option<String>>,
+    /// The others that the filter does not exclude: of `bench_function` and of `compare`.
+    pub(super) others: Vec<String>,
+}
+
+impl Listing {
+    pub(super) fn has_pairs(&self, name: &str) -> bool {
+        self.pairs.iter().flatten().any(|pairs| pairs == name)
+    }
+
+    /// What `build` has, for a text about two builds without a common benchmark of pairs.
+    pub(super) fn describe(&self, build: &str) -> String {
+        let pairs: Vec<&str> = self.pairs.iter().flatten().map(String::as_str).collect();
+        let others: Vec<&str> = self.others.iter().map(String::as_str).collect();
+        if !pairs.is_empty() {
+            format!("{build} has {}", first_names(&pairs))
+        } else if !others.is_empty() {
+            format!(
+                "{build} has none but {} of bench_function or compare",
+                first_names(&others)
+            )
+        } else {
+            format!("{build} has no benchmark that fits the filter")
+        }
+    }
+}
+
+/// The first of the names.
+fn first_names(names: &[&str]) -> String {
+    const SHOWN: usize = 3;
+    match names.len().saturating_sub(SHOWN) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names[..SHOWN].join(", ")),
+    }
+}
+
+/// The names of a program's benchmarks. `program` gets the arguments of this process.
+pub(super) fn list(program: &Path, stderr: Stdio) -> Result<Listing, String> {
     const NO_PROGRAM: &str =
         "its main does not call tickline_criterion::run, or it has another version of this crate";
     let mut command = Command::new(program);
@@ -57,7 +96,7 @@ pub(super) fn list(program: &Path, stderr: Stdio) -> Result<Vec<Option<String>>,
         let listing: Vec<String> = std::iter::from_fn(|| next_line(&lines, &mut child)).collect();
         let status = child.wait().map_err(|error| error.to_string())?;
         if status.success() {
-            return Ok(names(&listing));
+            return Ok(parse(&listing));
         }
         let arguments: Vec<_> = std::env::args_os().skip(1).collect();
         return Err(format!(
@@ -69,35 +108,71 @@ pub(super) fn list(program: &Path, stderr: Stdio) -> Result<Vec<Option<String>>,
     Err(NO_PROGRAM.to_owned())
 }
 
-fn names(listing: &[String]) -> Vec<Option<String>> {
-    let within = listing
-        .split(|line| line == BENCHMARK_MARK)
-        .skip(1)
-        .step_by(2);
-    let name = |lines: &[String]| {
-        lines
-            .iter()
-            .find_map(|line| line.strip_suffix(": benchmark"))
-            .map(str::to_owned)
-    };
-    within.map(name).collect()
+fn parse(lines: &[String]) -> Listing {
+    let name = |line: &String| line.strip_suffix(": benchmark").map(str::to_owned);
+    let mut listing = Listing::default();
+    // The marks enclose each benchmark of pairs, so that every second part is one.
+    let parts = lines.split(|line| line == BENCHMARK_MARK);
+    for (number, part) in parts.enumerate() {
+        let mut names = part.iter().filter_map(name);
+        if number % 2 == 1 {
+            listing.pairs.push(names.next());
+        } else {
+            listing.others.extend(names);
+        }
+    }
+    listing
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn texts(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn parsed(text: &str) -> Listing {
+        parse(&text.lines().map(str::to_owned).collect::<Vec<_>>())
+    }
+
     #[test]
-    fn a_name_is_between_marks_and_other_benchmarks_are_ignored() {
-        let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-        let listing = format!(
+    fn the_names_of_benchmarks_of_pairs_are_between_marks() {
+        let listing = parsed(&format!(
             "plain: benchmark\n{BENCHMARK_MARK}\na/1: benchmark\n{BENCHMARK_MARK}\nown words\n{BENCHMARK_MARK}\n{BENCHMARK_MARK}\nb: \
              benchmark\n{BENCHMARK_MARK}\na: b: benchmark\n{BENCHMARK_MARK}\n"
-        );
-        assert_eq!(
-            names(&lines(&listing)),
-            [Some("a/1".to_owned()), None, Some("a: b".to_owned())]
-        );
-        assert_eq!(names(&lines("plain: benchmark\n")), []);
+        ));
+        let pairs = [Some("a/1".to_owned()), None, Some("a: b".to_owned())];
+        let others = texts(&["plain", "b"]);
+        let expected = Listing {
+            pairs: pairs.to_vec(),
+            others,
+        };
+        assert_eq!(listing, expected);
+    }
+
+    #[test]
+    fn without_marks_no_benchmark_is_of_pairs() {
+        assert_eq!(parsed("plain: benchmark\n").pairs, []);
+    }
+
+    #[test]
+    fn a_description_has_what_can_be_compared_or_what_is_there_instead() {
+        let pairs = Listing {
+            pairs: texts(&["a", "b", "c", "d", "e"])
+                .into_iter()
+                .map(Some)
+                .collect(),
+            others: texts(&["plain"]),
+        };
+        assert_eq!(pairs.describe("main"), "main has a, b, c and 2 more");
+        let others = Listing {
+            pairs: vec![None],
+            others: texts(&["plain"]),
+        };
+        let text = "main has none but plain of bench_function or compare";
+        assert_eq!(others.describe("main"), text);
+        let text = "main has no benchmark that fits the filter";
+        assert_eq!(Listing::default().describe("main"), text);
     }
 }
