@@ -46,7 +46,8 @@ use crate::results::verdict::{self, Verdicts};
 /// criterion refuses arguments that it does not know. If there are some of this crate's, `run`
 /// starts the program again without them, waits for it, and returns its exit code. With `--against`
 /// the program is also started to list its benchmarks, and again for each pair of processes: what
-/// `main` does before this call happens in each of these processes.
+/// `main` does before this call happens in each of these processes. criterion itself then
+/// [compares with no run](crate::comparisons#a-pull-request-against-main).
 ///
 /// | exit code | when |
 /// |---|---|
@@ -114,7 +115,7 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
         _ = store_so_far(&Verdicts::without_comparisons(&options), &options);
     })?;
     if own != Options::default() {
-        return run_again(&own, &others);
+        return run_again(&own, others);
     }
     let options = Options::of_this_process();
     if !arguments::is_list() {
@@ -135,10 +136,10 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
 }
 
 /// Starts the program again, with this crate's own options in a variable. Returns its exit code.
-fn run_again(own: &Options, others: &[OsString]) -> Result<u8, String> {
+fn run_again(own: &Options, others: Vec<OsString>) -> Result<u8, String> {
     let failed = |error| format!("the program can't be started again: {error}");
     let mut again = Command::new(env::current_exe().map_err(failed)?);
-    own.pass_on(again.args(others))?;
+    own.pass_on(again.args(own.for_criterion(others)))?;
     let status = again.status().map_err(failed)?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.ok_or_else(|| format!("the program has ended with {status}"))

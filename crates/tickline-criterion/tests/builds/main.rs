@@ -61,6 +61,8 @@ const TESTS: &[(&str, Test)] = &tests![
     builds_take_turns_on_one_cpu,
     each_process_of_a_pair_runs_a_copy_that_is_removed,
     a_folder_that_takes_no_copy_is_named,
+    turns_are_not_compared_with_the_last_run,
+    turns_do_not_replace_the_last_run,
     each_pair_of_processes_is_a_replicate,
     each_layout_is_a_replicate,
     a_benchmark_that_the_other_build_lacks_is_measured_alone,
@@ -352,6 +354,26 @@ fn a_folder_that_takes_no_copy_is_named(programs: &Programs) {
         err.contains("/proc/self takes no copy of the program"),
         "{err}"
     );
+}
+
+/// Symptom: above "no difference found" criterion printed "Performance has regressed", which was about
+/// the run before, of whatever build.
+fn turns_are_not_compared_with_the_last_run(programs: &Programs) {
+    assert!(programs.run(300, "work/spin", &[]).status.success());
+    let (out, _) = compared(programs, 130, 130);
+    assert!(!out.contains("change:"), "{out}");
+}
+
+/// Both files of the last run, which the next one is compared with.
+fn turns_do_not_replace_the_last_run(programs: &Programs) {
+    assert!(programs.run(300, "work/spin", &[]).status.success());
+    let last_run = || {
+        let files = ["estimates.json", "pairs.json"].map(|file| format!("work/spin/base/{file}"));
+        files.map(|file| programs.json(&file))
+    };
+    let before = last_run();
+    compared(programs, 130, 130);
+    assert!(last_run() == before, "it was replaced");
 }
 
 /// The interval has the noise of placement only if each replicate has its own processes.
