@@ -75,6 +75,7 @@ const TESTS: &[(&str, Test)] = &tests![
     a_wrong_argument_ends_with_a_text,
     verdicts::verdicts_may_go_to_a_stream,
     verdicts::after_an_error_the_verdicts_say_so,
+    verdicts::a_run_that_ends_early_leaves_its_verdicts,
     verdicts::the_exit_code_says_that_a_build_is_slower,
     verdicts::the_exit_code_says_that_noise_hides_the_result,
     verdicts::a_build_without_a_regression_passes,
