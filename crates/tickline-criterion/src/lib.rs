@@ -140,7 +140,7 @@
 //! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | long pairs. If there are more long pairs than interrupts, the routine itself is sometimes slow: these pairs count, and a printed line says so |
 //! | `stolen` | the CPU's `steal` in `/proc/stat` (Linux) | 10 ms of pairs |
 //! | `frequency` | cpufreq, where the kernel shows it: a change by more than 2 % | 10 ms of pairs |
-//! | `clock` | a disruption or a closed gate of tickline's clock | 10 ms of pairs |
+//! | `clock` | a disruption or a closed gate of tickline's clock. The code behind the count says what: of a [`tickline::Event`], such as `unix_step`, of the gate's [`tickline::Reason`], or of the [`tickline::ClockState`] | 10 ms of pairs |
 //!
 //! # Known delays
 //!

@@ -24,7 +24,7 @@ use crate::backend::time::CounterTime;
 use crate::number::{as_f64, count, index, random_side, round};
 use crate::pairs::builds::listing::{Listing, list};
 use crate::pairs::builds::process::Process;
-use crate::pairs::disturbance::{Disturbance, Disturbances};
+use crate::pairs::disturbance::Disturbances;
 use crate::pairs::serving::{Request, clock_name};
 use crate::pairs::system_facts::{self, SystemFacts};
 use crate::statistics::couples::Replicate;
@@ -227,12 +227,9 @@ impl Turns {
                 ticks[side] = slice.ticks;
             }
             let [theirs, ours] = ticks;
-            if SystemFacts::of_clock(time)
-                .disturbed_since(&facts)
-                .is_some()
-            {
+            if let Some(disturbance) = SystemFacts::of_clock(time).disturbed_since(&facts) {
                 let pairs = count(theirs.len() + ours.len());
-                self.disturbances.add(Disturbance::Clock, pairs);
+                self.disturbances.add(disturbance, pairs);
                 continue;
             }
             self.replicates[replicate]

@@ -144,6 +144,7 @@ impl Comparison {
             "couples_counted": self.couples_counted,
             "disturbed_are": self.counting.name(),
             "disturbed": self.disturbances.json(),
+            "clock_codes": self.disturbances.clock_codes(),
             "median_a_ns": self.median_a_ns,
             "median_b_ns": self.median_b_ns,
             "difference_ns": self.difference_ns,
@@ -275,7 +276,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             iterations_per_pair: self.iterations_per_pair,
             replicates_ns: analysis.replicates.into_iter().map(ns).collect(),
             rounds_ns: analysis.rounds.into_iter().map(ns).collect(),
-            disturbances: self.disturbances,
+            disturbances: self.disturbances.clone(),
             counting: self.collector.time.settings().counting,
             sides: self.sides,
         })
@@ -414,7 +415,7 @@ mod tests {
         ] {
             let text = Comparison {
                 couples_disturbed: 7,
-                disturbances,
+                disturbances: disturbances.clone(),
                 counting,
                 ..comparison(2.0)
             }

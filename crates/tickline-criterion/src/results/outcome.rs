@@ -89,6 +89,7 @@ impl<'a> Outcome<'a> {
             "pairs_counted": shown.0.len(),
             "disturbed_are": self.counting.name(),
             "disturbed": collected.disturbances.json(),
+            "clock_codes": collected.disturbances.clock_codes(),
             "long_pairs_kept": collected.long_kept,
             "samples_disturbed": collected.samples_disturbed,
             "quantiles_ns": keys.zip(times_ns).collect::<BTreeMap<_, _>>(),
