@@ -67,6 +67,34 @@ fn own_option(argument: &OsStr) -> Option<(&'static str, Option<&'static str>, O
     Some((own, value, joined))
 }
 
+/// The option of this crate that the user means by an argument that neither this crate nor criterion
+/// has, such as `--agianst`: criterion would refuse it without its name.
+fn meant_option(argument: &OsStr) -> Option<&'static str> {
+    /// Two letters in the wrong order are two changes. No option of criterion is that near.
+    const MAX_CHANGES: usize = 2;
+    let name = argument.to_str()?.split('=').next()?;
+    if !name.starts_with("--") {
+        return None;
+    }
+    let near = |own: &&str| changes(name.as_bytes(), own.as_bytes()) <= MAX_CHANGES;
+    OWN.into_iter().map(|(own, _)| own).find(near)
+}
+
+/// The number of letters to insert, remove or replace, to get from one text to the other
+/// (Levenshtein).
+fn changes(from: &[u8], to: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, letter) in from.iter().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
+        for (column, other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
 /// A percentage that is not negative: `3%` or `3`.
 fn percent(text: &OsStr) -> Option<f64> {
     let text = text.to_str()?;
@@ -83,6 +111,12 @@ impl Options {
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
             let Some((name, needs, joined)) = own_option(&argument) else {
+                if let Some(meant) = meant_option(&argument) {
+                    return Err(format!(
+                        "there is no option {}; did you mean {meant}?",
+                        argument.display()
+                    ));
+                }
                 others.push(argument);
                 continue;
             };
@@ -548,9 +582,68 @@ mod tests {
 
     #[test]
     fn an_unknown_argument_is_left_to_criterion() {
-        let (options, others) = take("--bogus --againstx=y").expect("criterion's");
+        let (options, others) = take("--bogus --against-main=y againts").expect("criterion's");
         assert_eq!(options, Options::default());
-        assert_eq!(others, ["--bogus", "--againstx=y"]);
+        assert_eq!(others, ["--bogus", "--against-main=y", "againts"]);
+    }
+
+    /// Symptom: "unexpected argument found", without its name.
+    #[test]
+    fn an_argument_that_is_nearly_an_option_is_named_with_the_option() {
+        for (wrong, meant) in [
+            ("--agianst x", "--against"),
+            ("--againstx=y", "--against"),
+            ("--verdict x", "--verdicts"),
+            ("--max-regresion 3%", "--max-regression"),
+        ] {
+            let error = take(wrong).expect_err("no such option");
+            let argument = wrong.split(' ').next().unwrap_or_default();
+            assert_eq!(
+                error,
+                format!("there is no option {argument}; did you mean {meant}?")
+            );
+        }
+    }
+
+    /// Those of criterion 0.8, `configure_from_args`.
+    #[test]
+    fn no_option_of_criterion_is_nearly_one_of_this_crate() {
+        for option in [
+            "--color",
+            "--verbose",
+            "--quiet",
+            "--noplot",
+            "--save-baseline",
+            "--discard-baseline",
+            "--baseline",
+            "--baseline-lenient",
+            "--list",
+            "--format",
+            "--ignored",
+            "--exact",
+            "--profile-time",
+            "--load-baseline",
+            "--sample-size",
+            "--warm-up-time",
+            "--measurement-time",
+            "--nresamples",
+            "--noise-threshold",
+            "--confidence-level",
+            "--significance-level",
+            "--benchmarks",
+            "--plotting-backend",
+            "--output-format",
+            "--nocapture",
+            "--show-output",
+            "--include-ignored",
+            "--test",
+            "--bench",
+            "--quick",
+            "--help",
+            "--version",
+        ] {
+            assert_eq!(meant_option(OsStr::new(option)), None, "{option}");
+        }
     }
 
     #[test]
