@@ -15,14 +15,13 @@
 
 use std::cell::Cell;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::arguments::{self, Options};
 use crate::backend::time::CounterTime;
 use crate::number::{as_f64, count, index, random_side, round};
-use crate::pairs::builds::listing::{Listing, list};
+use crate::pairs::builds::listing::{Build, Listing, list};
 use crate::pairs::builds::process::Process;
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::serving::{Request, clock_name};
@@ -62,8 +61,8 @@ impl Builds {
         let ours = std::env::current_exe().map_err(|error| error.to_string())?;
         let builds = Self {
             // Of this build, criterion's own words about a wrong argument are shown.
-            ours: list(&ours, Stdio::inherit()).map_err(|error| format!("this build: {error}"))?,
-            theirs: list(other, Stdio::null())
+            ours: list(&ours, Build::This).map_err(|error| format!("this build: {error}"))?,
+            theirs: list(other, Build::Other)
                 .map_err(|error| format!("{}: {error}", other.display()))?,
             programs: [
                 options.against.clone(),

@@ -27,6 +27,9 @@ const ENDS: &str = "TICKLINE_CRITERION_TEST_ENDS";
 /// The variable with which the benchmark starts another process that has its streams.
 const STARTS: &str = "TICKLINE_CRITERION_TEST_STARTS";
 
+/// The variable with which the benchmarks print a line.
+const SAYS: &str = "TICKLINE_CRITERION_TEST_SAYS";
+
 type Test = fn(&Programs);
 
 fn main() -> ExitCode {
@@ -79,6 +82,7 @@ const TESTS: &[(&str, Test)] = &tests![
     verdicts::the_exit_code_says_that_a_build_is_slower,
     verdicts::the_exit_code_says_that_noise_hides_the_result,
     verdicts::a_build_without_a_regression_passes,
+    words_of_a_program_that_lists_its_benchmarks_are_not_shown,
     the_option_lets_disturbed_pairs_count,
     baselines::a_saved_baseline_has_the_parts_of_its_run,
     baselines::a_run_with_more_work_differs_from_its_baseline,
@@ -121,6 +125,9 @@ fn spin(steps: u64) -> u64 {
 }
 
 fn benchmarks(steps: u64) {
+    if std::env::var_os(SAYS).is_some() {
+        writeln!(std::io::stderr(), "own words").ok();
+    }
     let time = CounterTime::or_wall_time();
     let mut criterion = Criterion::default()
         .with_measurement(time)
@@ -506,6 +513,15 @@ fn a_wrong_argument_ends_with_a_text(programs: &Programs) {
     assert!(err.contains("\"--bogus\""), "{err}");
     let output = programs.run(130, "work/spin", &["--max-noise=much"]);
     refused(&output, "--max-noise: much is not a percentage such as 2%");
+}
+
+/// Symptom: "Gnuplot not found" was printed twice: also by the program that lists its benchmarks.
+fn words_of_a_program_that_lists_its_benchmarks_are_not_shown(programs: &Programs) {
+    let other = programs.path(100).to_string_lossy().into_owned();
+    let mut command = programs.command(130, "work/spin", &["--against", &other]);
+    let (out, err) = texts(&command.env(SAYS, "1").output().expect("a program"));
+    assert!(out.contains(" couples of "), "{out}\n{err}");
+    assert_eq!(err.matches("own words").count(), 1, "{err}");
 }
 
 fn the_option_lets_disturbed_pairs_count(programs: &Programs) {

@@ -3,9 +3,11 @@
 //! A process knows the full names of its benchmarks only from criterion. A program is therefore
 //! started with `--list`, and this crate prints a mark before and after each of its benchmarks.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::Duration;
 
 use crate::arguments::{self, Role};
@@ -17,6 +19,9 @@ const GREETING: &str = "turns 3";
 
 /// How long a program may take until its first line. It prints the line before all else.
 const GREETING_TIME: Duration = Duration::from_secs(10);
+
+/// How long the errors of a program that has ended may take, if another process has its stream.
+const ERRORS_TIME: Duration = Duration::from_secs(1);
 
 /// The mark before and after a benchmark in the list.
 const BENCHMARK_MARK: &str = "tickline-criterion: benchmark";
@@ -75,8 +80,19 @@ fn first_names(names: &[&str]) -> String {
     }
 }
 
+/// Whose program it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Build {
+    This,
+    Other,
+}
+
 /// The names of a program's benchmarks. `program` gets the arguments of this process.
-pub(super) fn list(program: &Path, stderr: Stdio) -> Result<Listing, String> {
+///
+/// # Errors
+///
+/// If it can't list them. What the program printed about that is shown, if it is of this build.
+pub(super) fn list(program: &Path, build: Build) -> Result<Listing, String> {
     const NO_PROGRAM: &str =
         "its main does not call tickline_criterion::run, or it has another version of this crate";
     let mut command = Command::new(program);
@@ -86,9 +102,17 @@ pub(super) fn list(program: &Path, stderr: Stdio) -> Result<Listing, String> {
         .stdin(Stdio::null());
     let mut child = arguments::prepare(&mut command, Role::List)
         .map_err(|error| error.to_string())?
-        .stderr(stderr)
+        .stderr(match build {
+            Build::This => Stdio::piped(),
+            Build::Other => Stdio::null(),
+        })
         .spawn()
         .map_err(|error| error.to_string())?;
+    let errors = child.stderr.take().map(all_bytes);
+    let show_errors = || {
+        let bytes = errors.and_then(|errors| errors.recv_timeout(ERRORS_TIME).ok());
+        _ = io::stderr().write_all(&bytes.unwrap_or_default());
+    };
     let output = child.stdout.take().ok_or("its output cannot be read")?;
     let lines = lines(output);
     let greeting = lines.recv_timeout(GREETING_TIME);
@@ -98,6 +122,7 @@ pub(super) fn list(program: &Path, stderr: Stdio) -> Result<Listing, String> {
         if status.success() {
             return Ok(parse(&listing));
         }
+        show_errors();
         let arguments: Vec<_> = std::env::args_os().skip(1).collect();
         return Err(format!(
             "it can't list its benchmarks: {status}; criterion has the arguments {arguments:?}"
@@ -105,7 +130,19 @@ pub(super) fn list(program: &Path, stderr: Stdio) -> Result<Listing, String> {
     }
     _ = child.kill();
     _ = child.wait();
+    show_errors();
     Err(NO_PROGRAM.to_owned())
+}
+
+/// Reads all of a stream, on a thread, so that a program that prints much need not wait.
+fn all_bytes(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        _ = stream.read_to_end(&mut bytes);
+        _ = sender.send(bytes);
+    });
+    receiver
 }
 
 fn parse(lines: &[String]) -> Listing {
