@@ -13,6 +13,8 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+mod near_miss;
+
 /// The environment variable, and its value, for `--include-disturbed`.
 const VARIABLE: &str = "TICKLINE_CRITERION";
 const INCLUDE_VALUE: &str = "include-disturbed";
@@ -83,6 +85,12 @@ impl Options {
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
             let Some((name, needs, joined)) = own_option(&argument) else {
+                if let Some(meant) = near_miss::meant_option(&argument) {
+                    return Err(format!(
+                        "there is no option {}; did you mean {meant}?",
+                        argument.display()
+                    ));
+                }
                 others.push(argument);
                 continue;
             };
@@ -149,6 +157,18 @@ impl Options {
             );
         }
         Ok(())
+    }
+
+    /// The arguments for criterion: the others, and in turns with another build one against
+    /// criterion's own comparison. Without it, criterion compares with this folder's last run, of
+    /// whatever build, and prints that beside the result of the turns.
+    pub(crate) fn for_criterion(&self, mut others: Vec<OsString>) -> Vec<OsString> {
+        let is_chosen =
+            separated(others.iter().cloned()).any(|word| BASELINES.contains(&word.as_str()));
+        if !self.against.is_empty() && !is_chosen {
+            others.insert(0, format!("--baseline-lenient={NO_BASELINE}").into());
+        }
+        others
     }
 
     /// The options that the process with the arguments has passed on.
@@ -282,9 +302,23 @@ pub(crate) fn counter_ns_per_tick() -> Option<f64> {
 /// criterion's options for a comparison with a baseline.
 const BASELINE: [&str; 3] = ["--baseline", "--baseline-lenient", "-b"];
 
+/// All of criterion's options about baselines. Some exclude each other.
+const BASELINES: [&str; 7] = [
+    "--baseline",
+    "--baseline-lenient",
+    "-b",
+    "--save-baseline",
+    "-s",
+    "--load-baseline",
+    "--discard-baseline",
+];
+
+/// The name of no baseline. criterion then compares with none, and leaves the last run's.
+const NO_BASELINE: &str = "tickline-no-baseline";
+
 /// The name of the baseline with which criterion compares this run.
 pub(crate) fn baseline() -> Option<String> {
-    option_value(env::args_os(), &BASELINE)
+    option_value(env::args_os(), &BASELINE).filter(|name| name != NO_BASELINE)
 }
 
 /// Whether criterion measures benchmarks that the baseline lacks.
@@ -292,9 +326,10 @@ pub(crate) fn allows_missing_baseline() -> bool {
     has(&["--baseline-lenient"])
 }
 
-/// The name of the baseline as which criterion saves this run, if it does not compare with one.
-pub(crate) fn saved_as() -> String {
-    option_value(env::args_os(), &["--save-baseline", "-s"]).unwrap_or_else(|| "base".to_owned())
+/// The name of the baseline as which criterion saves this run. `None` if it compares with one.
+pub(crate) fn saved_as() -> Option<String> {
+    let saved_as = || option_value(env::args_os(), &["--save-baseline", "-s"]);
+    (!has(&BASELINE)).then(|| saved_as().unwrap_or_else(|| "base".to_owned()))
 }
 
 /// The options and values, each by itself: `-n`, `-s` and `main` for criterion's `-nsmain`.
@@ -467,6 +502,39 @@ mod tests {
         );
     }
 
+    /// criterion's arguments for these of the user.
+    fn for_criterion(line: &str) -> Vec<OsString> {
+        let (own, others) = take(line).expect("right");
+        own.for_criterion(others)
+    }
+
+    /// Symptom: criterion's "Performance has regressed", which was about the last run of whatever
+    /// build, was above this crate's "no difference found".
+    #[test]
+    fn in_turns_with_another_build_criterion_compares_with_no_run() {
+        let found = for_criterion("--bench --against x -- work");
+        let no = "--baseline-lenient=tickline-no-baseline";
+        assert_eq!(found, [no, "--bench", "--", "work"]);
+    }
+
+    #[test]
+    fn what_criterion_compares_with_and_saves_is_the_users_choice() {
+        for choice in [
+            "--baseline=main",
+            "--baseline-lenient main",
+            "-nbmain",
+            "--save-baseline main",
+            "-smain",
+            "--discard-baseline",
+            "--load-baseline main",
+        ] {
+            let expected: Vec<&str> = choice.split(' ').collect();
+            let found = for_criterion(&format!("--against x {choice}"));
+            assert_eq!(found, expected);
+        }
+        assert_eq!(for_criterion("--verdicts x --bench"), ["--bench"]);
+    }
+
     #[test]
     fn each_layout_needs_a_program_of_both_builds() {
         let line = |against: usize, layouts: usize| {
@@ -488,9 +556,27 @@ mod tests {
 
     #[test]
     fn an_unknown_argument_is_left_to_criterion() {
-        let (options, others) = take("--bogus --againstx=y").expect("criterion's");
+        let (options, others) = take("--bogus --against-main=y againts").expect("criterion's");
         assert_eq!(options, Options::default());
-        assert_eq!(others, ["--bogus", "--againstx=y"]);
+        assert_eq!(others, ["--bogus", "--against-main=y", "againts"]);
+    }
+
+    /// Symptom: "unexpected argument found", without its name.
+    #[test]
+    fn an_argument_that_is_nearly_an_option_is_named_with_the_option() {
+        for (wrong, meant) in [
+            ("--agianst x", "--against"),
+            ("--againstx=y", "--against"),
+            ("--verdict x", "--verdicts"),
+            ("--max-regresion 3%", "--max-regression"),
+        ] {
+            let error = take(wrong).expect_err("no such option");
+            let argument = wrong.split(' ').next().unwrap_or_default();
+            assert_eq!(
+                error,
+                format!("there is no option {argument}; did you mean {meant}?")
+            );
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ use crate::results::verdict::{ComparedWith, Conclusion, findings};
 /// ```text
 /// hash/64                 time:   [20.307 ns 20.310 ns 20.311 ns]
 ///                         pairs:  p50 19.4 ns  p90 29.0 ns  p99 32.0 ns  p99.9 32.3 ns  max 247.7 ns
-///                         526502 pairs, 2214 disturbed and excluded: preempted 2201, interrupted 13
+///                         526502 pairs of 1 iteration, 2214 disturbed and excluded: preempted 2201, interrupted 13
 /// ```
 ///
 /// `new/pairs.json` next to criterion's files has the same numbers and the whole histogram.

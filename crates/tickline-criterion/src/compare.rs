@@ -77,7 +77,7 @@ pub fn compare<C: BenchPairs, A, B>(
         collector: &collector,
         replicates: &collector.collected.replicates(COPIES),
         iterations_per_pair: collector.iterations_per_pair(),
-        disturbances: collector.collected.disturbances,
+        disturbances: collector.collected.disturbances.clone(),
         sides: Sides::Routines,
     }
     .report()

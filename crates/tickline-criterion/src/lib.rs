@@ -140,7 +140,7 @@
 //! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | long pairs. If there are more long pairs than interrupts, the routine itself is sometimes slow: these pairs count, and a printed line says so |
 //! | `stolen` | the CPU's `steal` in `/proc/stat` (Linux) | 10 ms of pairs |
 //! | `frequency` | cpufreq, where the kernel shows it: a change by more than 2 % | 10 ms of pairs |
-//! | `clock` | a disruption or a closed gate of tickline's clock | 10 ms of pairs |
+//! | `clock` | a disruption or a closed gate of tickline's clock. The code behind the count says what: of a [`tickline::Event`], such as `unix_step`, of the gate's [`tickline::Reason`], or of the [`tickline::ClockState`] | 10 ms of pairs |
 //!
 //! # Known delays
 //!
@@ -221,7 +221,9 @@
 //! - Bind the process to a CPU (`taskset -c 1 cargo bench`). This crate reports moves of the
 //!   thread, and prevents them only with `--against`.
 //! - criterion compares with the results of the last run, even if that run used another clock. The
-//!   first "Performance has improved" after a change of clock is due to the clock.
+//!   first "Performance has improved" after a change of clock is due to the clock. After a change from
+//!   `bench_function` to `bench_pairs`, a routine of a few ns reads about twice as long: see the call
+//!   above. With `--against` criterion compares with no run.
 //! - This crate's options need [`run`] in `main`. criterion refuses arguments that it does not know,
 //!   so `run` starts the program again without them. With `--against` it starts the program several
 //!   times more: what `main` does before `run`, and what a benchmark prepares, happens each time.

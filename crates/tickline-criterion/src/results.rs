@@ -6,6 +6,7 @@
 //! | `comparison.rs` | two routines, or two builds, that took turns |
 //! | `baseline.rs` | this run and a stored run, which took no turns |
 //! | `verdict.rs` | all comparisons of the program: verdicts, exit code |
+//! | `verdict_file.rs` | the file of the verdicts, after each comparison |
 //!
 //! `files.rs` stores them and reads a baseline, `plot.rs` draws them, and `text.rs` has the form of
 //! times.
@@ -17,3 +18,4 @@ pub(crate) mod outcome;
 pub(crate) mod plot;
 pub(crate) mod text;
 pub(crate) mod verdict;
+pub(crate) mod verdict_file;

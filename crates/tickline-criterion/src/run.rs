@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -15,8 +14,8 @@ use crate::backend::time::CounterTime;
 use crate::message::Messages;
 use crate::pairs::builds::{Builds, listing};
 use crate::pairs::{placement, serving};
-use crate::results::files;
 use crate::results::verdict::{self, Verdicts};
+use crate::results::{files, verdict_file};
 
 /// Runs a program's benchmarks, with this crate's options, and returns the program's exit code: what
 /// `criterion_main!` does, and more. [`--against`](crate::comparisons#a-pull-request-against-main),
@@ -46,7 +45,8 @@ use crate::results::verdict::{self, Verdicts};
 /// criterion refuses arguments that it does not know. If there are some of this crate's, `run`
 /// starts the program again without them, waits for it, and returns its exit code. With `--against`
 /// the program is also started to list its benchmarks, and again for each pair of processes: what
-/// `main` does before this call happens in each of these processes.
+/// `main` does before this call happens in each of these processes. criterion itself then
+/// [compares with no run](crate::comparisons#a-pull-request-against-main).
 ///
 /// | exit code | when |
 /// |---|---|
@@ -111,15 +111,15 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
             verdicts: arguments::verdicts(),
             ..Options::default()
         };
-        _ = store_so_far(&Verdicts::without_comparisons(&options), &options);
+        _ = verdict_file::store_so_far(&Verdicts::so_far(&options, Vec::new()), &options);
     })?;
     if own != Options::default() {
-        return run_again(&own, &others);
+        return run_again(&own, others);
     }
     let options = Options::of_this_process();
     if !arguments::is_list() {
         // The file of an earlier run must not survive an error of this one.
-        store_so_far(&Verdicts::without_comparisons(options), options)?;
+        verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
     }
     if !options.against.is_empty() && !arguments::is_list() {
         Builds::start(options).map_err(|error| format!("--against: {error}"))?;
@@ -135,10 +135,10 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
 }
 
 /// Starts the program again, with this crate's own options in a variable. Returns its exit code.
-fn run_again(own: &Options, others: &[OsString]) -> Result<u8, String> {
+fn run_again(own: &Options, others: Vec<OsString>) -> Result<u8, String> {
     let failed = |error| format!("the program can't be started again: {error}");
     let mut again = Command::new(env::current_exe().map_err(failed)?);
-    own.pass_on(again.args(others))?;
+    own.pass_on(again.args(own.for_criterion(others)))?;
     let status = again.status().map_err(failed)?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.ok_or_else(|| format!("the program has ended with {status}"))
@@ -177,29 +177,6 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
     })
 }
 
-/// Writes the file of `--verdicts`: what is known so far, in case that the program ends early. A
-/// stream, such as `/dev/stdout`, gets only the last verdicts.
-fn store_so_far(verdicts: &Verdicts, options: &Options) -> Result<(), String> {
-    match &options.verdicts {
-        Some(path) if !files::is_stream(path) => store(verdicts, options),
-        _ => Ok(()),
-    }
-}
-
-/// Writes the file of `--verdicts`.
-fn store(verdicts: &Verdicts, options: &Options) -> Result<(), String> {
-    let Some(path) = &options.verdicts else {
-        return Ok(());
-    };
-    let text = serde_json::to_string_pretty(verdicts).map_err(|error| error.to_string())?;
-    if files::is_stream(path) {
-        return fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()));
-    }
-    // The file that a symbolic link names is replaced, not the link.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-    files::replace(&path, &text)
-}
-
 /// Judges the findings: updates the baseline, stores and prints the verdicts. Returns the exit code.
 fn judge_and_store(options: &Options) -> Result<u8, String> {
     let verdict::Findings { verdicts, folders } = std::mem::take(&mut *verdict::findings());
@@ -207,7 +184,7 @@ fn judge_and_store(options: &Options) -> Result<u8, String> {
     if options.update_on_pass && verdicts.exit_code == 0 && !folders.is_empty() {
         update_baseline(&mut verdicts, &folders, options)?;
     }
-    store(&verdicts, options)?;
+    verdict_file::store(&verdicts, options)?;
     if verdicts.exit_code == verdict::ERROR {
         return Err(
             "nothing was compared: this crate compares benchmarks of bench_pairs and compare, not those of \
@@ -225,11 +202,12 @@ fn update_baseline(
     folders: &[PathBuf],
     options: &Options,
 ) -> Result<(), String> {
-    store_so_far(verdicts, options)?;
+    let so_far = Verdicts::so_far(options, verdicts.benchmarks.clone());
+    verdict_file::store_so_far(&so_far, options)?;
     let name = verdicts.baseline.clone().unwrap_or_default();
     if let Err(error) = files::update_baselines(folders, &name) {
         verdicts.exit_code = verdict::ERROR;
-        _ = store(verdicts, options);
+        _ = verdict_file::store(verdicts, options);
         return Err(format!("the baseline was not updated: {error}"));
     }
     verdicts.is_baseline_updated = true;

@@ -264,7 +264,102 @@ impl<'a> PairBencher<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use criterion::measurement::Measurement;
+
     use super::*;
+    use crate::backend::time::CounterTime;
+
+    /// The number of iterations in a sample: many, however slow the machine is at the moment.
+    const ITERATIONS: u64 = 1_000;
+
+    /// Runs a benchmark as criterion does for a sample of [`ITERATIONS`].
+    fn bench(benchmark: impl FnOnce(&mut PairBencher<'_>)) {
+        let time = CounterTime::builder().quiet().start_or_wall_time();
+        _ = time.zero();
+        let mut collector = Collector::new(None);
+        benchmark(&mut PairBencher::new(&mut collector, ITERATIONS));
+    }
+
+    /// A setup that numbers its inputs, and a routine that expects them in order.
+    #[derive(Debug, Default)]
+    struct Inputs {
+        made: Cell<u64>,
+        used: Cell<u64>,
+        /// How often the setup began anew, after the use of all inputs.
+        batches: Cell<u64>,
+    }
+
+    impl Inputs {
+        fn make(&self) -> u64 {
+            let begins = self.made == self.used;
+            self.batches.set(self.batches.get() + u64::from(begins));
+            self.made.set(self.made.get() + 1);
+            self.made.get()
+        }
+
+        fn take(&self, input: u64) {
+            assert_eq!(self.used.replace(input), input - 1);
+        }
+    }
+
+    /// All inputs of a sample are made ahead; or those of a pair, which has several.
+    const SIZES: [(BatchSize, f64); 2] = [
+        (BatchSize::NumIterations(100_000), 1.0),
+        (BatchSize::PerIteration, 0.01),
+    ];
+
+    /// Symptoms: a routine that takes from a queue what `setup` has put into it got another input. With
+    /// 13 calls, `NumIterations(100_000)` made 1,100,000 inputs.
+    #[test]
+    fn the_routine_gets_each_input_in_its_order_as_in_criterion() {
+        for (size, share) in SIZES {
+            let inputs = Inputs::default();
+            bench(|bencher| {
+                let bencher = bencher.cost_share(share);
+                bencher.iter_batched(|| inputs.make(), |input| inputs.take(input), size);
+            });
+            assert!(inputs.used.get() >= ITERATIONS);
+            assert_eq!(inputs.made, inputs.used, "inputs that were not used");
+        }
+    }
+
+    /// Symptom: a routine on a reference took 9 ns with 64 bytes and 2.8 us with 64 KiB, because the
+    /// input was moved between the readings.
+    #[test]
+    fn inputs_by_reference_stay_one_behind_the_other_as_in_criterion() {
+        for (size, share) in SIZES {
+            let inputs = Inputs::default();
+            let (mut last, mut successors) = (0, 0);
+            bench(|bencher| {
+                let routine = |input: &mut u64| {
+                    let place = std::ptr::from_ref(input).addr();
+                    let before = std::mem::replace(&mut last, place);
+                    successors += u64::from(before + size_of::<u64>() == place);
+                    inputs.take(*input);
+                };
+                let bencher = bencher.cost_share(share);
+                bencher.iter_batched_ref(|| inputs.make(), routine, size);
+            });
+            let (calls, batches) = (inputs.used.get(), inputs.batches.get());
+            assert_eq!(inputs.made, inputs.used, "inputs that were not used");
+            assert!(
+                successors >= calls - batches,
+                "of {calls} inputs in {batches} batches, {successors} are behind the one before"
+            );
+        }
+    }
+
+    /// Further batches are for disturbed pairs.
+    #[test]
+    fn the_inputs_of_a_sample_are_made_ahead() {
+        let inputs = Inputs::default();
+        let size = BatchSize::NumIterations(100_000);
+        bench(|bencher| bencher.iter_batched(|| inputs.make(), |input| inputs.take(input), size));
+        let (calls, batches) = (inputs.used.get(), inputs.batches.get());
+        assert!(batches < calls / 2, "{batches} batches for {calls} calls");
+    }
 
     /// criterion 0.8, `BatchSize::iters_per_batch`: a tenth and a thousandth of the iterations, a
     /// number of batches, or a number of iterations.

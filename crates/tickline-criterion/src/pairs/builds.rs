@@ -15,16 +15,15 @@
 
 use std::cell::Cell;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::arguments::{self, Options};
 use crate::backend::time::CounterTime;
 use crate::number::{as_f64, count, index, random_side, round};
-use crate::pairs::builds::listing::list;
+use crate::pairs::builds::listing::{Build, Listing, list};
 use crate::pairs::builds::process::Process;
-use crate::pairs::disturbance::{Disturbance, Disturbances};
+use crate::pairs::disturbance::Disturbances;
 use crate::pairs::serving::{Request, clock_name};
 use crate::pairs::system_facts::{self, SystemFacts};
 use crate::statistics::couples::Replicate;
@@ -40,10 +39,8 @@ const _: () = assert!(arguments::MIN_LAYOUTS == MIN_REPLICATES);
 pub(crate) struct Builds {
     /// The other build, and this one: of each a program for each layout.
     programs: [Vec<PathBuf>; 2],
-    /// The names of this build's benchmarks of pairs, in order; `None` for one that a filter
-    /// excludes.
-    ours: Vec<Option<String>>,
-    theirs: Vec<Option<String>>,
+    ours: Listing,
+    theirs: Listing,
 }
 
 static BUILDS: OnceLock<Builds> = OnceLock::new();
@@ -64,31 +61,26 @@ impl Builds {
         let ours = std::env::current_exe().map_err(|error| error.to_string())?;
         let builds = Self {
             // Of this build, criterion's own words about a wrong argument are shown.
-            ours: list(&ours, Stdio::inherit()).map_err(|error| format!("this build: {error}"))?,
-            theirs: list(other, Stdio::null())
+            ours: list(&ours, Build::This).map_err(|error| format!("this build: {error}"))?,
+            theirs: list(other, Build::Other)
                 .map_err(|error| format!("{}: {error}", other.display()))?,
             programs: [
                 options.against.clone(),
                 [vec![ours], options.layouts.clone()].concat(),
             ],
         };
-        if !builds
-            .ours
-            .iter()
-            .flatten()
-            .any(|name| builds.has_other(name))
-        {
+        let Self { ours, theirs, .. } = &builds;
+        let mut names = ours.pairs.iter().flatten();
+        if !names.any(|name| theirs.has_pairs(name)) {
             return Err(format!(
-                "{}: it has no benchmark of bench_pairs in common with this build and the filter",
-                other.display()
+                "it compares benchmarks of bench_pairs that both builds have: {}; {}; write bench_pairs in both \
+                 builds, or change the filter",
+                ours.describe("this build"),
+                theirs.describe(&other.display().to_string())
             ));
         }
         _ = BUILDS.set(builds);
         Ok(())
-    }
-
-    fn has_other(&self, name: &str) -> bool {
-        self.theirs.iter().flatten().any(|theirs| theirs == name)
     }
 }
 
@@ -104,7 +96,7 @@ impl Benchmark {
     pub(crate) fn next() -> Option<Self> {
         let number = BENCHMARKS.replace(BENCHMARKS.get().wrapping_add(1));
         let builds = BUILDS.get()?;
-        let name = builds.ours.get(number)?.as_deref()?;
+        let name = builds.ours.pairs.get(number)?.as_deref()?;
         Some(Self { builds, name })
     }
 
@@ -114,7 +106,7 @@ impl Benchmark {
     }
 
     pub(crate) fn is_in_both(&self) -> bool {
-        self.builds.has_other(self.name)
+        self.builds.theirs.has_pairs(self.name)
     }
 
     /// Takes turns, for about `budget`.
@@ -234,12 +226,9 @@ impl Turns {
                 ticks[side] = slice.ticks;
             }
             let [theirs, ours] = ticks;
-            if SystemFacts::of_clock(time)
-                .disturbed_since(&facts)
-                .is_some()
-            {
+            if let Some(disturbance) = SystemFacts::of_clock(time).disturbed_since(&facts) {
                 let pairs = count(theirs.len() + ours.len());
-                self.disturbances.add(Disturbance::Clock, pairs);
+                self.disturbances.add(disturbance, pairs);
                 continue;
             }
             self.replicates[replicate]

@@ -1,5 +1,6 @@
 //! The disturbances of pairs. A disturbed pair does not count.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -21,11 +22,30 @@ pub(crate) enum Disturbance {
     Stolen,
     /// The core's frequency changed during the slice.
     Frequency,
-    /// During the slice, tickline's clock noticed an event, or had a closed gate.
-    Clock,
+    /// During the slice, tickline's clock noticed an event, or had a closed gate: the code of the
+    /// event, of the gate's reason, or of the clock's state.
+    Clock(&'static str),
 }
 
-/// The printed names of the disturbances, in the order of the variants; also keys of the JSON.
+impl Disturbance {
+    /// The place among [`NAMES`].
+    const fn index(self) -> usize {
+        match self {
+            Self::Backwards => 0,
+            Self::Moved => 1,
+            Self::Preempted => 2,
+            Self::Interrupted => 3,
+            Self::Stolen => 4,
+            Self::Frequency => 5,
+            Self::Clock(_) => CLOCK,
+        }
+    }
+}
+
+/// The place of [`Disturbance::Clock`].
+const CLOCK: usize = 6;
+
+/// The printed names of the disturbances; also keys of the JSON.
 const NAMES: [&str; 7] = [
     "backwards",
     "moved",
@@ -37,31 +57,47 @@ const NAMES: [&str; 7] = [
 ];
 
 /// The number of groups by disturbance. Its text names the disturbances that occurred: `preempted
-/// 512, interrupted 3`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Disturbances(pub(crate) [u64; NAMES.len()]);
+/// 512, clock 3 (gate_closed)`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Disturbances {
+    groups: [u64; NAMES.len()],
+    /// The codes of [`Disturbance::Clock`], each once. A process that serves has none, because it does
+    /// not watch the clock.
+    #[serde(skip)]
+    clock_codes: BTreeSet<&'static str>,
+}
 
 impl Disturbances {
     pub(crate) fn add(&mut self, disturbance: Disturbance, groups: u64) {
-        self.0[disturbance as usize] += groups;
+        self.groups[disturbance.index()] += groups;
+        if let Disturbance::Clock(code) = disturbance {
+            self.clock_codes.insert(code);
+        }
     }
 
     pub(crate) fn add_all(&mut self, other: Self) {
-        self.0
+        self.groups
             .iter_mut()
-            .zip(other.0)
+            .zip(other.groups)
             .for_each(|(sum, groups)| *sum += groups);
+        self.clock_codes.extend(other.clock_codes);
     }
 
     pub(crate) fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.groups.iter().sum()
+    }
+
+    /// What happened to tickline's clock.
+    pub(crate) const fn clock_codes(&self) -> &BTreeSet<&'static str> {
+        &self.clock_codes
     }
 
     /// The JSON with all counts by name.
     pub(crate) fn json(&self) -> Value {
         NAMES
             .into_iter()
-            .zip(self.0)
+            .zip(self.groups)
             .map(|(name, groups)| (name.to_owned(), json!(groups)))
             .collect()
     }
@@ -71,12 +107,18 @@ impl fmt::Display for Disturbances {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let occurred = NAMES
             .into_iter()
-            .zip(self.0)
+            .zip(self.groups)
             .filter(|(_, groups)| *groups > 0);
         let texts: Vec<String> = occurred
             .map(|(name, groups)| format!("{name} {groups}"))
             .collect();
-        f.write_str(&texts.join(", "))
+        f.write_str(&texts.join(", "))?;
+        // The clock is the last of the names.
+        if self.groups[CLOCK] > 0 && !self.clock_codes.is_empty() {
+            let codes: Vec<&str> = self.clock_codes.iter().copied().collect();
+            write!(f, " ({})", codes.join(", "))?;
+        }
+        Ok(())
     }
 }
 
@@ -94,7 +136,7 @@ mod tests {
             Interrupted,
             Stolen,
             Frequency,
-            Clock,
+            Clock("gate_closed"),
         ];
         let mut disturbances = Disturbances::default();
         (1..)
@@ -103,8 +145,31 @@ mod tests {
         assert_eq!(disturbances.total(), 28);
         assert_eq!(
             disturbances.to_string(),
-            "backwards 1, moved 2, preempted 3, interrupted 4, stolen 5, frequency 6, clock 7"
+            "backwards 1, moved 2, preempted 3, interrupted 4, stolen 5, frequency 6, clock 7 (gate_closed)"
         );
         assert_eq!(Disturbances::default().to_string(), "");
+    }
+
+    #[test]
+    fn what_happened_to_the_clock_is_named_once() {
+        let [mut sum, mut later] = [Disturbances::default(), Disturbances::default()];
+        sum.add(Disturbance::Clock("unix_step"), 2);
+        later.add(Disturbance::Clock("gate_closed"), 3);
+        later.add(Disturbance::Clock("unix_step"), 1);
+        sum.add_all(later);
+        assert_eq!(sum.to_string(), "clock 6 (gate_closed, unix_step)");
+    }
+
+    /// Builds of other versions of this crate read and write them.
+    #[test]
+    fn a_process_that_serves_sends_the_counts_alone() {
+        let mut sent = Disturbances::default();
+        sent.add(Disturbance::Moved, 2);
+        let text = serde_json::to_string(&sent).expect("JSON");
+        assert_eq!(text, "[0,2,0,0,0,0,0]");
+        assert_eq!(
+            serde_json::from_str::<Disturbances>(&text).expect("JSON"),
+            sent
+        );
     }
 }

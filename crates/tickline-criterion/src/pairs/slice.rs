@@ -216,10 +216,10 @@ mod tests {
     #[test]
     fn a_disturbed_slice_disturbs_each_pair_that_was_not_disturbed_before() {
         use Disturbance::{Clock, Frequency, Stolen};
-        for (disturbance, name) in [
-            (Stolen, "stolen"),
-            (Frequency, "frequency"),
-            (Clock, "clock"),
+        for (disturbance, text) in [
+            (Stolen, "stolen 5"),
+            (Frequency, "frequency 5"),
+            (Clock("unix_step"), "clock 5 (unix_step)"),
         ] {
             let mut slice = Slice::default();
             slice.add_block(&mut vec![[pair(0, 100)]; 10], Some(Disturbance::Preempted));
@@ -228,7 +228,7 @@ mod tests {
             let found = found(&mut slice, Some(disturbance));
             assert_eq!(
                 found.disturbances.to_string(),
-                format!("preempted 10, {name} 5")
+                format!("preempted 10, {text}")
             );
             assert_eq!(found.kept.0.len(), 0);
         }

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use tickline::{ClockState, EventCounts};
+use tickline::{ClockState, Event, EventCounts};
 
 use crate::backend::incidents::DISTURBING;
 use crate::backend::session::Session;
@@ -67,10 +67,11 @@ impl SystemFacts {
     pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Disturbance> {
         debug_assert_eq!(self.cpu, earlier.cpu);
         if let (Some((now, state)), Some((before, state_before))) = (self.clock, earlier.clock) {
-            let happened = |event| now.get(event) > before.get(event);
-            let is_trusted = [state, state_before] == [ClockState::Fast; 2];
-            if !is_trusted || DISTURBING.into_iter().any(happened) {
-                return Some(Disturbance::Clock);
+            let happened = |event: &Event| now.get(*event) > before.get(*event);
+            let event = DISTURBING.into_iter().find(happened).map(Event::code);
+            let code = event.or_else(|| [state, state_before].into_iter().find_map(distrusted));
+            if let Some(code) = code {
+                return Some(Disturbance::Clock(code));
             }
         }
         if let (Some(now), Some(before)) = (self.stolen, earlier.stolen)
@@ -85,6 +86,15 @@ impl SystemFacts {
             return Some(Disturbance::Frequency);
         }
         None
+    }
+}
+
+/// The code of a state in which the clock is not to be trusted as usual.
+const fn distrusted(state: ClockState) -> Option<&'static str> {
+    match state {
+        ClockState::Fast => None,
+        ClockState::Fallback(reason) => Some(reason.code()),
+        other => Some(other.code()),
     }
 }
 
@@ -108,7 +118,7 @@ fn stolen_in(text: &str, cpu: Option<usize>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use tickline::{Clock, Driver, Event, Reason};
+    use tickline::{Clock, Driver, Reason};
 
     use super::*;
     use crate::message::Messages;
@@ -180,7 +190,8 @@ mod tests {
         let open = facts_of(&clock, ClockState::Fast);
         let closed = facts_of(&clock, ClockState::Fallback(Reason::DisabledByProgram));
         for (now, before) in [(closed, open), (open, closed)] {
-            assert_eq!(now.disturbed_since(&before), Some(Disturbance::Clock));
+            let code = Reason::DisabledByProgram.code();
+            assert_eq!(now.disturbed_since(&before), Some(Disturbance::Clock(code)));
         }
     }
 
@@ -196,7 +207,7 @@ mod tests {
         }
         assert_eq!(
             facts_of(&clock, ClockState::Fast).disturbed_since(&before),
-            Some(Disturbance::Clock)
+            Some(Disturbance::Clock("gate_closed"))
         );
     }
 

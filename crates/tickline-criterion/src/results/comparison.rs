@@ -11,7 +11,7 @@ use crate::pairs::collector::Collector;
 use crate::pairs::disturbance::Disturbances;
 use crate::results::files;
 use crate::results::plot::{self, Series};
-use crate::results::text::{INDENT, Ns, unit};
+use crate::results::text::{INDENT, Ns, iterations, unit};
 use crate::results::verdict::Percent;
 use crate::statistics::couples::{Couple, MIN_COUPLES, Replicate, analyse};
 use crate::statistics::distribution::Distribution;
@@ -144,6 +144,7 @@ impl Comparison {
             "couples_counted": self.couples_counted,
             "disturbed_are": self.counting.name(),
             "disturbed": self.disturbances.json(),
+            "clock_codes": self.disturbances.clock_codes(),
             "median_a_ns": self.median_a_ns,
             "median_b_ns": self.median_b_ns,
             "difference_ns": self.difference_ns,
@@ -190,11 +191,12 @@ impl fmt::Display for Comparison {
         };
         write!(
             f,
-            "{INDENT}medians: {} and {}; {}: {verdict}\n{INDENT}{couples_counted} couples of \
-             {iterations_per_pair} iterations each, {couples_disturbed} {more}disturbed and {treatment}",
+            "{INDENT}medians per iteration, {iterations_per_pair} to a pair: {} and {}; {}: {verdict}\n\
+             {INDENT}{couples_counted} couples of {} each, {couples_disturbed} {more}disturbed and {treatment}",
             Ns(self.median_a_ns),
             Ns(self.median_b_ns),
             self.estimate(),
+            iterations(*iterations_per_pair),
         )?;
         if self.disturbances.total() > 0 {
             write!(f, ": {}", self.disturbances)?;
@@ -274,7 +276,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             iterations_per_pair: self.iterations_per_pair,
             replicates_ns: analysis.replicates.into_iter().map(ns).collect(),
             rounds_ns: analysis.rounds.into_iter().map(ns).collect(),
-            disturbances: self.disturbances,
+            disturbances: self.disturbances.clone(),
             counting: self.collector.time.settings().counting,
             sides: self.sides,
         })
@@ -375,8 +377,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "medians: 200.0 ns and 202.0 ns; estimate over 10 pairs of processes: +2.000 ns (+1.00 %), 95 % in \
-                 [+1.000, +3.000] ns: this build is slower",
+                "medians per iteration, 16 to a pair: 200.0 ns and 202.0 ns; estimate over 10 pairs of processes: \
+                 +2.000 ns (+1.00 %), 95 % in [+1.000, +3.000] ns: this build is slower",
                 "3000 couples of 16 iterations each, 0 more disturbed and excluded",
                 "not seen: where each build's linker has placed the code; a difference below 0.5 % never counts",
             ]
@@ -413,7 +415,7 @@ mod tests {
         ] {
             let text = Comparison {
                 couples_disturbed: 7,
-                disturbances,
+                disturbances: disturbances.clone(),
                 counting,
                 ..comparison(2.0)
             }

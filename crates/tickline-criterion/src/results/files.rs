@@ -256,8 +256,8 @@ fn write_json(folder: &Path, files: &Files<'_>) -> Result<(), String> {
     let json = serde_json::to_string(&files.json).map_err(|error| error.to_string())?;
     replace(&folder.join(format!("new/{}.json", files.stem)), &json)?;
     // criterion has made the folder, if it saves at all.
-    let saved = folder.join(arguments::saved_as());
-    if arguments::baseline().is_none() && saved.is_dir() {
+    let saved = arguments::saved_as().map(|name| folder.join(name));
+    if let Some(saved) = saved.filter(|saved| saved.is_dir()) {
         replace(&saved.join(format!("{}.json", files.stem)), &json)?;
     }
     Ok(())

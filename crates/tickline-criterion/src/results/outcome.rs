@@ -9,7 +9,7 @@ use crate::backend::calibration::Scale;
 use crate::backend::settings::Counting;
 use crate::number::as_f64;
 use crate::pairs::collector::Collected;
-use crate::results::text::{INDENT, Ns};
+use crate::results::text::{INDENT, Ns, iterations};
 use crate::statistics::distribution::{Distribution, quantile};
 
 /// The printed, stored and drawn quantiles.
@@ -89,6 +89,7 @@ impl<'a> Outcome<'a> {
             "pairs_counted": shown.0.len(),
             "disturbed_are": self.counting.name(),
             "disturbed": collected.disturbances.json(),
+            "clock_codes": collected.disturbances.clock_codes(),
             "long_pairs_kept": collected.long_kept,
             "samples_disturbed": collected.samples_disturbed,
             "quantiles_ns": keys.zip(times_ns).collect::<BTreeMap<_, _>>(),
@@ -100,10 +101,7 @@ impl<'a> Outcome<'a> {
 
     /// The number of pairs, and their disturbances: also the second line of a plot.
     pub(crate) fn caption(&self) -> String {
-        let unit = match self.iterations {
-            1 => "pairs".to_owned(),
-            iterations => format!("pairs of {iterations} iterations"),
-        };
+        let unit = format!("pairs of {}", iterations(self.iterations));
         let Collected {
             groups,
             disturbances,
@@ -252,7 +250,7 @@ mod tests {
         assert!(lines[0].ends_with("max 200.0 ns"), "{text}");
         assert_eq!(
             lines[1],
-            "1009 pairs, 10 disturbed and excluded: preempted 10"
+            "1009 pairs of 1 iteration, 10 disturbed and excluded: preempted 10"
         );
         assert_eq!(lines.len(), 2);
         let text = Outcome::new(&found, Counting::All, SCALE, 8)

@@ -27,9 +27,20 @@ impl fmt::Display for Ns {
     }
 }
 
+/// `1 iteration`, `2 iterations`.
+pub(crate) fn iterations(count: u64) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} iteration{ending}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_iteration_is_no_plural() {
+        assert_eq!([1, 2].map(iterations), ["1 iteration", "2 iterations"]);
+    }
 
     #[test]
     fn a_time_is_written_in_the_unit_of_its_size() {

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{self, Options};
+use crate::results::verdict_file;
 
 /// The version of [`Verdicts`].
 const VERSION: u32 = 1;
@@ -87,11 +88,11 @@ pub struct Verdict {
     pub reason: String,
 }
 
-/// The verdicts of a program: the file of `--verdicts FILE`.
+/// The verdicts of a program: the file of `--verdicts FILE`, which is replaced after each benchmark.
 ///
 /// ```
 /// let text = r#"{"version":1,"against":"/tmp/main","baseline":null,"max_regression_percent":3.0,
-///     "max_noise_percent":null,"exit_code":1,"is_baseline_updated":false,"benchmarks":[
+///     "max_noise_percent":null,"exit_code":1,"is_complete":true,"is_baseline_updated":false,"benchmarks":[
 ///     {"benchmark":"parse/sum","compared_with":"other_build","is_different":true,
 ///     "difference_percent":{"estimate":17.2,"low":16.4,"high":18.0},
 ///     "conclusion":"slower","reason":"slower by more than 3 %"}]}"#;
@@ -112,8 +113,11 @@ pub struct Verdicts {
     pub max_regression_percent: Option<f64>,
     /// The limit of `--max-noise`, %.
     pub max_noise_percent: Option<f64>,
-    /// The program's exit code.
+    /// The program's exit code; 2 until the run is complete.
     pub exit_code: u8,
+    /// Whether the run came to its end. If not, it goes on, or was killed, or an error ended it, and
+    /// [`benchmarks`](Self::benchmarks) has those that were done by then.
+    pub is_complete: bool,
     /// Whether `--update-on-pass` has replaced the baseline.
     pub is_baseline_updated: bool,
     /// The verdict on each benchmark, in order.
@@ -132,16 +136,18 @@ impl Verdicts {
             max_regression_percent: options.max_regression_percent,
             max_noise_percent: options.max_noise_percent,
             exit_code: exit_code(options, &benchmarks),
+            is_complete: true,
             is_baseline_updated: false,
             benchmarks,
         }
     }
 
-    /// What the file says until there are verdicts, and after an error.
-    pub(crate) fn without_comparisons(options: &Options) -> Self {
+    /// What the file says until the end of the run, and after an error.
+    pub(crate) fn so_far(options: &Options, benchmarks: Vec<Verdict>) -> Self {
         Self {
             exit_code: ERROR,
-            ..Self::new(options, Vec::new())
+            is_complete: false,
+            ..Self::new(options, benchmarks)
         }
     }
 }
@@ -247,6 +253,15 @@ pub(crate) fn findings() -> MutexGuard<'static, Findings> {
 }
 
 impl Findings {
+    /// Adds a verdict, and stores all so far: a run may be killed.
+    fn push(&mut self, verdict: Verdict) {
+        self.verdicts.push(verdict);
+        let options = Options::of_this_process();
+        let so_far = Verdicts::so_far(options, self.verdicts.clone());
+        // The file at the end is another try, whose error counts.
+        _ = verdict_file::store_so_far(&so_far, options);
+    }
+
     /// Adds a difference.
     pub(crate) fn add(
         &mut self,
@@ -256,7 +271,7 @@ impl Findings {
         is_different: bool,
     ) {
         let (conclusion, reason) = judge_difference(Options::of_this_process(), difference);
-        self.verdicts.push(Verdict {
+        self.push(Verdict {
             benchmark: benchmark.to_owned(),
             compared_with,
             // JSON has no other numbers.
@@ -275,7 +290,7 @@ impl Findings {
         conclusion: Conclusion,
         reason: &str,
     ) {
-        self.verdicts.push(Verdict {
+        self.push(Verdict {
             benchmark: benchmark.to_owned(),
             compared_with,
             difference_percent: None,

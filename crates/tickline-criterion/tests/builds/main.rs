@@ -27,6 +27,9 @@ const ENDS: &str = "TICKLINE_CRITERION_TEST_ENDS";
 /// The variable with which the benchmark starts another process that has its streams.
 const STARTS: &str = "TICKLINE_CRITERION_TEST_STARTS";
 
+/// The variable with which the benchmarks print a line.
+const SAYS: &str = "TICKLINE_CRITERION_TEST_SAYS";
+
 type Test = fn(&Programs);
 
 fn main() -> ExitCode {
@@ -61,10 +64,13 @@ const TESTS: &[(&str, Test)] = &tests![
     builds_take_turns_on_one_cpu,
     each_process_of_a_pair_runs_a_copy_that_is_removed,
     a_folder_that_takes_no_copy_is_named,
+    turns_are_not_compared_with_the_last_run,
+    turns_do_not_replace_the_last_run,
     each_pair_of_processes_is_a_replicate,
     each_layout_is_a_replicate,
     a_benchmark_that_the_other_build_lacks_is_measured_alone,
     builds_without_a_common_benchmark_are_refused,
+    a_benchmark_of_bench_function_is_named,
     a_build_whose_partner_ends_is_measured_alone,
     a_process_that_the_benchmark_starts_takes_no_turn,
     a_path_without_a_program_is_refused,
@@ -72,9 +78,11 @@ const TESTS: &[(&str, Test)] = &tests![
     a_wrong_argument_ends_with_a_text,
     verdicts::verdicts_may_go_to_a_stream,
     verdicts::after_an_error_the_verdicts_say_so,
+    verdicts::a_run_that_ends_early_leaves_its_verdicts,
     verdicts::the_exit_code_says_that_a_build_is_slower,
     verdicts::the_exit_code_says_that_noise_hides_the_result,
     verdicts::a_build_without_a_regression_passes,
+    words_of_a_program_that_lists_its_benchmarks_are_not_shown,
     the_option_lets_disturbed_pairs_count,
     baselines::a_saved_baseline_has_the_parts_of_its_run,
     baselines::a_run_with_more_work_differs_from_its_baseline,
@@ -117,6 +125,9 @@ fn spin(steps: u64) -> u64 {
 }
 
 fn benchmarks(steps: u64) {
+    if std::env::var_os(SAYS).is_some() {
+        writeln!(std::io::stderr(), "own words").ok();
+    }
     let time = CounterTime::or_wall_time();
     let mut criterion = Criterion::default()
         .with_measurement(time)
@@ -353,6 +364,26 @@ fn a_folder_that_takes_no_copy_is_named(programs: &Programs) {
     );
 }
 
+/// Symptom: above "no difference found" criterion printed "Performance has regressed", which was about
+/// the run before, of whatever build.
+fn turns_are_not_compared_with_the_last_run(programs: &Programs) {
+    assert!(programs.run(300, "work/spin", &[]).status.success());
+    let (out, _) = compared(programs, 130, 130);
+    assert!(!out.contains("change:"), "{out}");
+}
+
+/// Both files of the last run, which the next one is compared with.
+fn turns_do_not_replace_the_last_run(programs: &Programs) {
+    assert!(programs.run(300, "work/spin", &[]).status.success());
+    let last_run = || {
+        let files = ["estimates.json", "pairs.json"].map(|file| format!("work/spin/base/{file}"));
+        files.map(|file| programs.json(&file))
+    };
+    let before = last_run();
+    compared(programs, 130, 130);
+    assert!(last_run() == before, "it was replaced");
+}
+
 /// The interval has the noise of placement only if each replicate has its own processes.
 fn each_pair_of_processes_is_a_replicate(programs: &Programs) {
     let (out, json) = compared(programs, 130, 100);
@@ -389,7 +420,26 @@ fn a_benchmark_that_the_other_build_lacks_is_measured_alone(programs: &Programs)
 /// Symptom: the exit code was 0, after one line on the standard error stream.
 fn builds_without_a_common_benchmark_are_refused(programs: &Programs) {
     let output = programs.against(130, "added/spin", 100);
-    refused(&output, "it has no benchmark of bench_pairs in common");
+    refused(
+        &output,
+        "it compares benchmarks of bench_pairs that both builds have: this build has added/spin; ",
+    );
+    let (_, err) = texts(&output);
+    assert!(
+        err.contains(
+            "work-100 has no benchmark that fits the filter; write bench_pairs in both builds"
+        ),
+        "{err}"
+    );
+}
+
+/// Symptom: two equal builds had no benchmark in common, and nothing said why.
+fn a_benchmark_of_bench_function_is_named(programs: &Programs) {
+    let output = programs.against(130, "plain", 100);
+    refused(
+        &output,
+        "this build has none but plain of bench_function or compare; ",
+    );
 }
 
 /// Checks that nothing was measured, the exit code, and a line.
@@ -463,6 +513,15 @@ fn a_wrong_argument_ends_with_a_text(programs: &Programs) {
     assert!(err.contains("\"--bogus\""), "{err}");
     let output = programs.run(130, "work/spin", &["--max-noise=much"]);
     refused(&output, "--max-noise: much is not a percentage such as 2%");
+}
+
+/// Symptom: "Gnuplot not found" was printed twice: also by the program that lists its benchmarks.
+fn words_of_a_program_that_lists_its_benchmarks_are_not_shown(programs: &Programs) {
+    let other = programs.path(100).to_string_lossy().into_owned();
+    let mut command = programs.command(130, "work/spin", &["--against", &other]);
+    let (out, err) = texts(&command.env(SAYS, "1").output().expect("a program"));
+    assert!(out.contains(" couples of "), "{out}\n{err}");
+    assert_eq!(err.matches("own words").count(), 1, "{err}");
 }
 
 fn the_option_lets_disturbed_pairs_count(programs: &Programs) {

@@ -2,7 +2,7 @@
 
 use tickline_criterion::{ComparedWith, Conclusion, Verdicts};
 
-use crate::{Programs, texts};
+use crate::{ENDS, Programs, texts};
 
 /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
 pub(crate) fn after_an_error_the_verdicts_say_so(programs: &Programs) {
@@ -14,8 +14,30 @@ pub(crate) fn after_an_error_the_verdicts_say_so(programs: &Programs) {
         assert_eq!(output.status.code(), Some(2), "{wrong}");
         let found = programs.json("verdicts.json");
         assert_eq!(found["exit_code"], 2, "{wrong}");
+        assert_eq!(found["is_complete"], false, "{wrong}");
         assert_eq!(found["benchmarks"].as_array().map(Vec::len), Some(0));
     }
+}
+
+/// Symptom: a time limit ended the run, and the file had none of the verdicts that were printed.
+pub(crate) fn a_run_that_ends_early_leaves_its_verdicts(programs: &Programs) {
+    let (other, file) = (programs.path(100), programs.0.join("verdicts.json"));
+    let mut command = programs.command(130, "spin", &[]);
+    command.arg("--against").arg(other);
+    command.arg("--verdicts").arg(file);
+    // This build ends in its second benchmark.
+    let output = command.env(ENDS, "130").output().expect("a program");
+    let (out, err) = texts(&output);
+    assert_eq!(out.matches("pairs:  p50").count(), 1, "{out}\n{err}");
+    let verdicts: Verdicts =
+        serde_json::from_value(programs.json("verdicts.json")).expect("verdicts");
+    let found: Vec<&str> = verdicts
+        .benchmarks
+        .iter()
+        .map(|one| one.benchmark.as_str())
+        .collect();
+    assert_eq!(found, ["added/spin"]);
+    assert!(!verdicts.is_complete);
 }
 
 /// A stream gets the verdicts once, and stays what it is.
@@ -51,6 +73,7 @@ fn judged(programs: &Programs, steps: u64, other: u64, limit: &str) -> (i32, Str
         serde_json::from_value(programs.json("verdicts.json")).expect("verdicts");
     let code = output.status.code().expect("an exit code");
     assert_eq!(i32::from(verdicts.exit_code), code);
+    assert!(verdicts.is_complete);
     assert_eq!(verdicts.benchmarks.len(), 1);
     assert_eq!(verdicts.benchmarks[0].benchmark, "work/spin");
     assert_eq!(

@@ -1,6 +1,5 @@
 //! Distributions, run by criterion: text, files, page, and criterion's own estimates.
 
-use std::cell::Cell;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -160,47 +159,6 @@ fn a_batch_is_large_enough_for_its_share_and_times_are_per_iteration() {
         let json = check(&directory, name);
         let iterations = json["iterations_per_pair"].as_f64().expect("a count");
         assert!(iterations > 1.0, "{json}");
-    }
-}
-
-/// Symptoms: a routine that takes from a queue what `setup` has put into it got another input. With
-/// 13 calls, `NumIterations(100_000)` made 1,100,000 inputs. A routine on a reference took 9 ns
-/// with 64 bytes and 2.8 us with 64 KiB, because the input was moved between the readings.
-#[test]
-fn the_routine_gets_each_input_in_its_order_and_place_as_in_criterion() {
-    let directory = Directory::new("order");
-    // A long warm-up, after which a sample has many iterations.
-    let mut criterion = directory
-        .by_counter()
-        .warm_up_time(Duration::from_millis(50));
-    let (made, used) = (Cell::new(0_u64), Cell::new(0));
-    let setup = || made.replace(made.get() + 1) + 1;
-    let take = |input: u64| assert_eq!(used.replace(input), input - 1);
-    for (size, share) in [
-        (BatchSize::NumIterations(100_000), 1.0),
-        (BatchSize::PerIteration, 0.01),
-    ] {
-        criterion.bench_pairs("value", |bencher| {
-            bencher.cost_share(share).iter_batched(setup, take, size)
-        });
-        let (begin, mut last, mut successors) = (used.get(), 0, 0);
-        criterion.bench_pairs("reference", |bencher| {
-            let routine = |input: &mut u64| {
-                let place = std::ptr::from_ref(input).addr();
-                successors +=
-                    u64::from(std::mem::replace(&mut last, place) + size_of::<u64>() == place);
-                take(*input);
-            };
-            bencher
-                .cost_share(share)
-                .iter_batched_ref(setup, routine, size);
-        });
-        assert_eq!(made.get(), used.get(), "inputs that were not used");
-        let calls = used.get() - begin;
-        assert!(
-            successors > calls / 2,
-            "{successors} of {calls} inputs are behind the one before"
-        );
     }
 }
 

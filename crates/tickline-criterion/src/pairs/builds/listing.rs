@@ -3,9 +3,11 @@
 //! A process knows the full names of its benchmarks only from criterion. A program is therefore
 //! started with `--list`, and this crate prints a mark before and after each of its benchmarks.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::Duration;
 
 use crate::arguments::{self, Role};
@@ -17,6 +19,9 @@ const GREETING: &str = "turns 3";
 
 /// How long a program may take until its first line. It prints the line before all else.
 const GREETING_TIME: Duration = Duration::from_secs(10);
+
+/// How long the errors of a program that has ended may take, if another process has its stream.
+const ERRORS_TIME: Duration = Duration::from_secs(1);
 
 /// The mark before and after a benchmark in the list.
 const BENCHMARK_MARK: &str = "tickline-criterion: benchmark";
@@ -35,9 +40,59 @@ pub(crate) fn mark_benchmark() {
     }
 }
 
-/// criterion's names of a program's benchmarks of pairs, in order; `None` for one that a filter
-/// excludes. `program` gets the arguments of this process.
-pub(super) fn list(program: &Path, stderr: Stdio) -> Result<Vec<Option<String>>, String> {
+/// criterion's names of a program's benchmarks.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Listing {
+    /// Of pairs, in order; `None` for one that a filter excludes.
+    pub(super) pairs: Vec<Option<String>>,
+    /// The others that the filter does not exclude: of `bench_function` and of `compare`.
+    pub(super) others: Vec<String>,
+}
+
+impl Listing {
+    pub(super) fn has_pairs(&self, name: &str) -> bool {
+        self.pairs.iter().flatten().any(|pairs| pairs == name)
+    }
+
+    /// What `build` has, for a text about two builds without a common benchmark of pairs.
+    pub(super) fn describe(&self, build: &str) -> String {
+        let pairs: Vec<&str> = self.pairs.iter().flatten().map(String::as_str).collect();
+        let others: Vec<&str> = self.others.iter().map(String::as_str).collect();
+        if !pairs.is_empty() {
+            format!("{build} has {}", first_names(&pairs))
+        } else if !others.is_empty() {
+            format!(
+                "{build} has none but {} of bench_function or compare",
+                first_names(&others)
+            )
+        } else {
+            format!("{build} has no benchmark that fits the filter")
+        }
+    }
+}
+
+/// The first of the names.
+fn first_names(names: &[&str]) -> String {
+    const SHOWN: usize = 3;
+    match names.len().saturating_sub(SHOWN) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names[..SHOWN].join(", ")),
+    }
+}
+
+/// Whose program it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Build {
+    This,
+    Other,
+}
+
+/// The names of a program's benchmarks. `program` gets the arguments of this process.
+///
+/// # Errors
+///
+/// If it can't list them. What the program printed about that is shown, if it is of this build.
+pub(super) fn list(program: &Path, build: Build) -> Result<Listing, String> {
     const NO_PROGRAM: &str =
         "its main does not call tickline_criterion::run, or it has another version of this crate";
     let mut command = Command::new(program);
@@ -47,9 +102,17 @@ pub(super) fn list(program: &Path, stderr: Stdio) -> Result<Vec<Option<String>>,
         .stdin(Stdio::null());
     let mut child = arguments::prepare(&mut command, Role::List)
         .map_err(|error| error.to_string())?
-        .stderr(stderr)
+        .stderr(match build {
+            Build::This => Stdio::piped(),
+            Build::Other => Stdio::null(),
+        })
         .spawn()
         .map_err(|error| error.to_string())?;
+    let errors = child.stderr.take().map(all_bytes);
+    let show_errors = || {
+        let bytes = errors.and_then(|errors| errors.recv_timeout(ERRORS_TIME).ok());
+        _ = io::stderr().write_all(&bytes.unwrap_or_default());
+    };
     let output = child.stdout.take().ok_or("its output cannot be read")?;
     let lines = lines(output);
     let greeting = lines.recv_timeout(GREETING_TIME);
@@ -57,8 +120,9 @@ pub(super) fn list(program: &Path, stderr: Stdio) -> Result<Vec<Option<String>>,
         let listing: Vec<String> = std::iter::from_fn(|| next_line(&lines, &mut child)).collect();
         let status = child.wait().map_err(|error| error.to_string())?;
         if status.success() {
-            return Ok(names(&listing));
+            return Ok(parse(&listing));
         }
+        show_errors();
         let arguments: Vec<_> = std::env::args_os().skip(1).collect();
         return Err(format!(
             "it can't list its benchmarks: {status}; criterion has the arguments {arguments:?}"
@@ -66,38 +130,86 @@ pub(super) fn list(program: &Path, stderr: Stdio) -> Result<Vec<Option<String>>,
     }
     _ = child.kill();
     _ = child.wait();
+    show_errors();
     Err(NO_PROGRAM.to_owned())
 }
 
-fn names(listing: &[String]) -> Vec<Option<String>> {
-    let within = listing
-        .split(|line| line == BENCHMARK_MARK)
-        .skip(1)
-        .step_by(2);
-    let name = |lines: &[String]| {
-        lines
-            .iter()
-            .find_map(|line| line.strip_suffix(": benchmark"))
-            .map(str::to_owned)
-    };
-    within.map(name).collect()
+/// Reads all of a stream, on a thread, so that a program that prints much need not wait.
+fn all_bytes(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        _ = stream.read_to_end(&mut bytes);
+        _ = sender.send(bytes);
+    });
+    receiver
+}
+
+fn parse(lines: &[String]) -> Listing {
+    let name = |line: &String| line.strip_suffix(": benchmark").map(str::to_owned);
+    let mut listing = Listing::default();
+    // The marks enclose each benchmark of pairs, so that every second part is one.
+    let parts = lines.split(|line| line == BENCHMARK_MARK);
+    for (number, part) in parts.enumerate() {
+        let mut names = part.iter().filter_map(name);
+        if number % 2 == 1 {
+            listing.pairs.push(names.next());
+        } else {
+            listing.others.extend(names);
+        }
+    }
+    listing
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn texts(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn parsed(text: &str) -> Listing {
+        parse(&text.lines().map(str::to_owned).collect::<Vec<_>>())
+    }
+
     #[test]
-    fn a_name_is_between_marks_and_other_benchmarks_are_ignored() {
-        let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-        let listing = format!(
+    fn the_names_of_benchmarks_of_pairs_are_between_marks() {
+        let listing = parsed(&format!(
             "plain: benchmark\n{BENCHMARK_MARK}\na/1: benchmark\n{BENCHMARK_MARK}\nown words\n{BENCHMARK_MARK}\n{BENCHMARK_MARK}\nb: \
              benchmark\n{BENCHMARK_MARK}\na: b: benchmark\n{BENCHMARK_MARK}\n"
-        );
-        assert_eq!(
-            names(&lines(&listing)),
-            [Some("a/1".to_owned()), None, Some("a: b".to_owned())]
-        );
-        assert_eq!(names(&lines("plain: benchmark\n")), []);
+        ));
+        let pairs = [Some("a/1".to_owned()), None, Some("a: b".to_owned())];
+        let others = texts(&["plain", "b"]);
+        let expected = Listing {
+            pairs: pairs.to_vec(),
+            others,
+        };
+        assert_eq!(listing, expected);
+    }
+
+    #[test]
+    fn without_marks_no_benchmark_is_of_pairs() {
+        assert_eq!(parsed("plain: benchmark\n").pairs, []);
+    }
+
+    #[test]
+    fn a_description_has_what_can_be_compared_or_what_is_there_instead() {
+        let pairs = Listing {
+            pairs: texts(&["a", "b", "c", "d", "e"])
+                .into_iter()
+                .map(Some)
+                .collect(),
+            others: texts(&["plain"]),
+        };
+        assert_eq!(pairs.describe("main"), "main has a, b, c and 2 more");
+        let others = Listing {
+            pairs: vec![None],
+            others: texts(&["plain"]),
+        };
+        let text = "main has none but plain of bench_function or compare";
+        assert_eq!(others.describe("main"), text);
+        let text = "main has no benchmark that fits the filter";
+        assert_eq!(Listing::default().describe("main"), text);
     }
 }
