@@ -42,13 +42,45 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
         Some(ServeAction::Status) => show_status(args),
         Some(ServeAction::Off) => {
             refuse_outputs(args)?;
-            off(&served_page(args)?)
+            switch(args, "off", off)
         }
         Some(ServeAction::On) => {
             refuse_outputs(args)?;
-            on(&served_page(args)?)
+            switch(args, "on", on)
         }
     }
+}
+
+/// Switches the page off or on, by `action`, whose name is `word`. Also says if the machine's page
+/// is another one, which stays as it is.
+fn switch(
+    args: &args::Serve,
+    word: &str,
+    action: fn(&Path) -> io::Result<Exit>,
+) -> io::Result<Exit> {
+    let result = served_page(args).and_then(|page| action(&page));
+    let is_chosen = args.page.is_some() || rustix::process::geteuid().is_root();
+    if is_chosen {
+        return result;
+    }
+    let Some(hint) = untouched(page::of_machine(), word) else {
+        return result;
+    };
+    match result {
+        Ok(exit) => {
+            output::line_to_stderr(&format!("tickline: {hint}"));
+            Ok(exit)
+        }
+        Err(error) => Err(io::Error::other(format!("{error}; {hint}"))),
+    }
+}
+
+/// Says that the machine's page stays as it is; `None` if there is none.
+fn untouched(machine: &Path, word: &str) -> Option<String> {
+    let page = machine.display();
+    machine.exists().then(|| {
+        format!("the machine's page {page} stays as it is: `sudo tickline serve {word}` switches it {word}")
+    })
 }
 
 /// The outputs are for the action `status`.
@@ -192,6 +224,12 @@ mod tests {
     #[test]
     fn another_user_serves_a_page_in_the_runtime_folder() {
         assert_eq!(page_of(false), Path::new("/run/user/7/tickline/page.v1"));
+    }
+
+    #[test]
+    fn a_machine_without_a_page_needs_no_word_about_it() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(untouched(&root.path().join("page.v1"), "off"), None);
     }
 
     #[test]
