@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::text;
+use crate::common::{text, tickline};
 
 const UNITS: [&str; 2] = ["tickline.service", "tickline-user.service"];
 
@@ -51,6 +51,21 @@ fn a_server_is_restarted_unless_the_page_is_switched_off() {
         assert_has(name, "ExecStart", &["/usr/bin/tickline serve"]);
         assert_has(name, "Restart", &["on-failure"]);
         assert_has(name, "StartLimitIntervalSec", &["0"]);
+    }
+}
+
+/// Symptom: a unit that systemd called active started its server ten times a second for ever.
+#[test]
+fn a_permanent_error_is_the_end_of_the_unit() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page");
+    fs::write(&page, "junk").unwrap();
+    let mut server = tickline(&["serve", "--page"]);
+    let output = server.arg(&page).output().unwrap();
+    let code = output.status.code().unwrap().to_string();
+    assert_ne!(code, "2", "an error that may pass");
+    for name in UNITS {
+        assert_has(name, "RestartPreventExitStatus", &[&code]);
     }
 }
 
