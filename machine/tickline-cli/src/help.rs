@@ -269,7 +269,7 @@ pub(crate) const SERVE: &[Section] = &[
         "JSON",
         "  status --json writes the schema tickline-serve/1: page, owner (number of the user), server_pid,
   server_unknown (why it is not known), phase (off, no_line, first_publication, published,
-  doubted), switched_off, serving, generation, age_ns (of the line in use), lease_ns,
+  doubted, expired: `tickline explain PHASE` explains one), switched_off, serving, generation, age_ns (of the line in use), lease_ns,
   lease_left_ns, lead_ns (readings are at most this far above the OS clock, at its present rate),
   unix_lead_ns (in the phase doubted both leads are null), ahead_ns (the line is now at least this
   far above the OS clock), rate_ppb (the correction of its rate by the kernel), readers (processes
