@@ -35,7 +35,9 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
             let page = served_page(args)?;
             // Make only the folder of a default page. The user makes any other folder.
             if args.page.is_none() {
-                make_folder(&page)?;
+                if let Err(error) = make_folder(&page) {
+                    return no_folder(error);
+                }
             }
             server::run(&page)
         }
@@ -206,6 +208,20 @@ fn make_folder(page: &Path) -> io::Result<()> {
         Err(error) => Err(error),
     };
     result.map_err(|error| output::with_path(folder, &error))
+}
+
+/// The end of a server that has no folder for its page.
+fn no_folder(error: io::Error) -> io::Result<Exit> {
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => {
+            let error =
+                format!("{error}; mount a writable folder there, or name another page by --page");
+            output::error_to_stderr(&io::Error::other(error));
+        }
+        io::ErrorKind::PermissionDenied => output::error_to_stderr(&error),
+        _ => return Err(error),
+    }
+    Ok(Exit::Permanent)
 }
 
 #[cfg(test)]

@@ -191,6 +191,25 @@ fn a_server_that_fails_to_start_leaves_no_file() {
     assert_eq!(entries(folder), [""; 0]);
 }
 
+/// Symptom: "Read-only file system", without a word on what to do in a container.
+#[test]
+fn a_server_without_a_writable_folder_says_what_to_do() {
+    const SCRIPT: &str =
+        "mount -t tmpfs -o ro none /run && echo mounted && { \"$0\" serve; echo $?; } 2>&1";
+    let output = Command::new("unshare")
+        .args(["--mount", "--fork", "sh", "-c", SCRIPT])
+        .arg(env!("CARGO_BIN_EXE_tickline"))
+        .output();
+    let shown = output
+        .map(|output| text(&output.stdout))
+        .unwrap_or_default();
+    if !is_root() || !shown.starts_with("mounted\n") {
+        return eprintln!("SKIPPED: no mount namespace: {shown}");
+    }
+    assert!(shown.contains("mount a writable folder there"), "{shown}");
+    assert!(shown.ends_with("\n78\n"), "{shown}");
+}
+
 /// Symptom: the terminal did what the name of a folder says.
 #[test]
 fn the_name_of_a_page_does_not_steer_the_terminal() {
