@@ -21,5 +21,6 @@ pub(crate) enum Exit {
     Unknown = 3,
     /// For `serve`: an error that remains until somebody removes its cause, so another start is of
     /// no use. This is `EX_CONFIG` of sysexits.h, which systemd shows as `78/CONFIG`.
+    #[cfg(target_os = "linux")]
     Permanent = 78,
 }

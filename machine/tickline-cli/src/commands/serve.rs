@@ -34,10 +34,10 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
             refuse_outputs(args)?;
             let page = served_page(args)?;
             // Make only the folder of a default page. The user makes any other folder.
-            if args.page.is_none() {
-                if let Err(error) = make_folder(&page) {
-                    return no_folder(error);
-                }
+            if args.page.is_none()
+                && let Err(error) = make_folder(&page)
+            {
+                return no_folder(error);
             }
             server::run(&page)
         }

@@ -178,7 +178,10 @@ fn the_removal_lists_files_that_run_the_program() {
     let folder = tempfile::tempdir().unwrap();
     for (name, line) in [
         ("cron", "*/5 * * * * root tickline doctor --openmetrics F"),
-        ("status", "* * * * * root tickline serve status --openmetrics F"),
+        (
+            "status",
+            "* * * * * root tickline serve status --openmetrics F",
+        ),
         ("unit", "ExecStart=/usr/bin/tickline run -- server"),
         ("library", "LD_PRELOAD=/usr/lib/libtickline_preload.so"),
         ("other", "tickline is not installed"),
@@ -186,7 +189,9 @@ fn the_removal_lists_files_that_run_the_program() {
         fs::write(folder.path().join(name), line).unwrap();
     }
     let mut grep = Command::new("grep");
-    let output = grep.args(["-rlsE", pattern, "."]).current_dir(folder.path());
+    let output = grep
+        .args(["-rlsE", pattern, "."])
+        .current_dir(folder.path());
     let listed = text(&output.output().unwrap().stdout);
     let mut listed: Vec<&str> = listed.lines().collect();
     listed.sort_unstable();
