@@ -31,8 +31,11 @@ pub(crate) fn run() -> Result<u8, String> {
         .args(["target", "add", TARGET])
         .output()
         .ok();
-    must_succeed(BUILD)?;
-    must_succeed(PRELOAD)?;
+    // The commands themselves print nothing.
+    for line in [BUILD, PRELOAD] {
+        eprintln!("{line}");
+        must_succeed(line)?;
+    }
     let folder = files::target();
     let path = folder.join(TARGET).join("dist/tickline");
     // A header of type INTERP (elf(5)) names a dynamic linker.
@@ -42,6 +45,7 @@ pub(crate) fn run() -> Result<u8, String> {
             path.display()
         ));
     }
+    eprintln!("{PACKAGE} {TARGET}");
     let package = package(&folder)?;
     let tarball = tarball(&package)?;
     let files = [path, folder.join("preload").join(LIBRARY), package, tarball];

@@ -19,4 +19,8 @@ pub(crate) enum Exit {
     Error = 2,
     /// With `--check`: the state of the clocks is unknown. For `warp`: CPUs remain untested.
     Unknown = 3,
+    /// For `serve`: an error that remains until somebody removes its cause, so another start is of
+    /// no use. This is `EX_CONFIG` of sysexits.h, which systemd shows as `78/CONFIG`.
+    #[cfg(target_os = "linux")]
+    Permanent = 78,
 }

@@ -241,8 +241,11 @@ pub(crate) const SERVE: &[Section] = &[
         "Exit codes",
         "  0  the server was stopped, or the page is switched off; with status: the page serves a line
   1  with status: the page serves no line, and programs ask the OS clock
-  2  an error: another process serves the page, the page is not trusted, or its file is not a page,
-     cannot be made or was truncated; with status, off and on: there is no page",
+  2  an error that may pass, such as a full disk, so another start may help; or a bad argument; with
+     status, off and on: any error, such as no page
+  78 an error that remains until somebody mends its cause: another process serves the page, the page
+     is not trusted, or its file is not a page, was truncated, or is in a folder that cannot be
+     written to. The units do not restart such a server",
     ),
     Section::new(
         "How it ends",
@@ -266,7 +269,7 @@ pub(crate) const SERVE: &[Section] = &[
         "JSON",
         "  status --json writes the schema tickline-serve/1: page, owner (number of the user), server_pid,
   server_unknown (why it is not known), phase (off, no_line, first_publication, published,
-  doubted), switched_off, serving, generation, age_ns (of the line in use), lease_ns,
+  doubted, expired: `tickline explain PHASE` explains one), switched_off, serving, generation, age_ns (of the line in use), lease_ns,
   lease_left_ns, lead_ns (readings are at most this far above the OS clock, at its present rate),
   unix_lead_ns (in the phase doubted both leads are null), ahead_ns (the line is now at least this
   far above the OS clock), rate_ppb (the correction of its rate by the kernel), readers (processes

@@ -100,8 +100,7 @@ fn refused(error: &clap::Error) -> ExitCode {
 /// Prints the message of an error. Returns the exit code.
 fn finish(result: io::Result<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|error| {
-        let message = words::plain(&error.to_string());
-        output::line_to_stderr(&format!("tickline: {message}"));
+        output::error_to_stderr(&error);
         Exit::Error
     });
     ExitCode::from(exit as u8)

@@ -18,7 +18,7 @@ use crate::args::Json;
 use crate::closed_stdout;
 #[cfg(unix)]
 use crate::descriptor;
-use crate::words::plain_path;
+use crate::words::{plain, plain_path};
 
 /// The destination of a command's JSON, if the user asks for it. A command opens it before the
 /// measurement begins.
@@ -362,6 +362,11 @@ pub(crate) fn check_stdout() -> io::Result<()> {
 /// Writes a line to standard error. If that fails, the program has no way to report it.
 pub(crate) fn line_to_stderr(line: &str) {
     drop(writeln!(io::stderr(), "{line}"));
+}
+
+/// Writes the message of an error, with the program's name, to standard error.
+pub(crate) fn error_to_stderr(error: &dyn std::error::Error) {
+    line_to_stderr(&format!("tickline: {}", plain(&error.to_string())));
 }
 
 fn write_to(mut out: impl Write, content: &[u8]) -> io::Result<()> {

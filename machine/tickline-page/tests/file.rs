@@ -112,6 +112,35 @@ fn a_page_that_others_may_write_to_is_not_trusted() {
     }
 }
 
+/// Symptom: "others may write to the page or its folder", without the command that mends it.
+#[test]
+fn an_error_names_what_others_may_write_to_and_the_command() {
+    let (folder, page) = folder();
+    drop(LockedPageFile::create(&page).unwrap());
+    let message = || AttachedFile::open(&page).unwrap_err().to_string();
+    let folder = folder.path();
+    fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
+    let expected = format!("; chmod go-w {}", folder.display());
+    assert!(message().ends_with(&expected), "{}", message());
+    assert!(
+        message().contains("write to the page's folder: "),
+        "{}",
+        message()
+    );
+    // Such as /tmp, which is meant for all users.
+    fs::set_permissions(folder, Permissions::from_mode(0o1777)).unwrap();
+    assert!(
+        message().ends_with("; name a page in another folder"),
+        "{}",
+        message()
+    );
+    fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&page, Permissions::from_mode(0o666)).unwrap();
+    let expected = format!("; chmod go-w {}", page.display());
+    assert!(message().ends_with(&expected), "{}", message());
+    assert!(message().contains("write to the page: "), "{}", message());
+}
+
 /// What `tickline_page::open` and the README say: the owner of a page can end its readers. A new
 /// reader refuses the file.
 #[test]

@@ -1,4 +1,4 @@
-//! `tickline explain CODE`: prints what the code of a finding, a state, an event or a reason means.
+//! `tickline explain CODE`: prints what the code of a finding, a state, an event, a reason or a phase means.
 
 mod glossary;
 
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
             screen.say(
                 "",
                 "`tickline explain CODE` explains one, and `tickline explain --all` has a sentence about each. It also \
-                 explains the states, events, gates and reasons that other commands show.",
+                 explains the states, events, gates and reasons that other commands show, and the phases of a page.",
             );
         }
     }

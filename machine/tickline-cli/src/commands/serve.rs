@@ -34,21 +34,55 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
             refuse_outputs(args)?;
             let page = served_page(args)?;
             // Make only the folder of a default page. The user makes any other folder.
-            if args.page.is_none() {
-                make_folder(&page)?;
+            if args.page.is_none()
+                && let Err(error) = make_folder(&page)
+            {
+                return no_folder(error);
             }
             server::run(&page)
         }
         Some(ServeAction::Status) => show_status(args),
         Some(ServeAction::Off) => {
             refuse_outputs(args)?;
-            off(&served_page(args)?)
+            switch(args, "off", off)
         }
         Some(ServeAction::On) => {
             refuse_outputs(args)?;
-            on(&served_page(args)?)
+            switch(args, "on", on)
         }
     }
+}
+
+/// Switches the page off or on, by `action`, whose name is `word`. Also says if the machine's page
+/// is another one, which stays as it is.
+fn switch(
+    args: &args::Serve,
+    word: &str,
+    action: fn(&Path) -> io::Result<Exit>,
+) -> io::Result<Exit> {
+    let result = served_page(args).and_then(|page| action(&page));
+    let is_chosen = args.page.is_some() || rustix::process::geteuid().is_root();
+    if is_chosen {
+        return result;
+    }
+    let Some(hint) = untouched(page::of_machine(), word) else {
+        return result;
+    };
+    match result {
+        Ok(exit) => {
+            output::line_to_stderr(&format!("tickline: {hint}"));
+            Ok(exit)
+        }
+        Err(error) => Err(io::Error::other(format!("{error}; {hint}"))),
+    }
+}
+
+/// Says that the machine's page stays as it is; `None` if there is none.
+fn untouched(machine: &Path, word: &str) -> Option<String> {
+    let page = machine.display();
+    machine.exists().then(|| {
+        format!("the machine's page {page} stays as it is: `sudo tickline serve {word}` switches it {word}")
+    })
 }
 
 /// The outputs are for the action `status`.
@@ -176,6 +210,20 @@ fn make_folder(page: &Path) -> io::Result<()> {
     result.map_err(|error| output::with_path(folder, &error))
 }
 
+/// The end of a server that has no folder for its page.
+fn no_folder(error: io::Error) -> io::Result<Exit> {
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => {
+            let error =
+                format!("{error}; mount a writable folder there, or name another page by --page");
+            output::error_to_stderr(&io::Error::other(error));
+        }
+        io::ErrorKind::PermissionDenied => output::error_to_stderr(&error),
+        _ => return Err(error),
+    }
+    Ok(Exit::Permanent)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +240,12 @@ mod tests {
     #[test]
     fn another_user_serves_a_page_in_the_runtime_folder() {
         assert_eq!(page_of(false), Path::new("/run/user/7/tickline/page.v1"));
+    }
+
+    #[test]
+    fn a_machine_without_a_page_needs_no_word_about_it() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(untouched(&root.path().join("page.v1"), "off"), None);
     }
 
     #[test]

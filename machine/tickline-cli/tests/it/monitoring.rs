@@ -171,7 +171,7 @@ fn each_label_in_an_alerts_text_is_known() {
 fn each_alert_has_a_severity_and_says_what_to_do() {
     let alerts = document("alerts.yaml");
     let count = alerts.matches("- alert: ").count();
-    for key in ["severity", "summary", "description"] {
+    for key in ["severity", "summary", "description", "runbook_url"] {
         assert_eq!(values_of(&alerts, key).len(), count, "{key}");
     }
 }

@@ -105,7 +105,7 @@ fn a_page_has_one_server() {
     wait_for_line(&page, &server);
     let first = server.0.id();
     let expected = format!("process {first} serves this page; a page has one server");
-    assert_fails(&run(&page, &[]), 2, &expected);
+    assert_fails(&run(&page, &[]), 78, &expected);
     assert_eq!(
         status(&page).unwrap()["server_pid"],
         first,
@@ -187,8 +187,27 @@ fn a_server_that_fails_to_start_leaves_no_file() {
     let (_folder, page) = folder();
     let folder = page.parent().unwrap();
     fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
-    assert_fails(&run(&page, &[]), 2, "777, of which 022 must be clear");
+    assert_fails(&run(&page, &[]), 78, "777, of which 022 must be clear");
     assert_eq!(entries(folder), [""; 0]);
+}
+
+/// Symptom: "Read-only file system", without a word on what to do in a container.
+#[test]
+fn a_server_without_a_writable_folder_says_what_to_do() {
+    const SCRIPT: &str =
+        "mount -t tmpfs -o ro none /run && echo mounted && { \"$0\" serve; echo $?; } 2>&1";
+    let output = Command::new("unshare")
+        .args(["--mount", "--fork", "sh", "-c", SCRIPT])
+        .arg(env!("CARGO_BIN_EXE_tickline"))
+        .output();
+    let shown = output
+        .map(|output| text(&output.stdout))
+        .unwrap_or_default();
+    if !is_root() || !shown.starts_with("mounted\n") {
+        return eprintln!("SKIPPED: no mount namespace: {shown}");
+    }
+    assert!(shown.contains("mount a writable folder there"), "{shown}");
+    assert!(shown.ends_with("\n78\n"), "{shown}");
 }
 
 /// Symptom: the terminal did what the name of a folder says.
@@ -264,10 +283,11 @@ fn a_fast_slew_is_one_line_of_log() {
 /// success.
 #[test]
 fn a_server_whose_page_was_truncated_says_so() {
-    for (bytes, message) in [
-        (&[0][..], "0 bytes, not 4096"),
-        (&[100], "100 bytes"),
-        (&[0, 4096], "truncated"),
+    for (bytes, expected, message) in [
+        (&[0][..], 78, "0 bytes, not 4096"),
+        (&[100], 78, "100 bytes"),
+        // The file has its size again.
+        (&[0, 4096], 2, "truncated"),
     ] {
         let (_folder, page) = folder();
         let mut server = Server::start(&page);
@@ -278,7 +298,7 @@ fn a_server_whose_page_was_truncated_says_so() {
         let (code, messages) = server.ended();
         assert_eq!(
             (code, messages.contains(message)),
-            (Some(2), true),
+            (Some(expected), true),
             "{bytes:?}: {messages}"
         );
         assert!(!messages.contains("switched off"), "{messages}");
@@ -300,7 +320,7 @@ fn a_page_of_another_time_namespace_says_what_to_do() {
         eprintln!("SKIPPED: {message}");
         return;
     }
-    assert_fails(&output, 2, "by a server in time namespace");
+    assert_fails(&output, 78, "by a server in time namespace");
     assert!(message.contains("start such a server there"), "{message}");
 }
 
@@ -505,7 +525,7 @@ fn a_page_that_was_filled_with_ones_was_not_switched_off() {
     let mut ones = original[..64].to_vec();
     ones.resize(original.len(), 0xff);
     fs::write(&page, &ones).unwrap();
-    assert_fails(&run(&page, &[]), 2, "no server has written its word");
+    assert_fails(&run(&page, &[]), 78, "no server has written its word");
     assert_eq!(status(&page).unwrap()["switched_off"], false);
     assert!(fs::read(&page).unwrap() == ones, "the file stays as it is");
     fs::write(&page, &original).unwrap();
@@ -531,7 +551,8 @@ fn a_file_of_the_users_own_is_not_to_be_deleted() {
         for action in [&[][..], &["status"], &["off"], &["on"]] {
             let output = run(&page, action);
             let message = text(&output.stderr);
-            assert_fails(&output, 2, "page");
+            let expected = if action.is_empty() { 78 } else { 2 };
+            assert_fails(&output, expected, "page");
             assert!(!message.contains("delete"), "{message}");
             assert!(!message.contains("4096 to"), "{message}");
             assert_eq!(fs::read(&page).unwrap().len(), bytes);

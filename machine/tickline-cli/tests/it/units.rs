@@ -1,10 +1,10 @@
-//! Tests of the systemd units: what programs and the page's file rely on.
+//! Tests of the systemd units and of OpenRC's script: what programs and the page's file rely on.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::text;
+use crate::common::{text, tickline};
 
 const UNITS: [&str; 2] = ["tickline.service", "tickline-user.service"];
 
@@ -51,6 +51,21 @@ fn a_server_is_restarted_unless_the_page_is_switched_off() {
         assert_has(name, "ExecStart", &["/usr/bin/tickline serve"]);
         assert_has(name, "Restart", &["on-failure"]);
         assert_has(name, "StartLimitIntervalSec", &["0"]);
+    }
+}
+
+/// Symptom: a unit that systemd called active started its server ten times a second for ever.
+#[test]
+fn a_permanent_error_is_the_end_of_the_unit() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page");
+    fs::write(&page, "junk").unwrap();
+    let mut server = tickline(&["serve", "--page"]);
+    let output = server.arg(&page).output().unwrap();
+    let code = output.status.code().unwrap().to_string();
+    assert_ne!(code, "2", "an error that may pass");
+    for name in UNITS {
+        assert_has(name, "RestartPreventExitStatus", &[&code]);
     }
 }
 
@@ -108,4 +123,77 @@ fn systemd_accepts_the_units() {
         assert_eq!(complaints, [""; 0], "{name}: {messages}");
         assert!(output.status.success(), "{name}: {messages}");
     }
+}
+
+/// The value of a variable of OpenRC's script.
+fn openrc(variable: &str) -> String {
+    let script = include_str!("../../openrc/tickline");
+    let mut fields = script.lines().filter_map(|line| line.split_once('='));
+    let (_, value) = fields.find(|(found, _)| *found == variable).unwrap();
+    value.trim_matches('"').to_owned()
+}
+
+/// Symptom: a log without dates, which grew by 6 MB a day after `serve off`.
+#[test]
+fn openrc_logs_to_the_systems_log() {
+    for logger in ["output_logger", "error_logger"] {
+        assert_eq!(openrc(logger), "logger -t tickline");
+    }
+}
+
+/// supervise-daemon forgets the starts that are older than the period, so a shorter one would never
+/// end. Symptom: a server that ended at each start was "started" for ever.
+#[test]
+fn openrc_gives_up_a_server_that_ends_at_each_start() {
+    let [delay, most, period] = ["respawn_delay", "respawn_max", "respawn_period"]
+        .map(|variable| openrc(variable).parse::<u32>().unwrap());
+    assert!(most > 0 && delay * most < period, "{delay} {most} {period}");
+}
+
+/// Symptom: no runbook, no alerts and no script of OpenRC on the host.
+#[test]
+fn the_package_has_what_an_operator_needs() {
+    let manifest = include_str!("../../Cargo.toml");
+    for file in [
+        "facts.sh",
+        "openrc/tickline",
+        "../docs/operators.md",
+        "../docs/alerts.yaml",
+        "../docs/dashboard.json",
+        "../docs/kubernetes.yaml",
+    ] {
+        let asset = format!("[\"{file}\", \"usr/share/doc/tickline/");
+        assert!(manifest.contains(&asset), "{file}");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        assert!(path.is_file(), "{}", path.display());
+    }
+}
+
+/// Symptom: after a purge, lines of cron wrote an error each minute, and two alerts fired for ever.
+#[test]
+fn the_removal_lists_files_that_run_the_program() {
+    let script = include_str!("../../debian/postrm");
+    let (_, pattern) = script.split_once("grep -rlsE -D skip '").unwrap();
+    let (pattern, _) = pattern.split_once('\'').unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, line) in [
+        ("cron", "*/5 * * * * root tickline doctor --openmetrics F"),
+        (
+            "status",
+            "* * * * * root tickline serve status --openmetrics F",
+        ),
+        ("unit", "ExecStart=/usr/bin/tickline run -- server"),
+        ("library", "LD_PRELOAD=/usr/lib/libtickline_preload.so"),
+        ("other", "tickline is not installed"),
+    ] {
+        fs::write(folder.path().join(name), line).unwrap();
+    }
+    let mut grep = Command::new("grep");
+    let output = grep
+        .args(["-rlsE", pattern, "."])
+        .current_dir(folder.path());
+    let listed = text(&output.output().unwrap().stdout);
+    let mut listed: Vec<&str> = listed.lines().collect();
+    listed.sort_unstable();
+    assert_eq!(listed, ["./cron", "./library", "./status", "./unit"]);
 }

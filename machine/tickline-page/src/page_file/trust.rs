@@ -82,10 +82,13 @@ impl core::fmt::Display for FileError {
                     "the page or its folder belongs to user {owner}, not to root or to user {reader}"
                 )
             }
-            Self::WritableByOthers { mode } => write!(
-                f,
-                "others may write to the page or its folder: mode {mode:o}, of which 022 must be clear"
-            ),
+            Self::WritableByOthers { mode } => {
+                let folder = if is_folder(*mode) { "'s folder" } else { "" };
+                write!(
+                    f,
+                    "others may write to the page{folder}: mode {mode:o}, of which 022 must be clear"
+                )
+            }
             Self::System { problem, errno } => {
                 write!(f, "{problem}: {}", Errno::from_raw_os_error(*errno))
             }
@@ -112,6 +115,11 @@ pub(crate) struct FileFacts {
 }
 
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Whether the mode is a folder's.
+pub(crate) fn is_folder(mode: u32) -> bool {
+    FileType::from_raw_mode(mode).is_dir()
+}
 
 /// The owner that `fstat` shows in a user namespace in place of an owner that is not mapped there
 /// (user_namespaces(7), "Unmapped user and group IDs"). Elsewhere this id is the user "nobody".

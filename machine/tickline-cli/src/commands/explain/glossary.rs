@@ -1,4 +1,4 @@
-//! The codes of states, events, gates and reasons, which other commands show, each with a sentence.
+//! The codes of states, events, gates, reasons and phases, which other commands show, each with a sentence.
 
 use tickline::{ClockState, Event, Gate, Reason};
 use tickline_utc::UtcUnknown;
@@ -65,7 +65,48 @@ pub(super) fn all() -> Vec<Entry> {
         .chain(gates)
         .chain(reasons)
         .chain(unknown)
+        .chain(phases())
         .collect()
+}
+
+/// The phases of a served page, by their codes in the log, the status and the metrics.
+fn phases() -> impl Iterator<Item = Entry> {
+    let phases = [
+        (
+            "off",
+            "no server publishes a line, or an administrator has switched the page off; programs ask the OS clock. \
+             `tickline serve status` says which; to serve it again: `sudo tickline serve on && sudo systemctl start tickline`",
+        ),
+        (
+            "no_line",
+            "the server publishes no line; programs ask the OS clock, so they are slow and right. At a start, after a \
+             step of the clock and in a slew this lasts seconds. If it lasts for minutes, the server's log has the reason",
+        ),
+        (
+            "first_publication",
+            "the server publishes its first line, within a millisecond; there is nothing to do",
+        ),
+        (
+            "published",
+            "programs take the time from the page; there is nothing to do",
+        ),
+        (
+            "doubted",
+            "the line may be wrong, so programs also ask the OS clock, and return the later time: they are slow, and time \
+             does not step back. For some seconds this is harmless. If it lasts, the server's log has the reason",
+        ),
+        (
+            "expired",
+            "the server has died, is stopped or gets no CPU, so the leases have run out; programs ask the OS clock, so \
+             they are slow and right. `systemctl status tickline` says how it is, and \
+             `systemctl restart tickline` is safe: readings stay in order",
+        ),
+    ];
+    phases.into_iter().map(|(code, sentence)| Entry {
+        code,
+        kind: "Phase of a page",
+        sentence: sentence.to_owned(),
+    })
 }
 
 /// The library's text about a state, without the code at its head.
@@ -150,6 +191,17 @@ mod tests {
             let is_shown = help.contains(&format!("{} {}", entry.code, entry.sentence));
             assert_eq!(is_shown, entry.code != "unavailable", "{entry:?}");
         }
+    }
+
+    /// Symptom: `explain no_line`, the word of the journal and of an alert: "is not a code".
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn each_phase_of_a_page_is_explained() {
+        let explained: Vec<_> = phases().map(|entry| entry.code).collect();
+        let stored = tickline_page::lease::LeasePhase::ALL.iter();
+        let mut codes: Vec<_> = stored.map(|phase| phase.code()).collect();
+        codes.push("expired");
+        assert_eq!(explained, codes);
     }
 
     #[test]

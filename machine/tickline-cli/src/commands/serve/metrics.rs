@@ -2,19 +2,10 @@
 //! from those of `doctor --openmetrics`, because node_exporter refuses a metric that is in two files.
 
 use jiff::Timestamp;
-use tickline_page::lease::LeasePhase;
 
-use super::status::PageReport;
+use super::status::{PagePhase, PageReport};
 use crate::float::{as_f64, signed_f64};
 use crate::openmetrics::{Gauge, Sample, seconds};
-
-const PHASES: [LeasePhase; 5] = [
-    LeasePhase::Off,
-    LeasePhase::NoLine,
-    LeasePhase::FirstPublication,
-    LeasePhase::Published,
-    LeasePhase::Doubted,
-];
 
 /// What is known of the page.
 #[derive(Debug, Clone, Copy)]
@@ -112,10 +103,11 @@ fn has_server(report: &PageReport) -> Option<bool> {
     Some(report.server_pid.is_some())
 }
 
-fn phases(report: &PageReport) -> [Sample; PHASES.len()] {
-    PHASES.map(|phase| Sample {
+fn phases(report: &PageReport) -> impl Iterator<Item = Sample> + use<> {
+    let now = report.phase;
+    PagePhase::all().map(move |phase| Sample {
         labels: vec![("phase", phase.code().to_owned())],
-        figure: f64::from(phase == report.phase),
+        figure: f64::from(phase == now),
     })
 }
 

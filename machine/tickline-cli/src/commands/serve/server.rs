@@ -5,17 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::errno::Errno;
 use nix::poll::ppoll;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::time::TimeSpec;
 use tickline::{Clock, ClockState, LinePerCpu, Reason};
 use tickline_page::Publisher;
 use tickline_page::lease::LeasePhase;
+use tickline_page::page_file::{FileError, PageError, PageErrorCause};
 
 use crate::exit::Exit;
 use crate::machine;
 use crate::measure::standstill;
-use crate::output::line_to_stderr;
+use crate::output::{error_to_stderr, line_to_stderr};
 use crate::setup::with_cause;
 use crate::signal;
 use crate::words::{plain, plain_path};
@@ -29,7 +31,10 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     if machine::may_read_counter() != Some(false) {
         standstill::check(None)?;
     }
-    let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
+    let mut publisher = match Publisher::start(clock, page) {
+        Ok(publisher) => publisher,
+        Err(error) => return failed(error),
+    };
     let mut log = ServerLog {
         page,
         last_line: None,
@@ -43,7 +48,10 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         if is_ending {
             publisher.end();
         }
-        let next_in = publisher.maintain().map_err(io::Error::other)?;
+        let next_in = match publisher.maintain() {
+            Ok(next_in) => next_in,
+            Err(error) => return failed(error),
+        };
         if publisher.phase() == LeasePhase::Off {
             log.line("the page is switched off: run `tickline serve on`, then start a server");
             return Ok(Exit::Success);
@@ -55,6 +63,35 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         log.log_change(&publisher);
         // After an interrupted sleep the next iteration is early and does nothing.
         ppoll(&mut [], Some(TimeSpec::from_duration(next_in)), Some(mask)).ok();
+    }
+}
+
+/// The end of a server that cannot serve. Its exit code says whether another start may help.
+fn failed(error: PageError) -> io::Result<Exit> {
+    if is_permanent(*error.cause()) {
+        error_to_stderr(&error);
+        return Ok(Exit::Permanent);
+    }
+    Err(io::Error::other(error))
+}
+
+/// Whether this error remains until somebody removes its cause. Any other error may have passed at
+/// the next start: a full disk, or a word that another process has changed. Another server counts as
+/// permanent: while it runs, each start fails, and somebody has to decide which of the two stays.
+const fn is_permanent(cause: PageErrorCause) -> bool {
+    match cause {
+        PageErrorCause::File(FileError::System { errno, .. }) => matches!(
+            Errno::from_raw(errno),
+            Errno::EACCES | Errno::EPERM | Errno::EROFS | Errno::ENOTDIR | Errno::ELOOP
+        ),
+        PageErrorCause::File(_)
+        | PageErrorCause::OtherOwner { .. }
+        | PageErrorCause::NotAPage { .. }
+        | PageErrorCause::Served { .. }
+        | PageErrorCause::OtherServer(_)
+        | PageErrorCause::UnknownWord { .. }
+        | PageErrorCause::Counter(_) => true,
+        _ => false,
     }
 }
 
@@ -155,6 +192,8 @@ impl ServerState {
 
 #[cfg(test)]
 mod tests {
+    use tickline_page::lease::PageChanged;
+
     use super::*;
 
     /// The line for this state. Some line came before.
@@ -234,6 +273,39 @@ mod tests {
         ] {
             assert_eq!(line(LeasePhase::Doubted, clock), Some(expected));
         }
+    }
+
+    /// Symptom: systemd started a server ten times a second for ever, and called the unit active.
+    #[test]
+    fn an_error_that_somebody_has_to_mend_is_permanent() {
+        for cause in [
+            FileError::WritableByOthers { mode: 0o777 }.into(),
+            FileError::TooShort { bytes: 0 }.into(),
+            system_error(Errno::EROFS),
+            system_error(Errno::EACCES),
+            PageErrorCause::NotAPage { bytes: 5 },
+            PageErrorCause::UnknownWord { word: u64::MAX },
+            PageErrorCause::Served { process: Some(42) },
+            PageErrorCause::OtherOwner { owner: 1, user: 0 },
+        ] {
+            assert!(is_permanent(cause), "{cause}");
+        }
+    }
+
+    /// The unit starts such a server again.
+    #[test]
+    fn an_error_that_may_pass_is_not_permanent() {
+        for errno in [Errno::ENOSPC, Errno::ENOMEM, Errno::EMFILE, Errno::ENOENT] {
+            assert!(!is_permanent(system_error(errno)), "{errno}");
+        }
+        assert!(!is_permanent(PageErrorCause::Changed(PageChanged)));
+    }
+
+    fn system_error(errno: Errno) -> PageErrorCause {
+        PageErrorCause::File(FileError::System {
+            problem: "it cannot be made",
+            errno: errno as i32,
+        })
     }
 
     /// Symptom: a slew was a line of log for each phase.

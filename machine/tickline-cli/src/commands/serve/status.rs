@@ -23,7 +23,7 @@ pub(super) struct PageReport {
     pub(super) server_pid: Option<u32>,
     pub(super) server_unknown: Option<String>,
     #[serde(serialize_with = "serialize_phase")]
-    pub(super) phase: LeasePhase,
+    pub(super) phase: PagePhase,
     pub(super) switched_off: bool,
     pub(super) serving: bool,
     generation: u64,
@@ -39,6 +39,45 @@ pub(super) struct PageReport {
     readers_hidden: bool,
     pub(super) library_only: Vec<u32>,
     time_namespace: Option<u64>,
+}
+
+/// A page's phase for its readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PagePhase {
+    /// The phase that the server has stored.
+    Stored(LeasePhase),
+    /// The server has stored a phase with a line, and the leases have run out since.
+    Expired,
+}
+
+impl PagePhase {
+    /// All phases.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let stored = LeasePhase::ALL.iter().copied().map(Self::Stored);
+        stored.chain([Self::Expired])
+    }
+
+    /// The phase of a page whose word has this phase. `is_served` says whether its line is in use.
+    fn of(stored: LeasePhase, is_served: bool) -> Self {
+        match stored {
+            LeasePhase::Published | LeasePhase::Doubted if !is_served => Self::Expired,
+            stored => Self::Stored(stored),
+        }
+    }
+
+    pub(super) const fn code(self) -> &'static str {
+        match self {
+            Self::Stored(phase) => phase.code(),
+            Self::Expired => "expired",
+        }
+    }
+}
+
+/// Why the server's process is unknown, if the lock shows none. A page that serves has a server, or
+/// had one until a second ago.
+fn hidden_server(pid: Option<u32>, is_served: bool) -> Option<String> {
+    (pid.is_none() && is_served)
+        .then(|| "its process is not visible here, as in a container, or has just ended".to_owned())
 }
 
 impl PageReport {
@@ -63,7 +102,7 @@ impl PageReport {
                     .saturating_sub(stated_ns)
             });
         let (server_pid, server_unknown) = match writer_pid(page) {
-            Ok(pid) => (pid, None),
+            Ok(pid) => (pid, hidden_server(pid, snapshot.is_served)),
             Err(error) => (None, Some(error.to_string())),
         };
         let mappings = machine::page::mappings(page, server_pid)?;
@@ -80,7 +119,7 @@ impl PageReport {
             owner: attached.file.owner(),
             server_pid,
             server_unknown,
-            phase: snapshot.phase,
+            phase: PagePhase::of(snapshot.phase, snapshot.is_served),
             switched_off: snapshot.is_switched_off,
             serving: snapshot.is_served,
             generation: snapshot.generation,
@@ -126,6 +165,9 @@ impl PageReport {
         self.say_lead(&mut screen);
         self.say_rate(&mut screen);
         self.say_readers(&mut screen);
+        if !self.serving && !self.switched_off {
+            say(&mut screen, "next", NEXT);
+        }
         screen.text
     }
 
@@ -248,19 +290,21 @@ impl PageReport {
 
     /// The meaning of the phase for programs.
     const fn meaning(&self) -> &'static str {
-        match (self.phase, self.serving) {
-            (LeasePhase::Off, _) if self.switched_off => {
+        match self.phase {
+            PagePhase::Expired => "the leases have run out; programs ask the OS clock",
+            PagePhase::Stored(LeasePhase::Off) if self.switched_off => {
                 "switched off, until `tickline serve on`; programs ask the OS clock"
             }
-            (LeasePhase::Off, _) => "no server publishes a line; programs ask the OS clock",
-            (LeasePhase::NoLine | LeasePhase::FirstPublication, _) => {
+            PagePhase::Stored(LeasePhase::Off) => {
+                "no server publishes a line; programs ask the OS clock"
+            }
+            PagePhase::Stored(LeasePhase::NoLine | LeasePhase::FirstPublication) => {
                 "there is no line; programs ask the OS clock"
             }
-            (_, false) => "the leases have run out; programs ask the OS clock",
-            (LeasePhase::Doubted, true) => {
+            PagePhase::Stored(LeasePhase::Doubted) => {
                 "the line may be wrong; programs also ask the OS clock, and return the later time"
             }
-            _ => "programs take the time from the page",
+            PagePhase::Stored(_) => "programs take the time from the page",
         }
     }
 }
@@ -275,11 +319,15 @@ fn say(screen: &mut Screen, label: &str, text: &str) {
 /// capability.
 const UNREADABLE: &str = "this user may not trace them (root needs CAP_SYS_PTRACE)";
 
+/// What to look at if nothing is served.
+const NEXT: &str =
+    "systemctl status tickline; journalctl -u tickline (without systemd: the system's log)";
+
 /// The most readers on the screen, below some ten other lines.
 const MAX_READERS: usize = 12;
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn serialize_phase<S: Serializer>(phase: &LeasePhase, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_phase<S: Serializer>(phase: &PagePhase, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(phase.code())
 }
 
@@ -295,7 +343,7 @@ pub(super) mod tests {
             owner: 7,
             server_pid: Some(42),
             server_unknown: None,
-            phase: LeasePhase::Published,
+            phase: PagePhase::Stored(LeasePhase::Published),
             switched_off: false,
             serving: true,
             generation: 2,
@@ -418,6 +466,51 @@ pub(super) mod tests {
         }
     }
 
+    /// Symptom: "phase published" of a server that was dead, stopped or hung.
+    #[test]
+    fn leases_that_have_run_out_are_not_called_published() {
+        for stored in [LeasePhase::Published, LeasePhase::Doubted] {
+            let codes = [true, false].map(|is_served| PagePhase::of(stored, is_served).code());
+            assert_eq!(codes, [stored.code(), "expired"]);
+        }
+    }
+
+    #[test]
+    fn a_page_without_a_line_has_the_stored_phase() {
+        for stored in [
+            LeasePhase::Off,
+            LeasePhase::NoLine,
+            LeasePhase::FirstPublication,
+        ] {
+            assert_eq!(PagePhase::of(stored, false), PagePhase::Stored(stored));
+        }
+    }
+
+    #[test]
+    fn a_page_that_serves_nothing_says_what_to_look_at() {
+        for (serving, switched_off, is_said) in [
+            (true, false, false),
+            (false, false, true),
+            (false, true, false),
+        ] {
+            let report = PageReport {
+                serving,
+                switched_off,
+                ..report()
+            };
+            let text = text_of(&report);
+            assert_eq!(text.contains("next systemctl status"), is_said, "{text}");
+        }
+    }
+
+    /// Symptom: in a container no server, and an alert about it, while the page served.
+    #[test]
+    fn a_page_that_serves_has_a_server_even_if_none_is_visible() {
+        assert!(hidden_server(None, true).is_some());
+        assert_eq!(hidden_server(None, false), None);
+        assert_eq!(hidden_server(Some(42), true), None);
+    }
+
     #[test]
     fn processes_that_may_not_be_read_are_counted() {
         for (readers_unknown, expected) in [
@@ -507,7 +600,7 @@ pub(super) mod tests {
             (LeasePhase::Published, true, false, "programs take the time"),
         ] {
             let report = PageReport {
-                phase,
+                phase: PagePhase::of(phase, serving),
                 serving,
                 switched_off,
                 ..report()

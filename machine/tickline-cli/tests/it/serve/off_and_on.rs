@@ -1,10 +1,12 @@
 //! `serve off` and `serve on` change the page alone: a dead or stopped server can't be asked.
 
 use std::path::Path;
+use std::process::Command;
 
 use super::page_without_server;
 use crate::common::server::{Server, folder, run, status, wait_for_line};
 use crate::common::{text, until};
+use crate::harmless::{USER, open_folder};
 
 /// Switches a page off or on, and returns what the program says.
 #[track_caller]
@@ -137,4 +139,38 @@ fn after_on_the_status_says_that_a_server_is_missing() {
     let words = text(&run(&page, &["status"]).stdout);
     assert!(words.contains(WITHOUT_SERVER), "{words}");
     assert!(!words.contains(OFF), "{words}");
+}
+
+/// Symptom: "there is no page, so nothing is served there", while the machine's page was served.
+#[test]
+fn a_user_who_switches_a_page_off_hears_of_the_machines_page() {
+    let (_folder, program) = open_folder();
+    let script = format!(
+        "mount -t tmpfs none /run && echo mounted && mkdir -p /run/tickline && chmod 755 /run /run/tickline && {{
+        touch /run/tickline/page.v1
+        setpriv --reuid {USER} --regid {USER} --clear-groups env -u XDG_RUNTIME_DIR \"$0\" serve off
+        setpriv --reuid {USER} --regid {USER} --clear-groups env XDG_RUNTIME_DIR=/run/none \"$0\" serve on
+        setpriv --reuid {USER} --regid {USER} --clear-groups \"$0\" serve off --page /run/none
+        }} 2>&1"
+    );
+    let output = Command::new("unshare")
+        .args(["--mount", "--fork", "sh", "-c", &script])
+        .arg(&program)
+        .output();
+    let shown = output
+        .map(|output| text(&output.stdout))
+        .unwrap_or_default();
+    if !shown.starts_with("mounted\n") {
+        return eprintln!("SKIPPED: no mount namespace: {shown}");
+    }
+    let lines: Vec<&str> = shown.lines().skip(1).collect();
+    let names_it = |word: &str| {
+        format!(
+            "; the machine's page /run/tickline/page.v1 stays as it is: `sudo tickline serve {word}`"
+        )
+    };
+    assert!(lines[0].contains(&names_it("off")), "{shown}");
+    assert!(lines[1].contains(&names_it("on")), "{shown}");
+    // Another page was named.
+    assert!(!lines[2].contains("the machine's page"), "{shown}");
 }

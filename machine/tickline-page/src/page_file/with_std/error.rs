@@ -8,7 +8,7 @@ use tickline_core::gate::Reason;
 
 use crate::layout::PAGE_BYTES;
 use crate::lease::PageChanged;
-use crate::page_file::trust::FileError;
+use crate::page_file::trust::{FileError, is_folder};
 use crate::{AttachError, Header};
 
 /// The error of a process that cannot open, make, read or write a page. The text names the file,
@@ -163,6 +163,19 @@ impl PageError {
         &self.path
     }
 
+    /// Says what to do about a page or a folder with this mode, to which others may write.
+    fn say_remedy(&self, f: &mut fmt::Formatter<'_>, mode: u32) -> fmt::Result {
+        const STICKY: u32 = 0o1000;
+        match self.path.parent() {
+            // A folder such as /tmp is meant for all users.
+            Some(_) if is_folder(mode) && mode & STICKY != 0 => {
+                f.write_str("; name a page in another folder")
+            }
+            Some(folder) if is_folder(mode) => write!(f, "; chmod go-w {}", folder.display()),
+            _ => write!(f, "; chmod go-w {}", self.path.display()),
+        }
+    }
+
     /// The cause.
     #[must_use]
     pub const fn cause(&self) -> &PageErrorCause {
@@ -179,7 +192,11 @@ impl PageError {
 
 impl fmt::Display for PageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.cause)
+        write!(f, "{}: {}", self.path.display(), self.cause)?;
+        match self.cause {
+            PageErrorCause::File(FileError::WritableByOthers { mode }) => self.say_remedy(f, mode),
+            _ => Ok(()),
+        }
     }
 }
 
