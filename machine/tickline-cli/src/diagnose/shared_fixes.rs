@@ -355,7 +355,8 @@ fn without_hpet_from_the_start(document: &Document) -> Fix {
         .with_steps(steps::add_parameter("hpet=disable"))
 }
 
-/// The removal of a parameter that keeps the kernel from the TSC. If the TSC is bad, the parameter
+/// The removal of a parameter that keeps the kernel from the TSC, with the checks that must come
+/// first: somebody may have set it because the TSC is bad. If it is known to be bad, the parameter
 /// stays.
 pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
     let has_warp = document
@@ -368,12 +369,14 @@ pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
         return invariant_tsc(document);
     }
     let steps = if document.has_parameter(word) {
-        Some(steps::remove_parameter(word))
+        Some(steps::remove_parameter_against_tsc(word))
     } else {
         None
     };
     let fix = Fix::from(format!("take `{word}` off the kernel's command line")).with_steps(steps);
-    after_decision(fix, document)
+    let check = "find out first who set the parameter, and why; then check that `tickline warp` \
+                 finds the counters of all CPUs synchronised";
+    after_decision(fix.preceded_by(check.to_owned(), "if so: "), document)
 }
 
 /// The fix on the host, or the fix in the kernel, which is none for a TSC that is not invariant. If

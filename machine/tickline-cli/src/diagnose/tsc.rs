@@ -369,7 +369,9 @@ impl Explained for Code {
                 code: "tsc_switched_off",
                 summary: "A parameter of the kernel switches the TSC off (slow).",
                 text: "`notsc` and `tsc=unstable` are often left from an older machine or an old \
-               workaround. Check whether the counters are good before you remove the parameter:",
+               workaround. But somebody may have found the TSC of this machine bad: find out who \
+               set the parameter, and why. Then check whether the counters are good before you \
+               remove the parameter:",
                 more: &[Commands(&["tickline warp"])],
             },
             Self::Unstable => Explanation {
