@@ -88,7 +88,7 @@ pub(super) fn use_tsc(document: &Document) -> Fix {
             let host = host_fix(document).unwrap_or_default();
             let tsc = checked_switch_to_tsc(document);
             return host.or_fix(
-                &format!("or, against the provider's recommendation of {name}, "),
+                &format!("or, against the provider's recommendation of {name}: "),
                 &tsc,
             );
         }
@@ -383,7 +383,7 @@ pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
 /// the host is unknown, only the fix in the kernel remains.
 pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, document: &Document) -> Fix {
     match host_fix(document) {
-        Some(host) => host.or_unless_impossible("or ", &kernel(document)),
+        Some(host) => host.or_unless_impossible("or, on this machine: ", &kernel(document)),
         None => kernel(document),
     }
 }
@@ -482,7 +482,10 @@ mod tests {
             });
             host_fix_or(trust_tsc, &document).text()
         });
-        assert!(either.contains("; or decide first"), "{either}");
+        assert!(
+            either.contains("; or, on this machine: decide first"),
+            "{either}"
+        );
         assert!(either.contains("boot with tsc=reliable"), "{either}");
         assert!(host.starts_with("on the host: start QEMU"), "{host}");
         assert!(!host.contains("by CPUID"), "{host}");

@@ -206,7 +206,7 @@ fn offer_unknown(name: &str, fix_for_missing: Fix, document: &Document) -> Findi
     let fix = if document.may_have_good_tsc() {
         shared_fixes::see_offer()
             .then_fix("if tsc is there, ", shared_fixes::use_tsc(document))
-            .or_fix("if not, ", &fix_for_missing)
+            .or_fix("if not: ", &fix_for_missing)
     } else {
         fix_for_missing
     };
