@@ -411,6 +411,7 @@ pub(crate) fn utc(clock: &ClockStatus) -> String {
 fn page(machine: &Machine) -> String {
     match machine.page_readers {
         Some(0) => "mapped by no process".to_owned(),
+        Some(1) => "mapped by 1 process (tickline serve)".to_owned(),
         Some(readers) => format!("mapped by {} processes (tickline serve)", grouped(readers)),
         None => "none is served, or this user may not see by whom it is mapped".to_owned(),
     }

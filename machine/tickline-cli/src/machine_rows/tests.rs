@@ -320,6 +320,11 @@ fn counts_of_readers_and_of_messages_are_described() {
     assert_eq!(page(&machine), "mapped by no process");
     assert_eq!(kernel_log(&machine), "no messages about clocks");
     let machine = Machine {
+        page_readers: Some(1),
+        ..Machine::default()
+    };
+    assert_eq!(page(&machine), "mapped by 1 process (tickline serve)");
+    let machine = Machine {
         page_readers: Some(3),
         kernel_log: Some(vec!["tsc: unstable".to_owned()]),
         ..Machine::default()
