@@ -113,6 +113,15 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
             "that `tickline warp` finds the counters synchronised, which the host does not \
              guarantee",
         );
+        // The vDSO reads kvm-clock if the host vouches for its TSC. A cloud's customer can't look.
+        let host_may_doubt =
+            document.clocksource() == Some("kvm-clock") && !document.is_answered_by_vdso();
+        if host_may_doubt && document.machine.cloud.is_none() {
+            checks.push(
+                "that the host's kernel keeps time with tsc (cat \
+                 /sys/devices/system/clocksource/clocksource0/current_clocksource there)",
+            );
+        }
     }
     if document.machine.kernel_log.is_none() {
         checks.push(
