@@ -14,8 +14,9 @@ use crate::screen::columns;
 
 /// Measures and explains the clocks of this machine.
 ///
-/// Without a command it runs `tickline doctor`. Only `doctor --fix` changes the machine: it
-/// switches the clocksource. Only `doctor --fix` and `who` need root.
+/// Without a command it runs `tickline doctor`. Only `doctor --fix` changes a setting of the
+/// machine: it switches the clocksource. Only `doctor --fix`, `who` and the machine's page of
+/// `serve` need root.
 #[derive(Debug, Parser)]
 #[command(name = "tickline", version, term_width = columns().clamp(20, 100), args_conflicts_with_subcommands = true)]
 #[command(after_help = help::SHORT_OF_PROGRAM, after_long_help = help::text(help::PROGRAM))]

@@ -29,7 +29,7 @@ use crate::document::{Document, Explained, Explanation, Finding, Health, Severit
 type Rule = fn(&Document) -> Option<Finding>;
 
 /// All rules. Findings of the same severity have this order; a new rule goes to the end.
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 23] = [
     // Readings of a clock fail or mislead.
     process::counter_denied,
     counter::counters_unsynchronised,
@@ -56,6 +56,7 @@ const RULES: [Rule; 22] = [
     unix_time::unix_stepped,
     unix_time::utc_unproven,
     vmclock::vmclock_unreadable,
+    process::answerers_unknown,
 ];
 
 /// What each code means, by code.

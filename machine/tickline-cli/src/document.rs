@@ -18,9 +18,9 @@ pub(crate) mod utc_bound;
 pub(crate) use clock_status::{ClockStatus, CpuRow, GateRow, utc_width_ns};
 use clock_status::{gates, usual_status};
 pub(crate) use explanation::{Block, Explained, Explanation};
-pub(crate) use finding::{Detail, Finding, Severity, worst};
+pub(crate) use finding::{Detail, Finding, Severity};
 pub(crate) use fix::{Fix, Place, Steps};
-pub(crate) use health::{Health, Level};
+pub(crate) use health::{ANSWERERS_UNKNOWN, Health, Level};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -265,7 +265,14 @@ fn result(state: ClockState, document: &Document) -> String {
                 }
                 _ => String::new(),
             };
-            format!("tickline reads the OS clock here, because {reason}{detail}.")
+            let advice = match reason {
+                Reason::Untested => {
+                    " The comparison takes longer on a busy machine: run the command again, or \
+                     compare them by `tickline warp`."
+                }
+                _ => "",
+            };
+            format!("tickline reads the OS clock here, because {reason}{detail}.{advice}")
         }
         ClockState::Disrupted => {
             format!(
@@ -323,6 +330,15 @@ mod tests {
         );
     }
 
+    /// Symptom: the same machine had two verdicts, and nothing said why.
+    #[test]
+    fn a_comparison_that_has_not_ended_says_what_to_do() {
+        let of = |reason| result(ClockState::Fallback(reason), &Document::default());
+        let shown = of(Reason::Untested);
+        assert!(shown.contains("run the command again"), "{shown}");
+        assert!(!of(Reason::KernelRejected).contains("again"));
+    }
+
     #[test]
     fn the_result_says_that_clock_gettime_was_faster() {
         assert_eq!(
@@ -361,7 +377,7 @@ mod tests {
             (Reason::SamplesTooOld, false),
         ] {
             let text = result(ClockState::Fallback(reason), &document);
-            assert_eq!(text.ends_with(" (hpet)."), is_named, "{text}");
+            assert_eq!(text.contains(" (hpet)."), is_named, "{text}");
         }
     }
 

@@ -330,15 +330,17 @@ pub(crate) const COMPARE: &[Section] = &[
         "Exit codes",
         "  0  no fact and no finding differs, and no cost differs by more than --above
   1  something differs
-  2  an error: a file that cannot be read, or is not a document of this program",
+  2  an error: a file that cannot be read, or is not a document of this program. Of more than two
+     files, the others are compared",
     ),
     Section::new(
         "More than two files",
         "  A machine differs from the rest in a fact if more than half of the machines that know the fact
   agree on another value. The text has the machines with the same differences together, the worst
   first: at most 10 such groups, 12 names and 6 facts of each. Below are the facts on which no half
-  agrees, and those that differ on every machine, which count as no difference. --json has all, by
-  the schema tickline-compare-fleet-1.schema.json.",
+  agrees, and those that differ on every machine, which count as no difference. A file that cannot
+  be read is left out, and named with the reason. --json has all, by the schema
+  tickline-compare-fleet-1.schema.json.",
     ),
     Section::new(
         "What is compared",

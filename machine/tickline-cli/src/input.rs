@@ -20,22 +20,26 @@ const MAX_BYTES: u64 = 256 << 20;
 /// If the file cannot be read, or is not a document of the present schema. The error names the
 /// file.
 pub(crate) fn read_document(path: &Path) -> io::Result<(Value, Document)> {
-    let is_stdin = path == Path::new("-");
-    let name = if is_stdin {
+    let name = if is_stdin(path) {
         Path::new("standard input")
     } else {
         path
     };
-    let read = || {
-        if is_stdin {
-            read_limited(io::stdin().lock(), MAX_BYTES)
-        } else {
-            read_limited(File::open(path)?, MAX_BYTES)
-        }
+    read_document_without_name(path).map_err(|error| with_path(name, &error))
+}
+
+/// As [`read_document`], but the error does not name the file.
+pub(crate) fn read_document_without_name(path: &Path) -> io::Result<(Value, Document)> {
+    let bytes = if is_stdin(path) {
+        read_limited(io::stdin().lock(), MAX_BYTES)?
+    } else {
+        read_limited(File::open(path)?, MAX_BYTES)?
     };
-    read()
-        .and_then(|bytes| parse(&bytes))
-        .map_err(|error| with_path(name, &error))
+    parse(&bytes)
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 fn read_limited(input: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {

@@ -3,7 +3,7 @@
 use crate::document::{ClockStatus, Document};
 use crate::float::{as_f64, signed_f64};
 use crate::machine::{
-    Cpuid, HostClock, IgnoredAnswer, Machine, Ntp, Ptp4l, TimeNamespace, VmClock,
+    Cpuid, HostClock, IgnoredAnswer, Machine, Ntp, NtpDaemon, Ptp4l, TimeNamespace, VmClock,
 };
 use crate::words::{UNKNOWN, frequency, grouped, plain, rate, source_name, time};
 
@@ -286,6 +286,14 @@ fn place_of_chronyd(channel: &str) -> &'static str {
     }
 }
 
+fn updated(daemon: &NtpDaemon) -> Option<String> {
+    match daemon.updated_s {
+        Some(s) => Some(format!("updated {} ago", time(as_f64(s) * 1e9))),
+        None if daemon.synchronised => None,
+        None => Some("never updated".to_owned()),
+    }
+}
+
 fn ntp_daemon(machine: &Machine) -> String {
     let Some(daemon) = &machine.ntp_daemon else {
         return match &machine.ignored_answer {
@@ -329,9 +337,7 @@ fn ntp_daemon(machine: &Machine) -> String {
         daemon
             .root_dispersion_ns
             .map(|ns| format!("root dispersion {}", time(signed_f64(ns)))),
-        daemon
-            .updated_s
-            .map(|s| format!("updated {} ago", time(as_f64(s) * 1e9))),
+        updated(daemon),
         daemon.channel.as_deref().map(asked),
     ])
 }
@@ -405,6 +411,7 @@ pub(crate) fn utc(clock: &ClockStatus) -> String {
 fn page(machine: &Machine) -> String {
     match machine.page_readers {
         Some(0) => "mapped by no process".to_owned(),
+        Some(1) => "mapped by 1 process (tickline serve)".to_owned(),
         Some(readers) => format!("mapped by {} processes (tickline serve)", grouped(readers)),
         None => "none is served, or this user may not see by whom it is mapped".to_owned(),
     }

@@ -82,7 +82,8 @@ impl Setup {
     /// the costs end at these shares of the progress bar. The caller makes the findings, because it
     /// may measure more before.
     ///
-    /// The tracking comes first. It gives the clock's thread time to settle, so the costs are the
+    /// The comparison of the CPUs' counters must have ended, or two runs would have two results. Then
+    /// the tracking comes first. It gives the clock's thread time to settle, so the costs are the
     /// costs of the steady state.
     pub(crate) fn measure(
         &self,
@@ -91,6 +92,7 @@ impl Setup {
         progress: &Progress,
         [tracked, measured]: [f64; 2],
     ) -> Document {
+        costs::wait_for_comparison();
         let host_before = machine::host_clock_now();
         let track = track::track(time, progress.part("offset and bound", 0.0, tracked));
         let host_after = machine::host_clock_now();

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::Doctor;
-use crate::document::{Document, Finding, Health, Level, worst};
+use crate::document::{Document, Finding, Health, Level};
 use crate::exit::Exit;
 use crate::float::signed_f64;
 use crate::input;
@@ -150,7 +150,9 @@ fn check(document: &Document) -> (String, Exit) {
         Level::Wrong => ("CRITICAL", Exit::Error),
         Level::Unknown => ("UNKNOWN", Exit::Unknown),
     };
-    let code = worst(document.findings()).map(|finding| format!(" [{}]", finding.code));
+    let health = document.health.as_ref();
+    let finding = health.and_then(|health| health.finding(document.findings()));
+    let code = finding.map(|finding| format!(" [{}]", finding.code));
     let line = format!("TICKLINE {status} - {text}{}", code.unwrap_or_default());
     // In this format a bar begins the performance data, so the text must not contain one.
     let line = plain(&line).replace('|', "/");

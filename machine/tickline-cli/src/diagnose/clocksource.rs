@@ -34,6 +34,12 @@ pub(super) fn slow(document: &Document) -> Option<Finding> {
     if let Some(clock) = called_clock {
         finding = finding.seen(format!("a system call answers {clock}, not the vDSO"));
     }
+    if document.machine.page_readers.is_some() {
+        finding = finding.seen(
+            "there is a page (`tickline serve status`): a program that `tickline run` starts takes \
+             the time from it, without system calls",
+        );
+    }
     Some(with_gain(
         finding.seen_all(shared_fixes::provider(document)),
         document,

@@ -95,3 +95,19 @@ pub(super) fn unless_one_runs() -> Fix {
     ))
     .then("if none does, start again the NTP daemon that did; for a container, on its host")
 }
+
+/// The start of a daemon where none answers. One that reaches no server may run all the same: it
+/// neither answers nor steers the clock.
+pub(super) fn start(how: &str) -> Fix {
+    Fix::from(format!("see whether an NTP daemon runs already: {LIST}"))
+        .then(
+            "if one does, let it reach its servers (their addresses, DNS, the firewall), and start no \
+             second one, which would work against it",
+        )
+        .then(format!("if none does, run one: {how}"))
+}
+
+/// The command that succeeds where no program runs that may steer the clock.
+pub(super) fn none_runs() -> String {
+    format!("! {LIST}")
+}

@@ -4,9 +4,9 @@
 use clap::ValueEnum;
 
 use crate::document::Block::{Commands, Prose};
-use crate::document::{Document, Explained, Explanation, Finding, Fix};
+use crate::document::{ANSWERERS_UNKNOWN, Document, Explained, Explanation, Finding, Fix};
 use crate::machine;
-use crate::measure::served_by::ServedBy;
+use crate::measure::served_by::{NO_FILTER, ServedBy};
 
 /// `PR_SET_TSC` denies the counter. libc's clocks then raise SIGSEGV where the vDSO reads it.
 pub(super) fn counter_denied(document: &Document) -> Option<Finding> {
@@ -149,9 +149,30 @@ pub(super) fn environment_unrecognised(document: &Document) -> Option<Finding> {
     )
 }
 
+/// The program could not find out who answers the clocks, so it is unknown whether they are slow.
+pub(super) fn answerers_unknown(document: &Document) -> Option<Finding> {
+    let reason = document.served_unknown.as_deref()?;
+    // Nothing here can change the target.
+    if reason == NO_FILTER {
+        return None;
+    }
+    Some(
+        Finding::note(
+            Code::AnswerersUnknown,
+            "the program could not find out whether the vDSO or the kernel answers the clocks",
+        )
+        .seen(reason)
+        .fix(
+            "give the container /proc and /dev/null, and the process a few more file descriptors \
+             (ulimit -n) and processes (ulimit -u), or run tickline outside of the container",
+        ),
+    )
+}
+
 /// The codes of the findings of this file, in the order of the alphabet.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Code {
+    AnswerersUnknown,
     ClockInterposed,
     CounterDenied,
     EnvironmentUnrecognised,
@@ -163,6 +184,16 @@ pub(super) enum Code {
 impl Explained for Code {
     fn explanation(&self) -> Explanation {
         match self {
+            Self::AnswerersUnknown => Explanation {
+                code: ANSWERERS_UNKNOWN,
+                summary: "It could not be found out who answers the clocks (note).",
+                text: "The program runs itself under a filter of system calls: a clock that still \
+               answers is answered by the vDSO. It finds itself by /proc/self/exe, and needs \
+               /dev/null and a few file descriptors. Without these, as in a container without \
+               /proc, it is unknown whether the clocks are slow. A sandbox may also refuse the \
+               filter. The clocks are not affected. To see what is there:",
+                more: &[Commands(&["ls -l /proc/self/exe /dev/null"])],
+            },
             Self::ClockInterposed => Explanation {
                 code: "clock_interposed",
                 summary: "A library stands between programs and libc's clock (note; wrong, if it fakes \

@@ -88,7 +88,7 @@ pub(super) fn use_tsc(document: &Document) -> Fix {
             let host = host_fix(document).unwrap_or_default();
             let tsc = checked_switch_to_tsc(document);
             return host.or_fix(
-                &format!("or, against the provider's recommendation of {name}, "),
+                &format!("or, against the provider's recommendation of {name}: "),
                 &tsc,
             );
         }
@@ -113,6 +113,15 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
             "that `tickline warp` finds the counters synchronised, which the host does not \
              guarantee",
         );
+        // The vDSO reads kvm-clock if the host vouches for its TSC. A cloud's customer can't look.
+        let host_may_doubt =
+            document.clocksource() == Some("kvm-clock") && !document.is_answered_by_vdso();
+        if host_may_doubt && document.machine.cloud.is_none() {
+            checks.push(
+                "that the host's kernel keeps time with tsc (cat \
+                 /sys/devices/system/clocksource/clocksource0/current_clocksource there)",
+            );
+        }
     }
     if document.machine.kernel_log.is_none() {
         checks.push(
@@ -355,7 +364,8 @@ fn without_hpet_from_the_start(document: &Document) -> Fix {
         .with_steps(steps::add_parameter("hpet=disable"))
 }
 
-/// The removal of a parameter that keeps the kernel from the TSC. If the TSC is bad, the parameter
+/// The removal of a parameter that keeps the kernel from the TSC, with the checks that must come
+/// first: somebody may have set it because the TSC is bad. If it is known to be bad, the parameter
 /// stays.
 pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
     let has_warp = document
@@ -368,19 +378,21 @@ pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
         return invariant_tsc(document);
     }
     let steps = if document.has_parameter(word) {
-        Some(steps::remove_parameter(word))
+        Some(steps::remove_parameter_against_tsc(word))
     } else {
         None
     };
     let fix = Fix::from(format!("take `{word}` off the kernel's command line")).with_steps(steps);
-    after_decision(fix, document)
+    let check = "find out first who set the parameter, and why; then check that `tickline warp` \
+                 finds the counters of all CPUs synchronised";
+    after_decision(fix.preceded_by(check.to_owned(), "if so: "), document)
 }
 
 /// The fix on the host, or the fix in the kernel, which is none for a TSC that is not invariant. If
 /// the host is unknown, only the fix in the kernel remains.
 pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, document: &Document) -> Fix {
     match host_fix(document) {
-        Some(host) => host.or_unless_impossible("or ", &kernel(document)),
+        Some(host) => host.or_unless_impossible("or, on this machine: ", &kernel(document)),
         None => kernel(document),
     }
 }
@@ -479,7 +491,10 @@ mod tests {
             });
             host_fix_or(trust_tsc, &document).text()
         });
-        assert!(either.contains("; or decide first"), "{either}");
+        assert!(
+            either.contains("; or, on this machine: decide first"),
+            "{either}"
+        );
         assert!(either.contains("boot with tsc=reliable"), "{either}");
         assert!(host.starts_with("on the host: start QEMU"), "{host}");
         assert!(!host.contains("by CPUID"), "{host}");

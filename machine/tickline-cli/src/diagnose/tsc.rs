@@ -206,7 +206,7 @@ fn offer_unknown(name: &str, fix_for_missing: Fix, document: &Document) -> Findi
     let fix = if document.may_have_good_tsc() {
         shared_fixes::see_offer()
             .then_fix("if tsc is there, ", shared_fixes::use_tsc(document))
-            .or_fix("if not, ", &fix_for_missing)
+            .or_fix("if not: ", &fix_for_missing)
     } else {
         fix_for_missing
     };
@@ -369,7 +369,9 @@ impl Explained for Code {
                 code: "tsc_switched_off",
                 summary: "A parameter of the kernel switches the TSC off (slow).",
                 text: "`notsc` and `tsc=unstable` are often left from an older machine or an old \
-               workaround. Check whether the counters are good before you remove the parameter:",
+               workaround. But somebody may have found the TSC of this machine bad: find out who \
+               set the parameter, and why. Then check whether the counters are good before you \
+               remove the parameter:",
                 more: &[Commands(&["tickline warp"])],
             },
             Self::Unstable => Explanation {

@@ -9,7 +9,7 @@ use super::clock_rate::{self, clock_rate_wrong};
 use super::{daemons, steps};
 use crate::document::Block::{Commands, Prose};
 use crate::document::utc_bound::{GROWTH, UtcBound};
-use crate::document::{Document, Explained, Explanation, Finding, Fix};
+use crate::document::{Document, Explained, Explanation, Finding, Fix, Steps};
 use crate::float::{as_f64, signed_f64};
 use crate::machine::{Leap, Ntp, NtpDaemon, Ptp4l};
 use crate::machine_rows::ignored_answer;
@@ -256,10 +256,12 @@ fn start_of_a_daemon(document: &Document, ntp: &Ntp) -> Fix {
             "sudo timedatectl set-ntp true",
             "sudo timedatectl set-ntp false",
         );
-        return Fix::from("run an NTP daemon: sudo timedatectl set-ntp true, or chronyd")
-            .with_steps(setting);
+        return daemons::start("sudo timedatectl set-ntp true, or chronyd").with_steps(Steps {
+            check: Some(daemons::none_runs()),
+            ..setting
+        });
     }
-    Fix::from("run an NTP daemon, such as chronyd").then("for a container, on its host")
+    daemons::start("chronyd, for example; for a container, on its host")
 }
 
 /// The error is larger than `--max-error`, or larger than that under any working daemon.

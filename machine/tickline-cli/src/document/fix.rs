@@ -26,15 +26,32 @@ pub(crate) struct Fix {
 #[derive(Debug, Clone, PartialEq)]
 struct Part {
     text: String,
-    /// Whether this part takes the place of the part before it, so it is not the next step.
-    is_alternative: bool,
+    kind: PartKind,
+}
+
+/// What a part is to the part before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PartKind {
+    /// The next step.
+    Step,
+    /// What takes the place of the part before it, so it is not the next step.
+    Alternative,
+    /// The next step of an alternative.
+    StepOfAlternative,
 }
 
 impl Part {
     fn step(text: String) -> Self {
         Self {
             text,
-            is_alternative: false,
+            kind: PartKind::Step,
+        }
+    }
+
+    fn alternative(text: String) -> Self {
+        Self {
+            text,
+            kind: PartKind::Alternative,
         }
     }
 }
@@ -89,17 +106,31 @@ impl Fix {
 
     /// Adds a part to the text, which takes the place of the part before it.
     pub(crate) fn or(mut self, part: impl Into<String>) -> Self {
-        self.parts.push(Part {
-            text: part.into(),
-            is_alternative: true,
-        });
+        self.parts.push(Part::alternative(part.into()));
         self
     }
 
     /// Adds the text of another fix, without its commands, as an alternative. `introduction` stands
-    /// before it.
-    pub(crate) fn or_fix(self, introduction: &str, other: &Self) -> Self {
-        self.or(format!("{introduction}{}", other.text()))
+    /// before it, and before its steps if it has several.
+    pub(crate) fn or_fix(mut self, introduction: &str, other: &Self) -> Self {
+        if other.steps_in_text() < 2 {
+            return self.or(format!("{introduction}{}", other.text()));
+        }
+        self.parts.push(Part::alternative(introduction.to_owned()));
+        for part in &other.parts {
+            let mut part = part.clone();
+            if part.kind == PartKind::Step {
+                part.kind = PartKind::StepOfAlternative;
+            }
+            self.parts.push(part);
+        }
+        self
+    }
+
+    /// The number of steps of the text, without those of alternatives.
+    fn steps_in_text(&self) -> usize {
+        let is_step = |part: &&Part| part.kind == PartKind::Step;
+        self.parts.iter().filter(is_step).count()
     }
 
     /// Adds the text of another fix, without its commands. `introduction` stands before it.
@@ -137,7 +168,7 @@ impl Fix {
     }
 
     /// The texts that a person reads. A long text is one text for each part. Steps are numbered if
-    /// there are several; an alternative has no number.
+    /// there are several, and those of an alternative have letters; an alternative has neither.
     pub(crate) fn paragraphs(&self) -> Vec<String> {
         /// The length of a long text, bytes: three lines.
         const LONG: usize = 250;
@@ -145,17 +176,27 @@ impl Fix {
         if text.len() < LONG || self.parts.len() == 1 {
             return vec![text];
         }
-        let steps = self.parts.iter().filter(|part| !part.is_alternative);
-        let has_numbers = steps.count() > 1;
+        let has_numbers = self.steps_in_text() > 1;
         let mut number = 0;
+        let mut letters = 'a'..='z';
         let mut paragraphs = Vec::new();
         for part in &self.parts {
-            if part.is_alternative || !has_numbers {
-                paragraphs.push(part.text.clone());
-            } else {
-                number += 1;
-                paragraphs.push(format!("{number}. {}", part.text));
-            }
+            let text = part.text.trim_end();
+            paragraphs.push(match part.kind {
+                PartKind::Step if has_numbers => {
+                    number += 1;
+                    format!("{number}. {text}")
+                }
+                PartKind::Step => text.to_owned(),
+                PartKind::Alternative => {
+                    letters = 'a'..='z';
+                    text.to_owned()
+                }
+                PartKind::StepOfAlternative => {
+                    let letter = letters.next().unwrap_or('z');
+                    format!("{letter}. {text}")
+                }
+            });
         }
         paragraphs
     }
@@ -167,8 +208,15 @@ fn in_one_text<S: Serializer>(parts: &[Part], serializer: S) -> Result<S::Ok, S:
 }
 
 fn joined(parts: &[Part]) -> String {
-    let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
-    texts.join("; ")
+    let mut text = String::new();
+    for part in parts {
+        // An introduction stands right before the first step of its alternative.
+        if !text.is_empty() && !text.ends_with(' ') {
+            text += "; ";
+        }
+        text += &part.text;
+    }
+    text
 }
 
 /// The machine on which the user runs the commands of a fix.
@@ -245,13 +293,27 @@ mod tests {
     #[test]
     fn an_alternative_is_not_numbered_like_a_step() {
         let long = "x".repeat(250);
-        let other = Fix::from("boot with a").then("compare");
-        let one_step = Fix::from(long.as_str()).or_fix("or ", &other);
-        let alternative = "or boot with a; compare".to_owned();
+        let one_step = Fix::from(long.as_str()).or_fix("or ", &"boot with a".into());
+        let alternative = "or boot with a".to_owned();
         assert_eq!(one_step.paragraphs(), [long.clone(), alternative.clone()]);
         let two_steps = one_step.then("restart");
         let expected = [format!("1. {long}"), alternative, "2. restart".to_owned()];
         assert_eq!(two_steps.paragraphs(), expected);
+    }
+
+    /// Symptom: an alternative of several steps was one paragraph of 90 words.
+    #[test]
+    fn the_steps_of_an_alternative_have_letters() {
+        let long = "x".repeat(250);
+        let other = Fix::from("boot with a").then("compare");
+        let fix = Fix::from(long.as_str()).or_fix("or: ", &other);
+        let shown = [long.as_str(), "or:", "a. boot with a", "b. compare"];
+        assert_eq!(fix.paragraphs(), shown);
+        assert_eq!(fix.text(), format!("{long}; or: boot with a; compare"));
+        let again = fix.then("restart").or_fix("or: ", &other).paragraphs();
+        let numbered = ["1. ", "or:", "a. ", "b. ", "2. ", "or:", "a. ", "b. "];
+        let is_numbered = |(text, number): (&String, &&str)| text.starts_with(number);
+        assert!(again.iter().zip(&numbered).all(is_numbered), "{again:?}");
     }
 
     #[test]

@@ -7,6 +7,9 @@ use serde::Serialize;
 use super::finding::{Finding, Severity, worst};
 use crate::words::code;
 
+/// The code of the finding that says why the answerer of the clocks is unknown.
+pub(crate) const ANSWERERS_UNKNOWN: &str = "answerers_unknown";
+
 /// The state of the machine's clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -43,6 +46,17 @@ impl Health {
         matches!(self.level, Level::Slow | Level::Wrong)
     }
 
+    /// The finding that decides the level: the worst, or the note that says why the level is
+    /// unknown.
+    pub(crate) fn finding<'a>(&self, findings: &'a [Finding]) -> Option<&'a Finding> {
+        let is_reason = |finding: &&Finding| finding.code == ANSWERERS_UNKNOWN;
+        let reason = findings.iter().find(is_reason);
+        match self.level {
+            Level::Unknown => reason.or(worst(findings)),
+            _ => worst(findings),
+        }
+    }
+
     /// The sentence, with the level and, if there is a fix, `fix_hint`, which says where the fix
     /// is.
     pub(crate) fn sentence(&self, findings: &[Finding], fix_hint: &str) -> String {
@@ -55,7 +69,7 @@ impl Health {
             level => code(level).to_uppercase(),
         };
         let sentence = format!("{level}: {}.", self.text);
-        match worst(findings) {
+        match self.finding(findings) {
             Some(finding) if finding.fix.is_impossible => sentence + " No fix is known.",
             Some(_) => format!("{sentence} {fix_hint}"),
             None => sentence,

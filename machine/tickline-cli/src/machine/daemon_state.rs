@@ -17,11 +17,13 @@ pub(crate) struct NtpDaemon {
     pub(crate) reference: Option<String>,
     /// The daemon's distance from a reference clock (NTP's stratum).
     pub(crate) stratum: Option<u16>,
-    /// The offset that the daemon has still to remove, ns; null if it does not report the offset.
+    /// The offset that the daemon has still to remove, ns; null if it does not report the offset, or
+    /// has never updated its clock.
     pub(crate) offset_ns: Option<i64>,
-    /// The daemon's bound of Unix time's offset from UTC, ns; null if it does not report a bound.
+    /// The daemon's bound of Unix time's offset from UTC, ns; null if it does not report a bound, or
+    /// follows no other clock.
     pub(crate) bound_ns: Option<i64>,
-    /// The time since the daemon's last update of its clock, s.
+    /// The time since the daemon's last update of its clock, s; null if there was none.
     pub(crate) updated_s: Option<u64>,
     /// The leap second that the daemon announces; null if it does not report it.
     pub(crate) leap: Option<Leap>,
@@ -30,9 +32,9 @@ pub(crate) struct NtpDaemon {
     pub(crate) frequency_ppb: Option<i64>,
     /// The daemon's estimate of the error of that rate, ppb; null if it does not report it.
     pub(crate) skew_ppb: Option<i64>,
-    /// The round trip to the reference clock at the root, ns.
+    /// The round trip to the reference clock at the root, ns; null if it does not report it.
     pub(crate) root_delay_ns: Option<i64>,
-    /// The error that has gathered on the way from that clock, ns.
+    /// The error that has gathered on the way from that clock, ns; null if it does not report it.
     pub(crate) root_dispersion_ns: Option<i64>,
     /// How chronyd was asked: `socket` by its Unix socket, which nobody else can have; `udp` at its
     /// port, which another program of root or of this user may have. Null for other daemons.

@@ -67,22 +67,35 @@ fn of_answer(answer: &Answer, now_s: u64) -> NtpDaemon {
 fn of_chronyd(tracking: &Tracking, now_s: u64) -> NtpDaemon {
     let left_ns = tracking.correction_ns;
     let error_ns = (tracking.delay_ns / 2).saturating_add(tracking.dispersion_ns);
+    let bound_ns = left_ns.saturating_abs().saturating_add(error_ns);
+    let synchronised = tracking.is_synchronised();
+    // Before its first update, chronyd states 0 here, and in the other figures its initial values.
+    let was_updated = tracking.updated_s != 0;
     NtpDaemon {
         name: "chronyd".to_owned(),
-        synchronised: tracking.is_synchronised(),
+        synchronised,
         reference: Some(reference_name(tracking.reference)),
         stratum: Some(tracking.stratum),
-        offset_ns: Some(left_ns),
-        bound_ns: Some(left_ns.saturating_abs().saturating_add(error_ns)),
-        updated_s: now_s.checked_sub(tracking.updated_s),
+        offset_ns: was_updated.then_some(left_ns),
+        bound_ns: (was_updated && synchronised).then_some(bound_ns),
+        updated_s: age_s(tracking.updated_s, now_s),
         leap: leap_of(tracking.leap_status),
         frequency_ppb: Some(tracking.frequency_ppb),
         skew_ppb: Some(tracking.skew_ppb),
-        root_delay_ns: Some(tracking.delay_ns),
-        root_dispersion_ns: Some(tracking.dispersion_ns),
+        root_delay_ns: was_updated.then_some(tracking.delay_ns),
+        root_dispersion_ns: was_updated.then_some(tracking.dispersion_ns),
         channel: None,
         user: None,
     }
+}
+
+/// The time since the daemon's last update; `None` if it has never updated its clock, for which
+/// `updated_s` is 0.
+fn age_s(updated_s: u64, now_s: u64) -> Option<u64> {
+    if updated_s == 0 {
+        return None;
+    }
+    now_s.checked_sub(updated_s)
 }
 
 /// Parses an NTP server's reply. It does not state the offset that is still to be removed.
@@ -93,19 +106,24 @@ fn ntp_reply(reply: &[u8], now_s: u64) -> Option<NtpDaemon> {
     let reference = *reply.get(12..)?.first_chunk()?;
     let first = reply.first()?;
     let stratum = reply.get(1)?;
-    let updated_s = word(16)?.wrapping_sub(UNIX_EPOCH_S);
+    // A server that has never updated its clock sends 0.
+    let updated_s = match word(16)? {
+        0 => 0,
+        since_1900_s => since_1900_s.wrapping_sub(UNIX_EPOCH_S),
+    };
+    let synchronised = first >> 6 != 3 && (1..16).contains(stratum) && reference != LOCAL;
     let is_reply = reply.len() >= CLIENT_BYTES && first & 7 == 4;
     // These fields have 16 binary places. BOUND: below 3 * 2^32 * 2^29.
     let [delay, dispersion] = [i64::from(word(4)?), i64::from(word(8)?)];
     let ns = |figure: i64| (figure * 500_000_000) >> 15;
     is_reply.then(|| NtpDaemon {
         name: "ntpd".to_owned(),
-        synchronised: first >> 6 != 3 && (1..16).contains(stratum) && reference != LOCAL,
+        synchronised,
         reference: Some(reference_name(reference)),
         stratum: Some(u16::from(*stratum)),
         offset_ns: None,
-        bound_ns: Some(((delay + 2 * dispersion) * 500_000_000) >> 16),
-        updated_s: now_s.checked_sub(updated_s.into()),
+        bound_ns: synchronised.then_some(((delay + 2 * dispersion) * 500_000_000) >> 16),
+        updated_s: age_s(updated_s.into(), now_s),
         leap: leap_of((first >> 6).into()),
         frequency_ppb: None,
         skew_ppb: None,

@@ -198,12 +198,26 @@ fn the_row_of_the_ntp_daemon_shows_what_it_follows_and_how_well() {
     );
     let done = NtpDaemon {
         name: "ntpd".to_owned(),
+        synchronised: true,
         offset_ns: Some(0),
         ..NtpDaemon::default()
     };
     assert_eq!(
         row_of_daemon(done),
-        "ntpd, not synchronised, nothing left to remove"
+        "ntpd, synchronised, nothing left to remove"
+    );
+}
+
+/// Symptom: "updated 498840 h ago".
+#[test]
+fn a_daemon_that_has_never_updated_its_clock_has_no_age() {
+    let never = NtpDaemon {
+        name: "chronyd".to_owned(),
+        ..NtpDaemon::default()
+    };
+    assert_eq!(
+        row_of_daemon(never),
+        "chronyd, not synchronised, never updated"
     );
 }
 
@@ -305,6 +319,11 @@ fn counts_of_readers_and_of_messages_are_described() {
     };
     assert_eq!(page(&machine), "mapped by no process");
     assert_eq!(kernel_log(&machine), "no messages about clocks");
+    let machine = Machine {
+        page_readers: Some(1),
+        ..Machine::default()
+    };
+    assert_eq!(page(&machine), "mapped by 1 process (tickline serve)");
     let machine = Machine {
         page_readers: Some(3),
         kernel_log: Some(vec!["tsc: unstable".to_owned()]),

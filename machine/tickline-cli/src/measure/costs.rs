@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tickline::{ClockState, Status};
+use tickline::{ClockState, Driver, Reason, Status};
 
 use super::calls::{self, Call, MONOTONIC};
 use super::served_by::ServedBy;
@@ -33,6 +33,10 @@ const SETTLED: Duration = Duration::from_millis(500);
 
 /// The longest wait for the first line, which follows the comparison of the CPUs' counters.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The longest wait for the comparison of the CPUs' counters. It takes about a second on an idle
+/// machine, and longer on a busy one.
+const COMPARISON_PATIENCE: Duration = Duration::from_secs(10);
 
 /// One clock's cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -85,14 +89,24 @@ pub(crate) struct LongRun {
 
 /// Waits for the steady state of the clock's thread, for a limited time.
 pub(crate) fn settle() {
-    let waits = |status: &Status| {
-        matches!(
-            status.state,
-            ClockState::Calibrating | ClockState::Fallback(tickline::Reason::Untested)
-        )
-    };
+    let waits =
+        |status: &Status| status.state == ClockState::Calibrating || is_comparing(status.state);
     super::status_when(|status| !waits(status), PATIENCE);
     thread::sleep(SETTLED);
+}
+
+/// Waits until the clock's thread has compared the CPUs' counters, for a limited time: until then
+/// readings come from the OS clock, on a machine that may have good counters.
+pub(crate) fn wait_for_comparison() {
+    super::status_when(
+        |status| !(status.driver == Driver::Thread && is_comparing(status.state)),
+        COMPARISON_PATIENCE,
+    );
+}
+
+/// Whether the clock waits for the comparison of the CPUs' counters.
+fn is_comparing(state: ClockState) -> bool {
+    state == ClockState::Fallback(Reason::Untested)
 }
 
 /// Measures every call, in at least one round. `progress` receives the finished share.

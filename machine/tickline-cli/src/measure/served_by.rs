@@ -10,8 +10,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,7 @@ use serde_json::json;
 
 use super::calls::{self, Call};
 use crate::exit::Exit;
+use crate::output::with_path;
 
 /// The answerer of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +49,9 @@ impl ServedBy {
 
 /// The answerer of each clock for which there is a proof.
 pub(crate) type ServedByClock = BTreeMap<&'static str, ServedBy>;
+
+/// The reason on targets where no process can prove anything.
+pub(crate) const NO_FILTER: &str = "no filter is known for this target";
 
 /// The command by which the program runs itself. No help names it, as users never need it.
 const FILTERED_COMMAND: &str = "__served";
@@ -83,7 +89,7 @@ pub(crate) fn find() -> Result<ServedByClock, String> {
             .args([FILTERED_COMMAND, &from.to_string()])
             .stdin(Stdio::null())
             .output()
-            .map_err(|error| format!("the program cannot run itself: {error}"))?;
+            .map_err(|error| cannot_run(&program, NULL_DEVICE, &error))?;
         let text = String::from_utf8_lossy(&output.stdout);
         for line in text.lines() {
             let Some(clock) = clocks.get(from) else {
@@ -104,6 +110,19 @@ pub(crate) fn find() -> Result<ServedByClock, String> {
         }
     }
     Ok(served)
+}
+
+/// The device that is the standard input of the program which runs itself.
+const NULL_DEVICE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
+
+/// Why the program cannot run itself, in words. The system's error does not name the file, which is
+/// either the program or the null device.
+fn cannot_run(program: &Path, null_device: &str, error: &io::Error) -> String {
+    let device = File::open(null_device)
+        .err()
+        .map(|error| with_path(Path::new(null_device), &error));
+    let error = device.unwrap_or_else(|| with_path(program, error));
+    format!("the program cannot run itself: {error}")
 }
 
 /// Whether SIGSEGV has ended the process.
@@ -218,7 +237,7 @@ mod filter {
     pub(super) const BLOCKED_ERRNO: i32 = i32::MAX;
 
     pub(super) fn install() -> Result<(), String> {
-        Err("no filter is known for this target".to_owned())
+        Err(super::NO_FILTER.to_owned())
     }
 }
 
@@ -255,6 +274,17 @@ mod tests {
         assert!(has(calls::MONOTONIC) && has("std::time::Instant"));
         let mut names = clocks.iter().map(|call| call.name);
         assert!(names.all(|name| !name.starts_with("tickline::") && name != calls::GETPPID));
+    }
+
+    /// Symptom: "the program cannot run itself: No such file or directory".
+    #[test]
+    fn the_error_names_the_file_that_is_missing() {
+        let gone = io::Error::from(io::ErrorKind::NotFound);
+        let program = Path::new("/opt/tickline");
+        let shown = cannot_run(program, NULL_DEVICE, &gone);
+        assert!(shown.contains("itself: /opt/tickline: "), "{shown}");
+        let shown = cannot_run(program, "/no/null", &gone);
+        assert!(shown.contains("itself: /no/null: "), "{shown}");
     }
 
     #[test]

@@ -91,6 +91,48 @@ fn a_fleet_of_equal_machines_has_no_difference() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
+/// Symptom: one empty file, that of a host that was down, and there was no table.
+#[test]
+fn a_document_that_cannot_be_read_is_left_out_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c"] {
+        add(folder.path(), "chronyd-x", name);
+    }
+    fs::write(folder.path().join("dead.json"), "").unwrap();
+    fs::write(folder.path().join("half.json"), "{").unwrap();
+    let output = compare(folder.path(), &[]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let shown = text(&output.stdout);
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "Machines: 3. As the rest: 3. Different: 0.",
+        "dead.json (it is empty).",
+        "half.json (it is not a document that --json writes: ",
+    ] {
+        assert!(shown.contains(part), "no {part} in {shown}");
+    }
+}
+
+#[test]
+fn the_json_names_what_was_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        add(folder.path(), "chronyd-x", name);
+    }
+    fs::write(folder.path().join("dead.json"), "").unwrap();
+    let output = compare(folder.path(), &["--json", "-"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [dead] = &found["left_out"].as_array().unwrap()[..] else {
+        panic!("{found}");
+    };
+    assert_eq!(dead["reason"], "it is empty");
+    assert!(
+        dead["file"].as_str().unwrap().ends_with("dead.json"),
+        "{dead}"
+    );
+    assert_eq!(found["documents"].as_array().unwrap().len(), 2);
+}
+
 /// Machines that have nothing in common.
 #[test]
 fn the_table_of_all_recorded_machines_is_short() {

@@ -2,7 +2,8 @@
 //!
 //! In each fact the rest is the value on which more than half of the machines agree that know the
 //! fact. Costs and rates agree within their tolerance. Machines with the same differences are one
-//! group, because a fault in a fleet is usually the same on several machines.
+//! group, because a fault in a fleet is usually the same on several machines. A document that can't be
+//! read is left out, with its reason: a host that is down must not keep the others from their table.
 
 #[cfg(test)]
 mod tests;
@@ -61,6 +62,18 @@ pub(crate) struct FleetDiff {
     own: Vec<String>,
     /// The number of facts and figures that are equal on all machines that know them.
     equal: usize,
+    /// The documents that can't be read, and are not compared.
+    left_out: Vec<LeftOut>,
+}
+
+/// A document that can't be read.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LeftOut {
+    /// The file's path, as given.
+    file: String,
+    /// Why it can't be read, in words.
+    reason: String,
 }
 
 /// Machines with the same differences from the rest.
@@ -119,7 +132,8 @@ struct Shared {
     machines: usize,
 }
 
-/// Reads the documents, and compares them.
+/// Reads the documents, and compares those that can be read. The exit code is that of an error if one
+/// can't.
 pub(super) fn run(
     files: &[&Path],
     above_percent: Option<f64>,
@@ -127,13 +141,21 @@ pub(super) fn run(
 ) -> io::Result<Exit> {
     let above_percent = above_percent.unwrap_or(ABOVE_PERCENT);
     let mut machines = Vec::new();
+    let mut left_out = Vec::new();
     for file in files {
-        let (_, document) = input::read_document(file)?;
-        machines.push(side(file, &document, above_percent));
+        match input::read_document_without_name(file) {
+            Ok((_, document)) => machines.push(side(file, &document, above_percent)),
+            Err(error) => left_out.push(LeftOut {
+                file: file.display().to_string(),
+                reason: error.to_string(),
+            }),
+        }
     }
-    let found = compare(machines, above_percent);
+    let found = compare(machines, left_out, above_percent);
     output.emit(&found, &text(&found))?;
-    Ok(if found.different.is_empty() && found.split.is_empty() {
+    Ok(if !found.left_out.is_empty() {
+        Exit::Error
+    } else if found.different.is_empty() && found.split.is_empty() {
         Exit::Success
     } else {
         Exit::Negative
@@ -147,7 +169,11 @@ struct Different {
     differences: Vec<Difference>,
 }
 
-fn compare(machines: Vec<(Side, Vec<Fact>)>, above_percent: f64) -> FleetDiff {
+fn compare(
+    machines: Vec<(Side, Vec<Fact>)>,
+    left_out: Vec<LeftOut>,
+    above_percent: f64,
+) -> FleetDiff {
     let (documents, mut facts): (Vec<Side>, Vec<Vec<Fact>>) = machines.into_iter().unzip();
     let findings: Vec<Fact> = names(&facts, |fact| fact.is_finding);
     for machine in &mut facts {
@@ -219,6 +245,7 @@ fn compare(machines: Vec<(Side, Vec<Fact>)>, above_percent: f64) -> FleetDiff {
         split,
         own,
         equal,
+        left_out,
     }
 }
 
@@ -309,6 +336,9 @@ fn text(found: &FleetDiff) -> String {
         found.above_percent
     );
     screen.say("", &result);
+    for LeftOut { file, reason } in &found.left_out {
+        screen.say("", &plain(&format!("Left out: {file} ({reason}).")));
+    }
     let paths: Vec<&str> = found
         .documents
         .iter()

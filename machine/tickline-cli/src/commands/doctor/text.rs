@@ -53,9 +53,25 @@ fn show(finding: &Finding, screen: &mut Screen) {
         let label = format!("         {:<5} ", format!("{name}:"));
         match detail {
             Detail::Text(text) => screen.say(&label, &text),
+            Detail::Command(command) if is_too_long(name, &command) => {
+                let key = name.replace(' ', "_");
+                let text = format!(
+                    "a command for grubby or GRUB, in the output of `tickline doctor --json -`: \
+                     steps.{key} of this finding"
+                );
+                screen.say(&label, &text);
+            }
             Detail::Command(command) => screen.line(&format!("{label}{}", plain(&command))),
         }
     }
+}
+
+/// Whether the command hides the rest of the finding: one that edits the kernel's command line takes
+/// several lines. The fix says in words what it does.
+fn is_too_long(name: &str, command: &str) -> bool {
+    /// Three lines, bytes.
+    const LONG: usize = 300;
+    name.ends_with("keep") && command.len() > LONG
 }
 
 fn machine(document: &Document, screen: &mut Screen) {
@@ -153,7 +169,7 @@ fn track(document: &Document, screen: &mut Screen) {
 mod tests {
     use super::*;
     use crate::commands::report::example;
-    use crate::document::GateRow;
+    use crate::document::{Fix, GateRow, Steps};
 
     /// The text about a document with findings of these severities, whose sentences are their
     /// names.
@@ -198,6 +214,25 @@ mod tests {
                 assert!(shown.contains(&part), "no {part} in {shown}");
             }
         }
+    }
+
+    /// Symptom: shell lines of 400 characters in the middle of the findings.
+    #[test]
+    fn a_long_command_that_keeps_a_change_is_left_to_the_json() {
+        let shown = |command: String| {
+            let mut document = example::document();
+            let mut finding = document.findings()[0].clone();
+            finding.fix = Fix::from("a").with_steps(Steps {
+                undo_keep: Some(command),
+                ..Steps::default()
+            });
+            document.findings = Some(vec![finding]);
+            text(&document)
+        };
+        assert!(shown("x".repeat(300)).contains("undo keep: xxx"));
+        let long = shown("x".repeat(301));
+        let has_key = long.contains("steps.undo_keep") && !long.contains("xxx");
+        assert!(has_key, "{long}");
     }
 
     #[test]

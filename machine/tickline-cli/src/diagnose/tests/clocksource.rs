@@ -7,6 +7,18 @@ use crate::measure::served_by::ServedBy;
 
 const BY_WATCHDOG: &str = "tsc: Marking TSC unstable due to clocksource watchdog";
 
+/// Symptom: on a machine whose remedy is the page, the doctor said only that it is slow.
+#[test]
+fn a_slow_machine_with_a_page_says_how_programs_use_it() {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    machine
+        .clone()
+        .first("tsc_not_chosen")
+        .does_not_show("page");
+    let with_page = machine.with(|document| document.machine.page_readers = Some(0));
+    with_page.first("tsc_not_chosen").shows("`tickline run`");
+}
+
 /// A rule that compares only names would report them.
 #[test]
 fn a_clocksource_that_the_vdso_reads_is_no_finding() {

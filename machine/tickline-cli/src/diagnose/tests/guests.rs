@@ -112,6 +112,16 @@ fn kvm_clock_outside_of_a_vdso_in_use_lacks_the_stable_bit() {
         .shows("MONOTONIC_COARSE");
 }
 
+/// Symptom: the host was not looked at, though `explain kvm_clock_unstable` asks for it first.
+#[test]
+fn a_guest_leaves_kvm_clock_for_the_tsc_only_after_a_look_at_its_host() {
+    let on_kvm_clock = guest_on("kvm-clock").counters_not_compared();
+    let finding = on_kvm_clock.clone().first("kvm_clock_unstable");
+    finding.fix_has_in_order("the host's kernel keeps time with tsc", "echo tsc");
+    let in_cloud = on_kvm_clock.cloud("google").first("kvm_clock_unstable");
+    in_cloud.fix_lacks("the host's kernel keeps time");
+}
+
 #[test]
 fn if_the_use_of_the_vdso_is_unknown_the_stable_bit_is_too() {
     let machine = guest_on("kvm-clock").coarse_answered_by(None);

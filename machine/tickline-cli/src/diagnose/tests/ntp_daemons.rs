@@ -35,9 +35,23 @@ fn without_systemd_the_fix_does_not_name_its_command() {
             .never_steered()
             .with(|document| document.machine.systemd = systemd)
             .only("ntp_unsynchronised");
+        finding.fix_has("run one: chronyd").fix_lacks("timedatectl");
+    }
+}
+
+/// Symptom: beside busybox ntpd without a server, which is not seen, the fix was a daemon.
+#[test]
+fn a_daemon_is_started_only_where_none_runs() {
+    for systemd in [true, false] {
+        let finding = good_machine()
+            .never_steered()
+            .with(|document| document.machine.systemd = Some(systemd))
+            .only("ntp_unsynchronised");
         finding
-            .fix_has("run an NTP daemon")
-            .fix_lacks("timedatectl");
+            .fix_begins("see whether an NTP daemon runs already: ps ax")
+            .fix_has_in_order("start no second one", "if none does, run one: ");
+        let check = finding.fix.steps.map(|steps| steps.check);
+        assert!(check != Some(None), "a command without a check");
     }
 }
 

@@ -1,9 +1,9 @@
 //! The program's own process, and its settings.
 
 use super::super::process::Code;
-use super::given::{assert_each_found, good_machine};
+use super::given::{Given, assert_each_found, good_machine};
 use crate::document::Severity;
-use crate::measure::served_by::ServedBy;
+use crate::measure::served_by::{NO_FILTER, ServedBy};
 
 const FAKETIME: &str = "/usr/lib/faketime/libfaketime.so.1";
 
@@ -96,9 +96,40 @@ fn every_libc_is_known() {
     }
 }
 
+/// The good machine in a container without /proc.
+fn answerers_unknown() -> Given {
+    let machine = good_machine().answered_by(None);
+    machine.with(|document| {
+        let reason = "the program cannot find itself: no /proc/self/exe available";
+        document.served_unknown = Some(reason.to_owned());
+    })
+}
+
+/// Symptom: without /proc, "Fix below" led to a fix for Unix time.
+#[test]
+fn unknown_answerers_are_a_finding_with_a_fix() {
+    let finding = answerers_unknown().only("answerers_unknown");
+    finding
+        .fix_has("/proc")
+        .shows("no /proc/self/exe available");
+    let sentence = answerers_unknown().sentence();
+    let is_hint = sentence.starts_with("UNKNOWN: ") && sentence.ends_with("Fix below.");
+    assert!(is_hint, "{sentence}");
+}
+
+/// No container can change the target.
+#[test]
+fn a_target_without_a_filter_is_no_finding() {
+    let machine = good_machine().answered_by(None).with(|document| {
+        document.served_unknown = Some(NO_FILTER.to_owned());
+    });
+    assert_eq!(machine.codes(), [""; 0]);
+}
+
 #[test]
 fn each_code_about_the_process_has_a_machine() {
     assert_each_found(|code| match code {
+        Code::AnswerersUnknown => answerers_unknown(),
         Code::ClockInterposed => good_machine().with(|document| {
             document.machine.clock_gettime_file = Some("/usr/lib/libfaketime.so.1".to_owned());
         }),

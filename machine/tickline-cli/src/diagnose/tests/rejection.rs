@@ -252,6 +252,57 @@ fn a_parameter_against_a_good_tsc_is_taken_off() {
     }
 }
 
+/// Symptom: the parameter was taken off without the check that `explain tsc_switched_off` asks for.
+#[test]
+fn a_parameter_against_the_tsc_is_taken_off_only_after_a_check() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let by_log = machine_on_hpet_without_tsc()
+        .log(&["tsc: Marking TSC unstable due to boot parameter"])
+        .first("tsc_switched_off");
+    by_log.fix_has_in_order("`tickline warp`", "take `tsc=unstable` off");
+    for word in ["notsc", "tsc=unstable"] {
+        let machine = machine.clone().command_line(&format!("quiet {word}"));
+        for hypervisor in ["none", "bhyve"] {
+            let finding = machine.clone().hypervisor(hypervisor);
+            let finding = finding.first("tsc_switched_off");
+            let take_off = format!("take `{word}` off");
+            finding
+                .fix_has_in_order("who set the parameter", "`tickline warp`")
+                .fix_has_in_order("`tickline warp`", &take_off);
+            let steps = finding.fix.steps.expect("commands");
+            assert_eq!(steps.check.as_deref(), Some("tickline warp"));
+        }
+    }
+}
+
+/// Whatever leads the kernel to the TSC by a command has a check.
+#[test]
+fn no_command_leads_to_the_tsc_without_a_check() {
+    let on_hpet = good_machine().system_call_answers().clocksource("hpet");
+    let on = |clocksource: &str, list: &str| {
+        let machine = good_machine().system_call_answers().hypervisor("xen");
+        machine.clocksource(clocksource).offers(list)
+    };
+    for machine in [
+        on_hpet.clone(),
+        on_hpet.clone().log_unreadable(),
+        on_hpet.command_line("clocksource=hpet"),
+        machine_on_hpet_without_tsc().command_line("notsc"),
+        machine_on_hpet_without_tsc().command_line("tsc=unstable"),
+        on("xen", "xen tsc").cloud("ec2_xen"),
+        on("acpi_pm", "tsc acpi_pm"),
+    ] {
+        let findings = machine.findings();
+        let steps = findings.iter().filter_map(|finding| {
+            let is_switch = finding.fix.clocksource.as_deref() == Some("tsc");
+            let leads_to_tsc = is_switch || finding.code == "tsc_switched_off";
+            finding.fix.steps.as_ref().filter(|_| leads_to_tsc)
+        });
+        let checks: Vec<_> = steps.map(|steps| steps.check.is_some()).collect();
+        assert_eq!(checks, [true], "{findings:#?}");
+    }
+}
+
 #[test]
 fn a_parameter_against_a_bad_tsc_stays() {
     let machine = machine_on_hpet_without_tsc().log(&[]);

@@ -41,7 +41,7 @@ fn compared(documents: &[Document]) -> FleetDiff {
         let file = format!("fleet/m{number}.json");
         side(Path::new(&file), document, ABOVE_PERCENT)
     });
-    compare(machines.collect(), ABOVE_PERCENT)
+    compare(machines.collect(), Vec::new(), ABOVE_PERCENT)
 }
 
 fn difference<'a>(group: &'a Group, name: &str) -> &'a Difference {
