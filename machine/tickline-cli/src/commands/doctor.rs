@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::Doctor;
-use crate::document::{Document, Finding, Health, Level};
+use crate::document::{Document, Finding, Health, Level, Severity};
 use crate::exit::Exit;
 use crate::float::signed_f64;
 use crate::input;
@@ -150,15 +150,34 @@ fn check(document: &Document) -> (String, Exit) {
         Level::Wrong => ("CRITICAL", Exit::Error),
         Level::Unknown => ("UNKNOWN", Exit::Unknown),
     };
-    let health = document.health.as_ref();
-    let finding = health.and_then(|health| health.finding(document.findings()));
-    let code = finding.map(|finding| format!(" [{}]", finding.code));
-    let line = format!("TICKLINE {status} - {text}{}", code.unwrap_or_default());
+    let line = format!("TICKLINE {status} - {text}{}", codes(document));
     // In this format a bar begins the performance data, so the text must not contain one.
     let line = plain(&line).replace('|', "/");
     let figures = performance_data(document);
     let bar = if figures.is_empty() { "" } else { " |" };
     (format!("{line}{bar}{figures}\n"), exit)
+}
+
+/// The codes of the findings in brackets: first the one that decides the level, then all others
+/// except notes. Nothing without a finding.
+fn codes(document: &Document) -> String {
+    let findings = document.findings();
+    let health = document.health.as_ref();
+    let deciding = health.and_then(|health| health.finding(findings));
+    let is_other = |finding: &&Finding| {
+        finding.severity != Severity::Note
+            && deciding.is_none_or(|other| other.code != finding.code)
+    };
+    let others = findings.iter().filter(is_other);
+    let codes: Vec<&str> = deciding
+        .into_iter()
+        .chain(others)
+        .map(|finding| finding.code)
+        .collect();
+    if codes.is_empty() {
+        return String::new();
+    }
+    format!(" [{}]", codes.join(", "))
 }
 
 /// The measured figures for a monitoring system, with a space before each. A figure has the form

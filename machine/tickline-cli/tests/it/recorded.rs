@@ -377,6 +377,29 @@ fn a_check_is_one_line_whose_exit_code_agrees_with_the_findings() {
     }
 }
 
+/// Symptom: a line that names two faults had the code of one.
+#[test]
+fn a_check_has_the_code_of_each_finding_but_of_no_note() {
+    for Recorded { name, .. } in MACHINES {
+        let (document, _) = diagnosed_machine(name);
+        let faults = findings(&document)
+            .iter()
+            .filter(|finding| finding["severity"] != "note");
+        let codes: Vec<_> = faults
+            .map(|finding| finding["code"].as_str().unwrap())
+            .collect();
+        let line = text(&output(&["--check"], &facts(name)).stdout);
+        let (line, _) = line.split_once(" |").unwrap_or((line.trim_end(), ""));
+        let shown = line.rsplit_once(" [").map_or("", |(_, shown)| shown);
+        let expected = if codes.is_empty() {
+            String::new()
+        } else {
+            codes.join(", ") + "]"
+        };
+        assert_eq!(shown, expected, "{name}: {line}");
+    }
+}
+
 #[test]
 fn a_check_has_the_costs_and_the_error_of_unix_time_as_performance_data() {
     let line = text(
