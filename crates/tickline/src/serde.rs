@@ -16,12 +16,13 @@
 /// struct Entry {
 ///     #[serde(with = "tickline::serde::rfc3339")]
 ///     written: UnixTime,
-///     #[serde(with = "tickline::serde::rfc3339::option")]
+///     // Without `default`, a text that lacks the field is an error, as with any `with`.
+///     #[serde(default, with = "tickline::serde::rfc3339::option")]
 ///     expires: Option<UnixTime>,
 /// }
 ///
 /// # fn main() -> Result<(), serde_json::Error> {
-/// let text = r#"{"written":"2026-01-01T02:00:00+02:00","expires":null}"#;
+/// let text = r#"{"written":"2026-01-01T02:00:00+02:00"}"#;
 /// let entry: Entry = serde_json::from_str(text)?;
 /// assert_eq!(entry.written, UnixTime::from_secs(1_767_225_600));
 /// assert_eq!(

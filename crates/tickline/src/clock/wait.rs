@@ -39,9 +39,9 @@ impl Clock {
     /// # }
     /// ```
     ///
-    /// The call looks at the status, and sleeps for 1 ms between two looks. It counts its sleeps,
-    /// and reads no clock for that: it sleeps for `timeout` in all, and a machine that wakes
-    /// threads late makes it longer. It may be used where the process can't read the counter.
+    /// The call makes 100 readings, looks at the status and sleeps for 1 ms, in a loop. It counts
+    /// its sleeps, and reads no clock for that: it sleeps for `timeout` in all, and a machine that
+    /// wakes threads late makes it longer. It may be used where the process can't read the counter.
     /// Under a seccomp filter it needs the system call of [`std::thread::sleep`] besides those of
     /// readings. A timeout of 0 looks once, and does not sleep. With [`Duration::MAX`] the call
     /// may never return. It can't fail, and is not for signal handlers. `async` code waits before
@@ -50,16 +50,17 @@ impl Clock {
     /// | | the call |
     /// |---|---|
     /// | the clock's thread drives it | waits for the thread |
-    /// | readers drive it, as in a forked child | also makes 100 readings at each look, so the clock is calibrated even if nobody else reads it. For how long it then stays so depends on the program's readings |
+    /// | readers drive it, as in a forked child | calibrates it by its own readings, even if nobody else reads it. For how long it then stays so depends on the program's readings |
     /// | the program drives it ([`Driver::Manual`]) | also calls [`maintain`](Self::maintain) at each look |
-    /// | a [`Backend`](crate::Backend) serves it | also makes 100 readings at each look, and waits while the backend's state is `Calibrating` |
+    /// | a [`Backend`](crate::Backend) serves it | waits while the backend's state is `Calibrating` |
     /// | a mock, a disabled clock, a system without a clock | returns at once |
     ///
     /// After the timeout the state is `Calibrating`, or [`Fallback`](ClockState::Fallback) with a
     /// reason that may go away within seconds: [`Untested`](Reason::Untested) while the thread
     /// compares the CPUs' counters, [`KernelUndecided`](Reason::KernelUndecided) just after the
     /// machine's start, [`SamplesTooOld`](Reason::SamplesTooOld) or [`NoLine`](Reason::NoLine) on a
-    /// busy machine. Any other reason ends the wait. So does the state
+    /// busy machine; or with any reason, if the clock is to be judged again
+    /// ([`is_judged`](Status::is_judged) is false). Any other reason ends the wait. So does the state
     /// [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
     ///
     /// The decision is that of this moment: a later [`status`](Self::status) may have another.
@@ -91,6 +92,8 @@ impl Status {
     fn is_decided(&self, probes: Probes) -> bool {
         match self.state {
             ClockState::Calibrating => false,
+            // There may be no judgement as long as the driver is stopped.
+            ClockState::Fallback(Reason::DriverStopped) => true,
             ClockState::Fallback(reason) => {
                 let may_go_away = match reason {
                     Reason::Untested => self.driver == Driver::Thread && probes == Probes::Full,
@@ -162,6 +165,13 @@ mod tests {
             let status = status(untested, driver);
             assert!(status.is_decided(probes), "{driver:?}, {probes:?}");
         }
+    }
+
+    #[test]
+    fn a_stopped_driver_ends_the_wait_before_the_first_judgement() {
+        let mut status = status(ClockState::Fallback(Reason::DriverStopped), Driver::Thread);
+        status.is_judged = false;
+        assert!(status.is_decided(Probes::Full));
     }
 
     /// The verdicts of an earlier judgement are shown until the next one.
