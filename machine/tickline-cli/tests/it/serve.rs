@@ -105,12 +105,27 @@ fn a_page_has_one_server() {
     wait_for_line(&page, &server);
     let first = server.0.id();
     let expected = format!("process {first} serves this page; a page has one server");
-    assert_fails(&run(&page, &[]), 78, &expected);
+    assert_fails(&run(&page, &[]), 2, &expected);
     assert_eq!(
         status(&page).unwrap()["server_pid"],
         first,
         "the first one goes on"
     );
+}
+
+/// Symptom: the unit stayed `failed` after a trial server had ended, and nothing served the page.
+#[test]
+fn a_server_waits_for_the_end_of_another_one() {
+    let (_folder, page) = folder();
+    let mut first = Server::start(&page);
+    wait_for_line(&page, &first);
+    let second = Server::start(&page);
+    first.0.kill().unwrap();
+    first.0.wait().unwrap();
+    until("the second one serves", || {
+        let shown = status(&page)?;
+        (shown["server_pid"] == second.0.id()).then_some(())
+    });
 }
 
 /// Checks that a server has ended as one signal ends it. A second one would end it at once.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::ppoll;
@@ -31,7 +32,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     if machine::may_read_counter() != Some(false) {
         standstill::check(None)?;
     }
-    let mut publisher = match Publisher::start(clock, page) {
+    let mut publisher = match start(&clock, page, &stop, mask) {
         Ok(publisher) => publisher,
         Err(error) => return failed(error),
     };
@@ -66,6 +67,40 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     }
 }
 
+/// For how long a server waits for the end of another one, which may be stopping: longer than the
+/// unit's `TimeoutStopSec`.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// The pause between two tries.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Starts to publish. While another server serves the page, waits for its end until a stop signal
+/// comes, for [`PATIENCE`] at most: there is an overlap in an upgrade, or when a trial server ends.
+fn start(
+    clock: &Clock,
+    page: &Path,
+    stop: &AtomicBool,
+    mask: SigSet,
+) -> Result<Publisher, PageError> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let result = Publisher::start(clock.clone(), page);
+        let Err(error) = &result else { return result };
+        let is_served = matches!(error.cause(), PageErrorCause::Served { .. });
+        // ORDERING: Relaxed, as in `run`.
+        if !is_served || waited >= PATIENCE || stop.load(Ordering::Relaxed) {
+            return result;
+        }
+        if waited.is_zero() {
+            let patience_s = PATIENCE.as_secs();
+            let text = format!("{error}; waiting for its end, {patience_s} s at most");
+            line_to_stderr(&format!("tickline: {}", plain(&text)));
+        }
+        ppoll(&mut [], Some(TimeSpec::from_duration(PAUSE)), Some(mask)).ok();
+        waited += PAUSE;
+    }
+}
+
 /// The end of a server that cannot serve. Its exit code says whether another start may help.
 fn failed(error: PageError) -> io::Result<Exit> {
     if is_permanent(*error.cause()) {
@@ -76,8 +111,8 @@ fn failed(error: PageError) -> io::Result<Exit> {
 }
 
 /// Whether this error remains until somebody removes its cause. Any other error may have passed at
-/// the next start: a full disk, or a word that another process has changed. Another server counts as
-/// permanent: while it runs, each start fails, and somebody has to decide which of the two stays.
+/// the next start: a full disk, a word that another process has changed, or another server, after
+/// whose end nothing would serve the page.
 const fn is_permanent(cause: PageErrorCause) -> bool {
     match cause {
         PageErrorCause::File(FileError::System { errno, .. }) => matches!(
@@ -87,7 +122,6 @@ const fn is_permanent(cause: PageErrorCause) -> bool {
         PageErrorCause::File(_)
         | PageErrorCause::OtherOwner { .. }
         | PageErrorCause::NotAPage { .. }
-        | PageErrorCause::Served { .. }
         | PageErrorCause::OtherServer(_)
         | PageErrorCause::UnknownWord { .. }
         | PageErrorCause::Counter(_) => true,
@@ -285,7 +319,6 @@ mod tests {
             system_error(Errno::EACCES),
             PageErrorCause::NotAPage { bytes: 5 },
             PageErrorCause::UnknownWord { word: u64::MAX },
-            PageErrorCause::Served { process: Some(42) },
             PageErrorCause::OtherOwner { owner: 1, user: 0 },
         ] {
             assert!(is_permanent(cause), "{cause}");
@@ -299,6 +332,7 @@ mod tests {
             assert!(!is_permanent(system_error(errno)), "{errno}");
         }
         assert!(!is_permanent(PageErrorCause::Changed(PageChanged)));
+        assert!(!is_permanent(PageErrorCause::Served { process: Some(42) }));
     }
 
     fn system_error(errno: Errno) -> PageErrorCause {
