@@ -5,6 +5,7 @@
 mod off_and_on;
 
 use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -119,12 +120,15 @@ fn a_server_waits_for_the_end_of_another_one() {
     let (_folder, page) = folder();
     let mut first = Server::start(&page);
     wait_for_line(&page, &first);
-    let second = Server::start(&page);
+    let mut second = Server::start(&page);
+    let mut line = String::new();
+    let messages = second.0.stderr.as_mut().unwrap();
+    BufReader::new(messages).read_line(&mut line).unwrap();
+    assert!(line.contains("waiting for its end"), "{line}");
     first.0.kill().unwrap();
     first.0.wait().unwrap();
     until("the second one serves", || {
-        let shown = status(&page)?;
-        (shown["server_pid"] == second.0.id()).then_some(())
+        status(&page).filter(|shown| shown["server_pid"] == second.0.id())
     });
 }
 
