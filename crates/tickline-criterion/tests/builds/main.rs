@@ -77,6 +77,7 @@ const TESTS: &[(&str, Test)] = &tests![
     a_program_without_benchmarks_is_refused,
     a_wrong_argument_ends_with_a_text,
     verdicts::verdicts_may_go_to_a_stream,
+    verdicts::verdicts_follow_the_output_in_a_file,
     verdicts::after_an_error_the_verdicts_say_so,
     verdicts::a_run_that_ends_early_leaves_its_verdicts,
     verdicts::the_exit_code_says_that_a_build_is_slower,
