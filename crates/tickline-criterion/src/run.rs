@@ -109,7 +109,7 @@ pub fn group(targets: &[fn(&mut Criterion<CounterTime>)]) {
 fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
     let (own, others) = Options::take(env::args_os().skip(1)).inspect_err(|_| {
         let options = Options {
-            verdicts: arguments::verdicts(),
+            verdicts: arguments::verdicts(env::args_os().skip(1)),
             ..Options::default()
         };
         _ = verdict_file::store_so_far(&Verdicts::so_far(&options, Vec::new()), &options);
