@@ -69,6 +69,22 @@ fn own_option(argument: &OsStr) -> Option<(&'static str, Option<&'static str>, O
     Some((own, value, joined))
 }
 
+/// The value of an option of this crate: what is after its `=`, or else the next of the arguments.
+/// Empty if it takes none.
+fn own_value(
+    (name, needs, joined): (&str, Option<&str>, Option<&str>),
+    arguments: &mut impl Iterator<Item = OsString>,
+) -> Result<OsString, String> {
+    match (needs, joined) {
+        (None, None) => Ok(OsString::new()),
+        (None, Some(_)) => Err(format!("{name} takes no value")),
+        (Some(_), Some(joined)) => Ok(joined.into()),
+        (Some(needs), None) => arguments
+            .next()
+            .ok_or_else(|| format!("{name} needs {needs}")),
+    }
+}
+
 /// A percentage that is not negative: `3%` or `3`.
 fn percent(text: &OsStr) -> Option<f64> {
     let text = text.to_str()?;
@@ -94,14 +110,7 @@ impl Options {
                 others.push(argument);
                 continue;
             };
-            let value = match (needs, joined) {
-                (None, None) => OsString::new(),
-                (None, Some(_)) => return Err(format!("{name} takes no value")),
-                (Some(_), Some(joined)) => joined.into(),
-                (Some(needs), None) => arguments
-                    .next()
-                    .ok_or_else(|| format!("{name} needs {needs}"))?,
-            };
+            let value = own_value((name, needs, joined), &mut arguments)?;
             let percent = || {
                 percent(&value).ok_or_else(|| {
                     let needs = needs.unwrap_or_default();
@@ -237,8 +246,17 @@ pub(crate) fn own_argument() -> Option<&'static str> {
 }
 
 /// The file for the verdicts, also if other arguments are wrong.
-pub(crate) fn verdicts() -> Option<PathBuf> {
-    option_value(env::args_os(), &["--verdicts"]).map(PathBuf::from)
+pub(crate) fn verdicts(arguments: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
+    let (mut file, mut arguments) = (None, arguments.into_iter());
+    while let Some(argument) = arguments.next() {
+        if let Some(own) = own_option(&argument)
+            && let Ok(value) = own_value(own, &mut arguments)
+            && own.0 == "--verdicts"
+        {
+            file = Some(PathBuf::from(value));
+        }
+    }
+    file
 }
 
 /// The role of this process.
@@ -552,6 +570,33 @@ mod tests {
             let error = line(against, layouts).expect_err("not as many, or too few");
             assert!(error.contains("6 or more layouts need"), "{error}");
         }
+    }
+
+    /// Symptom: with a wrong argument beside it, `--verdicts -out.json` wrote to `-o`, and the file kept
+    /// the verdicts of an earlier run.
+    #[test]
+    fn the_file_for_the_verdicts_is_the_same_beside_a_wrong_argument() {
+        for (line, file) in [
+            ("--verdicts -out.json", "-out.json"),
+            ("--verdicts=a --verdicts b", "b"),
+            ("--verdicts=a --against --verdicts=b", "a"),
+        ] {
+            let (options, _) = take(line).expect("right");
+            assert_eq!(options.verdicts, Some(file.into()), "{line}");
+            let wrong = format!("{line} --agianst x");
+            let found = verdicts(wrong.split(' ').map(OsString::from));
+            assert_eq!(found, Some(file.into()), "{wrong}");
+        }
+    }
+
+    /// Symptom: the path had replacement characters.
+    #[test]
+    #[cfg(unix)]
+    fn the_file_for_the_verdicts_may_have_a_name_that_is_no_text() {
+        use std::os::unix::ffi::OsStringExt;
+        let name = OsString::from_vec(vec![b'a', 0xff]);
+        let found = verdicts(["--verdicts".into(), name.clone(), "--agianst".into()]);
+        assert_eq!(found, Some(PathBuf::from(name)));
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::env;
 use std::ffi::OsString;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 
 use criterion::Criterion;
 
@@ -108,7 +109,7 @@ pub fn group(targets: &[fn(&mut Criterion<CounterTime>)]) {
 fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
     let (own, others) = Options::take(env::args_os().skip(1)).inspect_err(|_| {
         let options = Options {
-            verdicts: arguments::verdicts(),
+            verdicts: arguments::verdicts(env::args_os().skip(1)),
             ..Options::default()
         };
         _ = verdict_file::store_so_far(&Verdicts::so_far(&options, Vec::new()), &options);
@@ -150,14 +151,15 @@ fn run_again(own: &Options, others: Vec<OsString>) -> Result<u8, String> {
 ///
 /// If it did.
 fn catch_missing_baseline(body: impl FnOnce()) -> Result<(), String> {
-    let hook = panic::take_hook();
+    let hook: Arc<dyn Fn(&PanicHookInfo<'_>) + Send + Sync> = Arc::from(panic::take_hook());
+    let of_others = Arc::clone(&hook);
     panic::set_hook(Box::new(move |panic| {
         if missing_baseline(panic.payload()).is_none() {
-            hook(panic);
+            of_others(panic);
         }
     }));
     let result = panic::catch_unwind(AssertUnwindSafe(body));
-    _ = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| hook(panic)));
     result.or_else(|payload| match missing_baseline(&*payload) {
         Some(text) => Err(text),
         None => panic::resume_unwind(payload),
@@ -168,13 +170,13 @@ fn catch_missing_baseline(body: impl FnOnce()) -> Result<(), String> {
 fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied())?;
-    let (name, rest) = text.strip_prefix("Baseline '")?.split_once('\'')?;
-    rest.starts_with(" must exist").then(|| {
-        format!(
-            "there is no baseline {name} of this benchmark; `cargo bench -- --save-baseline {name}` saves one, and \
-             --baseline-lenient {name} measures benchmarks without one"
-        )
-    })
+    let (name, _) = text
+        .strip_prefix("Baseline '")?
+        .split_once("' must exist")?;
+    Some(format!(
+        "there is no baseline {name} of this benchmark; `cargo bench -- --save-baseline {name}` saves one, and \
+         --baseline-lenient {name} measures benchmarks without one"
+    ))
 }
 
 /// Judges the findings: updates the baseline, stores and prints the verdicts. Returns the exit code.
@@ -235,19 +237,43 @@ fn print(verdicts: &Verdicts, options: &Options) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
     use super::*;
+
+    /// Lets one test at a time set the panic hook, which all threads share.
+    fn only_hook() -> MutexGuard<'static, ()> {
+        static HOOK: Mutex<()> = Mutex::new(());
+        HOOK.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The text about criterion's panic.
+    fn text_about(name: &str) -> String {
+        let _only = only_hook();
+        let error = catch_missing_baseline(|| {
+            panic!(
+                "Baseline '{name}' must exist before comparison is allowed; try --save-baseline {name}"
+            );
+        });
+        error.expect_err("no baseline")
+    }
 
     #[test]
     fn criterions_panic_about_a_missing_baseline_is_an_error() {
-        let error = catch_missing_baseline(|| {
-            panic!(
-                "Baseline '{}' must exist before comparison is allowed; try --save-baseline main",
-                "main"
-            );
-        });
-        let text = error.expect_err("no baseline");
+        let text = text_about("main");
         assert!(
             text.starts_with("there is no baseline main of this benchmark"),
+            "{text}"
+        );
+    }
+
+    /// Symptom: the program ended by criterion's panic.
+    #[test]
+    fn the_name_of_a_missing_baseline_may_have_an_apostrophe() {
+        let text = text_about("bob's");
+        assert!(
+            text.starts_with("there is no baseline bob's of this benchmark"),
             "{text}"
         );
     }
@@ -255,6 +281,27 @@ mod tests {
     #[test]
     #[should_panic(expected = "a benchmark's own")]
     fn other_panics_go_on() {
+        let _only = only_hook();
         _ = catch_missing_baseline(|| panic!("a benchmark's own"));
+    }
+
+    /// Symptom: after the benchmarks, the program's hook was the default one.
+    #[test]
+    fn the_programs_panic_hook_stays() {
+        static CALLED: AtomicBool = AtomicBool::new(false);
+        let _only = only_hook();
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(|panic| {
+            if panic.payload().downcast_ref() == Some(&"for the hook") {
+                // ORDERING: Relaxed: the same thread loads it.
+                CALLED.store(true, Ordering::Relaxed);
+            }
+        }));
+        let caught = catch_missing_baseline(|| {});
+        let thrown = panic::catch_unwind(|| panic!("for the hook"));
+        panic::set_hook(before);
+        assert!(caught.is_ok() && thrown.is_err());
+        // ORDERING: Relaxed: the same thread has stored it.
+        assert!(CALLED.load(Ordering::Relaxed));
     }
 }

@@ -388,11 +388,6 @@ fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
     ))
 }
 
-/// Whether the path is that of a pipe or a device, which can only be written to.
-pub(crate) fn is_stream(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
-}
-
 /// Replaces a file atomically: after an error the old file is unchanged.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", path.display());

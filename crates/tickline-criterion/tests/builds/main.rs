@@ -69,6 +69,7 @@ const TESTS: &[(&str, Test)] = &tests![
     each_pair_of_processes_is_a_replicate,
     each_layout_is_a_replicate,
     a_benchmark_that_the_other_build_lacks_is_measured_alone,
+    a_filter_may_follow_two_dashes,
     builds_without_a_common_benchmark_are_refused,
     a_benchmark_of_bench_function_is_named,
     a_build_whose_partner_ends_is_measured_alone,
@@ -77,6 +78,7 @@ const TESTS: &[(&str, Test)] = &tests![
     a_program_without_benchmarks_is_refused,
     a_wrong_argument_ends_with_a_text,
     verdicts::verdicts_may_go_to_a_stream,
+    verdicts::verdicts_follow_the_output_in_a_file,
     verdicts::after_an_error_the_verdicts_say_so,
     verdicts::a_run_that_ends_early_leaves_its_verdicts,
     verdicts::the_exit_code_says_that_a_build_is_slower,
@@ -415,6 +417,16 @@ fn a_benchmark_that_the_other_build_lacks_is_measured_alone(programs: &Programs)
         err.contains("not compared with the other build: it has no such benchmark"),
         "{err}"
     );
+}
+
+/// Symptom: the program could not list its benchmarks, because `--list` was after the `--`.
+fn a_filter_may_follow_two_dashes(programs: &Programs) {
+    let mut command = Command::new(programs.path(130));
+    command.arg("--bench").arg("--against");
+    command.arg(programs.path(100)).args(["--", "work/spin"]);
+    let output = command.env("CRITERION_HOME", &programs.0).output();
+    let (out, err) = texts(&output.expect("a program"));
+    assert!(out.contains(" couples of "), "{out}\n{err}");
 }
 
 /// Symptom: the exit code was 0, after one line on the standard error stream.

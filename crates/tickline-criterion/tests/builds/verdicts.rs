@@ -1,5 +1,7 @@
 //! Tests of `--max-regression`, `--max-noise` and `--verdicts`.
 
+use std::fs;
+
 use tickline_criterion::{ComparedWith, Conclusion, Verdicts};
 
 use crate::{ENDS, Programs, texts};
@@ -52,6 +54,31 @@ pub(crate) fn verdicts_may_go_to_a_stream(programs: &Programs) {
     let (_, err) = texts(&programs.run(100, "plain", &[&verdicts]));
     assert_eq!(err.matches("\"exit_code\"").count(), 1, "{err}");
     assert!(link.is_symlink());
+}
+
+/// Symptom: the file, which had criterion's output, was replaced by one with the verdicts. The second
+/// write replaced `/dev/stdout` itself.
+pub(crate) fn verdicts_follow_the_output_in_a_file(programs: &Programs) {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    for (number, stream) in ["/dev/stdout", "/dev/stderr"].into_iter().enumerate() {
+        // A link, so that a program with the fault replaces that, and not the machine's stream.
+        let link = programs.0.join(format!("stream-{number}"));
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(stream, &link).expect("a link");
+        let path = programs.0.join(format!("output-{number}"));
+        let file = fs::File::create(&path).expect("a file");
+        let mut command = programs.command(100, "plain", &[]);
+        command.arg(format!("--verdicts={}", link.display()));
+        command.stderr(file.try_clone().expect("a handle"));
+        let status = command.stdout(file).status().expect("a program");
+        assert!(status.success());
+        let text = fs::read_to_string(&path).expect("the output");
+        assert!(text.contains("Benchmarking plain"), "{stream}: {text}");
+        assert_eq!(text.matches("\"exit_code\"").count(), 1, "{stream}: {text}");
+        assert!(link.is_symlink(), "{stream}");
+    }
 }
 
 /// Runs this build against another with limits. Returns the exit code, the standard error stream,

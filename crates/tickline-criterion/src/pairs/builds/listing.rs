@@ -97,8 +97,9 @@ pub(super) fn list(program: &Path, build: Build) -> Result<Listing, String> {
         "its main does not call tickline_criterion::run, or it has another version of this crate";
     let mut command = Command::new(program);
     command
-        .args(std::env::args_os().skip(1))
+        // The user's arguments may have a `--`, after which there are no options.
         .arg("--list")
+        .args(std::env::args_os().skip(1))
         .stdin(Stdio::null());
     let mut child = arguments::prepare(&mut command, Role::List)
         .map_err(|error| error.to_string())?
