@@ -8,14 +8,17 @@
 //! | `verdict.rs` | all comparisons of the program: verdicts, exit code |
 //! | `verdict_file.rs` | the file of the verdicts, after each comparison |
 //!
-//! `files.rs` stores them and reads a baseline, `plot.rs` draws them, and `text.rs` has the form of
-//! times.
+//! `files.rs` stores them and reads a baseline, `replace.rs` replaces a file, `plot.rs` draws them,
+//! and `text.rs` has the form of times.
 
 pub(crate) mod baseline;
 pub(crate) mod comparison;
 pub(crate) mod files;
 pub(crate) mod outcome;
 pub(crate) mod plot;
+pub(crate) mod replace;
+#[cfg(test)]
+pub(crate) mod test_folder;
 pub(crate) mod text;
 pub(crate) mod verdict;
 pub(crate) mod verdict_file;

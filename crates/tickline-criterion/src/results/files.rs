@@ -21,6 +21,7 @@ use crate::arguments;
 use crate::message::Messages;
 use crate::pairs::collector::Collector;
 use crate::results::baseline::{Change, MIN_PARTS};
+use crate::results::replace::replace;
 use crate::results::verdict::{ComparedWith, Conclusion, findings};
 
 /// The depth of the search: group, function, parameter, and one spare level.
@@ -388,60 +389,18 @@ fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
     ))
 }
 
-/// Replaces a file atomically: after an error the old file is unchanged.
-pub(crate) fn replace(path: &Path, text: &str) -> Result<(), String> {
-    let failed = |error: io::Error| format!("{}: {error}", path.display());
-    let new = path.with_extension(format!("new-{}", std::process::id()));
-    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
-    written
-        .inspect_err(|_| drop(fs::remove_file(&new)))
-        .map_err(failed)
-}
-
 #[cfg(test)]
 mod tests {
     use std::slice;
 
     use super::*;
 
-    /// A folder of a test, which is removed after it.
-    struct Folder(PathBuf);
+    use crate::results::test_folder::Folder;
 
-    impl Folder {
-        fn new(test: &str) -> Self {
-            let name = format!("tickline-criterion-{test}-{}", std::process::id());
-            let folder = Self(std::env::temp_dir().join(name));
-            fs::create_dir_all(&folder.0).expect("a folder");
-            folder
-        }
-
-        fn write(&self, path: &str, text: &str) {
-            let path = self.0.join(path);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-            fs::write(path, text).expect("a file");
-        }
-
-        fn read(&self, path: &str) -> Option<String> {
-            fs::read_to_string(self.0.join(path)).ok()
-        }
-
-        /// The number of entries of a folder in this one.
-        fn entries(&self, path: &str) -> usize {
-            let entries = fs::read_dir(self.0.join(path)).expect("the folder");
-            entries.count()
-        }
-
-        /// The benchmark with these times that was measured since the moment.
-        fn find(&self, returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
-            let roots = [self.0.join("nowhere"), self.0.clone()];
-            super::find(&roots, returned_ns, since)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).ok();
-        }
+    /// The benchmark with these times in `folder` that was measured since the moment.
+    fn found(folder: &Folder, returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
+        let roots = [folder.0.join("nowhere"), folder.0.clone()];
+        find(&roots, returned_ns, since)
     }
 
     /// criterion's files of two benchmarks, which took 20.25 and 20.5 ns, among others.
@@ -459,27 +418,27 @@ mod tests {
     #[test]
     fn a_benchmark_is_found_by_its_times() {
         let (folder, now) = two_benchmarks("find");
-        let found = folder.find(&[10.5, 20.5], now);
+        let found = found(&folder, &[10.5, 20.5], now);
         assert_eq!(found, Some(folder.0.join("group/b/7")));
     }
 
     #[test]
     fn in_the_quick_mode_a_benchmark_is_found_by_its_last_times() {
         let (folder, now) = two_benchmarks("find-quick");
-        let found = folder.find(&[5.0, 10.5, 20.25], now);
+        let found = found(&folder, &[5.0, 10.5, 20.25], now);
         assert_eq!(found, Some(folder.0.join("group/a")));
     }
 
     #[test]
     fn the_times_of_the_run_before_find_no_benchmark() {
         let (folder, now) = two_benchmarks("find-base");
-        assert_eq!(folder.find(&[10.5, 20.75], now), None);
+        assert_eq!(found(&folder, &[10.5, 20.75], now), None);
     }
 
     #[test]
     fn without_times_no_benchmark_is_found() {
         let (folder, now) = two_benchmarks("find-nothing");
-        assert_eq!(folder.find(&[], now), None);
+        assert_eq!(found(&folder, &[], now), None);
     }
 
     #[test]
@@ -488,14 +447,14 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         let sample = r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#;
         folder.write("later/new/sample.json", sample);
-        let found = folder.find(&[10.5, 20.5], now);
+        let found = found(&folder, &[10.5, 20.5], now);
         assert_eq!(found, Some(folder.0.join("later")));
     }
 
     #[test]
     fn files_from_before_the_benchmark_are_not_found() {
         let (folder, now) = two_benchmarks("find-old");
-        let found = folder.find(&[10.5, 20.5], now + Duration::from_secs(60));
+        let found = found(&folder, &[10.5, 20.5], now + Duration::from_secs(60));
         assert_eq!(found, None);
     }
 
@@ -606,40 +565,5 @@ mod tests {
         let (folder, folders) = third_cannot_be_moved("undo-rest");
         update_baselines(&folders, "main").expect_err("c has something in the way");
         assert_eq!(folder.entries("a"), 2);
-    }
-
-    #[test]
-    fn a_written_file_replaces_the_old_one() {
-        let folder = Folder::new("write");
-        folder.write("a.json", "old");
-        assert_eq!(replace(&folder.0.join("a.json"), "new"), Ok(()));
-        assert_eq!(folder.read("a.json").as_deref(), Some("new"));
-    }
-
-    /// A folder with a file in it, which no file can replace.
-    fn replace_in_the_way(folder: &Folder) -> String {
-        folder.write("b.json/in the way", "old");
-        replace(&folder.0.join("b.json"), "new").expect_err("a folder is in the way")
-    }
-
-    #[test]
-    fn the_error_of_a_write_names_the_file() {
-        let folder = Folder::new("write-error");
-        let error = replace_in_the_way(&folder);
-        assert!(error.contains("b.json: "), "{error}");
-    }
-
-    #[test]
-    fn a_failed_write_leaves_what_was_there() {
-        let folder = Folder::new("write-old");
-        replace_in_the_way(&folder);
-        assert_eq!(folder.read("b.json/in the way").as_deref(), Some("old"));
-    }
-
-    #[test]
-    fn a_failed_write_leaves_no_part_of_a_new_file() {
-        let folder = Folder::new("write-part");
-        replace_in_the_way(&folder);
-        assert_eq!(folder.entries(""), 1);
     }
 }

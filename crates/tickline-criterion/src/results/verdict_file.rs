@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{self, Path, PathBuf};
 
 use crate::arguments::Options;
-use crate::results::files;
+use crate::results::replace::replace;
 use crate::results::verdict::Verdicts;
 
 /// Writes what is known so far, in case that the program ends early. A stream, such as
@@ -43,7 +43,7 @@ fn store_in(
             .open(stream)
             .and_then(|stream| write_to(stream, &text))
             .map_err(failed),
-        Place::File(file) => files::replace(&file, &text),
+        Place::File(file) => replace(&file, &text),
     }
 }
 
@@ -125,36 +125,20 @@ mod tests {
 
     use super::*;
 
-    /// A folder of a test, which is removed after it.
-    struct Folder(PathBuf);
+    use crate::results::test_folder::Folder;
 
-    impl Folder {
-        fn new(test: &str) -> Self {
-            let name = format!("tickline-criterion-{test}-{}", std::process::id());
-            let folder = std::env::temp_dir().join(name);
-            fs::create_dir_all(&folder).expect("a folder");
-            Self(fs::canonicalize(folder).expect("its path"))
-        }
-
-        /// A link in the folder.
-        fn link(&self, name: &str, target: &str) -> PathBuf {
-            let link = self.0.join(name);
-            symlink(target, &link).expect("a link");
-            link
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).ok();
-        }
+    /// A link in the folder.
+    fn link(folder: &Folder, name: &str, target: &str) -> PathBuf {
+        let link = folder.0.join(name);
+        symlink(target, &link).expect("a link");
+        link
     }
 
     /// Symptom: the link became a file, and what it named stayed missing.
     #[test]
     fn a_link_to_a_file_that_is_missing_is_followed() {
         let folder = Folder::new("dangling");
-        let link = folder.link("link", "missing.json");
+        let link = link(&folder, "link", "missing.json");
         let options = Options {
             verdicts: Some(link.clone()),
             ..Options::default()
@@ -166,7 +150,7 @@ mod tests {
     #[test]
     fn links_in_a_circle_are_no_file() {
         let folder = Folder::new("circle");
-        let link = folder.link("link", "link");
+        let link = link(&folder, "link", "link");
         Place::of(&link).expect_err("no end");
     }
 
@@ -185,7 +169,7 @@ mod tests {
             Some(Place::Output)
         );
         assert_eq!(Place::of(Path::new("/dev/fd/2")).ok(), Some(Place::Errors));
-        let link = folder.link("link", "/dev/stderr");
+        let link = link(&folder, "link", "/dev/stderr");
         assert_eq!(Place::of(&link).ok(), Some(Place::Errors));
     }
 
