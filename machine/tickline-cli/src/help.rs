@@ -331,7 +331,8 @@ pub(crate) const COMPARE: &[Section] = &[
         "  0  no fact and no finding differs, and no cost differs by more than --above
   1  something differs
   2  an error: a file that cannot be read, or is not a document of this program. Of more than two
-     files, the others are compared",
+     files, the others are compared, and the code is 1 if they differ. Fewer than two documents that
+     can be read are an error",
     ),
     Section::new(
         "More than two files",
@@ -339,8 +340,8 @@ pub(crate) const COMPARE: &[Section] = &[
   agree on another value. The text has the machines with the same differences together, the worst
   first: at most 10 such groups, 12 names and 6 facts of each. Below are the facts on which no half
   agrees, and those that differ on every machine, which count as no difference. A file that cannot
-  be read is left out, and named with the reason. --json has all, by the schema
-  tickline-compare-fleet-1.schema.json.",
+  be read is left out, and named with the reason, also on standard error. --json has all, by the
+  schema tickline-compare-fleet-1.schema.json.",
     ),
     Section::new(
         "What is compared",

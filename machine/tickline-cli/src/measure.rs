@@ -16,7 +16,7 @@ pub(crate) mod who;
 use std::thread;
 use std::time::Duration;
 
-use tickline::{Clock, Gate, Status};
+use tickline::{Clock, Gate, OsClock, Reference, Status};
 use tickline_core::counter::HardwareCounter;
 
 /// Waits until the global clock's status satisfies `condition`, but sleeps no more than `patience`
@@ -32,6 +32,18 @@ pub(crate) fn status_when(condition: impl Fn(&Status) -> bool, patience: Duratio
         thread::sleep(Duration::from_millis(1));
     }
     Clock::global().status()
+}
+
+/// As [`status_when`], but ends when the OS clock has advanced by `patience`, too: a machine with a
+/// coarse timer, or one that is busy, sleeps for longer than 1 ms. `OsClock` also answers a process
+/// that may not read the counter.
+pub(crate) fn status_within(condition: impl Fn(&Status) -> bool, patience: Duration) -> Status {
+    let start_ns = OsClock.monotonic_ns();
+    let is_over = || {
+        let waited_ns = OsClock.monotonic_ns().saturating_sub(start_ns);
+        u64::try_from(waited_ns).is_ok_and(|ns| Duration::from_nanos(ns) >= patience)
+    };
+    status_when(|status| condition(status) || is_over(), patience)
 }
 
 /// The counter, if the gates found one that this process may read. The error is the gate's reason.
@@ -80,6 +92,19 @@ mod tests {
         let (start, patience) = (Instant::now(), Duration::from_millis(3));
         status_when(|_| false, patience);
         assert!(start.elapsed() >= patience);
+    }
+
+    /// Symptom: it counted sleeps, and a monitoring system's timeout ended the program.
+    #[test]
+    fn a_wait_by_the_os_clock_ends_however_long_each_look_takes() {
+        let asked = Cell::new(0);
+        let slow = |_: &Status| {
+            asked.set(asked.get() + 1);
+            thread::sleep(Duration::from_millis(10));
+            false
+        };
+        status_within(slow, Duration::from_millis(50));
+        assert!(asked.get() <= 6, "{asked:?}");
     }
 
     #[test]

@@ -159,21 +159,20 @@ fn check(document: &Document) -> (String, Exit) {
 }
 
 /// The codes of the findings in brackets: first the one that decides the level, then all others
-/// except notes. Nothing without a finding.
+/// except notes, and none twice. Nothing without a finding.
 fn codes(document: &Document) -> String {
     let findings = document.findings();
     let health = document.health.as_ref();
     let deciding = health.and_then(|health| health.finding(findings));
-    let is_other = |finding: &&Finding| {
-        finding.severity != Severity::Note
-            && deciding.is_none_or(|other| other.code != finding.code)
-    };
-    let others = findings.iter().filter(is_other);
-    let codes: Vec<&str> = deciding
-        .into_iter()
-        .chain(others)
-        .map(|finding| finding.code)
-        .collect();
+    let others = findings
+        .iter()
+        .filter(|finding| finding.severity != Severity::Note);
+    let mut codes: Vec<&str> = Vec::new();
+    for finding in deciding.into_iter().chain(others) {
+        if !codes.contains(&finding.code) {
+            codes.push(finding.code);
+        }
+    }
     if codes.is_empty() {
         return String::new();
     }
@@ -227,4 +226,27 @@ fn check_failed(status: &str, error: &dyn std::error::Error, exit: Exit) -> Exit
         line_to_stderr(&format!("tickline: {text}"));
     }
     exit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::codes;
+    use crate::commands::report::example;
+
+    #[test]
+    fn no_code_is_named_twice() {
+        let mut document = example::document();
+        let slow = document
+            .findings()
+            .iter()
+            .find(|finding| finding.severity != super::Severity::Note)
+            .expect("the example has a fault")
+            .clone();
+        let code = slow.code;
+        let mut other = slow.clone();
+        other.code = "other";
+        document.findings = Some(vec![other.clone(), slow, other]);
+        document.health = None;
+        assert_eq!(codes(&document), format!(" [other, {code}]"));
+    }
 }

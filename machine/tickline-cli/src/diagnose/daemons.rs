@@ -3,9 +3,17 @@
 
 use crate::document::{Document, Fix};
 
-/// Finds the programs that may steer the clock. busybox' ps has no -e, and its grep must not find
-/// itself.
-const LIST: &str = "ps ax | grep -E '[n]tp|[c]hrony|[t]imesync|[p]tp|[p]hc2sys'";
+/// Lists the names of all processes, without a heading. A name in the kernel has at most 15 letters.
+const NAMES: &str = "ps -A -o comm=";
+
+/// Finds the names of the programs that may steer the clock. An argument is no such name
+/// (`--mountpoint`), and neither is that of a kernel thread (`ptp0`).
+const STEERING: &str = "grep -E '^(ntp|openntpd|sntp|chrony|systemd-timesyn|ptp4l|ptpd|phc2sys)'";
+
+/// The command that shows the programs that may steer the clock.
+fn list() -> String {
+    format!("{NAMES} | {STEERING}")
+}
 
 /// The name of the daemon that answers.
 fn name(document: &Document) -> Option<&str> {
@@ -78,7 +86,7 @@ pub(super) fn find_and_repair(document: &Document) -> Fix {
     }
     let start = match name(document) {
         Some(name) => format!("see what {name} does: {}", look(document)),
-        None => format!("find the program that steers the clock: {LIST}"),
+        None => format!("find the program that steers the clock: {}", list()),
     };
     Fix::from(start)
         .then(
@@ -91,7 +99,8 @@ pub(super) fn find_and_repair(document: &Document) -> Fix {
 /// The start of a daemon where a program has set the rate, and may still run.
 pub(super) fn unless_one_runs() -> Fix {
     Fix::from(format!(
-        "see whether a program steers the clock already: {LIST}"
+        "see whether a program steers the clock already: {}",
+        list()
     ))
     .then("if none does, start again the NTP daemon that did; for a container, on its host")
 }
@@ -99,15 +108,79 @@ pub(super) fn unless_one_runs() -> Fix {
 /// The start of a daemon where none answers. One that reaches no server may run all the same: it
 /// neither answers nor steers the clock.
 pub(super) fn start(how: &str) -> Fix {
-    Fix::from(format!("see whether an NTP daemon runs already: {LIST}"))
-        .then(
-            "if one does, let it reach its servers (their addresses, DNS, the firewall), and start no \
+    Fix::from(format!(
+        "see whether an NTP daemon runs already: {}",
+        list()
+    ))
+    .then(
+        "if one does, let it reach its servers (their addresses, DNS, the firewall), and start no \
              second one, which would work against it",
-        )
-        .then(format!("if none does, run one: {how}"))
+    )
+    .then(format!("if none does, run one: {how}"))
 }
 
-/// The command that succeeds where no program runs that may steer the clock.
+/// The command that succeeds where no program runs that may steer the clock. It fails where `ps` or
+/// `grep` is missing or fails: `!` alone would take that for a yes.
 pub(super) fn none_runs() -> String {
-    format!("! {LIST}")
+    format!(
+        "names=$({NAMES}) && test \"$(printf '%s\\n' \"$names\" | {STEERING} | grep -c .)\" = 0"
+    )
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::{env, fs, process};
+
+    use super::none_runs;
+
+    /// Whether the check succeeds where `ps` is this script.
+    fn succeeds(ps: &str) -> bool {
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = folder.path().join("ps");
+        fs::write(&script, format!("#!/bin/sh\n{ps}\n")).expect("it is ours");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        let mut path = folder.path().as_os_str().to_owned();
+        path.push(":");
+        path.push(env::var_os("PATH").expect("a PATH"));
+        check(Path::new(&path))
+    }
+
+    fn check(path: &Path) -> bool {
+        let mut shell = process::Command::new("/bin/sh");
+        shell.args(["-c", &none_runs()]).env("PATH", path);
+        shell.output().expect("a shell").status.success()
+    }
+
+    #[test]
+    fn the_check_succeeds_where_no_daemon_runs() {
+        assert!(succeeds("printf 'systemd\\nsh\\nps\\n'"));
+    }
+
+    #[test]
+    fn the_check_fails_where_a_daemon_runs() {
+        for name in ["ntpd", "openntpd", "chronyd", "systemd-timesyn", "ptp4l"] {
+            assert!(
+                !succeeds(&format!("printf 'systemd\\n{name}\\n'")),
+                "{name}"
+            );
+        }
+    }
+
+    /// Symptom: the check succeeded without `ps`, and the fix would start a second daemon.
+    #[test]
+    fn the_check_fails_where_programs_cannot_be_listed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(!check(folder.path()), "no ps");
+        assert!(!succeeds("echo systemd; exit 1"), "ps fails");
+    }
+
+    /// Symptom: an argument `--mountpoint` and the kernel thread ptp0 were NTP daemons.
+    #[test]
+    fn a_name_that_only_contains_letters_of_a_daemon_is_none() {
+        let ps = "case $* in *comm=*) printf 'restic\\nptp0\\npptp\\n' ;;
+            *) printf 'restic --mountpoint=/data\\n[ptp0]\\npptp\\n' ;; esac";
+        assert!(succeeds(ps));
+    }
 }

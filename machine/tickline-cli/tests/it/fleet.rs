@@ -113,6 +113,47 @@ fn a_document_that_cannot_be_read_is_left_out_with_its_reason() {
     }
 }
 
+/// Symptom: beside the file of a host that was down, a machine that differs did not give 1.
+#[test]
+fn a_difference_decides_the_exit_code_beside_a_document_that_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        add(folder.path(), "chronyd-x", name);
+    }
+    add(folder.path(), "xeon-hpet", "c");
+    fs::write(folder.path().join("dead.json"), "").unwrap();
+    let output = compare(folder.path(), &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+#[test]
+fn standard_error_names_what_was_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        add(folder.path(), "chronyd-x", name);
+    }
+    fs::write(folder.path().join("dead.json"), "").unwrap();
+    let output = compare(folder.path(), &[]);
+    let errors = text(&output.stderr);
+    assert!(errors.contains("dead.json (it is empty)."), "{errors}");
+}
+
+/// Symptom: of one document that could be read, "Different: 0".
+#[test]
+fn fewer_than_two_documents_are_no_comparison() {
+    let folder = tempfile::tempdir().unwrap();
+    add(folder.path(), "chronyd-x", "a");
+    for name in ["dead.json", "down.json"] {
+        fs::write(folder.path().join(name), "").unwrap();
+    }
+    let output = compare(folder.path(), &[]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(text(&output.stdout), "");
+    let errors = text(&output.stderr);
+    let says_so = errors.contains("two documents or more, and of these 3 files 1 can be read");
+    assert!(says_so, "{errors}");
+}
+
 #[test]
 fn the_json_names_what_was_left_out() {
     let folder = tempfile::tempdir().unwrap();

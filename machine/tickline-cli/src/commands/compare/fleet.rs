@@ -19,7 +19,7 @@ use super::shared_values::shared_values;
 use super::{Side, side};
 use crate::exit::Exit;
 use crate::input;
-use crate::output::JsonOutput;
+use crate::output::{JsonOutput, line_to_stderr};
 use crate::screen::{BAD, SLOW, Screen};
 use crate::words::plain;
 
@@ -74,6 +74,12 @@ struct LeftOut {
     file: String,
     /// Why it can't be read, in words.
     reason: String,
+}
+
+impl LeftOut {
+    fn line(&self) -> String {
+        plain(&format!("Left out: {} ({}).", self.file, self.reason))
+    }
 }
 
 /// Machines with the same differences from the rest.
@@ -132,8 +138,12 @@ struct Shared {
     machines: usize,
 }
 
-/// Reads the documents, and compares those that can be read. The exit code is that of an error if one
-/// can't.
+/// Reads the documents, and compares those that can be read. A difference decides the exit code, since
+/// a job may ask for it. Without one it is that of an error if a document can't be read.
+///
+/// # Errors
+///
+/// If fewer than two documents can be read.
 pub(super) fn run(
     files: &[&Path],
     above_percent: Option<f64>,
@@ -151,14 +161,24 @@ pub(super) fn run(
             }),
         }
     }
+    for left_out in &left_out {
+        line_to_stderr(&format!("tickline: {}", left_out.line()));
+    }
+    if machines.len() < 2 {
+        return Err(io::Error::other(format!(
+            "a comparison needs two documents or more, and of these {} files {} can be read",
+            files.len(),
+            machines.len()
+        )));
+    }
     let found = compare(machines, left_out, above_percent);
     output.emit(&found, &text(&found))?;
-    Ok(if !found.left_out.is_empty() {
-        Exit::Error
-    } else if found.different.is_empty() && found.split.is_empty() {
-        Exit::Success
-    } else {
+    Ok(if !found.different.is_empty() || !found.split.is_empty() {
         Exit::Negative
+    } else if !found.left_out.is_empty() {
+        Exit::Error
+    } else {
+        Exit::Success
     })
 }
 
@@ -336,8 +356,8 @@ fn text(found: &FleetDiff) -> String {
         found.above_percent
     );
     screen.say("", &result);
-    for LeftOut { file, reason } in &found.left_out {
-        screen.say("", &plain(&format!("Left out: {file} ({reason}).")));
+    for left_out in &found.left_out {
+        screen.say("", &left_out.line());
     }
     let paths: Vec<&str> = found
         .documents

@@ -56,8 +56,8 @@ fn show(finding: &Finding, screen: &mut Screen) {
             Detail::Command(command) if is_too_long(name, &command) => {
                 let key = name.replace(' ', "_");
                 let text = format!(
-                    "a command for grubby or GRUB, in the output of `tickline doctor --json -`: \
-                     steps.{key} of this finding"
+                    "a command for grubby or GRUB, in the output of `tickline doctor --json -` (of a \
+                     recorded machine, with `--facts FILE`): steps.{key} of this finding"
                 );
                 screen.say(&label, &text);
             }
@@ -233,6 +233,9 @@ mod tests {
         let long = shown("x".repeat(301));
         let has_key = long.contains("steps.undo_keep") && !long.contains("xxx");
         assert!(has_key, "{long}");
+        // Symptom: for a recorded machine, it named the command that diagnoses this one.
+        let words = long.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("with `--facts FILE`"), "{long}");
     }
 
     #[test]
