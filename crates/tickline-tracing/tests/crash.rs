@@ -378,8 +378,8 @@ mod unix {
         } else {
             builder
         };
-        let (trace, guard) = builder.create(folder.join(TRACE)).unwrap();
-        let (perfetto, perfetto_guard) = builder.create(folder.join(PERFETTO)).unwrap();
+        let (trace, guard) = builder.clone().create(folder.join(TRACE)).unwrap();
+        let (perfetto, perfetto_guard) = builder.clone().create(folder.join(PERFETTO)).unwrap();
         let builder = compressed(builder);
         let (compressed, compressed_guard) = builder.create(folder.join(COMPRESSED)).unwrap();
         if by_signal {

@@ -150,7 +150,7 @@ impl TraceSink for FlightRecorder {
 }
 
 /// Settings for a flight recorder.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[must_use]
 pub struct FlightRecorderBuilder {
     settings: Settings,

@@ -148,7 +148,7 @@ impl TraceSink for TraceFile {
 }
 
 /// Settings for a trace file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[must_use]
 pub struct TraceFileBuilder {
     settings: Settings,
@@ -240,7 +240,8 @@ impl TraceFileBuilder {
         output: impl Write + Send + 'static,
     ) -> io::Result<(TraceFile, TraceFileGuard)> {
         self.settings.check_bytes_per_thread()?;
-        self.write_in(self.settings.style(None)?, output, None)
+        let style = self.settings.style(None)?;
+        self.write_in(style, output, None)
     }
 
     /// `path` is that of `output`, if it is a file.

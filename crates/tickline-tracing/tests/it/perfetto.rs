@@ -425,7 +425,7 @@ fn a_compressed_trace_is_smaller_and_has_the_same_content() {
         }
     };
     let builder = TraceFile::builder().with_fields().wait_when_full();
-    let (_, plain) = bytes_of(builder, work);
+    let (_, plain) = bytes_of(builder.clone(), work);
     let (_, compressed) = bytes_of(builder.compressed(), work);
     let (plain_view, view) = (View::of(&plain), View::of(&compressed));
     assert!(compressed.len() * 2 < plain.len());
