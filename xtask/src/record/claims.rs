@@ -62,6 +62,7 @@ fn a_reading_costs_what_the_first_lines_say() {
     }
 }
 
+/// "About 10 ns" is 7 to 13.
 #[test]
 fn an_ordered_reading_costs_as_much_more_as_the_crates_page_says() {
     let said_ns = figure(CRATE_PAGE, "`now_ordered`, which takes about ", " ns more");
@@ -69,7 +70,7 @@ fn an_ordered_reading_costs_as_much_more_as_the_crates_page_says() {
         let more_ns =
             tight_ns(&record, "tickline now_ordered_ns") - tight_ns(&record, "tickline now_ns");
         assert!(
-            (said_ns - more_ns).abs() <= 2.5,
+            (said_ns - more_ns).abs() <= 3.0,
             "{more_ns} ns on {}",
             record.processor
         );
