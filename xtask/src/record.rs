@@ -25,8 +25,9 @@ const FOLDER: &str = "benches/record";
 /// The folder with the newest record of older code, of each other processor.
 const OLDER: &str = "benches/record/older";
 
-/// What decides the figures. A record is of the present code if none of this has changed since.
-const CODE: &str = "Cargo.lock crates machine/tickline-page benches/src";
+/// What decides the figures. A record is of the present code if none of this has changed since. The
+/// programs that measure link no tests.
+const CODE: &str = "Cargo.lock crates machine/tickline-page benches/src :(exclude,glob)**/tests/**";
 
 /// A function that writes a block from the records.
 type Write = fn(&[Record]) -> String;
