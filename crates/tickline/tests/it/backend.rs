@@ -1,5 +1,6 @@
 //! The program's own time source, behind a [`Clock`].
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -205,11 +206,16 @@ fn a_panic_of_a_backend_ends_the_process() {
     assert!(error.contains("a backend's bug"), "{error}");
 }
 
-/// Its counter is switched off and on at each question.
-#[derive(Debug, Default)]
-struct Alternates(AtomicU64);
+/// A backend that stands still, and whose state is what `state` returns.
+pub(crate) struct WithState<F>(pub(crate) F);
 
-impl Backend for Alternates {
+impl<F> fmt::Debug for WithState<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WithState")
+    }
+}
+
+impl<F: Fn() -> ClockState + Send + Sync> Backend for WithState<F> {
     fn now(&self) -> Instant {
         Instant::ZERO
     }
@@ -223,17 +229,22 @@ impl Backend for Alternates {
         Reading::exact(self.unix_now())
     }
     fn state(&self) -> ClockState {
-        if self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
-            ClockState::Fallback(Reason::DisabledByProgram)
-        } else {
-            ClockState::Fast
-        }
+        (self.0)()
     }
 }
 
 #[test]
 fn a_statuss_state_follows_from_its_verdicts() {
-    let clock = Clock::from_backend(Arc::new(Alternates::default()));
+    // Its counter is switched off and on at each question.
+    let questions = AtomicU64::new(0);
+    let alternates = move || {
+        if questions.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+            ClockState::Fallback(Reason::DisabledByProgram)
+        } else {
+            ClockState::Fast
+        }
+    };
+    let clock = Clock::from_backend(Arc::new(WithState(alternates)));
     for _ in 0..4 {
         let status = clock.status();
         let by_verdicts = match status.reason() {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use tickline::{Backend, Clock, ClockState, Driver, Instant, Reading, Reason, UnixTime};
+use tickline::{Clock, ClockState, Driver, Reason};
+
+use crate::backend::WithState;
 
 /// Longer than any test takes: a wait that ends has not used it up.
 const LONG: Duration = Duration::from_secs(20);
@@ -32,45 +34,22 @@ fn a_disabled_clock_is_not_waited_for() {
     assert!(start.elapsed() < LONG, "it used up its timeout");
 }
 
-/// Calibrates for this many looks at its state, and reads the counter from then on.
-#[derive(Debug)]
-struct Slow {
-    looks_left: AtomicU32,
-}
-
-impl Slow {
-    fn after(looks: u32) -> Arc<Self> {
-        Arc::new(Self {
-            looks_left: AtomicU32::new(looks),
-        })
-    }
-}
-
-impl Backend for Slow {
-    fn now(&self) -> Instant {
-        Instant::ZERO
-    }
-    fn unix_now(&self) -> UnixTime {
-        UnixTime::UNIX_EPOCH
-    }
-    fn reading(&self) -> Reading<Instant> {
-        Reading::exact(self.now())
-    }
-    fn unix_reading(&self) -> Reading<UnixTime> {
-        Reading::exact(self.unix_now())
-    }
-    fn state(&self) -> ClockState {
-        let less = |looks: u32| looks.checked_sub(1);
-        match self.looks_left.fetch_update(Relaxed, Relaxed, less) {
+/// A clock whose backend calibrates for as many looks at its state as `looks_left` counts down, and
+/// reads the counter from then on.
+fn slow(looks_left: &Arc<AtomicU32>) -> Clock {
+    let looks_left = Arc::clone(looks_left);
+    let less = |looks: u32| looks.checked_sub(1);
+    Clock::from_backend(Arc::new(WithState(move || {
+        match looks_left.fetch_update(Relaxed, Relaxed, less) {
             Ok(_) => ClockState::Calibrating,
             Err(_) => ClockState::Fast,
         }
-    }
+    })))
 }
 
 #[test]
 fn a_backend_that_calibrates_is_waited_for() {
-    let clock = Clock::from_backend(Slow::after(20));
+    let clock = slow(&Arc::new(AtomicU32::new(20)));
     assert_eq!(clock.wait_until_decided(LONG).state, ClockState::Fast);
 }
 
@@ -78,16 +57,15 @@ fn a_backend_that_calibrates_is_waited_for() {
 fn a_wait_of_20_looks_ends_at_its_timeout_before_the_21st() {
     let timeout = Duration::from_millis(19); // a look at once, and one after each ms
     for (looks, state) in [(19, ClockState::Fast), (20, ClockState::Calibrating)] {
-        let clock = Clock::from_backend(Slow::after(looks));
+        let clock = slow(&Arc::new(AtomicU32::new(looks)));
         assert_eq!(clock.wait_until_decided(timeout).state, state);
     }
 }
 
 #[test]
 fn a_timeout_of_0_looks_once() {
-    let backend = Slow::after(5);
-    let clock = Clock::from_backend(Arc::<Slow>::clone(&backend));
-    let status = clock.wait_until_decided(Duration::ZERO);
+    let looks_left = Arc::new(AtomicU32::new(5));
+    let status = slow(&looks_left).wait_until_decided(Duration::ZERO);
     assert_eq!(status.state, ClockState::Calibrating);
-    assert_eq!(backend.looks_left.load(Relaxed), 4);
+    assert_eq!(looks_left.load(Relaxed), 4);
 }
