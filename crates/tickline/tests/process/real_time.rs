@@ -42,7 +42,9 @@ fn share_one_cpu() -> bool {
 
 /// Gives this thread real-time priority. Returns whether the system permits it.
 fn raise_priority() -> bool {
-    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: plain data, of which all zeros is a valid value; with musl it has more fields.
+    let mut priority: libc::sched_param = unsafe { core::mem::zeroed() };
+    priority.sched_priority = 1;
     // SAFETY: 0 is this thread; the struct is valid.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) == 0 }
 }
