@@ -120,43 +120,46 @@ impl Engine {
     fn unix_by_os(&self, cpu_lines: &CpuLines) -> u64 {
         // A program that reads only Unix time needs the line, too.
         let _monotonic = self.read_by_cpus_or_leave_them(cpu_lines);
-        saturating_unsigned(OsClock.unix_ns())
+        unix_os_ns()
     }
 
-    /// Unix time by the common line while it is valid, or by the OS clock.
+    /// Unix time by the common line while it is valid, or by the OS clock. Unix time has no
+    /// high-water mark, so if it comes from the OS, the monotonic clock need not be read.
     fn unix_by_common_line(&self) -> u64 {
-        // Unix time has no high-water mark. If it comes from the OS, the monotonic clock need not
-        // be read.
-        let stays_by_os = match self.clock.stage() {
-            Stage::Unjudged => false,
-            Stage::Closed | Stage::Disabled => true,
-            Stage::Open => self.os_serves_unix(),
-            // Readers must judge again when that is due, and need the monotonic clock for that.
-            Stage::Waiting if self.os_serves_unix() => {
-                let unix_ns = OsClock.unix_ns();
-                if !ReaderSchedule::may_judge_at(unix_ns) {
-                    return saturating_unsigned(unix_ns);
-                }
-                false
-            }
-            Stage::Waiting => false,
-        };
-        if let Some(counter) = COUNTER
-            && !stays_by_os
-        {
-            let reading = self
-                .clock
-                .shared
-                .read_slow(&counter, &self.probed_os_clock());
-            let iterated = self.iterate_as_reader(&reading);
-            if (iterated || matches!(reading.source, ReadingSource::Line { .. }))
-                && !self.os_serves_unix()
-                && let Some(reading) = self.read_bounded_while_valid()
-            {
-                return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
+        match self.clock.stage() {
+            Stage::Closed | Stage::Disabled => unix_os_ns(),
+            Stage::Open if self.os_serves_unix() => unix_os_ns(),
+            Stage::Waiting if self.os_serves_unix() => self.unix_by_os_while_waiting(),
+            Stage::Unjudged | Stage::Open | Stage::Waiting => {
+                self.unix_by_valid_line().unwrap_or_else(unix_os_ns)
             }
         }
-        saturating_unsigned(OsClock.unix_ns())
+    }
+
+    /// The OS clock's Unix time, while readers must judge the gates again when that is due.
+    fn unix_by_os_while_waiting(&self) -> u64 {
+        let unix_ns = OsClock.unix_ns();
+        if !ReaderSchedule::may_judge_at(unix_ns) {
+            return saturating_unsigned(unix_ns);
+        }
+        // A judgement needs the monotonic clock.
+        self.unix_by_valid_line().unwrap_or_else(unix_os_ns)
+    }
+
+    /// Unix time by the common line, if that is valid, perhaps after an iteration as a reader.
+    fn unix_by_valid_line(&self) -> Option<u64> {
+        let monotonic = self
+            .clock
+            .shared
+            .read_slow(&COUNTER?, &self.probed_os_clock());
+        let has_iterated = self.iterate_as_reader(&monotonic);
+        let has_line = has_iterated || matches!(monotonic.source, ReadingSource::Line { .. });
+        if !has_line || self.os_serves_unix() {
+            return None;
+        }
+        let reading = self.read_bounded_while_valid()?;
+        let unix_ns = reading.ns.wrapping_add(reading.bounds.unix_offset_ns);
+        Some(saturating_unsigned(unix_ns))
     }
 
     fn now_by_backend(&self, timescale: Timescale) -> Option<u64> {
@@ -240,4 +243,9 @@ impl Engine {
         };
         Reading::from_os_bracket(ns, [os_ns; 2])
     }
+}
+
+/// The OS clock's Unix time.
+fn unix_os_ns() -> u64 {
+    saturating_unsigned(OsClock.unix_ns())
 }
