@@ -7,43 +7,51 @@ use super::super::testing::{AHEAD_NS, Op, Scene, UNIX_NS};
 use super::super::{Basis, LeaseStore, OsBounds, SLOT_WORDS};
 use super::*;
 
-/// Lines count until the word has changed 64 times. A later attempt keeps the rules of the first.
+/// A published page. Before each second load of the word up to the given number, the server
+/// publishes the same lines with another Unix offset. Unix time then changes again by
+/// `unknown_ns`, which the server does not know.
+fn scene_of_changes(changes: u32, unknown_ns: i64) -> &'static Scene {
+    let scene = Scene::published_twice();
+    let change = move |number| {
+        if number <= changes {
+            scene.unix_jumps(1_000_000);
+            scene.does(SetUnix);
+            scene.unix_jumps(unknown_ns);
+        }
+    };
+    scene.each(|op| op == Op::SecondLoad, change);
+    scene
+}
+
+/// Lines count until the word has changed 64 times.
 #[test]
 fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
-    // Each change publishes the same lines with another Unix offset. Unix time then changes again
-    // by `later_ns`, which the writer does not know.
-    let changed = |changes, later_ns| {
-        let scene = Scene::published_twice();
-        let change = move |number| {
-            if number <= changes {
-                scene.unix_jumps(1_000_000);
-                scene.does(SetUnix);
-                scene.unix_jumps(later_ns);
-            }
-        };
-        scene.each(|op| op == Op::SecondLoad, change);
-        scene
-    };
     for (changes, source) in [
         (1, PageSource::Line),
         (59, PageSource::Line),
         (u32::MAX, PageSource::Os),
     ] {
-        assert_eq!(changed(changes, 0).source(), source, "{changes} words");
+        let scene = scene_of_changes(changes, 0);
+        assert_eq!(scene.source(), source, "{changes} words");
     }
-    let (scene, process_high_water) = (changed(1, 0), ProcessHighWater::new());
+}
+
+#[test]
+fn rule_r8_a_later_attempt_is_not_below_what_the_process_has_read() {
+    let (scene, process_high_water) = (scene_of_changes(1, 0), ProcessHighWater::new());
     process_high_water.raise(scene.truth_ns() + 1_000_000);
-    assert_eq!(
-        scene.read(&process_high_water),
-        PageReading {
-            ns: process_high_water.ns(),
-            source: PageSource::Line
-        },
-        "R8"
-    );
-    let scene = changed(1, 20_000_000);
+    let expected = PageReading {
+        ns: process_high_water.ns(),
+        source: PageSource::Line,
+    };
+    assert_eq!(scene.read(&process_high_water), expected);
+}
+
+#[test]
+fn rule_r9_a_later_attempt_is_not_below_the_kernels_coarse_time() {
+    let scene = scene_of_changes(1, 20_000_000);
     scene.has_coarse.set(true);
-    assert_eq!(Some(scene.read_unix().ns), (&scene).coarse_unix_ns(), "R9");
+    assert_eq!(Some(scene.read_unix().ns), (&scene).coarse_unix_ns());
 }
 
 /// A reader without a line reads an OS clock above its bounds. Meanwhile the first line begins.
