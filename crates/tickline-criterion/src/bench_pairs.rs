@@ -212,11 +212,18 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         reference: files::Reference::Baseline,
     };
     files::store(collector, files);
-    match against {
-        Some(benchmark) if benchmark.is_in_both() => {
+    if let Some(benchmark) = against {
+        let name = files::criterions_name(collector);
+        if let Some(name) = name.filter(|name| name != benchmark.name) {
+            let error = format!(
+                "it is {name}, where the list of benchmarks has {}: they must have the same order in each run",
+                benchmark.name
+            );
+            time.settings().messages.not_compared(&error);
+            other_cannot_tell(benchmark, &error);
+        } else if benchmark.is_in_both() {
             compare_with_other(collector, benchmark, budget);
-        }
-        Some(benchmark) => {
+        } else {
             let error = "it has no such benchmark";
             time.settings().messages.not_compared(error);
             findings().add_without(
@@ -226,7 +233,6 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
                 error,
             );
         }
-        None => {}
     }
 }
 

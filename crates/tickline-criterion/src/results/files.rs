@@ -85,10 +85,15 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
 
 /// Adds the collector's benchmark as one that can't be compared with a baseline, if it should be.
 pub(crate) fn cannot_tell<const N: usize>(collector: &Collector<N>, reason: &str) {
-    let roots = roots(collector.time.settings().output_directory.as_deref());
-    let name = find(&roots, &collector.collected.returned_ns, collector.begin)
-        .and_then(|folder| full_name(&folder));
+    let name = criterions_name(collector);
     baseline_cannot_tell(name.as_deref().unwrap_or("unknown"), reason);
+}
+
+/// criterion's full name of the collector's benchmark, if its files are found.
+pub(crate) fn criterions_name<const N: usize>(collector: &Collector<N>) -> Option<String> {
+    let roots = roots(collector.time.settings().output_directory.as_deref());
+    let folder = find(&roots, &collector.collected.returned_ns, collector.begin)?;
+    full_name(&folder)
 }
 
 /// criterion's full name of the benchmark in a folder.

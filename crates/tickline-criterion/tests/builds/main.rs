@@ -30,6 +30,9 @@ const STARTS: &str = "TICKLINE_CRITERION_TEST_STARTS";
 /// The variable with which the benchmarks print a line.
 const SAYS: &str = "TICKLINE_CRITERION_TEST_SAYS";
 
+/// The variable with which a list of the benchmarks has a first one that no measuring run has.
+const REORDERS: &str = "TICKLINE_CRITERION_TEST_REORDERS";
+
 type Test = fn(&Programs);
 
 fn main() -> ExitCode {
@@ -69,6 +72,7 @@ const TESTS: &[(&str, Test)] = &tests![
     each_pair_of_processes_is_a_replicate,
     each_layout_is_a_replicate,
     a_benchmark_that_the_other_build_lacks_is_measured_alone,
+    a_benchmark_that_the_list_has_at_another_number_is_not_compared,
     a_filter_may_follow_two_dashes,
     builds_without_a_common_benchmark_are_refused,
     a_benchmark_of_bench_function_is_named,
@@ -144,6 +148,9 @@ fn benchmarks(steps: u64) {
         criterion
             .benchmark_group("added")
             .bench_pairs("spin", |bencher| bencher.iter(|| spin(10)));
+    }
+    if std::env::var_os(REORDERS).is_some() && std::env::args().any(|option| option == "--list") {
+        criterion.bench_pairs("listed", |bencher| bencher.iter(|| spin(10)));
     }
     let mut group = criterion.benchmark_group("work");
     let ends = std::env::var(ENDS).is_ok_and(|ends| ends == steps.to_string());
@@ -417,6 +424,15 @@ fn a_benchmark_that_the_other_build_lacks_is_measured_alone(programs: &Programs)
         err.contains("not compared with the other build: it has no such benchmark"),
         "{err}"
     );
+}
+
+/// Symptom: it was compared under the name of another benchmark, and no line said so.
+fn a_benchmark_that_the_list_has_at_another_number_is_not_compared(programs: &Programs) {
+    let mut command = programs.command(100, "spin|listed", &[]);
+    command.arg("--against").arg(programs.path(100));
+    let (_, err) = texts(&command.env(REORDERS, "1").output().expect("a program"));
+    let error = "not compared with the other build: it is work/spin, where the list of benchmarks has listed: ";
+    assert!(err.contains(error), "{err}");
 }
 
 /// Symptom: the program could not list its benchmarks, because `--list` was after the `--`.
