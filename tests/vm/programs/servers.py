@@ -105,8 +105,14 @@ class Nginx:
             answer = self.connection.getresponse()
             if answer.read() != b"good":
                 sys.exit("nginx has sent something else")
-        with open(self.LOG) as file:
-            seconds = [line.split()[0].lstrip("\0") for line in file]
+        # nginx writes the line of a request after the answer.
+        for _ in range(PATIENCE_S * 10):
+            with open(self.LOG) as file:
+                lines = file.read().splitlines()
+            if len(lines) == calls:
+                break
+            time.sleep(0.1)
+        seconds = [line.split()[0].lstrip("\0") for line in lines]
         times_ns = [int(word.replace(".", "")) * 1_000_000 for word in seconds]
         return {"realtime": in_order(times_ns, 1_000_000)}
 
