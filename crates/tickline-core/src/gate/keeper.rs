@@ -203,22 +203,19 @@ impl Keeper {
         }
     }
 
-    /// The number of changes of the word. A judgement after a change needs facts from after that
-    /// change.
+    /// See [`DrivenClock::changes`](crate::driver::DrivenClock::changes).
     pub(crate) fn changes(&self) -> u64 {
         self.load_word() / CHANGE
     }
 
-    /// The stage of the judgement.
+    /// See [`DrivenClock::stage`](crate::driver::DrivenClock::stage).
     pub(crate) fn stage(&self) -> Stage {
         // ORDERING: Acquire, pairs with the exchange in `set_stage`: a thread that sees a judgement
         // sees the judge's earlier stores.
         stage_of(self.word.load(Ordering::Acquire))
     }
 
-    /// The kind of line that a reading may use now; `None` while the gates are not all open. A
-    /// thread that finds a line for each CPU sees all stores before
-    /// [`set_line_kind`](Self::set_line_kind).
+    /// See [`DrivenClock::usable_line_kind`](crate::driver::DrivenClock::usable_line_kind).
     #[inline(always)]
     pub(crate) fn usable_line_kind(&self) -> Option<LineKind> {
         // ORDERING: Acquire, pairs with the exchange in `set_stage`, whose judge has seen the
@@ -366,7 +363,7 @@ impl Keeper {
         !stage_of(before).is_closed()
     }
 
-    /// Ends the present line, and has the gates judged again before the next one.
+    /// See [`DrivenClock::request_judgement`](crate::driver::DrivenClock::request_judgement).
     pub(crate) fn request_judgement<S: StateCell>(
         &self,
         access: Option<&Access<'_, S, impl Counter, impl Reference>>,
@@ -375,7 +372,7 @@ impl Keeper {
         bar(access);
     }
 
-    /// Switches the counter off: no reading that begins after this has returned uses it.
+    /// See [`DrivenClock::disable`](crate::driver::DrivenClock::disable).
     pub(crate) fn disable<S: StateCell>(
         &self,
         access: Option<&Access<'_, S, impl Counter, impl Reference>>,
@@ -384,8 +381,7 @@ impl Keeper {
         bar(access);
     }
 
-    /// Switches the counter on again, and has the gates judged before the next line. If every gate
-    /// is open, the gates stay open; another judgement follows only if a thread is reviewing them.
+    /// See [`DrivenClock::enable`](crate::driver::DrivenClock::enable).
     pub(crate) fn enable(&self) {
         self.change_word(|word| match stage_of(word) {
             Stage::Open => word.wrapping_add(CHANGE),
@@ -393,10 +389,7 @@ impl Keeper {
         });
     }
 
-    /// Sets the kind of lines, and has the gates judged for it before the first such line. Changes
-    /// nothing if the clock has this kind already. After a change to the common line, no reader
-    /// finds the CPUs' lines any more. After a change to the CPUs' lines, the judge ends the common
-    /// line before readers find them.
+    /// See [`DrivenClock::set_line_kind`](crate::driver::DrivenClock::set_line_kind).
     pub(crate) fn set_line_kind(&self, kind: LineKind) {
         self.change_word(|word| match kind {
             _ if kind_of(word) == kind => word,
