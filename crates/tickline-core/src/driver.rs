@@ -63,8 +63,8 @@ pub use reader_schedule::ReaderSchedule;
 pub struct DriverMemory {
     /// The writer's memory. Only a ticket and a permit change it.
     control: Control,
-    /// The facts of the last judgement.
-    pub facts: Facts,
+    /// The facts of the last judgement. Only a ticket changes them.
+    facts: Facts,
     /// Whether a thread has judged since the lock was taken over from a holder that is gone. A child
     /// that was forked while the lock was free goes on with its parent's judgement.
     is_judged_here: bool,
@@ -83,6 +83,12 @@ impl DriverMemory {
     #[must_use]
     pub const fn control(&self) -> &Control {
         &self.control
+    }
+
+    /// The facts of the last judgement.
+    #[must_use]
+    pub const fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     /// Has the gates judged before the next iteration.

@@ -174,6 +174,12 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
     assert_ne!(engine.state(), ClockState::Fallback(Reason::Slow));
 }
 
+/// Changes the facts of the last judgement, by a ticket that is not settled.
+fn change_facts(engine: &Engine, change: impl FnOnce(&mut Facts)) {
+    let mut ticket = engine.clock.ask_review(sys::lock_token());
+    change(ticket.as_mut().expect("a clock that is judged").facts());
+}
+
 /// Symptom: the kernel rejected the counter. The thread and readers noticed it, but a program that
 /// drives the clock itself never did.
 #[test]
@@ -182,12 +188,12 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
     let Some(_) = judged(&engine, (30, 120, 120)) else {
         return;
     };
-    engine.clock.lock(sys::lock_token()).unwrap().facts = Facts::UNKNOWN;
+    change_facts(&engine, |facts| *facts = Facts::UNKNOWN);
     for _ in 0..8 {
         engine.iterate_for_program();
     }
     assert!(facts::are_current(
-        &engine.clock.lock(sys::lock_token()).unwrap().facts
+        engine.clock.lock(sys::lock_token()).unwrap().facts()
     ));
     injected::COST.set(None);
 }
