@@ -295,7 +295,8 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
 /// checks. If an earlier comparison found that they differ, only another one can open the gate: the
 /// kernel may have switched to the counter since.
 ///
-/// [`CounterDifference`](crate::comparison::CounterDifference) computes a comparison; its result belongs into [`Facts::comparison`].
+/// [`CounterDifference`](crate::comparison::CounterDifference) computes a comparison; its result
+/// belongs in [`Facts::comparison`].
 ///
 /// ```
 /// use tickline_core::clocksource::Clocksource;

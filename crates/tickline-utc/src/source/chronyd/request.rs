@@ -3,14 +3,14 @@
 //!
 //! chronyd has its socket in a folder that only root and its own user may write
 //! (`CAM_OpenUnixSocket` in `cmdmon.c`), so nobody else can answer there. In a folder that every user
-//! may write, the sticky bit does the same for a socket that is there. At the UDP port anybody
-//! answers who may bind it: in a container that is any user, because container engines set
-//! `net.ipv4.ip_unprivileged_port_start` to 0. The kernel lists the users of the sockets at a port
-//! (`/proc/net/udp`, proc_net_tcp(5)). An answer counts only if each socket at that port, whatever its
-//! address, is root's, chronyd's user's, or this process's user's. And it must repeat the request's
-//! random number. Who is root in the container, or shares the
-//! host's network and is root there, can still be chronyd; and a socket that was closed before the
-//! list was read is not in it.
+//! may write, the sticky bit does the same for a socket that is there. At the UDP port any program
+//! that may bind that port can answer: in a container that is any user's, because container engines
+//! set `net.ipv4.ip_unprivileged_port_start` to 0. The kernel lists the users of the sockets at a
+//! port (`/proc/net/udp`, proc_net_tcp(5)). An answer counts only if each socket at that port,
+//! whatever its address, is root's, chronyd's user's, or this process's user's. And it must repeat
+//! the request's random number. Root in the container, or root in another container that shares the
+//! host's network, can still answer in chronyd's place. A socket that was closed before the list was
+//! read is not in it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -227,7 +227,8 @@ fn answer(
     })
 }
 
-/// A sequence number that nobody can guess, so that nobody answers who has not got the request.
+/// A sequence number that nobody can guess, so only a program that has received the request can
+/// answer.
 fn sequence() -> [u8; 4] {
     let number = RandomState::new().build_hasher().finish();
     let [.., first, second, third, fourth] = number.to_ne_bytes();
