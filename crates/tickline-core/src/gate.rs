@@ -125,8 +125,8 @@ crate::named! {
         Untestable => "untestable": "the counters of the CPUs could not be compared",
         /// The counters of two CPUs differ.
         Unsynchronised => "unsynchronised": "the counters of two CPUs differ",
-        /// Reading the counter takes longer than asking the OS. [`Facts::cost`] has the figures, and
-        /// `Status::cost` of `tickline`.
+        /// Reading the counter takes longer than asking the OS. [`Facts::cost`] has the figures,
+        /// and `Status::cost` of `tickline`.
         Slow => "slow": "reading the counter takes longer than asking the OS",
         /// The counter stood still while its cost was measured.
         Stuck => "stuck": "the counter stands still",

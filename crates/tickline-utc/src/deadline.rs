@@ -24,9 +24,9 @@ impl Deadline {
         }
     }
 
-    /// Makes a call of a socket, whose timeout `set_timeout` sets to the time that is left. A signal
-    /// handler of the program ends a call with a timeout, even with `SA_RESTART` (signal(7)), so the
-    /// call is then made again.
+    /// Makes a call of a socket, whose timeout `set_timeout` sets to the time that is left. A
+    /// signal handler of the program ends a call with a timeout, even with `SA_RESTART`
+    /// (signal(7)), so the call is then made again.
     ///
     /// # Errors
     ///

@@ -110,11 +110,11 @@ pub fn set_esterror_us(esterror_us: i64) -> Option<i64> {
     Some(esterror_us)
 }
 
-/// The offset that a daemon has set as the estimated and as the maximum error, us; `None` if the two
-/// differ by more than the growth of the maximum error. ptpd does so at each update, whatever the
-/// offset's sign (`informClockSource` in `src/dep/sys.c`). That maximum error leaves out the network
-/// and the master's own error, so it bounds nothing. Other daemons add half of the root delay and
-/// the dispersion; their errors differ like ptpd's by chance, one time in 500.
+/// The offset that a daemon has set as the estimated and as the maximum error, us; `None` if the
+/// two differ by more than the growth of the maximum error. ptpd does so at each update, whatever
+/// the offset's sign (`informClockSource` in `src/dep/sys.c`). That maximum error leaves out the
+/// network and the master's own error, so it bounds nothing. Other daemons add half of the root
+/// delay and the dispersion; their errors differ like ptpd's by chance, one time in 500.
 #[must_use]
 pub fn offset_as_error_us(maxerror_us: i64, esterror_us: i64) -> Option<i64> {
     let offset_us = set_esterror_us(esterror_us)?;

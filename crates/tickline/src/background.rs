@@ -243,8 +243,8 @@ impl BackgroundThread {
         Ok(Self { thread, futex })
     }
 
-    /// Tells the thread to end, and does not wait for it. Work that does not ask its sleep goes on to
-    /// its own end.
+    /// Tells the thread to end, and does not wait for it. Work that does not ask its sleep goes on
+    /// to its own end.
     pub fn end_without_waiting(mut self) {
         if self.thread.is_of_this_process()
             && !self.thread.was_killed(&self.futex)

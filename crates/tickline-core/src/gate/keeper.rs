@@ -37,13 +37,14 @@
 //!   unbarred. The next iteration finds the clock barred, and has the gates judged again
 //!   (`request_judgement_if_open`). So does an iteration in a process that was forked in between.
 //!
-//! It follows that no reading that begins after [`disable`] has returned uses the counter, until the
-//! program calls [`enable`]. And once the changes have ended, the next judgement makes the clock
-//! agree with the switch and the facts.
+//! It follows that no reading that begins after [`disable`] has returned uses the counter, until
+//! the program calls [`enable`]. And once the changes have ended, the next judgement makes the
+//! clock agree with the switch and the facts.
 //!
 //! **A judge that judges again (`begin_review`), or judges for the CPUs' lines, bars the clock
 //! first.** This ends the line of the earlier judgement. If the word said `Open` and the judge
-//! finds the gates open again, a concurrent [`enable`] does not void the judgement: both want lines.
+//! finds the gates open again, a concurrent [`enable`] does not void the judgement: both want
+//! lines.
 //!
 //! **Only the word bars the CPUs' lines.** Readers use these lines while the word says
 //! `Open` and a line for each CPU ([`usable_line_kind`]). A call that changes the kind of lines
@@ -71,8 +72,8 @@ use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::reference::{Reference, Resolutions};
 use crate::shared::Access;
 
-/// Bars the clock of `access`: no reading that begins later uses the counter, until [`unbar`]. There
-/// is no access on a machine without a counter, whose clocks never have a line.
+/// Bars the clock of `access`: no reading that begins later uses the counter, until [`unbar`].
+/// There is no access on a machine without a counter, whose clocks never have a line.
 fn bar<S: StateCell>(access: Option<&Access<'_, S, impl Counter, impl Reference>>) {
     if let Some(access) = access {
         access.shared.bar(access.counter, access.reference);
@@ -249,8 +250,8 @@ impl Keeper {
 
     /// Begins a judgement if one is due. The caller holds the clock's lock. Call this when no
     /// judgement of this process has confirmed [`usable_line_kind`](Self::usable_line_kind): after
-    /// start-up, a change, or a fork. A change before the judgement is settled voids it. In a forked
-    /// child the gates may be open already; its readers keep their lines until then.
+    /// start-up, a change, or a fork. A change before the judgement is settled voids it. In a
+    /// forked child the gates may be open already; its readers keep their lines until then.
     pub(crate) fn begin_if_due(&self, reference: &impl Reference) -> Option<BegunJudgement> {
         let word = self.load_word();
         let is_due = match stage_of(word) {

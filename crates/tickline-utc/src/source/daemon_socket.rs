@@ -22,8 +22,8 @@ pub(super) enum NotAsked {
     Failed(ErrorKind),
 }
 
-/// The user of the socket at `path`, which has no link in it, if only users who `may_answer` can have
-/// a socket there.
+/// The user of the socket at `path`, which has no link in it, if only users who `may_answer` can
+/// have a socket there.
 pub(super) fn user_of(path: &Path, may_answer: impl Fn(u32) -> bool) -> Result<u32, NotAsked> {
     let owner = |path| sys::owner(path).map_err(|error| NotAsked::Failed(error.kind()));
     let folder = path.parent().ok_or(NotAsked::Failed(ErrorKind::NotFound))?;

@@ -6,8 +6,8 @@
 //! error is such a multiple by chance, one time in 500; then there is no claim until its next
 //! update.
 //!
-//! ptpd sets its offset from the master as both errors, which bounds nothing either. Another daemon's
-//! errors look so by chance, as often as above.
+//! ptpd sets its offset from the master as both errors, which bounds nothing either. Another
+//! daemon's errors look so by chance, as often as above.
 //!
 //! ntpd-rs 1.9 sets its root delay as the kernel's maximum error, and its root dispersion as the
 //! estimated error. That dispersion is a standard deviation, and includes the server's dispersion.
@@ -172,7 +172,8 @@ pub(super) mod tests {
 
     #[test]
     fn an_offset_as_both_errors_is_no_claim() {
-        // ptpd's last offset was 7 us. The second was read while it ran, the last an hour after it died.
+        // ptpd's last offset was 7 us. The second was read while it ran, the last an hour after it
+        // died.
         for maxerror_us in [7, 507, 1_800_007] {
             let ptpd = KernelClock {
                 maxerror_us,

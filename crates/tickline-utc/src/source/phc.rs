@@ -1,5 +1,5 @@
-//! The hardware clocks (PHC) of this machine, and the error bounds that they state: the Elastic Network
-//! Adapter states its own in sysfs (`phc_error_bound`, in
+//! The hardware clocks (PHC) of this machine, and the error bounds that they state: the Elastic
+//! Network Adapter states its own in sysfs (`phc_error_bound`, in
 //! `Documentation/networking/device_drivers/ethernet/amazon/ena.rst` of Linux).
 
 use std::fs::DirEntry;
@@ -15,9 +15,9 @@ pub(super) fn error_bound_ns() -> i64 {
     largest_ns(Path::new("/sys/class"))
 }
 
-/// The clocks, each with the error bound that it states, ns; 0 if it states none. `None` unless this
-/// user may read all of them: who has seen some of the clocks does not know whether another one shows
-/// the same time.
+/// The clocks, each with the error bound that it states, ns; 0 if it states none. `None` unless
+/// this user may read all of them: who has seen some of the clocks does not know whether another
+/// one shows the same time.
 pub(super) fn devices() -> Option<Vec<(ClockDevice, i64)>> {
     devices_of(Path::new("/sys/class"), Path::new("/dev"))
 }
@@ -33,8 +33,8 @@ fn devices_of(classes: &Path, folder: &Path) -> Option<Vec<(ClockDevice, i64)>> 
     }
 }
 
-/// Whether the kernel has no such clock, because its class has no folder. If sysfs is not mounted, it
-/// may have some.
+/// Whether the kernel has no such clock, because its class has no folder. If sysfs is not mounted,
+/// it may have some.
 fn is_without_clocks(error: &std::io::Error, classes: &Path) -> bool {
     error.kind() == ErrorKind::NotFound && classes.exists()
 }
@@ -103,8 +103,8 @@ mod tests {
         std::fs::remove_dir_all(&classes).unwrap();
     }
 
-    /// Symptom: without the right to open `/dev/ptp0` the OS clock, which showed TAI, was the only clock that
-    /// showed the time of the last Sync, and UTC was wrong by 37 s.
+    /// Symptom: without the right to open `/dev/ptp0` the OS clock, which showed TAI, was the only
+    /// clock that showed the time of the last Sync, and UTC was wrong by 37 s.
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn a_clock_that_cannot_be_opened_makes_the_clocks_unknown() {

@@ -40,7 +40,8 @@ impl ClockDevice {
 
     /// Its time, ns; `None` if the device is gone.
     pub(crate) fn now_ns(&self) -> Option<i64> {
-        /// The lowest bits of a dynamic clock's id (`CLOCKFD`, `include/linux/posix-timers_types.h`).
+        /// The lowest bits of a dynamic clock's id (`CLOCKFD`,
+        /// `include/linux/posix-timers_types.h`).
         const CLOCKFD: libc::clockid_t = 3;
         // clock_getres(2), "Dynamic clocks".
         let clock = (!self.0.as_raw_fd() << 3) | CLOCKFD;
@@ -200,7 +201,8 @@ mod tests {
             scope.spawn(|| {
                 // ORDERING: Relaxed, a flag on its own.
                 while !is_over.load(Ordering::Relaxed) {
-                    // SAFETY: the call takes no pointer. The thread waits for this scope, so it lives.
+                    // SAFETY: the call takes no pointer. The thread waits for this scope, so it
+                    // lives.
                     unsafe { libc::syscall(libc::SYS_tgkill, process, this_thread, libc::SIGUSR2) };
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -212,7 +214,8 @@ mod tests {
         })
     }
 
-    /// Symptom: a program with an interval timer got no answers, because its handler ended each wait.
+    /// Symptom: a program with an interval timer got no answers, because its handler ended each
+    /// wait.
     #[test]
     fn a_signal_loses_no_answer() {
         use std::net::{Ipv4Addr, UdpSocket};

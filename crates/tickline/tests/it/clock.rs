@@ -11,7 +11,8 @@ use tickline_core::counter::{Counter as _, HardwareCounter};
 
 const DISABLED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);
 
-/// A clock that readers drive, and that uses the counter. `None`, with a message, if none does here.
+/// A clock that readers drive, and that uses the counter. `None`, with a message, if none does
+/// here.
 fn fast_clock() -> Option<Clock> {
     let clock = Clock::builder().driver(Driver::Reader).start();
     let clock = clock.expect("a clock without a thread");

@@ -1,5 +1,5 @@
-//! A request to a daemon at a Unix socket of datagrams, which answers only to a socket with a path of
-//! its own.
+//! A request to a daemon at a Unix socket of datagrams, which answers only to a socket with a path
+//! of its own.
 
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
@@ -25,9 +25,10 @@ pub(crate) fn owner(path: &Path) -> io::Result<(u32, u32)> {
 /// `net.unix.max_dgram_qlen` is larger.
 const MAX_EARLY_MESSAGES: u32 = 1_024;
 
-/// Connects a socket that has an address to the daemon's at `path`. From then on it receives from the
-/// daemon alone. Others may have sent to it before (`/proc/net/unix` lists each address), and the queue
-/// keeps that. It is emptied here: the daemon has not been asked yet, so nothing in it is an answer.
+/// Connects a socket that has an address to the daemon's at `path`. From then on it receives from
+/// the daemon alone. Others may have sent to it before (`/proc/net/unix` lists each address), and
+/// the queue keeps that. It is emptied here: the daemon has not been asked yet, so nothing in it is
+/// an answer.
 pub(super) fn connect(socket: &UnixDatagram, path: &Path) -> io::Result<()> {
     socket.connect(path)?;
     socket.set_nonblocking(true)?;
@@ -63,9 +64,9 @@ impl PathSocket {
     }
 
     /// Lets every user send to this socket who may enter its folder: the daemon has dropped the
-    /// rights of root. The folder's owner may replace the path by a link to another file meanwhile, so
-    /// the permissions are set of the file that was opened, if that is a socket of this user with one
-    /// name: a hard link gives a socket a second one.
+    /// rights of root. The folder's owner may replace the path by a link to another file meanwhile,
+    /// so the permissions are set of the file that was opened, if that is a socket of this user
+    /// with one name: a hard link gives a socket a second one.
     fn let_others_send(&self) -> io::Result<()> {
         let name = CString::new(self.path.as_os_str().as_bytes())?;
         // std's `OpenOptions` drops O_PATH with musl, where it is a part of O_ACCMODE.
@@ -148,7 +149,8 @@ mod tests {
         }
     }
 
-    /// Symptom: chronyd's user could have root make any socket of root writable, by a hard link to it.
+    /// Symptom: chronyd's user could have root make any socket of root writable, by a hard link to
+    /// it.
     #[test]
     fn only_a_new_socket_of_this_user_is_opened_to_others() {
         let folder = std::env::temp_dir();
