@@ -111,8 +111,8 @@ pub struct Bounds {
     pub lower: Line,
     /// The reference is not above this line, which starts at the same tick as `lower`.
     pub upper: Line,
-    /// The reference's Unix time minus its monotonic time, ns, as estimated. At a tick, Unix time is
-    /// at least `lower.at(tick) + unix_offset_ns - unix_bound_ns`, and at most
+    /// The reference's Unix time minus its monotonic time, ns, as estimated. At a tick, Unix time
+    /// is at least `lower.at(tick) + unix_offset_ns - unix_bound_ns`, and at most
     /// `upper.at(tick) + unix_offset_ns + unix_bound_ns`.
     pub unix_offset_ns: i64,
     /// Half-width of the interval that contains the true offset, ns.

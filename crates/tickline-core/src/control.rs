@@ -245,8 +245,8 @@ impl LastIteration {
 
 /// The writer's memory. Only the holder of the clock's lock reaches it.
 ///
-/// The driver may change the settings between two iterations: the next iteration reads them anew, and
-/// nothing else depends on their earlier values. Only for other resolutions, begin with a
+/// The driver may change the settings between two iterations: the next iteration reads them anew,
+/// and nothing else depends on their earlier values. Only for other resolutions, begin with a
 /// [`new`](Self::new) control loop: the kept samples have the earlier ones.
 ///
 /// ```
@@ -318,8 +318,8 @@ pub struct Control {
     suspended_ns: Option<i64>,
     /// The last disruption marker before a sample.
     disruption_marker: Option<u64>,
-    /// The tick of the first sample after a hypervisor has moved or restored the machine; `None` once
-    /// an interval has passed since.
+    /// The tick of the first sample after a hypervisor has moved or restored the machine; `None`
+    /// once an interval has passed since.
     moved_at_ticks: Option<u64>,
     /// Whether the line has not reached its target since the reference or the counter jumped, or
     /// since the samples had a break.

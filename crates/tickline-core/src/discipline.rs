@@ -55,7 +55,8 @@ pub(crate) struct Correction {
     pub(crate) offset: FixedNs,
 }
 
-/// The correction that takes `old` from its value at `at_ticks` to the target within `window_ticks`.
+/// The correction that takes `old` from its value at `at_ticks` to the target within
+/// `window_ticks`.
 pub(crate) fn correction_to(
     old: &Snapshot,
     at_ticks: u64,

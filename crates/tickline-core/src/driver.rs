@@ -63,10 +63,10 @@ pub use reader_schedule::ReaderSchedule;
 pub struct DriverMemory {
     /// The writer's memory. Only a ticket and a permit change it.
     control: Control,
-    /// The facts of the last judgement.
-    pub facts: Facts,
-    /// Whether a thread has judged since the lock was taken over from a holder that is gone. A child
-    /// that was forked while the lock was free goes on with its parent's judgement.
+    /// The facts of the last judgement. Only a ticket changes them.
+    facts: Facts,
+    /// Whether a thread has judged since the lock was taken over from a holder that is gone. A
+    /// child that was forked while the lock was free goes on with its parent's judgement.
     is_judged_here: bool,
 }
 
@@ -83,6 +83,12 @@ impl DriverMemory {
     #[must_use]
     pub const fn control(&self) -> &Control {
         &self.control
+    }
+
+    /// The facts of the last judgement.
+    #[must_use]
+    pub const fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     /// Has the gates judged before the next iteration.
@@ -386,8 +392,8 @@ impl<S> Permit<'_, S> {
 }
 
 impl<S> CpusPermit<'_, S> {
-    /// The settings of the CPUs' control loops. Their lines always have Unix time: whether a reading
-    /// uses it may change between two calibrations.
+    /// The settings of the CPUs' control loops. Their lines always have Unix time: whether a
+    /// reading uses it may change between two calibrations.
     #[must_use]
     pub fn config(&self) -> Config {
         Config {
@@ -397,7 +403,7 @@ impl<S> CpusPermit<'_, S> {
     }
 }
 
-// Clocks become steady here, which takes Miri minutes. Only the lock has unsafe code, and tests of its
-// own.
+// Clocks become steady here, which takes Miri minutes. Only the lock has unsafe code, and tests of
+// its own.
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -125,8 +125,8 @@ crate::named! {
         Untestable => "untestable": "the counters of the CPUs could not be compared",
         /// The counters of two CPUs differ.
         Unsynchronised => "unsynchronised": "the counters of two CPUs differ",
-        /// Reading the counter takes longer than asking the OS. [`Facts::cost`] has the figures, and
-        /// `Status::cost` of `tickline`.
+        /// Reading the counter takes longer than asking the OS. [`Facts::cost`] has the figures,
+        /// and `Status::cost` of `tickline`.
         Slow => "slow": "reading the counter takes longer than asking the OS",
         /// The counter stood still while its cost was measured.
         Stuck => "stuck": "the counter stands still",
@@ -295,7 +295,8 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
 /// checks. If an earlier comparison found that they differ, only another one can open the gate: the
 /// kernel may have switched to the counter since.
 ///
-/// [`CounterDifference`](crate::comparison::CounterDifference) computes a comparison; its result belongs into [`Facts::comparison`].
+/// [`CounterDifference`](crate::comparison::CounterDifference) computes a comparison; its result
+/// belongs in [`Facts::comparison`].
 ///
 /// ```
 /// use tickline_core::clocksource::Clocksource;

@@ -1,12 +1,12 @@
 //! The control loop and the publication protocol of [tickline](https://docs.rs/tickline), without
 //! an operating system: no `std`, no allocation, no floating point, no dependency.
 //!
-//! The state of a clock is its line, `y = m*x + b`, in 128 bits ([`mod@state`]). On x86_64 and aarch64
-//! one 16-byte load gives a reading `m` and `b`, and every change is one 128-bit compare-and-swap.
-//! Nobody waits for a writer that has stopped: a reader that finds a replacement announced gives the
-//! writer two microseconds, and then ends the old line itself.
-//! [DESIGN.md](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-state) has the layout, and
-//! why this is safe.
+//! The state of a clock is its line, `y = m*x + b`, in 128 bits ([`mod@state`]). On x86_64 and
+//! aarch64 one 16-byte load gives a reading `m` and `b`, and every change is one 128-bit
+//! compare-and-swap. Nobody waits for a writer that has stopped: a reader that finds a replacement
+//! announced gives the writer two microseconds, and then ends the old line itself.
+//! [DESIGN.md](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-state) has the layout,
+//! and why this is safe.
 //!
 //! # A clock on bare metal
 //!
@@ -88,24 +88,25 @@
 //!
 //! # Guarantees
 //!
-//! Take two times by any methods of [`SharedClock`](shared::SharedClock) except [`read_ns`](shared::SharedClock::read_ns) and
-//! [`read_unix_ns`](shared::SharedClock::read_unix_ns), on any threads, where one is complete before the
-//! other begins. With synchronised counters the earlier one is never larger. This holds across
-//! start-up, recalibration, fallback and the return to a line. Two things are *not* promised. One
-//! is that the counters are synchronised: a gate decides that. The other is order between threads
-//! for the two plain methods: the CPU may read its counter early.
+//! Take two times by any methods of [`SharedClock`](shared::SharedClock) except
+//! [`read_ns`](shared::SharedClock::read_ns) and
+//! [`read_unix_ns`](shared::SharedClock::read_unix_ns), on any threads, where one is complete
+//! before the other begins. With synchronised counters the earlier one is never larger. This holds
+//! across start-up, recalibration, fallback and the return to a line. Two things are *not*
+//! promised. One is that the counters are synchronised: a gate decides that. The other is order
+//! between threads for the two plain methods: the CPU may read its counter early.
 //!
 //! # The model
 //!
 //! A **line**, `ns = m * ticks + b`, turns the ticks of a fast counter of unknown rate into the
-//! nanoseconds of a slow reference; the fast path uses it in a **window** of ticks. The control loop
-//! takes samples of both clocks, and publishes the next line so that no reader sees time run
-//! backwards. Without a line, readings come from the reference, but are never below the **high-water
-//! mark**: the largest time that the last line may have returned.
+//! nanoseconds of a slow reference; the fast path uses it in a **window** of ticks. The control
+//! loop takes samples of both clocks, and publishes the next line so that no reader sees time run
+//! backwards. Without a line, readings come from the reference, but are never below the
+//! **high-water mark**: the largest time that the last line may have returned.
 //!
-//! DESIGN.md has [all parts](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-parts), and
-//! [the steps](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-pipeline) from a sample to
-//! the published line, each with its file.
+//! DESIGN.md has [all parts](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-parts),
+//! and [the steps](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-pipeline) from a
+//! sample to the published line, each with its file.
 //!
 //! Figures without a processor, here and in the comments, are from an AMD EPYC, family 26, under
 //! KVM.
@@ -113,8 +114,8 @@
 //! # Stability
 //!
 //! All public items follow semantic versioning. Each has one path: `tickline_core`, the module, the
-//! item. A clock as above needs [`cell`], [`control`], [`counter`], [`reference`](mod@reference) and
-//! [`shared`]. The other modules have the parts of clocks that need more:
+//! item. A clock as above needs [`cell`], [`control`], [`counter`], [`reference`](mod@reference)
+//! and [`shared`]. The other modules have the parts of clocks that need more:
 //!
 //! | to build | see |
 //! |---|---|

@@ -65,8 +65,8 @@ use harness::{Coverage, Time, View, check, new_shared, spawn};
 pub(crate) type Clock = SharedClock<LineCell>;
 
 /// The time of a writer's read of the counter, ticks. A reader's read takes longer than
-/// [`MEETING_MARGIN_NS`], and longer than the reader waits
-/// for a replacement. So the next read distinguishes different lines, and no reader spins.
+/// [`MEETING_MARGIN_NS`], and longer than the reader waits for a replacement. So the next read
+/// distinguishes different lines, and no reader spins.
 const WRITER_TICKS: u64 = 100;
 const READER_TICKS: u64 = MEETING_MARGIN_NS + 2 * REPLACING_NS;
 

@@ -27,8 +27,9 @@
 //! CPU that finds the line being replaced has therefore interrupted the writer. It does not wait,
 //! and helps at once.
 //!
-//! The clock's keeper says whether readers may use these lines (`gate/keeper.rs`: `usable_line_kind`).
-//! The driver chooses the kind of lines, calibrates the CPUs, and decides when to give up on a CPU.
+//! The clock's keeper says whether readers may use these lines (`gate/keeper.rs`:
+//! `usable_line_kind`). The driver chooses the kind of lines, calibrates the CPUs, and decides when
+//! to give up on a CPU.
 //!
 //! ```
 //! use core::cell::Cell;
@@ -147,9 +148,9 @@ pub struct SlowCpuReading {
     pub reading: SlowReading,
 }
 
-/// The slow path: an ordered reading, in any state of the clock of the CPU on which the caller runs.
-/// `None` if the table has no such CPU. Waits for no thread; repeats only if the thread was moved,
-/// or another thread has changed the state meanwhile.
+/// The slow path: an ordered reading, in any state of the clock of the CPU on which the caller
+/// runs. `None` if the table has no such CPU. Waits for no thread; repeats only if the thread was
+/// moved, or another thread has changed the state meanwhile.
 pub fn read_slow<S: StateCell>(
     clocks: &[SharedClock<S>],
     counter: &impl CpuCounter,

@@ -49,8 +49,8 @@ pub trait Reference {
         None
     }
 
-    /// A number that changes when a hypervisor has moved the machine to another host, or restored it
-    /// from a snapshot, before the machine runs on; `None` where no hypervisor offers one.
+    /// A number that changes when a hypervisor has moved the machine to another host, or restored
+    /// it from a snapshot, before the machine runs on; `None` where no hypervisor offers one.
     fn disruption_marker(&self) -> Option<u64> {
         None
     }
@@ -125,8 +125,9 @@ pub const fn frequency_from_timex_ppb(freq: i64) -> i64 {
 }
 
 /// The correction of a Linux kernel's rate without a slew of the offset, ppb: what
-/// [`Reference::steering_ppb`] returns on Linux. The arguments are `freq` of adjtimex(2) in
-/// ppb ([`frequency_from_timex_ppb`]), and its `tick`: the length of a hundredth of a second, us. One microsecond more is 100 ppm.
+/// [`Reference::steering_ppb`] returns on Linux. The arguments are `freq` of adjtimex(2) in ppb
+/// ([`frequency_from_timex_ppb`]), and its `tick`: the length of a hundredth of a second, us. One
+/// microsecond more is 100 ppm.
 ///
 /// ```
 /// use tickline_core::reference::steering_from_timex_ppb;

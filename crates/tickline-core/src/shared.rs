@@ -52,8 +52,8 @@ pub use reading::{BoundedReading, ReadingSource, SlowReading};
 #[derive(Debug, Default)]
 pub struct SharedClock<S = LineCell> {
     /// State, slots and bounds. Any thread may read them, through [`StateCell`]. Only this clock
-    /// and its [`Control`](crate::control::Control) swap or publish: another state there may break the order
-    /// of readings.
+    /// and its [`Control`](crate::control::Control) swap or publish: another state there may break
+    /// the order of readings.
     pub cell: S,
     pub(crate) figures: AtomicFigures,
     pub(crate) events: EventCounters,

@@ -12,8 +12,8 @@
 //! | comes after a break of four intervals | the rate may have changed unseen | the monitor starts anew |
 //!
 //! The assumed change of rate is 5 ppb until something contradicts it. A change of `adjtimex`'s
-//! frequency raises it at once to the size of the change plus 200 ppb, and shortens the next interval
-//! to a sixteenth. What follows for the interval and the bounds of the next line is in
+//! frequency raises it at once to the size of the change plus 200 ppb, and shortens the next
+//! interval to a sixteenth. What follows for the interval and the bounds of the next line is in
 //! `stability/interval_and_bounds.rs`.
 
 mod dither;
@@ -251,8 +251,8 @@ impl StabilityMonitor {
         true
     }
 
-    /// A change of the kernel's steering raises the assumed change of rate to its size plus 200 ppb,
-    /// and shortens the next interval to a sixteenth.
+    /// A change of the kernel's steering raises the assumed change of rate to its size plus 200
+    /// ppb, and shortens the next interval to a sixteenth.
     fn add_steering(
         &mut self,
         steering_ppb: Option<i64>,
@@ -276,8 +276,8 @@ impl StabilityMonitor {
         self.last_steering_ppb = steering_ppb;
     }
 
-    /// The departure of `sample` from the last target, which shows the dither. `None` while the slope
-    /// is too uncertain.
+    /// The departure of `sample` from the last target, which shows the dither. `None` while the
+    /// slope is too uncertain.
     fn departure(&self, sample: &Sample, slope: Slope) -> Option<Departure> {
         let ticks = sample.lower.ticks;
         Some(Departure {

@@ -247,61 +247,110 @@ impl<T> Drop for LockGuard<'_, T> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_child_takes_over_its_parents_lock() {
-        let lock = TryLock::new(5);
-        // SAFETY: the test plays two processes, one after the other. Once the second process has a
-        // guard, the test does not use the first guard.
-        let token = |number| unsafe { LockToken::new(number) };
-        let take = |number| lock.try_lock(token(number), |content| *content += 1);
-        let parents = take(1).unwrap();
-        assert!(take(1).is_none());
-        assert_eq!(*parents, 5);
-        let childs = take(2).unwrap();
-        assert_eq!(*childs, 6, "content that may be half changed is reset");
-        drop(parents);
-        assert!(
-            take(2).is_none(),
-            "the parent's guard does not release the child's lock"
-        );
-        drop(childs);
-        assert!(take(0).is_none(), "0 is not a token");
-        assert_eq!(*take(1).unwrap(), 6, "released content is not reset");
+    /// A process: its number is all that a lock knows of it.
+    fn process(number: u32) -> LockToken {
+        // SAFETY: each test plays its processes one after the other. Once one has a guard, the test
+        // does not use the guards of the earlier ones.
+        unsafe { LockToken::new(number) }
     }
 
-    /// A thread that ends while it holds the lock does not take the lock along. The others ask the
-    /// system about the holder, and about nobody else.
-    #[test]
-    fn a_thread_takes_over_from_one_that_has_ended_and_from_no_other() {
-        fn only_21_has_ended(thread: u32) -> bool {
-            assert_ne!(thread, 0, "no thread has this id");
-            thread == 21
+    /// A thread of process 1. Thread 21 has ended, and no other one.
+    fn thread(id: u32) -> LockToken {
+        // SAFETY: each test plays its threads one after the other, and uses no guard of a thread
+        // that has ended.
+        unsafe {
+            process(1).of_thread(id, |id| {
+                assert_ne!(id, 0, "no thread has this id");
+                id == 21
+            })
         }
+    }
+
+    /// Takes the lock. A reset adds 1 to its content.
+    fn take(lock: &TryLock<u32>, token: LockToken) -> Option<LockGuard<'_, u32>> {
+        lock.try_lock(token, |content| *content += 1)
+    }
+
+    #[test]
+    fn a_held_lock_is_not_taken_again_by_its_process() {
         let lock = TryLock::new(5);
-        // SAFETY: one process, one number.
-        let process = unsafe { LockToken::new(1) };
-        // SAFETY: the test plays the threads one after the other, and uses no guard of one that has
-        // ended.
-        let token = |thread| unsafe { process.of_thread(thread, only_21_has_ended) };
-        let take = |token| lock.try_lock(token, |content| *content += 1);
-        let stopped = take(token(20)).unwrap();
-        assert!(take(token(22)).is_none(), "it may go on at any moment");
-        assert!(
-            take(token(20)).is_none(),
-            "a handler that has interrupted it"
-        );
-        drop(stopped);
-        let killed = take(token(21)).unwrap();
-        assert!(take(process).is_none(), "this token has no way to ask");
-        assert_eq!(
-            *take(token(22)).unwrap(),
-            6,
-            "half changed content is reset"
-        );
-        assert!(!lock.is_held());
-        core::mem::forget(take(process));
-        assert!(take(token(22)).is_none(), "whose it is, is not known");
+        let _held = take(&lock, process(1)).unwrap();
+        assert!(take(&lock, process(1)).is_none());
+    }
+
+    #[test]
+    fn a_child_takes_over_its_parents_lock_and_resets_the_content() {
+        let lock = TryLock::new(5);
+        let _parents = take(&lock, process(1)).unwrap();
+        let childs = take(&lock, process(2)).expect("the child's");
+        assert_eq!(*childs, 6);
+    }
+
+    #[test]
+    fn a_parents_guard_does_not_release_its_childs_lock() {
+        let lock = TryLock::new(5);
+        let parents = take(&lock, process(1)).unwrap();
+        let _childs = take(&lock, process(2)).unwrap();
+        drop(parents);
+        assert!(take(&lock, process(2)).is_none());
+    }
+
+    #[test]
+    fn content_that_was_released_is_not_reset() {
+        let lock = TryLock::new(5);
+        drop(take(&lock, process(1)));
+        assert_eq!(*take(&lock, process(2)).expect("a free lock"), 5);
+    }
+
+    #[test]
+    fn no_lock_is_taken_with_the_number_0() {
+        let lock = TryLock::new(5);
+        assert!(take(&lock, process(0)).is_none());
+    }
+
+    #[test]
+    fn a_thread_takes_over_from_one_that_has_ended_and_resets_the_content() {
+        let lock = TryLock::new(5);
+        core::mem::forget(take(&lock, thread(21)));
+        assert_eq!(*take(&lock, thread(22)).expect("the dead thread's"), 6);
+    }
+
+    /// It may go on at any moment.
+    #[test]
+    fn a_stopped_thread_keeps_its_lock() {
+        let lock = TryLock::new(5);
+        let _stopped = take(&lock, thread(20)).unwrap();
+        assert!(take(&lock, thread(22)).is_none());
+    }
+
+    #[test]
+    fn a_handler_does_not_take_the_lock_of_the_thread_that_it_has_interrupted() {
+        let lock = TryLock::new(5);
+        let _interrupted = take(&lock, thread(20)).unwrap();
+        assert!(take(&lock, thread(20)).is_none());
+    }
+
+    #[test]
+    fn a_token_of_no_thread_takes_nothing_over_from_a_thread() {
+        let lock = TryLock::new(5);
+        core::mem::forget(take(&lock, thread(21)));
+        assert!(take(&lock, process(1)).is_none());
+    }
+
+    /// Nor is the system asked about it.
+    #[test]
+    fn a_lock_of_an_unknown_thread_is_not_taken_over() {
+        let lock = TryLock::new(5);
+        core::mem::forget(take(&lock, process(1)));
+        assert!(take(&lock, thread(22)).is_none());
+    }
+
+    #[test]
+    fn a_lock_is_held_until_its_guard_is_dropped() {
+        let lock = TryLock::new(5);
+        let guard = take(&lock, process(1));
         assert!(lock.is_held());
-        core::mem::forget(killed);
+        drop(guard);
+        assert!(!lock.is_held());
     }
 }

@@ -1,5 +1,5 @@
-//! Tracks Unix time minus monotonic time. A sample is a bracket as in `sample.rs`, of the reference's
-//! two clocks, without the counter.
+//! Tracks Unix time minus monotonic time. A sample is a bracket as in `sample.rs`, of the
+//! reference's two clocks, without the counter.
 
 use crate::reference::Reference;
 

@@ -52,7 +52,8 @@
 //!
 //! # Guarantees
 //!
-//! A reading never fails, blocks, allocates or panics. All clocks except mocks, and
+//! A reading never fails, allocates or panics, and waits for another thread only as one of tickline
+//! does ([table](tickline::Clock#what-a-reading-promises)). All clocks except mocks, and
 //! [`tickline::Instant`], share one timescale: ns of `CLOCK_MONOTONIC`.
 //!
 //! # Features

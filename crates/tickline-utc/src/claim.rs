@@ -215,59 +215,64 @@ impl Claim {
     }
 }
 
-#[test]
-fn a_claim_is_from_before_a_suspend_that_is_longer_than_the_error_of_its_length() {
-    let claim = Claim::none(UtcUnknown::Expired);
-    let bound_ns = i64::try_from(SUSPENDED_BOUND_NS).unwrap();
-    assert!(!claim.is_before_suspend(bound_ns));
-    assert!(claim.is_before_suspend(bound_ns + 1));
-}
-
-/// The sources of a claim; `None` if there is no claim.
 #[cfg(test)]
-const SOURCES: [Option<UtcSource>; 5] = [
-    Some(UtcSource::ClockBound),
-    Some(UtcSource::Chronyd),
-    Some(UtcSource::Ptp4l),
-    Some(UtcSource::Kernel),
-    None,
-];
+mod tests {
+    use super::*;
 
-#[cfg(test)]
-proptest::proptest! {
     #[test]
-    #[cfg_attr(miri, ignore = "slow")]
-    fn the_time_since_a_claim_is_rounded_outwards(
-        start: u64,
-        elapsed in 0..MAX_VALID,
-        slopes in proptest::array::uniform2(0..1_u64 << 63),
-    ) {
-        let extrapolation = Extrapolation { start, valid: elapsed + 1, slopes };
-        let [least_ns, greatest_ns] = extrapolation.elapsed_ns(start.wrapping_add(elapsed)).unwrap();
-        let whole_ns = slopes.map(|slope| u128::from(elapsed) * u128::from(slope) / (1 << SLOPE_BITS));
-        proptest::prop_assert_eq!(
-            [u128::try_from(least_ns).unwrap(), u128::try_from(greatest_ns).unwrap()],
-            [whole_ns[0], whole_ns[1] + 1]
-        );
-        proptest::prop_assert_eq!(extrapolation.elapsed_ns(start.wrapping_add(elapsed + 1)), None);
+    fn a_claim_is_from_before_a_suspend_that_is_longer_than_the_error_of_its_length() {
+        let claim = Claim::none(UtcUnknown::Expired);
+        let bound_ns = i64::try_from(SUSPENDED_BOUND_NS).unwrap();
+        assert!(!claim.is_before_suspend(bound_ns));
+        assert!(claim.is_before_suspend(bound_ns + 1));
     }
 
-    #[test]
-    #[cfg_attr(miri, ignore = "slow")]
-    fn a_claim_survives_its_words(
-        words in proptest::array::uniform13(proptest::prelude::any::<u64>()),
-        source in proptest::sample::select(&SOURCES),
-        failure in proptest::sample::select(&REASONS),
-        tai: u16,
-    ) {
-        let tai_offset_s = NonZeroU16::new(tai);
-        let claim = Claim { source, failure, tai_offset_s, ..Claim::from_words(&words) };
-        let mut words_back = claim.to_words();
-        proptest::prop_assert_eq!(Claim::from_words(&words_back), claim);
-        words_back[7] = words[7];
-        proptest::prop_assert_eq!(words_back, words);
-        let zeros = Claim::from_words(&[0; WORDS]);
-        proptest::prop_assert_eq!((zeros.source, zeros.failure), (None, UtcUnknown::NoSource));
-        proptest::prop_assert_eq!((zeros.at_ticks(words[0]), zeros.at_raw(0)), (None, None));
+    /// The sources of a claim; `None` if there is no claim.
+    const SOURCES: [Option<UtcSource>; 5] = [
+        Some(UtcSource::ClockBound),
+        Some(UtcSource::Chronyd),
+        Some(UtcSource::Ptp4l),
+        Some(UtcSource::Kernel),
+        None,
+    ];
+
+    proptest::proptest! {
+        #[test]
+        #[cfg_attr(miri, ignore = "slow")]
+        fn the_time_since_a_claim_is_rounded_outwards(
+            start: u64,
+            elapsed in 0..MAX_VALID,
+            slopes in proptest::array::uniform2(0..1_u64 << 63),
+        ) {
+            let extrapolation = Extrapolation { start, valid: elapsed + 1, slopes };
+            let elapsed_ns = |ticks| extrapolation.elapsed_ns(start.wrapping_add(ticks));
+            let [least_ns, greatest_ns] = elapsed_ns(elapsed).unwrap();
+            let whole_ns =
+                slopes.map(|slope| u128::from(elapsed) * u128::from(slope) / (1 << SLOPE_BITS));
+            proptest::prop_assert_eq!(
+                [u128::try_from(least_ns).unwrap(), u128::try_from(greatest_ns).unwrap()],
+                [whole_ns[0], whole_ns[1] + 1]
+            );
+            proptest::prop_assert_eq!(elapsed_ns(elapsed + 1), None);
+        }
+
+        #[test]
+        #[cfg_attr(miri, ignore = "slow")]
+        fn a_claim_survives_its_words(
+            words in proptest::array::uniform13(proptest::prelude::any::<u64>()),
+            source in proptest::sample::select(&SOURCES),
+            failure in proptest::sample::select(&REASONS),
+            tai: u16,
+        ) {
+            let tai_offset_s = NonZeroU16::new(tai);
+            let claim = Claim { source, failure, tai_offset_s, ..Claim::from_words(&words) };
+            let mut words_back = claim.to_words();
+            proptest::prop_assert_eq!(Claim::from_words(&words_back), claim);
+            words_back[7] = words[7];
+            proptest::prop_assert_eq!(words_back, words);
+            let zeros = Claim::from_words(&[0; WORDS]);
+            proptest::prop_assert_eq!((zeros.source, zeros.failure), (None, UtcUnknown::NoSource));
+            proptest::prop_assert_eq!((zeros.at_ticks(words[0]), zeros.at_raw(0)), (None, None));
+        }
     }
 }

@@ -24,9 +24,9 @@ impl Deadline {
         }
     }
 
-    /// Makes a call of a socket, whose timeout `set_timeout` sets to the time that is left. A signal
-    /// handler of the program ends a call with a timeout, even with `SA_RESTART` (signal(7)), so the
-    /// call is then made again.
+    /// Makes a call of a socket, whose timeout `set_timeout` sets to the time that is left. A
+    /// signal handler of the program ends a call with a timeout, even with `SA_RESTART`
+    /// (signal(7)), so the call is then made again.
     ///
     /// # Errors
     ///
@@ -51,16 +51,21 @@ impl Deadline {
     }
 }
 
-#[test]
-fn signals_do_not_move_the_deadline() {
-    let deadline = Deadline::after(Duration::from_millis(5));
-    let interrupted = || -> io::Result<()> { Err(io::ErrorKind::Interrupted.into()) };
-    let ended = deadline.wait(|_| Ok(()), interrupted);
-    assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[test]
-fn the_longest_timeout_has_an_end() {
-    let deadline = Deadline::after(Duration::MAX);
-    assert_eq!(deadline.wait(|_| Ok(()), || Ok(7)).unwrap(), 7);
+    #[test]
+    fn signals_do_not_move_the_deadline() {
+        let deadline = Deadline::after(Duration::from_millis(5));
+        let interrupted = || -> io::Result<()> { Err(io::ErrorKind::Interrupted.into()) };
+        let ended = deadline.wait(|_| Ok(()), interrupted);
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn the_longest_timeout_has_an_end() {
+        let deadline = Deadline::after(Duration::MAX);
+        assert_eq!(deadline.wait(|_| Ok(()), || Ok(7)).unwrap(), 7);
+    }
 }

@@ -3,10 +3,10 @@
 //! A latch (Linux' `seqcount_latch`): two slots, and the number of the newest claim. The thread
 //! writes a new claim to the other slot, and then its number. A reader loads the number, reads the
 //! clock, and copies the slot of that number. If the number is still the same, the reader takes the
-//! copy. The thread cannot have begun to overwrite that slot then, and the copy was the newest claim
-//! when the clock was read. (A CPU may load the number a little before it reads the counter, by less
-//! than the margin of `tickline-core`'s contract for counters.) A reader that is overtaken reads
-//! again. The thread never waits.
+//! copy. The thread cannot have begun to overwrite that slot then, and the copy was the newest
+//! claim when the clock was read. (A CPU may load the number a little before it reads the counter,
+//! by less than the margin of `tickline-core`'s contract for counters.) A reader that is overtaken
+//! reads again. The thread never waits.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 

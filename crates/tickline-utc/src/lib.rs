@@ -26,9 +26,10 @@
 //!
 //! # Will it work here?
 //!
-//! It needs Linux, and the daemon of clock-bound, chronyd, ptp4l, or a kernel that another NTP daemon
-//! steers ([Sources](#sources)). systemd-timesyncd and OpenNTPD state no error, so with them alone UTC is
-//! never known. `tickline doctor` says which source a machine has; [`limits`] says what can go wrong.
+//! It needs Linux, and the daemon of clock-bound, chronyd, ptp4l, or a kernel that another NTP
+//! daemon steers ([Sources](#sources)). systemd-timesyncd and OpenNTPD state no error, so with them
+//! alone UTC is never known. `tickline doctor` says which source a machine has; [`limits`] says
+//! what can go wrong.
 //!
 //! [`Utc`] has a thread that asks a source once a second, or once in each interval of the clock's
 //! control loop if that is longer. Until the next answer, [`Utc::now`] extrapolates by the counter,
@@ -76,13 +77,13 @@
 //! | a step of the OS clock that is smaller than twice the uncertainty of tickline's request before it | the source has noticed it |
 //! | any step of the OS clock, after the program has closed the thread's timer, or if the kernel has refused it | a claim contradicts the one before |
 //!
-//! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, and ptpd sets it
-//! to its last offset, which bounds nothing. A machine that one of them steers therefore has no
+//! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, and ptpd sets
+//! it to its last offset, which bounds nothing. A machine that one of them steers therefore has no
 //! source.
 //!
-//! Where this user may, chronyd is asked by its Unix socket, where nobody else can answer. At its UDP
-//! port another program may: [`chronyd`](chronyd#who-answers) says what an answer there proves, and
-//! [`Utc::chronyd_channel`] how chronyd has answered.
+//! Where this user may, chronyd is asked by its Unix socket, where nobody else can answer. At its
+//! UDP port another program may: [`chronyd`](chronyd#who-answers) says what an answer there proves,
+//! and [`Utc::chronyd_channel`] how chronyd has answered.
 //!
 //! If a source does not answer a request, or says that it is not synchronised, its last claim goes
 //! on. At the second such request in a row, at least 0.5 s later, the next source's report counts;

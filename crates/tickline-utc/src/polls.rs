@@ -185,49 +185,53 @@ pub(crate) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown>
     })
 }
 
-#[test]
-fn a_claim_ends_if_the_clock_is_set() {
-    let shared = Shared::new(tickline::Clock::global());
-    let now = || {
-        Some(RawMoment {
-            raw_ns: 0,
-            marker: 0,
-            suspended_ns: None,
-        })
-    };
-    Polls::default().record_clock_set(&shared);
-    assert_eq!(shared.latch.read_by_raw(now), Err(UtcUnknown::Disrupted));
-}
-
-/// A clock that serves no reading by the counter.
 #[cfg(test)]
-fn shared_without_line() -> Shared {
-    let clock = tickline::Clock::builder().driver(tickline::Driver::Manual);
-    Shared::new(&clock.start().expect("a clock without a thread"))
-}
+mod tests {
+    use super::*;
 
-#[test]
-fn without_a_rate_the_resolution_is_that_of_an_unknown_clock() {
-    let (shared, tsc) = (shared_without_line(), Clocksource::Tsc);
-    let resolution_ns = Polls::default().resolution_ns(&shared, tsc);
-    assert_eq!(resolution_ns, MAX_RESOLUTION_NS + 1);
-}
+    #[test]
+    fn a_claim_ends_if_the_clock_is_set() {
+        let shared = Shared::new(tickline::Clock::global());
+        let now = || {
+            Some(RawMoment {
+                raw_ns: 0,
+                marker: 0,
+                suspended_ns: None,
+            })
+        };
+        Polls::default().record_clock_set(&shared);
+        assert_eq!(shared.latch.read_by_raw(now), Err(UtcUnknown::Disrupted));
+    }
 
-/// A process that may not read the counter would get a signal.
-#[test]
-fn a_counter_that_serves_no_reading_is_not_read() {
-    let mut polls = Polls::default();
-    polls.resolution_ns(&shared_without_line(), Clocksource::Tsc);
-    assert_eq!(polls.resolution_ticks, None);
-}
+    /// A clock that serves no reading by the counter.
+    fn shared_without_line() -> Shared {
+        let clock = tickline::Clock::builder().driver(tickline::Driver::Manual);
+        Shared::new(&clock.start().expect("a clock without a thread"))
+    }
 
-#[test]
-#[cfg_attr(miri, ignore = "Miri has no CLOCK_MONOTONIC_RAW")]
-fn a_moment_is_read_where_the_kernel_has_its_clocks() {
-    let shared = shared_without_line();
-    let moment = read_moment(&shared, Clocksource::Tsc, 7);
-    let has_clocks = OsClock::raw_ns().is_some() && OsClock.suspended_ns().is_some();
-    assert_eq!(moment.is_some(), has_clocks);
-    let is_wide = |moment: Moment| moment.width_ns >= 3 * 7 + CPU_DIFFERENCE_NS;
-    assert!(moment.is_none_or(is_wide));
+    #[test]
+    fn without_a_rate_the_resolution_is_that_of_an_unknown_clock() {
+        let (shared, tsc) = (shared_without_line(), Clocksource::Tsc);
+        let resolution_ns = Polls::default().resolution_ns(&shared, tsc);
+        assert_eq!(resolution_ns, MAX_RESOLUTION_NS + 1);
+    }
+
+    /// A process that may not read the counter would get a signal.
+    #[test]
+    fn a_counter_that_serves_no_reading_is_not_read() {
+        let mut polls = Polls::default();
+        polls.resolution_ns(&shared_without_line(), Clocksource::Tsc);
+        assert_eq!(polls.resolution_ticks, None);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no CLOCK_MONOTONIC_RAW")]
+    fn a_moment_is_read_where_the_kernel_has_its_clocks() {
+        let shared = shared_without_line();
+        let moment = read_moment(&shared, Clocksource::Tsc, 7);
+        let has_clocks = OsClock::raw_ns().is_some() && OsClock.suspended_ns().is_some();
+        assert_eq!(moment.is_some(), has_clocks);
+        let is_wide = |moment: Moment| moment.width_ns >= 3 * 7 + CPU_DIFFERENCE_NS;
+        assert!(moment.is_none_or(is_wide));
+    }
 }

@@ -39,11 +39,16 @@ impl Shared {
     }
 }
 
-#[test]
-fn the_channel_is_that_of_the_last_answer() {
-    let shared = Shared::new(tickline::Clock::global());
-    for channel in [None, Some(Channel::Socket), Some(Channel::Udp), None] {
-        shared.set_chronyd_channel(channel);
-        assert_eq!(shared.chronyd_channel(), channel);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_channel_is_that_of_the_last_answer() {
+        let shared = Shared::new(tickline::Clock::global());
+        for channel in [None, Some(Channel::Socket), Some(Channel::Udp), None] {
+            shared.set_chronyd_channel(channel);
+            assert_eq!(shared.chronyd_channel(), channel);
+        }
     }
 }

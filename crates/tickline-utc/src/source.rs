@@ -85,10 +85,11 @@ pub(crate) struct Answers {
 /// (`timekeeping_adjust`).
 const SLEW_PARTS: i64 = 8;
 
-/// Asks the sources, of which two remember what they said. `slopes` is the counter's rate, if it is known.
-/// `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads the steering and the
-/// monotonic time. Waits for chronyd for at most 40 ms, and for ptp4l for 20 ms. `None` if meanwhile
-/// the clock was set, its steering changed, or the machine was suspended; or if there is no moment.
+/// Asks the sources, of which two remember what they said. `slopes` is the counter's rate, if it is
+/// known. `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads the steering
+/// and the monotonic time. Waits for chronyd for at most 40 ms, and for ptp4l for 20 ms. `None` if
+/// meanwhile the clock was set, its steering changed, or the machine was suspended; or if there is
+/// no moment.
 pub(crate) fn ask(
     (chronyd, kernel): (&mut ChronydSource, &mut KernelSource),
     slopes: Option<[u64; 2]>,

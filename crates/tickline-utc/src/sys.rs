@@ -110,11 +110,11 @@ pub fn set_esterror_us(esterror_us: i64) -> Option<i64> {
     Some(esterror_us)
 }
 
-/// The offset that a daemon has set as the estimated and as the maximum error, us; `None` if the two
-/// differ by more than the growth of the maximum error. ptpd does so at each update, whatever the
-/// offset's sign (`informClockSource` in `src/dep/sys.c`). That maximum error leaves out the network
-/// and the master's own error, so it bounds nothing. Other daemons add half of the root delay and
-/// the dispersion; their errors differ like ptpd's by chance, one time in 500.
+/// The offset that a daemon has set as the estimated and as the maximum error, us; `None` if the
+/// two differ by more than the growth of the maximum error. ptpd does so at each update, whatever
+/// the offset's sign (`informClockSource` in `src/dep/sys.c`). That maximum error leaves out the
+/// network and the master's own error, so it bounds nothing. Other daemons add half of the root
+/// delay and the dispersion; their errors differ like ptpd's by chance, one time in 500.
 #[must_use]
 pub fn offset_as_error_us(maxerror_us: i64, esterror_us: i64) -> Option<i64> {
     let offset_us = set_esterror_us(esterror_us)?;
@@ -152,35 +152,40 @@ fn tick_adjustment_of(command_line: &str) -> i64 {
         .unwrap_or(0)
 }
 
-#[test]
-fn the_kernels_tick_adjustment_is_on_its_command_line() {
-    for (line, ppb) in [
-        ("ro quiet", 0),
-        ("ro ntp_tick_adj=100000 quiet", 100_000),
-        ("ntp_tick_adj=-0x10", -16),
-        ("ntp_tick_adj=5 ntp_tick_adj=7", 7),
-        ("ntp_tick_adj=much", 0),
-        ("ntp_tick_adj=", 0),
-    ] {
-        assert_eq!(tick_adjustment_of(line), ppb, "{line}");
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[test]
-fn an_offset_as_both_errors_is_known_until_the_next_update() {
-    for (maxerror_us, esterror_us, offset_us) in [
-        (7, 7, Some(7)),
-        (2_007, 7, Some(7)),
-        (700_007, 7, Some(7)),
-        (8, 7, None),
-        (7, 507, None),
-        (0, 0, None),
-        (UNSET_ERROR_US, UNSET_ERROR_US, None),
-    ] {
-        assert_eq!(
-            offset_as_error_us(maxerror_us, esterror_us),
-            offset_us,
-            "{maxerror_us} {esterror_us}"
-        );
+    #[test]
+    fn the_kernels_tick_adjustment_is_on_its_command_line() {
+        for (line, ppb) in [
+            ("ro quiet", 0),
+            ("ro ntp_tick_adj=100000 quiet", 100_000),
+            ("ntp_tick_adj=-0x10", -16),
+            ("ntp_tick_adj=5 ntp_tick_adj=7", 7),
+            ("ntp_tick_adj=much", 0),
+            ("ntp_tick_adj=", 0),
+        ] {
+            assert_eq!(tick_adjustment_of(line), ppb, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_offset_as_both_errors_is_known_until_the_next_update() {
+        for (maxerror_us, esterror_us, offset_us) in [
+            (7, 7, Some(7)),
+            (2_007, 7, Some(7)),
+            (700_007, 7, Some(7)),
+            (8, 7, None),
+            (7, 507, None),
+            (0, 0, None),
+            (UNSET_ERROR_US, UNSET_ERROR_US, None),
+        ] {
+            assert_eq!(
+                offset_as_error_us(maxerror_us, esterror_us),
+                offset_us,
+                "{maxerror_us} {esterror_us}"
+            );
+        }
     }
 }

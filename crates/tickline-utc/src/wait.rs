@@ -6,12 +6,12 @@ use std::error::Error;
 
 use crate::{UtcReading, UtcUnknown};
 
-/// The first pause between two readings of a wait. A source answers some milliseconds after the start
-/// of the thread.
+/// The first pause between two readings of a wait. A source answers some milliseconds after the
+/// start of the thread.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
-/// The longest pause. The thread asks the sources once a second, so the reading that ends the wait is
-/// late by a tenth of that at most.
+/// The longest pause. The thread asks the sources once a second, so the reading that ends the wait
+/// is late by a tenth of that at most.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why [`Utc::wait_until_within`](crate::Utc::wait_until_within) has ended in vain: what the last

@@ -1,5 +1,5 @@
-//! A process that may not read the counter. It has a program of its own: a process chooses its way to
-//! the OS clock at its first reading, and no other test may have read it before.
+//! A process that may not read the counter. It has a program of its own: a process chooses its way
+//! to the OS clock at its first reading, and no other test may have read it before.
 #![cfg(all(target_os = "linux", not(miri)))]
 
 #[path = "../../tickline/tests/common/fork.rs"]

@@ -8,8 +8,9 @@
 //! - runs no signal handler of the program;
 //! - sleeps by [`StoppableSleep`], which tells it that the clock was set or that the machine has
 //!   resumed;
-//! - ends when its handle is dropped. In a forked child, which has no such thread, the drop does
-//!   not wait for it;
+//! - is told to end when its handle is dropped, and the drop waits for its end
+//!   ([`BackgroundThread::end_without_waiting`] does not). In a forked child, which has no such
+//!   thread, the drop does not wait either;
 //! - has a handle that says whether it still runs: [`BackgroundThread::is_running`].
 //!
 //! Starting and dropping are not for signal handlers. On Linux a start uses the system calls of a
@@ -202,7 +203,8 @@ impl SleepingThread {
     }
 }
 
-/// A running thread; see the [module](self). Its drop ends the thread, and waits for the end.
+/// A running thread; see the [module](self). Its drop tells the thread to end, and waits for the
+/// end.
 #[derive(Debug)]
 #[must_use = "the thread ends when its handle is dropped"]
 pub struct BackgroundThread {
@@ -241,8 +243,9 @@ impl BackgroundThread {
         Ok(Self { thread, futex })
     }
 
-    /// Ends the thread as a drop does, but does not wait for its end.
-    pub fn detach(mut self) {
+    /// Tells the thread to end, and does not wait for it. Work that does not ask its sleep goes on
+    /// to its own end.
+    pub fn end_without_waiting(mut self) {
         if self.thread.is_of_this_process()
             && !self.thread.was_killed(&self.futex)
             && let Some(thread) = self.thread.thread.take()
@@ -274,15 +277,15 @@ mod tests {
 
     /// A drop would wait until the thread gives up, which does not end before it is let go.
     #[test]
-    fn a_thread_that_is_detached_is_told_to_end_and_not_waited_for() {
+    fn a_thread_is_told_to_end_and_not_waited_for() {
         let (let_go, is_let_go) = mpsc::channel();
         let (ended, has_ended) = mpsc::channel();
-        let thread = BackgroundThread::start(c"detached", 256 << 10, move |sleep| {
+        let thread = BackgroundThread::start(c"unawaited", 256 << 10, move |sleep| {
             while sleep.wait(Duration::from_secs(60)) != WakeCause::Stopped {}
             let was_let_go = is_let_go.recv_timeout(Duration::from_secs(30)).is_ok();
             ended.send(was_let_go).ok();
         });
-        thread.expect("a thread").detach();
+        thread.expect("a thread").end_without_waiting();
         let_go.send(()).ok();
         assert_eq!(has_ended.recv(), Ok(true));
     }
@@ -370,12 +373,12 @@ mod tests {
         );
     }
 
-    /// Symptom: `detach` waited until the thread had ended.
+    /// Symptom: `end_without_waiting` waited until the thread had ended.
     #[test]
-    fn a_thread_that_is_detached_before_it_begins_is_told_to_end_and_not_waited_for() {
+    fn a_thread_that_has_not_begun_is_told_to_end_and_not_waited_for() {
         let (let_go, is_let_go) = mpsc::channel();
         let (told_to_end, was_told_to_end) = mpsc::channel();
-        a_late_thread(is_let_go, told_to_end).detach();
+        a_late_thread(is_let_go, told_to_end).end_without_waiting();
         let_go.send(()).ok();
         assert_eq!(was_told_to_end.recv(), Ok(true));
     }

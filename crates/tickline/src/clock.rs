@@ -59,8 +59,9 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// | a mock (`MockClock::clock`) | never; one that follows tokio's clock: as that clock does | none | never; as tokio's clock does | yes; no | the time itself |
 /// | a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) | as the backend does | as the backend does | allocates as the backend does; a panic ends the process | if the backend may be called there | as the backend states them |
 ///
-/// The order of readings is in the table [Order](crate#order); that of a backend is its
-/// obligation; a page's has [exceptions](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md#what-is-promised).
+/// The order of readings is in the table [Order](crate#order); that of a backend is its obligation;
+/// a page's has
+/// [exceptions](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md#what-is-promised).
 ///
 /// # A clock to inject
 ///
@@ -73,9 +74,9 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// one also counts a reference. A reading goes through the pointer, as it would through a
 /// reference.
 ///
-/// Measure with the same clock: [`clock.elapsed(start)`](Clock::elapsed). `start.elapsed()` reads the
-/// global clock.
-/// All clocks have one timescale: instants of two clocks differ by at most the sum of their bounds.
+/// Measure with the same clock: [`clock.elapsed(start)`](Clock::elapsed). `start.elapsed()` reads
+/// the global clock. All clocks have one timescale: instants of two clocks differ by at most the
+/// sum of their bounds.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -279,8 +280,8 @@ impl Clock {
     /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
     /// recalibration: at once with the thread driver, otherwise within the interval. If the OS
     /// clock gives Unix time faster than the counter does, readings come from the OS clock
-    /// ([`Status::unix_reason`]). After a suspend in which the counter ran on, Unix time is ahead of
-    /// `CLOCK_REALTIME` by as much as [`now`](Self::now) is ahead of `CLOCK_MONOTONIC`
+    /// ([`Status::unix_reason`]). After a suspend in which the counter ran on, Unix time is ahead
+    /// of `CLOCK_REALTIME` by as much as [`now`](Self::now) is ahead of `CLOCK_MONOTONIC`
     /// ([`Disrupted`](crate::ClockState::Disrupted)). Between threads, the order is that of
     /// [`now`](Self::now).
     #[inline]
@@ -400,8 +401,8 @@ impl Clock {
     /// eighth iteration takes about 10 us more, because it reads the kernel's clocksource. The call
     /// runs no iteration while another thread runs one, nor while a gate is closed; it judges the
     /// gates again when that is due. With a line for each CPU it runs none either: only the clock's
-    /// thread can calibrate these. With a
-    /// [`Backend`] there is no control loop, and the call does nothing.
+    /// thread can calibrate these. With a [`Backend`] there is no control loop, and the call does
+    /// nothing.
     pub fn maintain(&self) -> Duration {
         Duration::from_nanos(self.engine().iterate_for_program())
     }

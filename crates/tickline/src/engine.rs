@@ -3,8 +3,8 @@
 //!
 //! The fast path is one call of [`SharedClock::read_ns`] or of a similar method. If that call
 //! returns `None`, the slow path takes over: [`Engine::now_slow`] and similar functions
-//! (`engine/slow.rs`). The other files of the folder have what happens beside readings: the drivers,
-//! the gates, the settings, the status.
+//! (`engine/slow.rs`). The other files of the folder have what happens beside readings: the
+//! drivers, the gates, the settings, the status.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64};
 use std::sync::Arc;
@@ -69,8 +69,8 @@ pub(crate) struct Engine {
     /// The settings `trust`, as a number, and `assume_invariant`.
     trust: AtomicU8,
     assume_invariant: AtomicBool,
-    /// The reason of each gate: its index in `Reason::ALL` plus 1, and `WARNING` if the gate is open
-    /// and warns; 0 for an open gate.
+    /// The reason of each gate: its index in `Reason::ALL` plus 1, and `WARNING` if the gate is
+    /// open and warns; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// The costs in the facts of the last judgement: the fields of `Cost`, ps; [`UNKNOWN_PS`]
     /// without one.

@@ -54,8 +54,8 @@ impl Instant {
     /// every reading, so it can stand for "never yet".
     pub const MIN: Self = Self { ns: i64::MIN };
 
-    /// The instant at `ns` of `CLOCK_MONOTONIC`, as other processes and kernel traces write it. From
-    /// 2^63 ns on (292 years), it is [`MAX`](Self::MAX).
+    /// The instant at `ns` of `CLOCK_MONOTONIC`, as other processes and kernel traces write it.
+    /// From 2^63 ns on (292 years), it is [`MAX`](Self::MAX).
     #[inline]
     #[must_use]
     pub const fn from_nanos(ns: u64) -> Self {

@@ -86,8 +86,9 @@
 //! - A bound against UTC. The crate `tickline-utc` states one.
 //! - The bound across a suspend in which the counter runs on. Readings, of Unix time as well, are
 //!   then ahead by the time asleep, but no further than the end of the line's window (1 s by
-//!   default, 2 s with a line for each CPU). The next recalibration slews them back at half rate; the
-//!   thread driver recalibrates at the resume. Until then the state is [`ClockState::Disrupted`].
+//!   default, 2 s with a line for each CPU). The next recalibration slews them back at half rate;
+//!   the thread driver recalibrates at the resume. Until then the state is
+//!   [`ClockState::Disrupted`].
 //!
 //! # Trust
 //!
@@ -190,7 +191,6 @@ pub use environment::EnvironmentSwitch;
 pub use error::{Error, ErrorKind};
 pub use instant::Instant;
 pub use now::{now_ns, now_ordered_ns, recent_ns, unix_ns};
-
 pub use reading::Reading;
 pub use settings::{Driver, LinePerCpu, Probes};
 pub use status::{ClockState, CpuStatus, EventCounts, Status};

@@ -220,8 +220,8 @@ impl MockClock {
     /// thread, until the guard is dropped. Of several active mocks, the last one activated is read.
     ///
     /// A value of type [`Clock`] does not follow: `Clock::default()` and `Clock::global()` go on to
-    /// show the real time. Code that keeps a `Clock` gets that of [`clock`](Self::clock), and needs no
-    /// active mock:
+    /// show the real time. Code that keeps a `Clock` gets that of [`clock`](Self::clock), and needs
+    /// no active mock:
     ///
     /// | the code under test | wrong | right |
     /// |---|---|---|

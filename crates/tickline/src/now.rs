@@ -59,9 +59,9 @@ pub fn unix_ns() -> u64 {
 }
 
 impl Instant {
-    /// The current time, by a plain read of the counter: in order within a thread. Instants that two
-    /// threads took may be out of order by nanoseconds, rarely by microseconds: where threads compare
-    /// times, use [`now_ordered`](Self::now_ordered) ([Order](crate#order)).
+    /// The current time, by a plain read of the counter: in order within a thread. Instants that
+    /// two threads took may be out of order by nanoseconds, rarely by microseconds: where threads
+    /// compare times, use [`now_ordered`](Self::now_ordered) ([Order](crate#order)).
     #[inline]
     #[must_use]
     pub fn now() -> Self {
@@ -88,13 +88,13 @@ impl Instant {
         Self::from_reading(recent_ns())
     }
 
-    /// Time from this instant to [`Instant::now`]; zero if this instant is later. For an instant that
-    /// another thread took, write `Instant::now_ordered() - start`: a plain reading may be earlier by
-    /// nanoseconds, rarely by microseconds.
+    /// Time from this instant to [`Instant::now`]; zero if this instant is later. For an instant
+    /// that another thread took, write `Instant::now_ordered() - start`: a plain reading may be
+    /// earlier by nanoseconds, rarely by microseconds.
     ///
-    /// The instant should be one of the same clock: the global one, or the mock that is active on this
-    /// thread. For an instant of a [`Clock`](crate::Clock) that follows `CLOCK_MONOTONIC`, the result
-    /// is exact to the two clocks' bounds. For one of a mock's clock, or of a
+    /// The instant should be one of the same clock: the global one, or the mock that is active on
+    /// this thread. For an instant of a [`Clock`](crate::Clock) that follows `CLOCK_MONOTONIC`, the
+    /// result is exact to the two clocks' bounds. For one of a mock's clock, or of a
     /// [`Backend`](crate::Backend) with a time of its own, it means nothing:
     /// [`Clock::elapsed`](crate::Clock::elapsed) measures with the clock that made the instant.
     #[inline]

@@ -107,8 +107,8 @@ pub(crate) struct CpuLines {
     clocks: Box<[SharedClock]>,
     records: Box<[CpuRecord]>,
     counter: HardwareCpuCounter,
-    /// [`read_slow_here`](Self::read_slow_here), by its address: a program that never makes a table,
-    /// because it starts no thread, does not contain this function (3 KB).
+    /// [`read_slow_here`](Self::read_slow_here), by its address: a program that never makes a
+    /// table, because it starts no thread, does not contain this function (3 KB).
     read_slow: fn(&Self) -> Option<SlowReading>,
 }
 

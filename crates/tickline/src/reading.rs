@@ -71,8 +71,8 @@ impl<T: Copy + Ord> Reading<T> {
         }
     }
 
-    /// A reading without error and without the counter, of a simulation for example: both bounds are
-    /// `time`.
+    /// A reading without error and without the counter, of a simulation for example: both bounds
+    /// are `time`.
     ///
     /// ```
     /// use tickline::{Instant, Reading};

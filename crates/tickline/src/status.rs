@@ -268,8 +268,8 @@ impl Status {
     }
 }
 
-/// One line for a log: the state, the figures that there are, and why Unix time is the OS clock's if
-/// only Unix time is. If the counter is slow, also what readings cost; if readers drive a clock
+/// One line for a log: the state, the figures that there are, and why Unix time is the OS clock's
+/// if only Unix time is. If the counter is slow, also what readings cost; if readers drive a clock
 /// without a line, also what ends that. At the end whether the variable `TICKLINE` has a value that
 /// the clock ignores.
 impl fmt::Display for Status {
@@ -340,7 +340,8 @@ pub struct CpuStatus {
     pub offset_ns: Option<i64>,
     /// Time since its last recalibration, ns; `None` before the first one.
     pub age_ns: Option<u64>,
-    /// The number of failed calibrations: the CPU was offline or forbidden, or the kernel moved the thread away.
+    /// The number of failed calibrations: the CPU was offline or forbidden, or the kernel moved the
+    /// thread away.
     pub failures: u64,
 }
 

@@ -61,6 +61,6 @@ pub enum WakeCause {
     /// measures a suspend of less than a second as 0 does not report that suspend.
     ClockSet,
     /// The thread shall end: its [`BackgroundThread`](crate::background::BackgroundThread) is being
-    /// dropped.
+    /// dropped, or ended without waiting.
     Stopped,
 }

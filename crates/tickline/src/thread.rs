@@ -7,8 +7,9 @@
 //!   not notice that (`sys/linux/sleep.rs`).
 //! - **If another driver has the lock**, the thread waits twice as long after each refusal, up to
 //!   the interval: that driver may be stopped.
-//! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). A thread
-//!   that is killed before it begins does the same. From then on the recent time is the current time.
+//! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). A
+//!   thread that is killed before it begins does the same. From then on the recent time is the
+//!   current time.
 //! - **A thread that is no longer registered ends when it next wakes up**: the thread that was to
 //!   keep its handle was killed (`clock/global.rs`).
 

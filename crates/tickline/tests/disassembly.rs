@@ -208,7 +208,8 @@ const RISCV64: Expected = Expected {
         rule("barriers before the counter", ONE_IF_ORDERED, |line| {
             line.starts_with("fence ir,ir")
         }),
-        // A load of the portable state loads the word, an entry, and the word again, and adds the tag.
+        // A load of the portable state loads the word, an entry, and the word again, and adds the
+        // tag.
         rule("acquiring barriers", Count::each(5), |line| {
             line.starts_with("fence r,rw")
         }),

@@ -1,22 +1,22 @@
 //! The resolution of a counter: the number of ticks by which it moves at once.
 //!
-//! Two successive reads differ by a multiple of the resolution. A single difference says
-//! little, but many differences lie on a grid, and neighbours on this grid are one
-//! resolution apart. A hypervisor scales counters, so a resolution need not be whole: multiples of 25.48 ticks are rounded up
-//! or down.
+//! Two successive reads differ by a multiple of the resolution. A single difference says little,
+//! but many differences lie on a grid, and neighbours on this grid are one resolution apart. A
+//! hypervisor scales counters, so a resolution need not be whole: multiples of 25.48 ticks are
+//! rounded up or down.
 //!
 //! 1. Differences that were seen only once are dropped. The others are grouped into *runs*: values
 //!    next to each other, such as 25 and 26, or 51 alone. Runs of few differences are dropped too.
-//! 2. The resolution is the least distance between two runs, or of the first run from 0. A distance goes
-//!    from the smallest value of the lower run to the largest value of the upper one.
+//! 2. The resolution is the least distance between two runs, or of the first run from 0. A distance
+//!    goes from the smallest value of the lower run to the largest value of the upper one.
 //! 3. Rounding explains at most four adjacent values, and fewer if the values are small. A longer
 //!    run means that the resolution is 1 tick.
 //!
-//! An overestimated resolution widens bounds; an underestimated one breaks them. The reads do not show
-//! the resolution if all of them take the same time, or if no two differences are equal. The result is
-//! then the time of a read, which is at least the resolution. A fractional one below 4 ticks may be
-//! taken for 1 tick. Bounds are then too narrow by up to 3 ticks, 1 ns at 3 GHz. For 2 % of the
-//! simulated counters that are scaled up and show early ticks, the result is too small.
+//! An overestimated resolution widens bounds; an underestimated one breaks them. The reads do not
+//! show the resolution if all of them take the same time, or if no two differences are equal. The
+//! result is then the time of a read, which is at least the resolution. A fractional one below 4
+//! ticks may be taken for 1 tick. Bounds are then too narrow by up to 3 ticks, 1 ns at 3 GHz. For
+//! 2 % of the simulated counters that are scaled up and show early ticks, the result is too small.
 //!
 //! Successive reads take nearly the same time. Waits of changing length keep them from falling into
 //! step with the counter.
@@ -34,12 +34,12 @@ const MIN_DIFFERENCES: usize = 8;
 /// A counter with fewer differences after this many reads counts as standing still.
 const MAX_READS: u32 = 20_000;
 
-/// The longest run that one multiple of the resolution can cause, less one: rounding and an early tick
-/// make up to four adjacent values.
+/// The longest run that one multiple of the resolution can cause, less one: rounding and an early
+/// tick make up to four adjacent values.
 const MAX_RUN_TICKS: u64 = 3;
 
-/// The resolution of a counter, ticks: the largest, as far as reads can show it. 0 if
-/// the counter stood still.
+/// The resolution of a counter, ticks: the largest, as far as reads can show it. 0 if the counter
+/// stood still.
 ///
 /// Reads the counter 127 times if it moves with each read, which takes some microseconds. If it
 /// seldom moves, reads it 1,024 times at most, or more until it has moved 8 times. The differences

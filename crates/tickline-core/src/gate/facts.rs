@@ -44,8 +44,8 @@ pub struct Cost {
     pub counter_ps: u64,
     /// A reading of monotonic time by the OS, ps.
     pub os_ps: u64,
-    /// A reading of Unix time by the OS, ps. Some systems answer one of the two clocks in user mode,
-    /// and the other by a system call.
+    /// A reading of Unix time by the OS, ps. Some systems answer one of the two clocks in user
+    /// mode, and the other by a system call.
     pub os_unix_ps: u64,
 }
 

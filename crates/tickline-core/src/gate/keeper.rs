@@ -37,13 +37,14 @@
 //!   unbarred. The next iteration finds the clock barred, and has the gates judged again
 //!   (`request_judgement_if_open`). So does an iteration in a process that was forked in between.
 //!
-//! It follows that no reading that begins after [`disable`] has returned uses the counter, until the
-//! program calls [`enable`]. And once the changes have ended, the next judgement makes the clock
-//! agree with the switch and the facts.
+//! It follows that no reading that begins after [`disable`] has returned uses the counter, until
+//! the program calls [`enable`]. And once the changes have ended, the next judgement makes the
+//! clock agree with the switch and the facts.
 //!
 //! **A judge that judges again (`begin_review`), or judges for the CPUs' lines, bars the clock
 //! first.** This ends the line of the earlier judgement. If the word said `Open` and the judge
-//! finds the gates open again, a concurrent [`enable`] does not void the judgement: both want lines.
+//! finds the gates open again, a concurrent [`enable`] does not void the judgement: both want
+//! lines.
 //!
 //! **Only the word bars the CPUs' lines.** Readers use these lines while the word says
 //! `Open` and a line for each CPU ([`usable_line_kind`]). A call that changes the kind of lines
@@ -71,8 +72,8 @@ use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::reference::{Reference, Resolutions};
 use crate::shared::Access;
 
-/// Bars the clock of `access`: no reading that begins later uses the counter, until [`unbar`]. There
-/// is no access on a machine without a counter, whose clocks never have a line.
+/// Bars the clock of `access`: no reading that begins later uses the counter, until [`unbar`].
+/// There is no access on a machine without a counter, whose clocks never have a line.
 fn bar<S: StateCell>(access: Option<&Access<'_, S, impl Counter, impl Reference>>) {
     if let Some(access) = access {
         access.shared.bar(access.counter, access.reference);
@@ -203,22 +204,19 @@ impl Keeper {
         }
     }
 
-    /// The number of changes of the word. A judgement after a change needs facts from after that
-    /// change.
+    /// See [`DrivenClock::changes`](crate::driver::DrivenClock::changes).
     pub(crate) fn changes(&self) -> u64 {
         self.load_word() / CHANGE
     }
 
-    /// The stage of the judgement.
+    /// See [`DrivenClock::stage`](crate::driver::DrivenClock::stage).
     pub(crate) fn stage(&self) -> Stage {
         // ORDERING: Acquire, pairs with the exchange in `set_stage`: a thread that sees a judgement
         // sees the judge's earlier stores.
         stage_of(self.word.load(Ordering::Acquire))
     }
 
-    /// The kind of line that a reading may use now; `None` while the gates are not all open. A
-    /// thread that finds a line for each CPU sees all stores before
-    /// [`set_line_kind`](Self::set_line_kind).
+    /// See [`DrivenClock::usable_line_kind`](crate::driver::DrivenClock::usable_line_kind).
     #[inline(always)]
     pub(crate) fn usable_line_kind(&self) -> Option<LineKind> {
         // ORDERING: Acquire, pairs with the exchange in `set_stage`, whose judge has seen the
@@ -252,8 +250,8 @@ impl Keeper {
 
     /// Begins a judgement if one is due. The caller holds the clock's lock. Call this when no
     /// judgement of this process has confirmed [`usable_line_kind`](Self::usable_line_kind): after
-    /// start-up, a change, or a fork. A change before the judgement is settled voids it. In a forked
-    /// child the gates may be open already; its readers keep their lines until then.
+    /// start-up, a change, or a fork. A change before the judgement is settled voids it. In a
+    /// forked child the gates may be open already; its readers keep their lines until then.
     pub(crate) fn begin_if_due(&self, reference: &impl Reference) -> Option<BegunJudgement> {
         let word = self.load_word();
         let is_due = match stage_of(word) {
@@ -366,7 +364,7 @@ impl Keeper {
         !stage_of(before).is_closed()
     }
 
-    /// Ends the present line, and has the gates judged again before the next one.
+    /// See [`DrivenClock::request_judgement`](crate::driver::DrivenClock::request_judgement).
     pub(crate) fn request_judgement<S: StateCell>(
         &self,
         access: Option<&Access<'_, S, impl Counter, impl Reference>>,
@@ -375,7 +373,7 @@ impl Keeper {
         bar(access);
     }
 
-    /// Switches the counter off: no reading that begins after this has returned uses it.
+    /// See [`DrivenClock::disable`](crate::driver::DrivenClock::disable).
     pub(crate) fn disable<S: StateCell>(
         &self,
         access: Option<&Access<'_, S, impl Counter, impl Reference>>,
@@ -384,8 +382,7 @@ impl Keeper {
         bar(access);
     }
 
-    /// Switches the counter on again, and has the gates judged before the next line. If every gate
-    /// is open, the gates stay open; another judgement follows only if a thread is reviewing them.
+    /// See [`DrivenClock::enable`](crate::driver::DrivenClock::enable).
     pub(crate) fn enable(&self) {
         self.change_word(|word| match stage_of(word) {
             Stage::Open => word.wrapping_add(CHANGE),
@@ -393,10 +390,7 @@ impl Keeper {
         });
     }
 
-    /// Sets the kind of lines, and has the gates judged for it before the first such line. Changes
-    /// nothing if the clock has this kind already. After a change to the common line, no reader
-    /// finds the CPUs' lines any more. After a change to the CPUs' lines, the judge ends the common
-    /// line before readers find them.
+    /// See [`DrivenClock::set_line_kind`](crate::driver::DrivenClock::set_line_kind).
     pub(crate) fn set_line_kind(&self, kind: LineKind) {
         self.change_word(|word| match kind {
             _ if kind_of(word) == kind => word,

@@ -344,8 +344,8 @@ fn an_iteration_before_any_calibration_panics() {
 }
 
 /// A first line is short, and is replaced before anything is waited for. If another first line
-/// follows, the thread waits for the shortest interval. A CPU that the thread
-/// can't reach is tried again after an interval, or a quarter earlier.
+/// follows, the thread waits for the shortest interval. A CPU that the thread can't reach is tried
+/// again after an interval, or a quarter earlier.
 #[test]
 fn a_pass_sets_the_cadence_and_when_it_comes_back() {
     let mut calibration = CpuControl::new();

@@ -27,8 +27,8 @@ pub struct Figures {
     /// complete. To mend that, choose a longer interval, or leave the writer's thread more time on
     /// a CPU.
     pub are_samples_too_old: bool,
-    /// Whether the counter is too slow: see [`LineCell`](crate::cell::LineCell).
-    /// There is no line then.
+    /// Whether the counter is too slow: see [`LineCell`](crate::cell::LineCell). There is no line
+    /// then.
     pub is_counter_too_slow: bool,
     /// Whether the line is off its target after a jump of the reference or the counter, and is
     /// still being slewed back.

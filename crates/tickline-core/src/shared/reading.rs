@@ -153,9 +153,8 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// An ordered read of the counter, ticks. The clock was not barred, and its line was current,
-    /// when the counter was read. `None` where
-    /// [`read_ordered_ns`](Self::read_ordered_ns) returns `None`. For callers that convert ticks by
-    /// lines of their own.
+    /// when the counter was read. `None` where [`read_ordered_ns`](Self::read_ordered_ns) returns
+    /// `None`. For callers that convert ticks by lines of their own.
     #[inline]
     #[must_use]
     pub fn read_ordered_ticks(&self, counter: &impl Counter) -> Option<u64> {

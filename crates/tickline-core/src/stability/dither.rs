@@ -29,7 +29,8 @@
 //!
 //! If 256 samples do not hold 32 clear ones, noise may last, or the narrowest sample was a lucky
 //! one. The distances of these samples then count as they are. So noise can widen the range up to
-//! [`MAX_NS`], but it can't keep the range unknown, and the intervals short (`control/schedule.rs`).
+//! [`MAX_NS`], but it can't keep the range unknown, and the intervals short
+//! (`control/schedule.rs`).
 //!
 //! The price is 2 ns on a kernel that does not dither. It is up to 48 ns on a kernel that dithers
 //! by 0.24 ppm to either side at ticks of up to 100 ms. In the simulator the bound on such a kernel
@@ -251,8 +252,8 @@ mod tests {
             }
         }
 
-        /// Adds `count` samples, each half a nanosecond more than `distance_ns` from the line before
-        /// it.
+        /// Adds `count` samples, each half a nanosecond more than `distance_ns` from the line
+        /// before it.
         fn add(&mut self, count: u32, widths: SampleWidths, distance_ns: i64) {
             for _ in 0..count {
                 self.ticks += self.every_ms * 1_000_000;

@@ -1,9 +1,9 @@
-//! What the stability monitor allows the next line: for how long it is good, and how wide its bounds
-//! are.
+//! What the stability monitor allows the next line: for how long it is good, and how wide its
+//! bounds are.
 //!
-//! The maximum drift of a line is the sum of the assumed change of rate, the uncertainty of the rate,
-//! and the rate of the dither if that is smaller than its range. `control/schedule.rs` makes the
-//! interval of the two times here.
+//! The maximum drift of a line is the sum of the assumed change of rate, the uncertainty of the
+//! rate, and the rate of the dither if that is smaller than its range. `control/schedule.rs` makes
+//! the interval of the two times here.
 
 use super::{MAX_RATE_CHANGE_PPB, StabilityMonitor, dither};
 use crate::estimate::{Allowance, Fit};

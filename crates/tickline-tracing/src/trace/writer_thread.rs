@@ -52,8 +52,8 @@ impl<T: Send + 'static> WriterThread<T> {
             .take()
     }
 
-    /// Lets the thread do its work without this handle.
+    /// Lets the thread do its work without this handle: the work does not ask its sleep.
     pub(crate) fn detach(self) {
-        self.thread.detach();
+        self.thread.end_without_waiting();
     }
 }

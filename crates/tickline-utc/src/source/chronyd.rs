@@ -1,5 +1,5 @@
-//! chronyd: its state ([`Tracking`]), which [`ask`] asks for (the request "tracking" of `candm.h` of
-//! chrony 4), and the report in that state.
+//! chronyd: its state ([`Tracking`]), which [`ask`] asks for (the request "tracking" of `candm.h`
+//! of chrony 4), and the report in that state.
 //!
 //! chronyd keeps an NTP clock. The system clock is slewed towards it, and is off by the
 //! correction that is left. UTC is within the root dispersion and half of the root delay of the NTP
@@ -10,24 +10,25 @@
 //! # The rate
 //!
 //! The frequency in a reply is that of the clock that chronyd corrects, and the reply does not say
-//! which clock that is. Usually chronyd steers the kernel's clock, and UTC runs at 1 - f of the rate
-//! of `CLOCK_MONOTONIC_RAW`. With `chronyd -x` another program steers, and f is relative to
-//! `CLOCK_REALTIME`: the rate is (1 - f) times what the kernel says of its own. A claim has the hull
-//! of both rates until chronyd has shown which one it is. By the first rate alone, a reading would be
-//! off by 100 us a second after the request where another program steers by 100 ppm: of the simulated
-//! readings of the tests 27 % miss UTC without the hull, and none with it.
+//! which clock that is. Usually chronyd steers the kernel's clock, and UTC runs at 1 - f of the
+//! rate of `CLOCK_MONOTONIC_RAW`. With `chronyd -x` another program steers, and f is relative to
+//! `CLOCK_REALTIME`: the rate is (1 - f) times what the kernel says of its own. A claim has the
+//! hull of both rates until chronyd has shown which one it is. By the first rate alone, a reading
+//! would be off by 100 us a second after the request where another program steers by 100 ppm: of
+//! the simulated readings of the tests 27 % miss UTC without the hull, and none with it.
 //!
 //! # Who answers
 //!
-//! chronyd is asked by its Unix socket (`/run/chrony/chronyd.sock`) where this user may use it: root,
-//! usually. Its folder belongs to root or to chronyd's user, and nobody else can answer there. Other
-//! users ask at UDP port 323 of this machine, where anybody answers who may bind that port. tickline
-//! then takes an answer only if the kernel lists the port, at whatever address, for no other user than
-//! root, chronyd's user (`chrony`, `_chrony`), or the user of this process ([`NoAnswer::Stranger`]). If the kernel does not say,
-//! [`Answer::user`] is `None`, and the answer counts. So an answer by UDP proves that the one who
-//! answers has the rights of these users, not that it is chronyd: a container's root, for example,
-//! can answer what it likes. In a container without the host's users the port of the host's root
-//! is that of user 65534, and the answer does not count.
+//! chronyd is asked by its Unix socket (`/run/chrony/chronyd.sock`) where this user may use it:
+//! root, usually. Its folder belongs to root or to chronyd's user, and nobody else can answer
+//! there. Other users ask at UDP port 323 of this machine, where any program that may bind that
+//! port can answer. tickline then takes an answer only if the kernel lists the port, at whatever
+//! address, for no other user than root, chronyd's user (`chrony`, `_chrony`), or the user of this
+//! process ([`NoAnswer::Stranger`]). If the kernel does not say, [`Answer::user`] is `None`, and
+//! the answer counts. So an answer by UDP proves that the program that answers has the rights of
+//! these users, not that it is chronyd: a container's root, for example, can answer what it likes.
+//! In a container without the host's users the port of the host's root is that of user 65534, and
+//! the answer does not count.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;

@@ -22,8 +22,8 @@ pub(super) enum NotAsked {
     Failed(ErrorKind),
 }
 
-/// The user of the socket at `path`, which has no link in it, if only users who `may_answer` can have
-/// a socket there.
+/// The user of the socket at `path`, which has no link in it, if only users who `may_answer` can
+/// have a socket there.
 pub(super) fn user_of(path: &Path, may_answer: impl Fn(u32) -> bool) -> Result<u32, NotAsked> {
     let owner = |path| sys::owner(path).map_err(|error| NotAsked::Failed(error.kind()));
     let folder = path.parent().ok_or(NotAsked::Failed(ErrorKind::NotFound))?;
@@ -41,20 +41,24 @@ pub(super) fn user_of(path: &Path, may_answer: impl Fn(u32) -> bool) -> Result<u
     }
 }
 
-#[test]
-#[cfg(all(target_os = "linux", not(miri)))]
-fn a_socket_of_another_user_is_a_strangers() {
-    let path = std::env::temp_dir().join(format!("tickline-stranger-{}", std::process::id()));
-    let _socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-    let user = user_of(&path, |_| false);
-    let (folders_user, _) = sys::owner(path.parent().unwrap()).unwrap();
-    std::fs::remove_file(&path).unwrap();
-    let stranger = NotAsked::Stranger {
-        user: Some(folders_user),
-    };
-    assert_eq!(user, Err(stranger));
-    assert_eq!(
-        user_of(&path, |_| true),
-        Err(NotAsked::Failed(ErrorKind::NotFound))
-    );
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_of_another_user_is_a_strangers() {
+        let path = std::env::temp_dir().join(format!("tickline-stranger-{}", std::process::id()));
+        let _socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        let user = user_of(&path, |_| false);
+        let (folders_user, _) = sys::owner(path.parent().unwrap()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let stranger = NotAsked::Stranger {
+            user: Some(folders_user),
+        };
+        assert_eq!(user, Err(stranger));
+        assert_eq!(
+            user_of(&path, |_| true),
+            Err(NotAsked::Failed(ErrorKind::NotFound))
+        );
+    }
 }

@@ -1,5 +1,5 @@
-//! The hardware clocks (PHC) of this machine, and the error bounds that they state: the Elastic Network
-//! Adapter states its own in sysfs (`phc_error_bound`, in
+//! The hardware clocks (PHC) of this machine, and the error bounds that they state: the Elastic
+//! Network Adapter states its own in sysfs (`phc_error_bound`, in
 //! `Documentation/networking/device_drivers/ethernet/amazon/ena.rst` of Linux).
 
 use std::fs::DirEntry;
@@ -15,9 +15,9 @@ pub(super) fn error_bound_ns() -> i64 {
     largest_ns(Path::new("/sys/class"))
 }
 
-/// The clocks, each with the error bound that it states, ns; 0 if it states none. `None` unless this
-/// user may read all of them: who has seen some of the clocks does not know whether another one shows
-/// the same time.
+/// The clocks, each with the error bound that it states, ns; 0 if it states none. `None` unless
+/// this user may read all of them: who has seen some of the clocks does not know whether another
+/// one shows the same time.
 pub(super) fn devices() -> Option<Vec<(ClockDevice, i64)>> {
     devices_of(Path::new("/sys/class"), Path::new("/dev"))
 }
@@ -33,8 +33,8 @@ fn devices_of(classes: &Path, folder: &Path) -> Option<Vec<(ClockDevice, i64)>> 
     }
 }
 
-/// Whether the kernel has no such clock, because its class has no folder. If sysfs is not mounted, it
-/// may have some.
+/// Whether the kernel has no such clock, because its class has no folder. If sysfs is not mounted,
+/// it may have some.
 fn is_without_clocks(error: &std::io::Error, classes: &Path) -> bool {
     error.kind() == ErrorKind::NotFound && classes.exists()
 }
@@ -67,56 +67,61 @@ fn bound_ns(read: std::io::Result<String>) -> i64 {
     }
 }
 
-#[test]
-fn a_bound_that_cannot_be_read_is_not_a_small_one() {
-    let bound = |text: &str| bound_ns(Ok(text.to_owned()));
-    assert_eq!(
-        ["17\n", "-1", "", "4294967296"].map(bound),
-        [17, i64::MAX, i64::MAX, i64::MAX]
-    );
-    let failed = |kind: ErrorKind| bound_ns(Err(kind.into()));
-    assert_eq!(
-        [ErrorKind::NotFound, ErrorKind::ResourceBusy].map(failed),
-        [0, i64::MAX]
-    );
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[test]
-fn clocks_that_cannot_be_listed_may_have_any_bound() {
-    let classes = std::env::temp_dir().join(format!("tickline-phc-{}", std::process::id()));
-    assert_eq!(largest_ns(&classes), i64::MAX, "no sysfs");
-    std::fs::create_dir(&classes).unwrap();
-    assert_eq!(largest_ns(&classes), 0, "no such clock");
-    std::fs::write(classes.join("ptp"), "").unwrap();
-    assert_eq!(largest_ns(&classes), i64::MAX, "no folder");
-    std::fs::remove_file(classes.join("ptp")).unwrap();
-    for (clock, bound) in [("ptp0", "17\n"), ("ptp1", "3\n")] {
-        let device = classes.join("ptp").join(clock).join("device");
-        std::fs::create_dir_all(&device).unwrap();
-        std::fs::write(device.join("phc_error_bound"), bound).unwrap();
+    #[test]
+    fn a_bound_that_cannot_be_read_is_not_a_small_one() {
+        let bound = |text: &str| bound_ns(Ok(text.to_owned()));
+        assert_eq!(
+            ["17\n", "-1", "", "4294967296"].map(bound),
+            [17, i64::MAX, i64::MAX, i64::MAX]
+        );
+        let failed = |kind: ErrorKind| bound_ns(Err(kind.into()));
+        assert_eq!(
+            [ErrorKind::NotFound, ErrorKind::ResourceBusy].map(failed),
+            [0, i64::MAX]
+        );
     }
-    assert_eq!(largest_ns(&classes), 17);
-    std::fs::remove_dir_all(&classes).unwrap();
-}
 
-/// Symptom: without the right to open `/dev/ptp0` the OS clock, which showed TAI, was the only clock that
-/// showed the time of the last Sync, and UTC was wrong by 37 s.
-#[test]
-#[cfg(all(target_os = "linux", not(miri)))]
-fn a_clock_that_cannot_be_opened_makes_the_clocks_unknown() {
-    let root = std::env::temp_dir().join(format!("tickline-devices-{}", std::process::id()));
-    let (classes, folder) = (root.join("class"), root.join("dev"));
-    let clocks = || devices_of(&classes, &folder).map(|clocks| clocks.len());
-    assert_eq!(clocks(), None, "no sysfs");
-    std::fs::create_dir_all(&classes).unwrap();
-    assert_eq!(clocks(), Some(0), "no such clock");
-    for clock in ["ptp0", "ptp1"] {
-        std::fs::create_dir_all(classes.join("ptp").join(clock)).unwrap();
+    #[test]
+    fn clocks_that_cannot_be_listed_may_have_any_bound() {
+        let classes = std::env::temp_dir().join(format!("tickline-phc-{}", std::process::id()));
+        assert_eq!(largest_ns(&classes), i64::MAX, "no sysfs");
+        std::fs::create_dir(&classes).unwrap();
+        assert_eq!(largest_ns(&classes), 0, "no such clock");
+        std::fs::write(classes.join("ptp"), "").unwrap();
+        assert_eq!(largest_ns(&classes), i64::MAX, "no folder");
+        std::fs::remove_file(classes.join("ptp")).unwrap();
+        for (clock, bound) in [("ptp0", "17\n"), ("ptp1", "3\n")] {
+            let device = classes.join("ptp").join(clock).join("device");
+            std::fs::create_dir_all(&device).unwrap();
+            std::fs::write(device.join("phc_error_bound"), bound).unwrap();
+        }
+        assert_eq!(largest_ns(&classes), 17);
+        std::fs::remove_dir_all(&classes).unwrap();
     }
-    std::fs::create_dir(&folder).unwrap();
-    std::fs::write(folder.join("ptp0"), "").unwrap();
-    assert_eq!(clocks(), None, "one of two");
-    std::fs::write(folder.join("ptp1"), "").unwrap();
-    assert_eq!(clocks(), Some(2));
-    std::fs::remove_dir_all(&root).unwrap();
+
+    /// Symptom: without the right to open `/dev/ptp0` the OS clock, which showed TAI, was the only
+    /// clock that showed the time of the last Sync, and UTC was wrong by 37 s.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_clock_that_cannot_be_opened_makes_the_clocks_unknown() {
+        let root = std::env::temp_dir().join(format!("tickline-devices-{}", std::process::id()));
+        let (classes, folder) = (root.join("class"), root.join("dev"));
+        let clocks = || devices_of(&classes, &folder).map(|clocks| clocks.len());
+        assert_eq!(clocks(), None, "no sysfs");
+        std::fs::create_dir_all(&classes).unwrap();
+        assert_eq!(clocks(), Some(0), "no such clock");
+        for clock in ["ptp0", "ptp1"] {
+            std::fs::create_dir_all(classes.join("ptp").join(clock)).unwrap();
+        }
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("ptp0"), "").unwrap();
+        assert_eq!(clocks(), None, "one of two");
+        std::fs::write(folder.join("ptp1"), "").unwrap();
+        assert_eq!(clocks(), Some(2));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 }

@@ -1,19 +1,19 @@
-//! ptp4l of linuxptp: its state ([`PtpStatus`]), which this module asks for at the daemon's management
-//! socket as `pmc -u -b 0` does, and the report in that state.
+//! ptp4l of linuxptp: its state ([`PtpStatus`]), which this module asks for at the daemon's
+//! management socket as `pmc -u -b 0` does, and the report in that state.
 //!
 //! The messages are management messages of IEEE 1588-2019, clause 15, with linuxptp's own
-//! `TIME_STATUS_NP` (`struct management_msg` in `msg.h`, `struct time_status_np` in `tlv.h`, the data
-//! sets in `ds.h`; `pmc_message` and `pmc_send_get_action` in `pmc_common.c`; the byte order in
-//! `mgt_pre_send` of `tlv.c`).
+//! `TIME_STATUS_NP` (`struct management_msg` in `msg.h`, `struct time_status_np` in `tlv.h`, the
+//! data sets in `ds.h`; `pmc_message` and `pmc_send_get_action` in `pmc_common.c`; the byte order
+//! in `mgt_pre_send` of `tlv.c`).
 //!
-//! ptp4l steers a *local clock* to the grandmaster's: the hardware clock of a network card (PHC), which
-//! shows TAI, or with software time stamps `CLOCK_REALTIME`. The daemon does not say which. It says
-//! when the last Sync came by that clock (`ingress_time`), so the clock that shows this time now, or a
-//! little more, is the one. phc2sys, which steers `CLOCK_REALTIME` to the PHC, is not asked: tickline
-//! reads the PHC itself, and so needs the right to open each `/dev/ptpN`.
+//! ptp4l steers a *local clock* to the grandmaster's: the hardware clock of a network card (PHC),
+//! which shows TAI, or with software time stamps `CLOCK_REALTIME`. The daemon does not say which.
+//! It says when the last Sync came by that clock (`ingress_time`), so the clock that shows this
+//! time now, or a little more, is the one. phc2sys, which steers `CLOCK_REALTIME` to the PHC, is
+//! not asked: tickline reads the PHC itself, and so needs the right to open each `/dev/ptpN`.
 //!
-//! The socket counts if it and its folder are root's, or this process's user's, and no other user may
-//! replace it.
+//! The socket counts if it and its folder are root's, or this process's user's, and no other user
+//! may replace it.
 //!
 //! UTC is then within the sum of these of the local clock, minus TAI - UTC for a PHC:
 //!
@@ -27,10 +27,10 @@
 //! | 4 times the last offset for each second since the last Sync | what the servo adds to the clock's rate to remove the offset (`pi.c`) | the PI servo with its default constants, and no more than 128 Syncs a second |
 //! | reading the clocks, and the error that the PHC's driver states | | |
 //!
-//! It covers one ptp4l with the end-to-end delay mechanism, in one of [`DOMAINS`]. It makes no claim
-//! of peer delays (802.1AS), of which ptp4l knows the last link alone; if several clocks show the time
-//! of the last Sync (`phc2sys -a`, ts2phc); if one of the hardware clocks can't be read, because that may
-//! be one of them; or with `free_running`, which leaves the port uncalibrated.
+//! It covers one ptp4l with the end-to-end delay mechanism, in one of [`DOMAINS`]. It makes no
+//! claim of peer delays (802.1AS), of which ptp4l knows the last link alone; if several clocks show
+//! the time of the last Sync (`phc2sys -a`, ts2phc); if one of the hardware clocks can't be read,
+//! because that may be one of them; or with `free_running`, which leaves the port uncalibrated.
 
 use std::path::Path;
 use std::time::Duration;
@@ -43,8 +43,9 @@ use crate::UtcUnknown;
 use crate::deadline::Deadline;
 use crate::sys::{self, ClockDevice, ManagementSocket};
 
-/// The sockets of ptp4l: those for reading alone (since linuxptp 4.0, for every user), then those of
-/// root; the folder is that of versions after 4.4 (`uds_ro_address` and `uds_address` in `config.c`).
+/// The sockets of ptp4l: those for reading alone (since linuxptp 4.0, for every user), then those
+/// of root; the folder is that of versions after 4.4 (`uds_ro_address` and `uds_address` in
+/// `config.c`).
 pub const SOCKETS: [&str; 4] = [
     "/var/run/ptp/ptp4lro",
     "/var/run/ptp4lro",
@@ -102,14 +103,15 @@ const MAX_AGE_NS: i64 = 4_000_000_000;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// The longest time before a leap second in which a grandmaster announces it, ns (IEEE 1588-2019, 9.4).
-/// An announcement at another time of the day is one of the day before: the grandmaster may take two
-/// intervals of Announce messages to withdraw it, and to change its offset of UTC.
+/// The longest time before a leap second in which a grandmaster announces it, ns (IEEE 1588-2019,
+/// 9.4). An announcement at another time of the day is one of the day before: the grandmaster may
+/// take two intervals of Announce messages to withdraw it, and to change its offset of UTC.
 const ANNOUNCED_NS: i64 = DAY_NS / 2;
 
-/// The largest gain of ptp4l's servo: the part of an offset that it removes in a second. The default PI
-/// servo has kp + ki, 0.7 * interval^-0.3 + 0.3 * interval^0.4 with hardware time stamps (`pi.c` of
-/// linuxptp): 1 with a Sync each second, 1.4 with 8, and 3.0 with 128, which is the most of G.8275.2.
+/// The largest gain of ptp4l's servo: the part of an offset that it removes in a second. The
+/// default PI servo has kp + ki, 0.7 * interval^-0.3 + 0.3 * interval^0.4 with hardware time stamps
+/// (`pi.c` of linuxptp): 1 with a Sync each second, 1.4 with 8, and 3.0 with 128, which is the most
+/// of G.8275.2.
 const SERVO_GAIN_PER_S: i128 = 4;
 
 /// The error of a figure that was cut to ns, and of one that was scaled, ns.
@@ -152,8 +154,8 @@ pub struct PtpStatus {
 }
 
 impl PtpStatus {
-    /// The state of this machine's ptp4l, if it runs, and this user may ask it. Waits for `timeout` at
-    /// most.
+    /// The state of this machine's ptp4l, if it runs, and this user may ask it. Waits for `timeout`
+    /// at most.
     #[must_use]
     pub fn ask(timeout: Duration) -> Option<Self> {
         let deadline = Deadline::after(timeout);
@@ -238,8 +240,8 @@ impl PtpStatus {
         None
     }
 
-    /// The bound of the local clock's error against UTC at the last Sync, ns, under the assumptions of
-    /// the [module](self). `None` if the protocol's facts bound nothing.
+    /// The bound of the local clock's error against UTC at the last Sync, ns, under the assumptions
+    /// of the [module](self). `None` if the protocol's facts bound nothing.
     #[must_use]
     pub fn bound_ns(&self) -> Option<i64> {
         if self.why_unbounded().is_some() {
@@ -285,7 +287,8 @@ impl PtpStatus {
             }
             PARENT_DATA_SET => {
                 [self.clock_class, self.clock_accuracy] = *data.get(19..)?.first_chunk()?;
-                // A data set of another grandmaster, which has just changed, says nothing of this one.
+                // A data set of another grandmaster, which has just changed, says nothing of this
+                // one.
                 if data.get(24..32)? != self.grandmaster {
                     return None;
                 }
@@ -354,8 +357,8 @@ impl Questions {
         None
     }
 
-    /// Asks for the data sets, and for the state of each port. `None` unless each has come. Without a
-    /// port that follows a master, this waits for one until the deadline.
+    /// Asks for the data sets, and for the state of each port. `None` unless each has come. Without
+    /// a port that follows a master, this waits for one until the deadline.
     fn data_sets(&self, header: Header, mut status: PtpStatus) -> Option<PtpStatus> {
         for id in DATA_SETS {
             self.send(header, id)?;
@@ -451,16 +454,17 @@ impl LocalClock {
     }
 }
 
-/// The answer of ptp4l; `None` if it does not run, or this user may not ask it. `steered_ppb` is the
-/// steering of the OS clock.
+/// The answer of ptp4l; `None` if it does not run, or this user may not ask it. `steered_ppb` is
+/// the steering of the OS clock.
 pub(super) fn ask(os: &impl Reference, steered_ppb: i64) -> Option<Answer> {
     let status = PtpStatus::ask(REPLY_TIMEOUT)?;
     let clocks = local_clocks(os, &status).unwrap_or_default();
     Some(report(&status, &clocks, steered_ppb))
 }
 
-/// `CLOCK_REALTIME`, and the hardware clocks. `None` unless each of them can be read: the one that cannot
-/// may be the one that ptp4l steers, and `CLOCK_REALTIME` may show the same time (`phc2sys -O 0`).
+/// `CLOCK_REALTIME`, and the hardware clocks. `None` unless each of them can be read: the one that
+/// cannot may be the one that ptp4l steers, and `CLOCK_REALTIME` may show the same time
+/// (`phc2sys -O 0`).
 fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Option<Vec<LocalClock>> {
     let realtime_ns = os.unix_ns();
     let realtime = LocalClock {
@@ -495,8 +499,8 @@ fn narrowest(device: &ClockDevice, os: &impl Reference) -> Option<[i64; 3]> {
         .min_by_key(|[before_ns, _, after_ns]| after_ns.saturating_sub(*before_ns).unsigned_abs())
 }
 
-/// How far the local clock may have moved from UTC in the time since the last Sync, ns. The servo turns
-/// the last offset into a frequency, and only the clock's largest adjustment limits it.
+/// How far the local clock may have moved from UTC in the time since the last Sync, ns. The servo
+/// turns the last offset into a frequency, and only the clock's largest adjustment limits it.
 fn growth_ns(offset_ns: i64, age_ns: i64) -> i64 {
     // BOUND: 2^63 * 2^3, and 2^19, times 2^63 at most.
     let servo_ppb = i128::from(offset_ns).abs() * SERVO_GAIN_PER_S;

@@ -28,7 +28,7 @@ fn a_request_returns_all_measurements_unless_the_steering_changed() {
     let mut maker = ClaimMaker::default();
     let mut ask = |change_ppb| {
         let os = SteeredOs(Cell::new(0), change_ppb);
-        maker.ask(&os, || Some(moment(1)), || Some(kernel::USUAL))
+        maker.ask(&os, || Some(moment(1)), || Some(kernel::tests::USUAL))
     };
     assert!(ask(1).is_none());
     let answers = ask(0).unwrap();

@@ -40,7 +40,8 @@ impl ClockDevice {
 
     /// Its time, ns; `None` if the device is gone.
     pub(crate) fn now_ns(&self) -> Option<i64> {
-        /// The lowest bits of a dynamic clock's id (`CLOCKFD`, `include/linux/posix-timers_types.h`).
+        /// The lowest bits of a dynamic clock's id (`CLOCKFD`,
+        /// `include/linux/posix-timers_types.h`).
         const CLOCKFD: libc::clockid_t = 3;
         // clock_getres(2), "Dynamic clocks".
         let clock = (!self.0.as_raw_fd() << 3) | CLOCKFD;
@@ -116,145 +117,151 @@ pub(crate) fn read_beginning(path: &Path, bytes: &mut [u8]) -> Option<()> {
     }
 }
 
-#[test]
-fn a_file_without_an_end_is_read_as_far_as_it_fits() {
-    let mut bytes = [7; 104];
-    assert_eq!(read_beginning(Path::new("/dev/zero"), &mut bytes), Some(()));
-    assert_eq!(bytes, [0; 104]);
-}
-
-/// The thread would wait for a writer, and the drop of its handle for the thread.
-#[test]
-fn a_pipe_without_a_writer_is_not_waited_for() {
-    let path = std::env::temp_dir().join(format!("tickline-utc-pipe-{}", std::process::id()));
-    let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
-    // SAFETY: the name is a C string.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-    let mut bytes = [7; 4];
-    let read = read_beginning(&path, &mut bytes);
-    std::fs::remove_file(&path).unwrap();
-    assert_eq!((read, bytes), (Some(()), [7; 4]));
-}
-
-#[test]
-fn a_timex_is_in_one_unit_and_says_whether_it_is_synchronised() {
-    let timex = libc::timex {
-        tick: 10_833,
-        freq: -(30 << 16),
-        offset: -700,
-        // SAFETY: plain data, of which all zeros is a valid value.
-        ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
-    };
-    let convert = |status, state| converted(&libc::timex { status, ..timex }, state);
-    assert_eq!(convert(0, libc::TIME_OK).steering_ppb(), 83_270_000);
-    assert_eq!(
-        [0, libc::STA_NANO].map(|status| convert(status, 0).offset_ns),
-        [-700_000, -700]
-    );
-    for (status, state, is_synchronised, leap_second_today) in [
-        (0, libc::TIME_OK, true, false),
-        (0, libc::TIME_ERROR, false, false),
-        (libc::STA_UNSYNC, libc::TIME_OK, false, false),
-        (libc::STA_INS, libc::TIME_INS, true, true),
-        (libc::STA_DEL, libc::TIME_DEL, true, true),
-        (libc::STA_INS, libc::TIME_WAIT, true, false),
-    ] {
-        let timex = convert(status, state);
-        assert_eq!(
-            (timex.is_synchronised(), timex.leap_second_today()),
-            (is_synchronised, leap_second_today)
-        );
-    }
-}
-
-#[test]
-fn a_file_without_a_clock_has_no_time() {
-    let device = ClockDevice::open(Path::new("/dev/null")).expect("a device");
-    assert_eq!(device.now_ns(), None);
-    assert!(ClockDevice::open(Path::new("/dev/ptp-missing")).is_none());
-}
-
-/// Calls `ask` while a signal ends this thread's system calls each millisecond.
 #[cfg(test)]
-fn under_signals<T>(ask: impl FnOnce() -> T) -> T {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
+mod tests {
+    use super::*;
 
-    extern "C" fn handler(_: libc::c_int) {}
-    // SAFETY: plain data, of which all zeros is a valid value.
-    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-    action.sa_sigaction = handler as extern "C" fn(libc::c_int) as usize;
-    action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handler does nothing, and lives as long as the program.
-    let result = unsafe { libc::sigaction(libc::SIGUSR2, &action, core::ptr::null_mut()) };
-    assert_eq!(result, 0);
-    // SAFETY: the call has no requirements.
-    let process = unsafe { libc::getpid() };
-    // SAFETY: as above.
-    let this_thread = unsafe { libc::gettid() };
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            // ORDERING: Relaxed, a flag on its own.
-            while !is_over.load(Ordering::Relaxed) {
-                // SAFETY: the call takes no pointer. The thread waits for this scope, so it lives.
-                unsafe { libc::syscall(libc::SYS_tgkill, process, this_thread, libc::SIGUSR2) };
-                std::thread::sleep(Duration::from_millis(1));
+    #[test]
+    fn a_file_without_an_end_is_read_as_far_as_it_fits() {
+        let mut bytes = [7; 104];
+        assert_eq!(read_beginning(Path::new("/dev/zero"), &mut bytes), Some(()));
+        assert_eq!(bytes, [0; 104]);
+    }
+
+    /// The thread would wait for a writer, and the drop of its handle for the thread.
+    #[test]
+    fn a_pipe_without_a_writer_is_not_waited_for() {
+        let path = std::env::temp_dir().join(format!("tickline-utc-pipe-{}", std::process::id()));
+        let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+        // SAFETY: the name is a C string.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let mut bytes = [7; 4];
+        let read = read_beginning(&path, &mut bytes);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((read, bytes), (Some(()), [7; 4]));
+    }
+
+    #[test]
+    fn a_timex_is_in_one_unit_and_says_whether_it_is_synchronised() {
+        let timex = libc::timex {
+            tick: 10_833,
+            freq: -(30 << 16),
+            offset: -700,
+            // SAFETY: plain data, of which all zeros is a valid value.
+            ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
+        };
+        let convert = |status, state| converted(&libc::timex { status, ..timex }, state);
+        assert_eq!(convert(0, libc::TIME_OK).steering_ppb(), 83_270_000);
+        assert_eq!(
+            [0, libc::STA_NANO].map(|status| convert(status, 0).offset_ns),
+            [-700_000, -700]
+        );
+        for (status, state, is_synchronised, leap_second_today) in [
+            (0, libc::TIME_OK, true, false),
+            (0, libc::TIME_ERROR, false, false),
+            (libc::STA_UNSYNC, libc::TIME_OK, false, false),
+            (libc::STA_INS, libc::TIME_INS, true, true),
+            (libc::STA_DEL, libc::TIME_DEL, true, true),
+            (libc::STA_INS, libc::TIME_WAIT, true, false),
+        ] {
+            let timex = convert(status, state);
+            assert_eq!(
+                (timex.is_synchronised(), timex.leap_second_today()),
+                (is_synchronised, leap_second_today)
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_clock_has_no_time() {
+        let device = ClockDevice::open(Path::new("/dev/null")).expect("a device");
+        assert_eq!(device.now_ns(), None);
+        assert!(ClockDevice::open(Path::new("/dev/ptp-missing")).is_none());
+    }
+
+    /// Calls `ask` while a signal ends this thread's system calls each millisecond.
+    fn under_signals<T>(ask: impl FnOnce() -> T) -> T {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        use std::time::Duration;
+
+        extern "C" fn handler(_: libc::c_int) {}
+        // SAFETY: plain data, of which all zeros is a valid value.
+        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+        action.sa_sigaction = handler as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: the handler does nothing, and lives as long as the program.
+        let result = unsafe { libc::sigaction(libc::SIGUSR2, &action, core::ptr::null_mut()) };
+        assert_eq!(result, 0);
+        // SAFETY: the call has no requirements.
+        let process = unsafe { libc::getpid() };
+        // SAFETY: as above.
+        let this_thread = unsafe { libc::gettid() };
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // ORDERING: Relaxed, a flag on its own.
+                while !is_over.load(Ordering::Relaxed) {
+                    // SAFETY: the call takes no pointer. The thread waits for this scope, so it
+                    // lives.
+                    unsafe { libc::syscall(libc::SYS_tgkill, process, this_thread, libc::SIGUSR2) };
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let answer = ask();
+            // ORDERING: Relaxed, as above.
+            is_over.store(true, Ordering::Relaxed);
+            answer
+        })
+    }
+
+    /// Symptom: a program with an interval timer got no answers, because its handler ended each
+    /// wait.
+    #[test]
+    fn a_signal_loses_no_answer() {
+        use std::net::{Ipv4Addr, UdpSocket};
+        use std::os::unix::net::UnixDatagram;
+        use std::thread;
+        use std::time::Duration;
+
+        use crate::deadline::Deadline;
+        use crate::source::chronyd::ask_daemon;
+
+        /// Long enough for many signals, and for every machine.
+        const LATE: Duration = Duration::from_millis(50);
+        const PATIENCE: Duration = Duration::from_secs(60);
+
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = server.local_addr().unwrap().port();
+        let served = thread::spawn(move || {
+            let (_, from) = server.recv_from(&mut [0; 8]).unwrap();
+            thread::sleep(LATE);
+            server.send_to(&[7; 4], from).unwrap();
+        });
+        let answer = under_signals(|| ask_daemon(port, &[1], PATIENCE));
+        assert_eq!(answer, Some([7; 4]));
+        served.join().unwrap();
+
+        let folder = std::env::temp_dir();
+        let name = format!("tickline-signals-{}", std::process::id());
+        let path = folder.join(&name);
+        let daemon = UnixDatagram::bind(&path).unwrap();
+        let served = thread::spawn(move || {
+            for _ in 0..2 {
+                let (_, from) = daemon.recv_from(&mut [0; 8]).unwrap();
+                thread::sleep(LATE);
+                daemon.send_to_addr(&[7], &from).unwrap();
             }
         });
-        let answer = ask();
-        // ORDERING: Relaxed, as above.
-        is_over.store(true, Ordering::Relaxed);
-        answer
-    })
-}
-
-/// Symptom: a program with an interval timer got no answers, because its handler ended each wait.
-#[test]
-fn a_signal_loses_no_answer() {
-    use std::net::{Ipv4Addr, UdpSocket};
-    use std::os::unix::net::UnixDatagram;
-    use std::thread;
-    use std::time::Duration;
-
-    use crate::deadline::Deadline;
-    use crate::source::chronyd::ask_daemon;
-
-    /// Long enough for many signals, and for every machine.
-    const LATE: Duration = Duration::from_millis(50);
-    const PATIENCE: Duration = Duration::from_secs(60);
-
-    let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = server.local_addr().unwrap().port();
-    let served = thread::spawn(move || {
-        let (_, from) = server.recv_from(&mut [0; 8]).unwrap();
-        thread::sleep(LATE);
-        server.send_to(&[7; 4], from).unwrap();
-    });
-    let answer = under_signals(|| ask_daemon(port, &[1], PATIENCE));
-    assert_eq!(answer, Some([7; 4]));
-    served.join().unwrap();
-
-    let folder = std::env::temp_dir();
-    let name = format!("tickline-signals-{}", std::process::id());
-    let path = folder.join(&name);
-    let daemon = UnixDatagram::bind(&path).unwrap();
-    let served = thread::spawn(move || {
-        for _ in 0..2 {
-            let (_, from) = daemon.recv_from(&mut [0; 8]).unwrap();
-            thread::sleep(LATE);
-            daemon.send_to_addr(&[7], &from).unwrap();
-        }
-    });
-    let mut reply = [0; 4];
-    let answer = under_signals(|| ask_by_socket(&folder, &name, &[1], PATIENCE, &mut reply));
-    assert_eq!((answer.unwrap(), reply[0]), (Some(1), 7));
-    let answer = under_signals(|| {
-        let socket = ManagementSocket::connect(&path, Deadline::after(PATIENCE)).unwrap();
-        socket.send(&[1]).unwrap();
-        socket.receive()
-    });
-    assert_eq!(answer, Some(vec![7]));
-    served.join().unwrap();
-    std::fs::remove_file(&path).unwrap();
+        let mut reply = [0; 4];
+        let answer = under_signals(|| ask_by_socket(&folder, &name, &[1], PATIENCE, &mut reply));
+        assert_eq!((answer.unwrap(), reply[0]), (Some(1), 7));
+        let answer = under_signals(|| {
+            let socket = ManagementSocket::connect(&path, Deadline::after(PATIENCE)).unwrap();
+            socket.send(&[1]).unwrap();
+            socket.receive()
+        });
+        assert_eq!(answer, Some(vec![7]));
+        served.join().unwrap();
+        std::fs::remove_file(&path).unwrap();
+    }
 }

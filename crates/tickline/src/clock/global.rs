@@ -1,7 +1,7 @@
 //! The global clock's thread, and the guards that keep it running.
 //!
-//! - **Starting and dropping are the only calls that wait for another thread.** They sleep until the
-//!   lock of the global clock's thread is released, which wakes the sleeper with the highest
+//! - **Starting and dropping are the only calls that wait for another thread.** They sleep until
+//!   the lock of the global clock's thread is released, which wakes the sleeper with the highest
 //!   priority. A start waits until the thread has begun, and a drop joins it. There is no priority
 //!   inheritance: a third thread between the two priorities can keep the holder from its CPU. They
 //!   are not for signal handlers.
@@ -44,9 +44,8 @@ use crate::thread::ClockThread;
 ///
 /// [`ErrorKind::ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted) if the system refuses to
 /// create the thread, if a filter kills it before it begins, or if another thread's start or drop
-/// has not ended for 5 s. With
-/// [`Probes::Minimal`](crate::Probes::Minimal) that is so in a child that was forked during another
-/// thread's start or drop. The clock works without the thread.
+/// has not ended for 5 s. With [`Probes::Minimal`](crate::Probes::Minimal) that is so in a child
+/// that was forked during another thread's start or drop. The clock works without the thread.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
@@ -98,8 +97,8 @@ struct GlobalThread {
 /// The lock has the token of this memory ([`sys::lock_token`]), so two processes in one memory
 /// (`clone` with `CLONE_VM`, without `CLONE_THREAD`) exclude each other, too. With minimal probes,
 /// and on some systems other than Linux, all processes have the same token. A lock that was held at
-/// a fork then stays held in the child, where a start gives up. And two processes in one memory look
-/// like parent and child: a start in one forgets the other's thread, which then ends unjoined.
+/// a fork then stays held in the child, where a start gives up. And two processes in one memory
+/// look like parent and child: a start in one forgets the other's thread, which then ends unjoined.
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
 /// The releases of that lock.
@@ -125,8 +124,8 @@ impl Drop for Announcement {
 /// where no one can tell.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Takes the lock if it is free, or if its holder is gone. The value may then be half written, and a
-/// thread may be registered that has never begun. The takeover forgets it; if it runs, it ends.
+/// Takes the lock if it is free, or if its holder is gone. The value may then be half written, and
+/// a thread may be registered that has never begun. The takeover forgets it; if it runs, it ends.
 fn try_global_thread() -> Option<Held> {
     let reset = |slot: &mut Option<GlobalThread>| {
         // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.

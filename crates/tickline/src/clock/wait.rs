@@ -60,8 +60,8 @@ impl Clock {
     /// compares the CPUs' counters, [`KernelUndecided`](Reason::KernelUndecided) just after the
     /// machine's start, [`SamplesTooOld`](Reason::SamplesTooOld) or [`NoLine`](Reason::NoLine) on a
     /// busy machine; or with any reason, if the clock is to be judged again
-    /// ([`is_judged`](Status::is_judged) is false). Any other reason ends the wait. So does the state
-    /// [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
+    /// ([`is_judged`](Status::is_judged) is false). Any other reason ends the wait. So does the
+    /// state [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
     ///
     /// The decision is that of this moment: a later [`status`](Self::status) may have another.
     #[must_use = "the status says which clock readings come from; without it the call only waits"]

@@ -141,8 +141,8 @@ impl Engine {
 mod tests {
     use super::*;
 
-    /// Whether a driver counts as stopped that was first refused at this time, while a thread holds the
-    /// clock's lock or not.
+    /// Whether a driver counts as stopped that was first refused at this time, while a thread holds
+    /// the clock's lock or not.
     fn counts_as_stopped(since_ns: i64, is_held: bool) -> bool {
         let engine = Engine::new(Driver::Manual);
         // ORDERING: Relaxed; the same thread loads it.

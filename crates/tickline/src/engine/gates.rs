@@ -105,7 +105,7 @@ impl Engine {
             && self
                 .clock
                 .lock(sys::lock_token())
-                .is_some_and(|locked| facts::needs_comparison(&locked.facts))
+                .is_some_and(|locked| facts::needs_comparison(locked.facts()))
     }
 
     /// Collects the facts, judges the gates, records the verdicts, and settles the ticket. If

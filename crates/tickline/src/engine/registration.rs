@@ -26,8 +26,8 @@ pub(crate) struct Registration {
     recent_ns: AtomicI64,
 }
 
-/// Stands for the token while the thread with this id has not begun. No token has the highest bit: a
-/// token's number counts forks.
+/// Stands for the token while the thread with this id has not begun. No token has the highest bit:
+/// a token's number counts forks.
 const fn not_begun(id: u64) -> u64 {
     1 << 63 | id
 }
@@ -62,8 +62,8 @@ impl Registration {
         self.process.store(not_begun(id), Ordering::Relaxed);
     }
 
-    /// Records that the thread with this id runs, unless another one is registered by now. Only this
-    /// thread may call it, once it holds the futex.
+    /// Records that the thread with this id runs, unless another one is registered by now. Only
+    /// this thread may call it, once it holds the futex.
     pub(crate) fn begin(&self, id: u64) {
         let token = sys::process_token();
         // ORDERING: Release, pairs with the Acquire load in `is_running`: a reader that sees the

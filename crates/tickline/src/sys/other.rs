@@ -46,11 +46,12 @@ pub(crate) fn forbid_reading_files() {}
 /// Maps nothing: no such device is known on these systems.
 pub(crate) fn map_beginning(_: &CStr, _: impl FnOnce(NonNull<u8>) -> bool) {}
 
-/// The token for the locks in this memory. On macOS and Windows it is the [`process_token`], because
-/// no process there shares another's memory: a child of macOS's `vfork` may only call `exec` or
-/// `_exit`. The BSDs have such processes (`rfork` with `RFMEM` on FreeBSD, `clone` on NetBSD), and
-/// std does not distinguish them from a forked child. So all processes have the same number, and a
-/// forked child does not take over a lock that was held at the fork, and reads the OS clock.
+/// The token for the locks in this memory. On macOS and Windows it is the [`process_token`],
+/// because no process there shares another's memory: a child of macOS's `vfork` may only call
+/// `exec` or `_exit`. The BSDs have such processes (`rfork` with `RFMEM` on FreeBSD, `clone` on
+/// NetBSD), and std does not distinguish them from a forked child. So all processes have the same
+/// number, and a forked child does not take over a lock that was held at the fork, and reads the OS
+/// clock.
 pub(crate) fn lock_token() -> LockToken {
     let number = if cfg!(any(target_vendor = "apple", windows)) {
         process_number()

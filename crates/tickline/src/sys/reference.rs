@@ -20,8 +20,8 @@ mod system;
 #[path = "reference/other.rs"]
 mod system;
 
-/// The clocks of the OS, as tickline reads them: `CLOCK_MONOTONIC`, Unix time, the kernel's steering
-/// and the time in suspends, by the trait `tickline_core::reference::Reference`.
+/// The clocks of the OS, as tickline reads them: `CLOCK_MONOTONIC`, Unix time, the kernel's
+/// steering and the time in suspends, by the trait `tickline_core::reference::Reference`.
 ///
 /// On Linux, a process that may not read the counter (`PR_SET_TSC`) reads these clocks by system
 /// call, because the vDSO would read the counter for it. Other processes read them through libc.
@@ -42,14 +42,15 @@ impl OsClock {
     /// The device of the first VMClock on Linux.
     pub const VMCLOCK: &CStr = c"/dev/vmclock0";
 
-    /// Maps the VMClock of `device`, by which a hypervisor tells a guest that it was moved to another
-    /// host or restored from a snapshot. Does nothing if there is none, or if one is mapped already.
-    /// Returns whether one is mapped.
+    /// Maps the VMClock of `device`, by which a hypervisor tells a guest that it was moved to
+    /// another host or restored from a snapshot. Does nothing if there is none, or if one is mapped
+    /// already. Returns whether one is mapped.
     ///
-    /// Each clock with full probes does this by itself with [`VMCLOCK`](Self::VMCLOCK), if the process
-    /// may read it. A regular file of 4 KiB may stand for the device in a test; if it is truncated
-    /// later, the next iteration raises SIGBUS. After a change of the device's disruption marker, the clock's next iteration forgets its
-    /// samples, and its state is [`Disrupted`](crate::ClockState::Disrupted) for an interval.
+    /// Each clock with full probes does this by itself with [`VMCLOCK`](Self::VMCLOCK), if the
+    /// process may read it. A regular file of 4 KiB may stand for the device in a test; if it is
+    /// truncated later, the next iteration raises SIGBUS. After a change of the device's disruption
+    /// marker, the clock's next iteration forgets its samples, and its state is
+    /// [`Disrupted`](crate::ClockState::Disrupted) for an interval.
     ///
     /// ```
     /// use tickline::{OsClock, Reference};

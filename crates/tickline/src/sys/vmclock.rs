@@ -20,8 +20,8 @@ struct VmClockAbi {
     _size: AtomicU32,
     _version_and_kind: AtomicU32,
     _sequence: AtomicU32,
-    /// A 64-bit number, in two parts: on 32-bit processors an atomic load of 64 bits may be a write,
-    /// which this memory does not permit (`std::sync::atomic`, "Atomic accesses to read-only
+    /// A 64-bit number, in two parts: on 32-bit processors an atomic load of 64 bits may be a
+    /// write, which this memory does not permit (`std::sync::atomic`, "Atomic accesses to read-only
     /// memory").
     disruption_marker: [AtomicU32; 2],
 }
@@ -48,8 +48,8 @@ impl VmClock {
         Self(AtomicPtr::new((&raw const NONE).cast_mut()))
     }
 
-    /// Maps the VMClock of `device`, if there is one, and none is mapped yet. Returns whether one is
-    /// mapped. It may run in a signal handler.
+    /// Maps the VMClock of `device`, if there is one, and none is mapped yet. Returns whether one
+    /// is mapped. It may run in a signal handler.
     pub(crate) fn map(&self, device: &CStr) -> bool {
         if !self.is_mapped() {
             // SAFETY: a page is larger than `VmClockAbi`, and stays mapped if accepted.
@@ -89,9 +89,9 @@ impl VmClock {
         let memory = self.0.load(Ordering::Acquire);
         // SAFETY: the pointer is to static memory, or to a mapping that stays.
         let memory = unsafe { &*memory };
-        // ORDERING: Relaxed. A guest that is moved stops between two instructions: if the counter was
-        // read after the move, so was the marker. Parts of two markers differ from both, and the
-        // next reading has the second one.
+        // ORDERING: Relaxed. A guest that is moved stops between two instructions: if the counter
+        // was read after the move, so was the marker. Parts of two markers differ from both, and
+        // the next reading has the second one.
         let [first, second] = &memory.disruption_marker;
         let [first, second] = [first, second].map(|part| u64::from(part.load(Ordering::Relaxed)));
         let marker = if cfg!(target_endian = "big") {

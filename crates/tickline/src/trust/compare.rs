@@ -172,8 +172,8 @@ impl ComparisonThread {
     }
 
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
-    /// this process compares. If the system refuses the thread, or a filter has killed the last one,
-    /// the comparison is impossible.
+    /// this process compares. If the system refuses the thread, or a filter has killed the last
+    /// one, the comparison is impossible.
     pub(crate) fn start_if_due(&mut self) {
         if self.0.as_ref().is_some_and(Comparison::was_killed) {
             *self = Self(None);

@@ -16,12 +16,12 @@ const DAY_S: i64 = 86_400;
 /// Parses a time of RFC 3339, such as `Display` writes: `2026-01-01T00:00:00.000000000Z`.
 ///
 /// - The offset is `Z`, or a number such as `+02:00`. The result is in UTC, so the offset is lost.
-/// - The fraction is optional, and may have any number of digits: those after the ninth are cut off,
-///   as `Display` cuts them, so the result is never later than the text.
-/// - `t`, `z`, and a space in place of `T`, are accepted, as the RFC allows. Space around the text is
-///   not.
-/// - Second 60 is an error, because Unix time has no leap seconds. So are dates before 1970 and after
-///   2554, and all other formats of ISO 8601.
+/// - The fraction is optional, and may have any number of digits: those after the ninth are cut
+///   off, as `Display` cuts them, so the result is never later than the text.
+/// - `t`, `z`, and a space in place of `T`, are accepted, as the RFC allows. Space around the text
+///   is not.
+/// - Second 60 is an error, because Unix time has no leap seconds. So are dates before 1970 and
+///   after 2554, and all other formats of ISO 8601.
 ///
 /// Never panics.
 ///

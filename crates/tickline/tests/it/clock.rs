@@ -9,34 +9,72 @@ use tickline::{
 };
 use tickline_core::counter::{Counter as _, HardwareCounter};
 
-#[test]
-fn disabling_takes_effect_at_once_and_can_be_undone() {
-    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
-    if until_fast(&clock).is_none() {
-        return;
-    }
-    let disabled = ClockState::Fallback(Reason::DisabledByProgram);
-    let mut last_ns = clock.now_ordered().as_nanos();
-    clock.disable();
-    assert_eq!(clock.status().state, disabled);
-    assert!(
-        !clock.reading().is_from_counter(),
-        "a reading of a disabled clock"
-    );
-    for _ in 0..100 {
-        read_in_order(&clock, &mut last_ns);
-        std::hint::black_box(clock.unix_now());
-    }
-    assert_eq!(
-        clock.status().state,
-        disabled,
-        "reading must not open the gate"
-    );
+const DISABLED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);
+
+/// A clock that readers drive, and that uses the counter. `None`, with a message, if none does
+/// here.
+fn fast_clock() -> Option<Clock> {
+    let clock = Clock::builder().driver(Driver::Reader).start();
+    let clock = clock.expect("a clock without a thread");
+    until_fast(&clock).map(|_| clock)
+}
+
+/// Enables a clock, and reads it until it uses the counter again.
+fn enable_until_fast(clock: &Clock) {
     clock.enable();
-    read_until(&clock, Clock::now_ordered, |status| {
+    read_until(clock, Clock::now_ordered, |status| {
         status.state == ClockState::Fast
     });
+}
+
+#[test]
+fn disabling_takes_effect_at_once() {
+    let Some(clock) = fast_clock() else { return };
+    clock.disable();
+    assert!(!clock.reading().is_from_counter());
+}
+
+#[test]
+fn the_state_of_a_disabled_clock_says_who_has_disabled_it() {
+    let Some(clock) = fast_clock() else { return };
+    clock.disable();
+    assert_eq!(clock.status().state, DISABLED);
+}
+
+#[test]
+fn readings_are_in_order_while_the_clock_is_disabled_and_enabled() {
+    let Some(clock) = fast_clock() else { return };
+    let mut last_ns = clock.now_ordered().as_nanos();
+    clock.disable();
+    for _ in 0..100 {
+        read_in_order(&clock, &mut last_ns);
+    }
+    enable_until_fast(&clock);
     read_in_order(&clock, &mut last_ns);
+}
+
+#[test]
+fn reading_does_not_enable_a_clock() {
+    let Some(clock) = fast_clock() else { return };
+    clock.disable();
+    for _ in 0..100 {
+        std::hint::black_box((clock.now_ordered(), clock.unix_now()));
+    }
+    assert_eq!(clock.status().state, DISABLED);
+}
+
+#[test]
+fn an_enabled_clock_uses_the_counter_again() {
+    let Some(clock) = fast_clock() else { return };
+    clock.disable();
+    enable_until_fast(&clock);
+}
+
+#[test]
+fn disabling_and_enabling_are_each_an_event() {
+    let Some(clock) = fast_clock() else { return };
+    clock.disable();
+    enable_until_fast(&clock);
     let events = clock.status().events;
     assert_eq!(
         (events.get(Event::GateClosed), events.get(Event::GateOpened)),

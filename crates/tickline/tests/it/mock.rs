@@ -85,12 +85,11 @@ fn the_time_since_a_unix_time_in_the_future_is_an_error() {
     assert_eq!(error.duration(), Duration::from_secs(7));
 }
 
-/// A mock as a value shows its time on all threads, in all readings, and no other clock does.
 #[test]
-fn a_mock_can_be_injected() {
+fn a_clock_of_a_mock_shows_its_time_on_all_threads() {
     let mock = MockClock::new();
-    let (clock, second) = (mock.clock(), mock.clock());
-    let (start, unix) = (clock.now(), clock.unix_now());
+    let clock = mock.clock();
+    let start = clock.now();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -99,36 +98,82 @@ fn a_mock_can_be_injected() {
             });
         }
     });
-    let (now, unix) = (
-        start + Duration::from_secs(4),
-        unix + Duration::from_secs(4),
-    );
+    assert_eq!(clock.now(), start + Duration::from_secs(4));
+}
+
+#[test]
+fn all_clocks_of_a_mock_show_one_time() {
+    let mock = MockClock::new();
+    let (first, second) = (mock.clock(), mock.clock());
+    mock.advance(Duration::from_secs(4));
+    assert_eq!(first.now(), second.now());
+}
+
+#[test]
+fn every_reading_of_a_mock_is_its_time() {
+    let mock = MockClock::new();
+    let clock = mock.clock();
+    let start = clock.now();
+    mock.advance(Duration::from_secs(4));
+    let reading = clock.reading();
     assert_eq!(
         [
             clock.now(),
             clock.now_ordered(),
             clock.recent(),
-            second.now()
+            reading.earliest(),
+            reading.time()
         ],
-        [now; 4]
+        [start + Duration::from_secs(4); 5]
     );
-    assert_eq!(clock.unix_now(), unix);
-    let (reading, unix_reading) = (clock.reading(), clock.unix_reading());
-    assert_eq!([reading.earliest(), reading.time()], [now; 2]);
-    assert_eq!([unix_reading.earliest(), unix_reading.time()], [unix; 2]);
-    assert_eq!(
-        [reading.width(), unix_reading.width()],
-        [Duration::from_nanos(1); 2]
-    );
+}
 
+#[test]
+fn every_reading_of_a_mocks_unix_time_is_that_time() {
+    let mock = MockClock::new();
+    let clock = mock.clock();
+    let start = clock.unix_now();
+    mock.advance(Duration::from_secs(4));
+    let reading = clock.unix_reading();
+    assert_eq!(
+        [clock.unix_now(), reading.earliest(), reading.time()],
+        [start + Duration::from_secs(4); 3]
+    );
+}
+
+#[test]
+fn a_reading_of_a_mock_is_a_nanosecond_wide() {
+    let clock = MockClock::new().clock();
+    let widths = [clock.reading().width(), clock.unix_reading().width()];
+    assert_eq!(widths, [Duration::from_nanos(1); 2]);
+}
+
+#[test]
+fn a_mock_does_not_move_when_its_clock_is_enabled_and_maintained() {
+    let clock = MockClock::new().clock();
+    let start = clock.now();
     clock.enable();
     (0..100).for_each(|_| _ = clock.maintain());
-    assert_eq!(clock.now(), now);
-    assert_eq!(
-        (clock.status().state, clock.status().reason()),
-        (ClockState::Mock, None)
-    );
-    assert!(!reading.is_from_counter());
+    assert_eq!(clock.now(), start);
+}
+
+#[test]
+fn the_state_of_a_mocks_clock_is_mock() {
+    let clock = MockClock::new().clock();
+    clock.enable();
+    clock.maintain();
+    let status = clock.status();
+    assert_eq!((status.state, status.reason()), (ClockState::Mock, None));
+}
+
+#[test]
+fn a_mock_does_not_read_the_counter() {
+    assert!(!MockClock::new().clock().reading().is_from_counter());
+}
+
+#[test]
+fn a_mock_that_is_not_active_leaves_the_default_clock_alone() {
+    let clock = MockClock::new().clock();
     assert_ne!(Clock::default().now(), clock.now());
 }
 

@@ -11,8 +11,8 @@ use crate::backend::WithState;
 /// Longer than any test takes: a wait that ends has not used it up.
 const LONG: Duration = Duration::from_secs(20);
 
-/// The readings that the wait makes are all that drives the clock of `Driver::Reader`, and its calls
-/// of `maintain` all that drives that of `Driver::Manual`.
+/// The readings that the wait makes are all that drives the clock of `Driver::Reader`, and its
+/// calls of `maintain` all that drives that of `Driver::Manual`.
 #[test]
 fn a_wait_ends_with_every_driver_when_the_clock_is_calibrated_or_a_gate_closed() {
     for driver in [Driver::Reader, Driver::Thread, Driver::Manual] {

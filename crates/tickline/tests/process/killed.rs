@@ -1,5 +1,6 @@
 //! Threads that end in the middle of an iteration: a seccomp filter kills them, or a signal handler
-//! makes the system call `exit`. The clock's thread, which ends while it sleeps, is in `seccomp.rs`.
+//! makes the system call `exit`. The clock's thread, which ends while it sleeps, is in
+//! `seccomp.rs`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -285,8 +286,8 @@ fn a_start_that_is_killed_leaves_the_clock_to_readers() {
     }
 }
 
-/// Runs `start` on a thread whose filter kills every thread that gives itself a name. `None`, with a
-/// message, without filters.
+/// Runs `start` on a thread whose filter kills every thread that gives itself a name. `None`, with
+/// a message, without filters.
 fn with_threads_killed_before_they_begin<T: Send + 'static>(
     start: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

@@ -1,5 +1,5 @@
-//! A hypervisor moves the machine: a file stands for its VMClock, and the disruption marker changes. A
-//! process maps one VMClock, so each test needs a process.
+//! A hypervisor moves the machine: a file stands for its VMClock, and the disruption marker
+//! changes. A process maps one VMClock, so each test needs a process.
 
 use std::ffi::CString;
 use std::fs::File;

@@ -49,9 +49,9 @@ fn raise_priority() -> bool {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) == 0 }
 }
 
-/// Symptom: 19.9 s in one start, while another thread on the same CPU started and dropped. The first
-/// thread slept for 16 ms between two attempts to take the lock. Whenever it woke, the other one was
-/// in its next start.
+/// Symptom: 19.9 s in one start, while another thread on the same CPU started and dropped. The
+/// first thread slept for 16 ms between two attempts to take the lock. Whenever it woke, the other
+/// one was in its next start.
 fn a_start_with_real_time_priority_does_not_starve_beside_others() {
     if !share_one_cpu() {
         return skip("no limit of real-time threads, or no affinity");

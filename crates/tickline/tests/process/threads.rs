@@ -430,8 +430,8 @@ fn with_minimal_probes_a_start_gives_up_in_a_child_that_is_forked_during_one() {
     });
 }
 
-/// The drop of an inherited guard, which has no effect in a child, does not wait for the lock. If it
-/// did, it would wait for ever.
+/// The drop of an inherited guard, which has no effect in a child, does not wait for the lock. If
+/// it did, it would wait for ever.
 fn with_minimal_probes_the_drop_of_an_inherited_guard_does_not_wait() {
     let guard = Clock::builder().probes(Probes::Minimal).start_global();
     let guard = RefCell::new(Some(guard.unwrap()));

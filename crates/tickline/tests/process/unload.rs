@@ -71,7 +71,8 @@ fn an_unloaded_library_leaves_no_memory() {
     const LOADS: u64 = 40;
     let Some(library) = library() else { return };
     in_child(&[], || {
-        // SAFETY: passes numbers. Each thread would otherwise reserve 64 MiB for its own allocations.
+        // SAFETY: passes numbers. Each thread would otherwise reserve 64 MiB for its own
+        // allocations.
         unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
         for name in [c"read", c"start_and_stop"] {
             let grows = |_| {

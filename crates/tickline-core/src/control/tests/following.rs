@@ -111,8 +111,8 @@ fn a_reference_that_runs_backwards_slowly_makes_no_line() {
     stopped.recovers();
 }
 
-/// Before the slope is known, the ticks of a fast counter do not count as nanoseconds, so iterations
-/// that are an interval apart are no break.
+/// Before the slope is known, the ticks of a fast counter do not count as nanoseconds, so
+/// iterations that are an interval apart are no break.
 #[test]
 fn a_reference_that_stands_still_makes_no_line_for_a_fast_counter() {
     let mut stopped = Stopped::before(4_700_000_000);
@@ -189,8 +189,8 @@ struct Counted {
 /// A steady clock, some iterations after a disturbance.
 struct Disturbed {
     counted: Counted,
-    /// The maximum drift of a line by its samples, ppb. It is the sum of the assumed change of rate,
-    /// the uncertainty of the rate, and 480 ppb until the dither is known.
+    /// The maximum drift of a line by its samples, ppb. It is the sum of the assumed change of
+    /// rate, the uncertainty of the rate, and 480 ppb until the dither is known.
     max_drift_ppb: u32,
 }
 
@@ -271,8 +271,8 @@ fn a_sample_outside_the_bounds_by_little_raises_the_assumed_change() {
             bound_violations: 1,
             ..Counted::default()
         })
-        // The jump of 900 ns is in a tenth of a second, and exceeds the bound by about 860 ns, so by
-        // 8,600 ppb. 480 + twice that + 800 of uncertainty, because the samples no longer agree.
+        // The jump of 900 ns is in a tenth of a second, and exceeds the bound by about 860 ns, so
+        // by 8,600 ppb. 480 + twice that + 800 of uncertainty, because the samples no longer agree.
         .drifts_by(18_000..19_000);
 }
 

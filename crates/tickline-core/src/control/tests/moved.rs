@@ -1,5 +1,5 @@
-//! A hypervisor moves the machine, or restores it from a snapshot. The counter and the reference go on
-//! together, as where the kernel keeps time by the counter: only the disruption marker tells.
+//! A hypervisor moves the machine, or restores it from a snapshot. The counter and the reference go
+//! on together, as where the kernel keeps time by the counter: only the disruption marker tells.
 
 use super::*;
 

@@ -93,56 +93,113 @@ fn an_iteration_that_is_not_due_is_not_wanted() {
     assert!(!wants(due_ns), "a gate is closed");
 }
 
-/// When readers next run an iteration. An iteration sets the time, and so does a judgement that
-/// waits for a reason to pass. After every other judgement and change, an iteration is due at once.
-///
+// When readers next run an iteration. An iteration sets the time, and so does a judgement that
+// waits for a reason to pass. After every other judgement and change, an iteration is due at once.
+
+fn is_due_in(process: &Process, ns: i64) -> bool {
+    let keeper = &process.clock.keeper;
+    keeper.is_due(keeper.stage(), process.machine().truth_ns() + ns)
+}
+
+#[test]
+fn an_iteration_is_due_on_a_new_clock() {
+    assert!(is_due_in(&Process::new(), 0));
+}
+
+#[test]
+fn an_iteration_stays_due_if_a_driver_makes_no_use_of_its_permit() {
+    let process = Process::new();
+    process.until_published();
+    assert!(
+        is_due_in(&process, 0),
+        "`until_published` lets the time pass"
+    );
+    drop(process.ask());
+    assert!(is_due_in(&process, 0));
+}
+
+#[test]
+fn an_iteration_is_due_when_the_last_one_has_said() {
+    let process = Process::new();
+    process.until_published();
+    let iteration = process.drive(Cadence::Scheduled).expect("it is due");
+    let next_ns = iteration.next_in_ns.cast_signed();
+    assert!(!is_due_in(&process, next_ns - 1_000));
+    assert!(is_due_in(&process, next_ns));
+}
+
 /// Symptom: after a review that found every gate open again, readers had no line for an interval.
 #[test]
-fn an_iteration_is_due_when_the_driver_says() {
+fn an_iteration_is_due_at_once_after_a_review_that_finds_every_gate_open() {
     let process = Process::new();
-    let keeper = &process.clock.keeper;
-    let is_due_in = |ns| keeper.is_due(keeper.stage(), process.machine().truth_ns() + ns);
-    let is_due = || is_due_in(0);
-    assert!(is_due());
     process.until_published();
-    assert!(is_due(), "`until_published` has let the time pass");
-    drop(process.ask());
-    assert!(is_due(), "the driver has made no use of its permit");
-    let next_ns = process
-        .drive(Cadence::Scheduled)
-        .unwrap()
-        .next_in_ns
-        .cast_signed();
-    assert!(!is_due_in(next_ns - 1_000) && is_due_in(next_ns));
-
+    _ = process.drive(Cadence::Scheduled);
     let ticket = process.clock.ask_review(process.token()).unwrap();
     let Next::Iterate(permit) = process.settle(ticket) else {
         panic!("every gate is open");
     };
     drop(permit);
-    assert!(is_due(), "the review has ended the line");
-    process.until_published();
+    assert!(is_due_in(&process, 0), "the review has ended the line");
+}
 
+#[test]
+fn a_clock_that_was_barred_late_is_judged_at_once() {
+    let process = Process::new();
+    process.until_published();
     _ = process.drive(Cadence::Scheduled);
     process.clock.shared.bar_clock();
     assert_eq!(process.drive(Cadence::Scheduled), None);
-    assert!(is_due(), "a clock that was barred late is judged at once");
-    process.until_published();
+    assert!(is_due_in(&process, 0));
+}
 
-    let ticket = process.clock.ask_review(process.token()).unwrap();
+/// A clock whose gate is closed for a reason that may have passed in 5 ms.
+fn waiting() -> Process {
+    let process = Process::new();
+    process.until_published();
+    let ticket = process.clock.ask_review(process.token());
+    let ticket = ticket.expect("a judged clock");
     let retry_at_ns = Some(process.machine().truth_ns() + 5_000_000);
     let (machine, decision) = (process.machine(), Decision::Closed { retry_at_ns });
     _ = ticket.settle(decision, Some(machine), machine);
-    assert!(!is_due_in(4_000_000) && is_due_in(5_000_000));
+    process
+}
+
+#[test]
+fn a_judgement_is_due_when_the_reason_of_a_closed_gate_may_have_passed() {
+    let process = waiting();
+    assert!(!is_due_in(&process, 4_000_000));
+    assert!(is_due_in(&process, 5_000_000));
+}
+
+#[test]
+fn a_clock_is_not_judged_before_the_reason_of_its_closed_gate_may_have_passed() {
+    let process = waiting();
     assert_eq!(process.iterate(), None);
-    assert_eq!(keeper.stage(), Stage::Waiting, "not due yet");
+    assert_eq!(process.clock.stage(), Stage::Waiting);
+}
+
+#[test]
+fn a_clock_has_a_line_again_once_the_reason_of_its_closed_gate_has_passed() {
+    let process = waiting();
     process.machine().pass(5_000_000);
     process.until_published();
+}
 
+#[test]
+fn nothing_is_due_while_the_counter_is_switched_off() {
+    let process = Process::new();
+    process.until_published();
     process.disable();
-    assert!(!is_due_in(i64::MAX / 2));
-    keeper.enable();
-    assert!(is_due());
+    assert!(!is_due_in(&process, i64::MAX / 2));
+}
+
+#[test]
+fn a_judgement_is_due_once_the_counter_is_switched_on() {
+    let process = Process::new();
+    process.until_published();
+    process.disable();
+    process.clock.enable();
+    assert!(is_due_in(&process, 0));
 }
 
 /// A thread that is stopped may go on at any moment, and write: it keeps the lock.

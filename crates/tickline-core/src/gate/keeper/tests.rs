@@ -170,78 +170,141 @@ fn rule_k1_disable_bars_the_clock_before_it_returns() {
     }
 }
 
-/// Symptoms: readers of the CPUs' lines took the OS clock, and stepped back. They did so in three
-/// cases:
-///
-/// - after an `enable()`, until the clock's thread came by,
-/// - while another thread of a forked child judged,
-/// - after an `enable()` during a review that found every gate open.
+/// Clocks whose gates were judged to be open, with one line and with a line for each CPU.
+fn open_clocks() -> impl Iterator<Item = (LineKind, &'static Kept)> {
+    [LineKind::Common, LineKind::PerCpu]
+        .into_iter()
+        .map(|kind| {
+            let kept = Kept::new();
+            kept.keeper.set_line_kind(kind);
+            assert!(kept.opens());
+            (kind, kept)
+        })
+}
+
+/// Symptom: readers of the CPUs' lines took the OS clock, and stepped back, after an `enable()` and
+/// until the clock's thread came by.
 #[test]
-fn readers_keep_their_lines_while_the_gates_are_open() {
-    for kind in [LineKind::Common, LineKind::PerCpu] {
-        let kept = Kept::new();
-        kept.keeper.set_line_kind(kind);
-        assert!(kept.opens());
+fn readers_keep_their_lines_after_an_enable() {
+    for (kind, kept) in open_clocks() {
         kept.keeper.enable();
         assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
+    }
+}
+
+#[test]
+fn gates_that_are_open_are_not_judged_after_an_enable() {
+    for (_, kept) in open_clocks() {
+        kept.keeper.enable();
         assert!(kept.judge_if_due(0, || panic!("judged already")));
+    }
+}
 
-        // A forked child judges although the gates are open. It has no facts yet.
-        assert!(kept.begin_if_due(0).is_some(), "the next holder judges");
+/// The child has no facts yet. Symptom: readers of the CPUs' lines took the OS clock, and stepped
+/// back, while another thread of a forked child judged.
+#[test]
+fn readers_keep_their_lines_while_a_forked_child_judges() {
+    for (kind, kept) in open_clocks() {
+        let _begun = kept.begin_if_due(0).expect("the next holder judges");
         assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
+    }
+}
 
-        let begun = kept.begin_if_due(0).expect("nothing has happened");
-        (0..2).for_each(|_| kept.keeper.enable());
-        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
-        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
-
-        let begun = kept.keeper.begin_review().expect("judged before");
-        (0..2).for_each(|_| kept.keeper.enable());
-        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
-        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
-        assert_eq!(
-            (kept.keeper.usable_line_kind(), kept.is_unbarred()),
-            (Some(kind), true)
-        );
-
-        let begun = kept.begin_if_due(0).expect("another child");
+#[test]
+fn a_forked_child_that_finds_a_gate_closed_takes_its_readers_lines() {
+    for (_, kept) in open_clocks() {
+        let begun = kept.begin_if_due(0).expect("the next holder judges");
         assert_eq!(kept.conclude(begun, FOR_GOOD), None);
         assert_eq!(kept.keeper.usable_line_kind(), None);
     }
 }
 
 #[test]
-fn a_barred_clock_is_judged_again_when_that_is_due_or_asked_for() {
+fn an_enable_during_a_forked_childs_judgement_voids_nothing() {
+    for (kind, kept) in open_clocks() {
+        let begun = kept.begin_if_due(0).expect("the next holder judges");
+        (0..2).for_each(|_| kept.keeper.enable());
+        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
+        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
+    }
+}
+
+/// Symptom: readers of the CPUs' lines took the OS clock, and stepped back, after an `enable()`
+/// during a review that found every gate open.
+#[test]
+fn an_enable_during_a_review_voids_nothing() {
+    for (kind, kept) in open_clocks() {
+        let begun = kept.keeper.begin_review().expect("judged before");
+        (0..2).for_each(|_| kept.keeper.enable());
+        assert_eq!(kept.keeper.usable_line_kind(), Some(kind), "meanwhile");
+        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
+        let (usable, is_unbarred) = (kept.keeper.usable_line_kind(), kept.is_unbarred());
+        assert_eq!((usable, is_unbarred), (Some(kind), true), "afterwards");
+    }
+}
+
+#[test]
+fn a_first_judgement_is_due_at_once() {
     let kept = Kept::new();
-    assert_eq!(
-        (kept.keeper.stage(), kept.is_due(i64::MIN)),
-        (Stage::Unjudged, true)
-    );
-    assert!(!kept.judge_if_due(0, || Decision::Closed {
-        retry_at_ns: Some(100)
-    }));
-    assert_eq!(
-        (kept.keeper.stage(), kept.is_due(99), kept.is_due(100)),
-        (Stage::Waiting, false, true)
-    );
+    assert_eq!(kept.keeper.stage(), Stage::Unjudged);
+    assert!(kept.is_due(i64::MIN));
+}
+
+#[test]
+fn a_gate_whose_reason_may_pass_is_judged_again_at_the_time_of_its_retry() {
+    let kept = Kept::new();
+    let retry_at_ns = Some(100);
+    assert!(!kept.judge_if_due(0, || Decision::Closed { retry_at_ns }));
+    assert_eq!(kept.keeper.stage(), Stage::Waiting);
+    assert_eq!((kept.is_due(99), kept.is_due(100)), (false, true));
     assert!(!kept.judge_if_due(99, || panic!("not yet")));
-    assert!(!kept.judge_if_due(100, || FOR_GOOD));
-    assert_eq!(
-        (kept.keeper.stage(), kept.is_due(i64::MAX)),
-        (Stage::Closed, false)
-    );
+    assert!(kept.judge_if_due(100, || OPEN));
+}
+
+#[test]
+fn a_gate_that_is_closed_for_good_is_not_judged_again() {
+    let kept = Kept::new();
+    assert!(!kept.judge_if_due(0, || FOR_GOOD));
+    assert_eq!(kept.keeper.stage(), Stage::Closed);
+    assert!(!kept.is_due(i64::MAX));
     assert!(!kept.judge_if_due(i64::MAX, || panic!("nothing has changed")));
+}
+
+#[test]
+fn enabling_has_a_closed_gate_judged_at_once() {
+    let kept = Kept::new();
+    kept.judge_if_due(0, || FOR_GOOD);
     kept.keeper.enable();
-    assert!(kept.is_due(99), "the driver should judge at once");
+    assert!(kept.is_due(i64::MIN));
     assert!(kept.opens());
+}
+
+#[test]
+fn an_iteration_is_due_at_the_time_that_was_set() {
+    let kept = Kept::unbarred();
     kept.keeper.set_due(500);
     assert_eq!((kept.is_due(499), kept.is_due(500)), (false, true));
-    assert!(
-        kept.is_due(499 - 10_000_000_000),
-        "in a time namespace that is behind"
-    );
+}
+
+#[test]
+fn an_iteration_is_due_in_a_time_namespace_that_is_behind() {
+    let kept = Kept::unbarred();
+    kept.keeper.set_due(500);
+    assert!(kept.is_due(499 - 10_000_000_000));
+}
+
+#[test]
+fn a_clock_that_is_switched_off_is_not_judged() {
+    let kept = Kept::unbarred();
     kept.disable();
-    assert!(!kept.is_due(i64::MAX) && !kept.judge_if_due(0, || panic!("switched off")));
+    assert!(!kept.is_due(i64::MAX));
+    assert!(!kept.judge_if_due(0, || panic!("switched off")));
+}
+
+#[test]
+fn a_request_has_no_clock_judged_that_is_switched_off() {
+    let kept = Kept::unbarred();
+    kept.disable();
     kept.keeper.request_judgement(Some(&kept.access()));
     assert!(!kept.judge_if_due(0, || panic!("still switched off")));
 }

@@ -75,8 +75,8 @@ impl Steering {
         }
     }
 
-    /// The rates that UTC may have by a reply that came between two moments, when the kernel steered
-    /// its clock by `kernel_ppb`; `None` if the kernel did not say.
+    /// The rates that UTC may have by a reply that came between two moments, when the kernel
+    /// steered its clock by `kernel_ppb`; `None` if the kernel did not say.
     pub(super) fn rates_ppb(
         &mut self,
         tracking: &Tracking,

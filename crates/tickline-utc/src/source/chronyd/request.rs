@@ -2,15 +2,15 @@
 //! whether the one who answers can be chronyd.
 //!
 //! chronyd has its socket in a folder that only root and its own user may write
-//! (`CAM_OpenUnixSocket` in `cmdmon.c`), so nobody else can answer there. In a folder that every user
-//! may write, the sticky bit does the same for a socket that is there. At the UDP port anybody
-//! answers who may bind it: in a container that is any user, because container engines set
-//! `net.ipv4.ip_unprivileged_port_start` to 0. The kernel lists the users of the sockets at a port
-//! (`/proc/net/udp`, proc_net_tcp(5)). An answer counts only if each socket at that port, whatever its
-//! address, is root's, chronyd's user's, or this process's user's. And it must repeat the request's
-//! random number. Who is root in the container, or shares the
-//! host's network and is root there, can still be chronyd; and a socket that was closed before the
-//! list was read is not in it.
+//! (`CAM_OpenUnixSocket` in `cmdmon.c`), so nobody else can answer there. In a folder that every
+//! user may write, the sticky bit does the same for a socket that is there. At the UDP port any
+//! program that may bind that port can answer: in a container that is any user's, because container
+//! engines set `net.ipv4.ip_unprivileged_port_start` to 0. The kernel lists the users of the
+//! sockets at a port (`/proc/net/udp`, proc_net_tcp(5)). An answer counts only if each socket at
+//! that port, whatever its address, is root's, chronyd's user's, or this process's user's. And it
+//! must repeat the request's random number. Root in the container, or root in another container
+//! that shares the host's network, can still answer in chronyd's place. A socket that was closed
+//! before the list was read is not in it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -79,7 +79,8 @@ pub enum NoAnswer {
     Stranger {
         /// Where.
         channel: Channel,
-        /// Whose it is; `None` if every user may replace the socket, or nobody has the port any more.
+        /// Whose it is; `None` if every user may replace the socket, or nobody has the port any
+        /// more.
         user: Option<u32>,
     },
 }
@@ -227,7 +228,8 @@ fn answer(
     })
 }
 
-/// A sequence number that nobody can guess, so that nobody answers who has not got the request.
+/// A sequence number that nobody can guess, so only a program that has received the request can
+/// answer.
 fn sequence() -> [u8; 4] {
     let number = RandomState::new().build_hasher().finish();
     let [.., first, second, third, fourth] = number.to_ne_bytes();
@@ -262,9 +264,9 @@ fn chronyds_users(users: &str) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The users of the sockets with this local port, by the kernel's lists of UDP sockets by IPv4 and IPv6;
-/// `None` if the first can't be read. A socket with another address counts, too: it can send from
-/// 127.0.0.1 all the same (`IP_PKTINFO`, ip(7)).
+/// The users of the sockets with this local port, by the kernel's lists of UDP sockets by IPv4 and
+/// IPv6; `None` if the first can't be read. A socket with another address counts, too: it can send
+/// from 127.0.0.1 all the same (`IP_PKTINFO`, ip(7)).
 fn users_of_port(lists: &[Option<String>; 2], port: u16) -> Option<Vec<u32>> {
     let [by_ipv4, by_ipv6] = lists;
     let end = format!(":{port:04X}");

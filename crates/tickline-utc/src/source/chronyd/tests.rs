@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::claim_maker::tests::moment;
-use crate::source::kernel::USUAL;
+use crate::source::kernel::tests::USUAL;
 
 /// Replies of chronyd 4.3, and variants of them. The program's tests link to this file.
 const REPLIES: &str = include_str!("tests/ntp_replies.json");

@@ -329,8 +329,8 @@ fn utc_is_the_local_clock_with_the_bound_and_the_growth_since_the_last_sync() {
     assert!(!report.leap_second_today);
 }
 
-/// Symptom: 8 Syncs a second, of which the last has an offset of 1.2 ms, and then none for 4 s. The PI
-/// servo moved the clock by 1.44 * 1.2 ms in each second, and UTC was 3 ms outside the interval.
+/// Symptom: 8 Syncs a second, of which the last has an offset of 1.2 ms, and then none for 4 s. The
+/// PI servo moved the clock by 1.44 * 1.2 ms in each second, and UTC was 3 ms outside the interval.
 #[test]
 fn the_servo_moves_the_clock_by_the_last_offset_in_each_second() {
     let status = PtpStatus {
@@ -404,9 +404,9 @@ fn a_leap_second_that_the_grandmaster_announces_is_in_the_report() {
     }
 }
 
-/// Symptom: the grandmaster's offset of UTC may be the old one for two intervals of its announcements,
-/// and the claims after the midnight were wrong by a second, also those of a program that had just
-/// started.
+/// Symptom: the grandmaster's offset of UTC may be the old one for two intervals of its
+/// announcements, and the claims after the midnight were wrong by a second, also those of a program
+/// that had just started.
 #[test]
 fn an_announcement_that_stands_after_midnight_makes_no_claim() {
     for since_midnight_ns in [0, 2 * SECOND_NS, 60 * SECOND_NS, DAY_NS / 2 - 1] {

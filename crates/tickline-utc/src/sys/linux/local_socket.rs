@@ -1,5 +1,5 @@
-//! A request to a daemon at a Unix socket of datagrams, which answers only to a socket with a path of
-//! its own.
+//! A request to a daemon at a Unix socket of datagrams, which answers only to a socket with a path
+//! of its own.
 
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
@@ -25,9 +25,10 @@ pub(crate) fn owner(path: &Path) -> io::Result<(u32, u32)> {
 /// `net.unix.max_dgram_qlen` is larger.
 const MAX_EARLY_MESSAGES: u32 = 1_024;
 
-/// Connects a socket that has an address to the daemon's at `path`. From then on it receives from the
-/// daemon alone. Others may have sent to it before (`/proc/net/unix` lists each address), and the queue
-/// keeps that. It is emptied here: the daemon has not been asked yet, so nothing in it is an answer.
+/// Connects a socket that has an address to the daemon's at `path`. From then on it receives from
+/// the daemon alone. Others may have sent to it before (`/proc/net/unix` lists each address), and
+/// the queue keeps that. It is emptied here: the daemon has not been asked yet, so nothing in it is
+/// an answer.
 pub(super) fn connect(socket: &UnixDatagram, path: &Path) -> io::Result<()> {
     socket.connect(path)?;
     socket.set_nonblocking(true)?;
@@ -63,9 +64,9 @@ impl PathSocket {
     }
 
     /// Lets every user send to this socket who may enter its folder: the daemon has dropped the
-    /// rights of root. The folder's owner may replace the path by a link to another file meanwhile, so
-    /// the permissions are set of the file that was opened, if that is a socket of this user with one
-    /// name: a hard link gives a socket a second one.
+    /// rights of root. The folder's owner may replace the path by a link to another file meanwhile,
+    /// so the permissions are set of the file that was opened, if that is a socket of this user
+    /// with one name: a hard link gives a socket a second one.
     fn let_others_send(&self) -> io::Result<()> {
         let name = CString::new(self.path.as_os_str().as_bytes())?;
         // std's `OpenOptions` drops O_PATH with musl, where it is a part of O_ACCMODE.
@@ -123,41 +124,49 @@ pub(crate) fn ask(
     Ok(deadline.wait(set_timeout, || socket.recv(buffer)).ok())
 }
 
-/// Symptom: any user could answer in ptp4l's place, by a message that came before `connect`.
-#[test]
-fn what_came_before_the_daemon_was_asked_is_no_answer() {
-    let path = |name| std::env::temp_dir().join(format!("tickline-{name}-{}", std::process::id()));
-    let [daemon, client] = ["daemon", "client"].map(|name| UnixDatagram::bind(path(name)).unwrap());
-    let intruder = UnixDatagram::unbound().unwrap();
-    for message in [[7], [8]] {
-        intruder.send_to(&message, path("client")).unwrap();
-    }
-    connect(&client, &path("daemon")).unwrap();
-    daemon.send_to(&[1], path("client")).unwrap();
-    let mut message = [0];
-    client.recv(&mut message).unwrap();
-    assert_eq!(message, [1]);
-    for name in ["daemon", "client"] {
-        fs::remove_file(path(name)).unwrap();
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Symptom: chronyd's user could have root make any socket of root writable, by a hard link to it.
-#[test]
-fn only_a_new_socket_of_this_user_is_opened_to_others() {
-    let folder = std::env::temp_dir();
-    let own = PathSocket::bind(&folder).unwrap();
-    own.let_others_send().unwrap();
-    let linked = PathSocket::bind(&folder).unwrap();
-    let link = folder.join(format!("tickline-link-{}", std::process::id()));
-    fs::hard_link(&linked.path, &link).unwrap();
-    let opened = linked.let_others_send();
-    fs::remove_file(link).unwrap();
-    assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
-    let anothers = PathSocket::bind(&folder).unwrap();
-    // Only root may give a file away.
-    if std::os::unix::fs::chown(&anothers.path, Some(65_534), None).is_ok() {
-        let opened = anothers.let_others_send();
+    /// Symptom: any user could answer in ptp4l's place, by a message that came before `connect`.
+    #[test]
+    fn what_came_before_the_daemon_was_asked_is_no_answer() {
+        let path =
+            |name| std::env::temp_dir().join(format!("tickline-{name}-{}", std::process::id()));
+        let [daemon, client] =
+            ["daemon", "client"].map(|name| UnixDatagram::bind(path(name)).unwrap());
+        let intruder = UnixDatagram::unbound().unwrap();
+        for message in [[7], [8]] {
+            intruder.send_to(&message, path("client")).unwrap();
+        }
+        connect(&client, &path("daemon")).unwrap();
+        daemon.send_to(&[1], path("client")).unwrap();
+        let mut message = [0];
+        client.recv(&mut message).unwrap();
+        assert_eq!(message, [1]);
+        for name in ["daemon", "client"] {
+            fs::remove_file(path(name)).unwrap();
+        }
+    }
+
+    /// Symptom: chronyd's user could have root make any socket of root writable, by a hard link to
+    /// it.
+    #[test]
+    fn only_a_new_socket_of_this_user_is_opened_to_others() {
+        let folder = std::env::temp_dir();
+        let own = PathSocket::bind(&folder).unwrap();
+        own.let_others_send().unwrap();
+        let linked = PathSocket::bind(&folder).unwrap();
+        let link = folder.join(format!("tickline-link-{}", std::process::id()));
+        fs::hard_link(&linked.path, &link).unwrap();
+        let opened = linked.let_others_send();
+        fs::remove_file(link).unwrap();
         assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let anothers = PathSocket::bind(&folder).unwrap();
+        // Only root may give a file away.
+        if std::os::unix::fs::chown(&anothers.path, Some(65_534), None).is_ok() {
+            let opened = anothers.let_others_send();
+            assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
     }
 }

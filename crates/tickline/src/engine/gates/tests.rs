@@ -72,61 +72,101 @@ fn is_ever(engine: &Engine, served: impl Fn() -> bool) -> bool {
     })
 }
 
-#[test]
-fn unix_time_is_served_by_its_own_verdict() {
-    const SLOW: Option<Reason> = Some(Reason::Slow);
+/// A clock, and its status once it was judged by these costs one after the other: see [`judged`].
+fn judged_by(costs: &[(u64, u64, u64)]) -> Option<(Engine, Status)> {
     let engine = Engine::new(Driver::Manual);
     engine.apply(&Settings {
         interval: Duration::from_millis(10),
         ..Settings::DEFAULT
     });
-    let Some(status) = judged(&engine, (40, 120, 36)) else {
-        return;
-    };
-    assert_eq!(
-        (status.state, status.reason(), status.unix_reason()),
-        (ClockState::Fast, None, SLOW)
-    );
-    assert!(!unix_by_line(&engine));
-    let publications = engine.status().events.get(Event::Replacement);
-    assert!(
-        is_ever(&engine, || engine.read_bounded().is_some()),
-        "readings with bounds are the line's"
-    );
+    let mut status = engine.status();
+    for costs in costs {
+        status = judged(&engine, *costs)?;
+    }
+    Some((engine, status))
+}
 
-    let Some(status) = judged(&engine, (35, 120, 36)) else {
-        return;
-    };
-    assert_eq!(status.unix_reason(), SLOW, "it must be faster by a tenth");
-    let Some(status) = judged(&engine, (30, 120, 36)) else {
-        return;
-    };
-    assert_eq!(
-        (status.state, status.unix_reason()),
-        (ClockState::Fast, None)
-    );
-    assert!(unix_by_line(&engine));
-    assert!(status.events.get(Event::Replacement) > publications);
+const SLOW: Option<Reason> = Some(Reason::Slow);
 
-    let Some(status) = judged(&engine, (40, 39, 300)) else {
-        return;
-    };
-    let warning = status.verdict(Gate::Cost).warning();
-    assert_eq!(
-        (status.state, status.unix_reason(), warning),
-        (ClockState::Fast, None, SLOW)
-    );
-    assert!(unix_by_line(&engine));
+/// Costs by which the OS clock serves Unix time, and the counter all else.
+const UNIX_BY_OS: (u64, u64, u64) = (40, 120, 36);
 
-    let Some(status) = judged(&engine, (40, 30, 30)) else {
+#[test]
+fn unix_time_that_the_os_reads_faster_is_the_oss() {
+    let Some((engine, status)) = judged_by(&[UNIX_BY_OS]) else {
         return;
     };
-    assert_eq!(
-        (status.state, status.unix_reason()),
-        (ClockState::Fallback(Reason::Slow), SLOW)
-    );
-    assert!(!unix_by_line(&engine));
+    let is_by_line = unix_by_line(&engine);
     injected::COST.set(None);
+    assert_eq!((status.state, status.reason()), (ClockState::Fast, None));
+    assert_eq!((status.unix_reason(), is_by_line), (SLOW, false));
+}
+
+#[test]
+fn readings_with_bounds_are_the_lines_while_unix_time_is_the_oss() {
+    let Some((engine, _)) = judged_by(&[UNIX_BY_OS]) else {
+        return;
+    };
+    let is_by_line = is_ever(&engine, || engine.read_bounded().is_some());
+    injected::COST.set(None);
+    assert!(is_by_line);
+}
+
+#[test]
+fn unix_time_stays_the_oss_until_the_counter_is_faster_by_a_tenth() {
+    let Some((_, status)) = judged_by(&[UNIX_BY_OS, (35, 120, 36)]) else {
+        return;
+    };
+    injected::COST.set(None);
+    assert_eq!(status.unix_reason(), SLOW);
+}
+
+#[test]
+fn unix_time_is_the_lines_once_the_counter_is_faster_by_a_tenth() {
+    let Some((engine, status)) = judged_by(&[UNIX_BY_OS, (30, 120, 36)]) else {
+        return;
+    };
+    let is_by_line = unix_by_line(&engine);
+    injected::COST.set(None);
+    assert_eq!(status.state, ClockState::Fast);
+    assert_eq!((status.unix_reason(), is_by_line), (None, true));
+}
+
+/// The next line replaces the present one: the change takes no line from readers.
+#[test]
+fn a_line_is_replaced_when_unix_time_becomes_the_lines() {
+    let Some((engine, before)) = judged_by(&[UNIX_BY_OS]) else {
+        return;
+    };
+    let Some(after) = judged(&engine, (30, 120, 36)) else {
+        return;
+    };
+    injected::COST.set(None);
+    let [before, after] = [before, after].map(|status| status.events.get(Event::Replacement));
+    assert!(after > before, "{before}, {after}");
+}
+
+#[test]
+fn a_counter_that_is_slower_only_for_monotonic_time_serves_both_with_a_warning() {
+    let Some((engine, status)) = judged_by(&[(40, 39, 300)]) else {
+        return;
+    };
+    let is_by_line = unix_by_line(&engine);
+    injected::COST.set(None);
+    assert_eq!(status.state, ClockState::Fast);
+    assert_eq!(status.verdict(Gate::Cost).warning(), SLOW);
+    assert_eq!((status.unix_reason(), is_by_line), (None, true));
+}
+
+#[test]
+fn a_counter_that_is_slower_serves_no_unix_time() {
+    let Some((engine, status)) = judged_by(&[(40, 30, 30)]) else {
+        return;
+    };
+    let is_by_line = unix_by_line(&engine);
+    injected::COST.set(None);
+    assert_eq!(status.state, ClockState::Fallback(Reason::Slow));
+    assert_eq!((status.unix_reason(), is_by_line), (SLOW, false));
 }
 
 /// Symptom: if the program set a `Trust` during a reader's first judgement, the gates ignored it
@@ -174,6 +214,12 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
     assert_ne!(engine.state(), ClockState::Fallback(Reason::Slow));
 }
 
+/// Changes the facts of the last judgement, by a ticket that is not settled.
+fn change_facts(engine: &Engine, change: impl FnOnce(&mut Facts)) {
+    let mut ticket = engine.clock.ask_review(sys::lock_token());
+    change(ticket.as_mut().expect("a clock that is judged").facts());
+}
+
 /// Symptom: the kernel rejected the counter. The thread and readers noticed it, but a program that
 /// drives the clock itself never did.
 #[test]
@@ -182,12 +228,12 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
     let Some(_) = judged(&engine, (30, 120, 120)) else {
         return;
     };
-    engine.clock.lock(sys::lock_token()).unwrap().facts = Facts::UNKNOWN;
+    change_facts(&engine, |facts| *facts = Facts::UNKNOWN);
     for _ in 0..8 {
         engine.iterate_for_program();
     }
     assert!(facts::are_current(
-        &engine.clock.lock(sys::lock_token()).unwrap().facts
+        engine.clock.lock(sys::lock_token()).unwrap().facts()
     ));
     injected::COST.set(None);
 }

@@ -60,8 +60,8 @@ impl Drop for File {
     }
 }
 
-/// Reads the beginning of a small file into `buffer`, and returns it; no bytes if the file cannot be
-/// read.
+/// Reads the beginning of a small file into `buffer`, and returns it; no bytes if the file cannot
+/// be read.
 pub(crate) fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     File::open(path, libc::O_RDONLY)
         .and_then(|file| file.read(buffer))

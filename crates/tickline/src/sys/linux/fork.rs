@@ -42,9 +42,9 @@ const UNKNOWN: u8 = 0;
 const WIPED: u8 = 1;
 const NOT_WIPED: u8 = 2;
 
-/// The number of the last process, among this one and its ancestors, that has a fork token. It is in
-/// ordinary memory, so a child inherits it, and takes the next one: a token's number differs from
-/// those of all ancestors.
+/// The number of the last process, among this one and its ancestors, that has a fork token. It is
+/// in ordinary memory, so a child inherits it, and takes the next one: a token's number differs
+/// from those of all ancestors.
 static LAST_NUMBER: AtomicU32 = AtomicU32::new(NO_TAKEOVER);
 
 /// A number that is the same for all threads of this process, and differs from every ancestor's;
@@ -112,8 +112,8 @@ const fn low_half(token: u64) -> u32 {
 ///
 /// Without the fork token (minimal probes, Linux before 4.14) nothing distinguishes a forked child
 /// from one that shares this memory: both have a process id of their own. Then the number is the
-/// same for all processes, it names no thread, and no lock is taken over. A lock that another thread
-/// holds at a fork stays held in the child, whose readings then come from the OS clock.
+/// same for all processes, it names no thread, and no lock is taken over. A lock that another
+/// thread holds at a fork stays held in the child, whose readings then come from the OS clock.
 #[inline(never)]
 pub(crate) fn lock_token() -> LockToken {
     let number = high_half(process_token()).max(NO_TAKEOVER);

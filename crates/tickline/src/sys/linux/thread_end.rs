@@ -91,8 +91,8 @@ fn id_of(thread: libc::pthread_t) -> Option<u32> {
 }
 
 /// Whether this thread of the process, which was neither joined nor detached, has ended. `false` in
-/// a process that only shares the memory: it does not find the thread. Without a fork token this is not
-/// asked: each process then has a process token of its own, which the thread's owner compares.
+/// a process that only shares the memory: it does not find the thread. Without a fork token this is
+/// not asked: each process then has a process token of its own, which the thread's owner compares.
 pub(super) fn thread_has_ended(thread: libc::pthread_t) -> bool {
     if process_id_in(process_token()).is_some_and(|process| is_here(process) != Some(true)) {
         return false;

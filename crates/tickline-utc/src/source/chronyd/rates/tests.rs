@@ -2,7 +2,8 @@ use super::*;
 use crate::claim_maker::tests::at_ms;
 use crate::moment::Moment;
 
-/// A machine whose oscillator runs at the rate of UTC. The kernel's clock is steered by `kernel_ppb`.
+/// A machine whose oscillator runs at the rate of UTC. The kernel's clock is steered by
+/// `kernel_ppb`.
 struct Machine {
     steering: Steering,
     kernel_ppb: i64,

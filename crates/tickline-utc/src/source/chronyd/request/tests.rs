@@ -234,7 +234,8 @@ fn a_reply_at_the_socket_that_is_not_chronyds_is_unreadable() {
     }
 }
 
-/// Symptom: the number was the same in each request, so a stranger could answer one that he had not got.
+/// Symptom: the number was the same in each request, so a stranger could answer one that he had not
+/// got.
 #[test]
 fn a_reply_with_another_requests_number_is_unreadable() {
     let folder = Folder::new("number");
@@ -307,8 +308,8 @@ fn the_users_of_a_port_are_in_the_kernels_lists() {
     }
 }
 
-/// Symptom: a socket of 127.0.0.2:323 answered from 127.0.0.1:323 by `IP_PKTINFO`, and nobody looked at
-/// its user.
+/// Symptom: a socket of 127.0.0.2:323 answered from 127.0.0.1:323 by `IP_PKTINFO`, and nobody
+/// looked at its user.
 #[test]
 fn a_socket_at_another_address_may_answer_too() {
     // 127.0.0.2, and ::1.

@@ -448,8 +448,8 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
     );
 }
 
-/// The hull counts only until chronyd has shown that it steers. A running chronyd slews by less than
-/// 100 ppm.
+/// The hull counts only until chronyd has shown that it steers. A running chronyd slews by less
+/// than 100 ppm.
 #[test]
 fn where_chronyd_steers_an_interval_is_hardly_wider_than_by_its_reply_alone() {
     let mean_width_ns = |is_reply_believed| {

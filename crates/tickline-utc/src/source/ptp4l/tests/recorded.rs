@@ -1,6 +1,6 @@
-//! The answers of ptp4l 3.1.1 (Debian 12), recorded with `free_running` and software time stamps between
-//! two network namespaces. A second ptp4l was the grandmaster; it said that it serves TAI, and served
-//! the UTC of the same machine, so the offset is 37 s.
+//! The answers of ptp4l 3.1.1 (Debian 12), recorded with `free_running` and software time stamps
+//! between two network namespaces. A second ptp4l was the grandmaster; it said that it serves TAI,
+//! and served the UTC of the same machine, so the offset is 37 s.
 
 use super::*;
 

@@ -23,8 +23,7 @@ impl Reviewed {
 
     /// Changes the facts of the last judgement.
     fn change_facts(&self, change: impl FnOnce(&mut Facts)) {
-        let mut locked = self.engine.clock.lock(sys::lock_token());
-        change(&mut locked.as_mut().expect("a free lock").facts);
+        change_facts(&self.engine, change);
     }
 
     /// Lets the last judgement have found another clocksource than the kernel has.
