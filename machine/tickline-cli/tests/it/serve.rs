@@ -114,22 +114,44 @@ fn a_page_has_one_server() {
     );
 }
 
+/// A second server of a served page, which has said that it waits.
+fn server_that_waits(page: &Path) -> Server {
+    let mut second = Server::start(page);
+    let mut line = String::new();
+    let messages = second.0.stderr.as_mut().unwrap();
+    BufReader::new(messages).read_line(&mut line).unwrap();
+    assert!(line.contains("waiting for its end"), "{line}");
+    second
+}
+
 /// Symptom: the unit stayed `failed` after a trial server had ended, and nothing served the page.
 #[test]
 fn a_server_waits_for_the_end_of_another_one() {
     let (_folder, page) = folder();
     let mut first = Server::start(&page);
     wait_for_line(&page, &first);
-    let mut second = Server::start(&page);
-    let mut line = String::new();
-    let messages = second.0.stderr.as_mut().unwrap();
-    BufReader::new(messages).read_line(&mut line).unwrap();
-    assert!(line.contains("waiting for its end"), "{line}");
+    let second = server_that_waits(&page);
     first.0.kill().unwrap();
     first.0.wait().unwrap();
     until("the second one serves", || {
         status(&page).filter(|shown| shown["server_pid"] == second.0.id())
     });
+}
+
+/// Symptom: `systemctl stop` in the overlap of an upgrade left the unit `failed`.
+#[test]
+fn a_signal_ends_a_server_that_waits_for_another_one() {
+    let (_folder, page) = folder();
+    let first = Server::start(&page);
+    wait_for_line(&page, &first);
+    let mut second = server_that_waits(&page);
+    second.signal(libc::SIGTERM);
+    let (code, messages) = second.ended();
+    assert_eq!(code, Some(0), "{messages}");
+    assert!(
+        messages.contains("stopped: another server serves this page"),
+        "{messages}"
+    );
 }
 
 /// Checks that a server has ended as one signal ends it. A second one would end it at once.
