@@ -455,19 +455,25 @@ fn interval(value: &str) -> Result<Duration, String> {
 
 /// Parses a positive span of time with a unit, such as `100ms`, into ns.
 fn span_ns(value: &str) -> Result<i64, String> {
-    let span = value
-        .parse::<jiff::SignedDuration>()
-        .ok()
-        .and_then(|span| i64::try_from(span.as_nanos()).ok());
-    span.filter(|ns| *ns > 0).ok_or_else(|| {
+    above_0_ns(value).ok_or_else(|| {
         if value.is_empty() {
             "it is empty; write a span of time, such as 100ms or 2s".to_owned()
-        } else if value.parse::<f64>().is_ok() {
+        } else if value.parse::<f64>().is_ok()
+            && ["ms", "s"]
+                .iter()
+                .all(|unit| above_0_ns(&format!("{value}{unit}")).is_some())
+        {
             format!("{value} has no unit: write {value}ms or {value}s")
         } else {
             format!("{value} is not a span of time above 0, such as 100ms or 2s")
         }
     })
+}
+
+fn above_0_ns(value: &str) -> Option<i64> {
+    let span = value.parse::<jiff::SignedDuration>().ok()?;
+    let ns = i64::try_from(span.as_nanos()).ok()?;
+    (ns > 0).then_some(ns)
 }
 
 /// Parses a positive span of time with a unit, such as `60s`.
@@ -526,6 +532,16 @@ mod tests {
     #[test]
     fn a_span_without_a_unit_is_answered_with_units() {
         assert_eq!(span_ns("5").unwrap_err(), "5 has no unit: write 5ms or 5s");
+    }
+
+    /// Symptom: "-5 has no unit: write -5ms or -5s", which are refused as well.
+    #[test]
+    fn a_number_that_is_no_span_with_any_unit_is_refused_without_advice() {
+        for value in ["0", "-5", "NaN", "inf", "1e3", "1e300"] {
+            let error = span_ns(value).unwrap_err();
+            let expected = "is not a span of time above 0";
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]
