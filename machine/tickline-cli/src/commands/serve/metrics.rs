@@ -1,5 +1,6 @@
-//! `tickline serve status --openmetrics`: the page's state for a monitoring system. The names differ
-//! from those of `doctor --openmetrics`, because node_exporter refuses a metric that is in two files.
+//! `tickline serve status --openmetrics`: the page's state for a monitoring system. The names
+//! differ from those of `doctor --openmetrics`, because node_exporter refuses a metric that is in
+//! two files.
 
 use jiff::Timestamp;
 
@@ -128,7 +129,7 @@ fn processes(report: &PageReport) -> [Sample; 4] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::status::tests::report;
+    use super::super::status::testing::report;
     use super::*;
 
     /// Dashboards and alarms use these names and units, so a change here breaks them.

@@ -28,17 +28,22 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let (stop, mask) = stop_flag()?;
     let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start();
     let clock = clock.map_err(|error| io::Error::other(with_cause(&error)))?;
-    // A process that may not read the counter gets its time by system call, which can't be replaced.
+    // A process that may not read the counter gets its time by system call, which can't be
+    // replaced.
     if machine::may_read_counter() != Some(false) {
         standstill::check(None)?;
     }
-    let mut publisher = match start(&clock, page, &stop, mask) {
-        Ok(publisher) => publisher,
-        Err(error) => return failed(error),
-    };
     let mut log = ServerLog {
         page,
         last_line: None,
+    };
+    let mut publisher = match start(&clock, page, &stop, mask) {
+        Ok(Some(publisher)) => publisher,
+        Ok(None) => {
+            log.line("stopped: another server serves this page");
+            return Ok(Exit::Success);
+        }
+        Err(error) => return failed(error),
     };
     if publisher.phase() != LeasePhase::Off {
         log.log_start(&publisher);
@@ -74,22 +79,27 @@ const PATIENCE: Duration = Duration::from_secs(6);
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Starts to publish. While another server serves the page, waits for its end until a stop signal
-/// comes, for [`PATIENCE`] at most: there is an overlap in an upgrade, or when a trial server ends.
+/// Starts to publish. While another server serves the page, waits for its end, for [`PATIENCE`] at
+/// most: there is an overlap in an upgrade, or when a trial server ends. `None` if a stop signal
+/// ends the wait.
 fn start(
     clock: &Clock,
     page: &Path,
     stop: &AtomicBool,
     mask: SigSet,
-) -> Result<Publisher, PageError> {
+) -> Result<Option<Publisher>, PageError> {
     let mut waited = Duration::ZERO;
     loop {
-        let result = Publisher::start(clock.clone(), page);
-        let Err(error) = &result else { return result };
-        let is_served = matches!(error.cause(), PageErrorCause::Served { .. });
+        let error = match Publisher::start(clock.clone(), page) {
+            Err(error) if matches!(error.cause(), PageErrorCause::Served { .. }) => error,
+            result => return result.map(Some),
+        };
         // ORDERING: Relaxed, as in `run`.
-        if !is_served || waited >= PATIENCE || stop.load(Ordering::Relaxed) {
-            return result;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        if waited >= PATIENCE {
+            return Err(error);
         }
         if waited.is_zero() {
             let patience_s = PATIENCE.as_secs();
