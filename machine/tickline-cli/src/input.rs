@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::document::{Document, SCHEMA};
-use crate::output::with_path;
+use crate::words::with_path;
 
 /// The longest document, bytes. A day of `watch` takes 10 MB, and a comparison of all pairs of
 /// 1,024 CPUs takes 130 MB. The limit ends reads of devices such as /dev/zero.

@@ -18,7 +18,7 @@ use crate::args::Json;
 use crate::closed_stdout;
 #[cfg(unix)]
 use crate::descriptor;
-use crate::words::{plain, plain_path};
+use crate::words::{plain, plain_path, with_path};
 
 /// The destination of a command's JSON, if the user asks for it. A command opens it before the
 /// measurement begins.
@@ -374,11 +374,6 @@ fn write_to(mut out: impl Write, content: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
-}
-
-/// The error with the path in its message.
-pub(crate) fn with_path(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

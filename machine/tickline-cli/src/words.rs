@@ -1,5 +1,6 @@
-//! Formats figures as text, and makes texts of others safe for terminals.
+//! Formats figures as text, makes texts of others safe for terminals, and names files in errors.
 
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
@@ -123,6 +124,11 @@ fn is_steering(character: char) -> bool {
 /// The path of a file that is safe for a terminal, as [`plain`] makes it.
 pub(crate) fn plain_path(path: &Path) -> String {
     plain(&path.to_string_lossy())
+}
+
+/// The error with the path in its message.
+pub(crate) fn with_path(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

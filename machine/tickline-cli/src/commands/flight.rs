@@ -9,7 +9,8 @@ use tickline_tracing::trace_file::TraceFormat;
 
 use crate::args::Flight;
 use crate::exit::Exit;
-use crate::output::{Destination, line_to_stderr, to_stdout, with_path};
+use crate::output::{Destination, line_to_stderr, to_stdout};
+use crate::words::with_path;
 
 pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     if args.out.is_none() && io::stdout().is_terminal() {

@@ -45,7 +45,7 @@ use crate::measure::calls::{self, MONOTONIC, SYSTEM_CALL};
 use crate::measure::narrowest;
 use crate::output::line_to_stderr;
 use crate::signal::is_ignored;
-use crate::words;
+use crate::words::{self, with_path};
 
 use image::Image;
 use inject::{Outcome, Payload};
@@ -190,7 +190,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         .clone()
         .or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
     let page = match named {
-        Some(page) => std::path::absolute(page)?,
+        Some(page) => absolute(&page)?,
         None => machine::page::find()?,
     };
     // The library would find the same faults in the page, but could not report them.
@@ -302,22 +302,31 @@ fn set_variable(variable: &str, value: &OsStr) {
 /// The library: the user's choice, or the file beside this program or where packages install it.
 fn find_library(args: &args::Run) -> io::Result<PathBuf> {
     if let Some(path) = &args.library {
-        return std::path::absolute(path);
+        return absolute(path);
     }
-    let program = env::current_exe()?;
+    let program = env::current_exe().map_err(|error| {
+        io::Error::other(format!(
+            "the program cannot find itself, nor {LIBRARY} beside it: {error}; name the library with --library"
+        ))
+    })?;
     let folder = program.parent().unwrap_or(Path::new("/"));
     let candidates = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
-    let found = candidates
+    candidates
         .iter()
-        .find(|path| path.is_file())
+        .filter(|path| path.is_file())
+        .find_map(|path| fs::canonicalize(path).ok())
         .ok_or_else(|| {
             let folder = folder.display();
             io::Error::other(format!(
                 "no {LIBRARY} in {folder} or {folder}/../lib: name it with --library; in a clone, `cargo build --profile \
                  preload -p tickline-preload` makes target/preload/{LIBRARY}"
             ))
-        });
-    fs::canonicalize(found?)
+        })
+}
+
+/// The path from the root folder. Fails if the present folder has been removed.
+fn absolute(path: &Path) -> io::Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| with_path(path, &error))
 }
 
 /// The value of `LD_PRELOAD` with the library behind the libraries that the variable already names.

@@ -23,7 +23,7 @@ use crate::args::{self, ServeAction};
 use crate::exit::Exit;
 use crate::machine::page;
 use crate::output::{self, JsonOutput};
-use crate::words::plain_path;
+use crate::words::{plain_path, with_path};
 
 use metrics::PageState;
 use status::PageReport;
@@ -207,7 +207,7 @@ fn make_folder(page: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     };
-    result.map_err(|error| output::with_path(folder, &error))
+    result.map_err(|error| with_path(folder, &error))
 }
 
 /// The end of a server that has no folder for its page.

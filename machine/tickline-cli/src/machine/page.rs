@@ -15,6 +15,8 @@ use tickline_page::HardwareCounter;
 use tickline_page::page_file::{AttachedFile, writer_pid};
 use tickline_page::program::{LIBRARY, PAGE};
 
+use crate::words::with_path;
+
 /// A process that has the page mapped.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Reader {
@@ -103,7 +105,7 @@ pub(super) fn count_readers() -> Option<usize> {
 
 /// Examines all processes except `server` and this one.
 pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings> {
-    let file = fs::metadata(page)?;
+    let file = fs::metadata(page).map_err(|error| with_path(page, &error))?;
     let device = format!("{:02x}:{:02x}", major(file.dev()), minor(file.dev()));
     let inode = file.ino().to_string();
     let mut found = Mappings {
@@ -111,8 +113,10 @@ pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings>
         are_some_hidden: !Path::new("/proc/1").exists(),
         ..Mappings::default()
     };
-    for entry in fs::read_dir("/proc")? {
-        let Some(pid) = entry?
+    let proc_error = |error| with_path(Path::new("/proc"), &error);
+    for entry in fs::read_dir("/proc").map_err(proc_error)? {
+        let Some(pid) = entry
+            .map_err(proc_error)?
             .file_name()
             .to_str()
             .and_then(|name| name.parse().ok())
@@ -188,6 +192,13 @@ mod tests {
             "an inode of another device"
         );
         assert_eq!(maps_page("", "00:19", "42"), None);
+    }
+
+    /// Symptom: "No such file or directory", without the file.
+    #[test]
+    fn a_page_whose_readers_are_unknown_is_named() {
+        let error = mappings(Path::new("/nonexistent/page"), None).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/page"), "{error}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use serde_json::json;
 
 use super::calls::{self, Call};
 use crate::exit::Exit;
-use crate::output::with_path;
+use crate::words::with_path;
 
 /// The answerer of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -112,6 +112,21 @@ fn one_line_says_which_clock_the_program_has() {
     );
 }
 
+/// Symptom: "No such file or directory", without the file.
+#[test]
+fn a_relative_name_in_a_folder_that_is_gone_is_in_the_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "cd \"$1\" && rmdir \"$1\" && exec \"$0\" run --always --library library.so true";
+    let ended = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_tickline")])
+        .arg(folder.path())
+        .env_remove("TICKLINE")
+        .output()
+        .unwrap();
+    let line = text(&ended.stderr);
+    assert!(line.contains("clock: library.so: "), "{line}");
+}
+
 /// The names come from a script, which names its interpreter, and from the user.
 #[test]
 fn names_do_not_steer_the_terminal() {

@@ -14,7 +14,7 @@ use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::{self, MONOTONIC};
 use crate::measure::{admitted_counter, costs, warp};
 use crate::progress::Progress;
-use crate::words::plain;
+use crate::words::{plain, with_path};
 
 /// Fixes the first finding that another clocksource can fix. Ignores notes.
 pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
@@ -96,13 +96,18 @@ fn user_agrees(log: &mut impl Write, clocksource: &str) -> io::Result<bool> {
 /// Writes the name and reads it back, because the kernel ignores a clocksource that it rejects.
 fn write_clocksource(path: &Path, clocksource: &str) -> io::Result<()> {
     fs::write(path, clocksource).map_err(|error| refused(path, &error))?;
-    let now = plain(fs::read_to_string(path)?.trim());
+    let now = read_clocksource(path)?;
     if now == clocksource {
         return Ok(());
     }
     Err(io::Error::other(format!(
         "--fix: the kernel refused {clocksource}, and keeps time with {now}"
     )))
+}
+
+fn read_clocksource(path: &Path) -> io::Result<String> {
+    let name = fs::read_to_string(path).map_err(|error| with_path(path, &error))?;
+    Ok(plain(name.trim()))
 }
 
 fn refused(path: &Path, error: &io::Error) -> io::Error {
@@ -149,6 +154,13 @@ mod tests {
     #[test]
     fn a_file_that_is_missing_is_named() {
         let error = write_clocksource(Path::new("/no/such/file"), "tsc").unwrap_err();
+        assert!(error.to_string().contains("/no/such/file"), "{error}");
+    }
+
+    /// Symptom: "No such file or directory", without the file.
+    #[test]
+    fn a_file_that_cannot_be_read_back_is_named() {
+        let error = read_clocksource(Path::new("/no/such/file")).unwrap_err();
         assert!(error.to_string().contains("/no/such/file"), "{error}");
     }
 

@@ -11,7 +11,7 @@ use elf::ElfBytes;
 use elf::abi::{PF_X, PT_LOAD, R_X86_64_RELATIVE};
 use elf::endian::LittleEndian;
 
-use crate::output::with_path;
+use crate::words::with_path;
 
 /// A page of memory on x86_64, bytes.
 const MEMORY_PAGE_BYTES: u64 = 4096;
