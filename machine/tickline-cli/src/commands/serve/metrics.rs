@@ -128,7 +128,7 @@ fn processes(report: &PageReport) -> [Sample; 4] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::status::tests::report;
+    use super::super::status::testing::report;
     use super::*;
 
     /// Dashboards and alarms use these names and units, so a change here breaks them.

@@ -1,0 +1,30 @@
+//! The state of a page, for the tests of what shows it.
+
+use super::*;
+
+/// A page that a server keeps, without readers.
+pub(in crate::commands::serve) fn report() -> PageReport {
+    PageReport {
+        schema: "tickline-serve/1",
+        page: "/run/tickline/page.v1".to_owned(),
+        owner: 7,
+        server_pid: Some(42),
+        server_unknown: None,
+        phase: PagePhase::Stored(LeasePhase::Published),
+        switched_off: false,
+        serving: true,
+        generation: 2,
+        age_ns: Some(1_500_000_000),
+        lease_ns: Some(2_000_000_000),
+        lease_left_ns: Some(500_000_000),
+        lead_ns: Some(120),
+        unix_lead_ns: Some(140),
+        ahead_ns: Some(15),
+        rate_ppb: Some(0),
+        readers: Vec::new(),
+        readers_unknown: 0,
+        readers_hidden: false,
+        library_only: Vec::new(),
+        time_namespace: None,
+    }
+}
