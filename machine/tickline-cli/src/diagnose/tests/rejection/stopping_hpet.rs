@@ -1,0 +1,91 @@
+//! An hpet stops in deep idle states, and the watchdog blames the TSC (kernel bug 203183).
+
+use super::super::given::machine_on_hpet_without_tsc;
+use super::{MARKED_BY_WATCHDOG, MARKED_FOR_SKEW};
+
+const WHISKEY_LAKE: &str = "Intel(R) Core(TM) i7-8565U CPU @ 1.80GHz";
+
+#[test]
+fn an_hpet_that_stops_is_named_and_disabled() {
+    for cpu in [
+        WHISKEY_LAKE,
+        "Intel(R) Core(TM) i7-10510U CPU @ 1.80GHz",
+        "Intel(R) Core(TM) i7-1065G7 CPU @ 1.30GHz",
+        "11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz",
+        "Intel(R) Celeron(R) N4000 CPU @ 1.10GHz",
+    ] {
+        for message in [MARKED_FOR_SKEW, MARKED_BY_WATCHDOG] {
+            let machine = machine_on_hpet_without_tsc().log(&[message]);
+            let findings = machine.kernel("5.3.0-18-generic").cpu(cpu).findings();
+            findings[0]
+                .shows("id=203183")
+                .fix_begins("echo acpi_pm")
+                .fix_has("boot with hpet=disable")
+                .fix_lacks("may be right")
+                .fix_lacks("BIOS");
+            let steps = findings[0].fix.steps.as_ref().expect("commands");
+            let names_parameter = |command: &Option<String>| {
+                command
+                    .as_ref()
+                    .is_some_and(|command| command.contains("hpet=disable"))
+            };
+            assert!(names_parameter(&steps.keep), "{steps:?}");
+            assert!(names_parameter(&steps.undo_keep), "{steps:?}");
+        }
+    }
+}
+
+/// `doctor --fix` makes the switch that a fix names.
+#[test]
+fn the_fix_for_an_hpet_that_stops_names_the_clock_in_its_place() {
+    let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+    let finding = machine.kernel("5.3.0").cpu(WHISKEY_LAKE).first("tsc_skew");
+    assert_eq!(finding.fix.clocksource.as_deref(), Some("acpi_pm"));
+}
+
+#[test]
+fn the_clock_that_a_stopping_hpet_makes_wrong_is_named() {
+    const BROKEN: &str = "hpet, which is the broken clock";
+    let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+    let stopping = machine.clone().kernel("5.3.0").cpu(WHISKEY_LAKE);
+    stopping.first("tsc_skew").says(BROKEN);
+    machine
+        .first("tsc_skew")
+        .says("the TSC's rate differ from another clock's")
+        .does_not_say(BROKEN);
+}
+
+/// Coffee Lake's hpet was the first that a kernel gave up.
+#[test]
+fn the_first_kernel_without_this_hpet_depends_on_the_present_one() {
+    let with_kernel = |release| {
+        let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+        machine.cpu(WHISKEY_LAKE).kernel(release).first("tsc_skew")
+    };
+    with_kernel("5.3.0").fix_has("a kernel from 5.4 for Coffee Lake, from 5.16");
+    with_kernel("5.4.0")
+        .fix_has("a kernel from 5.16")
+        .fix_lacks("Coffee Lake");
+}
+
+#[test]
+fn another_hpet_is_not_blamed() {
+    let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+    let whiskey_lake = machine.clone().cpu(WHISKEY_LAKE);
+    for machine in [
+        whiskey_lake.clone().kernel("5.16.0"),
+        whiskey_lake.clone().kernel("5.3.0").hypervisor("kvm"),
+        whiskey_lake.clone().kernel("5.3.0").clocksource("acpi_pm"),
+        machine
+            .clone()
+            .kernel("5.3.0")
+            .cpu("Intel(R) Xeon(R) Gold 6138 CPU @ 2.00GHz"),
+        machine
+            .kernel("5.3.0")
+            .cpu("Intel(R) Core(TM) i7-4790K CPU @ 4.00GHz"),
+    ] {
+        machine.first("tsc_skew").fix_lacks("hpet=disable");
+    }
+    let forced = whiskey_lake.kernel("6.1.0").command_line("hpet=force");
+    forced.first("tsc_skew").fix_has("take `hpet=force` off");
+}
