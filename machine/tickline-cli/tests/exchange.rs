@@ -14,7 +14,7 @@ mod common;
 
 use std::env;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,8 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use tickline::ClockState;
+use tempfile::TempDir;
+use tickline::{Clock, ClockState};
 use tickline_observe::Count;
 
 use common::server::{Server, folder, run, wait_for_line};
@@ -245,50 +246,69 @@ fn no_step_back_while_the_server_is_stopped_killed_and_restarted() {
     assert!(by_os > 0, "no reading was by the OS clock");
 }
 
-/// A clock of a page reports whether the page's line serves it.
-#[test]
-fn a_clock_says_whether_the_page_serves_it() {
-    let (_folder, page) = folder();
-    let mut server = Server::start(&page);
+/// A page with its server and a clock of it. `true` if the page serves a line.
+fn clock_of_page() -> (TempDir, PathBuf, Server, Clock, bool) {
+    let (folder, page) = folder();
+    let server = Server::start(&page);
     let serves = wait_for_line(&page, &server);
-    let clock = tickline_page::open(&page).unwrap();
+    let clock = tickline_page::open(&page).expect("a page");
+    (folder, page, server, clock, serves)
+}
+
+#[test]
+fn a_pages_clock_is_in_order_through_each_change() {
+    let (_folder, page, mut server, clock, _) = clock_of_page();
     let mut last_ns = 0;
     let mut in_order = || {
         for _ in 0..1_000 {
-            let ns = clock.now_ordered().as_nanos();
-            assert!(ns >= last_ns, "{ns} after {last_ns}");
-            let plain_ns = clock.now().as_nanos();
-            assert!(plain_ns >= ns);
-            last_ns = plain_ns;
+            for ns in [clock.now_ordered().as_nanos(), clock.now().as_nanos()] {
+                assert!(ns >= last_ns, "{ns} after {last_ns}");
+                last_ns = ns;
+            }
         }
     };
     in_order();
+    clock.disable();
+    in_order();
+    clock.enable();
+    in_order();
+    clock.maintain();
+    server.signal(libc::SIGTERM);
+    server.ended();
+    in_order();
+    assert_eq!(run(&page, &["off"]).status.code(), Some(0));
+    in_order();
+}
+
+#[test]
+fn a_reading_of_a_pages_clock_is_within_its_bounds() {
+    let (_folder, _page, _server, clock, _) = clock_of_page();
+    let reading = clock.reading();
+    assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());
+    let unix = clock.unix_reading();
+    assert!(unix.earliest() <= unix.time() && unix.time() <= unix.latest());
+}
+
+#[test]
+fn a_pages_clock_can_be_disabled_and_enabled() {
+    const DISABLED: ClockState = ClockState::Fallback(tickline::Reason::DisabledByProgram);
+    let (_folder, _page, _server, clock, _) = clock_of_page();
+    clock.disable();
+    assert_eq!(clock.status().state, DISABLED);
+    clock.enable();
+    clock.maintain();
+    assert_ne!(clock.status().state, DISABLED);
+}
+
+#[test]
+fn a_clock_says_whether_the_page_serves_it() {
+    let (_folder, _page, mut server, clock, serves) = clock_of_page();
     if serves {
         until("the clock takes the line", || {
             (clock.status().state == ClockState::Fast).then_some(())
         });
     }
-    let reading = clock.reading();
-    assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());
-    let unix = clock.unix_reading();
-    assert!(unix.earliest() <= unix.time() && unix.time() <= unix.latest());
-    clock.disable();
-    assert_eq!(
-        clock.status().state,
-        ClockState::Fallback(tickline::Reason::DisabledByProgram)
-    );
-    in_order();
-    clock.enable();
-    in_order();
-    clock.maintain();
-    assert_ne!(
-        clock.status().state,
-        ClockState::Fallback(tickline::Reason::DisabledByProgram)
-    );
     server.signal(libc::SIGTERM);
     server.ended();
-    in_order();
     assert_eq!(clock.status().state, ClockState::Calibrating);
-    assert_eq!(run(&page, &["off"]).status.code(), Some(0));
-    in_order();
 }

@@ -281,39 +281,75 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_pair_is_described_in_ns_and_its_warp_is_the_least_difference() {
-        let described = |round_trips, min_ticks, max_ticks, resolution_ticks| {
-            let difference = CounterDifference {
-                min_ticks,
-                max_ticks,
-            };
-            let mut exchanges = Exchanges::NONE;
-            (exchanges.round_trips, exchanges.difference) = (round_trips, difference);
-            pair_result((0, 1), &exchanges, 2e9, resolution_ticks)
+    /// A pair at 2 GHz with this difference, ticks.
+    fn described(
+        round_trips: u64,
+        min_ticks: i64,
+        max_ticks: i64,
+        resolution_ticks: u64,
+    ) -> WarpPair {
+        let difference = CounterDifference {
+            min_ticks,
+            max_ticks,
         };
-        let near = described(MIN_ROUND_TRIPS, -60, 90, 0);
-        assert_eq!(
-            (near.offset_least_ns, near.offset_most_ns),
-            (Some(-30.0), Some(45.0))
-        );
-        assert_eq!((near.synchronised, near.largest_warp_ns), (Some(true), 0.0));
-        let unsynchronised = described(MIN_ROUND_TRIPS, -66_930, -66_800, 26);
-        assert_eq!(unsynchronised.synchronised, Some(false));
-        assert!((unsynchronised.largest_warp_ns - 33_400.0).abs() < 1e-6);
-        assert_eq!(
-            described(MIN_ROUND_TRIPS, 26, 90, 26).synchronised,
-            Some(true),
-            "a step hides as much"
-        );
-        let few = described(MIN_ROUND_TRIPS - 1, -60, 90, 26);
+        let mut exchanges = Exchanges::NONE;
+        (exchanges.round_trips, exchanges.difference) = (round_trips, difference);
+        pair_result((0, 1), &exchanges, 2e9, resolution_ticks)
+    }
+
+    fn synchronised_pair() -> WarpPair {
+        described(MIN_ROUND_TRIPS, -60, 90, 0)
+    }
+
+    fn unsynchronised_pair() -> WarpPair {
+        described(MIN_ROUND_TRIPS, -66_930, -66_800, 26)
+    }
+
+    fn pair_of_few_round_trips() -> WarpPair {
+        described(MIN_ROUND_TRIPS - 1, -60, 90, 26)
+    }
+
+    #[test]
+    fn the_offset_of_a_pair_is_in_ns() {
+        let pair = synchronised_pair();
+        let interval = (pair.offset_least_ns, pair.offset_most_ns);
+        assert_eq!(interval, (Some(-30.0), Some(45.0)));
+    }
+
+    #[test]
+    fn a_pair_is_synchronised_if_its_difference_may_be_0_or_a_step() {
+        assert_eq!(synchronised_pair().synchronised, Some(true));
+        let step = described(MIN_ROUND_TRIPS, 26, 90, 26);
+        assert_eq!(step.synchronised, Some(true));
+        assert_eq!(unsynchronised_pair().synchronised, Some(false));
+    }
+
+    #[test]
+    fn the_warp_of_a_pair_is_the_least_difference() {
+        assert_eq!(synchronised_pair().largest_warp_ns, 0.0);
+        let warp_ns = unsynchronised_pair().largest_warp_ns;
+        assert!((warp_ns - 33_400.0).abs() < 1e-6, "{warp_ns}");
+    }
+
+    #[test]
+    fn a_pair_of_few_round_trips_is_unknown() {
+        let few = pair_of_few_round_trips();
         assert_eq!(
             (few.synchronised, few.offset_least_ns, few.offset_most_ns),
             (None, None, None)
         );
-        assert_eq!(all_synchronised(&[near, unsynchronised, few]), Some(false));
-        assert_eq!(all_synchronised(&[near, few]), None);
-        assert_eq!(all_synchronised(&[near, near]), Some(true));
+    }
+
+    #[test]
+    fn an_unsynchronised_pair_outweighs_an_unknown_one() {
+        let [near, far, few] = [
+            synchronised_pair,
+            unsynchronised_pair,
+            pair_of_few_round_trips,
+        ];
+        assert_eq!(all_synchronised(&[near(), far(), few()]), Some(false));
+        assert_eq!(all_synchronised(&[near(), few()]), None);
+        assert_eq!(all_synchronised(&[near(), near()]), Some(true));
     }
 
     /// A comparison whose pairs had these warps, ns, by a counter of 2 GHz with steps of 26 ticks.

@@ -342,46 +342,64 @@ fn a_reader_that_has_left_is_no_error() {
     }
 }
 
-/// Symptom: `-h` of the program had 80 lines, and that of `serve` 56.
+const COMMANDS: [&str; 13] = [
+    "doctor",
+    "bench",
+    "warp",
+    "watch",
+    "report",
+    "who",
+    "serve",
+    "run",
+    "explain",
+    "compare",
+    "flight",
+    "completions",
+    "man",
+];
+
+/// The help of a command, or of the program, on a terminal of 80 columns.
+fn help(arguments: &[&str]) -> String {
+    let output = tickline(arguments).env("COLUMNS", "80").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+    text(&output.stdout)
+}
+
 #[test]
-fn short_help_has_one_line_for_each_option_and_long_help_says_more() {
-    const COMMANDS: [&str; 13] = [
-        "doctor",
-        "bench",
-        "warp",
-        "watch",
-        "report",
-        "who",
-        "serve",
-        "run",
-        "explain",
-        "compare",
-        "flight",
-        "completions",
-        "man",
-    ];
-    let help = |command: &[&str], option| {
-        let arguments = [command, &[option]].concat();
-        let output = tickline(&arguments).env("COLUMNS", "80").output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
-        text(&output.stdout)
-    };
+fn short_help_has_one_line_for_each_option() {
     for command in COMMANDS {
-        let short = help(&[command], "-h");
-        assert!(short.lines().count() <= 20, "{short}");
+        let short = help(&[command, "-h"]);
         let options = short.lines().skip_while(|line| *line != "Options:").skip(1);
         for line in options {
             assert!(line.trim_start().starts_with('-'), "{command}: {line}");
             assert!(line.chars().count() <= 80, "{line}");
         }
-        let long = help(&[command], "--help");
-        assert!(
-            long.contains("Examples:") && !short.contains("Examples:"),
-            "{long}"
-        );
     }
-    // The program has a line for each command, and the options are those of the default command.
-    let short = help(&[], "-h");
+}
+
+/// Symptom: `-h` of the program had 80 lines, and that of `serve` 56.
+#[test]
+fn short_help_fits_on_a_terminal() {
+    for command in COMMANDS {
+        let short = help(&[command, "-h"]);
+        assert!(short.lines().count() <= 20, "{short}");
+    }
+}
+
+#[test]
+fn the_examples_are_in_long_help_only() {
+    for command in COMMANDS {
+        let long = help(&[command, "--help"]);
+        assert!(long.contains("Examples:"), "{long}");
+        let short = help(&[command, "-h"]);
+        assert!(!short.contains("Examples:"), "{short}");
+    }
+}
+
+/// The options are those of the default command.
+#[test]
+fn the_programs_short_help_has_one_line_for_each_command() {
+    let short = help(&["-h"]);
     assert!(short.lines().count() <= COMMANDS.len() + 13, "{short}");
     for command in COMMANDS {
         let line = short
@@ -389,7 +407,11 @@ fn short_help_has_one_line_for_each_option_and_long_help_says_more() {
             .find(|line| line.starts_with(&format!("  {command} ")));
         assert!(line.is_some_and(|line| line.len() <= 80), "{short}");
     }
-    let long = help(&[], "--help");
+}
+
+#[test]
+fn the_programs_long_help_has_the_doctors_options_and_the_environment() {
+    let long = help(&["--help"]);
     assert!(
         long.contains("--openmetrics") && long.contains("Environment:"),
         "{long}"

@@ -292,47 +292,77 @@ fn clocks_that_only_the_kernel_knows_are_answered_by_a_system_call() {
     assert!(served_by("rdtsc").is_null(), "a counter has no answerer");
 }
 
-#[test]
-fn warp_reports_every_pair() {
-    let found = measured("warp");
+/// What warp has measured; `None`, with a message, if it could compare no counters.
+fn measured_warp() -> Option<&'static Value> {
     let warp = &measured("warp").json["warp"];
+    if let Some(why) = warp["unknown"].as_str() {
+        eprintln!("SKIPPED: {why}");
+        return None;
+    }
+    Some(warp)
+}
+
+#[test]
+fn warp_exits_with_0_only_if_all_counters_are_synchronised() {
+    let found = measured("warp");
+    let warp = &found.json["warp"];
     let known = warp["synchronised"] == true && warp.get("untested_cpus").is_none();
     assert_eq!(code(&found.output) == 0, known, "{warp}");
+}
+
+#[test]
+fn warp_reports_every_pair() {
+    let Some(warp) = measured_warp() else {
+        return;
+    };
     let cpus = warp["cpus"].as_array().unwrap().len();
+    let count = if cpus <= 64 {
+        cpus * (cpus - 1) / 2
+    } else {
+        cpus - 1
+    };
     let pairs = warp["pairs"].as_array().unwrap();
-    if let Some(why) = warp["unknown"].as_str() {
-        assert!(pairs.is_empty());
-        return eprintln!("SKIPPED: {why}");
-    }
-    assert_eq!(
-        pairs.len(),
-        if cpus <= 64 {
-            cpus * (cpus - 1) / 2
-        } else {
-            cpus - 1
-        }
-    );
+    assert_eq!(pairs.len(), count, "{warp}");
     for pair in pairs {
-        assert!(pair["from_cpu"].as_u64() < pair["to_cpu"].as_u64());
-        let ends = (
-            pair["offset_least_ns"].as_f64(),
-            pair["offset_most_ns"].as_f64(),
-        );
-        assert_eq!(
-            ends.0.is_some(),
-            pair["synchronised"].is_boolean(),
+        assert!(
+            pair["from_cpu"].as_u64() < pair["to_cpu"].as_u64(),
             "{pair}"
         );
+    }
+}
+
+#[test]
+fn a_pair_has_an_interval_of_its_offset_if_it_has_a_verdict() {
+    let Some(warp) = measured_warp() else {
+        return;
+    };
+    for pair in warp["pairs"].as_array().unwrap() {
+        let [least, most] = ["offset_least_ns", "offset_most_ns"].map(|key| pair[key].as_f64());
+        assert_eq!(least.is_some(), pair["synchronised"].is_boolean(), "{pair}");
         // A reversed interval would mean a changed rate of the counter, or a wrong computation.
-        assert!(ends.0 <= ends.1, "{pair}");
+        assert!(least <= most, "{pair}");
+    }
+}
+
+#[test]
+fn a_pair_has_a_largest_warp_if_it_has_warps() {
+    let Some(warp) = measured_warp() else {
+        return;
+    };
+    for pair in warp["pairs"].as_array().unwrap() {
         assert_eq!(pair["warps"] != 0, pair["largest_warp_ns"] != 0.0, "{pair}");
     }
-    let out = found.text();
+}
+
+#[test]
+fn warp_shows_its_pairs_and_exchanges() {
+    let Some(warp) = measured_warp() else {
+        return;
+    };
+    let has_pairs = !warp["pairs"].as_array().unwrap().is_empty();
+    let out = measured("warp").text();
     for part in ["Pairs: ", "exchanges", "largest warp"] {
-        assert!(
-            pairs.is_empty() || out.contains(part),
-            "no {part} in:\n{out}"
-        );
+        assert!(!has_pairs || out.contains(part), "no {part} in:\n{out}");
     }
 }
 
@@ -363,20 +393,36 @@ fn watch_writes_lines_rows_and_a_summary() {
     assert!(at.clone().count() == samples && at.is_sorted(), "{out}");
 }
 
+/// The page that `tickline report` has written.
+fn html() -> String {
+    fs::read_to_string(measured("report").folder.join("report.html")).unwrap()
+}
+
+#[test]
+fn the_report_is_a_whole_page() {
+    let report = html();
+    assert!(report.starts_with("<!DOCTYPE html>") && report.trim_end().ends_with("</html>"));
+}
+
 #[test]
 fn the_report_holds_what_json_holds() {
-    let Measured { json, folder, .. } = measured("report");
-    let report = fs::read_to_string(folder.join("report.html")).unwrap();
-    assert!(report.starts_with("<!DOCTYPE html>") && report.trim_end().ends_with("</html>"));
-    let data = report
-        .split("type=\"application/json\">")
-        .nth(1)
-        .unwrap()
-        .split("</script>")
-        .next();
-    assert_eq!(serde_json::from_str::<Value>(data.unwrap()).unwrap(), *json);
+    let report = html();
+    let (_, data) = report.split_once("type=\"application/json\">").unwrap();
+    let (data, _) = data.split_once("</script>").unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    assert_eq!(data, measured("report").json);
+}
+
+#[test]
+fn a_report_has_findings_latencies_and_compared_counters() {
+    let json = &measured("report").json;
     assert_eq!(json["latencies"].as_array().unwrap().len(), 2);
     assert!(json["findings"].is_array() && json["warp"]["cpus"].is_array());
+}
+
+#[test]
+fn the_report_has_a_heading_for_each_measurement() {
+    let report = html();
     for part in [
         "Cost of a call",
         "Offset from CLOCK_MONOTONIC",
@@ -385,19 +431,20 @@ fn the_report_holds_what_json_holds() {
     ] {
         assert!(report.contains(part), "no {part}");
     }
-    // Symptom: the heading had 22 for a cost that was 22.5 elsewhere.
-    let os = json["costs"]
-        .as_array()
-        .unwrap()
+}
+
+/// Symptom: the heading had 22 for a cost that was 22.5 elsewhere.
+#[test]
+fn a_cost_is_rounded_in_one_way() {
+    let report = html();
+    let json = &measured("report").json;
+    let costs = json["costs"].as_array().unwrap();
+    let os = costs
         .iter()
         .find(|cost| cost["clock"] == "clock_gettime MONOTONIC");
     let ns = format!("{:.0}", os.unwrap()["cost_ns"].as_f64().unwrap());
-    assert!(
-        report.contains(&format!(
-            "<strong>{ns} ns</strong><span>a clock_gettime</span>"
-        )),
-        "{ns}"
-    );
+    let heading = format!("<strong>{ns} ns</strong><span>a clock_gettime</span>");
+    assert!(report.contains(&heading), "{ns}");
     let result = json["result"].as_str().unwrap();
     assert!(
         json["fast"] == false || result.contains(&format!("clock_gettime takes {ns},")),

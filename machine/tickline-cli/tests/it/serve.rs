@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod damaged_page;
 mod off_and_on;
 
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -320,32 +321,6 @@ fn a_fast_slew_is_one_line_of_log() {
     assert!(messages.matches(": published\n").count() > 1, "{messages}");
 }
 
-/// Symptom: SIGBUS, or exit code 0 with "the page is switched off", which systemd takes for
-/// success.
-#[test]
-fn a_server_whose_page_was_truncated_says_so() {
-    for (bytes, expected, message) in [
-        (&[0][..], 78, "0 bytes, not 4096"),
-        (&[100], 78, "100 bytes"),
-        // The file has its size again.
-        (&[0, 4096], 2, "truncated"),
-    ] {
-        let (_folder, page) = folder();
-        let mut server = Server::start(&page);
-        wait_for_line(&page, &server);
-        let file = File::options().write(true).open(&page).unwrap();
-        // This happens between two steps of the server, which are half a second apart.
-        bytes.iter().for_each(|bytes| file.set_len(*bytes).unwrap());
-        let (code, messages) = server.ended();
-        assert_eq!(
-            (code, messages.contains(message)),
-            (Some(expected), true),
-            "{bytes:?}: {messages}"
-        );
-        assert!(!messages.contains("switched off"), "{messages}");
-    }
-}
-
 /// A page of another time namespace may have no server, but it has readers.
 #[test]
 fn a_page_of_another_time_namespace_says_what_to_do() {
@@ -367,24 +342,23 @@ fn a_page_of_another_time_namespace_says_what_to_do() {
 
 #[test]
 fn status_lists_who_reads_the_page() {
-    let (folder, _) = folder();
-    let page = folder.path().join("tickline/page.v1");
-    DirBuilder::new()
-        .mode(0o755)
-        .create(page.parent().unwrap())
-        .unwrap();
-    drop(LockedPageFile::create(&page).unwrap());
+    let (_folder, page) = page_without_server();
     let is_listed = || {
         let listed = status(&page).unwrap()["readers"].clone();
-        listed
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|reader| reader["pid"] == std::process::id())
+        let mut readers = listed.as_array().unwrap().iter();
+        readers.any(|reader| reader["pid"] == std::process::id())
     };
     assert!(!is_listed());
     let clock = tickline_page::open(&page).unwrap();
     assert!(is_listed());
+    drop(clock);
+    assert!(!is_listed());
+}
+
+#[test]
+fn status_says_how_a_process_reads_the_page() {
+    let (_folder, page) = page_without_server();
+    let _clock = tickline_page::open(&page).unwrap();
     let words = text(&run(&page, &["status"]).stdout);
     let name = fs::read_to_string("/proc/self/comm").unwrap();
     let line = format!(
@@ -397,14 +371,21 @@ fn status_lists_who_reads_the_page() {
         words.contains("\nreaders ") && words.contains(&line),
         "{words}"
     );
+}
+
+#[test]
+fn the_doctors_metrics_count_the_readers_of_a_users_page() {
+    let (folder, _) = folder();
+    let page = folder.path().join("tickline/page.v1");
+    DirBuilder::new()
+        .mode(0o755)
+        .create(page.parent().unwrap())
+        .unwrap();
+    drop(LockedPageFile::create(&page).unwrap());
+    let _clock = tickline_page::open(&page).unwrap();
     let mut doctor = tickline(&["doctor", "--openmetrics", "-"]);
-    let metrics = text(
-        &doctor
-            .env("XDG_RUNTIME_DIR", folder.path())
-            .output()
-            .unwrap()
-            .stdout,
-    );
+    let output = doctor.env("XDG_RUNTIME_DIR", folder.path()).output();
+    let metrics = text(&output.unwrap().stdout);
     let readers = metrics
         .lines()
         .find_map(|line| line.strip_prefix("tickline_page_readers "));
@@ -412,8 +393,6 @@ fn status_lists_who_reads_the_page() {
         readers.is_some_and(|readers| readers.parse::<u32>().unwrap() >= 1),
         "{metrics}"
     );
-    drop(clock);
-    assert!(!is_listed());
 }
 
 /// By default, the page is in a folder of the user.
@@ -555,31 +534,6 @@ fn a_page_that_no_server_has_does_not_hide_that_of_the_user() {
         shown.contains("page    /run/mine/tickline/page.v1"),
         "{shown}"
     );
-}
-
-/// Symptom: exit code 0 with "the page is switched off", which systemd takes for success.
-#[test]
-fn a_page_that_was_filled_with_ones_was_not_switched_off() {
-    let (_folder, page) = page_without_server();
-    let original = fs::read(&page).unwrap();
-    // The header stays, so this is a page.
-    let mut ones = original[..64].to_vec();
-    ones.resize(original.len(), 0xff);
-    fs::write(&page, &ones).unwrap();
-    assert_fails(&run(&page, &[]), 78, "no server has written its word");
-    assert_eq!(status(&page).unwrap()["switched_off"], false);
-    assert!(fs::read(&page).unwrap() == ones, "the file stays as it is");
-    fs::write(&page, &original).unwrap();
-    let mut server = Server::start(&page);
-    wait_for_line(&page, &server);
-    fs::File::options()
-        .write(true)
-        .open(&page)
-        .and_then(|file| std::os::unix::fs::FileExt::write_all_at(&file, &vec![0xff; 4096], 0))
-        .unwrap();
-    let (code, messages) = server.ended();
-    assert_eq!(code, Some(2), "{messages}");
-    assert!(!messages.contains("switched off"), "{messages}");
 }
 
 /// Symptom: "once no program reads it, delete it", of a file that is no page; and "a size of 4096
