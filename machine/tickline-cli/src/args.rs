@@ -94,24 +94,24 @@ pub(crate) struct Doctor {
 
     /// Prints one line, as a monitoring plugin does
     ///
-    /// The line has performance data. The exit code is 0 for ok, 1 for slow or not known to be right, 2
-    /// for wrong, and 3 for unknown.
+    /// The line has performance data. The exit code is 0 for ok, 1 for slow or not known to be
+    /// right, 2 for wrong, and 3 for unknown.
     #[arg(long)]
     pub(crate) check: bool,
 
     /// Largest acceptable error of Unix time, as 100ms
     ///
-    /// If the known offset is larger, the first line says WRONG. If the NTP daemon claims a larger error,
-    /// or states no error, the line says NOT KNOWN RIGHT. The default is 128ms for the offset, and 2s for
-    /// the claim.
+    /// If the known offset is larger, the first line says WRONG. If the NTP daemon claims a larger
+    /// error, or states no error, the line says NOT KNOWN RIGHT. The default is 128ms for the
+    /// offset, and 2s for the claim.
     #[arg(long = "max-error", value_name = "TIME", allow_hyphen_values = true, value_parser = span_ns)]
     pub(crate) max_error_ns: Option<i64>,
 
     /// Waits until Unix time is within --max-error of UTC
     ///
-    /// The program measures nothing, and asks once a second. On standard error it says what it waits for,
-    /// and at the end one line on standard output. Put it before a program that must not start with a
-    /// wrong clock.
+    /// The program measures nothing, and asks once a second. On standard error it says what it
+    /// waits for, and at the end one line on standard output. Put it before a program that must not
+    /// start with a wrong clock.
     #[arg(long, requires = "max_error_ns", conflicts_with_all = ["target", "check", "time", "openmetrics", "facts", "fix"])]
     pub(crate) wait: bool,
 
@@ -129,22 +129,22 @@ pub(crate) struct Doctor {
 
     /// Writes the main figures to FILE as OpenMetrics
     ///
-    /// `-` is standard output, and the figures then take the place of the text. node_exporter's textfile
-    /// collector reads such a file.
+    /// `-` is standard output, and the figures then take the place of the text. node_exporter's
+    /// textfile collector reads such a file.
     #[arg(long, value_name = "FILE")]
     pub(crate) openmetrics: Option<PathBuf>,
 
     /// Diagnoses another machine by its --json FILE
     ///
-    /// `-` is standard input. The program measures nothing. It exits with 0 if it finds nothing slow or
-    /// wrong on that machine, else with 1.
+    /// `-` is standard input. The program measures nothing. It exits with 0 if it finds nothing
+    /// slow or wrong on that machine, else with 1.
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
 
     /// Switches the clocksource if that mends a finding
     ///
-    /// After the diagnosis, it shows the commands for the switch, and the command that undoes it. If the
-    /// new clocksource is tsc, it compares the CPUs' counters. Then it asks. Needs root.
+    /// After the diagnosis, it shows the commands for the switch, and the command that undoes it.
+    /// If the new clocksource is tsc, it compares the CPUs' counters. Then it asks. Needs root.
     #[arg(long, conflicts_with_all = ["facts", "check"])]
     pub(crate) fix: bool,
 
@@ -156,8 +156,8 @@ pub(crate) struct Doctor {
 /// Measures for some seconds, and writes a report as HTML
 ///
 /// The report has health, findings, costs, offset, facts, and the data itself. It is one file that
-/// loads nothing from elsewhere. It contains facts of the machine, such as the kernel's command line
-/// and its messages about clocks: read it before you share it.
+/// loads nothing from elsewhere. It contains facts of the machine, such as the kernel's command
+/// line and its messages about clocks: read it before you share it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Report {
     #[command(flatten)]
@@ -176,8 +176,8 @@ pub(crate) struct Report {
 
 /// Explains a finding by its code, such as tsc_skew
 ///
-/// It also explains the states, events and reasons that other commands show. Without a code, it lists
-/// the codes of findings.
+/// It also explains the states, events and reasons that other commands show. Without a code, it
+/// lists the codes of findings.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Explain {
     /// The code in brackets behind a finding, or of a state, an event or a reason
@@ -190,10 +190,11 @@ pub(crate) struct Explain {
 
 /// Runs a program with the clock of `tickline serve`
 ///
-/// The program, and the dynamic programs that it starts, get their time from the served page instead
-/// of by slow system calls. The program is not changed, and need not be linked with a library. Its exit
-/// code, its signals and its process number are its own. Where the kernel's clock is fast, or where no
-/// page is served, the program runs as if it had been started without this command.
+/// The program, and the dynamic programs that it starts, get their time from the served page
+/// instead of by slow system calls. The program is not changed, and need not be linked with a
+/// library. Its exit code, its signals and its process number are its own. Where the kernel's clock
+/// is fast, or where no page is served, the program runs as if it had been started without this
+/// command.
 #[derive(Debug, Parser)]
 pub(crate) struct Run {
     /// The page's file
@@ -242,7 +243,8 @@ pub(crate) struct Man {
 
 /// Measures what the clocks cost
 ///
-/// It shows the fastest, median and slow rounds of each clock, and a long run of the kernel's clocks.
+/// It shows the fastest, median and slow rounds of each clock, and a long run of the kernel's
+/// clocks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Bench {
     #[command(flatten)]
@@ -284,11 +286,12 @@ pub(crate) struct Warp {
 
 /// Shows the clock live: offset, bound, skew, state, events
 ///
-/// It prints a line for each sample, until Ctrl-C. On a terminal the line has a plot, and the columns
-/// that fit; figures without a column, such as the offsets CPU by CPU, are now and then below a line.
-/// Elsewhere it prints plain rows with all columns. At the end it prints a summary. An offset is known
-/// to within the bracket, which is half the time between two reads of CLOCK_MONOTONIC. So a bound is
-/// violated only if CLOCK_MONOTONIC is farther from it than the bracket.
+/// It prints a line for each sample, until Ctrl-C. On a terminal the line has a plot, and the
+/// columns that fit; figures without a column, such as the offsets CPU by CPU, are now and then
+/// below a line. Elsewhere it prints plain rows with all columns. At the end it prints a summary.
+/// An offset is known to within the bracket, which is half the time between two reads of
+/// CLOCK_MONOTONIC. So a bound is violated only if CLOCK_MONOTONIC is farther from it than the
+/// bracket.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Watch {
     #[command(flatten)]
@@ -319,9 +322,9 @@ pub(crate) struct Watch {
 
 /// Counts the system calls that read a clock, by process
 ///
-/// It shows how often each process makes them, and what they cost now and after the fix. It counts at
-/// the kernel's tracepoints, which needs root. Where it can't count, it prints other commands to run.
-/// It does not see the calls that the vDSO answers, since they are no system calls.
+/// It shows how often each process makes them, and what they cost now and after the fix. It counts
+/// at the kernel's tracepoints, which needs root. Where it can't count, it prints other commands to
+/// run. It does not see the calls that the vDSO answers, since they are no system calls.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Who {
     #[command(flatten)]
@@ -340,9 +343,9 @@ pub(crate) struct Who {
 
 /// Serves one fast clock to this machine's programs (Linux)
 ///
-/// Programs read it from a page. The command calibrates the counter, compares the counters of the CPUs,
-/// judges whether they can be trusted, and publishes the result until it is stopped. It runs in the
-/// foreground. Each page has one server.
+/// Programs read it from a page. The command calibrates the counter, compares the counters of the
+/// CPUs, judges whether they can be trusted, and publishes the result until it is stopped. It runs
+/// in the foreground. Each page has one server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
     /// Acts on a page
@@ -353,8 +356,9 @@ pub(crate) struct Serve {
 
     /// The page's file, in a folder that exists
     ///
-    /// The default is /run/tickline/page.v1 for root, and $XDG_RUNTIME_DIR/tickline/page.v1 for others. The
-    /// action status takes the first of these that serves a line, or else has a server, or else exists.
+    /// The default is /run/tickline/page.v1 for root, and $XDG_RUNTIME_DIR/tickline/page.v1 for
+    /// others. The action status takes the first of these that serves a line, or else has a server,
+    /// or else exists.
     #[arg(long, value_name = "PATH")]
     pub(crate) page: Option<PathBuf>,
 
@@ -363,8 +367,8 @@ pub(crate) struct Serve {
 
     /// With status: writes OpenMetrics to FILE
     ///
-    /// These are the page's figures for a metrics collector. `-` is standard output, and the figures then
-    /// take the place of the text. If there is no page, the figures say so.
+    /// These are the page's figures for a metrics collector. `-` is standard output, and the
+    /// figures then take the place of the text. If there is no page, the figures say so.
     #[arg(long, value_name = "FILE")]
     pub(crate) openmetrics: Option<PathBuf>,
 }
@@ -384,8 +388,8 @@ pub(crate) enum ServeAction {
 
 /// Compares machines, or one machine at two dates
 ///
-/// It lists the facts, findings and costs that differ between two files of --json. Of three files or
-/// more, it says which machines differ from the rest, and in what.
+/// It lists the facts, findings and costs that differ between two files of --json. Of three files
+/// or more, it says which machines differ from the rest, and in what.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Compare {
     /// The first file of `tickline doctor --json`
@@ -402,8 +406,9 @@ pub(crate) struct Compare {
 
     /// Percent by which two costs must differ
     ///
-    /// Two costs differ if the larger one exceeds the other by more than P percent, such as 10% (0 to
-    /// 10000). The default is 10% for two files, and 100% for more, since machines are not alike.
+    /// Two costs differ if the larger one exceeds the other by more than P percent, such as 10% (0
+    /// to 10000). The default is 10% for two files, and 100% for more, since machines are not
+    /// alike.
     #[arg(long, value_name = "P", allow_hyphen_values = true, value_parser = percent)]
     pub(crate) above: Option<f64>,
 
@@ -423,8 +428,8 @@ pub(crate) struct Flight {
 
     /// Writes the trace to TRACE (`-`: standard output)
     ///
-    /// In Perfetto's format if TRACE ends in .pftrace or .perfetto-trace, and else as JSON. Without this
-    /// option the trace goes to standard output, unless that is a terminal.
+    /// In Perfetto's format if TRACE ends in .pftrace or .perfetto-trace, and else as JSON. Without
+    /// this option the trace goes to standard output, unless that is a terminal.
     #[arg(long, value_name = "TRACE")]
     pub(crate) out: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! Finds out whether standard output was closed when this process began.
 //!
-//! Rust's library opens `/dev/null` in the place of standard descriptors that are closed. Each write
-//! then succeeds, and nothing tells such a descriptor from one that the parent has opened so.
+//! Rust's library opens `/dev/null` in the place of standard descriptors that are closed. Each
+//! write then succeeds, and nothing tells such a descriptor from one that the parent has opened so.
 
 #![allow(
     unsafe_code,

@@ -1,8 +1,8 @@
 //! The diagnosis: rules make findings from facts and measurements. The rules are pure functions
 //! that collect and measure nothing, so they diagnose recorded machines as well as this machine.
 //!
-//! A rule reads the document, and returns a finding with its evidence, or `None`. An unknown fact is
-//! no evidence: a rule that needs it returns `None`.
+//! A rule reads the document, and returns a finding with its evidence, or `None`. An unknown fact
+//! is no evidence: a rule that needs it returns `None`.
 //!
 //! `machine/CONTRIBUTING.md` says how to add a finding or a fact.
 
@@ -85,8 +85,8 @@ pub(crate) fn findings(document: &Document) -> Vec<Finding> {
     findings
 }
 
-/// Why Unix time is not known to be within `--max-error` of UTC, in words; `None` if it is. It leaves
-/// out findings about the clock's rate, and about what will happen.
+/// Why Unix time is not known to be within `--max-error` of UTC, in words; `None` if it is. It
+/// leaves out findings about the clock's rate, and about what will happen.
 pub(crate) fn why_not_near_utc(document: &Document) -> Option<String> {
     const RULES: [Rule; 3] = [
         unix_time::ntp_unsynchronised,

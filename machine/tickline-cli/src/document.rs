@@ -92,8 +92,8 @@ pub(crate) struct Document {
     /// `--csv`.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) track: Option<TrackSummary>,
-    /// The rate of this guest's clock against its host's; absent if the hypervisor gives no clock that
-    /// this user may read.
+    /// The rate of this guest's clock against its host's; absent if the hypervisor gives no clock
+    /// that this user may read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) host_clock: Option<HostClock>,
     /// The times that single readings took, as histograms.

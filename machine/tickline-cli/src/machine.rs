@@ -213,11 +213,11 @@ impl Machine {
         cpuid.leaf_15h_hz
     }
 
-    /// Whether the machine is a guest of a hypervisor, known or not, or a sandbox; `None` if that is
-    /// unknown.
+    /// Whether the machine is a guest of a hypervisor, known or not, or a sandbox; `None` if that
+    /// is unknown.
     pub(crate) fn is_guest(&self) -> Option<bool> {
-        /// Words in the vendor and product that the firmware of hypervisors names, some of which hide
-        /// from CPUID.
+        /// Words in the vendor and product that the firmware of hypervisors names, some of which
+        /// hide from CPUID.
         const PRODUCTS: [&str; 7] = [
             "QEMU", "Bochs", "KVM", "Virtual", "VMware", "BHYVE", "HVM domU",
         ];

@@ -78,13 +78,12 @@ impl Setup {
     }
 
     /// Tracks the offset for `time`, and in a guest the rate against the host's clock, measures the
-    /// clocks, and collects the facts. The tracking and
-    /// the costs end at these shares of the progress bar. The caller makes the findings, because it
-    /// may measure more before.
+    /// clocks, and collects the facts. The tracking and the costs end at these shares of the
+    /// progress bar. The caller makes the findings, because it may measure more before.
     ///
-    /// The comparison of the CPUs' counters must have ended, or two runs would have two results. Then
-    /// the tracking comes first. It gives the clock's thread time to settle, so the costs are the
-    /// costs of the steady state.
+    /// The comparison of the CPUs' counters must have ended, or two runs would have two results.
+    /// Then the tracking comes first. It gives the clock's thread time to settle, so the costs are
+    /// the costs of the steady state.
     pub(crate) fn measure(
         &self,
         command: &'static str,

@@ -1,9 +1,9 @@
 //! Leases: one process publishes lines for readers that cannot write to its memory.
 //!
 //! A program that reads a page needs from here only what it passes to a reading and gets from it:
-//! [`ReaderOs`], [`ProcessHighWater`], [`PageReading`]. The rest is for a writer of one's own, for a
-//! simulator, and for tests that need a page with a line. A writer calls [`Writer::iterate`] with the
-//! bounds of the OS clock. Its memory is the page's file (`page_file::LockedPageFile`, feature
+//! [`ReaderOs`], [`ProcessHighWater`], [`PageReading`]. The rest is for a writer of one's own, for
+//! a simulator, and for tests that need a page with a line. A writer calls [`Writer::iterate`] with
+//! the bounds of the OS clock. Its memory is the page's file (`page_file::LockedPageFile`, feature
 //! `file`), a page in the program's own memory ([`WritablePage::cell`](crate::WritablePage::cell)),
 //! or a simulator's.
 //!

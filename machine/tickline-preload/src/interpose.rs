@@ -184,8 +184,8 @@ static STANDS_BACK: AtomicBool = AtomicBool::new(false);
 
 /// The next library's function, if this library stands back.
 fn hidden_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
-    // ORDERING: Relaxed: the functions were stored before, by the same thread, and at a time when no
-    // other thread called this library.
+    // ORDERING: Relaxed: the functions were stored before, by the same thread, and at a time when
+    // no other thread called this library.
     if STANDS_BACK.load(Ordering::Relaxed) {
         next_function(function)
     } else {

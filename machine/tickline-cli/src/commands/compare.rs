@@ -1,5 +1,5 @@
-//! `tickline compare A B`: compares two machines, or one machine at two dates. With more documents it
-//! finds the machines that differ from the rest (`fleet.rs`).
+//! `tickline compare A B`: compares two machines, or one machine at two dates. With more documents
+//! it finds the machines that differ from the rest (`fleet.rs`).
 
 mod compared_facts;
 pub(crate) mod fleet;
@@ -73,7 +73,8 @@ struct DiffRow {
     ratio: Option<f64>,
 }
 
-/// The default of `--above` for two documents, percent: two measurements of a machine differ by less.
+/// The default of `--above` for two documents, percent: two measurements of a machine differ by
+/// less.
 const ABOVE_OF_TWO_PERCENT: f64 = 10.0;
 
 pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {

@@ -1,4 +1,5 @@
-//! `tickline explain CODE`: prints what the code of a finding, a state, an event, a reason or a phase means.
+//! `tickline explain CODE`: prints what the code of a finding, a state, an event, a reason or a
+//! phase means.
 
 mod glossary;
 

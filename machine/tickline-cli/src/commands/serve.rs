@@ -1,7 +1,7 @@
 //! `tickline serve`: serves a page to other processes, shows its state, and switches it off and on.
 //!
-//! `server` has the server's loop, `status` prints the status, and `line_lead` measures a part of it.
-//! `machine/docs/lease.md` has the rules, `tickline-page` the page's file, and its writer.
+//! `server` has the server's loop, `status` prints the status, and `line_lead` measures a part of
+//! it. `machine/docs/lease.md` has the rules, `tickline-page` the page's file, and its writer.
 
 mod line_lead;
 mod metrics;

@@ -97,8 +97,8 @@ fn is_at_limit(ntp: &Ntp) -> bool {
     (LOOP_PPB - NEAR_LIMIT_PPB..=LOOP_PPB).contains(&size_ppb)
 }
 
-/// The error of the clock's rate that the daemon has measured, if it is far larger than a crystal's.
-/// Unlike the kernel's correction it has no slew in it.
+/// The error of the clock's rate that the daemon has measured, if it is far larger than a
+/// crystal's. Unlike the kernel's correction it has no slew in it.
 fn learned(daemon: Option<&NtpDaemon>) -> Option<i64> {
     let ppb = daemon?.frequency_ppb?;
     if ppb.saturating_abs() <= LOOP_PPB {

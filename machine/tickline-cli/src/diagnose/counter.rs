@@ -18,9 +18,9 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
     // The vDSO computes a hypervisor's clock from the counter. It uses one CPU's parameters,
     // because the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and
     // `vread_pvclock` in `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses its own
-    // CPU's parameters.
-    // A vDSO that answers the precise clock computes it from the counter, also where the name of the
-    // clocksource is hidden, as in gVisor (`pkg/sentry/time` has no other source).
+    // CPU's parameters. A vDSO that answers the precise clock computes it from the counter, also
+    // where the name of the clocksource is hidden, as in gVisor (`pkg/sentry/time` has no other
+    // source).
     let computes_from_counter =
         document.paravirtual_clock().is_some() || document.clocksource().is_none();
     let kernel_uses_them = document.clocksource().is_some_and(is_counter)
@@ -68,8 +68,8 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
     Some(finding)
 }
 
-/// The first clocksource on offer that is not computed from the counter, and keeps time as well: the
-/// timer tick does not, nor an hpet that stops.
+/// The first clocksource on offer that is not computed from the counter, and keeps time as well:
+/// the timer tick does not, nor an hpet that stops.
 fn other_timer(document: &Document) -> Option<&str> {
     let offered = document.machine.available_clocksources.as_deref()?;
     let is_bad = |name: &str| {

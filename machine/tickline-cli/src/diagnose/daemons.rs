@@ -3,7 +3,8 @@
 
 use crate::document::{Document, Fix};
 
-/// Lists the names of all processes, without a heading. A name in the kernel has at most 15 letters.
+/// Lists the names of all processes, without a heading. A name in the kernel has at most 15
+/// letters.
 const NAMES: &str = "ps -A -o comm=";
 
 /// Finds the names of the programs that may steer the clock. An argument is no such name

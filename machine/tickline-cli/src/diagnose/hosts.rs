@@ -9,8 +9,8 @@
 //!   TSC, and the emulation has no `-cpu host`.
 //! - VirtualBox's manual, "VBoxManage modifyvm" and "setextradata". A setting without a value is
 //!   removed.
-//! - QEMU's `kvm_arch_init_vcpu` (`target/i386/kvm/kvm.c`, `invtsc_mig_blocker`): a guest with invtsc
-//!   can't be migrated or saved unless its frequency is set.
+//! - QEMU's `kvm_arch_init_vcpu` (`target/i386/kvm/kvm.c`, `invtsc_mig_blocker`): a guest with
+//!   invtsc can't be migrated or saved unless its frequency is set.
 
 use crate::document::{Document, Fix, Place, Steps};
 

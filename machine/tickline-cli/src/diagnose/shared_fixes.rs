@@ -75,8 +75,8 @@ fn after_decision(fix: Fix, document: &Document) -> Fix {
 /// come first. If CPUID does not call the TSC invariant, its rate may vary, which one comparison of
 /// the CPUs can't show. The fix then has no commands.
 ///
-/// In a guest, the fix says first what the host may do. The hypervisor's own clock survives that, so
-/// a switch from it has no commands, unless the provider recommends the TSC.
+/// In a guest, the fix says first what the host may do. The hypervisor's own clock survives that,
+/// so a switch from it has no commands, unless the provider recommends the TSC.
 pub(super) fn use_tsc(document: &Document) -> Fix {
     let recommended = document
         .machine
@@ -279,8 +279,8 @@ fn state_frequency(document: &Document) -> Fix {
 
 /// The fix if the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
 /// watchdog tolerates about 100 ppm or more (`Document::watchdog_limit_ppm`). `tickline warp`
-/// measures the rate more precisely, even if a read of hpet takes 700 ns. It measures by the kernel's
-/// present clock, so a difference does not show which of the two is wrong.
+/// measures the rate more precisely, even if a read of hpet takes 700 ns. It measures by the
+/// kernel's present clock, so a difference does not show which of the two is wrong.
 pub(super) fn check_tsc(document: &Document) -> Fix {
     if document.invariant() == Some(false) {
         return host_fix_or(trust_tsc, document);
@@ -297,8 +297,8 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
     .or_unless_impossible("only if the rate is steady: ", &no_watchdog(document))
 }
 
-/// The processors whose hpet stops in deep idle states, by their names: Intel's client processors of
-/// generations 8 to 11 and Gemini Lake (kernel bug 203183; `force_disable_hpet` in
+/// The processors whose hpet stops in deep idle states, by their names: Intel's client processors
+/// of generations 8 to 11 and Gemini Lake (kernel bug 203183; `force_disable_hpet` in
 /// `arch/x86/kernel/early-quirks.c`). Linux 5.16 tests each processor for such a state
 /// (`hpet_is_pc10_damaged` in `arch/x86/kernel/hpet.c`).
 pub(super) fn has_stopping_hpet(document: &Document) -> bool {
@@ -397,9 +397,9 @@ pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, document: &Document) -> 
     }
 }
 
-/// The fix for counters that differ. The settings of a host only let the guest trust its counters, so
-/// those of the host must agree. An emulated counter is not the host's, and a cloud's customer has no
-/// host.
+/// The fix for counters that differ. The settings of a host only let the guest trust its counters,
+/// so those of the host must agree. An emulated counter is not the host's, and a cloud's customer
+/// has no host.
 pub(super) fn synchronise(document: &Document) -> Fix {
     let fix = host_or_firmware_fix(document);
     let has_setting =

@@ -100,8 +100,8 @@ fn replace_parameter(former: Option<&str>, new: Option<&str>) -> Steps {
 
 /// The command that replaces the parameter: by grubby if it is installed (Fedora and its
 /// derivatives), otherwise in GRUB's defaults (Debian and its derivatives). These can have another
-/// form, or be in another file, and update-grub is Debian's: the command changes nothing unless it finds
-/// what it edits and what it runs.
+/// form, or be in another file, and update-grub is Debian's: the command changes nothing unless it
+/// finds what it edits and what it runs.
 fn replace_command(former: Option<&str>, new: Option<&str>) -> String {
     let mut grubby = String::new();
     let mut checks = String::new();
@@ -308,8 +308,8 @@ mod tests {
                 .replace("LINUX", "GRUB_CMDLINE_LINUX");
             assert_eq!(run(&other, &keep), (false, other));
         }
-        // Symptom: without update-grub, as on Fedora's relatives without grubby, the file was changed,
-        // and the next start had the old parameters.
+        // Symptom: without update-grub, as on Fedora's relatives without grubby, the file was
+        // changed, and the next start had the old parameters.
         std::fs::remove_file(&update).unwrap();
         assert_eq!(run(&original, &keep), (false, original.clone()));
     }

@@ -127,8 +127,8 @@ fn rejected(name: &str, document: &Document) -> Option<Finding> {
     Some(finding)
 }
 
-/// Whether the kernel has rejected the TSC by an hpet that stops in deep idle states, and keeps time
-/// with it.
+/// Whether the kernel has rejected the TSC by an hpet that stops in deep idle states, and keeps
+/// time with it.
 fn blames_stopping_hpet(document: &Document) -> bool {
     let by_watchdog = document
         .rejection()

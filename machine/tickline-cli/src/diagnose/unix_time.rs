@@ -104,8 +104,8 @@ pub(super) fn time_off(document: &Document) -> Option<Finding> {
     )
 }
 
-/// How a known offset is removed: first the daemon's own way, or else by a step. Servers in doubt may
-/// be as wrong as the offset is large.
+/// How a known offset is removed: first the daemon's own way, or else by a step. Servers in doubt
+/// may be as wrong as the offset is large.
 fn removal_of_offset(first: &str, document: &Document) -> Fix {
     if clock_rate::blames_server(document) || server_unproven(document).is_some() {
         return Fix::from(format!(

@@ -16,8 +16,8 @@ pub(crate) struct Fix {
     /// Whether there is no fix, and therefore no gain. The text then says why.
     #[serde(skip)]
     pub(crate) is_impossible: bool,
-    /// The clocksource to which the fix switches. If there are steps, their `now` makes this switch,
-    /// and so does `doctor --fix`.
+    /// The clocksource to which the fix switches. If there are steps, their `now` makes this
+    /// switch, and so does `doctor --fix`.
     #[serde(skip)]
     pub(crate) clocksource: Option<String>,
 }

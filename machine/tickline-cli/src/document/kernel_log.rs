@@ -140,8 +140,9 @@ fn messages(log: &[String], cause: Cause) -> Vec<String> {
     found
 }
 
-/// The messages that the kernel has found out no frequency of the TSC (`determine_cpu_tsc_frequencies` and
-/// `pit_hpet_ptimer_calibrate_cpu` in `arch/x86/kernel/tsc.c`).
+/// The messages that the kernel has found out no frequency of the TSC
+/// (`determine_cpu_tsc_frequencies` and `pit_hpet_ptimer_calibrate_cpu` in
+/// `arch/x86/kernel/tsc.c`).
 fn failed_calibrations(log: &[String]) -> Vec<String> {
     let has = |line: &String, words: &[&str]| words.iter().any(|part| line.contains(part));
     if log
@@ -171,9 +172,9 @@ impl Document {
         !self.failed_calibrations().is_empty()
     }
 
-    /// The least difference of the TSC's rate that the kernel's watchdog takes for a fault, ppm. The
-    /// watchdog since Linux 7.1 tolerates 500 ppm of two calibrated clocks, and 4,000 ppm of others
-    /// (`watchdog_check_freq` in `kernel/time/clocksource.c`).
+    /// The least difference of the TSC's rate that the kernel's watchdog takes for a fault, ppm.
+    /// The watchdog since Linux 7.1 tolerates 500 ppm of two calibrated clocks, and 4,000 ppm of
+    /// others (`watchdog_check_freq` in `kernel/time/clocksource.c`).
     pub(crate) fn watchdog_limit_ppm(&self) -> u32 {
         let log = self.machine.kernel_log.as_deref().unwrap_or_default();
         let is_new = log

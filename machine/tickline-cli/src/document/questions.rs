@@ -253,8 +253,8 @@ impl Document {
     }
 
     /// The counter's frequency that the hypervisor, the processor or the firmware states, Hz. In a
-    /// guest leaf 15h describes the host, unless the hypervisor states the frequency. Older versions
-    /// of the program recorded it all the same.
+    /// guest leaf 15h describes the host, unless the hypervisor states the frequency. Older
+    /// versions of the program recorded it all the same.
     pub(crate) fn nominal_hz(&self) -> Option<u64> {
         if let Some(cpuid) = &self.machine.cpuid
             && self.machine.is_guest() == Some(true)

@@ -81,8 +81,8 @@ impl Document {
         })
     }
 
-    /// Why tickline's clock takes no source's word, although one may claim a bound: the claim is older
-    /// than a disruption, or does not hold near a leap second. For any other reason of
+    /// Why tickline's clock takes no source's word, although one may claim a bound: the claim is
+    /// older than a disruption, or does not hold near a leap second. For any other reason of
     /// `utc_unknown`, nobody has claimed anything to that clock.
     pub(crate) fn refusal(&self) -> Option<UtcUnknown> {
         let why = self.clock.utc_unknown.as_deref()?;
@@ -92,8 +92,8 @@ impl Document {
     }
 
     /// The kernel's NTP state, if a daemon has set its maximum error. The kernel starts with its
-    /// limit (`NTP_PHASE_LIMIT`, `include/linux/timex.h`), and lets the error grow by 500 ppm. So an
-    /// error below the limit comes from a daemon, and is at most some hours old.
+    /// limit (`NTP_PHASE_LIMIT`, `include/linux/timex.h`), and lets the error grow by 500 ppm. So
+    /// an error below the limit comes from a daemon, and is at most some hours old.
     pub(crate) fn set_ntp(&self) -> Option<&Ntp> {
         let ntp = self.machine.ntp.as_ref()?;
         if ntp.maximum_error_us >= UNSET_ERROR_US {
@@ -112,7 +112,8 @@ impl Document {
     }
 
     /// The offset that a daemon has set as the estimated and as the maximum error, us, as ptpd does
-    /// about once a second. `None` if the daemon that answers states a bound, or if the errors differ.
+    /// about once a second. `None` if the daemon that answers states a bound, or if the errors
+    /// differ.
     pub(crate) fn offset_as_error_us(&self) -> Option<i64> {
         /// The time since the last update in which only ptpd's errors are taken for equal, s. A
         /// longer time has more chance matches with those of other daemons, and this is about a

@@ -17,11 +17,11 @@ pub(crate) struct NtpDaemon {
     pub(crate) reference: Option<String>,
     /// The daemon's distance from a reference clock (NTP's stratum).
     pub(crate) stratum: Option<u16>,
-    /// The offset that the daemon has still to remove, ns; null if it does not report the offset, or
-    /// has never updated its clock.
+    /// The offset that the daemon has still to remove, ns; null if it does not report the offset,
+    /// or has never updated its clock.
     pub(crate) offset_ns: Option<i64>,
-    /// The daemon's bound of Unix time's offset from UTC, ns; null if it does not report a bound, or
-    /// follows no other clock.
+    /// The daemon's bound of Unix time's offset from UTC, ns; null if it does not report a bound,
+    /// or follows no other clock.
     pub(crate) bound_ns: Option<i64>,
     /// The time since the daemon's last update of its clock, s; null if there was none.
     pub(crate) updated_s: Option<u64>,
@@ -50,8 +50,8 @@ pub(crate) struct NtpDaemon {
 pub(crate) struct IgnoredAnswer {
     /// Where it came from: `socket` for chronyd's Unix socket, `udp` for its port.
     pub(crate) channel: String,
-    /// Why it does not count: `unreadable` if it is not chronyd's state, `stranger` if the socket is
-    /// not root's, chronyd's user's or this program's user's.
+    /// Why it does not count: `unreadable` if it is not chronyd's state, `stranger` if the socket
+    /// is not root's, chronyd's user's or this program's user's.
     pub(crate) reason: String,
     /// The number of the user who has the socket; null if the answer is unreadable, if every user
     /// may write the socket's folder, or if the port's socket is gone.
@@ -65,8 +65,8 @@ pub(crate) struct IgnoredAnswer {
 pub(crate) struct Ptp4l {
     /// The domain.
     pub(crate) domain: u8,
-    /// The state of the port that follows a master: `slave` if the servo is locked, `uncalibrated` if
-    /// it is not, `other` if no port follows one.
+    /// The state of the port that follows a master: `slave` if the servo is locked, `uncalibrated`
+    /// if it is not, `other` if no port follows one.
     pub(crate) port_state: String,
     /// The grandmaster's identity; null if this clock is the grandmaster.
     pub(crate) grandmaster: Option<String>,

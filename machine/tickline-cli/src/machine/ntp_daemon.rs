@@ -1,6 +1,6 @@
-//! Asks the NTP daemon of this machine for its state, by one request: chronyd by its Unix socket or at
-//! its command port, any other daemon that serves NTP by NTP. systemd-timesyncd answers no requests, but updates a
-//! file.
+//! Asks the NTP daemon of this machine for its state, by one request: chronyd by its Unix socket or
+//! at its command port, any other daemon that serves NTP by NTP. systemd-timesyncd answers no
+//! requests, but updates a file.
 
 use std::fs;
 use std::net::Ipv4Addr;

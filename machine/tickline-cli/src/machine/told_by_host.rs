@@ -11,7 +11,8 @@ pub(crate) struct VmClock {
     pub(crate) device: String,
     /// Why this user can't read the device, in the system's words; null if the user can.
     pub(crate) unreadable: Option<String>,
-    /// The number that changes when the guest was moved to another host, or restored from a snapshot.
+    /// The number that changes when the guest was moved to another host, or restored from a
+    /// snapshot.
     pub(crate) disruption_marker: Option<u64>,
     /// The state of the clock that the hypervisor tells: `synchronised`, `free_running`,
     /// `initialising`, `unreliable` or `unknown`.

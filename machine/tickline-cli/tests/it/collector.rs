@@ -84,8 +84,8 @@ fn machine_with_hpet(root: &Path) -> PathBuf {
     programs
 }
 
-/// The facts that the script collects below `root` in this shell, with these folders in front of the
-/// path.
+/// The facts that the script collects below `root` in this shell, with these folders in front of
+/// the path.
 fn collected(shell: &str, folders: &[&Path], root: &Path) -> Value {
     let usual = std::env::var_os("PATH").expect("a path");
     let folders = folders.iter().map(|folder| folder.to_path_buf());

@@ -1,5 +1,5 @@
-//! The alert rules and the dashboard in `machine/docs` name only metrics, labels and values that the
-//! program writes. `openmetrics.sh` runs the rules by Prometheus' own program.
+//! The alert rules and the dashboard in `machine/docs` name only metrics, labels and values that
+//! the program writes. `openmetrics.sh` runs the rules by Prometheus' own program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Tests that forked children under `tickline run` keep the order, while the server of their page is
-//! stopped, killed, and started again.
+//! Tests that forked children under `tickline run` keep the order, while the server of their page
+//! is stopped, killed, and started again.
 
 use std::env;
 use std::fs::File;

@@ -145,8 +145,8 @@ impl LeaseWord {
         (self.0 >> BANK_SHIFT).to_le_bytes()[0] & 1
     }
 
-    /// Whether a writer or `switch_off` can have stored the word: the phase is one of the table, and
-    /// bits without a meaning are 0.
+    /// Whether a writer or `switch_off` can have stored the word: the phase is one of the table,
+    /// and bits without a meaning are 0.
     pub(crate) fn is_of_writer(self) -> bool {
         const STATE: u64 = (1 << GENERATION_SHIFT) - 1;
         let stored = self.next(self.phase(), self.first(), self.second());

@@ -2,8 +2,9 @@
 //!
 //! In each fact the rest is the value on which more than half of the machines agree that know the
 //! fact. Costs and rates agree within their tolerance. Machines with the same differences are one
-//! group, because a fault in a fleet is usually the same on several machines. A document that can't be
-//! read is left out, with its reason: a host that is down must not keep the others from their table.
+//! group, because a fault in a fleet is usually the same on several machines. A document that can't
+//! be read is left out, with its reason: a host that is down must not keep the others from their
+//! table.
 
 #[cfg(test)]
 mod tests;
@@ -138,8 +139,8 @@ struct Shared {
     machines: usize,
 }
 
-/// Reads the documents, and compares those that can be read. A difference decides the exit code, since
-/// a job may ask for it. Without one it is that of an error if a document can't be read.
+/// Reads the documents, and compares those that can be read. A difference decides the exit code,
+/// since a job may ask for it. Without one it is that of an error if a document can't be read.
 ///
 /// # Errors
 ///

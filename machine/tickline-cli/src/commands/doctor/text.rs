@@ -66,8 +66,8 @@ fn show(finding: &Finding, screen: &mut Screen) {
     }
 }
 
-/// Whether the command hides the rest of the finding: one that edits the kernel's command line takes
-/// several lines. The fix says in words what it does.
+/// Whether the command hides the rest of the finding: one that edits the kernel's command line
+/// takes several lines. The fix says in words what it does.
 fn is_too_long(name: &str, command: &str) -> bool {
     /// Three lines, bytes.
     const LONG: usize = 300;

@@ -1,4 +1,5 @@
-//! The codes of states, events, gates, reasons and phases, which other commands show, each with a sentence.
+//! The codes of states, events, gates, reasons and phases, which other commands show, each with a
+//! sentence.
 
 use tickline::{ClockState, Event, Gate, Reason};
 use tickline_utc::UtcUnknown;

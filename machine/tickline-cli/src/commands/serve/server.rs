@@ -28,7 +28,8 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let (stop, mask) = stop_flag()?;
     let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start();
     let clock = clock.map_err(|error| io::Error::other(with_cause(&error)))?;
-    // A process that may not read the counter gets its time by system call, which can't be replaced.
+    // A process that may not read the counter gets its time by system call, which can't be
+    // replaced.
     if machine::may_read_counter() != Some(false) {
         standstill::check(None)?;
     }

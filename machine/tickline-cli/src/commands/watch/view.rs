@@ -4,8 +4,8 @@
 //! heading after some lines, and wherever the columns or the scale must change. Columns for which
 //! there is no room are shown in a line below the third row under each heading.
 //!
-//! Elsewhere, as in a pipe, it is one heading, and one row with all columns for each sample, without
-//! a plot.
+//! Elsewhere, as in a pipe, it is one heading, and one row with all columns for each sample,
+//! without a plot.
 
 use std::collections::VecDeque;
 

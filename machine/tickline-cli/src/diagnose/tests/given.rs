@@ -78,8 +78,8 @@ pub(super) fn good_machine() -> Given {
     })
 }
 
-/// Checks that the machine of each code has a finding with this code. `machine` matches all codes of
-/// a file of rules, so a code without a machine does not compile.
+/// Checks that the machine of each code has a finding with this code. `machine` matches all codes
+/// of a file of rules, so a code without a machine does not compile.
 pub(super) fn assert_each_found<C: Explained + ValueEnum + 'static>(machine: impl Fn(&C) -> Given) {
     for code in C::value_variants() {
         machine(code).finding(code.explanation().code);

@@ -293,8 +293,8 @@ fn the_comparison_for_a_varying_tsc_is_asked_for_once() {
     finding.fix_lacks("check first").fix_has("echo tsc");
 }
 
-/// Symptom: the fix switched guests of Xen and Firecracker to tsc. After a suspend or the restore of
-/// a snapshot they had the old time, or did not resume.
+/// Symptom: the fix switched guests of Xen and Firecracker to tsc. After a suspend or the restore
+/// of a snapshot they had the old time, or did not resume.
 #[test]
 fn a_switch_from_the_hosts_clock_says_what_the_host_may_do_and_has_no_commands() {
     for clocksource in ["kvm-clock", "xen", "hyperv_clocksource_msr"] {

@@ -524,8 +524,8 @@ fn the_advice_is_for_the_kernel_that_is_named() {
     );
 }
 
-/// The rates are measured by the clock that may be the wrong one. Symptom: "if the rates differ, the
-/// kernel may be right".
+/// The rates are measured by the clock that may be the wrong one. Symptom: "if the rates differ,
+/// the kernel may be right".
 #[test]
 fn differing_rates_do_not_show_which_clock_is_wrong() {
     let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
