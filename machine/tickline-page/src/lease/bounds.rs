@@ -242,46 +242,62 @@ mod tests {
         );
     }
 
+    /// The Unix offset after samples with these intervals, ns; `None` is a sample without one.
+    fn unix_after(intervals: &[Option<(i64, i64)>]) -> UnixOffset {
+        let line = at(0, 1_000_000_000);
+        let samples = intervals.iter().map(|unix_offset_ns| OsBounds {
+            lower: line,
+            upper: line,
+            unix_offset_ns: *unix_offset_ns,
+        });
+        samples.fold(UnixOffset::NONE, |unix, bounds| bounds.unix_after(unix))
+    }
+
     /// Symptom: Unix time stepped back by 9 us though the clock had not been set. Cause: a better
     /// sample had narrowed the offset's interval.
     #[test]
-    fn rule_w8_a_unix_offset_stays_until_the_clock_is_set() {
-        let line = at(0, 1_000_000_000);
-        let bounds = |offset_ns| OsBounds {
-            lower: line,
-            upper: line,
-            unix_offset_ns: Some(offset_ns),
-        };
-        let mut unix = bounds((1_000, 1_400)).unix_after(UnixOffset::NONE);
+    fn rule_w8_a_narrower_sample_leaves_the_unix_offset() {
+        let unix = unix_after(&[Some((1_000, 1_400)), Some((1_100, 1_200))]);
         assert_eq!(unix.offset_ns, 1_400);
-        unix = bounds((1_100, 1_200)).unix_after(unix);
-        assert_eq!(unix.offset_ns, 1_400, "narrower samples alone");
-        unix = bounds((1_100, 1_450)).unix_after(unix);
-        assert_eq!(
-            (unix.offset_ns, unix.least_ns),
-            (1_450, 1_100),
-            "it may be higher"
-        );
-        unix = bounds((-100, 500)).unix_after(unix);
-        assert_eq!(
-            unix.offset_ns, 1_450,
-            "set back by so little that it may have been there"
-        );
-        unix = bounds((-300, 100)).unix_after(unix);
-        assert_eq!(unix.offset_ns, 1_450, "set back by the tolerance");
-        unix = bounds((-200, 90)).unix_after(unix);
-        assert_eq!(unix.offset_ns, 90, "once more: it can't have been there");
-        unix = bounds((200, 300)).unix_after(unix);
-        assert_eq!((unix.offset_ns, unix.least_ns), (300, 200), "set forward");
-        unix = bounds((-9_000, -8_900)).unix_after(unix);
-        assert_eq!(unix.offset_ns, -8_900, "set back");
-        assert_eq!(
-            OsBounds {
-                unix_offset_ns: None,
-                ..bounds((0, 0))
-            }
-            .unix_after(unix),
-            UnixOffset::NONE
-        );
+    }
+
+    #[test]
+    fn rule_w8_a_unix_offset_that_may_be_higher_is_raised() {
+        let unix = unix_after(&[Some((1_000, 1_400)), Some((1_100, 1_450))]);
+        assert_eq!((unix.offset_ns, unix.least_ns), (1_450, 1_100));
+    }
+
+    #[test]
+    fn rule_w8_a_clock_that_was_set_forward_has_a_new_unix_offset() {
+        let unix = unix_after(&[Some((1_000, 1_400)), Some((2_000, 2_300))]);
+        assert_eq!((unix.offset_ns, unix.least_ns), (2_300, 2_000));
+    }
+
+    #[test]
+    fn rule_w8_a_clock_that_may_not_have_been_set_back_keeps_its_unix_offset() {
+        let most_ns = 1_100 - SET_BACK_TOLERANCE_NS;
+        let samples = [
+            Some((1_000, 1_400)),
+            Some((1_100, 1_200)),
+            Some((-300, most_ns)),
+        ];
+        assert_eq!(unix_after(&samples).offset_ns, 1_400);
+    }
+
+    /// The narrower sample says more about where the clock has been.
+    #[test]
+    fn rule_w8_a_clock_that_was_set_back_has_a_new_unix_offset() {
+        let most_ns = 1_100 - SET_BACK_TOLERANCE_NS - 1;
+        let samples = [
+            Some((1_000, 1_400)),
+            Some((1_100, 1_200)),
+            Some((-300, most_ns)),
+        ];
+        assert_eq!(unix_after(&samples).offset_ns, most_ns);
+    }
+
+    #[test]
+    fn rule_w8_without_a_sample_of_unix_time_there_is_no_unix_offset() {
+        assert_eq!(unix_after(&[Some((1_000, 1_400)), None]), UnixOffset::NONE);
     }
 }
