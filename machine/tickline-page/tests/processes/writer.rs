@@ -53,38 +53,57 @@ fn child_asks_for_the_writer() {
     }
 }
 
+/// What another process says about the page's writer.
+fn writer_by_child(page: &Path) -> String {
+    output_of("writer::child_asks_for_the_writer", page, || Ok(())).unwrap()
+}
+
+/// What a process says of a page whose writer is this process.
+fn this_process() -> String {
+    format!("{:?}", Some(std::process::id()))
+}
+
+#[test]
+fn a_writer_is_known_to_other_processes() {
+    let (_folder, page) = folder();
+    let _writer = LockedPageFile::create(&page).unwrap();
+    assert_eq!(writer_by_child(&page), this_process());
+}
+
+#[test]
+fn a_page_without_a_writer_has_none() {
+    let (_folder, page) = folder();
+    assert_eq!(writer_pid(&page).unwrap(), None, "no file");
+    drop(LockedPageFile::create(&page).unwrap());
+    assert_eq!(writer_pid(&page).unwrap(), None, "no writer any more");
+    assert_eq!(writer_by_child(&page), "None");
+}
+
+#[test]
+fn a_second_writer_is_refused_with_the_number_of_the_first() {
+    let (_folder, page) = folder();
+    let _writer = LockedPageFile::create(&page).unwrap();
+    let error = LockedPageFile::create(&page).unwrap_err().to_string();
+    let process = std::process::id();
+    let expected = format!("process {process} serves this page; a page has one server");
+    assert!(error.contains(&expected), "{error}");
+}
+
 /// A process that closes a lock file loses its fcntl(2) lock of it.
 #[test]
-fn a_writer_stays_known_to_other_processes() {
+fn a_writer_stays_known_after_a_second_one_was_refused() {
     let (_folder, page) = folder();
-    let writer_by_child =
-        || output_of("writer::child_asks_for_the_writer", &page, || Ok(())).unwrap();
-    let process = std::process::id();
-    let this_process = Some(process);
-    assert_eq!(writer_pid(&page).unwrap(), None);
-    let writer = LockedPageFile::create(&page).unwrap();
-    assert_eq!(writer_by_child(), format!("{this_process:?}"));
-    let error = LockedPageFile::create(&page).unwrap_err().to_string();
-    assert!(
-        error.contains(&format!(
-            "process {process} serves this page; a page has one server"
-        )),
-        "{error}"
-    );
-    assert_eq!(
-        writer_by_child(),
-        format!("{this_process:?}"),
-        "after a second writer was refused"
-    );
-    assert_eq!(writer_pid(&page).unwrap(), this_process);
-    assert_eq!(
-        writer_by_child(),
-        format!("{this_process:?}"),
-        "after this process has asked"
-    );
-    drop(writer);
-    assert_eq!(
-        (writer_by_child(), writer_pid(&page).unwrap()),
-        ("None".to_owned(), None)
-    );
+    let _writer = LockedPageFile::create(&page).unwrap();
+    LockedPageFile::create(&page).unwrap_err();
+    assert_eq!(writer_by_child(&page), this_process());
+}
+
+/// As above.
+#[test]
+fn a_writer_stays_known_after_its_own_process_has_asked() {
+    let (_folder, page) = folder();
+    let _writer = LockedPageFile::create(&page).unwrap();
+    let asked = writer_pid(&page).unwrap();
+    assert_eq!(asked, Some(std::process::id()));
+    assert_eq!(writer_by_child(&page), this_process());
 }
