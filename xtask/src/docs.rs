@@ -8,7 +8,7 @@ use crate::step::output_of;
 /// The documents with limits, in lines.
 const LIMITS: [(&str, usize); 3] = [
     ("README.md", 170),
-    ("CONTRIBUTING.md", 220),
+    ("CONTRIBUTING.md", 225),
     ("DESIGN.md", 450),
 ];
 
