@@ -169,12 +169,16 @@ impl fmt::Display for Verdicts {
         };
         write!(
             f,
-            "{} pass, {} slower, {} can't be told: exit code {}",
+            "{} pass, {} slower, {} can't be told",
             count(Conclusion::Passes),
             count(Conclusion::Slower),
             count(Conclusion::CannotTell),
-            self.exit_code
-        )
+        )?;
+        let new = count(Conclusion::New);
+        if new > 0 {
+            write!(f, ", {new} new")?;
+        }
+        write!(f, ": exit code {}", self.exit_code)
     }
 }
 
@@ -406,6 +410,17 @@ mod tests {
         assert_eq!(
             verdicts.to_string(),
             "SLOWER: a/b: why\n1 pass, 1 slower, 0 can't be told: exit code 1"
+        );
+    }
+
+    /// Symptom: after a benchmark got another name, a limit passed without a word about it.
+    #[test]
+    fn the_text_counts_the_new_benchmarks() {
+        let benchmarks = vec![verdict(Conclusion::New), verdict(Conclusion::New)];
+        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
+        assert_eq!(
+            verdicts.to_string(),
+            "0 pass, 0 slower, 0 can't be told, 2 new: exit code 0"
         );
     }
 
