@@ -118,18 +118,18 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
         return run_again(&own, others);
     }
     let options = Options::of_this_process();
-    if !arguments::is_list() {
+    if !arguments::criterion::is_list() {
         // The file of an earlier run must not survive an error of this one.
         verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
     }
-    if !options.against.is_empty() && !arguments::is_list() {
+    if !options.against.is_empty() && !arguments::criterion::is_list() {
         Builds::start(options).map_err(|error| format!("--against: {error}"))?;
     }
     catch_missing_baseline(|| {
         benchmarks();
         Criterion::default().configure_from_args().final_summary();
     })?;
-    if arguments::is_list() {
+    if arguments::criterion::is_list() {
         return Ok(0);
     }
     judge_and_store(options)

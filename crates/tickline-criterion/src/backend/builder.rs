@@ -151,7 +151,7 @@ impl CounterTimeBuilder {
                 "{own} needs tickline_criterion::run in the program's main"
             ));
         }
-        if arguments::is_list() {
+        if arguments::criterion::is_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
             let listing = Error::new(ErrorKind::ListMode, message.to_owned());
             return Ok(CounterTime::from_parts(

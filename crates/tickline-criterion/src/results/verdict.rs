@@ -132,7 +132,7 @@ impl Verdicts {
                 .against
                 .first()
                 .map(|path| path.display().to_string()),
-            baseline: arguments::baseline(),
+            baseline: arguments::criterion::baseline(),
             max_regression_percent: options.max_regression_percent,
             max_noise_percent: options.max_noise_percent,
             exit_code: exit_code(options, &benchmarks),
