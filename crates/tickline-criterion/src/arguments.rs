@@ -1,4 +1,5 @@
-//! Arguments and environment variables of the benchmark program.
+//! Arguments and environment variables of the benchmark program. The [crate's
+//! documentation](crate#environment) lists the variables.
 //!
 //! criterion refuses arguments that it does not know, and reads them itself. [`run`](crate::run)
 //! therefore starts the program again without this crate's own, which then are in a variable. The

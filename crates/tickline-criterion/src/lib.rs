@@ -238,6 +238,18 @@
 //! With `criterion_group!` this happens at the end of the group. [`CounterTimeBuilder::quiet`]
 //! turns all output off.
 //!
+//! # Environment
+//!
+//! | variable | effect |
+//! |---|---|
+//! | `TICKLINE_CRITERION` | with the value `include-disturbed`, the same as `--include-disturbed` |
+//! | `TICKLINE_CRITERION_PASSED` | not for users: JSON that [`run`] sets for each process that it starts. It has this crate's options, so it names the programs that are started (`--against`, `--layout`) and the file that is written (`--verdicts`). It counts only in a process whose arguments it has, too |
+//! | `TICKLINE_CRITERION_PADDING` | not for users: its length, less than a page, shifts the stack of a process that takes turns. Nothing reads it |
+//! | `CRITERION_HOME`, `CARGO_TARGET_DIR` | criterion's own: where its folder is, in which this crate stores its files, too |
+//! | `CARGO_CRITERION_PORT` | cargo-criterion's own: where it is set, criterion stores no measurements, and this crate stores none |
+//!
+//! [tickline] reads `TICKLINE` when the process starts ([`tickline::EnvironmentSwitch`]).
+//!
 //! # Examples
 //!
 //! `benches/distributions.rs` (`cargo bench -p tickline-criterion`) has distributions and a
