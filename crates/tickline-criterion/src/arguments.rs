@@ -3,8 +3,8 @@
 //!
 //! criterion refuses arguments that it does not know, and reads them itself. [`run`](crate::run)
 //! therefore starts the program again without this crate's own, which then are in a variable. The
-//! processes that a benchmark starts inherit the variable. It names the arguments of the process that
-//! it is for, so that another benchmark program among them does not take it for its own.
+//! processes that a benchmark starts inherit the variable. It names the arguments of the process
+//! that it is for, so that another benchmark program among them does not take it for its own.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -21,7 +21,8 @@ mod near_miss;
 const VARIABLE: &str = "TICKLINE_CRITERION";
 const INCLUDE_VALUE: &str = "include-disturbed";
 
-/// The variable with what a process of this crate passes on to one that it starts: [`Passed`], as JSON.
+/// The variable with what a process of this crate passes on to one that it starts: [`Passed`], as
+/// JSON.
 const PASSED: &str = "TICKLINE_CRITERION_PASSED";
 
 /// The variable whose length shifts the stack of a process.
@@ -442,8 +443,8 @@ mod tests {
         }
     }
 
-    /// Symptom: with a wrong argument beside it, `--verdicts -out.json` wrote to `-o`, and the file kept
-    /// the verdicts of an earlier run.
+    /// Symptom: with a wrong argument beside it, `--verdicts -out.json` wrote to `-o`, and the file
+    /// kept the verdicts of an earlier run.
     #[test]
     fn the_file_for_the_verdicts_is_the_same_beside_a_wrong_argument() {
         for (line, file) in [

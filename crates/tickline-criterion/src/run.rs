@@ -18,8 +18,9 @@ use crate::pairs::{placement, serving};
 use crate::results::verdict::{self, Verdicts};
 use crate::results::{files, verdict_file};
 
-/// Runs a program's benchmarks, with this crate's options, and returns the program's exit code: what
-/// `criterion_main!` does, and more. [`--against`](crate::comparisons#a-pull-request-against-main),
+/// Runs a program's benchmarks, with this crate's options, and returns the program's exit code:
+/// what `criterion_main!` does, and more.
+/// [`--against`](crate::comparisons#a-pull-request-against-main),
 /// [`--max-regression`](crate::comparisons#for-ci) and the other options need this call in `main`.
 ///
 /// ```no_run
@@ -179,7 +180,8 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
     ))
 }
 
-/// Judges the findings: updates the baseline, stores and prints the verdicts. Returns the exit code.
+/// Judges the findings: updates the baseline, stores and prints the verdicts. Returns the exit
+/// code.
 fn judge_and_store(options: &Options) -> Result<u8, String> {
     let verdict::Findings { verdicts, folders } = std::mem::take(&mut *verdict::findings());
     let mut verdicts = Verdicts::new(options, verdicts);
@@ -216,7 +218,8 @@ fn update_baseline(
     Ok(())
 }
 
-/// Prints the verdicts if there are limits, and what became of the baseline if it was to be updated.
+/// Prints the verdicts if there are limits, and what became of the baseline if it was to be
+/// updated.
 fn print(verdicts: &Verdicts, options: &Options) {
     if options.have_limits() {
         verdicts

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 
 use super::OWN;
 
-/// The option of this crate that the user means by an argument that neither this crate nor criterion
-/// has, such as `--agianst`: criterion would refuse it without its name.
+/// The option of this crate that the user means by an argument that neither this crate nor
+/// criterion has, such as `--agianst`: criterion would refuse it without its name.
 pub(super) fn meant_option(argument: &OsStr) -> Option<&'static str> {
     /// Letters that are inserted, removed or replaced: two in the wrong order are two changes. No
     /// option of criterion is that near.

@@ -1,10 +1,10 @@
-//! The time that a thread lost in a pair: arithmetic over what the kernel says about the thread before
-//! and after.
+//! The time that a thread lost in a pair: arithmetic over what the kernel says about the thread
+//! before and after.
 //!
 //! # How it works
 //!
-//! The thread's CPU clock stands still while the thread does not run. So the thread has lost the time
-//! of a window in which the clock did not run:
+//! The thread's CPU clock stands still while the thread does not run. So the thread has lost the
+//! time of a window in which the clock did not run:
 //!
 //! ```text
 //!          CPU clock, counter   start              end   CPU clock
@@ -186,12 +186,13 @@ impl LostTime {
     }
 }
 
-/// The reason why a [`CounterTime`](crate::CounterTime) subtracts nothing from samples that lost the
-/// CPU: [`CounterTime::not_subtracted`](crate::CounterTime::not_subtracted).
+/// The reason why a [`CounterTime`](crate::CounterTime) subtracts nothing from samples that lost
+/// the CPU: [`CounterTime::not_subtracted`](crate::CounterTime::not_subtracted).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NotSubtracted {
-    /// The program asked for that: [`include_disturbed`](crate::CounterTimeBuilder::include_disturbed).
+    /// The program asked for that:
+    /// [`include_disturbed`](crate::CounterTimeBuilder::include_disturbed).
     Included,
     /// The OS clock measures, as `WallTime` does.
     WallTime,

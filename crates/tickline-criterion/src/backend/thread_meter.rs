@@ -10,16 +10,16 @@
 //! - Usually the next pair is expected to be long ([`LONG_NS`]). The thread's times are read before
 //!   its start and after its end.
 //! - After some short pairs ([`SHORT_PAIRS`]), nothing is read before a start. After the end of a
-//!   pair, the times are read if the pair was long, or if the last reading is as old as a long pair.
-//!   What a long pair lost is then known except for the gap since that reading, and
+//!   pair, the times are read if the pair was long, or if the last reading is as old as a long
+//!   pair. What a long pair lost is then known except for the gap since that reading, and
 //!   `lost_time.rs` takes this into account.
 //!
-//! All of these readings are outside of the pair. Nothing is subtracted from a short pair: a loss of the
-//! CPU makes a pair long, unless the loss is short itself.
+//! All of these readings are outside of the pair. Nothing is subtracted from a short pair: a loss
+//! of the CPU makes a pair long, unless the loss is short itself.
 //!
 //! A file of `/proc` is about the thread that opened it, so each thread has its own, and a forked
-//! child opens it anew. A pair that began on another thread or before a fork is not measured, nor is
-//! a pair around other pairs.
+//! child opens it anew. A pair that began on another thread or before a fork is not measured, nor
+//! is a pair around other pairs.
 
 use std::cell::RefCell;
 use std::num::NonZeroU64;

@@ -287,8 +287,8 @@ fn write_plot(
 }
 
 /// Makes this run the baseline `name` of the benchmarks in `folders`: criterion's files and this
-/// crate's. After an error all old baselines are unchanged: the copies are made first, and moves that
-/// were made are undone.
+/// crate's. After an error all old baselines are unchanged: the copies are made first, and moves
+/// that were made are undone.
 pub(crate) fn update_baselines(folders: &[PathBuf], name: &str) -> Result<(), String> {
     // A benchmark with a comparison is there twice.
     let folders: BTreeSet<&PathBuf> = folders.iter().collect();
@@ -548,8 +548,8 @@ mod tests {
         );
     }
 
-    /// Symptom: the baselines of the benchmarks before the one that failed were this run's, although
-    /// the baseline was said to be not updated.
+    /// Symptom: the baselines of the benchmarks before the one that failed were this run's,
+    /// although the baseline was said to be not updated.
     #[test]
     fn if_one_run_cannot_be_copied_no_baseline_is_updated() {
         let (folder, folders) = three_benchmarks("undo-copy");
