@@ -1,9 +1,10 @@
-//! Arguments and environment variables of the benchmark program.
+//! Arguments and environment variables of the benchmark program. The [crate's
+//! documentation](crate#environment) lists the variables.
 //!
 //! criterion refuses arguments that it does not know, and reads them itself. [`run`](crate::run)
 //! therefore starts the program again without this crate's own, which then are in a variable. The
-//! processes that a benchmark starts inherit the variable. It names the arguments of the process that
-//! it is for, so that another benchmark program among them does not take it for its own.
+//! processes that a benchmark starts inherit the variable. It names the arguments of the process
+//! that it is for, so that another benchmark program among them does not take it for its own.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -13,13 +14,15 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) mod criterion;
 mod near_miss;
 
 /// The environment variable, and its value, for `--include-disturbed`.
 const VARIABLE: &str = "TICKLINE_CRITERION";
 const INCLUDE_VALUE: &str = "include-disturbed";
 
-/// The variable with what a process of this crate passes on to one that it starts: [`Passed`], as JSON.
+/// The variable with what a process of this crate passes on to one that it starts: [`Passed`], as
+/// JSON.
 const PASSED: &str = "TICKLINE_CRITERION_PASSED";
 
 /// The variable whose length shifts the stack of a process.
@@ -143,7 +146,7 @@ impl Options {
 
     /// Whether the options fit each other and criterion's.
     fn check(&self, others: &[OsString]) -> Result<(), String> {
-        let compares = option_value(others.iter().cloned(), &BASELINE).is_some();
+        let compares = criterion::compares(others);
         if self.update_on_pass && !compares {
             return Err(
                 "--update-on-pass needs --baseline NAME, the baseline to update".to_owned(),
@@ -171,13 +174,12 @@ impl Options {
     /// The arguments for criterion: the others, and in turns with another build one against
     /// criterion's own comparison. Without it, criterion compares with this folder's last run, of
     /// whatever build, and prints that beside the result of the turns.
-    pub(crate) fn for_criterion(&self, mut others: Vec<OsString>) -> Vec<OsString> {
-        let is_chosen =
-            separated(others.iter().cloned()).any(|word| BASELINES.contains(&word.as_str()));
-        if !self.against.is_empty() && !is_chosen {
-            others.insert(0, format!("--baseline-lenient={NO_BASELINE}").into());
+    pub(crate) fn for_criterion(&self, others: Vec<OsString>) -> Vec<OsString> {
+        if self.against.is_empty() {
+            others
+        } else {
+            criterion::comparing_with_no_run(others)
         }
-        others
     }
 
     /// The options that the process with the arguments has passed on.
@@ -317,105 +319,6 @@ pub(crate) fn counter_ns_per_tick() -> Option<f64> {
     Passed::of_this_process().ns_per_tick
 }
 
-/// criterion's options for a comparison with a baseline.
-const BASELINE: [&str; 3] = ["--baseline", "--baseline-lenient", "-b"];
-
-/// All of criterion's options about baselines. Some exclude each other.
-const BASELINES: [&str; 7] = [
-    "--baseline",
-    "--baseline-lenient",
-    "-b",
-    "--save-baseline",
-    "-s",
-    "--load-baseline",
-    "--discard-baseline",
-];
-
-/// The name of no baseline. criterion then compares with none, and leaves the last run's.
-const NO_BASELINE: &str = "tickline-no-baseline";
-
-/// The name of the baseline with which criterion compares this run.
-pub(crate) fn baseline() -> Option<String> {
-    option_value(env::args_os(), &BASELINE).filter(|name| name != NO_BASELINE)
-}
-
-/// Whether criterion measures benchmarks that the baseline lacks.
-pub(crate) fn allows_missing_baseline() -> bool {
-    has(&["--baseline-lenient"])
-}
-
-/// The name of the baseline as which criterion saves this run. `None` if it compares with one.
-pub(crate) fn saved_as() -> Option<String> {
-    let saved_as = || option_value(env::args_os(), &["--save-baseline", "-s"]);
-    (!has(&BASELINE)).then(|| saved_as().unwrap_or_else(|| "base".to_owned()))
-}
-
-/// The options and values, each by itself: `-n`, `-s` and `main` for criterion's `-nsmain`.
-fn separated(arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = String> {
-    arguments.flat_map(|argument| {
-        let text = argument.to_string_lossy();
-        let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else {
-            let parts = 1 + usize::from(text.starts_with("--"));
-            return text
-                .splitn(parts, '=')
-                .map(str::to_owned)
-                .collect::<Vec<_>>();
-        };
-        // A value follows these letters.
-        let end = letters
-            .find(['b', 'c', 's'])
-            .map_or(letters.len(), |at| at + 1);
-        let (letters, value) = letters.split_at(end);
-        let value =
-            Some(value.trim_start_matches('=').to_owned()).filter(|value| !value.is_empty());
-        letters
-            .chars()
-            .map(|letter| format!("-{letter}"))
-            .chain(value)
-            .collect()
-    })
-}
-
-/// The value of one of these options.
-fn option_value(arguments: impl Iterator<Item = OsString>, options: &[&str]) -> Option<String> {
-    let mut arguments = separated(arguments);
-    arguments.find(|argument| options.contains(&argument.as_str()))?;
-    arguments.next()
-}
-
-/// Whether one of these options is among the arguments.
-fn has(options: &[&str]) -> bool {
-    separated(env::args_os()).any(|argument| options.contains(&argument.as_str()))
-}
-
-/// Whether the program only lists its benchmarks.
-pub(crate) fn is_list() -> bool {
-    has(&["--list"])
-}
-
-/// Whether criterion stores its measurements. It stores none if it loads stored ones, if an option
-/// forbids it, or if it sends them to cargo-criterion.
-pub(crate) fn lets_criterion_store() -> bool {
-    !has(&["--discard-baseline", "--load-baseline"])
-        && env::var_os("CARGO_CRITERION_PORT").is_none()
-}
-
-/// Whether criterion measures in its quick mode, in which one sample of a slow routine is enough.
-pub(crate) fn is_quick() -> bool {
-    are_quick(env::args_os())
-}
-
-fn are_quick(arguments: impl Iterator<Item = OsString>) -> bool {
-    let words: Vec<_> = separated(arguments).collect();
-    let has = |option: &str| words.iter().any(|word| word == option);
-    has("--quick") && has("--bench") && !has("--test") && !has("--profile-time")
-}
-
-/// Whether criterion draws no plots.
-pub(crate) fn forbids_plots() -> bool {
-    has(&["--noplot", "-n"])
-}
-
 /// Whether all pairs count, including disturbed ones.
 pub(crate) fn includes_disturbed() -> bool {
     env::var_os(VARIABLE).is_some_and(|value| value == INCLUDE_VALUE)
@@ -425,38 +328,6 @@ pub(crate) fn includes_disturbed() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Symptom: `-smain` replaced the stored `base`, and `-bmain` compared with nothing.
-    #[test]
-    fn an_options_value_follows_it_or_an_equals_sign_or_its_letter() {
-        let baseline =
-            |line: &str| option_value(line.split(' ').map(OsString::from), &["--baseline", "-b"]);
-        for line in [
-            "a --baseline main",
-            "a x --baseline=main --bench",
-            "-b main",
-            "-b=main -n",
-            "-vnbmain",
-        ] {
-            assert_eq!(baseline(line).as_deref(), Some("main"), "{line}");
-        }
-        assert_eq!(baseline("a --save-baseline main -sb=main --bench"), None);
-        assert!(separated(["-vn".into(), "a=-n".into()].into_iter()).eq(["-v", "-n", "a=-n"]));
-    }
-
-    #[test]
-    fn criterion_is_quick_only_if_it_measures() {
-        for (line, expected) in [
-            ("a --bench --quick", true),
-            ("a --bench", false),
-            ("a --quick", false),
-            ("a --bench --quick --test", false),
-            ("a --bench --quick --profile-time 5", false),
-        ] {
-            let arguments = line.split(' ').map(OsString::from);
-            assert_eq!(are_quick(arguments), expected, "{line}");
-        }
-    }
 
     fn take(line: &str) -> Result<(Options, Vec<OsString>), String> {
         Options::take(line.split(' ').map(OsString::from))
@@ -572,8 +443,8 @@ mod tests {
         }
     }
 
-    /// Symptom: with a wrong argument beside it, `--verdicts -out.json` wrote to `-o`, and the file kept
-    /// the verdicts of an earlier run.
+    /// Symptom: with a wrong argument beside it, `--verdicts -out.json` wrote to `-o`, and the file
+    /// kept the verdicts of an earlier run.
     #[test]
     fn the_file_for_the_verdicts_is_the_same_beside_a_wrong_argument() {
         for (line, file) in [

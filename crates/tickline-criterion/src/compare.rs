@@ -1,8 +1,8 @@
 //! Compares two routines that run in turns in one process, in random order.
 //!
-//! Where the linker places a loop changes its time, often by 1 %, so that two closures of equal text
-//! differ. The compiler therefore makes [`COPIES`] of each routine's code, each behind another number
-//! of bytes. A sample visits all copies, and the copies are the replicates of the analysis
+//! Where the linker places a loop changes its time, often by 1 %, so that two closures of equal
+//! text differ. The compiler therefore makes [`COPIES`] of each routine's code, each behind another
+//! number of bytes. A sample visits all copies, and the copies are the replicates of the analysis
 //! (`statistics/couples.rs`). Heap and stack are shifted before each visit (`placement.rs`).
 
 use std::hint::black_box;
@@ -21,14 +21,14 @@ const COPIES: usize = 8;
 /// Compares two routines, A and B. They run in turns within one process, so that a disturbance
 /// affects both. For each couple a random number decides which routine comes first. The result is
 /// an estimate of the difference (Hodges and Lehmann's), with a confidence interval of 95 % by
-/// Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the estimate. The
-/// estimate may therefore differ from the difference of the medians.
+/// Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the estimate.
+/// The estimate may therefore differ from the difference of the medians.
 ///
 /// The interval is over eight copies of the code of each routine, at different addresses, and heap
 /// and stack are shifted between visits to the copies. What both closures have inlined is therefore
-/// at eight places. A function that only one of them calls, and that is not inlined, is at one place
-/// for the whole run: the comparison cannot tell what this place costs. A difference below 1 % is
-/// never reported.
+/// at eight places. A function that only one of them calls, and that is not inlined, is at one
+/// place for the whole run: the comparison cannot tell what this place costs. A difference below
+/// 1 % is never reported.
 ///
 /// criterion runs the comparison as one benchmark, and gets the mean of B's pairs that count.
 /// Filters, warm-up and measurement time are criterion's. The result is printed below criterion's
@@ -108,8 +108,8 @@ fn timed_copy<O>(
 }
 
 /// Takes a pair around `calls` calls. It is not inlined, so that equal routines have equal code. A
-/// copy has `COPY` stores before the routine, which the others lack. Without them the compiler would
-/// make one function of all copies, and each would be at the same place within a cache line.
+/// copy has `COPY` stores before the routine, which the others lack. Without them the compiler
+/// would make one function of all copies, and each would be at the same place within a cache line.
 #[inline(never)]
 fn timed<const COPY: usize, O, R: FnMut() -> O>(
     clock: PairClock,

@@ -25,8 +25,8 @@
 //! }
 //! ```
 //!
-//! To convert existing benchmarks, write `&mut Criterion<CounterTime>` in place of `&mut Criterion`,
-//! and one of these:
+//! To convert existing benchmarks, write `&mut Criterion<CounterTime>` in place of
+//! `&mut Criterion`, and one of these:
 //!
 //! | there is | it becomes |
 //! |---|---|
@@ -34,8 +34,8 @@
 //! | the short form `criterion_group!(benches, push, pop)` | the long form above; or no group, and `run(\|\| group(&[push, pop]))` in `main` ([`group`]): the short form is always by `WallTime` |
 //! | `criterion_main!(benches)` | `fn main() -> ExitCode { run(\|\| benches()) }` ([`run`]). `criterion_main!` still measures, but without this crate's options |
 //!
-//! The crate prints on the standard error stream, here for
-//! `known_delays` on an AMD EPYC, family 25, model 17, 2026-11-26:
+//! The crate prints on the standard error stream, here for `known_delays` on an AMD EPYC, family
+//! 25, model 17, 2026-11-26:
 //!
 //! ```text
 //! tickline: counter at 2596.134 MHz +-963 ppb, resolution 10.0 ns; a start and an end cost 22.7 ns, subtracted
@@ -90,9 +90,9 @@
 //!   [`Incidents::unmeasured`], and a printed line says how many there are. So does a sample that
 //!   began on another thread. If the process has other threads that are always busy, most samples
 //!   that lost the CPU are unmeasured.
-//! - The kernel does not tell a routine's child processes from other programs. **If a routine yields
-//!   to a process, this wait is subtracted**; if it sleeps until the process answers, it is not. For
-//!   such a routine turn the subtraction off.
+//! - The kernel does not tell a routine's child processes from other programs. **If a routine
+//!   yields to a process, this wait is subtracted**; if it sleeps until the process answers, it is
+//!   not. For such a routine turn the subtraction off.
 //! - Batches shorter than 50 us are too short for a system call around each. If such a batch takes
 //!   longer than 50 us, the lost time is known except for the time since the last reading, which is
 //!   usually at most 50 us. [`BenchPairs`] excludes such iterations instead.
@@ -103,9 +103,9 @@
 //!   that others took from those threads counts.
 //! - A routine that sends packets to itself has the kernel do a part of its work in interrupts. If
 //!   the kernel measures interrupts, this part is subtracted, too.
-//! - [`CounterTimeBuilder::include_disturbed`] (or `cargo bench -- --include-disturbed`) turns all of
-//!   this off. Where the system says nothing, the time is as the counter measured it, and a line says
-//!   so: [`CounterTime::not_subtracted`].
+//! - [`CounterTimeBuilder::include_disturbed`] (or `cargo bench -- --include-disturbed`) turns all
+//!   of this off. Where the system says nothing, the time is as the counter measured it, and a line
+//!   says so: [`CounterTime::not_subtracted`].
 //!
 //! # Distributions
 //!
@@ -166,10 +166,10 @@
 //! # Comparisons
 //!
 //! [`compare`] runs two routines in turns, at eight places of their code, and gives an interval of
-//! 95 % confidence for their difference. `cargo bench -- --against PROGRAM` gives one for
-//! two builds of a program, such as a pull request and main. criterion's `--save-baseline` and
-//! `--baseline` compare with a stored run. With limits, `--max-regression 3% --max-noise 2%`, the exit
-//! code ([`run`]) and a file ([`Verdicts`]) tell CI what was found.
+//! 95 % confidence for their difference. `cargo bench -- --against PROGRAM` gives one for two
+//! builds of a program, such as a pull request and main. criterion's `--save-baseline` and
+//! `--baseline` compare with a stored run. With limits, `--max-regression 3% --max-noise 2%`, the
+//! exit code ([`run`]) and a file ([`Verdicts`]) tell CI what was found.
 //!
 //! [`comparisons`] has the commands, their output, how often equal builds are found different, and
 //! other harnesses on the same routines.
@@ -221,12 +221,13 @@
 //! - Bind the process to a CPU (`taskset -c 1 cargo bench`). This crate reports moves of the
 //!   thread, and prevents them only with `--against`.
 //! - criterion compares with the results of the last run, even if that run used another clock. The
-//!   first "Performance has improved" after a change of clock is due to the clock. After a change from
-//!   `bench_function` to `bench_pairs`, a routine of a few ns reads about twice as long: see the call
-//!   above. With `--against` criterion compares with no run.
-//! - This crate's options need [`run`] in `main`. criterion refuses arguments that it does not know,
-//!   so `run` starts the program again without them. With `--against` it starts the program several
-//!   times more: what `main` does before `run`, and what a benchmark prepares, happens each time.
+//!   first "Performance has improved" after a change of clock is due to the clock. After a change
+//!   from `bench_function` to `bench_pairs`, a routine of a few ns reads about twice as long: see
+//!   the call above. With `--against` criterion compares with no run.
+//! - This crate's options need [`run`] in `main`. criterion refuses arguments that it does not
+//!   know, so `run` starts the program again without them. With `--against` it starts the program
+//!   several times more: what `main` does before `run`, and what a benchmark prepares, happens each
+//!   time.
 //!
 //! # Output
 //!
@@ -237,6 +238,18 @@
 //! [`CounterTime`] is dropped, the crate prints a line for each kind of incident that happened.
 //! With `criterion_group!` this happens at the end of the group. [`CounterTimeBuilder::quiet`]
 //! turns all output off.
+//!
+//! # Environment
+//!
+//! | variable | effect |
+//! |---|---|
+//! | `TICKLINE_CRITERION` | with the value `include-disturbed`, the same as `--include-disturbed` |
+//! | `TICKLINE_CRITERION_PASSED` | not for users: JSON that [`run`] sets for each process that it starts. It has this crate's options, so it names the programs that are started (`--against`, `--layout`) and the file that is written (`--verdicts`). It counts only in a process whose arguments it has, too |
+//! | `TICKLINE_CRITERION_PADDING` | not for users: its length, less than a page, shifts the stack of a process that takes turns. Nothing reads it |
+//! | `CRITERION_HOME`, `CARGO_TARGET_DIR` | criterion's own: where its folder is, in which this crate stores its files, too |
+//! | `CARGO_CRITERION_PORT` | cargo-criterion's own: where it is set, criterion stores no measurements, and this crate stores none |
+//!
+//! [tickline] reads `TICKLINE` when the process starts ([`tickline::EnvironmentSwitch`]).
 //!
 //! # Examples
 //!
@@ -253,8 +266,8 @@
 // | `pairs` | pairs of readings, and which of them count; another build in turns |
 // | `results` | distributions, comparisons and baselines: printed, stored and drawn |
 //
-// `run` is what a program calls, `bench_pairs` and `compare` what a benchmark calls. `arguments`, `message` and `number` serve
-// all of them.
+// `run` is what a program calls, `bench_pairs` and `compare` what a benchmark calls. `arguments`,
+// `message` and `number` serve all of them.
 mod arguments;
 mod backend;
 mod bench_pairs;

@@ -18,8 +18,9 @@ use crate::pairs::{placement, serving};
 use crate::results::verdict::{self, Verdicts};
 use crate::results::{files, verdict_file};
 
-/// Runs a program's benchmarks, with this crate's options, and returns the program's exit code: what
-/// `criterion_main!` does, and more. [`--against`](crate::comparisons#a-pull-request-against-main),
+/// Runs a program's benchmarks, with this crate's options, and returns the program's exit code:
+/// what `criterion_main!` does, and more.
+/// [`--against`](crate::comparisons#a-pull-request-against-main),
 /// [`--max-regression`](crate::comparisons#for-ci) and the other options need this call in `main`.
 ///
 /// ```no_run
@@ -51,7 +52,7 @@ use crate::results::{files, verdict_file};
 ///
 /// | exit code | when |
 /// |---|---|
-/// | 0 | each comparison passes; or there is none, and no option that needs one |
+/// | 0 | each benchmark passes, or has nothing to compare with because it is new; or none is compared, and no option needs that |
 /// | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
 /// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline, a limit or `--update-on-pass` without a benchmark of [`BenchPairs`](crate::BenchPairs) or [`compare`](crate::compare()); the reason is printed |
 /// | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not entirely; or half of the interval's width is above `--max-noise`; or its comparison failed |
@@ -118,18 +119,18 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
         return run_again(&own, others);
     }
     let options = Options::of_this_process();
-    if !arguments::is_list() {
+    if !arguments::criterion::is_list() {
         // The file of an earlier run must not survive an error of this one.
         verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
     }
-    if !options.against.is_empty() && !arguments::is_list() {
+    if !options.against.is_empty() && !arguments::criterion::is_list() {
         Builds::start(options).map_err(|error| format!("--against: {error}"))?;
     }
     catch_missing_baseline(|| {
         benchmarks();
         Criterion::default().configure_from_args().final_summary();
     })?;
-    if arguments::is_list() {
+    if arguments::criterion::is_list() {
         return Ok(0);
     }
     judge_and_store(options)
@@ -179,7 +180,8 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
     ))
 }
 
-/// Judges the findings: updates the baseline, stores and prints the verdicts. Returns the exit code.
+/// Judges the findings: updates the baseline, stores and prints the verdicts. Returns the exit
+/// code.
 fn judge_and_store(options: &Options) -> Result<u8, String> {
     let verdict::Findings { verdicts, folders } = std::mem::take(&mut *verdict::findings());
     let mut verdicts = Verdicts::new(options, verdicts);
@@ -216,7 +218,8 @@ fn update_baseline(
     Ok(())
 }
 
-/// Prints the verdicts if there are limits, and what became of the baseline if it was to be updated.
+/// Prints the verdicts if there are limits, and what became of the baseline if it was to be
+/// updated.
 fn print(verdicts: &Verdicts, options: &Options) {
     if options.have_limits() {
         verdicts

@@ -3,16 +3,15 @@
 //! The layer keeps open spans in a table of its own ([`OpenSpans`]). Only at the end of a span does
 //! it store the times in the registry's extensions: one access in place of three, and none if the
 //! times are for its sinks only. A sink that writes a trace has such a table, too
-//! (`trace/recorded_spans.rs`).
-//! `benches/README.md` has the cost of such an access: "a layer that stores an extension". The slot
-//! of a span follows from the span's number, which encodes its thread and its index in that
-//! thread's part of the table. One atomic exchange locks the slot. If the slot is taken, the layer
-//! keeps the span in a map.
+//! (`trace/recorded_spans.rs`). `benches/README.md` has the cost of such an access: "a layer that
+//! stores an extension". The slot of a span follows from the span's number, which encodes its
+//! thread and its index in that thread's part of the table. One atomic exchange locks the slot. If
+//! the slot is taken, the layer keeps the span in a map.
 //!
 //! # In a forked child
 //!
-//! A child has only the thread that forked. It waits at most 50 ms for a lock that another thread of
-//! its parent held at the fork, and then gives the lock up ([`process_mutex`]). What the lock
+//! A child has only the thread that forked. It waits at most 50 ms for a lock that another thread
+//! of its parent held at the fork, and then gives the lock up ([`process_mutex`]). What the lock
 //! protects is then lost to the child alone:
 //!
 //! | the other thread was | lost in the child |
@@ -81,10 +80,10 @@ use unix_offset::{UnixOffset, unix_offset_ns};
 ///
 /// # Changes while spans are open
 ///
-/// A new layer, by which a program [reloads](tracing_subscriber::reload) another, knows no span from
-/// before, even if it has the same recorder: these spans get no times, and in a trace a span below
-/// one of them is a request of its own. To add a sink, change the layer in its place. It then keeps
-/// its sinks, and its open spans:
+/// A new layer, by which a program [reloads](tracing_subscriber::reload) another, knows no span
+/// from before, even if it has the same recorder: these spans get no times, and in a trace a span
+/// below one of them is a request of its own. To add a sink, change the layer in its place. It then
+/// keeps its sinks, and its open spans:
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
@@ -159,8 +158,9 @@ impl SpanTimingLayer {
     /// layers, and other timing layers among them, then do not find them there.
     ///
     /// This saves an allocation and an access to the registry at the end of each span. A trace of
-    /// threads' tracks needs no times of creation and end, and one of requests' tracks none of enter
-    /// and exit. If all sinks are such traces, the layer does not read the clock for these times.
+    /// threads' tracks needs no times of creation and end, and one of requests' tracks none of
+    /// enter and exit. If all sinks are such traces, the layer does not read the clock for these
+    /// times.
     ///
     /// ```
     /// use tickline_tracing::{SpanTimes, SpanTimingLayer};
@@ -189,8 +189,9 @@ impl SpanTimingLayer {
         }
     }
 
-    /// Whether nothing needs the enters and the exits of spans. A trace of requests alone has neither
-    /// busy intervals nor busy times, and saves two readings of the clock and two exchanges a span.
+    /// Whether nothing needs the enters and the exits of spans. A trace of requests alone has
+    /// neither busy intervals nor busy times, and saves two readings of the clock and two exchanges
+    /// a span.
     #[inline]
     const fn ignores_enters(&self) -> bool {
         self.is_for_sinks_only && !self.wants_enters && !self.wants_busy

@@ -52,10 +52,10 @@
 //! A span costs four readings of the counter and four atomic exchanges. The layer keeps open spans
 //! in a table of its own, indexed by the span's number. When a span is closed, the layer stores its
 //! times in the span's extensions, unless they are [for its sinks
-//! only](SpanTimingLayer::for_sinks_only). The table takes 16 KB. Each thread that creates spans adds a
-//! chunk of 2 KB for 32 open spans. If a thread has more spans open at once, the layer adds chunks
-//! of 4 KB, 8 KB and so on: 10,000 open spans take 1 MB. A span that a filter hides from the layer
-//! costs the layer nothing.
+//! only](SpanTimingLayer::for_sinks_only). The table takes 16 KB. Each thread that creates spans
+//! adds a chunk of 2 KB for 32 open spans. If a thread has more spans open at once, the layer adds
+//! chunks of 4 KB, 8 KB and so on: 10,000 open spans take 1 MB. A span that a filter hides from the
+//! layer costs the layer nothing.
 //!
 //! The [record](https://github.com/tickline/tickline/blob/main/benches/README.md) has the cost of a
 //! span with this layer and with each sink, on one and on two threads, next to a layer that only
@@ -122,8 +122,8 @@ mod trace;
 #[cfg(feature = "utc")]
 pub mod utc;
 
-// Each item has one path. The argument and the result of a builder are in the builder's module; what
-// trace files and flight recorders share is in `trace_file`.
+// Each item has one path. The argument and the result of a builder are in the builder's module;
+// what trace files and flight recorders share is in `trace_file`.
 pub use layer::SpanTimingLayer;
 pub use layer::callback::{Callback, ClosedSpan};
 #[cfg(all(unix, feature = "cpu-time"))]

@@ -16,8 +16,8 @@
 //! every few seconds. A flight recorder keeps the fields only with the setting `with_fields`, and
 //! overwrites old events.
 //!
-//! A trace in Perfetto's format also gets the mean of the two offsets as the clock 128, to which the
-//! trace processor can convert its times.
+//! A trace in Perfetto's format also gets the mean of the two offsets as the clock 128, to which
+//! the trace processor can convert its times.
 //!
 //! To merge two traces, add to each time the mean of the two offsets of the nearest event. The
 //! error of a trace is half the difference between its two offsets. The order of two events on

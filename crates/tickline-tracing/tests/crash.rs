@@ -250,8 +250,8 @@ mod unix {
         }
     }
 
-    /// Symptom of a compressed trace that only wrote full blocks: a program that recorded little and
-    /// was killed left nothing.
+    /// Symptom of a compressed trace that only wrote full blocks: a program that recorded little
+    /// and was killed left nothing.
     fn a_few_spans_reach_the_files_while_the_program_goes_on() {
         let (mut victim, folder) = victim("wait");
         let folder = folder.path();

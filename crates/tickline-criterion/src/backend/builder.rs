@@ -92,9 +92,10 @@ impl CounterTimeBuilder {
     }
 
     /// Includes disturbances: nothing is subtracted from samples that lost the CPU, and disturbed
-    /// pairs of [`BenchPairs`](crate::BenchPairs) and [`compare`](crate::compare) count. `cargo bench -- --include-disturbed` does the same, and so does
-    /// the environment variable `TICKLINE_CRITERION=include-disturbed`. The crate still prints the
-    /// number of disturbed pairs.
+    /// pairs of [`BenchPairs`](crate::BenchPairs) and [`compare`](crate::compare) count.
+    /// `cargo bench -- --include-disturbed` does the same, and so does the environment variable
+    /// `TICKLINE_CRITERION=include-disturbed`. The crate still prints the number of disturbed
+    /// pairs.
     pub fn include_disturbed(mut self) -> Self {
         self.settings.counting = Counting::All;
         self
@@ -151,7 +152,7 @@ impl CounterTimeBuilder {
                 "{own} needs tickline_criterion::run in the program's main"
             ));
         }
-        if arguments::is_list() {
+        if arguments::criterion::is_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
             let listing = Error::new(ErrorKind::ListMode, message.to_owned());
             return Ok(CounterTime::from_parts(

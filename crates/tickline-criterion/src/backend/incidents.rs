@@ -173,11 +173,11 @@ pub struct Incidents {
     pub waited: Subtracted,
     /// The subtracted time that the hypervisor, interrupts or a CPU quota took.
     pub interrupted: Subtracted,
-    /// The number of samples that may have lost 1 % or more to others, but from which this
-    /// time could not be subtracted, or not exactly. In such a sample the thread blocked, so that
-    /// its waits may be the routine's own; or it waited for a CPU while other threads of the process
-    /// ran, to which it may have yielded; or the sample began on another thread; or it has many short
-    /// pairs with long pauses between them; or nothing of it was left.
+    /// The number of samples that may have lost 1 % or more to others, but from which this time
+    /// could not be subtracted, or not exactly. In such a sample the thread blocked, so that its
+    /// waits may be the routine's own; or it waited for a CPU while other threads of the process
+    /// ran, to which it may have yielded; or the sample began on another thread; or it has many
+    /// short pairs with long pauses between them; or nothing of it was left.
     pub unmeasured: u64,
     /// The clock's state at the last sample after which its readings came from the OS clock.
     pub fallback_state: Option<ClockState>,

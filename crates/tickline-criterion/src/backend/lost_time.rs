@@ -1,10 +1,10 @@
-//! The time that a thread lost in a pair: arithmetic over what the kernel says about the thread before
-//! and after.
+//! The time that a thread lost in a pair: arithmetic over what the kernel says about the thread
+//! before and after.
 //!
 //! # How it works
 //!
-//! The thread's CPU clock stands still while the thread does not run. So the thread has lost the time
-//! of a window in which the clock did not run:
+//! The thread's CPU clock stands still while the thread does not run. So the thread has lost the
+//! time of a window in which the clock did not run:
 //!
 //! ```text
 //!          CPU clock, counter   start              end   CPU clock
@@ -100,7 +100,7 @@ impl ThreadTimes {
 
 /// A reading of a thread's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub(crate) struct ThreadReading {
     /// A number that no other reading has.
     pub(crate) id: NonZeroU64,
     /// The counter after the CPU clock was read.
@@ -152,7 +152,7 @@ impl LostTime {
 
     /// The time lost in `pair`, if the thread's times were `before` and then `after`.
     pub(crate) fn between(
-        before: &Reading,
+        before: &ThreadReading,
         pair: &PairReads,
         after: &ThreadTimes,
         scale: &MeterScale,
@@ -186,12 +186,13 @@ impl LostTime {
     }
 }
 
-/// The reason why a [`CounterTime`](crate::CounterTime) subtracts nothing from samples that lost the
-/// CPU: [`CounterTime::not_subtracted`](crate::CounterTime::not_subtracted).
+/// The reason why a [`CounterTime`](crate::CounterTime) subtracts nothing from samples that lost
+/// the CPU: [`CounterTime::not_subtracted`](crate::CounterTime::not_subtracted).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NotSubtracted {
-    /// The program asked for that: [`include_disturbed`](crate::CounterTimeBuilder::include_disturbed).
+    /// The program asked for that:
+    /// [`include_disturbed`](crate::CounterTimeBuilder::include_disturbed).
     Included,
     /// The OS clock measures, as `WallTime` does.
     WallTime,
@@ -244,7 +245,7 @@ mod tests {
     /// The time lost in a pair of 10 ms after a gap, during which the thread ran, waited and
     /// blocked as `during` says.
     fn lost_after_gap(gap_ns: u64, during: ThreadTimes) -> LostTime {
-        let before = Reading {
+        let before = ThreadReading {
             id: NonZeroU64::MIN,
             ticks: 1_000_000,
             times: ThreadTimes {
@@ -439,7 +440,7 @@ mod tests {
     /// The CPU clock can't run backwards, but a file of another thread would look like that.
     #[test]
     fn times_that_step_back_do_not_overflow() {
-        let before = Reading {
+        let before = ThreadReading {
             id: NonZeroU64::MIN,
             ticks: 500,
             times: ThreadTimes {

@@ -220,9 +220,8 @@ const PS_PER_NS: f64 = 1e3;
 /// whose cost they contain.
 ///
 /// Sums stay in ticks, so that sums under `iter_batched` are not rounded. The cost of the pairs is
-/// subtracted once, from the whole sum, and so is the time that the thread lost. A
-/// [`Duration`] converts into an `Elapsed`, for
-/// `iter_custom` routines that time themselves.
+/// subtracted once, from the whole sum, and so is the time that the thread lost. A [`Duration`]
+/// converts into an `Elapsed`, for `iter_custom` routines that time themselves.
 ///
 /// ```
 /// use std::time::Duration;

@@ -10,16 +10,16 @@
 //! - Usually the next pair is expected to be long ([`LONG_NS`]). The thread's times are read before
 //!   its start and after its end.
 //! - After some short pairs ([`SHORT_PAIRS`]), nothing is read before a start. After the end of a
-//!   pair, the times are read if the pair was long, or if the last reading is as old as a long pair.
-//!   What a long pair lost is then known except for the gap since that reading, and
+//!   pair, the times are read if the pair was long, or if the last reading is as old as a long
+//!   pair. What a long pair lost is then known except for the gap since that reading, and
 //!   `lost_time.rs` takes this into account.
 //!
-//! All of these readings are outside of the pair. Nothing is subtracted from a short pair: a loss of the
-//! CPU makes a pair long, unless the loss is short itself.
+//! All of these readings are outside of the pair. Nothing is subtracted from a short pair: a loss
+//! of the CPU makes a pair long, unless the loss is short itself.
 //!
 //! A file of `/proc` is about the thread that opened it, so each thread has its own, and a forked
-//! child opens it anew. A pair that began on another thread or before a fork is not measured, nor is
-//! a pair around other pairs.
+//! child opens it anew. A pair that began on another thread or before a fork is not measured, nor
+//! is a pair around other pairs.
 
 use std::cell::RefCell;
 use std::num::NonZeroU64;
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tickline::background::process_token;
 
-use crate::backend::lost_time::{LostTime, MeterScale, NotSubtracted, Reading, ThreadTimes};
+use crate::backend::lost_time::{LostTime, MeterScale, NotSubtracted, ThreadReading, ThreadTimes};
 use crate::backend::readings::{PairClock, PairReads};
 use crate::number::{as_f64, round};
 
@@ -116,7 +116,11 @@ impl ThreadMeter {
     }
 
     /// The readings before and after a long pair that has just ended; `None` if they are unknown.
-    fn readings(&self, before: Option<NonZeroU64>, pair: &PairReads) -> Option<(Reading, Reading)> {
+    fn readings(
+        &self,
+        before: Option<NonZeroU64>,
+        pair: &PairReads,
+    ) -> Option<(ThreadReading, ThreadReading)> {
         with_thread(|thread| {
             let Thread { file, history, .. } = thread;
             let read = || read_after(file.as_ref()?, self.clock);
@@ -183,7 +187,7 @@ fn with_thread<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
 }
 
 /// Reads this thread's times before a pair: the CPU clock last, so that the gap is short.
-fn read_before(file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
+fn read_before(file: &system::ThreadFile, clock: PairClock) -> Option<ThreadReading> {
     let (run_delay_ns, blocked) = (file.run_delay_ns()?, system::blocked()?);
     let process_cpu_ns = system::process_cpu_ns()?;
     let cpu_ns = system::cpu_ns()?;
@@ -197,7 +201,7 @@ fn read_before(file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
 }
 
 /// Reads this thread's times after a pair: the CPU clock first.
-fn read_after(file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
+fn read_after(file: &system::ThreadFile, clock: PairClock) -> Option<ThreadReading> {
     let cpu_ns = system::cpu_ns()?;
     let ticks = clock.ticks();
     let times = ThreadTimes {
@@ -210,12 +214,12 @@ fn read_after(file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
 }
 
 /// A reading with a number of its own.
-fn reading(ticks: u64, times: ThreadTimes) -> Reading {
+fn reading(ticks: u64, times: ThreadTimes) -> ThreadReading {
     static READINGS: AtomicU64 = AtomicU64::new(0);
     // ORDERING: Relaxed, because only the number itself matters: each call gets another one. It
     // pairs with no other access.
     let readings = READINGS.fetch_add(1, Ordering::Relaxed);
-    Reading {
+    ThreadReading {
         id: NonZeroU64::MIN.saturating_add(readings),
         ticks,
         times,
@@ -225,7 +229,7 @@ fn reading(ticks: u64, times: ThreadTimes) -> Reading {
 /// The last reading and the last pairs of a thread.
 #[derive(Debug, Default)]
 struct History {
-    last: Option<Reading>,
+    last: Option<ThreadReading>,
     /// The number of short pairs since the last long one.
     short_pairs: u32,
 }
@@ -236,7 +240,7 @@ impl History {
     }
 
     /// The reading before a pair: made now, unless a short pair is expected.
-    fn before(&mut self, read: impl FnOnce() -> Option<Reading>) -> Option<NonZeroU64> {
+    fn before(&mut self, read: impl FnOnce() -> Option<ThreadReading>) -> Option<NonZeroU64> {
         if !self.expects_short() || self.last.is_none() {
             self.last = read();
         }
@@ -250,8 +254,8 @@ impl History {
         before: Option<NonZeroU64>,
         pair: &PairReads,
         long_ticks: u64,
-        read: impl FnOnce() -> Option<Reading>,
-    ) -> Option<(Reading, Reading)> {
+        read: impl FnOnce() -> Option<ThreadReading>,
+    ) -> Option<(ThreadReading, ThreadReading)> {
         let last = self.last;
         if pair.ticks() >= long_ticks {
             self.short_pairs = 0;
@@ -260,7 +264,7 @@ impl History {
             return before.zip(self.last);
         }
         self.short_pairs = self.short_pairs.saturating_add(1);
-        let is_old = |last: Reading| pair.end_ticks.saturating_sub(last.ticks) >= long_ticks;
+        let is_old = |last: ThreadReading| pair.end_ticks.saturating_sub(last.ticks) >= long_ticks;
         if self.expects_short() && last.is_none_or(is_old) {
             self.last = read();
         }

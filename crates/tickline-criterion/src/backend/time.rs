@@ -253,8 +253,9 @@ impl Measurement for CounterTime {
         Elapsed::default()
     }
 
-    /// The sample in ns, minus the cost of its readings, and minus the time that the thread lost; at
-    /// least an attosecond. criterion calls this once for each sample, after it has taken the sample.
+    /// The sample in ns, minus the cost of its readings, and minus the time that the thread lost;
+    /// at least an attosecond. criterion calls this once for each sample, after it has taken the
+    /// sample.
     fn to_f64(&self, sample: &Elapsed) -> f64 {
         SAMPLES.set(SAMPLES.get().wrapping_add(1));
         let ns = self.session().map(|session| session.to_ns(sample));

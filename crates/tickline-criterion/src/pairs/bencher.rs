@@ -310,8 +310,8 @@ mod tests {
         (BatchSize::PerIteration, 0.01),
     ];
 
-    /// Symptoms: a routine that takes from a queue what `setup` has put into it got another input. With
-    /// 13 calls, `NumIterations(100_000)` made 1,100,000 inputs.
+    /// Symptoms: a routine that takes from a queue what `setup` has put into it got another input.
+    /// With 13 calls, `NumIterations(100_000)` made 1,100,000 inputs.
     #[test]
     fn the_routine_gets_each_input_in_its_order_as_in_criterion() {
         for (size, share) in SIZES {
@@ -325,8 +325,8 @@ mod tests {
         }
     }
 
-    /// Symptom: a routine on a reference took 9 ns with 64 bytes and 2.8 us with 64 KiB, because the
-    /// input was moved between the readings.
+    /// Symptom: a routine on a reference took 9 ns with 64 bytes and 2.8 us with 64 KiB, because
+    /// the input was moved between the readings.
     #[test]
     fn inputs_by_reference_stay_one_behind_the_other_as_in_criterion() {
         for (size, share) in SIZES {

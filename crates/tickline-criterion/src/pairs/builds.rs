@@ -160,8 +160,8 @@ const PAIR_TIME: Duration = Duration::from_millis(250);
 /// The smallest number of slices of a process, for a median of rounds.
 const MIN_SLICES: u64 = 3;
 
-/// The wanted number of slices, and their limits: the shortest has enough pairs of 2 us; the longest
-/// is the unit of `/proc/stat`.
+/// The wanted number of slices, and their limits: the shortest has enough pairs of 2 us; the
+/// longest is the unit of `/proc/stat`.
 const SLICES: u32 = 6;
 const MIN_SLICE: Duration = Duration::from_millis(2);
 const MAX_SLICE: Duration = Duration::from_millis(10);

@@ -175,7 +175,7 @@ impl<const N: usize> Collector<N> {
 
     /// Whether criterion has measured. If it tests or profiles, it converts at most one sample.
     pub(crate) fn has_measured(&self) -> bool {
-        SAMPLES.get().wrapping_sub(self.converted) > 1 || arguments::is_quick()
+        SAMPLES.get().wrapping_sub(self.converted) > 1 || arguments::criterion::is_quick()
     }
 
     /// Begins a call of the benchmark, by default of `iterations`. A process that serves waits for

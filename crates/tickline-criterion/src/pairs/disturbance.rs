@@ -62,8 +62,8 @@ const NAMES: [&str; 7] = [
 #[serde(transparent)]
 pub(crate) struct Disturbances {
     groups: [u64; NAMES.len()],
-    /// The codes of [`Disturbance::Clock`], each once. A process that serves has none, because it does
-    /// not watch the clock.
+    /// The codes of [`Disturbance::Clock`], each once. A process that serves has none, because it
+    /// does not watch the clock.
     #[serde(skip)]
     clock_codes: BTreeSet<&'static str>,
 }

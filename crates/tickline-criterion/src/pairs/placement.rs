@@ -3,8 +3,8 @@
 //! The same code takes another time at other addresses: caches and the store buffer compare some
 //! bits of an address, and so does the branch predictor. Two byte-identical programs differ by up
 //! to 7 % for as long as each stays where it is. Measurements of only one placement are therefore
-//! biased (Mytkowicz and others, Producing Wrong Data Without Doing Anything Obviously Wrong, 2009),
-//! and placement must be part of what is sampled (Curtsinger and Berger, Stabilizer, 2013).
+//! biased (Mytkowicz and others, Producing Wrong Data Without Doing Anything Obviously Wrong,
+//! 2009), and placement must be part of what is sampled (Curtsinger and Berger, Stabilizer, 2013).
 //!
 //! | shifted | by | when |
 //! |---|---|---|

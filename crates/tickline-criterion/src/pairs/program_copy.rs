@@ -2,8 +2,8 @@
 //!
 //! The pages of a program's file are in the kernel's page cache, at the same places of physical
 //! memory for all its processes. Caches are indexed by physical addresses, so one file of two with
-//! the same bytes can be slower by 1 % until the kernel reads it again. A copy has pages of its own.
-//! Therefore each process runs a new copy, and the pages are part of what the interval samples
+//! the same bytes can be slower by 1 % until the kernel reads it again. A copy has pages of its
+//! own. Therefore each process runs a new copy, and the pages are part of what the interval samples
 //! (`placement.rs`).
 //!
 //! | rejected | price |

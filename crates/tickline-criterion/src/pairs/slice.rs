@@ -234,36 +234,51 @@ mod tests {
         }
     }
 
-    #[test]
-    fn each_pair_is_kept_or_counted_as_disturbed() {
+    /// What is found of 100,000 pairs of 100 ticks, one with an interrupt, and one that runs
+    /// backwards.
+    fn interrupted_and_backwards() -> Collected<1> {
         let mut slice = Slice::default();
         let mut pairs = vec![[pair(0, 100)]; 100_000];
-        pairs.push([pair(0, 7_000)]); // an interrupt
+        pairs.push([pair(0, 7_000)]);
         pairs.push([PairReads {
             start_ticks: 9,
             end_ticks: 3,
             cpus: None,
         }]);
         slice.add_block(&mut pairs, None);
-        let mut found = found(&mut slice, None);
+        found(&mut slice, None)
+    }
+
+    #[test]
+    fn disturbed_pairs_are_counted_by_disturbance() {
+        let found = interrupted_and_backwards();
         assert_eq!(found.disturbances.to_string(), "backwards 1, interrupted 1");
+    }
+
+    #[test]
+    fn each_pair_is_kept_or_counted_as_disturbed() {
+        let found = interrupted_and_backwards();
         assert_eq!(
-            (
-                found.kept.0.len() + found.disturbances.total(),
-                found.groups
-            ),
-            (100_002, 100_002)
+            found.kept.0.len() + found.disturbances.total(),
+            found.groups
         );
-        assert_eq!(
-            found.excluded.0.len(),
-            1,
-            "a pair that ran backwards has no length"
-        );
-        assert_eq!(
-            found.excluded.0.max(),
-            7_003,
-            "the end of the histogram's interval"
-        );
+    }
+
+    #[test]
+    fn each_pair_of_a_slice_is_a_group() {
+        assert_eq!(interrupted_and_backwards().groups, 100_002);
+    }
+
+    /// 7,003 is the end of the histogram's interval. A pair that ran backwards has no length.
+    #[test]
+    fn an_excluded_pair_that_has_a_length_is_in_the_histogram_of_excluded_pairs() {
+        let excluded = interrupted_and_backwards().excluded.0;
+        assert_eq!((excluded.len(), excluded.max()), (1, 7_003));
+    }
+
+    #[test]
+    fn a_sample_has_the_mean_of_the_undisturbed_pairs() {
+        let mut found = interrupted_and_backwards();
         assert_eq!(found.sample_ticks(1), Some(100.0));
     }
 

@@ -17,8 +17,9 @@ use crate::statistics::couples::{Couple, MIN_COUPLES, Replicate, analyse};
 use crate::statistics::distribution::Distribution;
 use crate::statistics::signed_rank::MIN_REPLICATES;
 
-/// The two times of a couple may differ by this, ns, even if both routines are the same: some cycles,
-/// of the readings and of the loop around them. The interval is extended by this at both ends.
+/// The two times of a couple may differ by this, ns, even if both routines are the same: some
+/// cycles, of the readings and of the loop around them. The interval is extended by this at both
+/// ends.
 const PAIR_ERROR_NS: f64 = 1.0;
 
 /// The compared sides.
@@ -50,8 +51,8 @@ impl Sides {
         }
     }
 
-    /// The smallest difference, in % of A's median, by which the sides count as different. A smaller
-    /// one can come from what [`unseen`](Self::unseen) names.
+    /// The smallest difference, in % of A's median, by which the sides count as different. A
+    /// smaller one can come from what [`unseen`](Self::unseen) names.
     const fn min_percent(self) -> f64 {
         match self {
             Self::Routines => 1.0,

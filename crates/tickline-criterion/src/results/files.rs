@@ -67,7 +67,7 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
     let roots = roots(time.settings().output_directory.as_deref());
     match find(&roots, &collector.collected.returned_ns, collector.begin) {
         Some(folder) => write(messages, &folder, files),
-        None if arguments::lets_criterion_store() => {
+        None if arguments::criterion::lets_criterion_store() => {
             baseline_cannot_tell("unknown", "criterion's files were not found");
             static FIRST: Once = Once::new();
             messages.print_once(
@@ -104,7 +104,7 @@ fn full_name(folder: &Path) -> Option<String> {
 
 /// Adds a benchmark that should be compared with a baseline, and can't be.
 fn baseline_cannot_tell(benchmark: &str, reason: &str) {
-    if arguments::baseline().is_some() {
+    if arguments::criterion::baseline().is_some() {
         findings().add_without(
             benchmark,
             ComparedWith::Baseline,
@@ -134,7 +134,7 @@ fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, (Concl
             );
             (Conclusion::CannotTell, error)
         }),
-        Err(error) if arguments::allows_missing_baseline() => Err((Conclusion::New, error.clone())),
+        Err(error) if arguments::criterion::allows_missing_baseline() => Err((Conclusion::New, error.clone())),
         Err(error) => Err((Conclusion::CannotTell, error.clone())),
     }
 }
@@ -214,7 +214,7 @@ fn has_times(path: &Path, returned_ns: &[f64]) -> bool {
 fn write(messages: Messages, folder: &Path, mut files: Files<'_>) {
     let name = full_name(folder).unwrap_or_default();
     let baseline = match files.reference {
-        Reference::Baseline => arguments::baseline(),
+        Reference::Baseline => arguments::criterion::baseline(),
         Reference::OtherBuild => None,
     };
     let then = baseline.map(|baseline| read_baseline(folder, baseline, files.stem));
@@ -250,7 +250,7 @@ fn write(messages: Messages, folder: &Path, mut files: Files<'_>) {
         None => {}
     }
     let then = then.and_then(Result::ok);
-    if !arguments::forbids_plots()
+    if !arguments::criterion::forbids_plots()
         && let Err(error) = write_plot(folder, &name, &files, then.as_ref())
     {
         messages.print(&format_args!("not drawn: {error}"));
@@ -262,7 +262,7 @@ fn write_json(folder: &Path, files: &Files<'_>) -> Result<(), String> {
     let json = serde_json::to_string(&files.json).map_err(|error| error.to_string())?;
     replace(&folder.join(format!("new/{}.json", files.stem)), &json)?;
     // criterion has made the folder, if it saves at all.
-    let saved = arguments::saved_as().map(|name| folder.join(name));
+    let saved = arguments::criterion::saved_as().map(|name| folder.join(name));
     if let Some(saved) = saved.filter(|saved| saved.is_dir()) {
         replace(&saved.join(format!("{}.json", files.stem)), &json)?;
     }
@@ -287,8 +287,8 @@ fn write_plot(
 }
 
 /// Makes this run the baseline `name` of the benchmarks in `folders`: criterion's files and this
-/// crate's. After an error all old baselines are unchanged: the copies are made first, and moves that
-/// were made are undone.
+/// crate's. After an error all old baselines are unchanged: the copies are made first, and moves
+/// that were made are undone.
 pub(crate) fn update_baselines(folders: &[PathBuf], name: &str) -> Result<(), String> {
     // A benchmark with a comparison is there twice.
     let folders: BTreeSet<&PathBuf> = folders.iter().collect();
@@ -548,8 +548,8 @@ mod tests {
         );
     }
 
-    /// Symptom: the baselines of the benchmarks before the one that failed were this run's, although
-    /// the baseline was said to be not updated.
+    /// Symptom: the baselines of the benchmarks before the one that failed were this run's,
+    /// although the baseline was said to be not updated.
     #[test]
     fn if_one_run_cannot_be_copied_no_baseline_is_updated() {
         let (folder, folders) = three_benchmarks("undo-copy");

@@ -25,8 +25,8 @@ pub(crate) const CANNOT_TELL: u8 = 3;
 pub struct Percent {
     /// The estimate, %.
     pub estimate: f64,
-    /// The lower end, %: of the interval of 95 % for another build; for a baseline, of what the scatter
-    /// of both runs allows.
+    /// The lower end, %: of the interval of 95 % for another build; for a baseline, of what the
+    /// scatter of both runs allows.
     pub low: f64,
     /// The upper end, %.
     pub high: f64,
@@ -88,7 +88,8 @@ pub struct Verdict {
     pub reason: String,
 }
 
-/// The verdicts of a program: the file of `--verdicts FILE`, which is replaced after each benchmark.
+/// The verdicts of a program: the file of `--verdicts FILE`, which is replaced after each
+/// benchmark.
 ///
 /// ```
 /// let text = r#"{"version":1,"against":"/tmp/main","baseline":null,"max_regression_percent":3.0,
@@ -115,8 +116,8 @@ pub struct Verdicts {
     pub max_noise_percent: Option<f64>,
     /// The program's exit code; 2 until the run is complete.
     pub exit_code: u8,
-    /// Whether the run came to its end. If not, it goes on, or was killed, or an error ended it, and
-    /// [`benchmarks`](Self::benchmarks) has those that were done by then.
+    /// Whether the run came to its end. If not, it goes on, or was killed, or an error ended it,
+    /// and [`benchmarks`](Self::benchmarks) has those that were done by then.
     pub is_complete: bool,
     /// Whether `--update-on-pass` has replaced the baseline.
     pub is_baseline_updated: bool,
@@ -132,7 +133,7 @@ impl Verdicts {
                 .against
                 .first()
                 .map(|path| path.display().to_string()),
-            baseline: arguments::baseline(),
+            baseline: arguments::criterion::baseline(),
             max_regression_percent: options.max_regression_percent,
             max_noise_percent: options.max_noise_percent,
             exit_code: exit_code(options, &benchmarks),
@@ -169,12 +170,16 @@ impl fmt::Display for Verdicts {
         };
         write!(
             f,
-            "{} pass, {} slower, {} can't be told: exit code {}",
+            "{} pass, {} slower, {} can't be told",
             count(Conclusion::Passes),
             count(Conclusion::Slower),
             count(Conclusion::CannotTell),
-            self.exit_code
-        )
+        )?;
+        let new = count(Conclusion::New);
+        if new > 0 {
+            write!(f, ", {new} new")?;
+        }
+        write!(f, ": exit code {}", self.exit_code)
     }
 }
 
@@ -196,8 +201,8 @@ fn exit_code(options: &Options, verdicts: &[Verdict]) -> u8 {
     }
 }
 
-/// Judges a difference by the limits of `--max-regression` and `--max-noise`. Returns the conclusion
-/// and its reason.
+/// Judges a difference by the limits of `--max-regression` and `--max-noise`. Returns the
+/// conclusion and its reason.
 fn judge_difference(options: &Options, difference: Percent) -> (Conclusion, String) {
     let has_limit = options.max_regression_percent.is_some() || options.max_noise_percent.is_some();
     if has_limit && !difference.is_finite() {
@@ -406,6 +411,17 @@ mod tests {
         assert_eq!(
             verdicts.to_string(),
             "SLOWER: a/b: why\n1 pass, 1 slower, 0 can't be told: exit code 1"
+        );
+    }
+
+    /// Symptom: after a benchmark got another name, a limit passed without a word about it.
+    #[test]
+    fn the_text_counts_the_new_benchmarks() {
+        let benchmarks = vec![verdict(Conclusion::New), verdict(Conclusion::New)];
+        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
+        assert_eq!(
+            verdicts.to_string(),
+            "0 pass, 0 slower, 0 can't be told, 2 new: exit code 0"
         );
     }
 

@@ -99,8 +99,8 @@ impl Place {
         Err(io::Error::other("this is not the path of a file"))
     }
 
-    /// The stream that is an entry of a folder of the system. The metadata of a redirected stream are
-    /// those of a file.
+    /// The stream that is an entry of a folder of the system. The metadata of a redirected stream
+    /// are those of a file.
     fn stream(folder: &Path, name: &OsStr) -> Option<Self> {
         // A file below `/dev/shm` is one like others.
         let is_system = ["/dev", "/proc"].iter().any(|top| folder.starts_with(top));

@@ -4,8 +4,8 @@
 //! of B minus the time of A. If there is no true difference, the replicates scatter symmetrically
 //! around 0, because A and B could change their roles. Their distribution does not matter: it may
 //! have several modes and heavy tails, as placement has. The estimate is the median of the Walsh
-//! averages `(d[i] + d[j]) / 2`, `i <= j` (Hodges and Lehmann, 1963). The interval ends at the `C`-th
-//! Walsh average from either end; `C` is the largest number with
+//! averages `(d[i] + d[j]) / 2`, `i <= j` (Hodges and Lehmann, 1963). The interval ends at the
+//! `C`-th Walsh average from either end; `C` is the largest number with
 //!
 //! ```text
 //! P(W < C) <= 2.5 %
@@ -16,7 +16,8 @@
 //! approximation. The probability that the interval misses 0 by chance is at most 5 %: 3.1 % for 6
 //! replicates, 3.9 % for 8, 4.9 % for 10; equal differences make it smaller.
 //!
-//! Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd edition, 3.1 to 3.3.
+//! Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd edition, 3.1 to
+//! 3.3.
 //!
 //! A simulation of 4,000 runs, with noise of 0.3 % within a process, and placements that change
 //! the time of each process, has these shares of runs in which the interval misses 0, for a B that
@@ -178,8 +179,8 @@ pub(crate) mod tests {
     fn the_interval_is_that_of_an_example_by_hand() {
         let differences: Vec<f64> = (0..10).map(|step| f64::from(step) - 4.5).collect();
         let found = interval(&differences).expect("ten");
-        // C = 9, so the ends are the ninth of 55 averages from either end. The smallest averages are
-        // -4.5, -4, -3.5 twice, -3 twice, -2.5 three times.
+        // C = 9, so the ends are the ninth of 55 averages from either end. The smallest averages
+        // are -4.5, -4, -3.5 twice, -3 twice, -2.5 three times.
         assert_eq!(
             found,
             Interval {

@@ -68,8 +68,8 @@ pub(crate) fn a_comparison_with_a_baseline_does_not_replace_it(programs: &Progra
     assert_eq!(saved(), before);
 }
 
-/// Runs the build with 300 steps against the baseline `main`. Returns the exit code and the standard
-/// error stream.
+/// Runs the build with 300 steps against the baseline `main`. Returns the exit code and the
+/// standard error stream.
 fn update(programs: &Programs, limit: &str) -> (Option<i32>, String) {
     let arguments = ["--baseline=main", "--update-on-pass", limit];
     let output = programs.run(300, "work/spin", &arguments);
@@ -101,8 +101,8 @@ pub(crate) fn a_run_that_passes_becomes_the_baseline(programs: &Programs) {
     }
 }
 
-/// Symptoms: after a filter that no benchmark matched, the baseline was said to be this run, and the
-/// exit code was 0.
+/// Symptoms: after a filter that no benchmark matched, the baseline was said to be this run, and
+/// the exit code was 0.
 pub(crate) fn a_run_that_measures_nothing_updates_no_baseline(programs: &Programs) {
     let arguments = ["--baseline=main", "--update-on-pass"];
     let output = programs.run(100, "no/such/benchmark", &arguments);

@@ -373,8 +373,8 @@ fn a_folder_that_takes_no_copy_is_named(programs: &Programs) {
     );
 }
 
-/// Symptom: above "no difference found" criterion printed "Performance has regressed", which was about
-/// the run before, of whatever build.
+/// Symptom: above "no difference found" criterion printed "Performance has regressed", which was
+/// about the run before, of whatever build.
 fn turns_are_not_compared_with_the_last_run(programs: &Programs) {
     assert!(programs.run(300, "work/spin", &[]).status.success());
     let (out, _) = compared(programs, 130, 130);

@@ -56,8 +56,8 @@ pub(crate) fn verdicts_may_go_to_a_stream(programs: &Programs) {
     assert!(link.is_symlink());
 }
 
-/// Symptom: the file, which had criterion's output, was replaced by one with the verdicts. The second
-/// write replaced `/dev/stdout` itself.
+/// Symptom: the file, which had criterion's output, was replaced by one with the verdicts. The
+/// second write replaced `/dev/stdout` itself.
 pub(crate) fn verdicts_follow_the_output_in_a_file(programs: &Programs) {
     if !cfg!(target_os = "linux") {
         return;

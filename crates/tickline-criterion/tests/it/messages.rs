@@ -213,8 +213,8 @@ fn quiet_prints_nothing() {
     assert_eq!(all, [const { Vec::<String>::new() }; 2]);
 }
 
-/// Moves the thread within the first of two pairs of a sample, after a sample without a move. Prints
-/// a line. `None` if a move can't be made or seen.
+/// Moves the thread within the first of two pairs of a sample, after a sample without a move.
+/// Prints a line. `None` if a move can't be made or seen.
 fn move_in_a_sample() -> Option<CounterTime> {
     let time = CounterTime::or_wall_time();
     let cpus = core_affinity::get_core_ids().unwrap_or_default();

@@ -176,11 +176,16 @@ impl Visit for Chosen {
     }
 }
 
-#[test]
-fn a_callback_in_a_log_names_its_fields() {
-    let callback = Callback::new(|_| {}).keep_fields(&["route"]);
-    assert_eq!(
-        format!("{callback:?}"),
-        r#"Callback { fields: ["route"], .. }"#
-    );
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_callback_in_a_log_names_its_fields() {
+        let callback = Callback::new(|_| {}).keep_fields(&["route"]);
+        assert_eq!(
+            format!("{callback:?}"),
+            r#"Callback { fields: ["route"], .. }"#
+        );
+    }
 }

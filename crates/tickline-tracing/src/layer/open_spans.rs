@@ -3,8 +3,8 @@
 //! The registry's extensions could hold the times of open spans, but their lookup at each enter,
 //! exit and close costs more than the whole layer (the bench `spans` has both as rows). The layer
 //! therefore has a table of its own, and computes the slot of a span from the span's number
-//! ([`Slots`]). If the slot is taken when a span is created, or if there is none, the span goes to a
-//! map, behind a lock, and stays there.
+//! ([`Slots`]). If the slot is taken when a span is created, or if there is none, the span goes to
+//! a map, behind a lock, and stays there.
 //!
 //! A forked child gives up the locks that threads of its parent held at the fork: see
 //! [`ProcessMutex`]. It does the same with the lock of a slot.
@@ -180,9 +180,9 @@ impl<T> SpanTable<T> {
         }
     }
 
-    /// Removes `span`, and returns the result of `end`, if the span was open. `end` gets a reference:
-    /// a copy would load in one piece what the last exit has just stored in several, and would wait
-    /// until these stores are in the cache.
+    /// Removes `span`, and returns the result of `end`, if the span was open. `end` gets a
+    /// reference: a copy would load in one piece what the last exit has just stored in several, and
+    /// would wait until these stores are in the cache.
     #[inline]
     pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&mut T) -> R) -> Option<R> {
         let slot = self.slots.get(span);

@@ -35,8 +35,8 @@ pub(crate) struct ProcessMutex<T> {
     mutex: Mutex<T>,
     /// The process that made the mutex.
     process: u64,
-    /// The last forked child that has locked it, or 0. No thread of that child's parent held it at the
-    /// fork.
+    /// The last forked child that has locked it, or 0. No thread of that child's parent held it at
+    /// the fork.
     child: AtomicU64,
     /// Whether this process, a forked child, has given the lock up.
     is_lost: AtomicBool,

@@ -49,7 +49,8 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
         true
     }
 
-    /// Whether the sink uses the busy time and the enters of a closed span. They may be 0 otherwise.
+    /// Whether the sink uses the busy time and the enters of a closed span. They may be 0
+    /// otherwise.
     fn wants_busy(&self) -> bool {
         true
     }
@@ -84,8 +85,8 @@ pub trait Lookup {
     /// Calls `visitor` with the span's extensions, locked, if it exists.
     fn with_extensions(&self, id: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>));
 
-    /// The parent of a span that is being created, even if a filter hides the parent from the layer.
-    /// A span without a parent takes no access to the registry.
+    /// The parent of a span that is being created, even if a filter hides the parent from the
+    /// layer. A span without a parent takes no access to the registry.
     fn direct_parent(&self, attributes: &Attributes<'_>) -> Option<Id>;
 
     /// The nearest span above a span that no filter hides from the layer.

@@ -1,9 +1,9 @@
 //! A table with a slot for each open span of the registry, found by the span's number.
 //!
-//! A number of the registry encodes the thread that created the span, and the span's index among the
-//! open spans of that thread. Each thread has chunks of 32, 64, 128 slots and so on, as in the
-//! registry. A thread uses another thread's chunk only if a span has moved. Two spans that the registry
-//! has open have one slot only if more than 1,024 threads create spans.
+//! A number of the registry encodes the thread that created the span, and the span's index among
+//! the open spans of that thread. Each thread has chunks of 32, 64, 128 slots and so on, as in the
+//! registry. A thread uses another thread's chunk only if a span has moved. Two spans that the
+//! registry has open have one slot only if more than 1,024 threads create spans.
 
 use std::sync::OnceLock;
 

@@ -169,7 +169,8 @@ impl SpanTimes {
         Duration::from_nanos(self.closed_ns - self.created_ns)
     }
 
-    /// The number of times that the span was entered, including re-entries; it stops at [`u32::MAX`].
+    /// The number of times that the span was entered, including re-entries; it stops at
+    /// [`u32::MAX`].
     pub const fn enters(&self) -> u32 {
         self.enters
     }

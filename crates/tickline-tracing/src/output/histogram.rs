@@ -176,8 +176,8 @@ impl HistogramsBuilder {
 
     /// The upper bounds of the buckets for [`to_prometheus`](Histograms::to_prometheus), in any
     /// order. A bucket for longer times is added. The default bounds are 5, 10, 25, 50, 100, 250,
-    /// 500 ms, 1, 2.5, 5 and 10 s. They do not tell times below 5 ms apart: choose others for spans of
-    /// microseconds.
+    /// 500 ms, 1, 2.5, 5 and 10 s. They do not tell times below 5 ms apart: choose others for spans
+    /// of microseconds.
     ///
     /// ```
     /// use std::time::Duration;
@@ -238,8 +238,8 @@ impl Histograms {
     }
 
     /// The summary of the series with these values, in the order of the labels: by default, only
-    /// the spans' name. `None` if the series has no times since the last reset, or if there are more
-    /// or fewer values than labels.
+    /// the spans' name. `None` if the series has no times since the last reset, or if there are
+    /// more or fewer values than labels.
     pub fn summary(&self, label_values: &[&str]) -> Option<Summary> {
         self.table
             .all_series()

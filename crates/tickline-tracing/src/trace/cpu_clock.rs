@@ -33,7 +33,8 @@ mod linux {
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod other {
-    /// Other systems have no such clock, or none that is safe to read once the thread may have ended.
+    /// Other systems have no such clock, or none that is safe to read once the thread may have
+    /// ended.
     #[derive(Debug, Clone, Copy)]
     pub(crate) enum CpuClock {}
 

@@ -85,8 +85,8 @@ pub(crate) struct Field<'a> {
     pub(crate) value: Value<'a>,
 }
 
-/// The counter that a field of this name and value is: the rest of the name after `counter.`, if the
-/// value is a number.
+/// The counter that a field of this name and value is: the rest of the name after `counter.`, if
+/// the value is a number.
 pub(crate) fn counter<'a>(name: &'a str, value: Value<'_>) -> Option<&'a str> {
     match value {
         Value::I64(_) | Value::U64(_) | Value::F64(_) => name.strip_prefix("counter."),

@@ -239,8 +239,8 @@ impl FlightRecorderBuilder {
 
 /// Reads the file of a recorder ([`FlightRecorderBuilder::create`]), and writes its records as a
 /// trace in this format. If the process still runs, the records that it overwrites meanwhile are
-/// missing or damaged. A trace in Perfetto's format relates its times to no other clock, because the
-/// file may be from before the last boot.
+/// missing or damaged. A trace in Perfetto's format relates its times to no other clock, because
+/// the file may be from before the last boot.
 ///
 /// # Errors
 ///

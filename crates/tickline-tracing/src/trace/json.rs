@@ -155,8 +155,8 @@ impl<W: Write> Trace<W> {
         Ok(Some(cut_values))
     }
 
-    /// Adds the ends of spans at `place` whose own ends were lost, from their callsites. Viewers find
-    /// the beginning of an end by the name, or take the innermost span.
+    /// Adds the ends of spans at `place` whose own ends were lost, from their callsites. Viewers
+    /// find the beginning of an end by the name, or take the innermost span.
     fn push_lost_ends(
         &mut self,
         thread: u64,
@@ -191,7 +191,8 @@ impl<W: Write> Trace<W> {
         self.output.write_all(text.as_bytes())
     }
 
-    /// Writes a value of a thread's CPU time. Viewers tell the counters of the threads apart by `id`.
+    /// Writes a value of a thread's CPU time. Viewers tell the counters of the threads apart by
+    /// `id`.
     pub(crate) fn write_cpu_time(&mut self, thread: u64, time: CpuTime) -> io::Result<()> {
         let mut text = format!(",\n{{\"name\":\"{CPU_TIME}\",\"ph\":\"C\",\"id\":\"{thread}\",");
         push_place(&mut text, &self.process, thread, time.ns);
@@ -437,8 +438,8 @@ fn push_string(text: &mut String, parts: &[&str]) {
 mod tests {
     use super::*;
 
-    /// Symptom: a span whose end was lost in a damaged file stayed open, although the span around it
-    /// had ended.
+    /// Symptom: a span whose end was lost in a damaged file stayed open, although the span around
+    /// it had ended.
     #[test]
     fn a_span_s_end_also_ends_the_spans_inside_whose_ends_were_lost() {
         let mut trace = Trace::begin(Vec::new(), 1, "").unwrap();

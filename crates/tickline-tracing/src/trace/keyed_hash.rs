@@ -1,8 +1,8 @@
 //! Hashes a number by one multiplication with a random key.
 //!
-//! The default hasher takes several times as long. Without a key, as in `rustc-hash`, a hostile file
-//! could choose spans, threads and callsites whose hashes are the same. Each lookup would then take
-//! as long as there are such numbers.
+//! The default hasher takes several times as long. Without a key, as in `rustc-hash`, a hostile
+//! file could choose spans, threads and callsites whose hashes are the same. Each lookup would then
+//! take as long as there are such numbers.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -65,8 +65,8 @@ mod tests {
 
     use super::*;
 
-    /// Symptom: a file of a flight recorder, whose records had such addresses as callsites, took time
-    /// as the square of its length.
+    /// Symptom: a file of a flight recorder, whose records had such addresses as callsites, took
+    /// time as the square of its length.
     #[test]
     fn addresses_that_collide_without_a_key_have_different_hashes() {
         // The multiplier of `rustc-hash`. A table uses the lowest and the highest bits of the hash,

@@ -109,8 +109,8 @@ impl Source {
 }
 
 impl Pass {
-    /// Begins a pass at the time that `now_ns` returns. `rings` lists the rings after that: the ring of
-    /// a thread that begins in between has no record from before.
+    /// Begins a pass at the time that `now_ns` returns. `rings` lists the rings after that: the
+    /// ring of a thread that begins in between has no record from before.
     pub(crate) fn begin(rings: impl FnOnce() -> Vec<Arc<Ring>>, now_ns: impl Fn() -> u64) -> Self {
         let begun_ns = now_ns();
         let sources = rings().into_iter().map(Source::new).collect();
@@ -221,8 +221,8 @@ mod tests {
         all
     }
 
-    /// Symptom: a parent began in a ring that was not listed yet, and its child in one that was: the
-    /// child became a request of its own.
+    /// Symptom: a parent began in a ring that was not listed yet, and its child in one that was:
+    /// the child became a request of its own.
     #[test]
     fn the_rings_are_listed_after_the_pass_has_begun() {
         let now_ns = Cell::new(40);

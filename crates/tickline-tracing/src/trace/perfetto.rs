@@ -170,8 +170,8 @@ mod compression {
 
     use super::proto::{Bytes, packet, trace};
 
-    /// The number of bytes that are compressed together, unless a flush comes before. A larger block
-    /// saves little: deflate looks back 32 KiB.
+    /// The number of bytes that are compressed together, unless a flush comes before. A larger
+    /// block saves little: deflate looks back 32 KiB.
     pub(super) const BLOCK: usize = 1 << 18;
 
     /// Replaces packets by one packet that contains them.

@@ -1,7 +1,7 @@
 //! What a sink keeps for each open span: the span's number in its request, and its fields.
 //!
-//! It is in a table of the sink, not in the registry's extensions: an extension takes an allocation,
-//! and its lookup costs more than the work with the fields.
+//! It is in a table of the sink, not in the registry's extensions: an extension takes an
+//! allocation, and its lookup costs more than the work with the fields.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,8 +18,8 @@ pub(crate) struct RecordedSpan {
     pub(crate) number: u64,
     /// Whether the recorder is also a sink of other layers. [`SharedSpan`] then has the number.
     pub(crate) is_shared: bool,
-    /// The fields for the tracks of threads, and those that were recorded after the span's creation;
-    /// `None` if there are none.
+    /// The fields for the tracks of threads, and those that were recorded after the span's
+    /// creation; `None` if there are none.
     pub(crate) fields: Option<SpanFields>,
 }
 
@@ -50,8 +50,8 @@ impl SharedSpan {
 #[derive(Debug, Default)]
 pub(crate) struct RecordedSpans {
     table: SpanTable<RecordedSpan>,
-    /// Whether a span has ever got values after its creation. As long as none has, the end of a busy
-    /// interval needs no lock to look for them.
+    /// Whether a span has ever got values after its creation. As long as none has, the end of a
+    /// busy interval needs no lock to look for them.
     has_later_values: AtomicBool,
 }
 
@@ -60,8 +60,8 @@ impl RecordedSpans {
         self.table.insert(span.into_u64(), recorded);
     }
 
-    /// Removes a span. [`SpanFields::Few`] stay in the slot: they have no memory to free and no later
-    /// values for the end, so they need not be copied.
+    /// Removes a span. [`SpanFields::Few`] stay in the slot: they have no memory to free and no
+    /// later values for the end, so they need not be copied.
     pub(crate) fn remove(&self, span: &Id) -> Option<RecordedSpan> {
         self.table.remove(span.into_u64(), |recorded| {
             let are_many = matches!(recorded.fields, Some(SpanFields::Many(_)));
@@ -92,8 +92,8 @@ impl RecordedSpans {
 
     /// The fields of a span, if any thread has recorded values since they were `before`.
     pub(crate) fn newer_fields(&self, span: &Id, before: &SpanFields) -> Option<SpanFields> {
-        // ORDERING: Relaxed. If another thread has recorded values before, and this thread knows it,
-        // it sees the store in `add_values`. The lock orders the values.
+        // ORDERING: Relaxed. If another thread has recorded values before, and this thread knows
+        // it, it sees the store in `add_values`. The lock orders the values.
         if !self.has_later_values.load(Ordering::Relaxed) {
             return None;
         }

@@ -40,8 +40,8 @@ pub(crate) struct Recorder {
     /// Whether there have been several such layers at once.
     is_in_several_layers: AtomicBool,
     /// The ends of requests' spans that found no room in a ring, with the numbers of their threads.
-    /// BOUND: at most one for each span that was open at the reader's last round, or has begun since.
-    /// If the reader is slow, the rings become full, and get no more beginnings.
+    /// BOUND: at most one for each span that was open at the reader's last round, or has begun
+    /// since. If the reader is slow, the rings become full, and get no more beginnings.
     ends_without_room: ProcessMutex<Vec<(u64, Record<'static>)>>,
     /// The process that made the recorder. A forked child has no reader.
     process: u32,
@@ -88,7 +88,8 @@ impl Recorder {
         }
     }
 
-    /// Whether several layers may have the recorder as a sink. It then has each of their spans once.
+    /// Whether several layers may have the recorder as a sink. It then has each of their spans
+    /// once.
     pub(crate) fn is_in_several_layers(&self) -> bool {
         // ORDERING: Relaxed: see `add_layer`. A layer that does not see another one yet is about to
         // be replaced; its spans of that moment are recorded by both.
@@ -119,8 +120,8 @@ impl Recorder {
         self.callsites.lock()?.get(&address).cloned()
     }
 
-    /// Adds a ring for the present thread. `None` if the system has no memory for it; this counts as a
-    /// dropped record. `None` also if the lock on the rings is lost ([`ProcessMutex::lock`]).
+    /// Adds a ring for the present thread. `None` if the system has no memory for it; this counts
+    /// as a dropped record. `None` also if the lock on the rings is lost ([`ProcessMutex::lock`]).
     pub(crate) fn add_ring(&self) -> Option<Arc<Ring>> {
         let (number, name) = present_thread();
         let ring = self

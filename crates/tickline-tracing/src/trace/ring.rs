@@ -6,9 +6,9 @@
 //! number of records before it. A reader can therefore begin at any block, and knows how many
 //! records are lost.
 //!
-//! A ring is used in one of two ways. If a reader takes the records ([`Ring::set_taken`]), the thread
-//! does not overwrite records that were not taken yet, and may have no room for new ones. If no
-//! reader takes records, new records overwrite the oldest.
+//! A ring is used in one of two ways. If a reader takes the records ([`Ring::set_taken`]), the
+//! thread does not overwrite records that were not taken yet, and may have no room for new ones. If
+//! no reader takes records, new records overwrite the oldest.
 //!
 //! # How a ring grows
 //!
@@ -114,8 +114,8 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Allocates a ring of at least `bytes` bytes, and at least four blocks; `None` if the system has
-    /// too little memory.
+    /// Allocates a ring of at least `bytes` bytes, and at least four blocks; `None` if the system
+    /// has too little memory.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
         let words = CONTROL_WORDS + capacity(bytes);
         let memory = Arc::new(Memory::allocate(words)?);

@@ -8,12 +8,13 @@ use super::trace_output::{TraceFormat, TraceStyle};
 /// The default memory of a ring: enough for 26,000 entered spans without fields.
 const DEFAULT_BYTES: usize = 1 << 20;
 
-/// The limit of a ring in memory, bytes: far more than a trace needs, and less than the address space
-/// of any program. With a larger number, which must be a mistake, the first span of each thread
-/// would ask the system for memory in vain.
+/// The limit of a ring in memory, bytes: far more than a trace needs, and less than the address
+/// space of any program. With a larger number, which must be a mistake, the first span of each
+/// thread would ask the system for memory in vain.
 const MAX_BYTES: u64 = 16 << 30;
 
-/// The tracks on which viewers draw the spans. In an async server, choose [`Requests`](Self::Requests):
+/// The tracks on which viewers draw the spans. In an async server, choose
+/// [`Requests`](Self::Requests):
 ///
 /// | | `Threads` | `Requests` |
 /// |---|---|---|
@@ -96,10 +97,10 @@ pub(crate) struct Settings {
 macro_rules! settings {
     () => {
         /// The largest size of a thread's ring: 1 MiB by default, at least 128 KiB and at most 16
-        /// GiB, rounded up to a power of two. The system commits the memory when it is first used. An
-        /// entered span takes 40 bytes, a span of a request 72, an event 32. A field with a number
-        /// adds 10 bytes; one with a text adds 4, and the text. The records of a thread for whose
-        /// ring the system has no memory count as dropped.
+        /// GiB, rounded up to a power of two. The system commits the memory when it is first used.
+        /// An entered span takes 40 bytes, a span of a request 72, an event 32. A field with a
+        /// number adds 10 bytes; one with a text adds 4, and the text. The records of a thread for
+        /// whose ring the system has no memory count as dropped.
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
             self.settings.bytes_per_thread = bytes;
             self
@@ -112,12 +113,12 @@ macro_rules! settings {
         /// Events have their fields without this setting, too.
         ///
         /// A program's thread copies numbers, booleans and strings to its ring. It formats only
-        /// values of other types, by their `Debug` or `Display`. If this returns an error or panics,
-        /// the value's text says so, and the program goes on after the panic hook.
+        /// values of other types, by their `Debug` or `Display`. If this returns an error or
+        /// panics, the value's text says so, and the program goes on after the panic hook.
         ///
-        /// The fields of one span or event take at most 16 KiB. If they take more, the longest texts
-        /// are cut, end with `… (cut)`, and are counted by [`TraceSummary::cut_values`]. This holds
-        /// for events without this setting, too.
+        /// The fields of one span or event take at most 16 KiB. If they take more, the longest
+        /// texts are cut, end with `… (cut)`, and are counted by [`TraceSummary::cut_values`]. This
+        /// holds for events without this setting, too.
         pub fn with_fields(mut self) -> Self {
             self.settings.has_fields = true;
             self
@@ -137,18 +138,18 @@ macro_rules! settings {
             self
         }
 
-        /// Compresses the trace, in Perfetto's format, in blocks of at most about 256 KiB. Each flush
-        /// ends a block, so the file of a killed program has the same records as without compression,
-        /// but for the last block if the kill came during its write. The feature `compression` has
-        /// the method.
+        /// Compresses the trace, in Perfetto's format, in blocks of at most about 256 KiB. Each
+        /// flush ends a block, so the file of a killed program has the same records as without
+        /// compression, but for the last block if the kill came during its write. The feature
+        /// `compression` has the method.
         #[cfg(feature = "compression")]
         pub fn compressed(mut self) -> Self {
             self.settings.is_compressed = true;
             self
         }
 
-        /// The tracks on which viewers draw the spans; [`Tracks::Threads`] by default. Async servers
-        /// need [`Tracks::Requests`].
+        /// The tracks on which viewers draw the spans; [`Tracks::Threads`] by default. Async
+        /// servers need [`Tracks::Requests`].
         pub fn tracks(mut self, tracks: Tracks) -> Self {
             self.settings.tracks = tracks;
             self

@@ -68,8 +68,8 @@ impl OpenSpan {
 }
 
 impl SpanTracks {
-    /// Finds a place for a span that begins. If the track is new, also returns the number of the track
-    /// above it: 0 for the track of a request.
+    /// Finds a place for a span that begins. If the track is new, also returns the number of the
+    /// track above it: 0 for the track of a request.
     pub(crate) fn begin(&mut self, begin: &Record<'_>) -> (Place, Option<u64>) {
         let &Record {
             id: span,
@@ -117,8 +117,8 @@ impl SpanTracks {
 
     /// The place of a span that ends, and the callsites of the spans inside it on its track whose
     /// ends were lost, the innermost first. `None` if the span's beginning has not come yet. At the
-    /// first attempt also `None` if the end of its child has not come yet: two ends on two threads may
-    /// have the same time.
+    /// first attempt also `None` if the end of its child has not come yet: two ends on two threads
+    /// may have the same time.
     pub(crate) fn end(
         &mut self,
         span: u64,

@@ -16,8 +16,8 @@ pub struct TraceSummary {
     pub unended_intervals: u64,
     /// The number of events.
     pub events: u64,
-    /// The number of missing records. In a trace by [`trace_file`](crate::trace_file) these found no
-    /// room in a thread's ring: beginnings, events, and ends of spans of requests. In a flight
+    /// The number of missing records. In a trace by [`trace_file`](crate::trace_file) these found
+    /// no room in a thread's ring: beginnings, events, and ends of spans of requests. In a flight
     /// recorder's trace, newer records overwrote them: two for a span, one for an event.
     pub dropped_records: u64,
     /// In the trace of a flight recorder: the instant since when no thread's records are missing;

@@ -46,11 +46,11 @@
 //! | is killed | no, the records since the last write are missing: those of 100 ms, and more if the writer gets no CPU; the file of a flight recorder is complete ([`flight`](crate::flight#the-black-box)) |
 //!
 //! Viewers open an incomplete file. In Perfetto's format it ends with a whole packet or, after a
-//! `SIGKILL` during a write, with a truncated one. In a compressed file this packet is a block; each
-//! write ends a block. In JSON, "the `]` at the end of the JSON Array Format is optional" (ibid.).
-//! The file begins with `[` and an event, and a comma comes before each further event. Each write
-//! ends with a whole event. A `SIGKILL` during a write may truncate the last event, which Perfetto
-//! then leaves out. A loss of power may damage the file.
+//! `SIGKILL` during a write, with a truncated one. In a compressed file this packet is a block;
+//! each write ends a block. In JSON, "the `]` at the end of the JSON Array Format is optional"
+//! (ibid.). The file begins with `[` and an event, and a comma comes before each further event.
+//! Each write ends with a whole event. A `SIGKILL` during a write may truncate the last event,
+//! which Perfetto then leaves out. A loss of power may damage the file.
 //!
 //! # In a forked child
 //!
@@ -60,22 +60,22 @@
 //!
 //! # Order in the file
 //!
-//! The busy intervals of a thread are in order of time, and each `E` belongs to the last open `B` of
-//! its thread. The spans of requests come in groups, each in order of time. Each `e` comes after its
-//! `b`, and belongs to the last open `b` of its track (`id2`). CPU times come at the end of a write.
-//! Viewers sort the events.
+//! The busy intervals of a thread are in order of time, and each `E` belongs to the last open `B`
+//! of its thread. The spans of requests come in groups, each in order of time. Each `e` comes after
+//! its `b`, and belongs to the last open `b` of its track (`id2`). CPU times come at the end of a
+//! write. Viewers sort the events.
 //!
 //! # Cost
 //!
 //! A thread writes three words to a ring of its own when it enters a span, and two when it exits.
 //! It does not wait for other threads. With
 //! [`SpanTimingLayer::for_sinks_only`](crate::SpanTimingLayer::for_sinks_only) a span costs less
-//! still, because the layer stores nothing in the registry. The writer's thread turns the words into
-//! text or packets.
+//! still, because the layer stores nothing in the registry. The writer's thread turns the words
+//! into text or packets.
 //!
-//! Records that do not fit into the ring are dropped and counted. The file says how many are missing,
-//! and where. The end of a span that has begun in the file is not dropped, but only its fields.
-//! With [`TraceFileBuilder::wait_when_full`] the program's threads wait instead.
+//! Records that do not fit into the ring are dropped and counted. The file says how many are
+//! missing, and where. The end of a span that has begun in the file is not dropped, but only its
+//! fields. With [`TraceFileBuilder::wait_when_full`] the program's threads wait instead.
 
 use core::time::Duration;
 use std::fs::File;
@@ -219,8 +219,8 @@ impl TraceFileBuilder {
     /// # Errors
     ///
     /// - If the file cannot be created, or the thread cannot be started.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if JSON were to be compressed, or a ring were to
-    ///   be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if JSON were to be compressed, or a ring
+    ///   were to be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<(TraceFile, TraceFileGuard)> {
         let path = path.as_ref();
         self.settings.check_bytes_per_thread()?;
@@ -291,11 +291,11 @@ impl TraceFile {
 
 /// Ends the file when it is dropped. The file does not get later records.
 ///
-/// Keep the guard until the end of `main`, by a name: `let (trace, _guard) = ...`. In `let (trace,
-/// _) = ...` Rust drops the guard at once, and no lint says so. The trace then has no spans, but a
-/// mark, "0 spans before the guard was dropped"; its summary has no `intervals` and no `events`. The
-/// [module's documentation](self) says which records are missing if the program ends without
-/// dropping it.
+/// Keep the guard until the end of `main`, by a name: `let (trace, _guard) = ...`. In
+/// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so. The trace then has no
+/// spans, but a mark, "0 spans before the guard was dropped"; its summary has no `intervals` and no
+/// `events`. The [module's documentation](self) says which records are missing if the program ends
+/// without dropping it.
 #[derive(Debug)]
 #[must_use = "the file ends when the guard is dropped"]
 pub struct TraceFileGuard {

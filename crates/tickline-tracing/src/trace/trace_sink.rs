@@ -200,8 +200,8 @@ fn parent_number(spans: &RecordedSpans, span: &Span<'_>, attributes: &Attributes
     spans.number(&parent).or_else(nearest).unwrap_or(0)
 }
 
-/// Records the beginning of a span in its request. Returns the span's number, 0 if there was no room,
-/// and whether other sinks have the number, too: only the first one of them records the span.
+/// Records the beginning of a span in its request. Returns the span's number, 0 if there was no
+/// room, and whether other sinks have the number, too: only the first one of them records the span.
 fn begin_in_request(
     recorder: &Arc<Recorder>,
     span: &Span<'_>,

@@ -37,55 +37,86 @@ fn tracks_of_requests(events: &[Value]) -> Vec<usize> {
     tracks.iter().filter_map(|track| first(*track)).collect()
 }
 
-/// The oldest records are overwritten and counted. The outermost 64 spans that were entered before
-/// them keep their beginnings. Symptom: the ends of the spans inside these ended the spans around
-/// them, too early.
-#[test]
-fn the_oldest_are_overwritten_and_the_spans_around_stay() {
-    const SPANS: u64 = 100_000;
+/// The number of spans with which [`overwritten`] overwrites the oldest.
+const WORK: u64 = 100_000;
+
+/// The trace of a recorder whose ring is too small. The span `server` is open at the end; inside it
+/// were 100 spans `inside`, around many spans `work`, of 1 us each.
+fn overwritten() -> (TraceSummary, Vec<Value>) {
     let hand = Hand::default();
     let recorder = FlightRecorder::builder()
         .bytes_per_thread(1 << 17)
         .with_fields()
         .build();
+    let mut trace = None;
     hand.timed(recorder.clone(), || {
         hand.set_ns(5_000);
         let _server = info_span!("server", port = 80).entered();
         let mut inside: Vec<_> = (0..100).map(|_| info_span!("inside").entered()).collect();
-        for _ in 0..SPANS {
+        for _ in 0..WORK {
             hand.advance_ns(1_000);
             info_span!("work").in_scope(|| ());
         }
         while let Some(_span) = inside.pop() {
             hand.set_ns(1_000_000_000 - 1_000 * inside.len() as u64);
         }
-        let (summary, events) = written(&recorder);
-        let work = names(&events, "B")
-            .iter()
-            .filter(|name| **name == "work")
-            .count() as u64;
-        let ends = names(&events, "E").len() as u64;
-        assert!((1_000..SPANS / 2).contains(&work), "{work}");
-        assert_eq!(
-            (summary.intervals, summary.unended_intervals, ends),
-            (work + 64, 1, work + 63)
-        );
-        assert_eq!(events[events.len() - 1]["ts"], 2_000_000.0);
-        // The ends of the 100 spans are there. The first "work" may have lost its beginning.
-        let kept = 2 * SPANS + 101 - summary.dropped_records;
-        assert!(
-            (2 * work..=2 * work + 1).contains(&kept),
-            "{summary:?} {work}"
-        );
-        let server = events
-            .iter()
-            .find(|event| event["name"] == "server")
-            .unwrap();
-        assert_eq!(
-            (server["ts"].as_f64(), &server["args"]["port"]),
-            (Some(1_000_005.0), &Value::from(80))
-        );
+        trace = Some(written(&recorder));
     });
+    trace.unwrap()
+}
+
+/// The number of spans `work` that a trace has.
+fn work_in(events: &[Value]) -> u64 {
+    let begins = names(events, "B");
+    begins.iter().filter(|name| **name == "work").count() as u64
+}
+
+#[test]
+fn the_oldest_spans_are_overwritten() {
+    let (_, events) = overwritten();
+    let work = work_in(&events);
+    assert!((1_000..WORK / 2).contains(&work), "{work}");
+}
+
+/// The ends of the 100 spans are there. The first "work" may have lost its beginning.
+#[test]
+fn the_overwritten_records_are_counted() {
+    let (summary, events) = overwritten();
+    let work = work_in(&events);
+    let kept = 2 * WORK + 101 - summary.dropped_records;
+    assert!(
+        (2 * work..=2 * work + 1).contains(&kept),
+        "{summary:?} {work}"
+    );
+}
+
+/// The outermost 64 spans that were entered before the oldest records keep their beginnings.
+/// Symptom: the ends of the spans inside these ended the spans around them, too early.
+#[test]
+fn the_outermost_64_spans_around_overwritten_records_stay() {
+    let (summary, events) = overwritten();
+    let (work, ends) = (work_in(&events), names(&events, "E").len() as u64);
+    assert_eq!(
+        (summary.intervals, summary.unended_intervals, ends),
+        (work + 64, 1, work + 63)
+    );
+}
+
+#[test]
+fn a_span_around_overwritten_records_keeps_its_end() {
+    let (_, events) = overwritten();
+    assert_eq!(events[events.len() - 1]["ts"], 2_000_000.0);
+}
+
+#[test]
+fn a_span_around_overwritten_records_keeps_its_beginning_and_its_fields() {
+    let (_, events) = overwritten();
+    let mut servers = events.iter().filter(|event| event["name"] == "server");
+    let server = servers.next().unwrap();
+    assert_eq!(
+        (server["ts"].as_f64(), &server["args"]["port"]),
+        (Some(1_000_005.0), &Value::from(80))
+    );
 }
 
 /// A block repeats the spans that the thread is in, with fields up to a quarter of its 32 KiB.

@@ -93,10 +93,9 @@ fn number(span: &SpanData, key: &str) -> u128 {
     number.try_into().unwrap()
 }
 
-/// Start, end and events have tickline's times, and so have `busy_ns` and `idle_ns`, whose sum is
-/// the time from creation to end. The attributes that pass times to the tracer are not exported.
-#[test]
-fn exported_spans_have_ticklines_times() {
+/// The exported spans `outer` and `inner`, by a run that sets the clock by hand, and their times in
+/// the timing layer.
+fn outer_and_inner() -> ([SpanData; 2], Closed) {
     let (hand, closed) = (Hand::default(), Closed::default());
     let spans = exported(&hand, Some(&closed), true, |_| {
         hand.set_ns(1_000);
@@ -118,28 +117,70 @@ fn exported_spans_have_ticklines_times() {
         // The outer span ends later than its last exit.
         hand.set_ns(5_000);
     });
-    let [outer, inner] = ["outer", "inner"].map(|name| span(&spans, name));
-    check(outer, 1_000, &[("first", 1_200)], 1_900);
-    check(inner, 1_300, &[("second", 1_450)], 1_500);
+    let spans = ["outer", "inner"].map(|name| span(&spans, name).clone());
+    (spans, closed)
+}
+
+#[test]
+fn start_events_and_end_of_an_exported_span_have_ticklines_times() {
+    let ([outer, inner], _) = outer_and_inner();
+    check(&outer, 1_000, &[("first", 1_200)], 1_900);
+    check(&inner, 1_300, &[("second", 1_450)], 1_500);
+}
+
+#[test]
+fn an_exported_span_has_its_parent() {
+    let ([outer, inner], _) = outer_and_inner();
     assert_eq!(inner.parent_span_id, outer.span_context.span_id());
-    for exported in [outer, inner] {
+}
+
+#[test]
+fn an_exported_span_starts_when_the_timing_layer_says() {
+    let (spans, closed) = outer_and_inner();
+    for exported in spans {
         let own = closed.one(&exported.name);
         assert_eq!(exported.start_time, SystemTime::from(own.created()));
-        assert_eq!(number(exported, "busy_ns"), own.busy().as_nanos());
-        assert_eq!(number(exported, "idle_ns"), own.idle().as_nanos());
-        let mut names = exported
-            .attributes
-            .iter()
-            .map(|attribute| attribute.key.as_str());
+    }
+}
+
+#[test]
+fn busy_and_idle_times_of_an_exported_span_are_those_of_the_timing_layer() {
+    let (spans, closed) = outer_and_inner();
+    for exported in spans {
+        let own = closed.one(&exported.name);
+        assert_eq!(
+            ["busy_ns", "idle_ns"].map(|key| number(&exported, key)),
+            [own.busy().as_nanos(), own.idle().as_nanos()]
+        );
+    }
+}
+
+/// Also if the span ends later than its last exit, with which it ends in OpenTelemetry.
+#[test]
+fn busy_and_idle_times_of_an_exported_span_last_from_its_creation_to_its_close() {
+    let ([outer, _], _) = outer_and_inner();
+    assert_eq!(
+        ["busy_ns", "idle_ns"].map(|key| number(&outer, key)),
+        [700, 3_300]
+    );
+}
+
+#[test]
+fn an_exported_span_keeps_its_own_attributes() {
+    let ([outer, _], _) = outer_and_inner();
+    assert_eq!(number(&outer, "user"), 7);
+}
+
+#[test]
+fn the_attributes_that_pass_times_to_the_tracer_are_not_exported() {
+    let (spans, _) = outer_and_inner();
+    for exported in spans {
+        let mut attributes = exported.attributes.iter();
         assert!(
-            names.all(|name| !name.starts_with("tickline")),
+            attributes.all(|attribute| !attribute.key.as_str().starts_with("tickline")),
             "{exported:?}"
         );
     }
-    assert_eq!(
-        ["busy_ns", "idle_ns", "user"].map(|key| number(outer, key)),
-        [700, 3_300, 7]
-    );
 }
 
 /// OpenTelemetry starts the parent late. Events that bypass `tracing` keep their times.

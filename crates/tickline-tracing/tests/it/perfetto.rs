@@ -457,9 +457,9 @@ fn json_is_not_compressed() {
     assert!(error.to_string().ends_with(choices), "{error}");
 }
 
-/// The writer is stuck, because its pipe is full, and the ring has no room for the end of a span with
-/// a long value. Symptom: the end was dropped, so the span ended with the span around it, or never,
-/// and the writer kept the span's track for ever.
+/// The writer is stuck, because its pipe is full, and the ring has no room for the end of a span
+/// with a long value. Symptom: the end was dropped, so the span ended with the span around it, or
+/// never, and the writer kept the span's track for ever.
 #[test]
 fn a_request_s_end_without_room_in_the_ring_is_not_lost() {
     let (mut reader, pipe) = std::io::pipe().unwrap();

@@ -241,31 +241,54 @@ fn stuck(builder: TraceFileBuilder, run: impl FnOnce(TraceFile)) -> (TraceSummar
     )
 }
 
-/// No thread waits for the writer. The summary and the file count missing events. If the beginning
-/// of a span is in the file, its end is there, too.
-#[test]
-fn a_full_ring_drops_and_counts() {
+/// The trace of a span around 10,000 spans with an event each, which the ring has no room for. No
+/// thread waits for the writer.
+fn overfull() -> (TraceSummary, Vec<Value>) {
     let work =
         || (0..10_000).for_each(|_| info_span!("work").in_scope(|| tracing::info!("an event")));
     let (summary, events) = stuck(TraceFile::builder(), |trace| {
         timed(trace, || info_span!("outer").in_scope(work))
     });
-    let trace = Trace::from_events(&events);
-    assert_eq!(
-        summary.intervals + summary.events + summary.dropped_records,
-        20_001
-    );
     assert!(
         summary.dropped_records > 0 && summary.intervals > 100,
         "{summary:?}"
     );
-    assert_eq!(trace.slices.len() as u64, summary.intervals);
-    assert_eq!((summary.unended_intervals, trace.open().len()), (0, 0));
+    (summary, events)
+}
+
+#[test]
+fn the_summary_counts_what_a_full_ring_drops() {
+    let (summary, _) = overfull();
+    assert_eq!(
+        summary.intervals + summary.events + summary.dropped_records,
+        20_001
+    );
+}
+
+#[test]
+fn the_file_says_how_much_a_full_ring_has_dropped() {
+    let (summary, events) = overfull();
     let marked: u64 = events
         .iter()
         .filter_map(|event| event["args"]["dropped"].as_u64())
         .sum();
     assert_eq!(marked, summary.dropped_records);
+}
+
+#[test]
+fn a_full_ring_drops_no_end_of_a_span_whose_beginning_it_had_room_for() {
+    let (summary, events) = overfull();
+    let trace = Trace::from_events(&events);
+    assert_eq!(
+        (trace.slices.len() as u64, trace.open().len()),
+        (summary.intervals, 0)
+    );
+}
+
+#[test]
+fn the_summary_of_a_full_ring_has_no_span_without_an_end() {
+    let (summary, _) = overfull();
+    assert_eq!(summary.unended_intervals, 0);
 }
 
 /// Symptom: a thread in more spans than its ring has room for waited for ever.
@@ -495,11 +518,9 @@ fn events_are_instants_with_their_messages_for_names() {
     );
 }
 
-/// All spans and events of a request are on its track, on any thread, if no spans overlap. Two
-/// requests have two tracks.
-/// Symptom: a value whose `Debug` sends an event deadlocked.
-#[test]
-fn a_request_is_one_track() {
+/// The trace of two requests by their tracks, with all settings. Each request has a span on its own
+/// thread, one on another, and two events, one of them in the `Debug` of a value.
+fn two_requests() -> (TraceSummary, Vec<Value>) {
     let builder = TraceFile::builder()
         .tracks(Tracks::Requests)
         .with_fields()
@@ -514,10 +535,15 @@ fn a_request_is_one_track() {
             on_thread(|| child.in_scope(|| ()));
         }
     });
-    assert_eq!(
-        (summary.intervals, summary.unended_intervals, summary.events),
-        (6, 0, 4)
-    );
+    (summary, events)
+}
+
+/// All spans and events of a request are on its track, on any thread, if no spans overlap. Two
+/// requests have two tracks.
+/// Symptom: a value whose `Debug` sends an event deadlocked.
+#[test]
+fn a_request_is_one_track() {
+    let (_, events) = two_requests();
     let mut requests: HashMap<String, Vec<[&str; 2]>> = HashMap::new();
     for event in events.iter().filter(|event| event["id2"].is_object()) {
         let text = ["ph", "name"].map(|key| event[key].as_str().unwrap());
@@ -526,27 +552,42 @@ fn a_request_is_one_track() {
             .or_default()
             .push(text);
     }
-    assert_eq!(requests.len(), 2);
-    for mut events in requests.into_values() {
+    let spans = ["elsewhere", "here", "request"];
+    let [begins, ends] = ["b", "e"].map(|phase| spans.map(|name| [phase, name]));
+    let one = [&begins[..], &ends, &[["n", "formatted"], ["n", "told"]]].concat();
+    let found = requests.into_values().map(|mut events| {
         events.sort_unstable();
-        let spans = ["elsewhere", "here", "request"];
-        let [begins, ends] = ["b", "e"].map(|phase| spans.map(|name| [phase, name]));
-        assert_eq!(
-            events,
-            [&begins[..], &ends, &[["n", "formatted"], ["n", "told"]]].concat()
-        );
-    }
-    assert!(
-        events.iter().all(|event| event["ph"] != "B"),
-        "no busy intervals were asked for"
+        events
+    });
+    assert_eq!(found.collect::<Vec<_>>(), [one.clone(), one]);
+}
+
+#[test]
+fn the_summary_counts_the_spans_and_events_of_requests() {
+    let (summary, _) = two_requests();
+    assert_eq!(
+        (summary.intervals, summary.unended_intervals, summary.events),
+        (6, 0, 4)
     );
-    let with_source = events
+}
+
+#[test]
+fn a_trace_of_requests_has_no_busy_intervals() {
+    let (_, events) = two_requests();
+    assert!(events.iter().all(|event| event["ph"] != "B"));
+}
+
+#[test]
+fn the_spans_and_events_of_a_request_have_their_source_locations() {
+    let (summary, events) = two_requests();
+    let sources = events
         .iter()
         .filter_map(|event| event["args"]["source"].as_str());
-    let with_source = with_source
-        .filter(|source| source.contains("trace_file.rs:"))
-        .count() as u64;
-    assert_eq!(with_source, summary.intervals + summary.events);
+    let with_source = sources.filter(|source| source.contains("trace_file.rs:"));
+    assert_eq!(
+        with_source.count() as u64,
+        summary.intervals + summary.events
+    );
 }
 
 /// `let _` drops a guard at once, which no lint reports. Symptom: the trace was empty, without a

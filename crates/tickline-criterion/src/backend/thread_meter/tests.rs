@@ -21,8 +21,8 @@ fn pair(start_ticks: u64, ticks: u64) -> PairReads {
     }
 }
 
-fn reading(ticks: u64) -> Option<Reading> {
-    Some(Reading {
+fn reading(ticks: u64) -> Option<ThreadReading> {
+    Some(ThreadReading {
         id: id(ticks)?,
         ticks,
         times: ThreadTimes {
@@ -38,11 +38,11 @@ fn id(ticks: u64) -> Option<NonZeroU64> {
 }
 
 /// The readings at two times.
-fn readings(before: u64, after: u64) -> Option<(Reading, Reading)> {
+fn readings(before: u64, after: u64) -> Option<(ThreadReading, ThreadReading)> {
     reading(before).zip(reading(after))
 }
 
-fn must_not_read() -> Option<Reading> {
+fn must_not_read() -> Option<ThreadReading> {
     panic!("the times were read")
 }
 

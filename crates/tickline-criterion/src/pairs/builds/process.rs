@@ -70,8 +70,8 @@ impl Process {
         let mut tries = 0;
         let mut child = loop {
             match command.spawn() {
-                // A process that another thread forked during the copy has the copy open for writing,
-                // until its exec.
+                // A process that another thread forked during the copy has the copy open for
+                // writing, until its exec.
                 Err(busy) if busy.kind() == io::ErrorKind::ExecutableFileBusy && tries < 100 => {
                     tries += 1;
                     thread::sleep(Duration::from_millis(10));
@@ -171,8 +171,8 @@ mod tests {
         iterations_per_pair: 1,
     };
 
-    /// Symptom: after a line that is not UTF-8 nobody read, the process waited for room in its pipe,
-    /// and this one for the process.
+    /// Symptom: after a line that is not UTF-8 nobody read, the process waited for room in its
+    /// pipe, and this one for the process.
     #[test]
     fn a_process_whose_output_is_no_text_ends() {
         let mut process = script(&format!(
@@ -183,7 +183,8 @@ mod tests {
         drop(process);
     }
 
-    /// Symptom: a process that the benchmark had started kept the pipe open, and its end was awaited.
+    /// Symptom: a process that the benchmark had started kept the pipe open, and its end was
+    /// awaited.
     #[test]
     fn a_process_that_leaves_another_behind_ends() {
         let begin = Instant::now();

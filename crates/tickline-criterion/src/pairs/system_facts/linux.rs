@@ -29,7 +29,8 @@ pub(crate) fn cpu() -> Option<usize> {
 #[derive(Debug)]
 pub(crate) struct Bound(CpuSet);
 
-/// Binds this thread, and the threads and processes that it starts, to a CPU. `None` if that failed.
+/// Binds this thread, and the threads and processes that it starts, to a CPU. `None` if that
+/// failed.
 pub(crate) fn bind(cpu: usize) -> Option<Bound> {
     let former = sched_getaffinity(THIS_THREAD).ok()?;
     let mut cpus = CpuSet::new();

@@ -201,8 +201,8 @@ fn lock_at(file: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Fails at once if the file system has not so many free bytes; the write of the blocks would notice
-/// it only after it has filled the disk.
+/// Fails at once if the file system has not so many free bytes; the write of the blocks would
+/// notice it only after it has filled the disk.
 fn check_free_space(file: &File, bytes: usize) -> io::Result<()> {
     let found = fstatvfs(file)?;
     // Some file systems state no size: ramfs, and tmpfs without a limit.

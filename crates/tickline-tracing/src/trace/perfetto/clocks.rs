@@ -8,8 +8,8 @@ use super::proto::{Bytes, clocks, packet, trace};
 pub(crate) struct ClockReadings(pub(super) Vec<(u64, u64)>);
 
 impl ClockReadings {
-    /// The present readings: `CLOCK_MONOTONIC`, which the times of records are of, the time since the
-    /// boot, as `perf` and `ftrace` may record it, and Unix time.
+    /// The present readings: `CLOCK_MONOTONIC`, which the times of records are of, the time since
+    /// the boot, as `perf` and `ftrace` may record it, and Unix time.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) fn now() -> Self {
         use nix::time::{ClockId, clock_gettime};
@@ -52,8 +52,8 @@ impl ClockReadings {
         Self(vec![(clocks::MONOTONIC, 0)])
     }
 
-    /// Adds a packet with these readings. All times of the trace are converted to the time since the
-    /// boot, as in other traces of Perfetto's, if it is known.
+    /// Adds a packet with these readings. All times of the trace are converted to the time since
+    /// the boot, as in other traces of Perfetto's, if it is known.
     pub(super) fn push(&self, bytes: &mut Bytes) {
         let is_known = self.0.iter().any(|(clock, _)| *clock == clocks::BOOTTIME);
         let packet = bytes.begin(trace::PACKET);

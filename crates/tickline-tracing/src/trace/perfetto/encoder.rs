@@ -26,8 +26,8 @@ const UTC_MOST: &str = "utc_minus_monotonic_most_ns";
 const OF_CPU_TIMES: u64 = u64::MAX;
 
 /// The time at which the clock of a sequence begins. By the readings of the clocks, the zero of
-/// `CLOCK_MONOTONIC` may be some us before that of the time since the boot, and Perfetto's viewer fails
-/// at a time below zero. Earlier records have a time of another clock.
+/// `CLOCK_MONOTONIC` may be some us before that of the time since the boot, and Perfetto's viewer
+/// fails at a time below zero. Earlier records have a time of another clock.
 const FIRST_NS: u64 = 1_000_000_000;
 
 /// Encodes records as packets.
@@ -183,8 +183,8 @@ impl Encoder {
         (number << 2 | kind as u64) << 16 | self.salt | u64::from(number == 0)
     }
 
-    /// The index of this thread's sequence. Most records are of the same thread as the one before, or
-    /// of requests, whose sequence is the first.
+    /// The index of this thread's sequence. Most records are of the same thread as the one before,
+    /// or of requests, whose sequence is the first.
     #[inline]
     fn sequence(&mut self, thread: u64) -> usize {
         if thread == 0 {

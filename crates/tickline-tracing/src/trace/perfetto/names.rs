@@ -135,7 +135,8 @@ const fn line_of(address: usize) -> usize {
 }
 
 impl Callsites {
-    /// The callsite at this address; `None` for the address 0. `names` finds the names of a new one.
+    /// The callsite at this address; `None` for the address 0. `names` finds the names of a new
+    /// one.
     #[inline]
     pub(super) fn get(
         &mut self,

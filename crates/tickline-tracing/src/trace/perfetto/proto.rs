@@ -26,8 +26,8 @@ const MAX_VARINT: usize = 10;
 
 /// Writes a number to the first bytes of `to`, and returns its length.
 ///
-/// The bytes of a larger number are made at once: the lengths of times change from event to event, so
-/// the CPU would mispredict the end of a loop over the bytes.
+/// The bytes of a larger number are made at once: the lengths of times change from event to event,
+/// so the CPU would mispredict the end of a loop over the bytes.
 #[inline]
 fn write_varint(to: &mut [u8], value: u64) -> usize {
     let to: &mut [u8; MAX_VARINT] = to.first_chunk_mut().expect("room for any number");
@@ -39,8 +39,8 @@ fn write_varint(to: &mut [u8], value: u64) -> usize {
     if value >= 1 << 56 {
         return write_longest_varint(to, value);
     }
-    // Moves each group of 7 bits to a byte of its own: halves of 28 bits to 4 bytes each, then their
-    // halves of 14 bits, then the groups.
+    // Moves each group of 7 bits to a byte of its own: halves of 28 bits to 4 bytes each, then
+    // their halves of 14 bits, then the groups.
     let halves = value & 0x0FFF_FFFF | (value & 0x00FF_FFFF_F000_0000) << 4;
     let pairs = halves & 0x0000_3FFF_0000_3FFF | (halves & 0x0FFF_C000_0FFF_C000) << 2;
     let bytes = pairs & 0x007F_007F_007F_007F | (pairs & 0x3F80_3F80_3F80_3F80) << 1;
@@ -140,8 +140,8 @@ const TIME: usize = MESSAGE_HEAD + 1;
 const EVENT_ROOM: usize = TIME + MAX_VARINT + 16 + 32 + 1 + MAX_VARINT;
 
 impl Bytes {
-    /// Begins a packet with an event, `since_ns` after the packet before. The event is on the default
-    /// track of the sequence, or on `track`.
+    /// Begins a packet with an event, `since_ns` after the packet before. The event is on the
+    /// default track of the sequence, or on `track`.
     #[inline]
     pub(super) fn begin_event(
         &mut self,
@@ -224,8 +224,8 @@ impl Bytes {
         self.0.truncate(start + len);
     }
 
-    /// Begins a packet with an event at `ns`, before the packet before. The clock of a sequence has no
-    /// negative differences. A record is rarely from before the last one: a mark, or a span that
+    /// Begins a packet with an event at `ns`, before the packet before. The clock of a sequence has
+    /// no negative differences. A record is rarely from before the last one: a mark, or a span that
     /// another layer has closed.
     #[cold]
     pub(super) fn begin_earlier_event(
@@ -324,8 +324,8 @@ impl Bytes {
         Begun(self.0.len() - 1)
     }
 
-    /// Ends the message, and puts its length before it. Most messages are short; the bytes of a long
-    /// one are moved.
+    /// Ends the message, and puts its length before it. Most messages are short; the bytes of a
+    /// long one are moved.
     #[inline]
     pub(super) fn end(&mut self, begun: Begun) {
         let len = self.0.len() - begun.0 - 1;
