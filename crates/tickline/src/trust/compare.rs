@@ -73,7 +73,7 @@ fn comparison_lock() -> Option<LockGuard<'static, ()>> {
 /// handler may judge the gates.
 #[inline(never)]
 pub(crate) fn result() -> Option<CounterComparison> {
-    locked_result().map(|result| LastResult::on_this_host(*result))
+    locked_result().map(|result| LastResult::on_host(*result, OsClock.disruption_marker()))
 }
 
 /// The result; `Pending` also while another thread has the lock.
@@ -99,14 +99,15 @@ fn publish(comparison: CounterComparison, marker: Option<u64>) {
 }
 
 impl LastResult {
-    /// Whether it is of the host on which the machine runs now: another host's counters may differ.
-    fn is_of_this_host(&self) -> bool {
-        self.marker.is_none() || self.marker == OsClock.disruption_marker()
+    /// Whether it is of the host with this marker, on which the machine runs now: another host's
+    /// counters may differ.
+    fn is_of_host(&self, marker: Option<u64>) -> bool {
+        self.marker.is_none() || self.marker == marker
     }
 
-    /// The comparison, if it is of this host.
-    fn on_this_host(last: Option<Self>) -> CounterComparison {
-        last.filter(Self::is_of_this_host)
+    /// The comparison, if it is of the host with this marker.
+    fn on_host(last: Option<Self>, marker: Option<u64>) -> CounterComparison {
+        last.filter(|last| last.is_of_host(marker))
             .map_or(CounterComparison::Pending, |last| last.comparison)
     }
 
@@ -180,8 +181,9 @@ impl ComparisonThread {
             publish(CounterComparison::Impossible, OsClock.disruption_marker());
         }
         let last = locked_result().and_then(|result| *result);
-        let is_fresh =
-            last.is_some_and(|last| last.is_of_this_host() && OsClock.monotonic_ns() < last.due_ns);
+        let is_fresh = last.is_some_and(|last| {
+            last.is_of_host(OsClock.disruption_marker()) && OsClock.monotonic_ns() < last.due_ns
+        });
         if self.is_running() || is_fresh {
             return;
         }
