@@ -353,4 +353,28 @@ mod tests {
         drop(guard);
         assert!(!lock.is_held());
     }
+
+    #[test]
+    fn a_threads_guard_releases_the_lock() {
+        let lock = TryLock::new(5);
+        drop(take(&lock, thread(20)));
+        assert!(!lock.is_held());
+    }
+
+    #[test]
+    fn a_childs_guard_releases_the_lock_that_it_took_over() {
+        let lock = TryLock::new(5);
+        let _parents = take(&lock, process(1)).unwrap();
+        drop(take(&lock, process(2)));
+        assert!(!lock.is_held());
+    }
+
+    #[test]
+    fn a_threads_guard_releases_the_lock_that_it_took_over() {
+        let lock = TryLock::new(5);
+        let killed = take(&lock, thread(21));
+        drop(take(&lock, thread(22)));
+        assert!(!lock.is_held());
+        core::mem::forget(killed);
+    }
 }

@@ -128,28 +128,54 @@ fn an_iteration_is_due_when_the_last_one_has_said() {
     assert!(is_due_in(&process, next_ns));
 }
 
-/// Symptom: after a review that found every gate open again, readers had no line for an interval.
-#[test]
-fn an_iteration_is_due_at_once_after_a_review_that_finds_every_gate_open() {
+/// A process whose clock has a line, and whose next iteration is not due yet.
+fn driven() -> Process {
     let process = Process::new();
     process.until_published();
-    _ = process.drive(Cadence::Scheduled);
-    let ticket = process.clock.ask_review(process.token()).unwrap();
-    let Next::Iterate(permit) = process.settle(ticket) else {
+    let iteration = process.drive(Cadence::Scheduled);
+    _ = iteration.expect("an iteration");
+    assert!(!is_due_in(&process, 0));
+    process
+}
+
+/// A process whose review has found every gate open, and has ended the line.
+fn reviewed() -> Process {
+    let process = driven();
+    let ticket = process.clock.ask_review(process.token());
+    let Next::Iterate(permit) = process.settle(ticket.expect("a judged clock")) else {
         panic!("every gate is open");
     };
     drop(permit);
-    assert!(is_due_in(&process, 0), "the review has ended the line");
+    process
+}
+
+/// Symptom: after a review that found every gate open again, readers had no line for an interval.
+#[test]
+fn an_iteration_is_due_at_once_after_a_review_that_finds_every_gate_open() {
+    assert!(is_due_in(&reviewed(), 0));
+}
+
+#[test]
+fn a_clock_has_a_line_again_after_a_review_that_finds_every_gate_open() {
+    reviewed().until_published();
+}
+
+/// A process whose clock was barred after the judgement. The driver has come by since.
+fn barred_late() -> Process {
+    let process = driven();
+    process.clock.shared.bar_clock();
+    assert_eq!(process.drive(Cadence::Scheduled), None);
+    process
 }
 
 #[test]
 fn a_clock_that_was_barred_late_is_judged_at_once() {
-    let process = Process::new();
-    process.until_published();
-    _ = process.drive(Cadence::Scheduled);
-    process.clock.shared.bar_clock();
-    assert_eq!(process.drive(Cadence::Scheduled), None);
-    assert!(is_due_in(&process, 0));
+    assert!(is_due_in(&barred_late(), 0));
+}
+
+#[test]
+fn a_clock_that_was_barred_late_has_a_line_again() {
+    barred_late().until_published();
 }
 
 /// A clock whose gate is closed for a reason that may have passed in 5 ms.

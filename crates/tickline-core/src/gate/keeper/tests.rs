@@ -262,6 +262,15 @@ fn a_gate_whose_reason_may_pass_is_judged_again_at_the_time_of_its_retry() {
 }
 
 #[test]
+fn a_gate_whose_reason_may_pass_can_be_closed_for_good_later() {
+    let kept = Kept::new();
+    let retry_at_ns = Some(100);
+    kept.judge_if_due(0, || Decision::Closed { retry_at_ns });
+    assert!(!kept.judge_if_due(100, || FOR_GOOD));
+    assert_eq!(kept.keeper.stage(), Stage::Closed);
+}
+
+#[test]
 fn a_gate_that_is_closed_for_good_is_not_judged_again() {
     let kept = Kept::new();
     assert!(!kept.judge_if_due(0, || FOR_GOOD));
