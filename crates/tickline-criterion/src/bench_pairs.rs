@@ -211,9 +211,9 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         svg: &|name, base| draw(&outcome, name, base),
         reference: files::Reference::Baseline,
     };
-    files::store(collector, files);
+    let folder = files::store(collector, files);
     if let Some(benchmark) = against {
-        let name = files::criterions_name(collector);
+        let name = folder.and_then(|folder| files::title(&folder));
         if let Some(name) = name.filter(|name| name != benchmark.name) {
             let error = format!(
                 "it is {name}, where the list of benchmarks has {}: they must have the same order in each run",

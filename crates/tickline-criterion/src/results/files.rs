@@ -59,47 +59,55 @@ pub(crate) enum Reference {
     OtherBuild,
 }
 
-/// Stores `files` next to criterion's files of the collector's benchmark. Prints a line if it does
-/// not find criterion's files.
-pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) {
+/// Stores `files` next to criterion's files of the collector's benchmark, and returns their folder.
+/// Prints a line if it does not find criterion's files.
+pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) -> Option<PathBuf> {
+    if !arguments::criterion::lets_criterion_store() {
+        return None;
+    }
     let time = &collector.time;
     let messages = time.settings().messages;
     let roots = roots(time.settings().output_directory.as_deref());
-    match find(&roots, &collector.collected.returned_ns, collector.begin) {
-        Some(folder) => write(messages, &folder, files),
-        None if arguments::criterion::lets_criterion_store() => {
-            baseline_cannot_tell("unknown", "criterion's files were not found");
-            static FIRST: Once = Once::new();
-            messages.print_once(
-                &FIRST,
-                &format_args!(
-                    "not stored: criterion's files are not in {}; if the program calls Criterion::output_directory, \
-                     it must pass it to CounterTime::builder().output_directory as well",
-                    roots[0].display()
-                ),
-            );
-        }
-        None => {}
+    let folder = find(&roots, &collector.collected.returned_ns, collector.begin);
+    if let Some(folder) = &folder {
+        write(messages, folder, files);
+    } else {
+        baseline_cannot_tell("unknown", "criterion's files were not found");
+        static FIRST: Once = Once::new();
+        messages.print_once(
+            &FIRST,
+            &format_args!(
+                "not stored: criterion's files are not in {}; if the program calls Criterion::output_directory, \
+                 it must pass it to CounterTime::builder().output_directory as well",
+                roots[0].display()
+            ),
+        );
     }
+    folder
 }
 
 /// Adds the collector's benchmark as one that can't be compared with a baseline, if it should be.
 pub(crate) fn cannot_tell<const N: usize>(collector: &Collector<N>, reason: &str) {
-    let name = criterions_name(collector);
-    baseline_cannot_tell(name.as_deref().unwrap_or("unknown"), reason);
-}
-
-/// criterion's full name of the collector's benchmark, if its files are found.
-pub(crate) fn criterions_name<const N: usize>(collector: &Collector<N>) -> Option<String> {
     let roots = roots(collector.time.settings().output_directory.as_deref());
-    let folder = find(&roots, &collector.collected.returned_ns, collector.begin)?;
-    full_name(&folder)
+    let name = find(&roots, &collector.collected.returned_ns, collector.begin)
+        .and_then(|folder| full_name(&folder));
+    baseline_cannot_tell(name.as_deref().unwrap_or("unknown"), reason);
 }
 
 /// criterion's full name of the benchmark in a folder.
 fn full_name(folder: &Path) -> Option<String> {
+    name_of(folder, "full_id")
+}
+
+/// The name that criterion prints and lists for the benchmark in a folder: a long one is cut, and a
+/// repeated one has a number.
+pub(crate) fn title(folder: &Path) -> Option<String> {
+    name_of(folder, "title")
+}
+
+fn name_of(folder: &Path, key: &str) -> Option<String> {
     let benchmark = read(&folder.join("new/benchmark.json")).ok()?;
-    benchmark["full_id"].as_str().map(str::to_owned)
+    benchmark[key].as_str().map(str::to_owned)
 }
 
 /// Adds a benchmark that should be compared with a baseline, and can't be.
@@ -134,7 +142,9 @@ fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, (Concl
             );
             (Conclusion::CannotTell, error)
         }),
-        Err(error) if arguments::criterion::allows_missing_baseline() => Err((Conclusion::New, error.clone())),
+        Err(error) if arguments::criterion::allows_missing_baseline() => {
+            Err((Conclusion::New, error.clone()))
+        }
         Err(error) => Err((Conclusion::CannotTell, error.clone())),
     }
 }

@@ -30,6 +30,9 @@ const STARTS: &str = "TICKLINE_CRITERION_TEST_STARTS";
 /// The variable with which the benchmarks print a line.
 const SAYS: &str = "TICKLINE_CRITERION_TEST_SAYS";
 
+/// The variable with the name of the benchmark that the old build lacks.
+const ADDED: &str = "TICKLINE_CRITERION_TEST_ADDED";
+
 /// The variable with which a list of the benchmarks has a first one that no measuring run has.
 const REORDERS: &str = "TICKLINE_CRITERION_TEST_REORDERS";
 
@@ -73,6 +76,7 @@ const TESTS: &[(&str, Test)] = &tests![
     each_layout_is_a_replicate,
     a_benchmark_that_the_other_build_lacks_is_measured_alone,
     a_benchmark_that_the_list_has_at_another_number_is_not_compared,
+    a_benchmark_with_a_long_name_has_its_place_in_the_list,
     a_filter_may_follow_two_dashes,
     builds_without_a_common_benchmark_are_refused,
     a_benchmark_of_bench_function_is_named,
@@ -145,9 +149,10 @@ fn benchmarks(steps: u64) {
     criterion.bench_function("plain", |bencher| bencher.iter(|| black_box(3)));
     if steps > 100 {
         // The old build lacks this benchmark.
-        criterion
-            .benchmark_group("added")
-            .bench_pairs("spin", |bencher| bencher.iter(|| spin(10)));
+        criterion.benchmark_group("added").bench_pairs(
+            std::env::var(ADDED).unwrap_or("spin".to_owned()),
+            |bencher| bencher.iter(|| spin(10)),
+        );
     }
     if std::env::var_os(REORDERS).is_some() && std::env::args().any(|option| option == "--list") {
         criterion.bench_pairs("listed", |bencher| bencher.iter(|| spin(10)));
@@ -430,8 +435,20 @@ fn a_benchmark_that_the_other_build_lacks_is_measured_alone(programs: &Programs)
 fn a_benchmark_that_the_list_has_at_another_number_is_not_compared(programs: &Programs) {
     let mut command = programs.command(100, "spin|listed", &[]);
     command.arg("--against").arg(programs.path(100));
-    let (_, err) = texts(&command.env(REORDERS, "1").output().expect("a program"));
+    let output = command.env(REORDERS, "1").output().expect("a program");
+    assert_eq!(output.status.code(), Some(3));
+    let (_, err) = texts(&output);
     let error = "not compared with the other build: it is work/spin, where the list of benchmarks has listed: ";
+    assert!(err.contains(error), "{err}");
+}
+
+/// criterion cuts it in the list. Symptom: the benchmark seemed to be another one.
+fn a_benchmark_with_a_long_name_has_its_place_in_the_list(programs: &Programs) {
+    let mut command = programs.command(130, "spin", &[]);
+    command.arg("--against").arg(programs.path(100));
+    let name = format!("spin{}", "-and-again".repeat(12));
+    let (_, err) = texts(&command.env(ADDED, name).output().expect("a program"));
+    let error = "not compared with the other build: it has no such benchmark";
     assert!(err.contains(error), "{err}");
 }
 
