@@ -269,7 +269,9 @@ pub(crate) const SERVE: &[Section] = &[
         "JSON",
         "  status --json writes the schema tickline-serve/1: page, owner (number of the user), server_pid,
   server_unknown (why it is not known), phase (off, no_line, first_publication, published,
-  doubted, expired: `tickline explain PHASE` explains one), switched_off, serving, generation, age_ns (of the line in use), lease_ns,
+  doubted, expired: `tickline explain PHASE` explains one), no_line_reason (in the phase no_line: the
+  code of the gate that is closed on this machine, as this command finds it, where that is no
+  matter of one process; the log of the server has its own reason), switched_off, serving, generation, age_ns (of the line in use), lease_ns,
   lease_left_ns, lead_ns (readings are at most this far above the OS clock, at its present rate),
   unix_lead_ns (in the phase doubted both leads are null), ahead_ns (the line is now at least this
   far above the OS clock), rate_ppb (the correction of its rate by the kernel), readers (processes

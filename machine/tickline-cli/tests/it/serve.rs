@@ -224,6 +224,34 @@ fn a_stopped_server_leaves_the_page_and_its_lock() {
     assert_eq!(entries(page.parent().unwrap()), ["page", "page.lock"]);
 }
 
+/// Symptom: the machines of a fleet without a line looked alike.
+#[test]
+fn a_page_without_a_line_says_which_gate_is_closed() {
+    const SCRIPT: &str = "for file in current available; do
+        mount --bind \"$1\" /sys/devices/system/clocksource/clocksource0/${file}_clocksource || exit
+        done && echo mounted && \"$0\" serve status --page \"$2\" --json -";
+    let (folder, page) = page_of_stopped_server();
+    let clocksource = folder.path().join("clocksource");
+    fs::write(&clocksource, "hpet\n").unwrap();
+    let output = Command::new("unshare")
+        .args(["--mount", "--fork", "sh", "-c", SCRIPT])
+        .arg(env!("CARGO_BIN_EXE_tickline"))
+        .args([&clocksource, &page])
+        .env_remove("TICKLINE")
+        .output();
+    let shown = output
+        .map(|output| text(&output.stdout))
+        .unwrap_or_default();
+    let Some(shown) = shown.strip_prefix("mounted\n") else {
+        return eprintln!("SKIPPED: no mount namespace: {shown}");
+    };
+    let shown: Value = serde_json::from_str(shown).unwrap();
+    assert!(
+        shown["no_line_reason"] == "kernel_rejected" || !cfg!(target_arch = "x86_64"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn a_server_that_fails_to_start_leaves_no_file() {
     let (_folder, page) = folder();
