@@ -224,6 +224,22 @@ fn a_stopped_server_leaves_the_page_and_its_lock() {
     assert_eq!(entries(page.parent().unwrap()), ["page", "page.lock"]);
 }
 
+/// Symptom: "its lock cannot be opened: Permission denied (os error 13)", which reads as a fault.
+#[test]
+fn another_user_is_told_who_may_see_the_server() {
+    if !is_root() {
+        return eprintln!("SKIPPED: needs root");
+    }
+    let (_program_folder, program) = open_folder();
+    let (_folder, page) = page_of_stopped_server();
+    let mut command = unprivileged(&program);
+    command.args(["serve", "status", "--page"]).arg(&page);
+    let output = command.output().unwrap();
+    let shown = text(&output.stdout);
+    let expected = "server  unknown: only root and the page's owner may see it\n";
+    assert!(shown.contains(expected), "{shown}");
+}
+
 /// Symptom: the machines of a fleet without a line looked alike.
 #[test]
 fn a_page_without_a_line_says_which_gate_is_closed() {

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use tickline::{Clock, ClockState, Driver, LinePerCpu, Reason};
 use tickline_page::HardwareCounter;
 use tickline_page::lease::{FAST_RATE_PPB, LeasePhase, ProcessHighWater};
-use tickline_page::page_file::{AttachedFile, writer_pid};
+use tickline_page::page_file::{AttachedFile, FileError, PageError, PageErrorCause, writer_pid};
 
 use super::line_lead::LineLead;
 use crate::machine::page::Reader;
@@ -83,6 +83,17 @@ fn hidden_server(pid: Option<u32>, is_served: bool) -> Option<String> {
         .then(|| "its process is not visible here, as in a container, or has just ended".to_owned())
 }
 
+/// Why the server's process is unknown, by the error of [`writer_pid`].
+fn unknown_server(error: &PageError) -> String {
+    match error.cause() {
+        // The lock has mode 600, so this is the usual case of any other user.
+        PageErrorCause::File(FileError::System { errno, .. }) if *errno == libc::EACCES => {
+            "only root and the page's owner may see it".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// Why a server has no line on this machine, by the gates of a clock of this process. The page has
 /// no room for the server's reason, and its log is not for every user. `None` if no gate is closed,
 /// or if this process can't know the server's reason.
@@ -137,7 +148,7 @@ impl PageReport {
             });
         let (server_pid, server_unknown) = match writer_pid(page) {
             Ok(pid) => (pid, hidden_server(pid, snapshot.is_served)),
-            Err(error) => (None, Some(error.to_string())),
+            Err(error) => (None, Some(unknown_server(&error))),
         };
         let mappings = machine::page::mappings(page, server_pid)?;
         let known_lead_ns = |stated_ns: Option<i64>| {
