@@ -244,8 +244,8 @@ pub(crate) const SERVE: &[Section] = &[
   2  an error that may pass, such as a full disk or another server, whose end is waited for 6 s, so
      another start may help; or a bad argument; with status, off and on: any error, such as no page
   78 an error that remains until somebody mends its cause: the page is not trusted, or its file is
-     not a page, was truncated, or is in a folder that cannot be written to. The units do not restart
-     such a server",
+     not a page, was truncated, or is in a folder that is missing or cannot be written to. The units
+     do not restart such a server",
     ),
     Section::new(
         "How it ends",

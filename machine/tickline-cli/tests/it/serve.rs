@@ -277,6 +277,15 @@ fn a_server_that_fails_to_start_leaves_no_file() {
     assert_eq!(entries(folder), [""; 0]);
 }
 
+/// Symptom: exit code 2, after which a unit with such a page starts its server ten times a second.
+#[test]
+fn a_server_whose_folder_is_missing_is_not_started_again() {
+    let (folder, _) = folder();
+    let missing = folder.path().join("missing");
+    let output = run(&missing.join("page"), &[]);
+    assert_fails(&output, 78, &format!("make {},", missing.display()));
+}
+
 /// Symptom: "Read-only file system", without a word on what to do in a container.
 #[test]
 fn a_server_without_a_writable_folder_says_what_to_do() {
