@@ -202,3 +202,18 @@ fn the_removal_lists_files_that_run_the_program() {
     listed.sort_unstable();
     assert_eq!(listed, ["./cron", "./library", "./status", "./unit"]);
 }
+
+/// Symptom: OpenRC's script, which names the program and `serve` in two lines, remained.
+#[test]
+fn the_guides_removal_finds_openrcs_script() {
+    let guide = include_str!("../../../docs/operators.md");
+    let (_, pattern) = guide.split_once("sudo grep -rE '").unwrap();
+    let (pattern, _) = pattern.split_once('\'').unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/openrc/tickline");
+    let output = Command::new("grep")
+        .args(["-E", pattern, script])
+        .output()
+        .unwrap();
+    let found = text(&output.stdout);
+    assert!(found.contains("command=/usr/bin/tickline"), "{found}");
+}
