@@ -155,6 +155,22 @@ fn openrc_gives_up_a_server_that_ends_at_each_start() {
     );
 }
 
+/// Symptom: `rc-service tickline status` said "started", and no more, while the page was off.
+#[test]
+fn openrcs_status_says_what_the_page_gives() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/openrc/tickline");
+    for (told, expected) in [
+        ("phase   off: switched off", "page: off: switched off\n"),
+        ("tickline: there is no page", "page: there is no page\n"),
+    ] {
+        let after =
+            format!(". {script}; command=say; say() {{ echo '{told}'; false; }}; status_post");
+        let output = Command::new("sh").args(["-c", &after]).output().unwrap();
+        assert_eq!(text(&output.stdout), expected);
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
 /// Symptom: no runbook, no alerts and no script of OpenRC on the host.
 #[test]
 fn the_package_has_what_an_operator_needs() {
