@@ -226,7 +226,8 @@ pub(crate) const WHO: &[Section] = &[
   is a system call, tickline sees all calls, except those of 32-bit programs on a 64-bit kernel.
   While tickline counts, every system call of the machine takes a little longer. tickline measures
   the costs in a loop on an otherwise idle CPU. CPUs that read one hpet or acpi_pm at the same time
-  wait for each other, so the true share of CPU time may be larger.",
+  wait for each other, so the true share of CPU time may be larger. On a busy machine the count may
+  end later than --secs says. The output has the time that was counted, and all rates are over it.",
     ),
     Section::new(
         "Examples",
