@@ -226,7 +226,8 @@ pub(crate) const WHO: &[Section] = &[
   is a system call, tickline sees all calls, except those of 32-bit programs on a 64-bit kernel.
   While tickline counts, every system call of the machine takes a little longer. tickline measures
   the costs in a loop on an otherwise idle CPU. CPUs that read one hpet or acpi_pm at the same time
-  wait for each other, so the true share of CPU time may be larger.",
+  wait for each other, so the true share of CPU time may be larger. On a busy machine the count may
+  end later than --secs says. The output has the time that was counted, and all rates are over it.",
     ),
     Section::new(
         "Examples",
@@ -244,8 +245,8 @@ pub(crate) const SERVE: &[Section] = &[
   2  an error that may pass, such as a full disk or another server, whose end is waited for 6 s, so
      another start may help; or a bad argument; with status, off and on: any error, such as no page
   78 an error that remains until somebody mends its cause: the page is not trusted, or its file is
-     not a page, was truncated, or is in a folder that cannot be written to. The units do not restart
-     such a server",
+     not a page, was truncated, or is in a folder that is missing or cannot be written to. The units
+     do not restart such a server",
     ),
     Section::new(
         "How it ends",
@@ -269,7 +270,9 @@ pub(crate) const SERVE: &[Section] = &[
         "JSON",
         "  status --json writes the schema tickline-serve/1: page, owner (number of the user), server_pid,
   server_unknown (why it is not known), phase (off, no_line, first_publication, published,
-  doubted, expired: `tickline explain PHASE` explains one), switched_off, serving, generation, age_ns (of the line in use), lease_ns,
+  doubted, expired: `tickline explain PHASE` explains one), no_line_reason (in the phase no_line: the
+  code of the gate that is closed on this machine, as this command finds it, where that is no
+  matter of one process; the log of the server has its own reason), switched_off, serving, generation, age_ns (of the line in use), lease_ns,
   lease_left_ns, lead_ns (readings are at most this far above the OS clock, at its present rate),
   unix_lead_ns (in the phase doubted both leads are null), ahead_ns (the line is now at least this
   far above the OS clock), rate_ppb (the correction of its rate by the kernel), readers (processes

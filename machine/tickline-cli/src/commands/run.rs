@@ -315,13 +315,25 @@ fn find_library(args: &args::Run) -> io::Result<PathBuf> {
         .iter()
         .filter(|path| path.is_file())
         .find_map(|path| fs::canonicalize(path).ok())
-        .ok_or_else(|| {
-            let folder = folder.display();
-            io::Error::other(format!(
-                "no {LIBRARY} in {folder} or {folder}/../lib: name it with --library; in a clone, `cargo build --profile \
-                 preload -p tickline-preload` makes target/preload/{LIBRARY}"
-            ))
-        })
+        .ok_or_else(|| io::Error::other(no_library(&program)))
+}
+
+/// The error if the library is not where this program looks for it.
+fn no_library(program: &Path) -> String {
+    let is_in_clone = program
+        .ancestors()
+        .nth(2)
+        .is_some_and(|folder| folder.ends_with("target"));
+    let makes = if is_in_clone {
+        "; `cargo build --profile preload -p tickline-preload` makes target/preload/".to_owned()
+            + LIBRARY
+    } else {
+        String::new()
+    };
+    format!(
+        "no {LIBRARY} beside {} or in ../lib: put it there (in a container, by a mount), or name it with --library{makes}",
+        program.display()
+    )
 }
 
 /// The path from the root folder. Fails if the present folder has been removed.
@@ -523,6 +535,20 @@ mod tests {
             );
         }
         assert!(preload_value(Path::new("/my lib/ours.so"), None).is_err());
+    }
+
+    /// Symptom: `cargo build` as the advice in a container.
+    #[test]
+    fn a_missing_library_is_to_be_built_only_in_a_clone() {
+        for (program, is_in_clone) in [
+            ("/clone/target/release/tickline", true),
+            ("/usr/bin/tickline", false),
+            ("/tickline", false),
+        ] {
+            let text = no_library(Path::new(program));
+            assert!(text.contains(&format!("beside {program} or")), "{text}");
+            assert_eq!(text.contains("cargo build"), is_in_clone, "{text}");
+        }
     }
 
     #[test]

@@ -218,7 +218,9 @@ fn no_folder(error: io::Error) -> io::Result<Exit> {
                 format!("{error}; mount a writable folder there, or name another page by --page");
             output::error_to_stderr(&io::Error::other(error));
         }
-        io::ErrorKind::PermissionDenied => output::error_to_stderr(&error),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => {
+            output::error_to_stderr(&error)
+        }
         _ => return Err(error),
     }
     Ok(Exit::Permanent)

@@ -6,7 +6,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::common::tickline;
+use crate::common::{text, tickline};
 
 /// The program's stored outputs, which its tests compare with the program.
 const METRICS: [&str; 2] = [
@@ -272,4 +272,42 @@ fn the_figures_of_a_page_are_for_the_action_status() {
     let output = tickline(&["serve", "on", "--openmetrics", "-"]).output();
     let output = output.expect("the program");
     crate::common::assert_fails(&output, 2, "--openmetrics is for status");
+}
+
+/// `serve status` begins with the page's name, and exits with 1 also if an administrator has
+/// switched the page off.
+#[test]
+fn the_guides_check_of_a_page_is_one_line_with_nagios_codes() {
+    let guide = document("operators.md");
+    let (_, script) = guide.split_once("#!/bin/sh\n").unwrap();
+    let (script, _) = script.split_once("```").unwrap();
+    let check = |status: &str, code: i32| {
+        let status = format!("tickline() {{ printf '{status}'; return {code}; }}\n");
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", &(status + script)]).output().unwrap();
+        (output.status.code(), text(&output.stdout))
+    };
+    for (status, code, expected, line) in [
+        (
+            "page    P\\nphase   published: programs\\n",
+            0,
+            0,
+            "published: programs\n",
+        ),
+        (
+            "page    P\\nphase   no_line: there\\nreaders 0\\n",
+            1,
+            1,
+            "no_line: there\n",
+        ),
+        (
+            "phase   off: switched off, until\\n",
+            1,
+            0,
+            "off: switched off, until\n",
+        ),
+        ("tickline: there is no page\\n", 2, 2, "there is no page\n"),
+    ] {
+        assert_eq!(check(status, code), (Some(expected), line.to_owned()));
+    }
 }

@@ -224,6 +224,50 @@ fn a_stopped_server_leaves_the_page_and_its_lock() {
     assert_eq!(entries(page.parent().unwrap()), ["page", "page.lock"]);
 }
 
+/// Symptom: "its lock cannot be opened: Permission denied (os error 13)", which reads as a fault.
+#[test]
+fn another_user_is_told_who_may_see_the_server() {
+    if !is_root() {
+        return eprintln!("SKIPPED: needs root");
+    }
+    let (_program_folder, program) = open_folder();
+    let (_folder, page) = page_of_stopped_server();
+    let mut command = unprivileged(&program);
+    command.args(["serve", "status", "--page"]).arg(&page);
+    let output = command.output().unwrap();
+    let shown = text(&output.stdout);
+    let expected = "server  unknown: only root and the page's owner may see it\n";
+    assert!(shown.contains(expected), "{shown}");
+}
+
+/// Symptom: the machines of a fleet without a line looked alike.
+#[test]
+fn a_page_without_a_line_says_which_gate_is_closed() {
+    const SCRIPT: &str = "for file in current available; do
+        mount --bind \"$1\" /sys/devices/system/clocksource/clocksource0/${file}_clocksource || exit
+        done && echo mounted && \"$0\" serve status --page \"$2\" --json -";
+    let (folder, page) = page_of_stopped_server();
+    let clocksource = folder.path().join("clocksource");
+    fs::write(&clocksource, "hpet\n").unwrap();
+    let output = Command::new("unshare")
+        .args(["--mount", "--fork", "sh", "-c", SCRIPT])
+        .arg(env!("CARGO_BIN_EXE_tickline"))
+        .args([&clocksource, &page])
+        .env_remove("TICKLINE")
+        .output();
+    let shown = output
+        .map(|output| text(&output.stdout))
+        .unwrap_or_default();
+    let Some(shown) = shown.strip_prefix("mounted\n") else {
+        return eprintln!("SKIPPED: no mount namespace: {shown}");
+    };
+    let shown: Value = serde_json::from_str(shown).unwrap();
+    assert!(
+        shown["no_line_reason"] == "kernel_rejected" || !cfg!(target_arch = "x86_64"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn a_server_that_fails_to_start_leaves_no_file() {
     let (_folder, page) = folder();
@@ -231,6 +275,15 @@ fn a_server_that_fails_to_start_leaves_no_file() {
     fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
     assert_fails(&run(&page, &[]), 78, "777, of which 022 must be clear");
     assert_eq!(entries(folder), [""; 0]);
+}
+
+/// Symptom: exit code 2, after which a unit with such a page starts its server ten times a second.
+#[test]
+fn a_server_whose_folder_is_missing_is_not_started_again() {
+    let (folder, _) = folder();
+    let missing = folder.path().join("missing");
+    let output = run(&missing.join("page"), &[]);
+    assert_fails(&output, 78, &format!("make {},", missing.display()));
 }
 
 /// Symptom: "Read-only file system", without a word on what to do in a container.

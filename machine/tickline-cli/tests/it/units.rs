@@ -155,6 +155,22 @@ fn openrc_gives_up_a_server_that_ends_at_each_start() {
     );
 }
 
+/// Symptom: `rc-service tickline status` said "started", and no more, while the page was off.
+#[test]
+fn openrcs_status_says_what_the_page_gives() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/openrc/tickline");
+    for (told, expected) in [
+        ("phase   off: switched off", "page: off: switched off\n"),
+        ("tickline: there is no page", "page: there is no page\n"),
+    ] {
+        let after =
+            format!(". {script}; command=say; say() {{ echo '{told}'; false; }}; status_post");
+        let output = Command::new("sh").args(["-c", &after]).output().unwrap();
+        assert_eq!(text(&output.stdout), expected);
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
 /// Symptom: no runbook, no alerts and no script of OpenRC on the host.
 #[test]
 fn the_package_has_what_an_operator_needs() {
@@ -201,4 +217,19 @@ fn the_removal_lists_files_that_run_the_program() {
     let mut listed: Vec<&str> = listed.lines().collect();
     listed.sort_unstable();
     assert_eq!(listed, ["./cron", "./library", "./status", "./unit"]);
+}
+
+/// Symptom: OpenRC's script, which names the program and `serve` in two lines, remained.
+#[test]
+fn the_guides_removal_finds_openrcs_script() {
+    let guide = include_str!("../../../docs/operators.md");
+    let (_, pattern) = guide.split_once("sudo grep -rE '").unwrap();
+    let (pattern, _) = pattern.split_once('\'').unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/openrc/tickline");
+    let output = Command::new("grep")
+        .args(["-E", pattern, script])
+        .output()
+        .unwrap();
+    let found = text(&output.stdout);
+    assert!(found.contains("command=/usr/bin/tickline"), "{found}");
 }

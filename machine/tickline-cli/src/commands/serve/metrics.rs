@@ -55,6 +55,11 @@ pub(super) fn text(state: PageState<'_>, taken_at: Timestamp) -> String {
             "The page's phase: 1 at the phase that applies.",
             report.into_iter().flat_map(phases),
         ),
+        Gauge::labelled(
+            "tickline_page_no_line_reason",
+            "Why the machine's counter serves no line: 1 at the reason.",
+            report.and_then(no_line_reason),
+        ),
         span(
             "tickline_page_line_age_seconds",
             "How long the page's line has been in use.",
@@ -112,6 +117,14 @@ fn phases(report: &PageReport) -> impl Iterator<Item = Sample> + use<> {
     })
 }
 
+fn no_line_reason(report: &PageReport) -> Option<Sample> {
+    let reason = report.no_line_reason?;
+    Some(Sample {
+        labels: vec![("reason", reason.code().to_owned())],
+        figure: 1.0,
+    })
+}
+
 fn processes(report: &PageReport) -> [Sample; 4] {
     let by_library = report.readers.iter().filter(|reader| reader.by_library);
     let by_library = by_library.count();
@@ -146,6 +159,15 @@ mod tests {
         assert!(shown.contains("\ntickline_page_found 0\n"), "{shown}");
         assert!(shown.contains("\ntickline_page_serving 0\n"), "{shown}");
         assert!(!shown.contains("phase"), "{shown}");
+    }
+
+    #[test]
+    fn the_reason_for_no_line_is_a_label() {
+        let mut without_line = report();
+        without_line.no_line_reason = Some(tickline::Reason::KernelRejected);
+        let shown = text(PageState::Known(&without_line), Timestamp::UNIX_EPOCH);
+        let expected = "tickline_page_no_line_reason{reason=\"kernel_rejected\"} 1\n";
+        assert!(shown.contains(expected), "{shown}");
     }
 
     #[test]

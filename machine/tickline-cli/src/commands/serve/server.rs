@@ -113,11 +113,26 @@ fn start(
 
 /// The end of a server that cannot serve. Its exit code says whether another start may help.
 fn failed(error: PageError) -> io::Result<Exit> {
+    if let Some(folder) = missing_folder(&error) {
+        let folder = plain_path(folder);
+        let text = format!("{error}; make {folder}, to which only its owner may write");
+        error_to_stderr(&io::Error::other(text));
+        return Ok(Exit::Permanent);
+    }
     if is_permanent(*error.cause()) {
         error_to_stderr(&error);
         return Ok(Exit::Permanent);
     }
     Err(io::Error::other(error))
+}
+
+/// The folder of the page, if the error is that there is none. The server does not make it: who may
+/// write to a folder is for the user to decide.
+fn missing_folder(error: &PageError) -> Option<&Path> {
+    let folder = error.path().parent()?;
+    // An empty path is the present folder.
+    let is_missing = error.is_not_found() && folder != Path::new("") && !folder.exists();
+    is_missing.then_some(folder)
 }
 
 /// Whether this error remains until somebody removes its cause. Any other error may have passed at

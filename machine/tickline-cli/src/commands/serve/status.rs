@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
+use tickline::{Clock, ClockState, Driver, LinePerCpu, Reason};
 use tickline_page::HardwareCounter;
 use tickline_page::lease::{FAST_RATE_PPB, LeasePhase, ProcessHighWater};
-use tickline_page::page_file::{AttachedFile, writer_pid};
+use tickline_page::page_file::{AttachedFile, FileError, PageError, PageErrorCause, writer_pid};
 
 use super::line_lead::LineLead;
 use crate::machine::page::Reader;
@@ -24,6 +25,8 @@ pub(super) struct PageReport {
     pub(super) server_unknown: Option<String>,
     #[serde(serialize_with = "serialize_phase")]
     pub(super) phase: PagePhase,
+    #[serde(serialize_with = "serialize_reason")]
+    pub(super) no_line_reason: Option<Reason>,
     pub(super) switched_off: bool,
     pub(super) serving: bool,
     generation: u64,
@@ -80,6 +83,48 @@ fn hidden_server(pid: Option<u32>, is_served: bool) -> Option<String> {
         .then(|| "its process is not visible here, as in a container, or has just ended".to_owned())
 }
 
+/// Why the server's process is unknown, by the error of [`writer_pid`].
+fn unknown_server(error: &PageError) -> String {
+    match error.cause() {
+        // The lock has mode 600, so this is the usual case of any other user.
+        PageErrorCause::File(FileError::System { errno, .. }) if *errno == libc::EACCES => {
+            "only root and the page's owner may see it".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Why a server has no line on this machine, by the gates of a clock of this process. The page has
+/// no room for the server's reason, and its log is not for every user. `None` if no gate is closed,
+/// or if this process can't know the server's reason.
+fn machines_reason() -> Option<Reason> {
+    let clock = Clock::builder()
+        .driver(Driver::Manual)
+        .line_per_cpu(LinePerCpu::Off)
+        .start()
+        .ok()?;
+    clock.maintain();
+    reason_of_machine(clock.status().state)
+}
+
+/// The reason for this state of a clock, if it holds for each process of the machine.
+const fn reason_of_machine(state: ClockState) -> Option<Reason> {
+    match state {
+        // The environment and the rights are the process's own. A clock that has just started has
+        // no line, and has not compared the counters.
+        ClockState::Fallback(
+            Reason::DisabledByEnvironment
+            | Reason::DisabledByProgram
+            | Reason::Denied
+            | Reason::Untested
+            | Reason::NoLine
+            | Reason::DriverStopped,
+        ) => None,
+        ClockState::Fallback(reason) => Some(reason),
+        _ => None,
+    }
+}
+
 impl PageReport {
     /// The state of the page at this path, which is open.
     pub(super) fn read(page: &Path, attached: &AttachedFile) -> io::Result<Self> {
@@ -103,7 +148,7 @@ impl PageReport {
             });
         let (server_pid, server_unknown) = match writer_pid(page) {
             Ok(pid) => (pid, hidden_server(pid, snapshot.is_served)),
-            Err(error) => (None, Some(error.to_string())),
+            Err(error) => (None, Some(unknown_server(&error))),
         };
         let mappings = machine::page::mappings(page, server_pid)?;
         let known_lead_ns = |stated_ns: Option<i64>| {
@@ -120,6 +165,9 @@ impl PageReport {
             server_pid,
             server_unknown,
             phase: PagePhase::of(snapshot.phase, snapshot.is_served),
+            no_line_reason: (snapshot.phase == LeasePhase::NoLine)
+                .then(machines_reason)
+                .flatten(),
             switched_off: snapshot.is_switched_off,
             serving: snapshot.is_served,
             generation: snapshot.generation,
@@ -161,6 +209,13 @@ impl PageReport {
             "phase",
             &format!("{}: {}", self.phase.code(), self.meaning()),
         );
+        if let Some(reason) = self.no_line_reason {
+            say(
+                &mut screen,
+                "reason",
+                &format!("{}: {reason}; `tickline doctor` says more", reason.code()),
+            );
+        }
         self.say_lease(&mut screen);
         self.say_lead(&mut screen);
         self.say_rate(&mut screen);
@@ -331,6 +386,14 @@ fn serialize_phase<S: Serializer>(phase: &PagePhase, serializer: S) -> Result<S:
     serializer.serialize_str(phase.code())
 }
 
+#[expect(clippy::ref_option, reason = "serde's signature")]
+fn serialize_reason<S: Serializer>(
+    reason: &Option<Reason>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    reason.map(Reason::code).serialize(serializer)
+}
+
 #[cfg(test)]
 pub(super) mod testing;
 
@@ -477,6 +540,36 @@ mod tests {
             };
             let text = text_of(&report);
             assert_eq!(text.contains("next systemctl status"), is_said, "{text}");
+        }
+    }
+
+    /// Symptom: "there is no line", and the reason in the server's log alone.
+    #[test]
+    fn a_page_without_a_line_says_why() {
+        let rejected = PageReport {
+            phase: PagePhase::Stored(LeasePhase::NoLine),
+            no_line_reason: Some(Reason::KernelRejected),
+            serving: false,
+            ..report()
+        };
+        assert_says(
+            &rejected,
+            "reason kernel_rejected: the kernel does not accept the counter as a clocksource;",
+        );
+    }
+
+    #[test]
+    fn a_reason_of_this_process_is_no_reason_of_the_server() {
+        for (state, expected) in [
+            (
+                ClockState::Fallback(Reason::KernelRejected),
+                Some(Reason::KernelRejected),
+            ),
+            (ClockState::Fallback(Reason::Untested), None),
+            (ClockState::Fallback(Reason::DisabledByEnvironment), None),
+            (ClockState::Fast, None),
+        ] {
+            assert_eq!(reason_of_machine(state), expected, "{state}");
         }
     }
 

@@ -46,12 +46,12 @@ pub(super) enum TimeCall {
 }
 
 impl TimeCall {
-    /// The call with this tracepoint. `clock` is the argument that names the clock.
+    /// The call with this tracepoint, one for all clocks with one name. `clock` is the argument that names the clock.
     pub(super) fn new(call: &str, clock: Option<i32>) -> Option<Self> {
         match call {
             "gettimeofday" => Some(Self::GetTimeOfDay),
             "time" => Some(Self::Time),
-            _ => clock.map(Self::ClockGettime),
+            _ => clock.map(|number| Self::ClockGettime(of_its_name(number))),
         }
     }
 
@@ -118,12 +118,28 @@ fn clock(number: i32) -> Option<&'static (i32, &'static str, Kind)> {
     CLOCKS.iter().find(|clock| clock.0 == number)
 }
 
+/// One number for all clocks with the same name. A negative number has the number of a process, a
+/// thread or a descriptor in it (`CPUCLOCK_PID`), so each such clock would be a row of its own.
+const fn of_its_name(number: i32) -> i32 {
+    match number {
+        0.. => number,
+        _ if is_of_device(number) => DEVICE,
+        _ => OTHER_CPU_TIME,
+    }
+}
+
+const DEVICE: i32 = -5;
+const OTHER_CPU_TIME: i32 = -6;
+
+/// Whether a negative number is the clock of a device: its lowest three bits are 3 (`CLOCKFD`).
+const fn is_of_device(number: i32) -> bool {
+    number & 7 == 3
+}
+
 fn clock_name(number: i32) -> String {
     match (clock(number), number) {
         (Some((_, name, _)), _) => (*name).to_owned(),
-        // If the lowest three bits are 3, this is the clock of a device (`CLOCKFD`). Any other
-        // negative number is a CPU time.
-        (None, ..0) if number & 7 == 3 => "of a device".to_owned(),
+        (None, ..0) if is_of_device(number) => "of a device".to_owned(),
         (None, ..0) => "CPU time of another".to_owned(),
         (None, _) => format!("number {number}"),
     }
@@ -249,6 +265,15 @@ pub(super) mod tests {
             (TimeCall::ClockGettime(1_000), None),
         ] {
             assert_eq!(call.cost_ns(&document), cost_ns, "{call:?}");
+        }
+    }
+
+    /// Symptom: two equal rows of one process, which read the CPU times of two others.
+    #[test]
+    fn clocks_with_one_name_are_one_row() {
+        for (a, b) in [(-6, -14), (-5, -13)] {
+            let call = |number| TimeCall::new("clock_gettime", Some(number));
+            assert_eq!(call(a), call(b), "{a} {b}");
         }
     }
 

@@ -11,6 +11,7 @@ pub(in crate::commands::serve) fn report() -> PageReport {
         server_pid: Some(42),
         server_unknown: None,
         phase: PagePhase::Stored(LeasePhase::Published),
+        no_line_reason: None,
         switched_off: false,
         serving: true,
         generation: 2,
