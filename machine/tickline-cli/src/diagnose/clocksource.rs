@@ -34,16 +34,36 @@ pub(super) fn slow(document: &Document) -> Option<Finding> {
     if let Some(clock) = called_clock {
         finding = finding.seen(format!("a system call answers {clock}, not the vDSO"));
     }
-    if document.machine.page_readers.is_some() {
-        finding = finding.seen(
+    let finding = finding
+        .seen_all(page(document).map(str::to_owned))
+        .seen_all(shared_fixes::provider(document));
+    Some(with_gain(finding, document))
+}
+
+/// What a page changes for programs; `None` if there is no page, or if it is unknown whether the
+/// page serves a line.
+fn page(document: &Document) -> Option<&'static str> {
+    if document.machine.page_served? {
+        return Some(
             "there is a page (`tickline serve status`): a program that `tickline run` starts takes \
              the time from it, without system calls",
         );
     }
-    Some(with_gain(
-        finding.seen_all(shared_fixes::provider(document)),
-        document,
-    ))
+    // Beside a hypervisor's clock, a comparison of the counters is enough (`Trust::Auto`).
+    let is_of_hypervisor = document.paravirtual_clock().is_some()
+        || document
+            .clocksource()
+            .is_some_and(|name| name.starts_with("hyperv"));
+    let is_rejected =
+        document.is_x86() && !is_of_hypervisor && document.accepts_tsc() == Some(false);
+    Some(if is_rejected {
+        "there is a page, but it serves nothing now (`tickline serve status`), so `tickline run` \
+         changes nothing: `tickline serve` serves a line only where the kernel accepts the counter \
+         as a clocksource"
+    } else {
+        "there is a page, but it serves nothing now (`tickline serve status`), so `tickline run` \
+         changes nothing"
+    })
 }
 
 /// The vDSO reads the hypervisor's clock, which takes longer than a read of the TSC, because the

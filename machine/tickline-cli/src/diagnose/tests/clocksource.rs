@@ -15,8 +15,36 @@ fn a_slow_machine_with_a_page_says_how_programs_use_it() {
         .clone()
         .first("tsc_not_chosen")
         .does_not_show("page");
-    let with_page = machine.with(|document| document.machine.page_readers = Some(0));
-    with_page.first("tsc_not_chosen").shows("`tickline run`");
+    with_page(machine, true)
+        .first("tsc_not_chosen")
+        .shows("a program that `tickline run` starts takes the time from it");
+}
+
+fn with_page(machine: Given, is_served: bool) -> Given {
+    machine.with(|document| {
+        document.machine.page_readers = Some(0);
+        document.machine.page_served = Some(is_served);
+    })
+}
+
+/// Symptom: "a program that `tickline run` starts takes the time from it", of a page without a
+/// line.
+#[test]
+fn a_page_that_serves_nothing_is_no_remedy() {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    with_page(machine, false)
+        .first("tsc_not_chosen")
+        .shows("there is a page, but it serves nothing now")
+        .does_not_show("takes the time from it")
+        .does_not_show("only where the kernel accepts");
+}
+
+#[test]
+fn a_page_that_the_kernel_keeps_from_serving_says_why() {
+    let machine = machine_on_hpet_without_tsc().command_line("tsc=unstable");
+    with_page(machine, false)
+        .first("tsc_switched_off")
+        .shows("only where the kernel accepts the counter");
 }
 
 /// A rule that compares only names would report them.
