@@ -94,6 +94,34 @@ pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
     Some(with_gain(finding, document).seen_all(shared_fixes::provider(document)))
 }
 
+/// The kernel keeps time with the TSC, after a switch, but its command line selects another
+/// clocksource, which it offers. The kernel obeys the last such parameter.
+pub(super) fn not_kept(document: &Document) -> Option<Finding> {
+    if document.clocksource() != Some("tsc") {
+        return None;
+    }
+    let is_selection = |word: &&str| word.starts_with("clocksource=");
+    let word = document.parameters().filter(is_selection).last()?;
+    let name = word.strip_prefix("clocksource=")?;
+    if name == "tsc" || !document.lists(name) {
+        return None;
+    }
+    let fix = Fix::from(format!("boot with clocksource=tsc instead of `{word}`"))
+        .with_steps(steps::keep_tsc(word));
+    Some(
+        Finding::note(
+            Code::ClocksourceNotKept,
+            format!(
+                "the kernel keeps time with tsc until the next restart only: its command line \
+                 selects {name}"
+            ),
+        )
+        .seen("current_clocksource is tsc")
+        .seen(format!("the kernel's command line has {word}"))
+        .fix(fix),
+    )
+}
+
 /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
 /// nothing for a fix to a clocksource other than the counter, whose cost was not measured.
 fn with_gain(finding: Finding, document: &Document) -> Finding {
@@ -442,6 +470,7 @@ fn hyperv(name: &str, document: &Document) -> Finding {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Code {
     ClocksourceNotChosen,
+    ClocksourceNotKept,
     ClocksourceSlow,
     ClocksourceUnknown,
     HypervWithoutPage,
@@ -465,6 +494,14 @@ impl Explained for Code {
                 more: &[Commands(&[
                     "cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
                 ])],
+            },
+            Self::ClocksourceNotKept => Explanation {
+                code: "clocksource_not_kept",
+                summary: "The kernel keeps time with tsc, but its command line selects another clock (note).",
+                text: "Somebody has switched the clocksource since the start, as `tickline doctor --fix` \
+               does. The switch lasts until the next restart, after which the kernel again keeps \
+               time with the clock that its command line selects. To see the command line:",
+                more: &[Commands(&["cat /proc/cmdline"])],
             },
             Self::ClocksourceSlow => Explanation {
                 code: "clocksource_slow",

@@ -49,6 +49,13 @@ pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
     })
 }
 
+/// The selection of the TSC in the place of this parameter. `None` if the parameter has characters
+/// that must not reach a shell.
+pub(super) fn keep_tsc(former: &str) -> Option<Steps> {
+    let name = former.strip_prefix("clocksource=")?;
+    is_name(name).then(|| replace_parameter(Some(former), Some("clocksource=tsc")))
+}
+
 /// A shell command that fails in three cases:
 ///
 /// - The log has a message about a rejection of the TSC.

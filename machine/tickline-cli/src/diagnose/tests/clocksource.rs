@@ -352,10 +352,50 @@ fn on(clocksource: &str) -> Given {
     machine.clocksource(clocksource)
 }
 
+/// Symptom: after `doctor --fix` the doctor said OK alone, and the next start was slow again.
+#[test]
+fn a_switch_that_the_command_line_takes_back_is_a_note() {
+    let finding = good_machine()
+        .command_line("quiet clocksource=acpi_pm")
+        .only("clocksource_not_kept");
+    assert_eq!(finding.severity, Severity::Note);
+    finding
+        .says("until the next restart only: its command line selects acpi_pm")
+        .fix_has("boot with clocksource=tsc instead of `clocksource=acpi_pm`");
+    let keep = finding.fix.steps.and_then(|steps| steps.keep);
+    let keep = keep.expect("a command");
+    assert!(
+        keep.contains("--remove-args=clocksource=acpi_pm --args=clocksource=tsc"),
+        "{keep}"
+    );
+}
+
+#[test]
+fn a_command_line_that_keeps_the_tsc_is_no_finding() {
+    for line in [
+        "clocksource=tsc",
+        "clocksource=hpet clocksource=tsc",
+        "clocksource=no_such_clock",
+    ] {
+        assert_eq!(good_machine().command_line(line).codes(), [""; 0], "{line}");
+    }
+}
+
+/// A recorded file must not be able to inject commands.
+#[test]
+fn a_selection_with_other_characters_reaches_no_shell() {
+    let finding = good_machine()
+        .offers("tsc $(reboot)")
+        .command_line("clocksource=$(reboot)")
+        .only("clocksource_not_kept");
+    assert_eq!(finding.fix.steps, None);
+}
+
 #[test]
 fn each_code_about_a_clocksource_has_a_machine() {
     assert_each_found(|code| match code {
         Code::ClocksourceNotChosen => on("acpi_pm").offers("kvm-clock acpi_pm"),
+        Code::ClocksourceNotKept => good_machine().command_line("clocksource=hpet"),
         Code::ClocksourceSlow => on("timer").architecture("aarch64"),
         Code::ClocksourceUnknown => good_machine().clocksource_unreadable(),
         Code::HypervWithoutPage => on("hyperv_clocksource_msr").offers("hyperv_clocksource_msr"),
