@@ -145,6 +145,7 @@ pub(crate) struct Doctor {
     ///
     /// After the diagnosis, it shows the commands for the switch, and the command that undoes it.
     /// If the new clocksource is tsc, it compares the CPUs' counters. Then it asks. Needs root.
+    /// Where no switch mends a finding, it changes nothing, and shows the commands of all findings.
     #[arg(long, conflicts_with_all = ["facts", "check"])]
     pub(crate) fix: bool,
 
