@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cpu_list;
+use crate::diagnose::explanations;
 use crate::help;
 use crate::measure::warp::Pattern;
 use crate::screen::columns;
@@ -98,6 +99,14 @@ pub(crate) struct Doctor {
     /// right, 2 for wrong, and 3 for unknown.
     #[arg(long)]
     pub(crate) check: bool,
+
+    /// With --check: findings that do not count
+    ///
+    /// These are codes, such as tsc_not_chosen,ntp_unsynchronised, of a state that is known and
+    /// wanted. The line still has them, as accepted, but they do not change the status and the exit
+    /// code. `tickline explain` lists the codes.
+    #[arg(long, value_name = "CODES", requires = "check", value_delimiter = ',', value_parser = finding_code)]
+    pub(crate) accept: Vec<String>,
 
     /// Largest acceptable error of Unix time, as 100ms
     ///
@@ -445,6 +454,14 @@ pub(crate) struct Json {
     pub(crate) target: Option<PathBuf>,
 }
 
+/// Parses the code of a finding.
+fn finding_code(value: &str) -> Result<String, String> {
+    let is_known = explanations().iter().any(|known| known.code == value);
+    is_known
+        .then(|| value.to_owned())
+        .ok_or_else(|| "it is no code of a finding: `tickline explain` lists the codes".to_owned())
+}
+
 fn seconds(value: &str) -> Result<Duration, String> {
     whole(value, 3_600).map(|seconds| Duration::from_secs(seconds.into()))
 }
@@ -513,6 +530,19 @@ fn whole(value: &str, limit: u32) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_finding_is_accepted_by_its_code() {
+        assert_eq!(
+            finding_code("tsc_not_chosen"),
+            Ok("tsc_not_chosen".to_owned())
+        );
+        let error = finding_code("tsc_not_choosen").unwrap_err();
+        assert!(
+            error.contains("`tickline explain` lists the codes"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn a_percentage_has_its_sign_or_not() {

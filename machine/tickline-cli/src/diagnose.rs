@@ -21,6 +21,8 @@ mod tsc;
 mod unix_time;
 mod vmclock;
 
+pub(crate) use judge_health::level;
+
 use clap::ValueEnum;
 
 use crate::document::{Document, Explained, Explanation, Finding, Health, Severity};
