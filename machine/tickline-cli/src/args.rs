@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cpu_list;
+use crate::diagnose::explanations;
 use crate::help;
 use crate::measure::warp::Pattern;
 use crate::screen::columns;
@@ -99,6 +100,14 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) check: bool,
 
+    /// With --check: findings that do not count
+    ///
+    /// These are codes, such as tsc_not_chosen,ntp_unsynchronised, of a state that is known and
+    /// wanted. The line still has them, as accepted, but they do not change the status and the exit
+    /// code. `tickline explain` lists the codes.
+    #[arg(long, value_name = "CODES", requires = "check", value_delimiter = ',', value_parser = finding_code)]
+    pub(crate) accept: Vec<String>,
+
     /// Largest acceptable error of Unix time, as 100ms
     ///
     /// If the known offset is larger, the first line says WRONG. If the NTP daemon claims a larger
@@ -145,6 +154,7 @@ pub(crate) struct Doctor {
     ///
     /// After the diagnosis, it shows the commands for the switch, and the command that undoes it.
     /// If the new clocksource is tsc, it compares the CPUs' counters. Then it asks. Needs root.
+    /// Where no switch mends a finding, it changes nothing, and shows the commands of all findings.
     #[arg(long, conflicts_with_all = ["facts", "check"])]
     pub(crate) fix: bool,
 
@@ -444,6 +454,14 @@ pub(crate) struct Json {
     pub(crate) target: Option<PathBuf>,
 }
 
+/// Parses the code of a finding.
+fn finding_code(value: &str) -> Result<String, String> {
+    let is_known = explanations().iter().any(|known| known.code == value);
+    is_known
+        .then(|| value.to_owned())
+        .ok_or_else(|| "it is no code of a finding: `tickline explain` lists the codes".to_owned())
+}
+
 fn seconds(value: &str) -> Result<Duration, String> {
     whole(value, 3_600).map(|seconds| Duration::from_secs(seconds.into()))
 }
@@ -512,6 +530,19 @@ fn whole(value: &str, limit: u32) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_finding_is_accepted_by_its_code() {
+        assert_eq!(
+            finding_code("tsc_not_chosen"),
+            Ok("tsc_not_chosen".to_owned())
+        );
+        let error = finding_code("tsc_not_choosen").unwrap_err();
+        assert!(
+            error.contains("`tickline explain` lists the codes"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn a_percentage_has_its_sign_or_not() {

@@ -21,6 +21,8 @@ mod tsc;
 mod unix_time;
 mod vmclock;
 
+pub(crate) use judge_health::level;
+
 use clap::ValueEnum;
 
 use crate::document::{Document, Explained, Explanation, Finding, Health, Severity};
@@ -29,7 +31,7 @@ use crate::document::{Document, Explained, Explanation, Finding, Health, Severit
 type Rule = fn(&Document) -> Option<Finding>;
 
 /// All rules. Findings of the same severity have this order; a new rule goes to the end.
-const RULES: [Rule; 23] = [
+const RULES: [Rule; 24] = [
     // Readings of a clock fail or mislead.
     process::counter_denied,
     counter::counters_unsynchronised,
@@ -57,6 +59,7 @@ const RULES: [Rule; 23] = [
     unix_time::utc_unproven,
     vmclock::vmclock_unreadable,
     process::answerers_unknown,
+    clocksource::not_kept,
 ];
 
 /// What each code means, by code.

@@ -112,7 +112,8 @@ pub(crate) const DOCTOR: &[Section] = &[
   1  warning: SLOW; or FAST, NOT KNOWN RIGHT, because no NTP daemon claims that Unix time is within
      --max-error of UTC
   2  critical: WRONG, such as a known offset beyond --max-error
-  3  unknown: the NTP state, or who answers calls for the time, is not known; or an error",
+  3  unknown: the NTP state, or who answers calls for the time, is not known; or an error
+The findings of --accept do not count.",
     ),
     Section::new(
         "Exit codes with --wait",
@@ -130,6 +131,7 @@ The costs of the clocks, and which clock tickline reads, do not matter.",
         "Examples",
         "  tickline doctor
   tickline doctor --check --max-error 100ms
+  tickline doctor --check --accept tsc_not_chosen,ntp_unsynchronised
   tickline doctor --wait --max-error 250ms --timeout 60s && start-the-database
   sudo tickline doctor --fix
   tickline doctor --secs 10 --json - | jq .health.text

@@ -112,6 +112,9 @@ pub(crate) struct Machine {
     /// serve`), with the server if it belongs to another user; null if there is no page, or if none
     /// was found and the user may not examine every process.
     pub(crate) page_readers: Option<usize>,
+    /// Whether that page serves a line now, from which programs take the time; null if there is no
+    /// page, or if the process may not read the counter.
+    pub(crate) page_served: Option<bool>,
     /// What the hypervisor tells by its VMClock; null if there is none.
     pub(crate) vmclock: Option<VmClock>,
     /// The kernel's NTP state.

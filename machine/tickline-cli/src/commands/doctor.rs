@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::Doctor;
+use crate::diagnose::level;
 use crate::document::{Document, Finding, Health, Level, Severity};
 use crate::exit::Exit;
 use crate::float::signed_f64;
@@ -120,7 +121,7 @@ fn write(
     exit: Exit,
 ) -> io::Result<Exit> {
     let (mut output, exit) = if args.check {
-        check(document)
+        check(document, &args.accept)
     } else {
         (text::text(document), exit)
     };
@@ -138,10 +139,14 @@ fn write(
 
 /// The line of `--check` for a monitoring system, and the exit code. The line has the form of a
 /// monitoring plugin's output: `SERVICE STATUS - text | performance data` (Monitoring Plugins
-/// Development Guidelines, "Plugin Output for Nagios").
-fn check(document: &Document) -> (String, Exit) {
+/// Development Guidelines, "Plugin Output for Nagios"). Findings whose codes are `accepted` are in
+/// the line, but change neither the status nor the exit code.
+fn check(document: &Document, accepted: &[String]) -> (String, Exit) {
     let (level, text) = match &document.health {
-        Some(health) => (health.level, health.text.as_str()),
+        Some(health) => (
+            level(document, document.findings(), accepted),
+            health.text.as_str(),
+        ),
         None => (Level::Unknown, "no diagnosis was made"),
     };
     let (status, exit) = match level {
@@ -150,7 +155,7 @@ fn check(document: &Document) -> (String, Exit) {
         Level::Wrong => ("CRITICAL", Exit::Error),
         Level::Unknown => ("UNKNOWN", Exit::Unknown),
     };
-    let line = format!("TICKLINE {status} - {text}{}", codes(document));
+    let line = format!("TICKLINE {status} - {text}{}", codes(document, accepted));
     // In this format a bar begins the performance data, so the text must not contain one.
     let line = plain(&line).replace('|', "/");
     let figures = performance_data(document);
@@ -159,24 +164,33 @@ fn check(document: &Document) -> (String, Exit) {
 }
 
 /// The codes of the findings in brackets: first the one that decides the level, then all others
-/// except notes, and none twice. Nothing without a finding.
-fn codes(document: &Document) -> String {
+/// except notes, and none twice. The `accepted` ones are last, and marked. Nothing without a
+/// finding.
+fn codes(document: &Document, accepted: &[String]) -> String {
     let findings = document.findings();
     let health = document.health.as_ref();
     let deciding = health.and_then(|health| health.finding(findings));
     let others = findings
         .iter()
         .filter(|finding| finding.severity != Severity::Note);
-    let mut codes: Vec<&str> = Vec::new();
+    let mut counted: Vec<&str> = Vec::new();
     for finding in deciding.into_iter().chain(others) {
-        if !codes.contains(&finding.code) {
-            codes.push(finding.code);
+        if !counted.contains(&finding.code) {
+            counted.push(finding.code);
         }
     }
-    if codes.is_empty() {
+    let is_accepted = |code: &&str| accepted.iter().any(|accepted| accepted == code);
+    let (accepted, counted): (Vec<_>, Vec<_>) = counted.into_iter().partition(is_accepted);
+    let accepted = accepted.iter().map(|code| format!("{code} accepted"));
+    let shown: Vec<_> = counted
+        .into_iter()
+        .map(str::to_owned)
+        .chain(accepted)
+        .collect();
+    if shown.is_empty() {
         return String::new();
     }
-    format!(" [{}]", codes.join(", "))
+    format!(" [{}]", shown.join(", "))
 }
 
 /// The measured figures for a monitoring system, with a space before each. A figure has the form
@@ -230,8 +244,9 @@ fn check_failed(status: &str, error: &dyn std::error::Error, exit: Exit) -> Exit
 
 #[cfg(test)]
 mod tests {
-    use super::codes;
+    use super::*;
     use crate::commands::report::example;
+    use crate::machine::Ntp;
 
     #[test]
     fn no_code_is_named_twice() {
@@ -247,6 +262,80 @@ mod tests {
         other.code = "other";
         document.findings = Some(vec![other.clone(), slow, other]);
         document.health = None;
-        assert_eq!(codes(&document), format!(" [other, {code}]"));
+        assert_eq!(codes(&document, &[]), format!(" [other, {code}]"));
+    }
+
+    /// A machine that must keep its slow clock, and has no NTP daemon by intent.
+    fn slow_and_unsynchronised() -> Document {
+        let mut document = example::document();
+        let example = document.findings()[0].clone();
+        let finding = |code, severity| Finding {
+            code,
+            severity,
+            ..example.clone()
+        };
+        document.findings = Some(vec![
+            finding("tsc_not_chosen", Severity::Slow),
+            finding("ntp_unsynchronised", Severity::Unsure),
+        ]);
+        document.machine.ntp = Some(Ntp {
+            synchronised: false,
+            frequency_ppb: 0,
+            tick_us: 10_000,
+            offset_ns: 0,
+            time_constant: None,
+            maximum_error_us: 16_000_000,
+            estimated_error_us: 16_000_000,
+            flags: None,
+            leap: None,
+            tai_offset_s: None,
+        });
+        document.health = Some(Health::new(&document, document.findings()));
+        document
+    }
+
+    /// The line of `--check`, and its exit code, with these codes accepted.
+    fn checked(document: &Document, accepted: &[&str]) -> (String, Exit) {
+        let accepted: Vec<_> = accepted.iter().map(|code| (*code).to_owned()).collect();
+        check(document, &accepted)
+    }
+
+    /// Symptom: where the slow clock must stay, the monitoring system warned for ever.
+    #[test]
+    fn accepted_findings_stay_in_the_line_and_do_not_count() {
+        let both = ["tsc_not_chosen", "ntp_unsynchronised"];
+        let (line, exit) = checked(&slow_and_unsynchronised(), &both);
+        assert_eq!(exit, Exit::Success, "{line}");
+        assert!(line.starts_with("TICKLINE OK - "), "{line}");
+        let marked = "[tsc_not_chosen accepted, ntp_unsynchronised accepted]";
+        assert!(line.contains(marked), "{line}");
+    }
+
+    #[test]
+    fn findings_that_are_not_accepted_count() {
+        for (accepted, codes) in [
+            (&[][..], "[tsc_not_chosen, ntp_unsynchronised]"),
+            (
+                &["tsc_not_chosen"],
+                "[ntp_unsynchronised, tsc_not_chosen accepted]",
+            ),
+            (
+                &["ntp_unsynchronised"],
+                "[tsc_not_chosen, ntp_unsynchronised accepted]",
+            ),
+            (&["time_off"], "[tsc_not_chosen, ntp_unsynchronised]"),
+        ] {
+            let (line, exit) = checked(&slow_and_unsynchronised(), accepted);
+            assert_eq!(exit, Exit::Negative, "{line}");
+            assert!(line.contains(codes), "{codes}: {line}");
+        }
+    }
+
+    #[test]
+    fn what_no_accepted_finding_is_about_stays_unknown() {
+        let mut document = slow_and_unsynchronised();
+        document.machine.ntp = None;
+        let (line, exit) = checked(&document, &["tsc_not_chosen", "ntp_unsynchronised"]);
+        assert_eq!(exit, Exit::Unknown, "{line}");
     }
 }

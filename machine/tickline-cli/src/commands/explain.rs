@@ -35,7 +35,8 @@ pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
             screen.say(
                 "",
                 "`tickline explain CODE` explains one, and `tickline explain --all` has a sentence about each. It also \
-                 explains the states, events, gates and reasons that other commands show, and the phases of a page.",
+                 explains the states, events, gates and reasons that other commands show, and the phases of a page. \
+                 `tickline doctor --check --accept CODE` does not count a finding.",
             );
         }
     }
@@ -155,7 +156,8 @@ mod tests {
         section of one code. The doctor's output has the evidence for a finding on the machine, \
         and the fix. *Wrong* means that times are wrong, or that a call for the time kills the \
         process. *Unsure* means that no daemon claims the time to be right. *Slow* means that a \
-        call for the time costs more than necessary. A *note* is worth knowing, but no fault.";
+        call for the time costs more than necessary. A *note* is worth knowing, but no fault. \
+        `tickline doctor --check --accept CODE` leaves a known finding out of the status.";
 
     /// All explanations as one page.
     fn page() -> String {

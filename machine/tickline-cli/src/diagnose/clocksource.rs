@@ -34,16 +34,36 @@ pub(super) fn slow(document: &Document) -> Option<Finding> {
     if let Some(clock) = called_clock {
         finding = finding.seen(format!("a system call answers {clock}, not the vDSO"));
     }
-    if document.machine.page_readers.is_some() {
-        finding = finding.seen(
+    let finding = finding
+        .seen_all(page(document).map(str::to_owned))
+        .seen_all(shared_fixes::provider(document));
+    Some(with_gain(finding, document))
+}
+
+/// What a page changes for programs; `None` if there is no page, or if it is unknown whether the
+/// page serves a line.
+fn page(document: &Document) -> Option<&'static str> {
+    if document.machine.page_served? {
+        return Some(
             "there is a page (`tickline serve status`): a program that `tickline run` starts takes \
              the time from it, without system calls",
         );
     }
-    Some(with_gain(
-        finding.seen_all(shared_fixes::provider(document)),
-        document,
-    ))
+    // Beside a hypervisor's clock, a comparison of the counters is enough (`Trust::Auto`).
+    let is_of_hypervisor = document.paravirtual_clock().is_some()
+        || document
+            .clocksource()
+            .is_some_and(|name| name.starts_with("hyperv"));
+    let is_rejected =
+        document.is_x86() && !is_of_hypervisor && document.accepts_tsc() == Some(false);
+    Some(if is_rejected {
+        "there is a page, but it serves nothing now (`tickline serve status`), so `tickline run` \
+         changes nothing: `tickline serve` serves a line only where the kernel accepts the counter \
+         as a clocksource"
+    } else {
+        "there is a page, but it serves nothing now (`tickline serve status`), so `tickline run` \
+         changes nothing"
+    })
 }
 
 /// The vDSO reads the hypervisor's clock, which takes longer than a read of the TSC, because the
@@ -72,6 +92,34 @@ pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
     .seen("available_clocksource has tsc")
     .fix(fix);
     Some(with_gain(finding, document).seen_all(shared_fixes::provider(document)))
+}
+
+/// The kernel keeps time with the TSC, after a switch, but its command line selects another
+/// clocksource, which it offers. The kernel obeys the last such parameter.
+pub(super) fn not_kept(document: &Document) -> Option<Finding> {
+    if document.clocksource() != Some("tsc") {
+        return None;
+    }
+    let is_selection = |word: &&str| word.starts_with("clocksource=");
+    let word = document.parameters().filter(is_selection).last()?;
+    let name = word.strip_prefix("clocksource=")?;
+    if name == "tsc" || !document.lists(name) {
+        return None;
+    }
+    let fix = Fix::from(format!("boot with clocksource=tsc instead of `{word}`"))
+        .with_steps(steps::keep_tsc(word));
+    Some(
+        Finding::note(
+            Code::ClocksourceNotKept,
+            format!(
+                "the kernel keeps time with tsc until the next restart only: its command line \
+                 selects {name}"
+            ),
+        )
+        .seen("current_clocksource is tsc")
+        .seen(format!("the kernel's command line has {word}"))
+        .fix(fix),
+    )
 }
 
 /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
@@ -422,6 +470,7 @@ fn hyperv(name: &str, document: &Document) -> Finding {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Code {
     ClocksourceNotChosen,
+    ClocksourceNotKept,
     ClocksourceSlow,
     ClocksourceUnknown,
     HypervWithoutPage,
@@ -445,6 +494,14 @@ impl Explained for Code {
                 more: &[Commands(&[
                     "cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
                 ])],
+            },
+            Self::ClocksourceNotKept => Explanation {
+                code: "clocksource_not_kept",
+                summary: "The kernel keeps time with tsc, but its command line selects another clock (note).",
+                text: "Somebody has switched the clocksource since the start, as `tickline doctor --fix` \
+               does. The switch lasts until the next restart, after which the kernel again keeps \
+               time with the clock that its command line selects. To see the command line:",
+                more: &[Commands(&["cat /proc/cmdline"])],
             },
             Self::ClocksourceSlow => Explanation {
                 code: "clocksource_slow",

@@ -1,6 +1,6 @@
 //! Judges the state of the machine's clocks from facts and findings.
 
-use crate::document::{Document, Finding, Health, Level, Severity};
+use crate::document::{ANSWERERS_UNKNOWN, Document, Finding, Health, Level, Severity};
 use crate::measure::served_by::ServedBy;
 
 impl Health {
@@ -11,20 +11,7 @@ impl Health {
         let slow = first(Severity::Slow);
         let unsure = first(Severity::Unsure);
         let known_right = document.utc();
-
-        let level = if wrong.is_some() {
-            Level::Wrong
-        } else if slow.is_some() {
-            Level::Slow
-        } else if !document.is_answered_by_vdso() {
-            Level::Unknown
-        } else if unsure.is_some() {
-            Level::Unsure
-        } else if known_right.is_some() {
-            Level::Ok
-        } else {
-            Level::Unknown
-        };
+        let level = level(document, findings, &[]);
 
         let cost = cost(document, slow);
         let time = match (wrong.or(unsure), known_right) {
@@ -40,6 +27,41 @@ impl Health {
             format!("{cost}; {time}")
         };
         Self { level, text }
+    }
+}
+
+/// The level that these findings show, without those whose codes are `accepted`. What an accepted
+/// finding leaves unknown is accepted with it.
+pub(crate) fn level(document: &Document, findings: &[Finding], accepted: &[String]) -> Level {
+    let is_accepted = |finding: &&Finding| accepted.iter().any(|code| code == finding.code);
+    let counts = |severity| {
+        let mut found = findings
+            .iter()
+            .filter(|finding| finding.severity == severity);
+        found.any(|finding| !is_accepted(&finding))
+    };
+    let accepts = |is_about: fn(&Finding) -> bool| {
+        let mut found = findings.iter().filter(is_accepted);
+        found.any(is_about)
+    };
+    let accepts_cost =
+        accepts(|finding| finding.severity == Severity::Slow || finding.code == ANSWERERS_UNKNOWN);
+    // Without an NTP state, no finding says anything about Unix time.
+    let accepts_time = document.machine.ntp.is_some()
+        && accepts(|finding| matches!(finding.severity, Severity::Wrong | Severity::Unsure));
+
+    if counts(Severity::Wrong) {
+        Level::Wrong
+    } else if counts(Severity::Slow) {
+        Level::Slow
+    } else if !document.is_answered_by_vdso() && !accepts_cost {
+        Level::Unknown
+    } else if counts(Severity::Unsure) {
+        Level::Unsure
+    } else if document.utc().is_some() || accepts_time {
+        Level::Ok
+    } else {
+        Level::Unknown
     }
 }
 

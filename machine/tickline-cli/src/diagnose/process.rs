@@ -162,11 +162,25 @@ pub(super) fn answerers_unknown(document: &Document) -> Option<Finding> {
             "the program could not find out whether the vDSO or the kernel answers the clocks",
         )
         .seen(reason)
-        .fix(
-            "give the container /proc and /dev/null, and the process a few more file descriptors \
-             (ulimit -n) and processes (ulimit -u), or run tickline outside of the container",
-        ),
+        .fix(what_the_proof_needs(reason)),
     )
+}
+
+/// What the program needs to find out who answers the clocks: what the reason names, or else all.
+fn what_the_proof_needs(reason: &str) -> &'static str {
+    // A process without free descriptors can open neither.
+    let lacks_descriptors = reason.contains("os error 23") || reason.contains("os error 24");
+    if lacks_descriptors {
+        "give the process a few more file descriptors (ulimit -n)"
+    } else if reason.contains("/dev/null") {
+        "give the container /dev/null (mknod -m 666 /dev/null c 1 3), or run tickline outside of the \
+         container"
+    } else if reason.contains("cannot find itself") {
+        "give the container /proc (mount -t proc proc /proc), or run tickline outside of the container"
+    } else {
+        "give the container /proc and /dev/null, and the process a few more file descriptors \
+         (ulimit -n) and processes (ulimit -u), or run tickline outside of the container"
+    }
 }
 
 /// The codes of the findings of this file, in the order of the alphabet.

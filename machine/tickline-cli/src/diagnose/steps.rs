@@ -49,6 +49,13 @@ pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
     })
 }
 
+/// The selection of the TSC in the place of this parameter. `None` if the parameter has characters
+/// that must not reach a shell.
+pub(super) fn keep_tsc(former: &str) -> Option<Steps> {
+    let name = former.strip_prefix("clocksource=")?;
+    is_name(name).then(|| replace_parameter(Some(former), Some("clocksource=tsc")))
+}
+
 /// A shell command that fails in three cases:
 ///
 /// - The log has a message about a rejection of the TSC.
@@ -98,18 +105,32 @@ fn replace_parameter(former: Option<&str>, new: Option<&str>) -> Steps {
     }
 }
 
+/// Where other distributions, and images of clouds, have the kernel's command line.
+const OTHER_FILES: &str = "/etc/update-extlinux.conf /etc/default/grub.d/*.cfg /etc/kernel/cmdline";
+
+/// What to do where no command is known.
+const BY_HAND: &str = "not done: edit the command line of the kernel by hand, as root: in \
+    /etc/update-extlinux.conf, then run update-extlinux (Alpine); in /etc/default/grub or \
+    /etc/default/grub.d/*.cfg, then run update-grub or grub2-mkconfig; or in /etc/kernel/cmdline, \
+    then run kernel-install (systemd-boot)";
+
 /// The command that replaces the parameter: by grubby if it is installed (Fedora and its
 /// derivatives), otherwise in GRUB's defaults (Debian and its derivatives). These can have another
 /// form, or be in another file, and update-grub is Debian's: the command changes nothing unless it
-/// finds what it edits and what it runs.
+/// finds what it edits and what it runs. Otherwise it names the files, and those that have the
+/// parameter.
 fn replace_command(former: Option<&str>, new: Option<&str>) -> String {
     let mut grubby = String::new();
     let mut checks = String::new();
     let mut edits = String::new();
+    let mut found = String::new();
     if let Some(word) = former {
         grubby += &format!(" --remove-args={word}");
         checks += &format!(r" && sudo grep -q '^GRUB.*\b{word}\b' /etc/default/grub");
         edits += &format!(r" -e 's/ *\b{word}\b//'");
+        found = format!(
+            "echo 'files that have {word}:'; grep -lsw {word} {OTHER_FILES} | grep . || echo none; "
+        );
     }
     if let Some(word) = new {
         grubby += &format!(" --args={word}");
@@ -119,7 +140,7 @@ fn replace_command(former: Option<&str>, new: Option<&str>) -> String {
     format!(
         "if command -v grubby >/dev/null; then sudo grubby --update-kernel=ALL{grubby}; \
          elif test -f /etc/default/grub && test -x /usr/sbin/update-grub{checks}; then sudo sed -i{edits} /etc/default/grub && \
-         sudo update-grub; else echo 'not done: edit the command line of the kernel by hand' >&2; false; fi"
+         sudo update-grub; else {{ echo '{BY_HAND}'; {found}}} >&2; false; fi"
     )
 }
 
@@ -312,6 +333,42 @@ mod tests {
         // changed, and the next start had the old parameters.
         std::fs::remove_file(&update).unwrap();
         assert_eq!(run(&original, &keep), (false, original.clone()));
+    }
+
+    /// Symptom: on Alpine, and in images whose parameters are in /etc/default/grub.d, "edit the
+    /// command line of the kernel by hand" named no file.
+    #[test]
+    fn where_no_command_is_known_the_files_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let extlinux = folder.path().join("update-extlinux.conf");
+        std::fs::write(
+            &extlinux,
+            "default_kernel_opts=\"clocksource=hpet quiet\"\n",
+        )
+        .unwrap();
+        let steps = switch("tsc", &with_command_line("clocksource=hpet")).unwrap();
+        let keep = steps
+            .keep
+            .unwrap()
+            .replace("/etc/", &format!("{}/", folder.path().display()));
+        let without_grubby = format!("command() {{ false; }}; {keep}");
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", &without_grubby]).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{message}");
+        for name in [
+            "as root",
+            "run update-extlinux (Alpine)",
+            "/default/grub.d/*.cfg",
+            "/kernel/cmdline",
+        ] {
+            assert!(message.contains(name), "{name}: {message}");
+        }
+        let found = extlinux.display();
+        assert!(
+            message.ends_with(&format!("clocksource=hpet:\n{found}\n")),
+            "{message}"
+        );
     }
 
     /// Without the guest's name, each command fails and names the command that lists the guests.

@@ -42,21 +42,7 @@ pub(super) fn ntp_slewing(document: &Document) -> Option<Finding> {
     let correction = rate(rate_ppb);
     let seen_rate = clock_rate::seen(ntp);
     if let Some(off) = document.off() {
-        return Some(
-            Finding::wrong(
-                Code::NtpSlewing,
-                format!(
-                    "Unix time is off by {off}, which an NTP daemon removes by a slew: the rate \
-                     is corrected by {correction}"
-                ),
-            )
-            .seen(seen_rate)
-            .seen(format!("left to remove, by kernel or daemon: {off}"))
-            .fix(removal_of_offset(
-                "wait until the NTP daemon has removed the offset",
-                document,
-            )),
-        );
+        return Some(slewing_with_offset(&off, ntp, document));
     }
     if clock_rate_wrong(document).is_some() {
         return None;
@@ -86,6 +72,84 @@ pub(super) fn ntp_slewing(document: &Document) -> Option<Finding> {
          -i 'tsc:'",
     );
     Some(finding.seen(seen_rate).fix(fix))
+}
+
+/// The finding about a large correction while Unix time is off by `off`.
+fn slewing_with_offset(off: &str, ntp: &Ntp, document: &Document) -> Finding {
+    let correction = rate(ntp.rate_ppb());
+    let slew = Slew::of(ntp, document);
+    let what = match slew {
+        Slew::Away => format!(
+            "Unix time is off by {off}, and the kernel's correction of the rate by {correction} \
+             makes it larger"
+        ),
+        Slew::Back(Some(left_s)) => format!(
+            "Unix time is off by {off}, which an NTP daemon removes by a slew: the rate is \
+             corrected by {correction}, and at this rate the offset is gone in about {}",
+            duration(left_s)
+        ),
+        Slew::Back(None) | Slew::Unknown => format!(
+            "Unix time is off by {off}, which an NTP daemon removes by a slew: the rate is \
+             corrected by {correction}"
+        ),
+    };
+    let first = match slew {
+        Slew::Away => {
+            "restart the NTP daemon, and see that it steers the kernel's clock: chronyd with -x \
+             does not, and a daemon that was killed leaves its correction behind"
+        }
+        Slew::Back(_) | Slew::Unknown => "wait until the NTP daemon has removed the offset",
+    };
+    Finding::wrong(Code::NtpSlewing, what)
+        .seen(clock_rate::seen(ntp))
+        .seen(format!("left to remove, by kernel or daemon: {off}"))
+        .fix(removal_of_offset(first, document))
+}
+
+/// What the correction of the rate does to a known offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slew {
+    /// Removes it, in this time, s; `None` if the correction falls with the offset, as in the
+    /// kernel's loop.
+    Back(Option<u64>),
+    /// Makes it larger.
+    Away,
+    /// The offset has no sign, or the correction may be that of the crystal.
+    Unknown,
+}
+
+impl Slew {
+    /// A positive offset is to be added to the clock (`offset` of adjtimex(2); chronyd's current
+    /// correction), and a positive rate adds to it.
+    fn of(ntp: &Ntp, document: &Document) -> Self {
+        let daemon = document.machine.ntp_daemon.as_ref();
+        // The daemon's frequency is the clock's rate that it corrects for ever.
+        let lasting_ppb = daemon.and_then(|daemon| daemon.frequency_ppb).unwrap_or(0);
+        let slew_ppb = ntp.rate_ppb().saturating_add(lasting_ppb);
+        let Some(off_ns) = document.signed_off_ns() else {
+            return Self::Unknown;
+        };
+        if slew_ppb.saturating_abs() <= CRYSTAL_PPB {
+            return Self::Unknown;
+        }
+        if off_ns.signum() != slew_ppb.signum() {
+            return Self::Away;
+        }
+        let is_daemons = daemon.is_some_and(|daemon| daemon.offset_ns == Some(off_ns));
+        let left_s = || off_ns.unsigned_abs() / slew_ppb.unsigned_abs();
+        Self::Back(is_daemons.then(left_s))
+    }
+}
+
+/// A duration of a slew, in the unit that suits it.
+fn duration(seconds: u64) -> String {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    match seconds {
+        0..MINUTE => format!("{} s", seconds.max(1)),
+        MINUTE..HOUR => format!("{} min", seconds / MINUTE),
+        _ => format!("{:.1} h", as_f64(seconds) / as_f64(HOUR)),
+    }
 }
 
 /// Unix time has a known offset, and no fast slew removes it.
@@ -497,7 +561,9 @@ impl Explained for Code {
                 text: "A crystal is off by at most 100 ppm. Usually an NTP daemon is removing an offset, \
                and the correction ends when the offset is gone. A duration that a program \
                measures meanwhile is wrong by the correction. If the correction stays for hours, \
-               the kernel uses a wrong frequency of the counter.",
+               the kernel uses a wrong frequency of the counter. If the correction makes the \
+               offset larger, no running daemon steers the clock: chronyd with -x does not, and a \
+               daemon that was killed leaves its correction behind.",
                 more: &[Commands(&[
                     "chronyc tracking",
                     "sudo dmesg | grep -i 'tsc:'",

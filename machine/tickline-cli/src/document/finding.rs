@@ -108,6 +108,12 @@ impl Finding {
         self
     }
 
+    /// Whether `doctor --fix` mends the fault, by a switch to another clocksource.
+    pub(crate) fn is_mended_by_switch(&self) -> bool {
+        let has_switch = self.fix.steps.is_some() && self.fix.clocksource.is_some();
+        has_switch && self.severity < Severity::Note
+    }
+
     /// The labels and texts below the finding's sentence, in text and HTML.
     pub(crate) fn details(&self) -> Vec<(&'static str, Detail)> {
         let mut details = Vec::new();
@@ -116,6 +122,11 @@ impl Finding {
         }
         for text in self.fix.paragraphs() {
             details.push(("fix", Detail::Text(text)));
+        }
+        if self.is_mended_by_switch() {
+            let text = "or run `sudo tickline doctor --fix` (as root, where there is no sudo), which \
+                        prints these commands, and asks before it changes anything";
+            details.push(("fix", Detail::Text(text.to_owned())));
         }
         if let Some(steps) = &self.fix.steps {
             if steps.place == Place::Host {
@@ -190,6 +201,21 @@ mod tests {
             lines(&with_steps(Place::Here)),
             ["seen: evidence", "fix: do it", "now$ a command"]
         );
+    }
+
+    /// Symptom: the finding did not name the command that makes the change, and prints how to keep
+    /// it.
+    #[test]
+    fn a_switch_that_the_doctor_can_make_names_its_command() {
+        let switch = Fix::from("do it").with_switch("tsc", Some(Steps::default()));
+        let names_it = |severity| {
+            let lines = lines(&finding(severity, switch.clone()));
+            lines
+                .iter()
+                .any(|line| line.contains("`sudo tickline doctor --fix`"))
+        };
+        assert!(names_it(Severity::Slow));
+        assert!(!names_it(Severity::Note), "--fix ignores notes");
     }
 
     #[test]

@@ -92,6 +92,15 @@ pub(crate) fn of_user(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
     Ok(folder.join(name))
 }
 
+/// Whether the page that this program finds serves a line now; `None` if there is no page, or if
+/// this process may not read the counter, and so cannot tell.
+pub(super) fn is_served() -> Option<bool> {
+    if super::may_read_counter() == Some(false) {
+        return None;
+    }
+    find().ok().map(|page| serves(&page))
+}
+
 /// The number of processes that have one of the default pages mapped; `None` if there is no such
 /// page, or if none was found and this user may not examine every process.
 pub(super) fn count_readers() -> Option<usize> {

@@ -28,6 +28,7 @@ pub(super) fn facts() -> Machine {
         clock_gettime_difference_ns: clock_gettime_difference_ns(),
         time_namespace: time_namespace(),
         page_readers: page::count_readers(),
+        page_served: page::is_served(),
         vmclock: vmclock::read(),
         ntp: ntp(),
         ntp_daemon,

@@ -337,6 +337,20 @@ fn counts_of_readers_and_of_messages_are_described() {
 }
 
 #[test]
+fn a_page_that_serves_nothing_says_so() {
+    let row = |page_served| {
+        page(&Machine {
+            page_readers: Some(0),
+            page_served,
+            ..Machine::default()
+        })
+    };
+    let idle = "mapped by no process, it serves nothing now (tickline serve status)";
+    assert_eq!(row(Some(false)), idle);
+    assert_eq!(row(Some(true)), "mapped by no process");
+}
+
+#[test]
 fn the_row_of_the_command_line_has_the_words_about_clocks() {
     let of = |line: Option<&str>| {
         let machine = Machine {

@@ -216,6 +216,7 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         allowed_cpus,
         online_cpus,
         page_readers,
+        page_served,
         vmclock,
         ntp_daemon,
         ignored_answer,
@@ -252,6 +253,7 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
     facts.words("allowed cpus", allowed_cpus.as_deref());
     facts.words("online cpus", online_cpus.as_deref());
     facts.count("page readers", *page_readers);
+    facts.is_so("page served", *page_served);
     if let Some(vmclock) = vmclock {
         add_vmclock(vmclock, facts);
     }

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use crate::args::Doctor;
-use crate::document::{Document, Severity, Steps};
+use crate::document::{Document, Finding, Place, Steps};
 use crate::exit::Exit;
 use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::{self, MONOTONIC};
@@ -19,11 +19,11 @@ use crate::words::{plain, with_path};
 /// Fixes the first finding that another clocksource can fix. Ignores notes.
 pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
     let mut log = io::stderr().lock();
-    let mut bad = document
+    let mended = document
         .findings()
         .iter()
-        .filter(|finding| finding.severity < Severity::Note);
-    let steps = bad.find_map(|finding| {
+        .find(|finding| finding.is_mended_by_switch());
+    let steps = mended.and_then(|finding| {
         let steps = finding.fix.steps.as_ref()?;
         Some((finding, steps, finding.fix.clocksource.as_deref()?))
     });
@@ -32,13 +32,17 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
             log,
             "\n--fix: nothing here can be fixed by another clocksource alone."
         )?;
+        // The text of the diagnosis leaves long commands to this option.
+        for finding in document.findings() {
+            if let Some(steps) = &finding.fix.steps {
+                show(&mut log, finding, steps)?;
+            }
+        }
         return Ok(Exit::Negative);
     };
     let path = Path::new(CLOCKSOURCE).join("current_clocksource");
-    writeln!(log, "\n--fix: {} [{}]", plain(&finding.what), finding.code)?;
-    for (name, command) in steps.named() {
-        writeln!(log, "  {name:<10} {}", plain(command))?;
-    }
+    writeln!(log)?;
+    show(&mut log, finding, steps)?;
     // This open changes nothing, and shows whether the user may write to the file.
     let writable = fs::OpenOptions::new().write(true).open(&path);
     drop(writable.map_err(|error| refused(&path, &error))?);
@@ -60,6 +64,24 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         cost()
     )?;
     Ok(Exit::Success)
+}
+
+/// Prints the commands of a finding.
+fn show(log: &mut impl Write, finding: &Finding, steps: &Steps) -> io::Result<()> {
+    let place = match steps.place {
+        Place::Here => "",
+        Place::Host => ", on the host",
+    };
+    writeln!(
+        log,
+        "--fix: {} [{}]{place}",
+        plain(&finding.what),
+        finding.code
+    )?;
+    for (name, command) in steps.named() {
+        writeln!(log, "  {name:<10} {}", plain(command))?;
+    }
+    Ok(())
 }
 
 /// Why the check has not passed; `None` if it has passed, or if the steps have no check.

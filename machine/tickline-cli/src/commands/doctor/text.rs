@@ -56,8 +56,9 @@ fn show(finding: &Finding, screen: &mut Screen) {
             Detail::Command(command) if is_too_long(name, &command) => {
                 let key = name.replace(' ', "_");
                 let text = format!(
-                    "a command for grubby or GRUB, in the output of `tickline doctor --json -` (of a \
-                     recorded machine, with `--facts FILE`): steps.{key} of this finding"
+                    "a command for grubby or GRUB, which `sudo tickline doctor --fix` prints, and \
+                     does not run; of a recorded machine (`--facts FILE`), it is in `--json -`: \
+                     steps.{key} of this finding"
                 );
                 screen.say(&label, &text);
             }
@@ -235,7 +236,15 @@ mod tests {
         assert!(has_key, "{long}");
         // Symptom: for a recorded machine, it named the command that diagnoses this one.
         let words = long.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("with `--facts FILE`"), "{long}");
+        assert!(
+            words.contains("recorded machine (`--facts FILE`)"),
+            "{long}"
+        );
+        // Symptom: it named the JSON alone, on machines without jq.
+        assert!(
+            words.contains("`sudo tickline doctor --fix` prints"),
+            "{long}"
+        );
     }
 
     #[test]

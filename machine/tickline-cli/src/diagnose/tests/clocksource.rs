@@ -15,8 +15,36 @@ fn a_slow_machine_with_a_page_says_how_programs_use_it() {
         .clone()
         .first("tsc_not_chosen")
         .does_not_show("page");
-    let with_page = machine.with(|document| document.machine.page_readers = Some(0));
-    with_page.first("tsc_not_chosen").shows("`tickline run`");
+    with_page(machine, true)
+        .first("tsc_not_chosen")
+        .shows("a program that `tickline run` starts takes the time from it");
+}
+
+fn with_page(machine: Given, is_served: bool) -> Given {
+    machine.with(|document| {
+        document.machine.page_readers = Some(0);
+        document.machine.page_served = Some(is_served);
+    })
+}
+
+/// Symptom: "a program that `tickline run` starts takes the time from it", of a page without a
+/// line.
+#[test]
+fn a_page_that_serves_nothing_is_no_remedy() {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    with_page(machine, false)
+        .first("tsc_not_chosen")
+        .shows("there is a page, but it serves nothing now")
+        .does_not_show("takes the time from it")
+        .does_not_show("only where the kernel accepts");
+}
+
+#[test]
+fn a_page_that_the_kernel_keeps_from_serving_says_why() {
+    let machine = machine_on_hpet_without_tsc().command_line("tsc=unstable");
+    with_page(machine, false)
+        .first("tsc_switched_off")
+        .shows("only where the kernel accepts the counter");
 }
 
 /// A rule that compares only names would report them.
@@ -324,10 +352,50 @@ fn on(clocksource: &str) -> Given {
     machine.clocksource(clocksource)
 }
 
+/// Symptom: after `doctor --fix` the doctor said OK alone, and the next start was slow again.
+#[test]
+fn a_switch_that_the_command_line_takes_back_is_a_note() {
+    let finding = good_machine()
+        .command_line("quiet clocksource=acpi_pm")
+        .only("clocksource_not_kept");
+    assert_eq!(finding.severity, Severity::Note);
+    finding
+        .says("until the next restart only: its command line selects acpi_pm")
+        .fix_has("boot with clocksource=tsc instead of `clocksource=acpi_pm`");
+    let keep = finding.fix.steps.and_then(|steps| steps.keep);
+    let keep = keep.expect("a command");
+    assert!(
+        keep.contains("--remove-args=clocksource=acpi_pm --args=clocksource=tsc"),
+        "{keep}"
+    );
+}
+
+#[test]
+fn a_command_line_that_keeps_the_tsc_is_no_finding() {
+    for line in [
+        "clocksource=tsc",
+        "clocksource=hpet clocksource=tsc",
+        "clocksource=no_such_clock",
+    ] {
+        assert_eq!(good_machine().command_line(line).codes(), [""; 0], "{line}");
+    }
+}
+
+/// A recorded file must not be able to inject commands.
+#[test]
+fn a_selection_with_other_characters_reaches_no_shell() {
+    let finding = good_machine()
+        .offers("tsc $(reboot)")
+        .command_line("clocksource=$(reboot)")
+        .only("clocksource_not_kept");
+    assert_eq!(finding.fix.steps, None);
+}
+
 #[test]
 fn each_code_about_a_clocksource_has_a_machine() {
     assert_each_found(|code| match code {
         Code::ClocksourceNotChosen => on("acpi_pm").offers("kvm-clock acpi_pm"),
+        Code::ClocksourceNotKept => good_machine().command_line("clocksource=hpet"),
         Code::ClocksourceSlow => on("timer").architecture("aarch64"),
         Code::ClocksourceUnknown => good_machine().clocksource_unreadable(),
         Code::HypervWithoutPage => on("hyperv_clocksource_msr").offers("hyperv_clocksource_msr"),

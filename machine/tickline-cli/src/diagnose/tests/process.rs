@@ -98,11 +98,41 @@ fn every_libc_is_known() {
 
 /// The good machine in a container without /proc.
 fn answerers_unknown() -> Given {
+    unknown_because("the program cannot find itself: no /proc/self/exe available")
+}
+
+fn unknown_because(reason: &str) -> Given {
     let machine = good_machine().answered_by(None);
-    machine.with(|document| {
-        let reason = "the program cannot find itself: no /proc/self/exe available";
-        document.served_unknown = Some(reason.to_owned());
-    })
+    machine.with(|document| document.served_unknown = Some(reason.to_owned()))
+}
+
+/// Symptom: without /dev/null, the fix asked for file descriptors and processes as well.
+#[test]
+fn the_fix_names_what_is_missing_alone() {
+    let names = ["/proc", "/dev/null", "ulimit -n", "ulimit -u"];
+    for (reason, needed) in [
+        (
+            "cannot find itself: no /proc/self/exe available",
+            &names[..1],
+        ),
+        (
+            "cannot run itself: /dev/null: No such file or directory (os error 2)",
+            &names[1..2],
+        ),
+        (
+            "cannot run itself: /dev/null: Too many open files (os error 24)",
+            &names[2..3],
+        ),
+        (
+            "cannot run itself: /tickline: Resource temporarily unavailable (os error 11)",
+            &names[..],
+        ),
+    ] {
+        let finding = unknown_because(&format!("the program {reason}")).only("answerers_unknown");
+        let fix = finding.fix.text();
+        let named: Vec<_> = names.iter().filter(|name| fix.contains(**name)).collect();
+        assert!(named.into_iter().eq(needed), "{reason}: {fix}");
+    }
 }
 
 /// Symptom: without /proc, "Fix below" led to a fix for Unix time.

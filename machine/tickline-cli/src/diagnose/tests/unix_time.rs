@@ -4,7 +4,7 @@ use tickline_utc::UtcUnknown;
 
 use super::super::unix_time::Code;
 use super::given::{Given, assert_each_found, good_machine};
-use crate::document::Severity;
+use crate::document::{Finding, Severity};
 use crate::machine::{Leap, NtpDaemon, Ptp4l};
 
 mod waiting;
@@ -263,6 +263,71 @@ fn an_offset_that_a_daemon_slews_by_the_tick_is_one_finding() {
     let finding = machine.only("ntp_slewing");
     assert_eq!(finding.severity, Severity::Wrong);
     finding.says("off by 923 ms").says("corrected by 8.3 %");
+}
+
+/// The good machine whose chronyd has `left_ms` to remove, and whose kernel's rate is corrected by
+/// this much.
+fn slewed(left_ms: i64, rate_ppb: i64, daemons_ppb: Option<i64>) -> Finding {
+    let answer = NtpDaemon {
+        offset_ns: Some(left_ms * 1_000_000),
+        frequency_ppb: daemons_ppb,
+        ..chronyd(true)
+    };
+    good_machine()
+        .daemon_answers(answer)
+        .ntp(|ntp| {
+            ntp.tick_us = 10_000;
+            ntp.frequency_ppb = rate_ppb;
+        })
+        .first("ntp_slewing")
+}
+
+/// Symptom: "which an NTP daemon removes by a slew ... wait", of a clock that went farther off: it
+/// was 3 s slow, and a chronyd that was killed had left a correction of -668.8 ppm.
+#[test]
+fn a_correction_away_from_utc_removes_nothing() {
+    for (left_ms, rate_ppb) in [(3_000, -400_000), (-3_000, 400_000)] {
+        slewed(left_ms, rate_ppb, None)
+            .says("makes it larger")
+            .does_not_say("removes")
+            .fix_begins("restart the NTP daemon")
+            .fix_lacks("wait");
+    }
+}
+
+#[test]
+fn a_correction_towards_utc_removes_the_offset_in_a_time() {
+    for (left_ms, rate_ppb, left) in [
+        (3_000, 400_000, "in about 2.1 h"),
+        (-600, -400_000, "in about 25 min"),
+        (200, 5_000_000, "in about 40 s"),
+    ] {
+        slewed(left_ms, rate_ppb, None)
+            .says(left)
+            .fix_begins("wait until");
+    }
+}
+
+/// 300 ppm of these 700 make up for the crystal, and the rest removes 1.2 s in 3,000 s.
+#[test]
+fn the_lasting_part_of_a_correction_removes_nothing() {
+    slewed(1_200, 700_000, Some(-300_000)).says("in about 50 min");
+}
+
+#[test]
+fn a_correction_that_only_lasts_has_no_direction() {
+    slewed(-1_200, 400_000, Some(-300_001)).does_not_say("makes it larger");
+    slewed(-1_200, 400_000, Some(-299_999)).says("makes it larger");
+}
+
+/// The kernel's loop removes less in each second.
+#[test]
+fn an_offset_that_the_kernels_loop_removes_is_gone_at_no_stated_time() {
+    let machine = good_machine().ntp(|ntp| {
+        ntp.offset_ns = 480_000_000;
+        ntp.time_constant = Some(1);
+    });
+    machine.only("ntp_slewing").does_not_say("in about");
 }
 
 /// The slew changes the measured frequency, which is therefore no finding of its own.
