@@ -204,6 +204,7 @@ fn the_removal_lists_files_that_run_the_program() {
             "* * * * * root tickline serve status --openmetrics F",
         ),
         ("unit", "ExecStart=/usr/bin/tickline run -- server"),
+        ("openrc", "command=/usr/bin/tickline"),
         ("library", "LD_PRELOAD=/usr/lib/libtickline_preload.so"),
         ("other", "tickline is not installed"),
     ] {
@@ -216,7 +217,10 @@ fn the_removal_lists_files_that_run_the_program() {
     let listed = text(&output.output().unwrap().stdout);
     let mut listed: Vec<&str> = listed.lines().collect();
     listed.sort_unstable();
-    assert_eq!(listed, ["./cron", "./library", "./status", "./unit"]);
+    assert_eq!(
+        listed,
+        ["./cron", "./library", "./openrc", "./status", "./unit"]
+    );
 }
 
 /// Symptom: OpenRC's script, which names the program and `serve` in two lines, remained.
