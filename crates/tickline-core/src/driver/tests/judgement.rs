@@ -93,6 +93,25 @@ fn a_judgement_begins_the_loop_anew_with_its_settings() {
     assert!(!permit.control().config.serves_unix_time);
 }
 
+/// Whether a reading uses it may change between two calibrations.
+#[test]
+fn the_cpus_lines_have_unix_time_also_while_the_os_serves_it() {
+    let process = Process::new();
+    process.clock.set_line_kind(LineKind::PerCpu);
+    let Next::Judge(ticket) = process.ask() else {
+        panic!("a first judgement is due");
+    };
+    let decision = Decision::Open {
+        resolutions: CONFIG.resolutions,
+        serves_unix_time: false,
+    };
+    let next = ticket.settle(decision, Some(process.machine()), process.machine());
+    let Next::CalibrateCpus(permit) = next else {
+        panic!("every gate is open");
+    };
+    assert!(permit.config().serves_unix_time);
+}
+
 /// The collector of the facts panics: the lock is free again, and the next driver judges. A driver
 /// that forgets its ticket keeps the lock, but not in a forked child.
 #[test]
