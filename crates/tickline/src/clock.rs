@@ -75,8 +75,14 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// reference.
 ///
 /// Measure with the same clock: [`clock.elapsed(start)`](Clock::elapsed). `start.elapsed()` reads
-/// the global clock. All clocks have one timescale: instants of two clocks differ by at most the
-/// sum of their bounds.
+/// the global clock. All clocks but a mock's have one timescale: instants of two clocks differ by
+/// at most the sum of their bounds.
+///
+/// Wait by the same clock, too: for `deadline - clock.now()`, or, where a call takes a
+/// `std::time::Instant`, until [`clock.std_anchor()`](Clock::std_anchor)`.to_std(deadline)`.
+/// `deadline.into()` and [`Anchor::std`](crate::Anchor::std) convert by the global clock, for which
+/// a mock's deadline may be long past: the wait ends at once, and a loop around it spins. The
+/// mock's `advance` wakes no thread that waits. A test wakes it, for example by a message.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -7,7 +7,8 @@
 //!
 //! With the feature `mock`, readings without a [`Clock`] test a flag first. If a program has the
 //! feature only among its `[dev-dependencies]` (`cargo add --dev tickline --features mock`), cargo
-//! builds the program without it.
+//! builds the program without it. Tests, examples and benchmarks of the same package have it. To
+//! measure readings there without the flag, put the tests by the mock into a package of their own.
 //!
 //! ```
 //! use std::time::Duration;
@@ -202,7 +203,8 @@ impl MockClock {
         self.clock.clone()
     }
 
-    /// Moves both clocks forward, at most to [`Instant::MAX`] of monotonic time.
+    /// Moves both clocks forward, at most to [`Instant::MAX`] of monotonic time. It wakes no thread
+    /// that waits for a later time ([A clock to inject](Clock#a-clock-to-inject)).
     pub fn advance(&self, duration: Duration) {
         self.time.advance(duration);
     }
@@ -228,6 +230,7 @@ impl MockClock {
     /// | keeps a `Clock` | `let _active = mock.activate();` and `Store::new(Clock::default())`: the store's time does not move | `Store::new(mock.clock())` |
     /// | calls `Instant::now()` | `mock.advance(time)` without an active mock | `let _active = mock.activate();` |
     /// | does both | only one of the two | both, of one mock: `Instant::now()` and the `Clock` then show the same time |
+    /// | measures from an instant of its `Clock` | `Instant::now() - queued`: the difference of two clocks | `clock.elapsed(queued)` |
     ///
     /// ```
     /// use std::time::Duration;

@@ -269,8 +269,8 @@ impl Status {
 }
 
 /// One line for a log: the state, the figures that there are, and why Unix time is the OS clock's
-/// if only Unix time is. If the counter is slow, also what readings cost; if readers drive a clock
-/// without a line, also what ends that. At the end whether the variable `TICKLINE` has a value that
+/// if only Unix time is. If the counter is slow, also what readings cost. If the clock has no line,
+/// also whether it had one, and with readers as its driver, what ends that. At the end whether the variable `TICKLINE` has a value that
 /// the clock ignores.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -281,9 +281,12 @@ impl fmt::Display for Status {
                  global clock one)",
             )?;
         }
+        if self.state == ClockState::Calibrating && self.frequency_hz.is_some() {
+            f.write_str("; the last line has ended")?;
+        }
         match self.bound_ns {
             Some(bound_ns) => write!(f, "; bound {bound_ns} ns")?,
-            // The line has just ended, or the next one is not complete.
+            // Only the slow path still uses the line, or the next one is not complete.
             None if self.frequency_hz.is_some() && self.reads_counter() => {
                 f.write_str("; bound not known now")?;
             }
@@ -424,6 +427,21 @@ mod tests {
             text.contains("; bound not known now; counter 2600000000 Hz"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_status_says_that_the_last_line_has_ended() {
+        let mut status = Clock::default().status();
+        status.state = ClockState::Calibrating;
+        for (frequency_hz, had_line) in [(None, false), (Some(2_600_000_000), true)] {
+            status.frequency_hz = frequency_hz;
+            let text = status.to_string();
+            assert_eq!(
+                text.contains("; the last line has ended"),
+                had_line,
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -160,6 +160,9 @@ impl HistogramsBuilder {
     /// times, the last value counts. Prometheus' names have no dots: `http.route` becomes
     /// `http_route` there.
     ///
+    /// Spans with the same values count in one series, whatever their names are, a child beside its
+    /// parent. The label `span` tells them apart: `.labels(&["span", "route"])`.
+    ///
     /// # Panics
     ///
     /// If there are more than 64 labels, or if a label

@@ -201,6 +201,14 @@ fn spans_count_by_name_and_target() {
 }
 
 #[test]
+fn spans_of_different_names_count_together_by_the_values_of_their_fields() {
+    let spans = || {
+        info_span!("request", route = "/a").in_scope(|| drop(info_span!("query", route = "/a")));
+    };
+    assert_eq!(counted(labelled(&["route"]), spans), ["/a: 2"]);
+}
+
+#[test]
 fn without_labels_all_spans_count_together() {
     let spans = || {
         drop(info_span!("request"));

@@ -5,7 +5,7 @@ use tickline_core::control::DISRUPTED_OFFSET_NS;
 use tickline_core::gate::{Gate, Reason, Verdict, first_closed, judge_missing_line};
 use tickline_core::reference::Reference;
 use tickline_core::shared::{BoundedReading, Figures, SharedClock};
-use tickline_core::state::Phase;
+use tickline_core::state::{LineState, Phase};
 
 use super::Engine;
 use super::gates::each_gate;
@@ -74,8 +74,10 @@ impl Engine {
         }
         let common = self.clock.shared.cell.load();
         let has_cpu_line = self.cpu_lines().is_some_and(CpuLines::is_published);
+        // The next reading retires a line that has ended.
+        let has_common_line = common.phase() != Phase::NoLine && !self.has_ended(common);
         // A barred clock has no line, and none is expected.
-        let has_line = common.is_barred() || common.phase() != Phase::NoLine || has_cpu_line;
+        let has_line = common.is_barred() || has_common_line || has_cpu_line;
         let verdicts = each_gate(|gate| match gate {
             Gate::User if self.is_disabled() => Verdict::new(gate, Some(Reason::DisabledByProgram)),
             Gate::Calibration if !has_line && self.has_stopped_driver() => {
@@ -84,7 +86,8 @@ impl Engine {
             Gate::Calibration if !has_line => judge_missing_line(&self.figures()),
             _ => self.recorded_verdict(gate),
         });
-        let is_fast = COUNTER.is_some() && (common.is_published() || has_cpu_line);
+        let is_published = common.is_published() && has_common_line;
+        let is_fast = COUNTER.is_some() && (is_published || has_cpu_line);
         let state = if !HAS_CLOCK {
             ClockState::Unavailable
         } else if let Some(reason) = first_closed(verdicts) {
@@ -97,6 +100,15 @@ impl Engine {
             ClockState::Fast
         };
         (state, verdicts)
+    }
+
+    /// Whether `line`, the state of the common line, is published, but serves no reading any more,
+    /// as after a pause in which nobody renewed it.
+    fn has_ended(&self, line: LineState) -> bool {
+        line.is_published()
+            && self.read_bounded_while_valid().is_none()
+            // A writer may have replaced the line since.
+            && self.clock.shared.cell.is_still(line)
     }
 
     /// The last figures of the control loop for the line that serves this CPU.

@@ -340,6 +340,36 @@ fn readers_of_only_unix_time_have_a_slow_counter_measured_again() {
     injected::COST.set(None);
 }
 
+/// An engine whose line has ended, because nobody renewed it. `None`, with a message, if there is
+/// no line by the counter here.
+fn engine_with_an_ended_line() -> Option<Engine> {
+    let (engine, _) = judged_by(&[ALL_BY_LINE])?;
+    injected::COST.set(None);
+    let start = std::time::Instant::now();
+    while engine.read_bounded_while_valid().is_some() {
+        std::thread::sleep(Duration::from_millis(10)); // the interval
+        assert!(start.elapsed().as_secs() < 20, "{:?}", engine.status());
+    }
+    Some(engine)
+}
+
+/// Symptom: after a pause without readings the status said "fast", and the next reading came from
+/// the OS clock.
+#[test]
+fn a_clock_whose_line_has_ended_calibrates() {
+    if let Some(engine) = engine_with_an_ended_line() {
+        assert_eq!(engine.state(), ClockState::Calibrating);
+    }
+}
+
+#[test]
+fn a_clock_whose_line_has_ended_is_judged_as_one_without_a_line() {
+    if let Some(engine) = engine_with_an_ended_line() {
+        let verdict = engine.status().verdict(Gate::Calibration);
+        assert_eq!(verdict.warning(), Some(Reason::NoLine));
+    }
+}
+
 /// An engine that is disrupted, because its line is `ahead_ns` ahead of the OS clock. `None`, with
 /// a message, if there is no line by the counter here.
 fn engine_ahead(ahead_ns: i64) -> Option<Engine> {
