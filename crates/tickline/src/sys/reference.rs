@@ -144,3 +144,18 @@ impl Reference for ProbedOsClock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_minimal_probes_nothing_is_known_of_suspends() {
+        assert_eq!(ProbedOsClock(Probes::Minimal).suspended_ns(), None);
+    }
+
+    #[test]
+    fn with_minimal_probes_nothing_is_known_of_the_kernels_steering() {
+        assert_eq!(ProbedOsClock(Probes::Minimal).steering_ppb(), None);
+    }
+}

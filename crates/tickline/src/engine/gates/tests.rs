@@ -172,6 +172,16 @@ fn a_counter_that_is_slower_serves_no_unix_time() {
     assert_eq!((status.unix_reason(), is_by_line), (SLOW, false));
 }
 
+/// A comparison starts threads, which a seccomp filter may not allow.
+#[test]
+fn a_clock_with_minimal_probes_compares_no_counters() {
+    let engine = Engine::new(Driver::Manual);
+    // ORDERING: Relaxed: one thread.
+    engine.has_minimal_probes.store(true, Ordering::Relaxed);
+    engine.iterate(Cadence::Scheduled);
+    assert!(!engine.needs_comparison());
+}
+
 /// Symptom: if the program set a `Trust` during a reader's first judgement, the gates ignored it
 /// until another fact changed.
 #[test]
