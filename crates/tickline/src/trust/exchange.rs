@@ -335,6 +335,24 @@ mod tests {
         assert_eq!(baton.get(1, || 8), None, "and stays so");
     }
 
+    /// An exchange that found too little has waited, or all its round trips but a few were slow.
+    #[test]
+    fn an_exchange_does_not_end_early() {
+        let Some(counter) = COUNTER.filter(|_| sys::may_read_counter()) else {
+            return eprintln!("SKIPPED: no counter that may be read");
+        };
+        let baton = Baton::default();
+        let begin_ns = OsClock.monotonic_ns();
+        let exchanges = std::thread::scope(|scope| {
+            scope.spawn(|| follow(&baton, counter));
+            lead(&baton, counter)
+        });
+        let took_ns = OsClock.monotonic_ns() - begin_ns;
+        let slow_trips = i64::from(ROUND_TRIPS) - MIN_ROUND_TRIPS.cast_signed();
+        let has_tried = took_ns >= MAX_WAIT_NS.min(QUICK_NS * slow_trips);
+        assert!(exchanges.are_enough() || has_tried, "{exchanges:?}");
+    }
+
     #[test]
     fn the_cpus_are_those_whose_counters_can_be_compared() {
         assert_eq!(cpus(), sys::comparable_cpus());
