@@ -34,6 +34,9 @@
 //! | the short form `criterion_group!(benches, push, pop)` | the long form above; or no group, and `run(\|\| group(&[push, pop]))` in `main` ([`group`]): the short form is always by `WallTime` |
 //! | `criterion_main!(benches)` | `fn main() -> ExitCode { run(\|\| benches()) }` ([`run`]). `criterion_main!` still measures, but without this crate's options |
 //!
+//! The first run after that compares with one by `WallTime`: criterion's "Performance has improved"
+//! is then due to the clock ([caveats](#caveats)).
+//!
 //! The crate prints on the standard error stream, here for `known_delays` on an AMD EPYC, family
 //! 25, model 17, 2026-11-26:
 //!
@@ -221,9 +224,11 @@
 //! - Bind the process to a CPU (`taskset -c 1 cargo bench`). This crate reports moves of the
 //!   thread, and prevents them only with `--against`.
 //! - criterion compares with the results of the last run, even if that run used another clock. The
-//!   first "Performance has improved" after a change of clock is due to the clock. After a change
-//!   from `bench_function` to `bench_pairs`, a routine of a few ns reads about twice as long: see
-//!   the call above. With `--against` criterion compares with no run.
+//!   first "Performance has improved" after a change of clock is due to the clock; the second run
+//!   compares like with like. To avoid the first comparison, remove `target/criterion`:
+//!   `--discard-baseline` keeps the old run. After a change from `bench_function` to `bench_pairs`, a
+//!   routine of a few ns reads about twice as long: see the call above. With `--against` criterion
+//!   compares with no run.
 //! - This crate's options need [`run`] in `main`. criterion refuses arguments that it does not
 //!   know, so `run` starts the program again without them. With `--against` it starts the program
 //!   several times more: what `main` does before `run`, and what a benchmark prepares, happens each

@@ -108,12 +108,12 @@ pub fn group(targets: &[fn(&mut Criterion<CounterTime>)]) {
 
 /// Runs the benchmarks of a process that the user has started.
 fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
-    let (own, others) = Options::take(env::args_os().skip(1)).inspect_err(|_| {
+    let (own, others) = Options::take(env::args_os().skip(1)).inspect_err(|error| {
         let options = Options {
             verdicts: arguments::verdicts(env::args_os().skip(1)),
             ..Options::default()
         };
-        _ = verdict_file::store_so_far(&Verdicts::so_far(&options, Vec::new()), &options);
+        store_error(error, &options);
     })?;
     if own != Options::default() {
         return run_again(&own, others);
@@ -124,16 +124,26 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
         verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
     }
     if !options.against.is_empty() && !arguments::criterion::is_list() {
-        Builds::start(options).map_err(|error| format!("--against: {error}"))?;
+        Builds::start(options)
+            .map_err(|error| format!("--against: {error}"))
+            .inspect_err(|error| store_error(error, options))?;
     }
     catch_missing_baseline(|| {
         benchmarks();
         Criterion::default().configure_from_args().final_summary();
-    })?;
+    })
+    .inspect_err(|error| store_error(error, options))?;
     if arguments::criterion::is_list() {
         return Ok(0);
     }
     judge_and_store(options)
+}
+
+/// Stores why the run ends early, with the verdicts so far.
+fn store_error(error: &str, options: &Options) {
+    let verdicts = verdict::findings().verdicts.clone();
+    // The error itself is printed.
+    _ = verdict_file::store(&Verdicts::after(error, options, verdicts), options);
 }
 
 /// Starts the program again, with this crate's own options in a variable. Returns its exit code.
@@ -188,13 +198,14 @@ fn judge_and_store(options: &Options) -> Result<u8, String> {
     if options.update_on_pass && verdicts.exit_code == 0 && !folders.is_empty() {
         update_baseline(&mut verdicts, &folders, options)?;
     }
-    verdict_file::store(&verdicts, options)?;
     if verdicts.exit_code == verdict::ERROR {
-        return Err(
-            "nothing was compared: this crate compares benchmarks of bench_pairs and compare, not those of \
-             bench_function, and the filter and criterion's options must let it measure one"
-                .to_owned(),
-        );
+        let error = "nothing was compared: this crate compares benchmarks of bench_pairs and compare, not those of \
+                     bench_function, and the filter and criterion's options must let it measure one";
+        verdicts.error = Some(error.to_owned());
+    }
+    verdict_file::store(&verdicts, options)?;
+    if let Some(error) = verdicts.error {
+        return Err(error);
     }
     print(&verdicts, options);
     Ok(verdicts.exit_code)
@@ -210,9 +221,11 @@ fn update_baseline(
     verdict_file::store_so_far(&so_far, options)?;
     let name = verdicts.baseline.clone().unwrap_or_default();
     if let Err(error) = files::update_baselines(folders, &name) {
+        let error = format!("the baseline was not updated: {error}");
         verdicts.exit_code = verdict::ERROR;
+        verdicts.error = Some(error.clone());
         _ = verdict_file::store(verdicts, options);
-        return Err(format!("the baseline was not updated: {error}"));
+        return Err(error);
     }
     verdicts.is_baseline_updated = true;
     Ok(())

@@ -146,6 +146,8 @@ pub(crate) struct Collector<const N: usize> {
     pub(crate) serving: Option<Serving>,
     /// When the first sample after the warm-up began.
     measuring_since: Instant,
+    /// The time from then until the end of the last sample.
+    measured_for: Duration,
     /// When the collector was made, and how many samples criterion had converted by then.
     pub(crate) begin: SystemTime,
     converted: u64,
@@ -161,6 +163,7 @@ impl<const N: usize> Collector<N> {
         Self {
             serving,
             measuring_since: Instant::now(),
+            measured_for: Duration::ZERO,
             monitor: Monitor::new(&time, ns_per_tick),
             ns_per_tick,
             time,
@@ -196,9 +199,10 @@ impl<const N: usize> Collector<N> {
         N > 1 || self.serving.is_some()
     }
 
-    /// The time since the warm-up.
-    pub(crate) fn measured_for(&self) -> Duration {
-        self.measuring_since.elapsed()
+    /// The time from the warm-up until the end of the last sample, without criterion's analysis and
+    /// plots.
+    pub(crate) const fn measured_for(&self) -> Duration {
+        self.measured_for
     }
 
     /// The cost of a pair, ticks.
@@ -432,6 +436,7 @@ impl<const N: usize> Sample<'_, N> {
             .collected
             .returned_ns
             .push(least_ns(returned.to_ns(&Scale::WALL)));
+        collector.measured_for = collector.measuring_since.elapsed();
         returned
     }
 }

@@ -119,6 +119,10 @@ pub struct Verdicts {
     /// Whether the run came to its end. If not, it goes on, or was killed, or an error ended it,
     /// and [`benchmarks`](Self::benchmarks) has those that were done by then.
     pub is_complete: bool,
+    /// The error that ended the run with exit code 2, as printed. `None`, and absent from the file,
+    /// without one, and if criterion itself ended the program, say because of a wrong argument.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// Whether `--update-on-pass` has replaced the baseline.
     pub is_baseline_updated: bool,
     /// The verdict on each benchmark, in order.
@@ -138,17 +142,26 @@ impl Verdicts {
             max_noise_percent: options.max_noise_percent,
             exit_code: exit_code(options, &benchmarks),
             is_complete: true,
+            error: None,
             is_baseline_updated: false,
             benchmarks,
         }
     }
 
-    /// What the file says until the end of the run, and after an error.
+    /// What the file says until the end of the run.
     pub(crate) fn so_far(options: &Options, benchmarks: Vec<Verdict>) -> Self {
         Self {
             exit_code: ERROR,
             is_complete: false,
             ..Self::new(options, benchmarks)
+        }
+    }
+
+    /// What the file says after an error.
+    pub(crate) fn after(error: &str, options: &Options, benchmarks: Vec<Verdict>) -> Self {
+        Self {
+            error: Some(error.to_owned()),
+            ..Self::so_far(options, benchmarks)
         }
     }
 }
@@ -423,6 +436,16 @@ mod tests {
             verdicts.to_string(),
             "0 pass, 0 slower, 0 can't be told, 2 new: exit code 0"
         );
+    }
+
+    #[test]
+    fn the_json_has_an_error_only_if_there_is_one() {
+        let text = |verdicts: &Verdicts| serde_json::to_string(verdicts).expect("JSON");
+        let options = Options::default();
+        let without = text(&Verdicts::so_far(&options, Vec::new()));
+        assert!(!without.contains("error"), "{without}");
+        let with = text(&Verdicts::after("why", &options, Vec::new()));
+        assert!(with.contains(r#""error":"why""#), "{with}");
     }
 
     #[test]

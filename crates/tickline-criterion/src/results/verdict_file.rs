@@ -15,7 +15,7 @@ pub(crate) fn store_so_far(verdicts: &Verdicts, options: &Options) -> Result<(),
     store_in(verdicts, options, |place| matches!(place, Place::File(_)))
 }
 
-/// Writes the verdicts. Another process sees the file before or after, and no part of it.
+/// Writes the verdicts of the run's end. Another process sees the file before or after, and no part of it.
 pub(crate) fn store(verdicts: &Verdicts, options: &Options) -> Result<(), String> {
     store_in(verdicts, options, |_| true)
 }

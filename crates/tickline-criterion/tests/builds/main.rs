@@ -88,6 +88,7 @@ const TESTS: &[(&str, Test)] = &tests![
     verdicts::verdicts_may_go_to_a_stream,
     verdicts::verdicts_follow_the_output_in_a_file,
     verdicts::after_an_error_the_verdicts_say_so,
+    verdicts::the_verdicts_name_the_error_that_is_printed,
     verdicts::a_run_that_ends_early_leaves_its_verdicts,
     verdicts::the_exit_code_says_that_a_build_is_slower,
     verdicts::the_exit_code_says_that_noise_hides_the_result,
@@ -483,7 +484,7 @@ fn a_benchmark_of_bench_function_is_named(programs: &Programs) {
     let output = programs.against(130, "plain", 100);
     refused(
         &output,
-        "this build has none but plain of bench_function or compare; ",
+        "this build has only benchmarks of bench_function or compare (plain); ",
     );
 }
 

@@ -21,6 +21,30 @@ pub(crate) fn after_an_error_the_verdicts_say_so(programs: &Programs) {
     }
 }
 
+/// Symptom: after an error, the file was that of a run that goes on or was killed.
+pub(crate) fn the_verdicts_name_the_error_that_is_printed(programs: &Programs) {
+    let file = programs.0.join("verdicts.json");
+    let verdicts = format!("--verdicts={}", file.display());
+    let against = format!("--against={}", programs.path(100).display());
+    for arguments in [
+        &["--max-noise=much"][..],
+        &[&against],
+        &["--baseline=nowhere"],
+        &["--baseline-lenient=main", "--max-regression=3%"],
+    ] {
+        let filter = if arguments == ["--baseline=nowhere"] {
+            "work/spin"
+        } else {
+            "plain"
+        };
+        let output = programs.run(100, filter, &[&[verdicts.as_str()], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let error = programs.json("verdicts.json")["error"].clone();
+        let line = format!("tickline: {}\n", error.as_str().expect("an error"));
+        assert!(texts(&output).1.contains(&line), "{arguments:?}: {line}");
+    }
+}
+
 /// Symptom: a time limit ended the run, and the file had none of the verdicts that were printed.
 pub(crate) fn a_run_that_ends_early_leaves_its_verdicts(programs: &Programs) {
     let (other, file) = (programs.path(100), programs.0.join("verdicts.json"));

@@ -62,7 +62,7 @@ impl Listing {
             format!("{build} has {}", first_names(&pairs))
         } else if !others.is_empty() {
             format!(
-                "{build} has none but {} of bench_function or compare",
+                "{build} has only benchmarks of bench_function or compare ({})",
                 first_names(&others)
             )
         } else {
@@ -208,7 +208,7 @@ mod tests {
             pairs: vec![None],
             others: texts(&["plain"]),
         };
-        let text = "main has none but plain of bench_function or compare";
+        let text = "main has only benchmarks of bench_function or compare (plain)";
         assert_eq!(others.describe("main"), text);
         let text = "main has no benchmark that fits the filter";
         assert_eq!(Listing::default().describe("main"), text);

@@ -66,6 +66,18 @@ fn the_groups_of_the_warm_up_are_not_results() {
     assert_eq!(collector.collected.groups, 0);
 }
 
+/// Symptom: criterion's analysis and plots made `--against` take up to 15 times as long as the
+/// measurement.
+#[test]
+fn the_time_of_the_measurement_ends_with_its_last_sample() {
+    let mut collector = collector::<1>(None);
+    collector.begin_sample(1).finish();
+    let measured_for = collector.measured_for();
+    std::thread::sleep(Duration::from_millis(1));
+    assert!(measured_for > Duration::ZERO);
+    assert_eq!(collector.measured_for(), measured_for);
+}
+
 #[test]
 fn the_groups_of_earlier_samples_are_kept() {
     let mut collector = collector::<1>(None);
