@@ -105,14 +105,15 @@ fn replace_parameter(former: Option<&str>, new: Option<&str>) -> Steps {
     }
 }
 
-/// Where other distributions, and images of clouds, have the kernel's command line.
-const OTHER_FILES: &str = "/etc/update-extlinux.conf /etc/default/grub.d/*.cfg /etc/kernel/cmdline";
+/// The files that may have the kernel's command line, on all distributions and images of clouds.
+const OTHER_FILES: &str = "/etc/update-extlinux.conf /etc/default/grub /etc/default/grub.d/*.cfg \
+    /etc/kernel/cmdline";
 
 /// What to do where no command is known.
 const BY_HAND: &str = "not done: edit the command line of the kernel by hand, as root: in \
     /etc/update-extlinux.conf, then run update-extlinux (Alpine); in /etc/default/grub or \
     /etc/default/grub.d/*.cfg, then run update-grub or grub2-mkconfig; or in /etc/kernel/cmdline, \
-    then run kernel-install (systemd-boot)";
+    then run kernel-install add-all (systemd-boot)";
 
 /// The command that replaces the parameter: by grubby if it is installed (Fedora and its
 /// derivatives), otherwise in GRUB's defaults (Debian and its derivatives). These can have another
@@ -129,7 +130,7 @@ fn replace_command(former: Option<&str>, new: Option<&str>) -> String {
         checks += &format!(r" && sudo grep -q '^GRUB.*\b{word}\b' /etc/default/grub");
         edits += &format!(r" -e 's/ *\b{word}\b//'");
         found = format!(
-            "echo 'files that have {word}:'; grep -lsw {word} {OTHER_FILES} | grep . || echo none; "
+            "echo 'files that have {word}:'; grep -lsw {word} {OTHER_FILES} | grep . || echo 'none of those searched'; "
         );
     }
     if let Some(word) = new {
@@ -365,6 +366,17 @@ mod tests {
             assert!(message.contains(name), "{name}: {message}");
         }
         let found = extlinux.display();
+        assert!(
+            message.ends_with(&format!("clocksource=hpet:\n{found}\n")),
+            "{message}"
+        );
+        // Symptom: "none", though /etc/default/grub had the word in a form that `keep` can't edit.
+        let grub = folder.path().join("default/grub");
+        std::fs::create_dir(folder.path().join("default")).unwrap();
+        std::fs::rename(&extlinux, &grub).unwrap();
+        let output = shell.output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        let found = grub.display();
         assert!(
             message.ends_with(&format!("clocksource=hpet:\n{found}\n")),
             "{message}"
