@@ -27,11 +27,15 @@ pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
         return None;
     }
     let word = format!("clocksource={clocksource}");
+    let is_selection = |word: &&str| word.starts_with("clocksource=");
+    let are_several = document.parameters().filter(is_selection).count() > 1;
     let kept = match document.parameter_of("clocksource=") {
         // The command line names this clocksource already.
         Some(former) if former == word => Steps::default(),
         // The parameter has characters that must not reach a shell.
         Some(former) if !former.strip_prefix("clocksource=").is_some_and(is_name) => return None,
+        // The commands replace one parameter, and leave the other in force.
+        _ if are_several => Steps::default(),
         former => replace_parameter(former, Some(&word)),
     };
     // For the TSC, the CPUs' counters must agree, and the kernel must not have rejected the TSC.
@@ -49,11 +53,14 @@ pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
     })
 }
 
-/// The selection of the TSC in the place of this parameter. `None` if the parameter has characters
-/// that must not reach a shell.
-pub(super) fn keep_tsc(former: &str) -> Option<Steps> {
-    let name = former.strip_prefix("clocksource=")?;
-    is_name(name).then(|| replace_parameter(Some(former), Some("clocksource=tsc")))
+/// The selection of the TSC, which the kernel uses, for the next start, with the check of a switch.
+pub(super) fn keep_tsc(document: &Document) -> Option<Steps> {
+    let steps = switch("tsc", document)?;
+    steps.keep.is_some().then_some(Steps {
+        now: None,
+        undo: None,
+        ..steps
+    })
 }
 
 /// A shell command that fails in three cases:
@@ -207,6 +214,15 @@ mod tests {
         // Symptom: `keep` added the word to a command line that had it.
         let kept = switch("tsc", &with_command_line("quiet clocksource=tsc")).unwrap();
         assert_eq!((kept.keep, kept.undo_keep), (None, None));
+    }
+
+    /// Symptom: of two selections the commands replaced the first, and the kernel obeys the last.
+    #[test]
+    fn a_switch_beside_two_selections_is_for_now_only() {
+        let two = with_command_line("clocksource=tsc clocksource=hpet");
+        let steps = switch("tsc", &two).unwrap();
+        assert!(steps.now.is_some() && steps.undo.is_some());
+        assert_eq!((steps.keep, steps.undo_keep), (None, None));
     }
 
     /// A recorded file must not be able to inject commands.
