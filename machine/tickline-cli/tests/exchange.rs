@@ -257,7 +257,7 @@ fn clock_of_page() -> (TempDir, PathBuf, Server, Clock, bool) {
 
 #[test]
 fn a_pages_clock_is_in_order_through_each_change() {
-    let (_folder, page, mut server, clock, _) = clock_of_page();
+    let (_folder, page, mut server, clock, serves) = clock_of_page();
     let mut last_ns = 0;
     let mut in_order = || {
         for _ in 0..1_000 {
@@ -267,6 +267,12 @@ fn a_pages_clock_is_in_order_through_each_change() {
             }
         }
     };
+    in_order();
+    if serves {
+        until("the clock takes the line", || {
+            (clock.status().state == ClockState::Fast).then_some(())
+        });
+    }
     in_order();
     clock.disable();
     in_order();

@@ -164,22 +164,22 @@ fn check(document: &Document, accepted: &[String]) -> (String, Exit) {
 }
 
 /// The codes of the findings in brackets: first the one that decides the level, then all others
-/// except notes, and none twice. The `accepted` ones are last, and marked. Nothing without a
-/// finding.
+/// except notes, and none twice. The `accepted` ones, also notes, are last, and marked. Nothing
+/// without a finding.
 fn codes(document: &Document, accepted: &[String]) -> String {
     let findings = document.findings();
     let health = document.health.as_ref();
     let deciding = health.and_then(|health| health.finding(findings));
+    let is_accepted = |code: &&str| accepted.iter().any(|accepted| accepted == code);
     let others = findings
         .iter()
-        .filter(|finding| finding.severity != Severity::Note);
+        .filter(|finding| finding.severity != Severity::Note || is_accepted(&finding.code));
     let mut counted: Vec<&str> = Vec::new();
     for finding in deciding.into_iter().chain(others) {
         if !counted.contains(&finding.code) {
             counted.push(finding.code);
         }
     }
-    let is_accepted = |code: &&str| accepted.iter().any(|accepted| accepted == code);
     let (accepted, counted): (Vec<_>, Vec<_>) = counted.into_iter().partition(is_accepted);
     let accepted = accepted.iter().map(|code| format!("{code} accepted"));
     let shown: Vec<_> = counted
@@ -329,6 +329,21 @@ mod tests {
             assert_eq!(exit, Exit::Negative, "{line}");
             assert!(line.contains(codes), "{codes}: {line}");
         }
+    }
+
+    /// Symptom: an accepted note was in the line only where it was the worst finding.
+    #[test]
+    fn an_accepted_note_is_in_the_line() {
+        let mut document = slow_and_unsynchronised();
+        let mut note = document.findings()[0].clone();
+        note.severity = Severity::Note;
+        note.code = "unix_stepped";
+        document.findings.get_or_insert_default().push(note);
+        let (line, _) = checked(&document, &["unix_stepped"]);
+        let codes = "[tsc_not_chosen, ntp_unsynchronised, unix_stepped accepted]";
+        assert!(line.contains(codes), "{line}");
+        let (line, _) = checked(&document, &[]);
+        assert!(!line.contains("unix_stepped"), "{line}");
     }
 
     #[test]

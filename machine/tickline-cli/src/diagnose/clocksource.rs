@@ -95,19 +95,22 @@ pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
 }
 
 /// The kernel keeps time with the TSC, after a switch, but its command line selects another
-/// clocksource, which it offers. The kernel obeys the last such parameter.
+/// clocksource, which it offers. A TSC that may be bad is not to be kept, and the hypervisor's
+/// clock, which survives what the host does to its guest, may have been selected for that.
 pub(super) fn not_kept(document: &Document) -> Option<Finding> {
-    if document.clocksource() != Some("tsc") {
+    let is_good = document.may_use_tsc() && document.invariant() != Some(false);
+    if document.clocksource() != Some("tsc") || !is_good {
         return None;
     }
-    let is_selection = |word: &&str| word.starts_with("clocksource=");
-    let word = document.parameters().filter(is_selection).last()?;
+    let word = document.parameter_of("clocksource=")?;
     let name = word.strip_prefix("clocksource=")?;
-    if name == "tsc" || !document.lists(name) {
+    let is_hosts = matches!(name, "kvm-clock" | "xen") || name.starts_with("hyperv_clocksource");
+    if name == "tsc" || is_hosts || !document.lists(name) {
         return None;
     }
     let fix = Fix::from(format!("boot with clocksource=tsc instead of `{word}`"))
-        .with_steps(steps::keep_tsc(word));
+        .with_steps(steps::keep_tsc(document));
+    let fix = shared_fixes::after_decision(fix, document);
     Some(
         Finding::note(
             Code::ClocksourceNotKept,

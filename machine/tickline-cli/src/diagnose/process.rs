@@ -168,10 +168,12 @@ pub(super) fn answerers_unknown(document: &Document) -> Option<Finding> {
 
 /// What the program needs to find out who answers the clocks: what the reason names, or else all.
 fn what_the_proof_needs(reason: &str) -> &'static str {
-    // A process without free descriptors can open neither.
-    let lacks_descriptors = reason.contains("os error 23") || reason.contains("os error 24");
-    if lacks_descriptors {
+    // Without free descriptors, neither can be opened: EMFILE is the process's limit, ENFILE that
+    // of the system.
+    if reason.contains("(os error 24)") {
         "give the process a few more file descriptors (ulimit -n)"
+    } else if reason.contains("(os error 23)") {
+        "let the system have more open files (sysctl fs.file-max)"
     } else if reason.contains("/dev/null") {
         "give the container /dev/null (mknod -m 666 /dev/null c 1 3), or run tickline outside of the \
          container"

@@ -60,7 +60,7 @@ const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this gue
      runs at another rate, or does not resume";
 
 /// Puts before a fix that leads to the TSC what the host may do to a guest.
-fn after_decision(fix: Fix, document: &Document) -> Fix {
+pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {
     if document.machine.is_guest() != Some(true) && !document.machine.has_host_clock() {
         return fix;
     }

@@ -27,11 +27,15 @@ pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
         return None;
     }
     let word = format!("clocksource={clocksource}");
+    let is_selection = |word: &&str| word.starts_with("clocksource=");
+    let are_several = document.parameters().filter(is_selection).count() > 1;
     let kept = match document.parameter_of("clocksource=") {
         // The command line names this clocksource already.
         Some(former) if former == word => Steps::default(),
         // The parameter has characters that must not reach a shell.
         Some(former) if !former.strip_prefix("clocksource=").is_some_and(is_name) => return None,
+        // The commands replace one parameter, and leave the other in force.
+        _ if are_several => Steps::default(),
         former => replace_parameter(former, Some(&word)),
     };
     // For the TSC, the CPUs' counters must agree, and the kernel must not have rejected the TSC.
@@ -49,11 +53,14 @@ pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
     })
 }
 
-/// The selection of the TSC in the place of this parameter. `None` if the parameter has characters
-/// that must not reach a shell.
-pub(super) fn keep_tsc(former: &str) -> Option<Steps> {
-    let name = former.strip_prefix("clocksource=")?;
-    is_name(name).then(|| replace_parameter(Some(former), Some("clocksource=tsc")))
+/// The selection of the TSC, which the kernel uses, for the next start, with the check of a switch.
+pub(super) fn keep_tsc(document: &Document) -> Option<Steps> {
+    let steps = switch("tsc", document)?;
+    steps.keep.is_some().then_some(Steps {
+        now: None,
+        undo: None,
+        ..steps
+    })
 }
 
 /// A shell command that fails in three cases:
@@ -105,14 +112,15 @@ fn replace_parameter(former: Option<&str>, new: Option<&str>) -> Steps {
     }
 }
 
-/// Where other distributions, and images of clouds, have the kernel's command line.
-const OTHER_FILES: &str = "/etc/update-extlinux.conf /etc/default/grub.d/*.cfg /etc/kernel/cmdline";
+/// The files that may have the kernel's command line, on all distributions and images of clouds.
+const OTHER_FILES: &str = "/etc/update-extlinux.conf /etc/default/grub /etc/default/grub.d/*.cfg \
+    /etc/kernel/cmdline";
 
 /// What to do where no command is known.
 const BY_HAND: &str = "not done: edit the command line of the kernel by hand, as root: in \
     /etc/update-extlinux.conf, then run update-extlinux (Alpine); in /etc/default/grub or \
     /etc/default/grub.d/*.cfg, then run update-grub or grub2-mkconfig; or in /etc/kernel/cmdline, \
-    then run kernel-install (systemd-boot)";
+    then run kernel-install add-all (systemd-boot)";
 
 /// The command that replaces the parameter: by grubby if it is installed (Fedora and its
 /// derivatives), otherwise in GRUB's defaults (Debian and its derivatives). These can have another
@@ -129,7 +137,7 @@ fn replace_command(former: Option<&str>, new: Option<&str>) -> String {
         checks += &format!(r" && sudo grep -q '^GRUB.*\b{word}\b' /etc/default/grub");
         edits += &format!(r" -e 's/ *\b{word}\b//'");
         found = format!(
-            "echo 'files that have {word}:'; grep -lsw {word} {OTHER_FILES} | grep . || echo none; "
+            "echo 'files that have {word}:'; grep -lsw {word} {OTHER_FILES} | grep . || echo 'none of those searched'; "
         );
     }
     if let Some(word) = new {
@@ -206,6 +214,15 @@ mod tests {
         // Symptom: `keep` added the word to a command line that had it.
         let kept = switch("tsc", &with_command_line("quiet clocksource=tsc")).unwrap();
         assert_eq!((kept.keep, kept.undo_keep), (None, None));
+    }
+
+    /// Symptom: of two selections the commands replaced the first, and the kernel obeys the last.
+    #[test]
+    fn a_switch_beside_two_selections_is_for_now_only() {
+        let two = with_command_line("clocksource=tsc clocksource=hpet");
+        let steps = switch("tsc", &two).unwrap();
+        assert!(steps.now.is_some() && steps.undo.is_some());
+        assert_eq!((steps.keep, steps.undo_keep), (None, None));
     }
 
     /// A recorded file must not be able to inject commands.
@@ -365,6 +382,17 @@ mod tests {
             assert!(message.contains(name), "{name}: {message}");
         }
         let found = extlinux.display();
+        assert!(
+            message.ends_with(&format!("clocksource=hpet:\n{found}\n")),
+            "{message}"
+        );
+        // Symptom: "none", though /etc/default/grub had the word in a form that `keep` can't edit.
+        let grub = folder.path().join("default/grub");
+        std::fs::create_dir(folder.path().join("default")).unwrap();
+        std::fs::rename(&extlinux, &grub).unwrap();
+        let output = shell.output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        let found = grub.display();
         assert!(
             message.ends_with(&format!("clocksource=hpet:\n{found}\n")),
             "{message}"

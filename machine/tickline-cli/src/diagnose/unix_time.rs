@@ -88,9 +88,13 @@ fn slewing_with_offset(off: &str, ntp: &Ntp, document: &Document) -> Finding {
              corrected by {correction}, and at this rate the offset is gone in about {}",
             duration(left_s)
         ),
-        Slew::Back(None) | Slew::Unknown => format!(
+        Slew::Back(None) => format!(
             "Unix time is off by {off}, which an NTP daemon removes by a slew: the rate is \
              corrected by {correction}"
+        ),
+        Slew::Unknown => format!(
+            "Unix time is off by {off}, and the rate of the kernel's clocks is corrected by \
+             {correction}"
         ),
     };
     let first = match slew {
@@ -98,7 +102,8 @@ fn slewing_with_offset(off: &str, ntp: &Ntp, document: &Document) -> Finding {
             "restart the NTP daemon, and see that it steers the kernel's clock: chronyd with -x \
              does not, and a daemon that was killed leaves its correction behind"
         }
-        Slew::Back(_) | Slew::Unknown => "wait until the NTP daemon has removed the offset",
+        Slew::Back(_) => "wait until the NTP daemon has removed the offset",
+        Slew::Unknown => "see what the NTP daemon does about it",
     };
     Finding::wrong(Code::NtpSlewing, what)
         .seen(clock_rate::seen(ntp))
@@ -110,11 +115,11 @@ fn slewing_with_offset(off: &str, ntp: &Ntp, document: &Document) -> Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slew {
     /// Removes it, in this time, s; `None` if the correction falls with the offset, as in the
-    /// kernel's loop.
+    /// kernel's loop, or if its lasting part is unknown.
     Back(Option<u64>),
     /// Makes it larger.
     Away,
-    /// The offset has no sign, or the correction may be that of the crystal.
+    /// The offset has no sign, or the whole correction may be that of the crystal.
     Unknown,
 }
 
@@ -123,21 +128,28 @@ impl Slew {
     /// correction), and a positive rate adds to it.
     fn of(ntp: &Ntp, document: &Document) -> Self {
         let daemon = document.machine.ntp_daemon.as_ref();
-        // The daemon's frequency is the clock's rate that it corrects for ever.
-        let lasting_ppb = daemon.and_then(|daemon| daemon.frequency_ppb).unwrap_or(0);
-        let slew_ppb = ntp.rate_ppb().saturating_add(lasting_ppb);
         let Some(off_ns) = document.signed_off_ns() else {
             return Self::Unknown;
         };
+        // The loop's own share of the rate goes towards the offset, whatever the crystal needs.
+        if ntp.offset_ns == off_ns {
+            return Self::Back(None);
+        }
+        // The daemon's frequency is the clock's rate that it corrects for ever. If it is unknown,
+        // it is at most that of the loop.
+        let lasting_ppb = daemon.and_then(|daemon| daemon.frequency_ppb);
+        if lasting_ppb.is_none() && ntp.steering_ppb().saturating_abs() <= LOOP_PPB {
+            return Self::Unknown;
+        }
+        let slew_ppb = ntp.rate_ppb().saturating_add(lasting_ppb.unwrap_or(0));
         if slew_ppb.saturating_abs() <= CRYSTAL_PPB {
             return Self::Unknown;
         }
         if off_ns.signum() != slew_ppb.signum() {
             return Self::Away;
         }
-        let is_daemons = daemon.is_some_and(|daemon| daemon.offset_ns == Some(off_ns));
-        let left_s = || off_ns.unsigned_abs() / slew_ppb.unsigned_abs();
-        Self::Back(is_daemons.then(left_s))
+        let left_s = off_ns.unsigned_abs() / slew_ppb.unsigned_abs();
+        Self::Back(lasting_ppb.map(|_| left_s))
     }
 }
 

@@ -242,9 +242,11 @@ impl Document {
         self.parameters().any(|word| word == parameter)
     }
 
-    /// The first word of the kernel's command line that begins with `name`.
+    /// The last word of the kernel's command line that begins with `name`, which the kernel obeys.
     pub(crate) fn parameter_of(&self, name: &str) -> Option<&str> {
-        self.parameters().find(|word| word.starts_with(name))
+        self.parameters()
+            .filter(|word| word.starts_with(name))
+            .last()
     }
 
     /// Whether CPUID states that the TSC runs at one rate in all power states.

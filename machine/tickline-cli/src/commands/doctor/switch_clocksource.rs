@@ -32,17 +32,16 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
             log,
             "\n--fix: nothing here can be fixed by another clocksource alone."
         )?;
-        // The text of the diagnosis leaves long commands to this option.
-        for finding in document.findings() {
-            if let Some(steps) = &finding.fix.steps {
-                show(&mut log, finding, steps)?;
-            }
+        for (finding, steps) in shown_steps(document, None) {
+            show(&mut log, finding, steps)?;
         }
         return Ok(Exit::Negative);
     };
     let path = Path::new(CLOCKSOURCE).join("current_clocksource");
     writeln!(log)?;
-    show(&mut log, finding, steps)?;
+    for (finding, steps) in shown_steps(document, Some(finding)) {
+        show(&mut log, finding, steps)?;
+    }
     // This open changes nothing, and shows whether the user may write to the file.
     let writable = fs::OpenOptions::new().write(true).open(&path);
     drop(writable.map_err(|error| refused(&path, &error))?);
@@ -64,6 +63,19 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         cost()
     )?;
     Ok(Exit::Success)
+}
+
+/// The findings with commands, because the text of the diagnosis leaves long ones to this option.
+/// The one that the switch mends is last, before the question about it.
+fn shown_steps<'a>(
+    document: &'a Document,
+    mended: Option<&'a Finding>,
+) -> impl Iterator<Item = (&'a Finding, &'a Steps)> {
+    let is_other = move |finding: &&Finding| !mended.is_some_and(|mended| mended == *finding);
+    let others = document.findings().iter().filter(is_other);
+    others
+        .chain(mended)
+        .filter_map(|finding| Some((finding, finding.fix.steps.as_ref()?)))
 }
 
 /// Prints the commands of a finding.
@@ -163,6 +175,8 @@ mod tests {
 
     use super::*;
     use crate::args::Args;
+    use crate::commands::report::example;
+    use crate::document::Fix;
 
     #[test]
     fn the_clocksource_is_written_or_the_error_names_the_command() {
@@ -191,6 +205,25 @@ mod tests {
         let args = Args::parse_from(["tickline", "--fix", "--yes"]).doctor;
         let document = Document::default();
         assert_eq!(fix(&document, &args).unwrap(), Exit::Negative);
+    }
+
+    /// Symptom: the text said that `--fix` prints a command, and it printed those of the finding
+    /// that it mended alone.
+    #[test]
+    fn the_commands_of_all_findings_are_shown_the_mended_one_last() {
+        let mut document = example::document();
+        let mut mended = document.findings()[0].clone();
+        mended.fix = Fix::from("a").with_steps(Steps::default());
+        let mut other = mended.clone();
+        other.code = "other";
+        let mut wordy = mended.clone();
+        wordy.code = "wordy";
+        wordy.fix = Fix::from("a");
+        document.findings = Some(vec![mended.clone(), other, wordy]);
+        let codes: Vec<_> = shown_steps(&document, Some(&mended))
+            .map(|(finding, _)| finding.code)
+            .collect();
+        assert_eq!(codes, ["other", mended.code]);
     }
 
     /// The root user of a container may be allowed to switch the clocksource, but not to read the

@@ -110,17 +110,19 @@ fn machines_reason() -> Option<Reason> {
 /// The reason for this state of a clock, if it holds for each process of the machine.
 const fn reason_of_machine(state: ClockState) -> Option<Reason> {
     match state {
-        // The environment and the rights are the process's own. A clock that has just started has
-        // no line, and has not compared the counters.
+        // Every other reason may be this process's own: its environment, its rights, its view of
+        // /sys, what it has not compared yet, and what it measured once.
         ClockState::Fallback(
-            Reason::DisabledByEnvironment
-            | Reason::DisabledByProgram
-            | Reason::Denied
-            | Reason::Untested
-            | Reason::NoLine
-            | Reason::DriverStopped,
-        ) => None,
-        ClockState::Fallback(reason) => Some(reason),
+            reason @ (Reason::NoCounter
+            | Reason::NoAtomics
+            | Reason::NotInvariant
+            | Reason::KernelUndecided
+            | Reason::KernelRejected
+            | Reason::KernelUsesOther
+            | Reason::HypervisorPolicy
+            | Reason::CounterTooSlow
+            | Reason::Unsynchronised),
+        ) => Some(reason),
         _ => None,
     }
 }
@@ -566,6 +568,7 @@ mod tests {
                 Some(Reason::KernelRejected),
             ),
             (ClockState::Fallback(Reason::Untested), None),
+            (ClockState::Fallback(Reason::KernelUnknown), None),
             (ClockState::Fallback(Reason::DisabledByEnvironment), None),
             (ClockState::Fast, None),
         ] {

@@ -381,6 +381,56 @@ fn a_command_line_that_keeps_the_tsc_is_no_finding() {
     }
 }
 
+/// Symptom: with counters that differ, the doctor advised to boot with clocksource=tsc in place of
+/// the clock that an administrator had chosen.
+#[test]
+fn a_bad_tsc_is_not_to_be_kept() {
+    let selected = good_machine().command_line("clocksource=hpet");
+    for machine in [
+        selected.clone().with(|document| {
+            document.machine.counter_difference_ticks = Some(4_000);
+        }),
+        selected.clone().tsc_not_invariant(),
+        selected.log(&["clocksource: Marking clocksource tsc unstable due to inter CPU skew"]),
+    ] {
+        let codes = machine.codes();
+        assert!(!codes.contains(&"clocksource_not_kept"), "{codes:?}");
+    }
+}
+
+#[test]
+fn the_hosts_clock_on_the_command_line_may_stay() {
+    for name in ["kvm-clock", "xen", "hyperv_clocksource_tsc_page"] {
+        let machine = good_machine()
+            .hypervisor("kvm")
+            .offers(&format!("{name} tsc"))
+            .command_line(&format!("clocksource={name}"));
+        let codes = machine.codes();
+        assert!(
+            !codes.contains(&"clocksource_not_kept"),
+            "{name}: {codes:?}"
+        );
+    }
+}
+
+/// Symptom: the commands replaced one of two selections.
+#[test]
+fn two_selections_have_no_commands_that_replace_one() {
+    let finding = good_machine()
+        .command_line("clocksource=hpet clocksource=acpi_pm")
+        .only("clocksource_not_kept");
+    assert_eq!(finding.fix.steps, None);
+}
+
+#[test]
+fn a_guest_keeps_the_tsc_only_after_a_decision() {
+    good_machine()
+        .hypervisor("kvm")
+        .command_line("clocksource=hpet")
+        .only("clocksource_not_kept")
+        .fix_begins("decide first whether the host ever suspends this guest");
+}
+
 /// A recorded file must not be able to inject commands.
 #[test]
 fn a_selection_with_other_characters_reaches_no_shell() {

@@ -109,7 +109,13 @@ fn unknown_because(reason: &str) -> Given {
 /// Symptom: without /dev/null, the fix asked for file descriptors and processes as well.
 #[test]
 fn the_fix_names_what_is_missing_alone() {
-    let names = ["/proc", "/dev/null", "ulimit -n", "ulimit -u"];
+    let names = [
+        "/proc",
+        "/dev/null",
+        "ulimit -n",
+        "ulimit -u",
+        "fs.file-max",
+    ];
     for (reason, needed) in [
         (
             "cannot find itself: no /proc/self/exe available",
@@ -124,8 +130,12 @@ fn the_fix_names_what_is_missing_alone() {
             &names[2..3],
         ),
         (
+            "cannot run itself: /dev/null: Too many open files in system (os error 23)",
+            &names[4..],
+        ),
+        (
             "cannot run itself: /tickline: Resource temporarily unavailable (os error 11)",
-            &names[..],
+            &names[..4],
         ),
     ] {
         let finding = unknown_because(&format!("the program {reason}")).only("answerers_unknown");

@@ -287,7 +287,7 @@ fn slewed(left_ms: i64, rate_ppb: i64, daemons_ppb: Option<i64>) -> Finding {
 #[test]
 fn a_correction_away_from_utc_removes_nothing() {
     for (left_ms, rate_ppb) in [(3_000, -400_000), (-3_000, 400_000)] {
-        slewed(left_ms, rate_ppb, None)
+        slewed(left_ms, rate_ppb, Some(0))
             .says("makes it larger")
             .does_not_say("removes")
             .fix_begins("restart the NTP daemon")
@@ -302,7 +302,7 @@ fn a_correction_towards_utc_removes_the_offset_in_a_time() {
         (-600, -400_000, "in about 25 min"),
         (200, 5_000_000, "in about 40 s"),
     ] {
-        slewed(left_ms, rate_ppb, None)
+        slewed(left_ms, rate_ppb, Some(0))
             .says(left)
             .fix_begins("wait until");
     }
@@ -316,8 +316,41 @@ fn the_lasting_part_of_a_correction_removes_nothing() {
 
 #[test]
 fn a_correction_that_only_lasts_has_no_direction() {
-    slewed(-1_200, 400_000, Some(-300_001)).does_not_say("makes it larger");
+    slewed(-1_200, 400_000, Some(-300_001))
+        .does_not_say("makes it larger")
+        .does_not_say("removes")
+        .fix_lacks("wait");
     slewed(-1_200, 400_000, Some(-299_999)).says("makes it larger");
+}
+
+/// The correction of a daemon that states no frequency may be that of the crystal.
+#[test]
+fn a_correction_beside_an_unknown_frequency_has_no_direction() {
+    for left_ms in [-3_000, 3_000] {
+        slewed(left_ms, 500_000, None)
+            .does_not_say("makes it larger")
+            .does_not_say("removes");
+    }
+    slewed(-3_000, 500_001, None).says("makes it larger");
+    slewed(3_000, 500_001, None)
+        .says("removes")
+        .does_not_say("in about");
+}
+
+/// Symptom: of ntpd, which the kernel's loop served well, "makes it larger": the correction for the
+/// crystal was larger than the loop's share.
+#[test]
+fn an_offset_that_the_kernels_loop_removes_gets_smaller() {
+    let machine = good_machine().ntp(|ntp| {
+        ntp.offset_ns = 480_000_000;
+        ntp.time_constant = Some(10);
+        ntp.frequency_ppb = -400_000;
+    });
+    machine
+        .only("ntp_slewing")
+        .says("removes")
+        .does_not_say("makes it larger")
+        .does_not_say("in about");
 }
 
 /// The kernel's loop removes less in each second.
