@@ -27,7 +27,7 @@ const OLDER: &str = "benches/record/older";
 
 /// What decides the figures. A record is of the present code if none of this has changed since. The
 /// programs that measure link no tests.
-const CODE: &str = "Cargo.lock crates machine/tickline-page benches/src :(exclude,glob)**/tests/**";
+const CODE: &str = "Cargo.lock crates machine/tickline-page benches/src :(exclude,glob)**/tests/** :(exclude,glob)**/*.md";
 
 /// A function that writes a block from the records.
 type Write = fn(&[Record]) -> String;
