@@ -9,7 +9,7 @@ mod file;
 mod markdown;
 mod tables;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -25,9 +25,12 @@ const FOLDER: &str = "benches/record";
 /// The folder with the newest record of older code, of each other processor.
 const OLDER: &str = "benches/record/older";
 
-/// What decides the figures. A record is of the present code if none of this has changed since. The
-/// programs that measure link no tests.
+/// What decides the figures. A record is of the present code if no [`CODE_LINE`] of this has changed
+/// since. The programs that measure link no tests.
 const CODE: &str = "Cargo.lock crates machine/tickline-page benches/src :(exclude,glob)**/tests/** :(exclude,glob)**/*.md";
+
+/// A line that is not blank and no comment, for `git diff -G`.
+const CODE_LINE: &str = "^[[:space:]]*([^/[:space:]]|/[^/])";
 
 /// A function that writes a block from the records.
 type Write = fn(&[Record]) -> String;
@@ -189,8 +192,13 @@ fn is_of_same_code(one: &Record, other: &Record) -> bool {
 /// Whether [`CODE`] is the same in two commits; the present files stand for an empty `other`. A
 /// commit that this clone does not have counts as different.
 fn is_unchanged(commit: &str, other: &str) -> bool {
-    let mut compare = command(&format!("git diff --quiet {commit} {other} -- {CODE}"));
-    compare.output().is_ok_and(|output| output.status.success())
+    is_unchanged_in(root(), commit, other)
+}
+
+fn is_unchanged_in(clone: &Path, commit: &str, other: &str) -> bool {
+    let line = format!("git diff --quiet -G{CODE_LINE} {commit} {other} -- {CODE}");
+    let output = command(&line).current_dir(clone).output();
+    output.is_ok_and(|output| output.status.success())
 }
 
 /// The text of a record's file.

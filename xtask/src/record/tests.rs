@@ -1,3 +1,5 @@
+use std::fs;
+
 use serde_json::Value;
 
 use super::*;
@@ -56,6 +58,51 @@ fn a_commit_that_is_not_known_is_of_other_code() {
         "0123456789abcdef0123456789abcdef01234567",
         "HEAD"
     ));
+}
+
+/// Whether the code of a crate counts as unchanged after this change of one of its files.
+fn is_unchanged_after(file: &str, before: &str, after: &str) -> bool {
+    let name = format!("record-{}-{}", std::process::id(), before.len());
+    let clone = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../target")
+        .join(name);
+    let git = |line: &str| {
+        let status = command(line).current_dir(&clone).status();
+        assert!(status.unwrap().success(), "{line}");
+    };
+    let path = clone.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, before).unwrap();
+    git("git init -q");
+    git("git add .");
+    git("git -c user.name=a -c user.email=a@b commit -q -m a");
+    fs::write(path, after).unwrap();
+    let is_unchanged = is_unchanged_in(&clone, "HEAD", "");
+    fs::remove_dir_all(clone).unwrap();
+    is_unchanged
+}
+
+#[test]
+fn a_changed_line_of_code_is_other_code() {
+    assert!(!is_unchanged_after(
+        "crates/a.rs",
+        "let a = 1;\n",
+        "let a = 2;\n"
+    ));
+}
+
+#[test]
+fn a_changed_comment_is_no_other_code() {
+    assert!(is_unchanged_after(
+        "crates/a.rs",
+        "    /// One.\n",
+        "    /// Two.\n"
+    ));
+}
+
+#[test]
+fn a_changed_test_is_no_other_code() {
+    assert!(is_unchanged_after("crates/tests/a.rs", "1\n", "2\n"));
 }
 
 /// A record is stored whole, also the figures that no table shows.
