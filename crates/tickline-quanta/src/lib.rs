@@ -27,8 +27,8 @@
 //! | the rate | measured once, in the calibration | follows `CLOCK_MONOTONIC` |
 //! | readings use the counter if | CPUID reports that it exists and is constant | tickline's gates are open ([`tickline#trust`]) |
 //! | [`Clock::raw`] | ticks of the counter, or ns without one | ns, so [`Clock::scaled`] changes nothing |
-//! | [`Mock`] beyond 0 or 2^64 ns | panics in a debug build, else wraps | panics |
-//! | `Instant += Duration`, `-=` beyond 0 or 2^64 ns | panics in a debug build, else wraps | panics, as `+` and `-` do |
+//! | [`Mock`] beyond 0 or 2^64 ns | panics in a debug build, else wraps | panics; beyond 2^63 ns `raw` goes on, while `now` stays at the largest `Instant` |
+//! | `Instant` `+` and `-` a `Duration` beyond the range | panics; `+=` and `-=` wrap in a release build | stays at the end of the range, -2^63 and 2^63 - 1 ns |
 //! | `Instant` | is not `Hash` | is `Hash` |
 //! | a panic inside [`with_clock`] | leaves the clock in place | ends the replacement |
 //! | dropping a [`Handle`] | waits for up to an interval | wakes the thread |
