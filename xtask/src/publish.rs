@@ -8,11 +8,16 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use crate::step::{SOME_SKIPPED, command, logged};
+use crate::files::root;
+use crate::step::{SOME_SKIPPED, command, logged, must_succeed};
+use crate::targets::{PUBLISHED, package_options};
 
 /// The registry is named, so that a configuration that replaces crates.io by a mirror does not stop
 /// cargo. Changes that are not committed do not either: this is a check, and publishes nothing.
-const DRY_RUN: &str = "cargo publish --workspace --dry-run --allow-dirty --registry crates-io --target-dir target/publish";
+const DRY_RUN: &str = "cargo publish --workspace --dry-run --allow-dirty --registry crates-io";
+
+/// Where a dry run builds.
+const TARGET: &str = "target/publish";
 
 /// Cargo warns so of each package in a dry run.
 const OF_EACH_DRY_RUN: &str = "aborting upload due to dry run";
@@ -29,7 +34,11 @@ pub(crate) fn run() -> Result<u8, String> {
     if let Some(home) = cargo_home() {
         forget_unpacked(&home).map_err(|error| format!("{}: {error}", home.display()))?;
     }
-    let dry_run = logged(&mut command(DRY_RUN), "publish");
+    forget_built()?;
+    let dry_run = logged(
+        &mut command(&format!("{DRY_RUN} --target-dir {TARGET}")),
+        "publish",
+    );
     let (status, output) = dry_run.map_err(|error| error.to_string())?;
     println!("{output}");
     match verdict(status.success(), &output) {
@@ -44,6 +53,18 @@ pub(crate) fn run() -> Result<u8, String> {
         }
         Verdict::Failed => Ok(1),
     }
+}
+
+/// Removes what earlier dry runs have built of the packages. Cargo takes a package of a registry for
+/// unchanged if its version is.
+fn forget_built() -> Result<(), String> {
+    if !root().join(TARGET).exists() {
+        return Ok(());
+    }
+    let packages = package_options(PUBLISHED);
+    must_succeed(&format!(
+        "cargo clean --quiet --target-dir {TARGET}{packages}"
+    ))
 }
 
 /// cargo's folder; `None` if there is none.
@@ -120,7 +141,6 @@ mod tests {
     use super::*;
     use crate::files::root;
     use crate::step::output_of;
-    use crate::targets::PUBLISHED;
 
     /// Symptom: a package was built with the core of an earlier dry run, and failed.
     #[test]
