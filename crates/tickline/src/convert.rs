@@ -150,12 +150,16 @@ impl Clock {
 
     /// The present on this clock, and on the clock of `std`.
     ///
+    /// The clock of a mock that follows tokio's (`MockClock::from_tokio`) is paired with tokio's,
+    /// also while that is paused. The anchor then converts deadlines for tokio, and instants that
+    /// tokio returned. A call of std waits by the real clock: give it a [`Duration`] there.
+    ///
     /// # Panics
     ///
     /// As [`Anchor::std`] does.
     #[must_use]
     pub fn std_anchor(&self) -> Anchor<StdInstant> {
-        Anchor::from_bracket(|| self.now_ordered(), StdInstant::now)
+        Anchor::std_from(self.engine())
     }
 }
 
@@ -219,14 +223,22 @@ impl Anchor<UnixTime> {
 impl Anchor<StdInstant> {
     /// The present on the global clock, and on the clock of `std`. The bound is half of a bracket
     /// around a reading of std's clock, 20 ns to 1 us, plus the resolution of that clock. On a
-    /// thread with an active mock, the anchor pairs the mock's time with std's.
+    /// thread with an active mock, the anchor pairs the mock's time with std's, or with tokio's if
+    /// the mock follows that clock ([`Clock::std_anchor`]).
     ///
     /// # Panics
     ///
     /// If `std::time::Instant::now` does, as on `wasm32-unknown-unknown`.
     #[must_use]
     pub fn std() -> Self {
-        Self::from_bracket(Instant::now_ordered, StdInstant::now)
+        current(Self::std_from)
+    }
+
+    fn std_from(engine: &Engine) -> Self {
+        Self::from_bracket(
+            || Instant::from_reading(engine.now_ordered_ns()),
+            engine.std_now,
+        )
     }
 
     /// `instant` on the clock of `std`. An instant that std can't represent becomes the moment of

@@ -8,6 +8,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64};
 use std::sync::Arc;
+use std::time::Instant as StdInstant;
 
 use once_cell::race::OnceBox;
 use tickline_core::cell::LineCell;
@@ -77,6 +78,8 @@ pub(crate) struct Engine {
     costs_ps: [AtomicU64; 3],
     /// The backend that serves readings. With one, the engine has no line, and stays disabled.
     pub(crate) backend: Option<Arc<dyn Backend>>,
+    /// The clock of deadlines for other crates: std's, or the one that a mock follows.
+    pub(crate) std_now: fn() -> StdInstant,
 }
 
 const _: () = assert!(
@@ -103,6 +106,7 @@ impl Engine {
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             costs_ps: [const { AtomicU64::new(UNKNOWN_PS) }; 3],
             backend: None,
+            std_now: StdInstant::now,
         }
     }
 

@@ -32,6 +32,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::instant::Instant;
 use crate::reading::Reading;
+use crate::settings::Driver;
 use crate::status::ClockState;
 use crate::unix_time::UnixTime;
 
@@ -150,8 +151,13 @@ impl MockClock {
             unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
             followed: clock.map(|now| (now, now())),
         });
+        let mut engine = Engine::new(Driver::Manual);
+        engine.set_backend(Arc::<MockTime>::clone(&time));
+        if let Some(now) = clock {
+            engine.std_now = now;
+        }
         Self {
-            clock: Clock::from_backend(Arc::<MockTime>::clone(&time)),
+            clock: Clock::from_engine(Arc::new(engine), None),
             time,
         }
     }
@@ -159,6 +165,11 @@ impl MockClock {
     /// Like [`new`](Self::new), but the mock also moves with tokio's clock: `tokio::time::pause`
     /// stops it, and `tokio::time::advance`, or a sleep while tokio's clock is paused, moves it.
     /// Needs the feature `tokio`.
+    ///
+    /// [`Clock::std_anchor`], or [`Anchor::std`](crate::Anchor::std) while the mock is active,
+    /// converts deadlines to tokio's clock, and tokio's instants back:
+    /// `sleep_until(clock.std_anchor().to_std(deadline).into())`. An anchor stays right until the
+    /// mock itself is [moved](Self::advance).
     ///
     /// Outside of a runtime tokio's clock is std's, even while a runtime has paused its own. Read
     /// the mock on the runtime's threads.

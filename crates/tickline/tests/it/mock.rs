@@ -271,3 +271,70 @@ fn the_time_since_the_earliest_instant_is_exact() {
         until_zero + Duration::from_secs(1)
     );
 }
+
+/// Calls of a mock that follows tokio's paused clock.
+#[cfg(all(feature = "tokio", not(target_family = "wasm")))]
+mod paused {
+    use tokio::time::{advance, interval, sleep_until};
+
+    use super::*;
+
+    /// The tick of tokio's timers.
+    const TICK: Duration = Duration::from_millis(1);
+
+    fn run(test: impl Future<Output = ()>) {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build();
+        runtime.expect("a runtime").block_on(test);
+    }
+
+    /// Waits for a deadline on this clock by tokio, and returns whether the wait ended in time.
+    async fn ends_in_time(clock: &Clock, deadline: Instant) -> bool {
+        sleep_until(clock.std_anchor().to_std(deadline).into()).await;
+        (deadline..=deadline + TICK).contains(&clock.now())
+    }
+
+    /// Symptom: the first wait put tokio's clock ahead of std's, and the next one ended at once.
+    #[test]
+    fn a_second_wait_on_a_paused_clock_ends_at_its_deadline() {
+        run(async {
+            let clock = MockClock::from_tokio().clock();
+            let (first, second) = (Duration::from_secs(60), Duration::from_secs(90));
+            let start = clock.now();
+            assert!(ends_in_time(&clock, start + first).await);
+            assert!(ends_in_time(&clock, start + second).await, "the second");
+        });
+    }
+
+    #[test]
+    fn a_wait_after_an_advance_of_tokios_clock_ends_at_its_deadline() {
+        run(async {
+            let clock = MockClock::from_tokio().clock();
+            advance(Duration::from_secs(3_600)).await;
+            let deadline = clock.now() + Duration::from_secs(10);
+            assert!(ends_in_time(&clock, deadline).await);
+        });
+    }
+
+    #[test]
+    fn an_active_mock_that_follows_tokio_converts_deadlines_to_its_paused_clock() {
+        run(async {
+            let _active = MockClock::from_tokio().activate();
+            advance(Duration::from_secs(3_600)).await;
+            let deadline = Instant::now() + Duration::from_secs(10);
+            sleep_until(Anchor::std().to_std(deadline).into()).await;
+            assert!((deadline..=deadline + TICK).contains(&Instant::now()));
+        });
+    }
+
+    #[test]
+    fn a_tick_of_a_paused_clock_is_the_present() {
+        run(async {
+            let clock = MockClock::from_tokio().clock();
+            advance(Duration::from_secs(3_600)).await;
+            let tick = interval(Duration::from_secs(1)).tick().await;
+            let converted = clock.std_anchor().to_instant(tick.into_std());
+            assert!((converted..=converted + TICK).contains(&clock.now()));
+        });
+    }
+}
