@@ -163,6 +163,30 @@ mod tests {
         assert!(!counts_as_stopped(long_ago_ns, false));
     }
 
+    /// The time since which a reader counts as refused, once it has run a task after an earlier
+    /// refusal, while a thread holds the clock's lock or not.
+    fn refused_since_after_a_task(is_held: bool) -> i64 {
+        let engine = Engine::new(Driver::Reader);
+        // ORDERING: Relaxed for both, on one thread.
+        engine.refused_since_ns.store(1, Ordering::Relaxed);
+        let _held = is_held.then(|| engine.clock.lock(sys::lock_token()));
+        engine.prepare_one_task();
+        engine.refused_since_ns.load(Ordering::Relaxed)
+    }
+
+    /// Symptom: two readers met, their burst ended before a judgement, and seconds later a thread
+    /// that was just inside the lock counted as stopped.
+    #[test]
+    fn a_reader_that_runs_a_task_is_refused_no_longer() {
+        assert_eq!(refused_since_after_a_task(false), NEVER);
+    }
+
+    /// Readers run their tasks beside it.
+    #[test]
+    fn a_task_does_not_hide_a_driver_that_holds_the_lock() {
+        assert_eq!(refused_since_after_a_task(true), 1);
+    }
+
     #[test]
     fn a_driver_that_was_just_refused_has_not_stopped() {
         let later_ns = OsClock.monotonic_ns() + 3_600 * STOPPED_AFTER_NS;

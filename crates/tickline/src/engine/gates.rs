@@ -92,6 +92,11 @@ impl Engine {
             self.record_refusal();
             return false;
         };
+        // A driver that has stopped would hold one of the two locks. This reader may never come to
+        // an iteration, which would end the row of refusals.
+        if !self.clock.is_locked() {
+            self.end_refusals();
+        }
         collector.run_one(
             self.clock.changes(),
             self.probes(),
