@@ -47,6 +47,15 @@ proptest! {
     }
 
     #[test]
+    fn a_text_of_a_unix_time_is_filled_to_its_width(ns in any::<u64>(), width in 0..40_usize, digits in 0..10_usize) {
+        let time = UnixTime::from_nanos(ns);
+        let text = format!("{time:.digits$}");
+        prop_assert_eq!(format!("{time:>width$.digits$}"), format!("{text:>width$}"));
+        prop_assert_eq!(format!("{time:*^width$.digits$}"), format!("{text:*^width$}"));
+        prop_assert_eq!(format!("{time:width$.digits$}"), format!("{text:width$}"));
+    }
+
+    #[test]
     fn a_precision_truncates_the_text_of_a_unix_time(ns in any::<u64>(), digits in 0..10_usize) {
         let time = UnixTime::from_nanos(ns);
         let whole = time.to_string();

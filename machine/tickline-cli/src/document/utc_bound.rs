@@ -174,15 +174,16 @@ impl Document {
         Some(largest_ns)
     }
 
-    /// That offset with its sign, which is positive if Unix time is slow; `None` if it is the error
-    /// that the daemon estimates, which has no sign.
+    /// That offset with its sign, which is positive if Unix time is slow. The error that the daemon
+    /// estimates has no sign: it has that of the daemon's offset, if that is most of it, else the
+    /// result is `None`.
     pub(crate) fn signed_off_ns(&self) -> Option<i64> {
         let off_ns = self.off_ns()?;
         let daemon = self.machine.ntp_daemon.as_ref();
         let daemon_ns = daemon.and_then(|daemon| daemon.offset_ns);
         let kernel_ns = self.machine.ntp.as_ref().map(|ntp| ntp.offset_ns);
         let mut known = [daemon_ns, kernel_ns].into_iter().flatten();
-        known.find(|ns| ns.saturating_abs() == off_ns)
+        known.find(|ns| ns.saturating_abs() > off_ns / 2)
     }
 
     /// That offset, in words. The kernel takes no larger offset than `MAXPHASE`, so there may be

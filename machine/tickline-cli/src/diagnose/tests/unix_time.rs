@@ -282,6 +282,28 @@ fn slewed(left_ms: i64, rate_ppb: i64, daemons_ppb: Option<i64>) -> Finding {
         .first("ntp_slewing")
 }
 
+/// chronyd estimates an error that is a little larger than the offset. Symptom: the slew was said to
+/// have no direction.
+#[test]
+fn a_slew_has_the_direction_of_the_daemons_offset() {
+    let answer = NtpDaemon {
+        offset_ns: Some(3_571_992_158),
+        frequency_ppb: Some(-33_763),
+        ..chronyd(true)
+    };
+    good_machine()
+        .daemon_answers(answer)
+        .ntp(|ntp| {
+            ntp.synchronised = false;
+            ntp.tick_us = 10_835;
+            ntp.frequency_ppb = -130_092;
+            ntp.maximum_error_us = 3_586_111;
+            ntp.estimated_error_us = 3_580_035;
+        })
+        .first("ntp_slewing")
+        .fix_begins("wait until the NTP daemon has removed the offset");
+}
+
 /// Symptom: "which an NTP daemon removes by a slew ... wait", of a clock that went farther off: it
 /// was 3 s slow, and a chronyd that was killed had left a correction of -668.8 ppm.
 #[test]
