@@ -112,7 +112,8 @@ pub struct Verdicts {
     pub baseline: Option<String>,
     /// The limit of `--max-regression`, %.
     pub max_regression_percent: Option<f64>,
-    /// The limit of `--max-noise`, %.
+    /// The limit of `--max-noise`, %. Noise counts only if the interval's upper end is above
+    /// `--max-regression`, or above 0 without that limit.
     pub max_noise_percent: Option<f64>,
     /// The program's exit code; 2 until the run is complete.
     pub exit_code: u8,
@@ -240,8 +241,11 @@ fn judge_difference(options: &Options, difference: Percent) -> (Conclusion, Stri
             return (Conclusion::CannotTell, reason);
         }
     }
+    // Noise below the limit hides no regression.
+    let may_be_slower = difference.high > options.max_regression_percent.unwrap_or(0.0);
     if let Some(limit) = options.max_noise_percent
         && difference.noise() > limit
+        && may_be_slower
     {
         let reason = format!(
             "the noise of {:.2} % is above {limit} %; measure longer, or leave CPUs free",
@@ -363,6 +367,25 @@ mod tests {
         }
     }
 
+    /// Symptom: a build that took half of the time could not be told.
+    #[test]
+    fn noise_counts_only_if_the_interval_reaches_above_the_limit() {
+        let without_regression = Options {
+            max_regression_percent: None,
+            ..options(3.0, 2.0)
+        };
+        for (options, estimate, noise, conclusion) in [
+            (options(3.0, 2.0), -54.6, 2.9, Conclusion::Passes),
+            (options(3.0, 2.0), 0.0, 2.9, Conclusion::Passes),
+            (options(3.0, 2.0), 0.5, 2.9, Conclusion::CannotTell),
+            (without_regression.clone(), -3.0, 2.9, Conclusion::Passes),
+            (without_regression, -2.5, 2.9, Conclusion::CannotTell),
+        ] {
+            let found = judge_difference(&options, percent(estimate, noise)).0;
+            assert_eq!(found, conclusion, "{estimate}");
+        }
+    }
+
     /// Symptom: an empty routine passed whatever it took later, and `Verdicts` could not be read.
     #[test]
     fn a_percentage_of_no_time_cannot_tell() {
@@ -379,8 +402,8 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_interval_below_the_limit_cannot_tell() {
-        let (conclusion, reason) = judge_difference(&options(3.0, 2.0), percent(0.0, 2.5));
+    fn a_wide_interval_around_the_limit_cannot_tell() {
+        let (conclusion, reason) = judge_difference(&options(3.0, 2.0), percent(2.0, 2.5));
         assert_eq!(conclusion, Conclusion::CannotTell);
         assert!(
             reason.starts_with("the noise of 2.50 % is above 2 %"),

@@ -149,7 +149,7 @@ pub(crate) fn the_exit_code_says_that_a_build_is_slower(programs: &Programs) {
 
 /// An interval has a width, so that noise of 0 % can't be kept.
 pub(crate) fn the_exit_code_says_that_noise_hides_the_result(programs: &Programs) {
-    let (code, err, verdicts) = judged(programs, 100, 130, "--max-noise=0%");
+    let (code, err, verdicts) = judged(programs, 130, 100, "--max-noise=0%");
     assert_eq!(code, 3, "{err}");
     assert!(
         err.contains("CAN'T TELL: work/spin: the noise of "),
