@@ -155,6 +155,12 @@ pub(crate) mod sealed {
     use super::{Elapsed, PairId};
 
     /// The common function of `Criterion` and `BenchmarkGroup`.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` does not measure by `CounterTime`, so it has no `bench_pairs`",
+        note = "give criterion the measurement, in `criterion_group!` after `config = Criterion::default()`: \
+                `.with_measurement(CounterTime::or_wall_time())`",
+        note = "and write its type in the benchmark's function: `&mut Criterion<CounterTime>`"
+    )]
     pub trait Criterion {
         /// `bench_function` with `iter_custom`.
         fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed);

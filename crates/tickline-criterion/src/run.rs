@@ -55,7 +55,7 @@ use crate::results::{files, verdict_file};
 /// | 0 | each benchmark passes, or has nothing to compare with because it is new; or none is compared, and no option needs that |
 /// | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
 /// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline, a limit or `--update-on-pass` without a benchmark of [`BenchPairs`](crate::BenchPairs) or [`compare`](crate::compare()); the reason is printed |
-/// | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not entirely; or half of the interval's width is above `--max-noise`; or its comparison failed |
+/// | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not entirely; or half of the interval's width is above `--max-noise`, and its upper end is above `--max-regression`, or above 0 without that limit; or its comparison failed |
 #[must_use = "the exit code is for main"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
     match arguments::role() {

@@ -55,12 +55,12 @@ pub enum ComparedWith {
     Baseline,
 }
 
-/// The conclusion about a benchmark.
+/// The conclusion about a benchmark. [For CI](crate::comparisons#for-ci) lists the texts in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Conclusion {
-    /// It is not slower than allowed.
+    /// It is not slower than allowed: it takes as long, or is faster.
     Passes,
     /// It is slower by more than `--max-regression`.
     Slower,
@@ -92,8 +92,9 @@ pub struct Verdict {
 /// benchmark.
 ///
 /// ```
-/// let text = r#"{"version":1,"against":"/tmp/main","baseline":null,"max_regression_percent":3.0,
-///     "max_noise_percent":null,"exit_code":1,"is_complete":true,"is_baseline_updated":false,"benchmarks":[
+/// let text = r#"{"version":1,"against":"/tmp/main","layouts":8,"baseline":null,
+///     "max_regression_percent":3.0,"max_noise_percent":null,"exit_code":1,"is_complete":true,
+///     "is_baseline_updated":false,"benchmarks":[
 ///     {"benchmark":"parse/sum","compared_with":"other_build","is_different":true,
 ///     "difference_percent":{"estimate":17.2,"low":16.4,"high":18.0},
 ///     "conclusion":"slower","reason":"slower by more than 3 %"}]}"#;
@@ -108,11 +109,16 @@ pub struct Verdicts {
     pub version: u32,
     /// The program of `--against`, the first if there are several.
     pub against: Option<String>,
+    /// The number of layouts of each build, 1 without `--layout`; `None` without `--against`. With 1,
+    /// the cause of a verdict may be an unrelated change that has moved code: see
+    /// [several link orders](crate::comparisons#in-several-link-orders).
+    pub layouts: Option<usize>,
     /// The name of criterion's `--baseline`.
     pub baseline: Option<String>,
     /// The limit of `--max-regression`, %.
     pub max_regression_percent: Option<f64>,
-    /// The limit of `--max-noise`, %.
+    /// The limit of `--max-noise`, %. Noise counts only if the interval's upper end is above
+    /// `--max-regression`, or above 0 without that limit.
     pub max_noise_percent: Option<f64>,
     /// The program's exit code; 2 until the run is complete.
     pub exit_code: u8,
@@ -137,6 +143,7 @@ impl Verdicts {
                 .against
                 .first()
                 .map(|path| path.display().to_string()),
+            layouts: (!options.against.is_empty()).then_some(options.against.len()),
             baseline: arguments::criterion::baseline(),
             max_regression_percent: options.max_regression_percent,
             max_noise_percent: options.max_noise_percent,
@@ -240,8 +247,11 @@ fn judge_difference(options: &Options, difference: Percent) -> (Conclusion, Stri
             return (Conclusion::CannotTell, reason);
         }
     }
+    // Noise below the limit hides no regression.
+    let may_be_slower = difference.high > options.max_regression_percent.unwrap_or(0.0);
     if let Some(limit) = options.max_noise_percent
         && difference.noise() > limit
+        && may_be_slower
     {
         let reason = format!(
             "the noise of {:.2} % is above {limit} %; measure longer, or leave CPUs free",
@@ -250,6 +260,16 @@ fn judge_difference(options: &Options, difference: Percent) -> (Conclusion, Stri
         return (Conclusion::CannotTell, reason);
     }
     (Conclusion::Passes, String::new())
+}
+
+/// What else may have made a benchmark slower, for the end of the reason.
+fn caveat(options: &Options, compared_with: ComparedWith) -> &'static str {
+    if compared_with == ComparedWith::OtherBuild && options.against.len() == 1 {
+        "; each build is in one link order, so an unrelated change that moves code may be the cause: \
+         --layout tells"
+    } else {
+        ""
+    }
 }
 
 /// The findings of this process so far.
@@ -288,7 +308,11 @@ impl Findings {
         difference: Percent,
         is_different: bool,
     ) {
-        let (conclusion, reason) = judge_difference(Options::of_this_process(), difference);
+        let options = Options::of_this_process();
+        let (conclusion, mut reason) = judge_difference(options, difference);
+        if conclusion == Conclusion::Slower {
+            reason.push_str(caveat(options, compared_with));
+        }
         self.push(Verdict {
             benchmark: benchmark.to_owned(),
             compared_with,
@@ -363,6 +387,25 @@ mod tests {
         }
     }
 
+    /// Symptom: a build that took half of the time could not be told.
+    #[test]
+    fn noise_counts_only_if_the_interval_reaches_above_the_limit() {
+        let without_regression = Options {
+            max_regression_percent: None,
+            ..options(3.0, 2.0)
+        };
+        for (options, estimate, noise, conclusion) in [
+            (options(3.0, 2.0), -54.6, 2.9, Conclusion::Passes),
+            (options(3.0, 2.0), 0.0, 2.9, Conclusion::Passes),
+            (options(3.0, 2.0), 0.5, 2.9, Conclusion::CannotTell),
+            (without_regression.clone(), -3.0, 2.9, Conclusion::Passes),
+            (without_regression, -2.5, 2.9, Conclusion::CannotTell),
+        ] {
+            let found = judge_difference(&options, percent(estimate, noise)).0;
+            assert_eq!(found, conclusion, "{estimate}");
+        }
+    }
+
     /// Symptom: an empty routine passed whatever it took later, and `Verdicts` could not be read.
     #[test]
     fn a_percentage_of_no_time_cannot_tell() {
@@ -379,8 +422,8 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_interval_below_the_limit_cannot_tell() {
-        let (conclusion, reason) = judge_difference(&options(3.0, 2.0), percent(0.0, 2.5));
+    fn a_wide_interval_around_the_limit_cannot_tell() {
+        let (conclusion, reason) = judge_difference(&options(3.0, 2.0), percent(2.0, 2.5));
         assert_eq!(conclusion, Conclusion::CannotTell);
         assert!(
             reason.starts_with("the noise of 2.50 % is above 2 %"),
@@ -388,6 +431,23 @@ mod tests {
         );
         let slower = judge_difference(&options(3.0, 2.0), percent(30.0, 2.5)).0;
         assert_eq!(slower, Conclusion::Slower, "noise does not hide it");
+    }
+
+    /// Symptom: an unrelated function made a benchmark slower by 14 %, and the verdict was firm.
+    #[test]
+    fn only_builds_in_one_link_order_have_its_caveat() {
+        for (programs, compared_with, has_caveat) in [
+            (1, ComparedWith::OtherBuild, true),
+            (6, ComparedWith::OtherBuild, false),
+            (1, ComparedWith::Baseline, false),
+        ] {
+            let options = Options {
+                against: vec![PathBuf::from("main"); programs],
+                ..Options::default()
+            };
+            let found = caveat(&options, compared_with).contains("one link order");
+            assert_eq!(found, has_caveat, "{programs} {compared_with:?}");
+        }
     }
 
     #[test]
@@ -446,6 +506,37 @@ mod tests {
         assert!(!without.contains("error"), "{without}");
         let with = text(&Verdicts::after("why", &options, Vec::new()));
         assert!(with.contains(r#""error":"why""#), "{with}");
+    }
+
+    /// Symptom: nothing in the file told one link order from several.
+    #[test]
+    fn the_json_has_the_number_of_layouts_if_there_is_another_build() {
+        for (programs, layouts) in [(0, None), (1, Some(1)), (6, Some(6))] {
+            let options = Options {
+                against: vec![PathBuf::from("main"); programs],
+                ..Options::default()
+            };
+            assert_eq!(Verdicts::new(&options, Vec::new()).layouts, layouts);
+        }
+    }
+
+    #[test]
+    fn the_documents_list_the_texts_of_the_json() {
+        let page = include_str!("../../docs/comparisons.md");
+        let conclusions = [
+            Conclusion::Passes,
+            Conclusion::Slower,
+            Conclusion::CannotTell,
+            Conclusion::New,
+        ]
+        .map(|one| ("conclusion", serde_json::to_value(one)));
+        let compared_with = [ComparedWith::OtherBuild, ComparedWith::Baseline]
+            .map(|one| ("compared_with", serde_json::to_value(one)));
+        for (field, text) in conclusions.into_iter().chain(compared_with) {
+            let text = text.expect("JSON");
+            let row = format!("| `{field}` | `{}` |", text.as_str().expect("a text"));
+            assert!(page.contains(&row), "{row}");
+        }
     }
 
     #[test]

@@ -143,13 +143,16 @@ pub(crate) fn the_exit_code_says_that_a_build_is_slower(programs: &Programs) {
     );
     assert_eq!(verdicts.max_regression_percent, Some(10.0));
     assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Slower);
+    let in_line = err.contains("each build is in one link order");
+    let in_file = verdicts.benchmarks[0].reason.contains("one link order");
+    assert!(in_line && in_file, "{err}");
     let difference = verdicts.benchmarks[0].difference_percent.expect("compared");
     assert!(difference.low > 10.0 && difference.estimate <= difference.high);
 }
 
 /// An interval has a width, so that noise of 0 % can't be kept.
 pub(crate) fn the_exit_code_says_that_noise_hides_the_result(programs: &Programs) {
-    let (code, err, verdicts) = judged(programs, 100, 130, "--max-noise=0%");
+    let (code, err, verdicts) = judged(programs, 130, 100, "--max-noise=0%");
     assert_eq!(code, 3, "{err}");
     assert!(
         err.contains("CAN'T TELL: work/spin: the noise of "),
