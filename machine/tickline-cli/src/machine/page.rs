@@ -101,6 +101,16 @@ pub(super) fn is_served() -> Option<bool> {
     find().ok().map(|page| serves(&page))
 }
 
+/// Whether an administrator has switched that page off; `None` as in [`is_served`].
+pub(super) fn is_switched_off() -> Option<bool> {
+    if super::may_read_counter() == Some(false) {
+        return None;
+    }
+    let counter = HardwareCounter::if_present()?;
+    let attached = AttachedFile::open(&find().ok()?).ok()?;
+    Some(attached.file.snapshot(&counter).is_switched_off)
+}
+
 /// The number of processes that have one of the default pages mapped; `None` if there is no such
 /// page, or if none was found and this user may not examine every process.
 pub(super) fn count_readers() -> Option<usize> {
