@@ -115,6 +115,8 @@ pub(crate) struct Machine {
     /// Whether that page serves a line now, from which programs take the time; null if there is no
     /// page, or if the process may not read the counter.
     pub(crate) page_served: Option<bool>,
+    /// Whether `tickline serve off` has switched that page off; null if that is unknown.
+    pub(crate) page_switched_off: Option<bool>,
     /// What the hypervisor tells by its VMClock; null if there is none.
     pub(crate) vmclock: Option<VmClock>,
     /// The kernel's NTP state.

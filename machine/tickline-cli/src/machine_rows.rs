@@ -409,17 +409,20 @@ pub(crate) fn utc(clock: &ClockStatus) -> String {
 }
 
 fn page(machine: &Machine) -> String {
+    let is_off = machine.page_switched_off == Some(true);
+    let by = if is_off { "" } else { " (tickline serve)" };
     let readers = match machine.page_readers {
         Some(0) => "mapped by no process".to_owned(),
-        Some(1) => "mapped by 1 process (tickline serve)".to_owned(),
-        Some(readers) => format!("mapped by {} processes (tickline serve)", grouped(readers)),
+        Some(1) => format!("mapped by 1 process{by}"),
+        Some(readers) => format!("mapped by {} processes{by}", grouped(readers)),
         None if machine.page_served.is_some() => {
             "this user may not see by whom it is mapped".to_owned()
         }
         None => "none is served, or this user may not see by whom it is mapped".to_owned(),
     };
-    let is_idle = machine.page_served == Some(false);
+    let is_idle = machine.page_served == Some(false) && !is_off;
     joined([
+        is_off.then(|| "switched off (tickline serve on ends this)".to_owned()),
         Some(readers),
         is_idle.then(|| "it serves nothing now (tickline serve status)".to_owned()),
     ])

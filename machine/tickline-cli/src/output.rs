@@ -338,14 +338,14 @@ fn resolve_links(path: &Path) -> PathBuf {
 /// Writes to standard output. A reader that exits early is not an error.
 pub(crate) fn to_stdout(content: impl AsRef<[u8]>) -> io::Result<()> {
     check_stdout()?;
-    write_to(io::stdout().lock(), content.as_ref())
+    write_to(io::stdout().lock(), content.as_ref()).map_err(of_stdout)
 }
 
 /// Writes text to standard output, as [`to_stdout`] does. Removes the colours if the output is not
 /// a terminal, if the terminal has none, or if `NO_COLOR` is set.
 pub(crate) fn text_to_stdout(text: &str) -> io::Result<()> {
     check_stdout()?;
-    write_to(anstream::stdout().lock(), text.as_bytes())
+    write_to(anstream::stdout().lock(), text.as_bytes()).map_err(of_stdout)
 }
 
 /// An error if standard output was closed when this process began: Rust's library has opened
@@ -353,10 +353,14 @@ pub(crate) fn text_to_stdout(text: &str) -> io::Result<()> {
 pub(crate) fn check_stdout() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if closed_stdout::was_stdout_closed() {
-        let error = io::Error::from_raw_os_error(libc::EBADF);
-        return Err(with_path(Path::new("standard output"), &error));
+        return Err(of_stdout(io::Error::from_raw_os_error(libc::EBADF)));
     }
     Ok(())
+}
+
+/// The error of a write to standard output, which it names.
+fn of_stdout(error: io::Error) -> io::Error {
+    with_path(Path::new("standard output"), &error)
 }
 
 /// Writes a line to standard error. If that fails, the program has no way to report it.

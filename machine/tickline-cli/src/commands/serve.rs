@@ -164,6 +164,9 @@ fn default_page(is_root: bool, runtime_folder: Option<OsString>) -> io::Result<P
 /// The error for a page that cannot be used, with a hint if the page does not exist.
 fn page_error(error: PageError) -> io::Error {
     if error.is_not_found() {
+        if let Some(hint) = page::deleted(error.path()) {
+            return io::Error::other(hint);
+        }
         let page = error.path().display();
         return io::Error::other(format!(
             "there is no page {page}, so nothing is served there: `tickline serve` makes it"

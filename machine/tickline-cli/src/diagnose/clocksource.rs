@@ -49,6 +49,12 @@ fn page(document: &Document) -> Option<&'static str> {
              the time from it, without system calls",
         );
     }
+    if document.machine.page_switched_off == Some(true) {
+        return Some(
+            "there is a page, but it is switched off (`tickline serve on` ends this), so \
+             `tickline run` changes nothing",
+        );
+    }
     // Beside a hypervisor's clock, a comparison of the counters is enough (`Trust::Auto`).
     let is_of_hypervisor = document.paravirtual_clock().is_some()
         || document

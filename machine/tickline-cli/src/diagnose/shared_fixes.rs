@@ -366,7 +366,8 @@ fn without_hpet_from_the_start(document: &Document) -> Fix {
 
 /// The removal of a parameter that keeps the kernel from the TSC, with the checks that must come
 /// first: somebody may have set it because the TSC is bad. If it is known to be bad, the parameter
-/// stays.
+/// stays. Without it the kernel would still obey a selection of another clocksource, which is
+/// therefore replaced, too.
 pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
     let has_warp = document
         .rejection()
@@ -378,11 +379,19 @@ pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
         return invariant_tsc(document);
     }
     let steps = if document.has_parameter(word) {
-        Some(steps::remove_parameter_against_tsc(word))
+        steps::remove_parameter_against_tsc(word, document)
     } else {
         None
     };
-    let fix = Fix::from(format!("take `{word}` off the kernel's command line")).with_steps(steps);
+    let mut text = format!("take `{word}` off the kernel's command line");
+    let others = document.selections_against_tsc();
+    if !others.is_empty() {
+        text += &format!(
+            ", and put clocksource=tsc in place of `{}`",
+            others.join("` and `")
+        );
+    }
+    let fix = Fix::from(text).with_steps(steps);
     let check = "find out first who set the parameter, and why; then check that `tickline warp` \
                  finds the counters of all CPUs synchronised";
     after_decision(fix.preceded_by(check.to_owned(), "if so: "), document)

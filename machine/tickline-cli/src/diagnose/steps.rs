@@ -36,7 +36,7 @@ pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
         Some(former) if !former.strip_prefix("clocksource=").is_some_and(is_name) => return None,
         // The commands replace one parameter, and leave the other in force.
         _ if are_several => Steps::default(),
-        former => replace_parameter(former, Some(&word)),
+        former => replace_parameters(former.as_slice(), &[&word]),
     };
     // For the TSC, the CPUs' counters must agree, and the kernel must not have rejected the TSC.
     // Any other timer has only one counter, and needs no check.
@@ -76,21 +76,30 @@ fn unless_rejected(then: &str) -> String {
 
 /// The removal of a parameter from the kernel's command line.
 pub(super) fn remove_parameter(word: &str) -> Steps {
-    replace_parameter(Some(word), None)
+    replace_parameters(&[word], &[])
 }
 
-/// The removal of a parameter that keeps the kernel from the TSC. Under such a parameter the kernel
-/// has not compared the counters, so its log can't call them bad.
-pub(super) fn remove_parameter_against_tsc(word: &str) -> Steps {
-    Steps {
+/// The removal of a parameter that keeps the kernel from the TSC, with the selection of the TSC if
+/// the command line selects another clocksource. Under such a parameter the kernel has not compared
+/// the counters, so its log can't call them bad. `None` as in [`switch`], and beside several
+/// selections.
+pub(super) fn remove_parameter_against_tsc(word: &str, document: &Document) -> Option<Steps> {
+    let kept = match document.selections_against_tsc().as_slice() {
+        [] => remove_parameter(word),
+        [other] if other.strip_prefix("clocksource=").is_some_and(is_name) => {
+            replace_parameters(&[word, other], &["clocksource=tsc"])
+        }
+        _ => return None,
+    };
+    Some(Steps {
         check: Some("tickline warp".to_owned()),
-        ..remove_parameter(word)
-    }
+        ..kept
+    })
 }
 
 /// The addition of a parameter to the kernel's command line.
 pub(super) fn add_parameter(word: &str) -> Steps {
-    replace_parameter(None, Some(word))
+    replace_parameters(&[], &[word])
 }
 
 /// A setting that the command `now` makes, and `undo` undoes.
@@ -102,9 +111,9 @@ pub(super) fn setting(now: &str, undo: &str) -> Steps {
     }
 }
 
-/// The commands that replace a parameter of the kernel's command line, and that undo this, for the
+/// The commands that replace parameters of the kernel's command line, and that undo this, for the
 /// next start.
-fn replace_parameter(former: Option<&str>, new: Option<&str>) -> Steps {
+fn replace_parameters(former: &[&str], new: &[&str]) -> Steps {
     Steps {
         keep: Some(replace_command(former, new)),
         undo_keep: Some(replace_command(new, former)),
@@ -122,27 +131,29 @@ const BY_HAND: &str = "not done: edit the command line of the kernel by hand, as
     /etc/default/grub.d/*.cfg, then run update-grub or grub2-mkconfig; or in /etc/kernel/cmdline, \
     then run kernel-install add-all (systemd-boot)";
 
-/// The command that replaces the parameter: by grubby if it is installed (Fedora and its
+/// The command that replaces the parameters: by grubby if it is installed (Fedora and its
 /// derivatives), otherwise in GRUB's defaults (Debian and its derivatives). These can have another
 /// form, or be in another file, and update-grub is Debian's: the command changes nothing unless it
 /// finds what it edits and what it runs. Otherwise it names the files, and those that have the
-/// parameter.
-fn replace_command(former: Option<&str>, new: Option<&str>) -> String {
+/// parameters.
+fn replace_command(former: &[&str], new: &[&str]) -> String {
     let mut grubby = String::new();
     let mut checks = String::new();
     let mut edits = String::new();
     let mut found = String::new();
-    if let Some(word) = former {
+    for word in former {
         grubby += &format!(" --remove-args={word}");
         checks += &format!(r" && sudo grep -q '^GRUB.*\b{word}\b' /etc/default/grub");
         edits += &format!(r" -e 's/ *\b{word}\b//'");
-        found = format!(
+        found += &format!(
             "echo 'files that have {word}:'; grep -lsw {word} {OTHER_FILES} | grep . || echo 'none of those searched'; "
         );
     }
-    if let Some(word) = new {
-        grubby += &format!(" --args={word}");
+    if !new.is_empty() {
         checks += r#" && sudo grep -q '^GRUB_CMDLINE_LINUX="[^"]*"' /etc/default/grub"#;
+    }
+    for word in new {
+        grubby += &format!(" --args={word}");
         edits += &format!(r#" -e 's/^\(GRUB_CMDLINE_LINUX="[^"]*\)"/\1 {word}"/'"#);
     }
     format!(
@@ -334,6 +345,11 @@ mod tests {
             (false, original.clone()),
             "nothing to remove"
         );
+        let two = with_command_line("quiet tsc=unstable clocksource=hpet");
+        let steps = remove_parameter_against_tsc("tsc=unstable", &two).unwrap();
+        let before = original.replace("quiet clock", "quiet tsc=unstable clock");
+        assert_eq!(run(&before, &steps.keep.unwrap()), (true, kept.clone()));
+        assert_eq!(run(&kept, &steps.undo_keep.unwrap()), (true, before));
         // Symptom: for these forms, nothing was added, and the command succeeded.
         for line in [
             "LINUX=",

@@ -206,6 +206,9 @@ pub(super) fn ntp_unsynchronised(document: &Document) -> Option<Finding> {
     }
     let ntp = document.machine.ntp.as_ref()?;
     let error = time(signed_f64(ntp.maximum_error_us) * 1e3);
+    if document.orphaned_claim().is_some() {
+        return Some(orphaned_claim(&error, document));
+    }
     // A daemon that does not tell the kernel its error may tell it to whom asks: chronyd with `-x`,
     // ntpd with `disable kernel`.
     if document.set_ntp().is_some() || document.daemon_bound_ns().is_some() {
@@ -292,6 +295,25 @@ fn seen_ptp4l(ptp4l: &Ptp4l) -> String {
         None => "ptp4l states a bound, but this user may read no clock that it steers (/dev/ptp*)"
             .to_owned(),
     }
+}
+
+/// The finding about an error that a daemon has stated which no longer answers.
+fn orphaned_claim(error: &str, document: &Document) -> Finding {
+    let ignored = document.machine.ignored_answer.as_ref().map(ignored_answer);
+    Finding::unsure(
+        Code::NtpUnsynchronised,
+        "the NTP daemon that stated the error of Unix time no longer answers, so nothing vouches \
+         for Unix time",
+    )
+    .seen("adjtimex: STA_UNSYNC is set")
+    .seen(format!(
+        "adjtimex: maxerror is {error}, as that daemon claimed"
+    ))
+    .seen_all(ignored)
+    .fix(daemons::unless_one_runs().then(
+        "if one runs, see that it answers, or clears the flag: chronyd does so with `rtcsync` in \
+         its chrony.conf",
+    ))
 }
 
 /// The finding about a daemon that follows no other clock.
@@ -584,8 +606,10 @@ impl Explained for Code {
             Self::NtpUnsynchronised => Explanation {
                 code: "ntp_unsynchronised",
                 summary: "Nothing vouches for Unix time: no NTP daemon runs, or none that tells its error (unsure).",
-                text: "The largest error that it states is at its limit of 16 s. It starts at this limit, \
-               and reaches it again nine hours after a daemon has ended. CLOCK_MONOTONIC is not \
+                text: "The largest error that the kernel states is at its limit of 16 s. It starts at this \
+               limit, and reaches it again nine hours after a daemon has ended. Or a daemon that \
+               no longer answers has stated a smaller error, and the kernel's flag says that Unix \
+               time is not synchronised, as under chronyd without `rtcsync`. CLOCK_MONOTONIC is not \
                affected; timestamps are. A machine needs only one daemon, on the host: containers \
                have the host's clock.",
                 more: &[

@@ -249,6 +249,19 @@ impl Document {
             .last()
     }
 
+    /// The words of the kernel's command line that select a clocksource, if the last, which the
+    /// kernel obeys, selects another one than the TSC.
+    pub(crate) fn selections_against_tsc(&self) -> Vec<&str> {
+        const SELECTION: &str = "clocksource=";
+        match self.parameter_of(SELECTION) {
+            None | Some("clocksource=tsc") => Vec::new(),
+            Some(_) => self
+                .parameters()
+                .filter(|word| word.starts_with(SELECTION))
+                .collect(),
+        }
+    }
+
     /// Whether CPUID states that the TSC runs at one rate in all power states.
     pub(crate) fn invariant(&self) -> Option<bool> {
         self.machine.cpuid.as_ref()?.invariant_tsc

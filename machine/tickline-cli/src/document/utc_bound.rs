@@ -35,8 +35,8 @@ pub(crate) struct UtcBound {
 impl Document {
     /// The bound of tickline's clock. If that clock has none, as in most recorded facts, it is the
     /// daemon's claim, by the kernel or by the daemon's answer. `None` without a claim, or if
-    /// tickline's clock refuses what is claimed, or if the daemon that answers follows no other
-    /// clock, and only the kernel claims something.
+    /// tickline's clock refuses what is claimed, or if only the kernel claims something, and the
+    /// daemon follows no other clock, or answers no longer.
     ///
     /// Under systemd-timesyncd there is no claim: the kernel only assumes an error of 500 ppm of
     /// the time since the last update. Rules and health treat the assumption as a claim, because it
@@ -55,7 +55,7 @@ impl Document {
                 is_kernels,
             });
         }
-        if is_lone || self.refusal().is_some() {
+        if is_lone || self.refusal().is_some() || self.orphaned_claim().is_some() {
             return None;
         }
         let daemon = self.machine.ntp_daemon.as_ref();
@@ -139,6 +139,17 @@ impl Document {
             return None;
         }
         Some(ntp)
+    }
+
+    /// The kernel's NTP state, if its error is the claim of a daemon that no longer answers: chronyd
+    /// without `rtcsync` leaves the kernel's flag at "unsynchronised", so only its answers show
+    /// that it runs. Facts that were collected without the program have a clock that asked nobody.
+    pub(crate) fn orphaned_claim(&self) -> Option<&Ntp> {
+        let is_asked = self.clock.utc_unknown.is_some();
+        if !is_asked || self.machine.ntp_daemon.is_some() || self.machine.ptp4l.is_some() {
+            return None;
+        }
+        self.kernel_claim().filter(|ntp| !ntp.synchronised)
     }
 
     /// The daemon that answers, if it follows no other clock.

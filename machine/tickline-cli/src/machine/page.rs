@@ -59,7 +59,23 @@ pub(crate) fn find() -> io::Result<PathBuf> {
     let first = |is_wanted: fn(&Path) -> bool| pages.iter().find(|page| is_wanted(page));
     let found = first(serves).or_else(|| first(has_server));
     let found = found.or(pages.first()).cloned();
-    found.ok_or_else(|| io::Error::other("no page is served: see `tickline serve`"))
+    found.ok_or_else(|| {
+        let deleted = default_pages().iter().find_map(|page| deleted(page));
+        io::Error::other(
+            deleted.unwrap_or_else(|| "no page is served: see `tickline serve`".to_owned()),
+        )
+    })
+}
+
+/// What to do about a server whose page's file was deleted; `None` if no process is seen to hold
+/// the lock of this page, which has no file.
+pub(crate) fn deleted(page: &Path) -> Option<String> {
+    let pid = writer_pid(page).ok().flatten()?;
+    let page = page.display();
+    Some(format!(
+        "there is no page {page}, but process {pid} serves a deleted file: restart it, and then the \
+         programs that read the page"
+    ))
 }
 
 fn serves(page: &Path) -> bool {
@@ -99,6 +115,16 @@ pub(super) fn is_served() -> Option<bool> {
         return None;
     }
     find().ok().map(|page| serves(&page))
+}
+
+/// Whether an administrator has switched that page off; `None` as in [`is_served`].
+pub(super) fn is_switched_off() -> Option<bool> {
+    if super::may_read_counter() == Some(false) {
+        return None;
+    }
+    let counter = HardwareCounter::if_present()?;
+    let attached = AttachedFile::open(&find().ok()?).ok()?;
+    Some(attached.file.snapshot(&counter).is_switched_off)
 }
 
 /// The number of processes that have one of the default pages mapped; `None` if there is no such

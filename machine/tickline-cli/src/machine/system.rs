@@ -29,6 +29,7 @@ pub(super) fn facts() -> Machine {
         time_namespace: time_namespace(),
         page_readers: page::count_readers(),
         page_served: page::is_served(),
+        page_switched_off: page::is_switched_off(),
         vmclock: vmclock::read(),
         ntp: ntp(),
         ntp_daemon,

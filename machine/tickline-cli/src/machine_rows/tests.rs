@@ -350,6 +350,20 @@ fn a_page_that_serves_nothing_says_so() {
     assert_eq!(row(Some(true)), "mapped by no process");
 }
 
+/// Symptom: "mapped by 1 process (tickline serve), it serves nothing now" read as if the server had
+/// failed.
+#[test]
+fn a_page_that_is_switched_off_says_so() {
+    let row = page(&Machine {
+        page_readers: Some(1),
+        page_served: Some(false),
+        page_switched_off: Some(true),
+        ..Machine::default()
+    });
+    let expected = "switched off (tickline serve on ends this), mapped by 1 process";
+    assert_eq!(row, expected);
+}
+
 #[test]
 fn the_row_of_the_command_line_has_the_words_about_clocks() {
     let of = |line: Option<&str>| {

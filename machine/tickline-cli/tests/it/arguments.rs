@@ -303,6 +303,17 @@ fn a_full_disk_is_an_error() {
     }
 }
 
+/// Symptom: "tickline: No space left on device", which did not say what was full.
+#[test]
+fn a_failed_write_to_standard_output_names_it() {
+    let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else {
+        return;
+    };
+    let mut command = tickline(&["explain", "tsc_skew"]);
+    let output = command.stdout(full).stderr(Stdio::piped()).output();
+    assert_fails(&output.unwrap(), 2, "tickline: standard output: No space");
+}
+
 /// Without a reader, every write fails, also the write of headings.
 #[test]
 fn a_reader_that_has_left_is_no_error() {

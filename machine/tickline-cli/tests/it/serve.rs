@@ -115,6 +115,38 @@ fn a_page_has_one_server() {
     );
 }
 
+/// Symptom: the server went on with a file that no program found, and its unit was `active`.
+#[test]
+fn a_server_whose_file_is_deleted_or_replaced_ends_so_that_its_unit_starts_another() {
+    for is_replaced in [false, true] {
+        let (folder, page) = folder();
+        let mut server = Server::start(&page);
+        wait_for_line(&page, &server);
+        fs::rename(&page, folder.path().join("old")).unwrap();
+        if is_replaced {
+            fs::copy(folder.path().join("old"), &page).unwrap();
+        }
+        let code = until("it ends", || server.0.try_wait().unwrap()).code();
+        let mut messages = BufReader::new(server.0.stderr.take().unwrap()).lines();
+        let says = |line: std::io::Result<String>| line.unwrap().contains("deleted or replaced");
+        assert!(messages.any(says), "replaced: {is_replaced}");
+        assert_eq!(code, Some(2), "replaced: {is_replaced}");
+    }
+}
+
+/// Symptom: "no page is served: see `tickline serve`", which said that a process served it.
+#[test]
+fn the_status_of_a_deleted_file_names_the_process_that_serves_it() {
+    let (_folder, page) = folder();
+    let _server = LockedPageFile::create(&page).unwrap();
+    fs::remove_file(&page).unwrap();
+    let expected = format!(
+        "process {} serves a deleted file: restart it",
+        std::process::id()
+    );
+    assert_fails(&run(&page, &["status"]), 2, &expected);
+}
+
 /// A second server of a served page, which has said that it waits.
 fn server_that_waits(page: &Path) -> Server {
     let mut second = Server::start(page);

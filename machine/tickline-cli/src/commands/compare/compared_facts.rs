@@ -217,6 +217,7 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         online_cpus,
         page_readers,
         page_served,
+        page_switched_off,
         vmclock,
         ntp_daemon,
         ignored_answer,
@@ -254,6 +255,7 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
     facts.words("online cpus", online_cpus.as_deref());
     facts.count("page readers", *page_readers);
     facts.is_so("page served", *page_served);
+    facts.is_so("page switched off", *page_switched_off);
     if let Some(vmclock) = vmclock {
         add_vmclock(vmclock, facts);
     }

@@ -1,6 +1,8 @@
 //! The server's loop, and its log on standard error.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,9 +50,12 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     if publisher.phase() != LeasePhase::Off {
         log.log_start(&publisher);
     }
+    let served_file = file_at(page).ok();
+    let mut is_deleted = false;
     loop {
         // ORDERING: Relaxed, pairs with the signal handler's store, which publishes no other data.
-        let is_ending = stop.load(Ordering::Relaxed);
+        let is_stopped = stop.load(Ordering::Relaxed);
+        let is_ending = is_stopped || is_deleted;
         if is_ending {
             publisher.end();
         }
@@ -64,11 +69,38 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         }
         if is_ending && !publisher.has_line() {
             log.line("stopped: the leases have run out");
-            return Ok(Exit::Success);
+            // The next server makes a new file, so another start helps.
+            return Ok(if is_stopped {
+                Exit::Success
+            } else {
+                Exit::Error
+            });
         }
         log.log_change(&publisher);
+        // After the stores, so that a slow answer costs the leases no time before them.
+        if !is_deleted && !is_at(page, served_file) {
+            is_deleted = true;
+            log.line(
+                "the page's file was deleted or replaced, and no program finds the one that is \
+                 served; this server ends when the leases have run out",
+            );
+        }
         // After an interrupted sleep the next iteration is early and does nothing.
         ppoll(&mut [], Some(TimeSpec::from_duration(next_in)), Some(mask)).ok();
+    }
+}
+
+/// The device and the inode of the file at this path.
+fn file_at(page: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(page)?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// Whether this file is still at this path, or that can't be known.
+fn is_at(page: &Path, file: Option<(u64, u64)>) -> bool {
+    match file_at(page) {
+        Ok(found) => file.is_none_or(|file| file == found),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
 }
 

@@ -39,6 +39,17 @@ fn a_page_that_serves_nothing_is_no_remedy() {
         .does_not_show("only where the kernel accepts");
 }
 
+/// Symptom: "it serves nothing now", though an administrator had switched it off.
+#[test]
+fn a_page_that_is_switched_off_is_called_so() {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    with_page(machine, false)
+        .with(|document| document.machine.page_switched_off = Some(true))
+        .first("tsc_not_chosen")
+        .shows("there is a page, but it is switched off")
+        .does_not_show("serves nothing");
+}
+
 #[test]
 fn a_page_that_the_kernel_keeps_from_serving_says_why() {
     let machine = machine_on_hpet_without_tsc().command_line("tsc=unstable");

@@ -182,6 +182,28 @@ fn a_daemon_without_the_kernels_flag_is_a_note() {
         .only("ntp_unsynchronised");
 }
 
+/// Symptom: "Unix time is within 7.6 ms of UTC, as an NTP daemon claims", after chronyd without
+/// `rtcsync` had ended. The figure `tickline_utc_error_seconds` was left out meanwhile.
+#[test]
+fn the_claim_of_a_daemon_that_no_longer_answers_is_unsure_and_bounds_nothing() {
+    let machine = good_machine()
+        .ntp(|ntp| ntp.synchronised = false)
+        .maximum_error_us(7_612)
+        .with(|document| document.clock.utc_unknown = Some("unsynchronised".to_owned()));
+    let finding = machine.clone().only("ntp_unsynchronised");
+    assert_eq!(finding.severity, Severity::Unsure);
+    finding
+        .says("no longer answers")
+        .shows("maxerror is 7.6 ms, as that daemon claimed");
+    machine.clone().with(|document| {
+        assert_eq!(document.utc(), None);
+    });
+    // The flag is the word of a daemon that may answer nobody.
+    let with_flag = machine.clone().ntp(|ntp| ntp.synchronised = true);
+    assert_eq!(with_flag.codes(), [""; 0]);
+    machine.daemon_answers(chronyd(true)).only("ntp_flag");
+}
+
 /// A multiple of 500 us is no claim: systemd-timesyncd sets the error to 0.
 #[test]
 fn the_kernels_error_is_the_daemons_claim_unless_it_has_only_grown() {

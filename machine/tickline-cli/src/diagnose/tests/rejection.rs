@@ -277,6 +277,56 @@ fn a_parameter_against_the_tsc_is_taken_off_only_after_a_check() {
     }
 }
 
+/// Symptom: only `tsc=unstable` was taken off, and the next start had the slow clocksource again.
+#[test]
+fn a_selection_beside_a_parameter_against_the_tsc_is_replaced_with_it() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let finding = machine
+        .command_line("quiet tsc=unstable clocksource=acpi_pm")
+        .first("tsc_switched_off");
+    finding.fix_has(
+        "take `tsc=unstable` off the kernel's command line, and put clocksource=tsc in place of \
+         `clocksource=acpi_pm`",
+    );
+    let steps = finding.fix.steps.expect("commands");
+    let (keep, undo) = (steps.keep.expect("keep"), steps.undo_keep.expect("undo"));
+    let keeps =
+        "--remove-args=tsc=unstable --remove-args=clocksource=acpi_pm --args=clocksource=tsc";
+    assert!(keep.contains(keeps), "{keep}");
+    let undoes = "--remove-args=clocksource=tsc --args=tsc=unstable --args=clocksource=acpi_pm";
+    assert!(undo.contains(undoes), "{undo}");
+}
+
+#[test]
+fn a_selection_of_the_tsc_beside_a_parameter_against_it_stays() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let finding = machine
+        .command_line("clocksource=tsc tsc=unstable")
+        .first("tsc_switched_off");
+    let keep = finding.fix.steps.expect("commands").keep.expect("keep");
+    assert!(!keep.contains("clocksource="), "{keep}");
+}
+
+#[test]
+fn several_selections_beside_a_parameter_against_the_tsc_are_named_without_commands() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let finding = machine
+        .command_line("notsc clocksource=hpet clocksource=acpi_pm")
+        .first("tsc_switched_off");
+    finding.fix_has("in place of `clocksource=hpet` and `clocksource=acpi_pm`");
+    assert_eq!(finding.fix.steps, None);
+}
+
+/// A recorded file must not be able to inject commands.
+#[test]
+fn a_selection_with_other_characters_beside_a_parameter_reaches_no_shell() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let finding = machine
+        .command_line("tsc=unstable clocksource=$(reboot)")
+        .first("tsc_switched_off");
+    assert_eq!(finding.fix.steps, None);
+}
+
 /// Whatever leads the kernel to the TSC by a command has a check.
 #[test]
 fn no_command_leads_to_the_tsc_without_a_check() {
