@@ -61,9 +61,7 @@ impl Clock {
     /// machine's start, [`SamplesTooOld`](Reason::SamplesTooOld) or [`NoLine`](Reason::NoLine) on a
     /// busy machine; or with any reason, if the clock is to be judged again
     /// ([`is_judged`](Status::is_judged) is false). Any other reason ends the wait. So does the
-    /// state [`Disrupted`](ClockState::Disrupted), in which readings come from the counter. The state
-    /// [`Fast`](ClockState::Fast) ends it once the bound is known: the first lines are short, and
-    /// the call may come just after the end of one.
+    /// state [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
     ///
     /// The decision is that of this moment: a later [`status`](Self::status) may have another.
     #[must_use = "the status says which clock readings come from; without it the call only waits"]
@@ -90,7 +88,7 @@ impl Clock {
 
 impl Status {
     /// Whether the state stays as it is for longer than some seconds, unless something happens to
-    /// the machine, and the bound of a line is known. `probes` are those of the clock.
+    /// the machine. `probes` are those of the clock.
     fn is_decided(&self, probes: Probes) -> bool {
         match self.state {
             ClockState::Calibrating => false,
@@ -104,9 +102,8 @@ impl Status {
                 };
                 self.is_judged && !may_go_away
             }
-            // The first lines are short. The next readings are by another one.
-            ClockState::Fast => self.bound_ns.is_some(),
-            ClockState::Disrupted
+            ClockState::Fast
+            | ClockState::Disrupted
             | ClockState::Unavailable
             | ClockState::Backend
             | ClockState::Mock => true,
@@ -122,7 +119,6 @@ mod tests {
     fn status(state: ClockState, driver: Driver) -> Status {
         let mut status = Clock::default().status();
         (status.state, status.is_judged, status.driver) = (state, true, driver);
-        status.bound_ns = Some(50);
         status
     }
 
@@ -144,14 +140,6 @@ mod tests {
             let status = status(state, Driver::Thread);
             assert!(status.is_decided(Probes::Full), "{state}");
         }
-    }
-
-    /// Symptom: a program's first log line said that the bound is not known.
-    #[test]
-    fn a_fast_clock_whose_bound_is_not_known_is_not_decided() {
-        let mut status = status(ClockState::Fast, Driver::Thread);
-        status.bound_ns = None;
-        assert!(!status.is_decided(Probes::Full));
     }
 
     #[test]
