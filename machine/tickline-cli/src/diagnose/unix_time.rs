@@ -297,17 +297,17 @@ fn seen_ptp4l(ptp4l: &Ptp4l) -> String {
     }
 }
 
-/// The finding about an error that a daemon has stated which no longer answers.
+/// The finding about an error that a daemon has stated, while none answers this process.
 fn orphaned_claim(error: &str, document: &Document) -> Finding {
     let ignored = document.machine.ignored_answer.as_ref().map(ignored_answer);
     Finding::unsure(
         Code::NtpUnsynchronised,
-        "the NTP daemon that stated the error of Unix time no longer answers, so nothing vouches \
+        "an NTP daemon has stated the error of Unix time, but none answers here, so nothing vouches \
          for Unix time",
     )
     .seen("adjtimex: STA_UNSYNC is set")
     .seen(format!(
-        "adjtimex: maxerror is {error}, as that daemon claimed"
+        "adjtimex: maxerror is {error}, as a daemon claimed"
     ))
     .seen_all(ignored)
     .fix(daemons::unless_one_runs().then(
@@ -607,10 +607,10 @@ impl Explained for Code {
                 code: "ntp_unsynchronised",
                 summary: "Nothing vouches for Unix time: no NTP daemon runs, or none that tells its error (unsure).",
                 text: "The largest error that the kernel states is at its limit of 16 s. It starts at this \
-               limit, and reaches it again nine hours after a daemon has ended. Or a daemon that \
-               no longer answers has stated a smaller error, and the kernel's flag says that Unix \
-               time is not synchronised, as under chronyd without `rtcsync`. CLOCK_MONOTONIC is not \
-               affected; timestamps are. A machine needs only one daemon, on the host: containers \
+               limit, and reaches it again nine hours after a daemon has ended. Or a daemon \
+               has stated a smaller error, none answers here, and the kernel's flag says that Unix \
+               time is not synchronised: chronyd without `rtcsync` has ended, or runs outside of \
+               this container. CLOCK_MONOTONIC is not affected; timestamps are. A machine needs only one daemon, on the host: containers \
                have the host's clock.",
                 more: &[
                     Prose(

@@ -193,8 +193,8 @@ fn the_claim_of_a_daemon_that_no_longer_answers_is_unsure_and_bounds_nothing() {
     let finding = machine.clone().only("ntp_unsynchronised");
     assert_eq!(finding.severity, Severity::Unsure);
     finding
-        .says("no longer answers")
-        .shows("maxerror is 7.6 ms, as that daemon claimed");
+        .says("but none answers here")
+        .shows("maxerror is 7.6 ms, as a daemon claimed");
     machine.clone().with(|document| {
         assert_eq!(document.utc(), None);
     });
