@@ -53,6 +53,14 @@ fn a_backend_that_calibrates_is_waited_for() {
     assert_eq!(clock.wait_until_decided(LONG).state, ClockState::Fast);
 }
 
+/// A backend has no line whose bound would be known. Symptom: the wait went on for its whole timeout.
+#[test]
+fn a_backend_that_is_fast_is_not_waited_for() {
+    let start = std::time::Instant::now();
+    _ = slow(&Arc::new(AtomicU32::new(0))).wait_until_decided(LONG);
+    assert!(start.elapsed() < LONG, "it used up its timeout");
+}
+
 #[test]
 fn a_wait_of_20_looks_ends_at_its_timeout_before_the_21st() {
     let timeout = Duration::from_millis(19); // a look at once, and one after each ms
