@@ -18,6 +18,10 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// first judgement, and each comes too late for the last one before the pause.
 const READINGS: u32 = 100;
 
+/// The further looks at a decided status that lacks the bound. While the thread replaces the line,
+/// for some microseconds, the bound can't be read; the line after that one may be replaced as well.
+const LOOKS_FOR_BOUND: u32 = 3;
+
 impl Clock {
     /// Waits until it is decided whether readings come from the counter, for `timeout` at most, and
     /// returns the status: for the line of a log that says which clock a program uses, and why. A
@@ -63,10 +67,14 @@ impl Clock {
     /// ([`is_judged`](Status::is_judged) is false). Any other reason ends the wait. So does the
     /// state [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
     ///
+    /// If the line is just being replaced, its bound can't be read. The call then looks up to three
+    /// times more, so that the line of the log has the bound.
+    ///
     /// The decision is that of this moment: a later [`status`](Self::status) may have another.
     #[must_use = "the status says which clock readings come from; without it the call only waits"]
     pub fn wait_until_decided(&self, timeout: Duration) -> Status {
         let mut left = timeout;
+        let mut looks_for_bound = LOOKS_FOR_BOUND;
         loop {
             for _ in 0..READINGS {
                 black_box(self.now());
@@ -76,8 +84,14 @@ impl Clock {
             }
             let status = self.status();
             // Without a clock a system may have no sleep either.
-            if status.is_decided(self.probes()) || left.is_zero() || !HAS_CLOCK {
+            if left.is_zero() || !HAS_CLOCK {
                 return status;
+            }
+            if status.is_decided(self.probes()) {
+                if !status.lacks_bound() || looks_for_bound == 0 {
+                    return status;
+                }
+                looks_for_bound -= 1;
             }
             let pause = PAUSE.min(left);
             std::thread::sleep(pause);
@@ -108,6 +122,13 @@ impl Status {
             | ClockState::Backend
             | ClockState::Mock => true,
         }
+    }
+
+    /// Whether readings come from a line whose bound could not be read, because the line is being
+    /// replaced. A backend has no line.
+    fn lacks_bound(&self) -> bool {
+        let has_line = self.reads_counter() && self.frequency_hz.is_some();
+        has_line && self.bound_ns.is_none()
     }
 }
 
@@ -180,5 +201,31 @@ mod tests {
         let mut status = status(ClockState::Fallback(Reason::Slow), Driver::Thread);
         status.is_judged = false;
         assert!(!status.is_decided(Probes::Full));
+    }
+
+    /// A fast clock with this frequency and this bound.
+    fn fast(frequency_hz: Option<u64>, bound_ns: Option<u64>) -> Status {
+        let mut status = status(ClockState::Fast, Driver::Thread);
+        (status.frequency_hz, status.bound_ns) = (frequency_hz, bound_ns);
+        status
+    }
+
+    #[test]
+    fn a_line_that_is_being_replaced_lacks_its_bound() {
+        assert!(fast(Some(1_000_000_000), None).lacks_bound());
+    }
+
+    #[test]
+    fn a_line_with_a_bound_lacks_none() {
+        assert!(!fast(Some(1_000_000_000), Some(12)).lacks_bound());
+    }
+
+    /// Nothing would end the wait for it.
+    #[test]
+    fn a_clock_without_a_line_lacks_no_bound() {
+        assert!(!fast(None, None).lacks_bound());
+        let mut calibrating = fast(Some(1_000_000_000), None);
+        calibrating.state = ClockState::Calibrating;
+        assert!(!calibrating.lacks_bound());
     }
 }
