@@ -9,6 +9,7 @@ use core::num::NonZeroU16;
 use tickline::UnixTime;
 use tickline_core::reference::SUSPENDED_BOUND_NS;
 
+use crate::interval::Interval;
 use crate::{UtcReading, UtcSource, UtcUnknown};
 
 /// The fraction bits of the slopes of an [`Extrapolation`].
@@ -26,15 +27,14 @@ pub(crate) struct Extrapolation {
     /// For how long the claim holds, at most [`MAX_VALID`]; 0 if it can't be extrapolated by this
     /// clock.
     pub(crate) valid: u64,
-    /// The least and the greatest time that passes in a unit, ns with [`SLOPE_BITS`] fraction bits.
-    pub(crate) slopes: [u64; 2],
+    /// The time that passes in a unit, ns with [`SLOPE_BITS`] fraction bits.
+    pub(crate) slopes: Interval<u64>,
 }
 
 impl Extrapolation {
-    /// The least and the greatest time since the claim at `moment`, ns; `None` if it does not hold
-    /// then.
+    /// The time since the claim at `moment`, ns; `None` if it does not hold then.
     #[inline]
-    fn elapsed_ns(&self, moment: u64) -> Option<[i64; 2]> {
+    fn elapsed_ns(&self, moment: u64) -> Option<Interval<i64>> {
         // Two-sided: a moment before the start wraps to a huge difference.
         let elapsed = moment.wrapping_sub(self.start);
         if elapsed >= self.valid {
@@ -45,14 +45,14 @@ impl Extrapolation {
         let shifted = elapsed << (64 - SLOPE_BITS);
         // BOUND: below 2^47 ns. A claim holds for a day at most (`claim_of_report`). A slope is at
         // most 1.2 times the one by which `valid` was computed.
-        let [least, greatest] = self
+        let Interval { least, greatest } = self
             .slopes
             .map(|slope| ((u128::from(shifted) * u128::from(slope)) >> 64) as i64);
-        Some([least, greatest + 1])
+        Some(Interval::between(least, greatest + 1))
     }
 
-    /// The least and the greatest time from the claim to `raw_ns`, ns, also after its end.
-    pub(crate) fn between_ns(&self, raw_ns: i64) -> [i64; 2] {
+    /// The time from the claim to `raw_ns`, ns, also after its end.
+    pub(crate) fn between_ns(&self, raw_ns: i64) -> Interval<i64> {
         let elapsed = u128::from(
             raw_ns
                 .saturating_sub(self.start.cast_signed())
@@ -62,8 +62,7 @@ impl Extrapolation {
         let scaled = |slope: u64| {
             i64::try_from((elapsed * u128::from(slope)) >> SLOPE_BITS).unwrap_or(i64::MAX)
         };
-        let [least, greatest] = self.slopes.map(scaled);
-        [least, greatest.saturating_add(1)]
+        self.slopes.map(scaled).plus(Interval::between(0, 1))
     }
 }
 
@@ -76,9 +75,8 @@ pub(crate) struct Claim {
     pub(crate) suspended_ns: i64,
     /// The hypervisor's disruption marker.
     pub(crate) marker: u64,
-    /// The earliest and the latest time that UTC can have been at the moment of the claim, ns since
-    /// 1970.
-    pub(crate) utc_ns: [i64; 2],
+    /// UTC at the moment of the claim, ns since 1970.
+    pub(crate) utc_ns: Interval<i64>,
     /// TAI minus UTC, s.
     pub(crate) tai_offset_s: Option<NonZeroU16>,
     /// The source; `None` if there is no claim.
@@ -149,15 +147,15 @@ impl Claim {
     }
 
     #[inline]
-    fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcReading> {
+    fn after(&self, elapsed_ns: Interval<i64>) -> Option<UtcReading> {
         // BOUND: a claim begins after 1970 and two days before the end of the range, and holds for
         // a day.
         let time = |utc_ns: i64, elapsed_ns: i64| {
             UnixTime::from_nanos(utc_ns.wrapping_add(elapsed_ns).cast_unsigned())
         };
         Some(UtcReading {
-            earliest: time(self.utc_ns[0], least_ns),
-            latest: time(self.utc_ns[1], greatest_ns),
+            earliest: time(self.utc_ns.least, elapsed_ns.least),
+            latest: time(self.utc_ns.greatest, elapsed_ns.greatest),
             tai_offset_s: self.tai_offset_s,
             source: self.source?,
         })
@@ -175,16 +173,16 @@ impl Claim {
         [
             counter.start,
             counter.valid,
-            counter.slopes[0],
-            counter.slopes[1],
+            counter.slopes.least,
+            counter.slopes.greatest,
             self.marker,
-            self.utc_ns[0].cast_unsigned(),
-            self.utc_ns[1].cast_unsigned(),
+            self.utc_ns.least.cast_unsigned(),
+            self.utc_ns.greatest.cast_unsigned(),
             source | (self.failure as u64) << 8 | tai << 16,
             raw.start,
             raw.valid,
-            raw.slopes[0],
-            raw.slopes[1],
+            raw.slopes.least,
+            raw.slopes.greatest,
             self.suspended_ns.cast_unsigned(),
         ]
     }
@@ -194,7 +192,7 @@ impl Claim {
         let extrapolation = |at: usize| Extrapolation {
             start: words[at],
             valid: words[at + 1],
-            slopes: [words[at + 2], words[at + 3]],
+            slopes: Interval::between(words[at + 2], words[at + 3]),
         };
         let packed = words[7];
         #[expect(clippy::cast_possible_truncation, reason = "a byte each, and two")]
@@ -204,7 +202,7 @@ impl Claim {
             by_raw: extrapolation(COUNTER_WORDS),
             suspended_ns: words[12].cast_signed(),
             marker: words[4],
-            utc_ns: [words[5].cast_signed(), words[6].cast_signed()],
+            utc_ns: Interval::between(words[5].cast_signed(), words[6].cast_signed()),
             tai_offset_s: NonZeroU16::new(tai),
             source: source_from_number(source),
             failure: REASONS
@@ -244,14 +242,14 @@ mod tests {
             elapsed in 0..MAX_VALID,
             slopes in proptest::array::uniform2(0..1_u64 << 63),
         ) {
+            let slopes = Interval::between(slopes[0], slopes[1]);
             let extrapolation = Extrapolation { start, valid: elapsed + 1, slopes };
             let elapsed_ns = |ticks| extrapolation.elapsed_ns(start.wrapping_add(ticks));
-            let [least_ns, greatest_ns] = elapsed_ns(elapsed).unwrap();
             let whole_ns =
                 slopes.map(|slope| u128::from(elapsed) * u128::from(slope) / (1 << SLOPE_BITS));
             proptest::prop_assert_eq!(
-                [u128::try_from(least_ns).unwrap(), u128::try_from(greatest_ns).unwrap()],
-                [whole_ns[0], whole_ns[1] + 1]
+                elapsed_ns(elapsed).unwrap().map(|ns| u128::try_from(ns).unwrap()),
+                Interval::between(whole_ns.least, whole_ns.greatest + 1)
             );
             proptest::prop_assert_eq!(elapsed_ns(elapsed + 1), None);
         }

@@ -23,6 +23,7 @@ use tickline_core::reference::Reference;
 
 use crate::claim::{Claim, Extrapolation, MAX_VALID, SLOPE_BITS};
 use crate::history::History;
+use crate::interval::Interval;
 use crate::latch::ClaimLatch;
 use crate::moment::Moment;
 use crate::rate::{CounterRate, WANDER_PPB, plus_ppb};
@@ -164,11 +165,8 @@ impl ClaimMaker {
 
     /// The longest time that so many ticks of the counter take, ns; `None` if its rate is unknown.
     pub(crate) fn longest_ns(&self, ticks: u64) -> Option<i64> {
-        let [_, fastest] = self.rate.slopes?;
-        Some(
-            i64::try_from((u128::from(ticks) * u128::from(fastest)) >> SLOPE_BITS)
-                .unwrap_or(i64::MAX),
-        )
+        let fastest = u128::from(self.rate.slopes?.greatest);
+        Some(i64::try_from((u128::from(ticks) * fastest) >> SLOPE_BITS).unwrap_or(i64::MAX))
     }
 
     /// Records that `CLOCK_REALTIME` was set, or that the machine resumed. The next request then
@@ -194,13 +192,13 @@ impl ClaimMaker {
             UtcUnknown::Expired
         };
         let valid_raw_ns = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
-        let [slowest, fastest] = report.rates_ppb.map(|ppb| plus_ppb(1 << SLOPE_BITS, ppb));
+        let slopes = report.rates_ppb.map(|ppb| plus_ppb(1 << SLOPE_BITS, ppb));
         let claim = Claim {
             by_counter: self.by_counter(moment, report, valid_raw_ns),
             by_raw: Extrapolation {
                 start: moment.raw_ns.cast_unsigned(),
                 valid: valid_raw_ns,
-                slopes: [slowest, fastest + 1],
+                slopes: Interval::between(slopes.least, slopes.greatest + 1),
             },
             suspended_ns: moment.suspended_ns,
             marker: moment.marker,
@@ -215,38 +213,35 @@ impl ClaimMaker {
 
     /// The claim's extrapolation by the counter; an empty one if the counter does not serve.
     fn by_counter(&self, moment: &Moment, report: &Report, valid_raw_ns: u64) -> Extrapolation {
-        let (Some(start), Some([slowest, fastest])) = (moment.ticks, self.rate.slopes) else {
+        let (Some(start), Some(slopes)) = (moment.ticks, self.rate.slopes) else {
             return Extrapolation::default();
         };
-        let [slowest_ppb, fastest_ppb] = report.rates_ppb;
+        let (slowest, fastest) = (slopes.least, slopes.greatest);
+        let (slowest_ppb, fastest_ppb) = (report.rates_ppb.least, report.rates_ppb.greatest);
         let valid_ticks =
             u64::try_from((u128::from(valid_raw_ns) << SLOPE_BITS) / u128::from(fastest.max(1)));
         Extrapolation {
             start,
             valid: valid_ticks.unwrap_or(MAX_VALID).min(MAX_VALID),
             // The rates are multiplied: a sum lacks their product, 0.5 ppb at 500 and 1 ppm.
-            slopes: [
-                plus_ppb(plus_ppb(slowest, slowest_ppb), -WANDER_PPB),
-                plus_ppb(plus_ppb(fastest, fastest_ppb) + 1, WANDER_PPB) + 1,
-            ],
+            slopes: Interval {
+                least: plus_ppb(plus_ppb(slowest, slowest_ppb), -WANDER_PPB),
+                greatest: plus_ppb(plus_ppb(fastest, fastest_ppb) + 1, WANDER_PPB) + 1,
+            },
         }
     }
 
     /// The time for which readings may go on before a leap second, ns; `i64::MAX` without a leap
     /// second. Fails with `LeapSecond` near one.
-    fn until_leap(
-        &mut self,
-        report: &Report,
-        [earliest_ns, latest_ns]: [i64; 2],
-    ) -> Result<i64, UtcUnknown> {
+    fn until_leap(&mut self, report: &Report, utc_ns: Interval<i64>) -> Result<i64, UtcUnknown> {
         if report.leap_second_today && self.leap_at_ns.is_none() {
             // If midnight may have passed, the report means the earlier day.
-            self.leap_at_ns = Some((earliest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
+            self.leap_at_ns = Some((utc_ns.least.div_euclid(DAY_NS) + 1) * DAY_NS);
         }
         let Some(leap_at_ns) = self.leap_at_ns else {
             return Ok(i64::MAX);
         };
-        if earliest_ns > leap_at_ns + LEAP_MARGIN_NS {
+        if utc_ns.least > leap_at_ns + LEAP_MARGIN_NS {
             // The next claim does not continue the last one, because the day had a second more or
             // less. And not every daemon has applied the leap second (chrony.conf(5), `leapsecmode
             // ignore`).
@@ -254,7 +249,7 @@ impl ClaimMaker {
             self.history.disrupt();
             return Err(UtcUnknown::Disrupted);
         }
-        let left_ns = leap_at_ns - LEAP_MARGIN_NS - latest_ns;
+        let left_ns = leap_at_ns - LEAP_MARGIN_NS - utc_ns.greatest;
         if left_ns > 0 {
             Ok(left_ns)
         } else {
@@ -271,28 +266,21 @@ pub(crate) fn valid_ns(interval_ns: u64) -> i64 {
     MAX_PERIOD_NS.max(interval_ns).saturating_mul(5) / 2
 }
 
-/// The earliest and the latest time that UTC can have been at `moment`, ns. `None` if the report is
-/// not plausible.
-fn utc_at(moment: &Moment, report: &Report) -> Option<[i64; 2]> {
-    let [least_ns, greatest_ns] = report.offset_ns;
-    let earliest_ns = moment
-        .realtime_ns
-        .saturating_add(least_ns)
-        .saturating_sub(moment.width_ns);
-    let latest_ns = moment
-        .realtime_ns
-        .saturating_add(greatest_ns)
-        .saturating_add(moment.width_ns);
-    let [slowest_ppb, fastest_ppb] = report.rates_ppb;
+/// UTC at `moment`, ns since 1970. `None` if the report is not plausible.
+fn utc_at(moment: &Moment, report: &Report) -> Option<Interval<i64>> {
+    let utc_ns = Interval::at(moment.realtime_ns)
+        .plus(report.offset_ns)
+        .widened_by(moment.width_ns);
+    let rates_ppb = report.rates_ppb;
     // BOUND: a day can be added, since the times are far enough from the ends of the range. The
     // rates are near 1 and in order.
-    let is_plausible = earliest_ns >= DAY_NS
-        && latest_ns <= i64::MAX - 2 * DAY_NS
-        && (0..=2 * MAX_ERROR_NS).contains(&latest_ns.saturating_sub(earliest_ns))
-        && -MAX_RATE_PPB <= slowest_ppb
-        && slowest_ppb <= fastest_ppb
-        && fastest_ppb <= MAX_RATE_PPB;
-    is_plausible.then_some([earliest_ns, latest_ns])
+    let is_plausible = utc_ns.least >= DAY_NS
+        && utc_ns.greatest <= i64::MAX - 2 * DAY_NS
+        && (0..=2 * MAX_ERROR_NS).contains(&utc_ns.width())
+        && -MAX_RATE_PPB <= rates_ppb.least
+        && rates_ppb.least <= rates_ppb.greatest
+        && rates_ppb.greatest <= MAX_RATE_PPB;
+    is_plausible.then_some(utc_ns)
 }
 
 #[cfg(test)]

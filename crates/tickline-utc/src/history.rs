@@ -3,6 +3,7 @@
 
 use crate::UtcUnknown;
 use crate::claim::Claim;
+use crate::interval::Interval;
 use crate::moment::Moment;
 use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Report};
 
@@ -30,25 +31,20 @@ struct Measurement {
 
 impl Measurement {
     /// Whether a claim of `utc_ns` at `raw_ns` can be true if the claims of this measurement are.
-    fn agrees(&self, raw_ns: i64, id: MeasurementId, utc_ns: [i64; 2]) -> bool {
-        let overlaps = |before: &Claim, [least_ns, most_ns]: [i64; 2]| {
-            let [slow_ns, fast_ns] = before.by_raw.between_ns(raw_ns);
-            utc_ns[0] <= most_ns.saturating_add(fast_ns)
-                && utc_ns[1] >= least_ns.saturating_add(slow_ns)
-        };
+    fn agrees(&self, raw_ns: i64, id: MeasurementId, utc_ns: Interval<i64>) -> bool {
+        let since_ns = |before: &Claim| before.by_raw.between_ns(raw_ns);
         if id != self.id {
             let (last, _) = &self.claims[1];
-            return overlaps(last, last.utc_ns);
+            return utc_ns.overlaps(last.utc_ns.plus(since_ns(last)));
         }
         // Compare with both. The first claim alone would miss a small step, because the interval
         // has grown since. The last claim alone would let small differences add up.
         self.claims.iter().all(|(before, tolerance_ns)| {
-            let [earliest_ns, latest_ns] = before.utc_ns;
-            let least_ns = latest_ns.saturating_sub(*tolerance_ns);
-            overlaps(
-                before,
-                [least_ns, earliest_ns.saturating_add(*tolerance_ns)],
-            )
+            // The same measurement says the same: the claim reaches both ends of the earlier one.
+            let reached_ns =
+                |end_ns: i64| Interval::around(end_ns, *tolerance_ns).plus(since_ns(before));
+            utc_ns.least <= reached_ns(before.utc_ns.least).greatest
+                && utc_ns.greatest >= reached_ns(before.utc_ns.greatest).least
         })
     }
 }
@@ -93,8 +89,7 @@ impl History {
     /// looks like a drift.
     pub(crate) fn expect_another_measurement(&mut self, report: &Report) -> Result<(), UtcUnknown> {
         let id = report.id;
-        let [slowest_ppb, fastest_ppb] = report.rates_ppb;
-        let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
+        let source_knows_rate = report.rates_ppb.width() < 2 * MAX_FREQUENCY_PPB;
         let is_repeated = |past: &Measurement| past.id == id && past.claims[0] != past.claims[1];
         let is_comparable = source_knows_rate && self.measured.iter().any(is_repeated);
         if core::mem::take(&mut self.was_clock_set) {

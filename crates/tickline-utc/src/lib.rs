@@ -139,6 +139,7 @@ mod claim;
 mod claim_maker;
 mod deadline;
 mod history;
+mod interval;
 mod latch;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/utc.md")]

@@ -1,6 +1,7 @@
 //! The counter's rate against `CLOCK_MONOTONIC_RAW`, from two moments.
 
 use crate::claim::SLOPE_BITS;
+use crate::interval::Interval;
 use crate::moment::Moment;
 
 /// The time after which a newer moment becomes the base of the counter's rate, ns.
@@ -25,9 +26,8 @@ pub(crate) struct CounterJumped;
 pub(crate) struct CounterRate {
     /// The base of the measurement, and the next base.
     bases: Option<[Moment; 2]>,
-    /// The least and the greatest time of a tick, as last measured, ns with [`SLOPE_BITS`] fraction
-    /// bits.
-    pub(crate) slopes: Option<[u64; 2]>,
+    /// The time of a tick, as last measured, ns with [`SLOPE_BITS`] fraction bits.
+    pub(crate) slopes: Option<Interval<u64>>,
 }
 
 impl CounterRate {
@@ -39,7 +39,7 @@ impl CounterRate {
             return Ok(());
         };
         let since_ns = |base: &Moment| moment.raw_ns - base.raw_ns;
-        let Some([slowest, fastest]) = slopes_between(&base, moment) else {
+        let Some(slopes) = slopes_between(&base, moment) else {
             let is_long_enough = since_ns(&base) >= MIN_RATE_BASE_NS;
             // The counter was set back, to a value before the base or just after it.
             let is_set_back =
@@ -56,15 +56,16 @@ impl CounterRate {
         };
         // A jump of the counter would look like another rate. And a kernel may measure a suspend of
         // less than a second as 0: the counter then ran on, and no clock did.
-        let continues = self.slopes.is_none_or(|[last_slowest, last_fastest]| {
-            plus_ppb(slowest, -WANDER_PPB) <= last_fastest
-                && last_slowest <= plus_ppb(fastest, WANDER_PPB)
-        });
+        let near = Interval {
+            least: plus_ppb(slopes.least, -WANDER_PPB),
+            greatest: plus_ppb(slopes.greatest, WANDER_PPB),
+        };
+        let continues = self.slopes.is_none_or(|last| last.overlaps(near));
         if !continues {
             self.begin(moment);
             return Err(CounterJumped);
         }
-        self.slopes = Some([slowest, fastest]);
+        self.slopes = Some(slopes);
         self.bases = Some([
             if since_ns(&base) >= 2 * RATE_BASE_NS {
                 next
@@ -86,9 +87,9 @@ impl CounterRate {
     }
 }
 
-/// The least and the greatest time of a tick, ns, with [`SLOPE_BITS`] fraction bits; `None` if the
-/// two moments do not show a rate.
-fn slopes_between(base: &Moment, moment: &Moment) -> Option<[u64; 2]> {
+/// The time of a tick, ns, with [`SLOPE_BITS`] fraction bits; `None` if the two moments do not show
+/// a rate.
+fn slopes_between(base: &Moment, moment: &Moment) -> Option<Interval<u64>> {
     let ticks = moment
         .ticks?
         .checked_sub(base.ticks?)
@@ -104,10 +105,11 @@ fn slopes_between(base: &Moment, moment: &Moment) -> Option<[u64; 2]> {
             .ok()
             .filter(|slope| *slope < MAX_SLOPE)
     };
-    Some([
-        slope(elapsed_ns.saturating_sub(tolerance_ns))?,
-        slope(elapsed_ns.saturating_add(tolerance_ns))? + 1,
-    ])
+    let elapsed_ns = Interval::around(elapsed_ns, tolerance_ns);
+    Some(Interval {
+        least: slope(elapsed_ns.least)?,
+        greatest: slope(elapsed_ns.greatest)? + 1,
+    })
 }
 
 /// `rate` raised by `ppb`, rounded down.

@@ -3,6 +3,7 @@
 
 use tickline_core::reference::Reference;
 
+use crate::interval::Interval;
 use crate::moment::Moment;
 use crate::sys::KernelClock;
 use crate::{UtcSource, UtcUnknown};
@@ -24,12 +25,12 @@ pub(crate) const MAX_FREQUENCY_PPB: i64 = 500_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) id: MeasurementId,
-    /// UTC minus `CLOCK_REALTIME`: the least and the greatest value, ns.
-    pub(crate) offset_ns: [i64; 2],
+    /// UTC minus `CLOCK_REALTIME`, ns.
+    pub(crate) offset_ns: Interval<i64>,
     /// The part of either side of `offset_ns` that the request adds to the source's own error, ns.
     pub(crate) request_ns: i64,
-    /// The least and the greatest rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb.
-    pub(crate) rates_ppb: [i64; 2],
+    /// The rates that UTC may have against `CLOCK_MONOTONIC_RAW`, ppb.
+    pub(crate) rates_ppb: Interval<i64>,
     /// The time for which the source lets its claim hold, ns.
     pub(crate) valid_ns: i64,
     /// Whether the UTC day ends with a leap second.
@@ -92,7 +93,7 @@ const SLEW_PARTS: i64 = 8;
 /// no moment.
 pub(crate) fn ask(
     (chronyd, kernel): (&mut ChronydSource, &mut KernelSource),
-    slopes: Option<[u64; 2]>,
+    slopes: Option<Interval<u64>>,
     os: &impl Reference,
     moment: impl Fn() -> Option<Moment>,
     kernel_clock: impl FnOnce() -> Option<KernelClock>,
@@ -150,11 +151,10 @@ fn best(answers: impl IntoIterator<Item = Option<Answer>>, leap_second_today: bo
 /// OS clock's; the kernel promises no more. Or it is within 500 ppm of the rate of an oscillator
 /// that NTP can steer. The two rates differ by the steering, and a part of the steering may be a
 /// slew.
-fn unknown_rates_ppb(steered_ppb: i64) -> [i64; 2] {
-    [
-        steered_ppb.min(0).saturating_sub(MAX_FREQUENCY_PPB),
-        steered_ppb.max(0).saturating_add(MAX_FREQUENCY_PPB),
-    ]
+fn unknown_rates_ppb(steered_ppb: i64) -> Interval<i64> {
+    Interval::at(0)
+        .hull(Interval::at(steered_ppb))
+        .widened_by(MAX_FREQUENCY_PPB)
 }
 
 /// Widens an answer about some moment between `before` and `after`, so that it holds at `after`.
@@ -183,14 +183,10 @@ fn widen(before: &Moment, after: &Moment, answer: Answer) -> Option<Answer> {
             i64::try_from(request_ns).unwrap_or(i64::MAX)
         };
         let moved_ns = i128::from(moved_ns);
-        let less_ns = widening_ns(report.rates_ppb[0].saturating_neg(), moved_ns);
-        let more_ns = widening_ns(report.rates_ppb[1], -moved_ns);
-        let [least_ns, greatest_ns] = report.offset_ns;
+        let less_ns = widening_ns(report.rates_ppb.least.saturating_neg(), moved_ns);
+        let more_ns = widening_ns(report.rates_ppb.greatest, -moved_ns);
         Report {
-            offset_ns: [
-                least_ns.saturating_sub(less_ns),
-                greatest_ns.saturating_add(more_ns),
-            ],
+            offset_ns: report.offset_ns.plus(Interval::between(-less_ns, more_ns)),
             request_ns: report.request_ns.saturating_add(less_ns.max(more_ns)),
             ..report
         }

@@ -64,9 +64,9 @@ fn report_within(half_ns: i64, offset_ns: i64, measurement: u64) -> Answer {
             origin: Origin::Chronyd,
             number: measurement,
         },
-        offset_ns: [offset_ns - half_ns, offset_ns + half_ns],
+        offset_ns: Interval::around(offset_ns, half_ns),
         request_ns: 0,
-        rates_ppb: [-WANDER_PPB, WANDER_PPB],
+        rates_ppb: Interval::around(0, WANDER_PPB),
         valid_ns: i64::MAX,
         leap_second_today: false,
     })
@@ -177,7 +177,8 @@ proptest! {
     ) {
         let [least_ns, greatest_ns, request_ns, least_ppb, greatest_ppb, report_ns, rest @ ..] = numbers;
         let [width_ns, realtime_ns, raw_ns, suspended_ns, valid_ns] = rest;
-        let (offset_ns, rates_ppb) = ([least_ns, greatest_ns], [least_ppb, greatest_ppb]);
+        let offset_ns = Interval::between(least_ns, greatest_ns);
+        let rates_ppb = Interval::between(least_ppb, greatest_ppb);
         let usual = report_of(0, 0).unwrap();
         let report = Report { offset_ns, request_ns, rates_ppb, valid_ns: report_ns, leap_second_today, ..usual };
         let (width_ns, raw_ns) = (width_ns.max(0), raw_ns.max(0));

@@ -82,12 +82,13 @@ fn a_rate_follows_the_counter() {
             assert_eq!(claim.source, Some(UtcSource::Chronyd), "{second} s");
             let next = (3_000_000_000 + change * second).unsigned_abs();
             ticks += next;
-            let [least_ns, most_ns] = claim
+            let elapsed_ns = claim
                 .by_counter
                 .slopes
                 .map(|slope| (u128::from(slope) * u128::from(next)) >> SLOPE_BITS);
             assert!(
-                second == 0 || (least_ns..=most_ns + 1).contains(&1_000_000_000),
+                second == 0
+                    || (elapsed_ns.least..=elapsed_ns.greatest + 1).contains(&1_000_000_000),
                 "{second} s"
             );
         }
@@ -99,22 +100,22 @@ fn the_rates_of_a_claim_are_multiplied() {
     let mut maker = ClaimMaker::default();
     next_claim(&mut maker, &moment(0), report_of(0, 0), VALID_NS);
     let report = Report {
-        rates_ppb: [498_000, 500_000],
+        rates_ppb: Interval::between(498_000, 500_000),
         ..report_of(0, 0).unwrap()
     };
     let claim = next_claim(&mut maker, &moment(1), Ok(report), VALID_NS).unwrap();
-    let [slowest, fastest] = maker.rate.slopes.unwrap().map(u128::from);
+    let slopes = maker.rate.slopes.unwrap().map(u128::from);
     // The second, to within the width of either moment, is 3,000,000,000 ticks.
     let tick = |ns: u128| (ns << SLOPE_BITS) / 3_000_000_000;
     assert_eq!(
-        [slowest, fastest],
-        [tick(999_999_900), tick(1_000_000_100) + 1]
+        slopes,
+        Interval::between(tick(999_999_900), tick(1_000_000_100) + 1)
     );
     let billion = 1_000_000_000_u128;
-    let greatest = fastest * (billion + 500_000) * (billion + 1_000) / billion / billion;
-    let least = slowest * (billion + 498_000) * (billion - 1_000) / billion / billion;
-    assert!((greatest..greatest + 4).contains(&claim.by_counter.slopes[1].into()));
-    assert!((least - 4..=least).contains(&claim.by_counter.slopes[0].into()));
+    let greatest = slopes.greatest * (billion + 500_000) * (billion + 1_000) / billion / billion;
+    let least = slopes.least * (billion + 498_000) * (billion - 1_000) / billion / billion;
+    assert!((greatest..greatest + 4).contains(&claim.by_counter.slopes.greatest.into()));
+    assert!((least - 4..=least).contains(&claim.by_counter.slopes.least.into()));
 }
 
 #[test]

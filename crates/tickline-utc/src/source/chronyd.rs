@@ -36,6 +36,7 @@ use std::time::Duration;
 use super::{MeasurementId, Origin, Report};
 use crate::UtcUnknown;
 use crate::deadline::Deadline;
+use crate::interval::Interval;
 use crate::moment::Moment;
 use crate::rate::WANDER_PPB;
 use crate::sys::{KernelClock, tick_adjustment_ppb};
@@ -247,7 +248,7 @@ impl ChronydSource {
 fn report(
     tracking: &Tracking,
     phc_bound_ns: i64,
-    [slowest_ppb, fastest_ppb]: [i64; 2],
+    rates_ppb: Interval<i64>,
 ) -> Result<Report, UtcUnknown> {
     if !tracking.is_synchronised() {
         return Err(UtcUnknown::Unsynchronised);
@@ -272,15 +273,9 @@ fn report(
             origin: Origin::Chronyd,
             number: tracking.measurement,
         },
-        offset_ns: [
-            correction_ns.saturating_sub(bound_ns),
-            correction_ns.saturating_add(bound_ns),
-        ],
+        offset_ns: Interval::around(correction_ns, bound_ns),
         request_ns,
-        rates_ppb: [
-            slowest_ppb.saturating_sub(drift_ppb),
-            fastest_ppb.saturating_add(drift_ppb),
-        ],
+        rates_ppb: rates_ppb.widened_by(drift_ppb),
         valid_ns: i64::MAX,
         leap_second_today: matches!(tracking.leap_status, 1 | 2),
     })

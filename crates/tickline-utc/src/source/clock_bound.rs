@@ -13,6 +13,7 @@ use std::path::Path;
 use super::{MeasurementId, Origin, Report, unknown_rates_ppb};
 use crate::UtcUnknown;
 use crate::claim::SLOPE_BITS;
+use crate::interval::Interval;
 use crate::moment::{Moment, NO_MARKER};
 use crate::rate::WANDER_PPB;
 use crate::sys;
@@ -47,8 +48,8 @@ struct Extrapolated {
     rounded_ns: i64,
     /// UTC minus `CLOCK_REALTIME`, ns.
     offset_ns: i64,
-    /// The least and the greatest rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb.
-    rates_ppb: [i64; 2],
+    /// The rates that UTC may have against `CLOCK_MONOTONIC_RAW`, ppb.
+    rates_ppb: Interval<i64>,
 }
 
 impl Segment {
@@ -96,7 +97,7 @@ impl Segment {
     pub(super) fn report(
         &self,
         moment: &Moment,
-        slopes: Option<[u64; 2]>,
+        slopes: Option<Interval<u64>>,
         steered_ppb: i64,
         monotonic_ns: i64,
     ) -> Option<Result<Report, UtcUnknown>> {
@@ -154,10 +155,7 @@ impl Segment {
                     origin,
                     number: as_of_ns.cast_unsigned(),
                 },
-                offset_ns: [
-                    line.offset_ns.saturating_sub(bound_ns),
-                    line.offset_ns.saturating_add(bound_ns),
-                ],
+                offset_ns: Interval::around(line.offset_ns, bound_ns),
                 request_ns: 0,
                 rates_ppb: line.rates_ppb,
                 valid_ns: left_ns,
@@ -173,7 +171,7 @@ impl Segment {
         as_of_ns: i64,
         drift_ppb: i64,
         moment: &Moment,
-        slopes: [u64; 2],
+        slopes: Interval<u64>,
     ) -> Option<Extrapolated> {
         let since_ticks = i128::from(moment.ticks?.checked_sub(self.long(16))?);
         // The period is a fraction of a second, with 64 + shift binary places.
@@ -187,12 +185,12 @@ impl Segment {
         let period_error_ppb = (u128::from(self.long(64)) * 1_000_000_000) >> places(98).min(127);
         let error_ppb = i64::try_from(period_error_ppb).ok()? + 1;
         // The time of 2^48 ticks by the daemon, against `CLOCK_MONOTONIC_RAW`.
-        let [slowest, fastest] = slopes;
-        let (utc, raw) = (in_ns(1 << SLOPE_BITS)?, i128::from(slowest));
+        let (utc, raw) = (in_ns(1 << SLOPE_BITS)?, i128::from(slopes.least));
         let rate_ppb = i64::try_from((utc - raw) * 1_000_000_000 / raw.max(1)).ok()?;
         // The uncertainty of that rate.
-        let width = u128::from(fastest.saturating_sub(slowest));
-        let unsure_ppb = i64::try_from(width * 2_000_000_000 / u128::from(slowest.max(1))).ok()?;
+        let width = u128::from(slopes.greatest.saturating_sub(slopes.least));
+        let slowest = u128::from(slopes.least.max(1));
+        let unsure_ppb = i64::try_from(width * 2_000_000_000 / slowest).ok()?;
         let drift_ppb = drift_ppb
             .saturating_add(error_ppb)
             .saturating_add(unsure_ppb)
@@ -204,10 +202,7 @@ impl Segment {
             offset_ns: as_of_ns
                 .saturating_add(elapsed_ns)
                 .saturating_sub(moment.realtime_ns),
-            rates_ppb: [
-                rate_ppb.saturating_sub(drift_ppb),
-                rate_ppb.saturating_add(drift_ppb),
-            ],
+            rates_ppb: Interval::around(rate_ppb, drift_ppb),
         })
     }
 }

@@ -17,6 +17,7 @@ use core::num::NonZeroU16;
 
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, unknown_rates_ppb};
 use crate::UtcUnknown;
+use crate::interval::Interval;
 use crate::sys::{GROWTH_US, KernelClock};
 
 #[derive(Debug, Default)]
@@ -64,7 +65,7 @@ impl KernelSource {
                 origin: Origin::Kernel,
                 number: self.updates,
             },
-            offset_ns: [-bound_ns, bound_ns],
+            offset_ns: Interval::around(0, bound_ns),
             request_ns: clock.offset_ns.saturating_abs(), // it shrinks while the kernel slews
             rates_ppb: unknown_rates_ppb(steering_ppb),
             valid_ns: i64::MAX,
@@ -98,7 +99,7 @@ pub(super) mod tests {
         let claim = answer(USUAL).unwrap().unwrap();
         assert_eq!(
             (claim.offset_ns, claim.request_ns),
-            ([-1_734_700, 1_734_700], 700)
+            (Interval::around(0, 1_734_700), 700)
         );
         let steered = answer(KernelClock {
             frequency_ppb: -100_000,
@@ -106,7 +107,7 @@ pub(super) mod tests {
         })
         .unwrap()
         .unwrap();
-        assert_eq!(steered.rates_ppb, [-600_000, 500_000]);
+        assert_eq!(steered.rates_ppb, Interval::between(-600_000, 500_000));
         assert!(!claim.leap_second_today);
         assert!(
             answer(KernelClock {
@@ -124,7 +125,11 @@ pub(super) mod tests {
         })
         .unwrap()
         .unwrap();
-        assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
+        assert_eq!(
+            estimated.offset_ns,
+            Interval::around(0, 7_734_700),
+            "ntpd-rs"
+        );
         // Kernels before 6.11 take any estimate.
         let beyond_the_limit = answer(KernelClock {
             esterror_us: UNSET_ERROR_US + 1,
@@ -132,7 +137,7 @@ pub(super) mod tests {
         });
         assert_eq!(
             beyond_the_limit.unwrap().unwrap().offset_ns,
-            [-16_001_735_700, 16_001_735_700]
+            Interval::around(0, 16_001_735_700)
         );
         // A daemon has updated it: it is less than before, or has not grown as by itself.
         let mut measurement = |maxerror_us| {

@@ -41,6 +41,7 @@ use super::daemon_socket::user_of;
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, phc, unknown_rates_ppb};
 use crate::UtcUnknown;
 use crate::deadline::Deadline;
+use crate::interval::Interval;
 use crate::sys::{self, ClockDevice, ManagementSocket};
 
 /// The sockets of ptp4l: those for reading alone (since linuxptp 4.0, for every user), then those
@@ -440,8 +441,8 @@ pub(super) struct LocalClock {
     ns: i64,
     /// The time of UTC, if the clock is right, ns.
     utc_ns: i64,
-    /// UTC minus `CLOCK_REALTIME`, if the clock is right: the least and the greatest value, ns.
-    offset_ns: [i64; 2],
+    /// UTC minus `CLOCK_REALTIME`, if the clock is right, ns.
+    offset_ns: Interval<i64>,
     /// The error that its driver states, ns.
     error_ns: i64,
 }
@@ -470,7 +471,7 @@ fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Option<Vec<LocalCloc
     let realtime = LocalClock {
         ns: realtime_ns,
         utc_ns: realtime_ns,
-        offset_ns: [0, 0],
+        offset_ns: Interval::at(0),
         error_ns: 0,
     };
     let by_device = |(device, error_ns): (ClockDevice, i64)| {
@@ -479,10 +480,10 @@ fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Option<Vec<LocalCloc
         Some(LocalClock {
             ns,
             utc_ns,
-            offset_ns: [
-                utc_ns.checked_sub(latest_ns)?,
-                utc_ns.checked_sub(earliest_ns)?,
-            ],
+            offset_ns: Interval {
+                least: utc_ns.checked_sub(latest_ns)?,
+                greatest: utc_ns.checked_sub(earliest_ns)?,
+            },
             error_ns,
         })
     };
@@ -522,8 +523,6 @@ fn report(status: &PtpStatus, clocks: &[LocalClock], steered_ppb: i64) -> Answer
     if status.leap_second_today() && clock.utc_ns.rem_euclid(DAY_NS) < DAY_NS - ANNOUNCED_NS {
         return Err(UtcUnknown::LeapSecond);
     }
-    let [least_ns, greatest_ns] = clock.offset_ns;
-    let width_ns = greatest_ns.saturating_sub(least_ns);
     let growth_ns = growth_ns(status.offset_ns, age_ns);
     let bound_ns = bound_ns
         .saturating_add(growth_ns)
@@ -533,11 +532,8 @@ fn report(status: &PtpStatus, clocks: &[LocalClock], steered_ppb: i64) -> Answer
             origin: Origin::Ptp4l,
             number: status.ingress_ns.cast_unsigned(),
         },
-        offset_ns: [
-            least_ns.saturating_sub(bound_ns),
-            greatest_ns.saturating_add(bound_ns),
-        ],
-        request_ns: width_ns.saturating_add(growth_ns),
+        offset_ns: clock.offset_ns.widened_by(bound_ns),
+        request_ns: clock.offset_ns.width().saturating_add(growth_ns),
         rates_ppb: unknown_rates_ppb(steered_ppb),
         valid_ns: i64::MAX,
         leap_second_today: status.leap_second_today(),

@@ -89,20 +89,21 @@ fn an_answer_is_widened_by_what_may_have_happened_since() {
         }
     };
     // 2 ppm less to 6 ppm more than CLOCK_MONOTONIC_RAW: 2 and 6 ns in 1 ms.
-    let rates_ppb = [-2_000, 6_000];
+    let rates_ppb = Interval::between(-2_000, 6_000);
     let report = Report {
-        offset_ns: [100, 300],
+        offset_ns: Interval::between(100, 300),
         request_ns: 3,
         rates_ppb,
         ..report_of(0, 0).unwrap()
     };
     let widen = |after: &Moment| widen(&before, after, Ok(report)).map(Result::unwrap);
-    for (moved_ns, offset_ns) in [(0, [87, 317]), (1_000, [-913, 317]), (-1_000, [87, 1_317])] {
+    for (moved_ns, least_ns, greatest_ns) in [(0, 87, 317), (1_000, -913, 317), (-1_000, 87, 1_317)]
+    {
         let report = widen(&after(moved_ns)).unwrap();
-        assert_eq!(report.offset_ns, offset_ns);
+        assert_eq!(report.offset_ns, Interval::between(least_ns, greatest_ns));
         assert_eq!(
             report.request_ns,
-            3 + (100 - offset_ns[0]).max(offset_ns[1] - 300)
+            3 + (100 - least_ns).max(greatest_ns - 300)
         );
     }
     let wide = widen(&Moment {
@@ -110,7 +111,10 @@ fn an_answer_is_widened_by_what_may_have_happened_since() {
         ..after(0)
     })
     .unwrap();
-    assert_eq!(wide.offset_ns, [100 - 1_000_005, 300 + 1_000_013]);
+    assert_eq!(
+        wide.offset_ns,
+        Interval::between(100 - 1_000_005, 300 + 1_000_013)
+    );
     assert!(
         widen(&Moment {
             realtime_ns: before.realtime_ns + 15,
@@ -143,9 +147,9 @@ fn a_rate_that_a_source_does_not_say_is_near_that_of_the_os_clock_or_of_its_osci
         (499_999, -500_000),
         (-80_000_000, 300_000),
     ] {
-        let [slowest_ppb, fastest_ppb] = unknown_rates_ppb(steered_ppb);
+        let rates_ppb = unknown_rates_ppb(steered_ppb);
         assert!(
-            (slowest_ppb..=fastest_ppb).contains(&rate_ppb),
+            rates_ppb.overlaps(Interval::at(rate_ppb)),
             "{steered_ppb} {rate_ppb}"
         );
     }

@@ -275,7 +275,7 @@ fn a_source_that_is_silent_after_the_clock_was_set_must_measure_again() {
 #[test]
 fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
     let vague = report_of(0, 0).map(|old| Report {
-        rates_ppb: [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB],
+        rates_ppb: Interval::around(0, MAX_FREQUENCY_PPB),
         ..old
     });
     let mut maker = maker_after(&[vague; 2]);

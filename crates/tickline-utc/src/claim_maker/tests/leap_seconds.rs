@@ -80,27 +80,27 @@ fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
     }
 }
 
-/// How long readings may go on at these times after the leap second, by a maker that knows of it.
-fn left_ns(since_leap_ns: [i64; 2]) -> Result<i64, UtcUnknown> {
+/// How long readings may go on at this time after the leap second, by a maker that knows of it.
+fn left_ns(since_leap_ns: i64) -> Result<i64, UtcUnknown> {
     let leap_at_ns = 20_000 * DAY_NS;
     let mut maker = ClaimMaker {
         leap_at_ns: Some(leap_at_ns),
         ..ClaimMaker::default()
     };
-    let utc_ns = since_leap_ns.map(|since_ns| leap_at_ns + since_ns);
+    let utc_ns = Interval::at(leap_at_ns + since_leap_ns);
     maker.until_leap(&report_of(0, 0).unwrap(), utc_ns)
 }
 
 #[test]
 fn the_margin_before_a_leap_second_has_no_reading() {
-    assert_eq!(left_ns([-LEAP_MARGIN_NS - 1; 2]), Ok(1));
-    assert_eq!(left_ns([-LEAP_MARGIN_NS; 2]), Err(UtcUnknown::LeapSecond));
+    assert_eq!(left_ns(-LEAP_MARGIN_NS - 1), Ok(1));
+    assert_eq!(left_ns(-LEAP_MARGIN_NS), Err(UtcUnknown::LeapSecond));
 }
 
 #[test]
 fn the_margin_after_a_leap_second_has_no_reading() {
-    assert_eq!(left_ns([LEAP_MARGIN_NS; 2]), Err(UtcUnknown::LeapSecond));
-    let after = left_ns([LEAP_MARGIN_NS + 1; 2]);
+    assert_eq!(left_ns(LEAP_MARGIN_NS), Err(UtcUnknown::LeapSecond));
+    let after = left_ns(LEAP_MARGIN_NS + 1);
     assert_eq!(after, Err(UtcUnknown::Disrupted));
 }
 

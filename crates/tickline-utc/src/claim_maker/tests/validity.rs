@@ -33,7 +33,7 @@ fn a_claim_grows_by_the_errors_of_both_rates() {
 #[test]
 fn the_slopes_of_a_claim_are_rounded_outwards() {
     const BILLION: u128 = 1_000_000_000;
-    let rates_ppb = [-WANDER_PPB, WANDER_PPB];
+    let rates_ppb = Interval::around(0, WANDER_PPB);
     let exact = rates_ppb
         .map(|ppb| (BILLION << SLOPE_BITS).saturating_add_signed(i128::from(ppb) << SLOPE_BITS));
     let found = claim()
@@ -41,7 +41,7 @@ fn the_slopes_of_a_claim_are_rounded_outwards() {
         .slopes
         .map(|slope| u128::from(slope) * BILLION);
     assert!(
-        found[0] <= exact[0] && exact[1] <= found[1],
+        found.least <= exact.least && exact.greatest <= found.greatest,
         "{found:?} {exact:?}"
     );
 }
@@ -52,14 +52,17 @@ fn the_slopes_of_a_claim_by_the_counter_are_rounded_outwards() {
     const BILLION: u128 = 1_000_000_000;
     let mut maker = maker_after(&[report_of(0, 0)]);
     let claim = next_claim(&mut maker, &moment(1), report_of(0, 0), VALID_NS).unwrap();
-    let [slowest, fastest] = maker.rate.slopes.expect("a rate").map(u128::from);
+    let slopes = maker.rate.slopes.expect("a rate").map(u128::from);
     let wander_ppb = u128::from(WANDER_PPB.unsigned_abs());
     let [less, more] = [BILLION - wander_ppb, BILLION + wander_ppb];
-    let exact = [slowest * less * less, fastest * more * more];
+    let exact = Interval {
+        least: slopes.least * less * less,
+        greatest: slopes.greatest * more * more,
+    };
     let found = claim.by_counter.slopes;
     let found = found.map(|slope| u128::from(slope) * BILLION * BILLION);
     assert!(
-        found[0] <= exact[0] && exact[1] <= found[1],
+        found.least <= exact.least && exact.greatest <= found.greatest,
         "{found:?} {exact:?}"
     );
 }
@@ -116,19 +119,19 @@ fn a_claim_holds_for_two_and_a_half_periods() {
 
 #[test]
 fn a_report_must_be_plausible() {
-    let with = |rates_ppb| {
+    let with = |slowest_ppb, fastest_ppb| {
         report_of(0, 0).map(|report| Report {
-            rates_ppb,
+            rates_ppb: Interval::between(slowest_ppb, fastest_ppb),
             ..report
         })
     };
     for (answer, is_plausible) in [
         (report_within(MAX_ERROR_NS - 50, 0, 0), true), // the width of the moment
         (report_within(MAX_ERROR_NS, 0, 0), false),
-        (with([-MAX_RATE_PPB, MAX_RATE_PPB]), true),
-        (with([-MAX_RATE_PPB - 1, 0]), false),
-        (with([0, MAX_RATE_PPB + 1]), false),
-        (with([1, 0]), false),
+        (with(-MAX_RATE_PPB, MAX_RATE_PPB), true),
+        (with(-MAX_RATE_PPB - 1, 0), false),
+        (with(0, MAX_RATE_PPB + 1), false),
+        (with(1, 0), false),
     ] {
         let expected = if is_plausible {
             BY_CHRONYD

@@ -25,6 +25,7 @@
 
 use super::TICK_PPB;
 use super::Tracking;
+use crate::interval::Interval;
 use crate::moment::Moment;
 use crate::source::MAX_FREQUENCY_PPB;
 
@@ -37,8 +38,8 @@ const RESTART_NS: i64 = 3_000_000_000;
 
 const BILLION: i128 = 1_000_000_000;
 
-/// A least and a greatest rate against `CLOCK_MONOTONIC_RAW`, ppb.
-type Rates = [i64; 2];
+/// Rates against `CLOCK_MONOTONIC_RAW`, ppb.
+type Rates = Interval<i64>;
 
 /// chronyd's reply, with the clocks before and after it.
 #[derive(Debug, Clone, Copy)]
@@ -46,10 +47,10 @@ struct Sight {
     measurement: u64,
     frequency_ppb: i64,
     kernel_ppb: Option<i64>,
-    /// `CLOCK_MONOTONIC_RAW`: the least and the greatest value at the reply, ns.
-    raw_ns: [i64; 2],
-    /// chronyd's clock minus `CLOCK_MONOTONIC_RAW`: the least and the greatest value, ns.
-    lead_ns: [i64; 2],
+    /// `CLOCK_MONOTONIC_RAW` at the reply, ns.
+    raw_ns: Interval<i64>,
+    /// chronyd's clock minus `CLOCK_MONOTONIC_RAW`, ns.
+    lead_ns: Interval<i64>,
 }
 
 /// What the replies so far have shown of chronyd.
@@ -84,40 +85,39 @@ impl Steering {
         [before, after]: [&Moment; 2],
     ) -> Rates {
         let kernel_ppb = kernel_ppb.map(|ppb| ppb.saturating_add(self.tick_adjustment_ppb));
-        let ahead_ns =
-            [before, after].map(|moment| moment.realtime_ns.saturating_sub(moment.raw_ns));
         let unsure_ns = before
             .width_ns
             .max(after.width_ns)
             .saturating_add(tracking.rounded_ns());
-        let [least_ns, greatest_ns] = ahead_ns.map(|ns| ns.saturating_add(tracking.correction_ns));
+        let lead_ns = |moment: &Moment| {
+            let ahead_ns = moment.realtime_ns.saturating_sub(moment.raw_ns);
+            Interval::at(ahead_ns.saturating_add(tracking.correction_ns))
+        };
         let sight = Sight {
             measurement: tracking.measurement,
             frequency_ppb: tracking.frequency_ppb,
             kernel_ppb,
-            raw_ns: [before.raw_ns, after.raw_ns.saturating_add(after.width_ns)],
-            lead_ns: [
-                least_ns.min(greatest_ns).saturating_sub(unsure_ns),
-                least_ns.max(greatest_ns).saturating_add(unsure_ns),
-            ],
+            raw_ns: Interval {
+                least: before.raw_ns,
+                greatest: after.raw_ns.saturating_add(after.width_ns),
+            },
+            lead_ns: lead_ns(before).hull(lead_ns(after)).widened_by(unsure_ns),
         };
         self.see(sight);
         let steered_ppb = self.if_it_steers_ppb(&sight);
-        let mut rates = [steered_ppb; 2];
+        let mut rates = Interval::at(steered_ppb);
         if let Some(kernel_ppb) = kernel_ppb {
             let beyond_ppb = kernel_ppb.saturating_sub(steered_ppb);
             if beyond_ppb.saturating_abs() <= MAX_COMPENSATION_PPB {
                 self.compensation_ppb = beyond_ppb;
             }
-            rates = hull(
-                rates,
-                [steered_ppb.saturating_add(self.compensation_ppb); 2],
-            );
+            let compensated_ppb = steered_ppb.saturating_add(self.compensation_ppb);
+            rates = rates.hull(Interval::at(compensated_ppb));
         }
         if self.steers {
             rates
         } else {
-            hull(rates, if_another_steers_ppb(&sight))
+            rates.hull(if_another_steers_ppb(&sight))
         }
     }
 
@@ -140,7 +140,7 @@ impl Steering {
         };
         let Some(first) = self.first.filter(is_repeated) else {
             self.first = Some(sight);
-            let is_late = |last: Sight| sight.raw_ns[0].saturating_sub(last.raw_ns[1]) > RESTART_NS;
+            let is_late = |last: Sight| sight.raw_ns.minus(last.raw_ns).least > RESTART_NS;
             self.steers &= !last.is_none_or(is_late);
             return;
         };
@@ -150,16 +150,10 @@ impl Steering {
         let steered_ppb = self.if_it_steers_ppb(&sight);
         // Each rounding, and the kernel's tick.
         let unsure_ppb = (steered_ppb.saturating_abs() >> super::PLACES) + 3 + TICK_PPB;
-        let is_seen = |rates: Rates| {
-            seen[0] <= rates[1].saturating_add(unsure_ppb)
-                && rates[0].saturating_sub(unsure_ppb) <= seen[1]
-        };
-        if !is_seen([steered_ppb; 2]) {
+        let is_seen = |rates: Rates| seen.overlaps(rates.widened_by(unsure_ppb));
+        if !is_seen(Interval::at(steered_ppb)) {
             (self.steers, self.first) = (false, Some(sight));
-        } else if !is_seen(hull(
-            if_another_steers_ppb(&first),
-            if_another_steers_ppb(&sight),
-        )) {
+        } else if !is_seen(if_another_steers_ppb(&first).hull(if_another_steers_ppb(&sight))) {
             self.steers = true;
         }
     }
@@ -168,46 +162,37 @@ impl Steering {
 /// The rates of UTC if another program steers the kernel's clock, ppb. A kernel that does not say
 /// steers by as much as NTP can.
 fn if_another_steers_ppb(sight: &Sight) -> Rates {
-    let by_kernel = match sight.kernel_ppb {
-        Some(ppb) => [ppb; 2],
-        None => [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB],
-    };
     // BOUND: the product of two numbers of 64 bits.
-    by_kernel.map(|ppb| {
+    let by_kernel = |ppb: i64| {
         let product = (BILLION + i128::from(ppb)) * (BILLION - i128::from(sight.frequency_ppb));
-        to_ppb(product / BILLION - BILLION)
-    })
+        Interval::at(to_ppb(product / BILLION - BILLION))
+    };
+    match sight.kernel_ppb {
+        Some(ppb) => by_kernel(ppb),
+        None => by_kernel(-MAX_FREQUENCY_PPB).hull(by_kernel(MAX_FREQUENCY_PPB)),
+    }
 }
 
-/// The least and the greatest rate of chronyd's clock between two replies about one measurement;
+/// The rate of chronyd's clock between two replies about one measurement;
 /// `None` if the time between them may be 0.
 fn rates_between(first: &Sight, second: &Sight) -> Option<Rates> {
-    let shortest_ns = second.raw_ns[0].saturating_sub(first.raw_ns[1]);
-    let longest_ns = second.raw_ns[1].saturating_sub(first.raw_ns[0]);
-    if shortest_ns <= 0 {
+    let elapsed_ns = second.raw_ns.minus(first.raw_ns);
+    if elapsed_ns.least <= 0 {
         return None;
     }
-    let gained_ns = [
-        second.lead_ns[0].saturating_sub(first.lead_ns[1]),
-        second.lead_ns[1].saturating_sub(first.lead_ns[0]),
-    ];
-    let rate_ppb = |gained_ns: i64, elapsed_ns: i64| {
-        to_ppb((i128::from(gained_ns) * BILLION).div_euclid(i128::from(elapsed_ns)))
-    };
+    let gained_ns = second.lead_ns.minus(first.lead_ns);
     // A gain in less time is a higher rate, a loss in less time a lower one.
-    let all =
-        gained_ns.map(|ns| [shortest_ns, longest_ns].map(|elapsed_ns| rate_ppb(ns, elapsed_ns)));
-    Some([all[0][0].min(all[0][1]), all[1][0].max(all[1][1]) + 1])
+    let rates_ppb = |elapsed_ns: i64| {
+        gained_ns.map(|gained_ns| {
+            to_ppb((i128::from(gained_ns) * BILLION).div_euclid(i128::from(elapsed_ns)))
+        })
+    };
+    let rates = rates_ppb(elapsed_ns.least).hull(rates_ppb(elapsed_ns.greatest));
+    Some(Interval::between(rates.least, rates.greatest + 1))
 }
 
 fn to_ppb(ppb: i128) -> i64 {
     i64::try_from(ppb).unwrap_or(if ppb < 0 { i64::MIN + 1 } else { i64::MAX - 1 })
-}
-
-fn hull(some: Rates, others: Rates) -> Rates {
-    let least = some.into_iter().chain(others).fold(i64::MAX, i64::min);
-    let greatest = some.into_iter().chain(others).fold(i64::MIN, i64::max);
-    [least, greatest]
 }
 
 #[cfg(test)]

@@ -89,8 +89,11 @@ fn a_frequency_adds_its_rounding_to_the_drift() {
     tracking.reference = [192, 0, 2, 1];
     tracking.frequency_ppb = 2 << PLACES;
     let drift_ppb = WANDER_PPB + TICK_PPB + 2 + 3;
-    let report = report(&tracking, 0, [-7, 9]).unwrap();
-    assert_eq!(report.rates_ppb, [-7 - drift_ppb, 9 + drift_ppb]);
+    let report = report(&tracking, 0, Interval::between(-7, 9)).unwrap();
+    assert_eq!(
+        report.rates_ppb,
+        Interval::between(-7 - drift_ppb, 9 + drift_ppb)
+    );
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn replies_are_read() {
             report(
                 &Tracking::parse(&reply.try_into().ok()?, SEQUENCE)?,
                 1_000,
-                [0; 2],
+                Interval::at(0),
             )
             .map(|report| report.offset_ns),
         )
@@ -111,7 +114,10 @@ fn replies_are_read() {
     let unsynchronised = Some(Err(UtcUnknown::Unsynchronised));
     let request_ns =
         1_000 + 5 + (125_000_000 >> PLACES) + (1_000_000_000 >> PLACES) + (250_000_000 >> PLACES);
-    let clock = Some(Ok([-875_000_000 - request_ns, 625_000_000 + request_ns]));
+    let clock = Some(Ok(Interval::between(
+        -875_000_000 - request_ns,
+        625_000_000 + request_ns,
+    )));
     assert_eq!(
         offsets_ns[..7],
         [
@@ -175,9 +181,8 @@ proptest! {
             let moments = [&moment(0), &moment(1)];
             let report = tracking.as_ref().map(|tracking| chronyd.report(tracking, i64::MAX, clock, moments));
             let Some(Ok(report)) = report else { continue };
-            let [least_ppb, greatest_ppb] = report.rates_ppb;
-            prop_assert!(report.offset_ns[0] <= report.offset_ns[1]);
-            prop_assert!(greatest_ppb.saturating_sub(least_ppb) >= 2 * WANDER_PPB);
+            prop_assert!(report.offset_ns.width() >= 0);
+            prop_assert!(report.rates_ppb.width() >= 2 * WANDER_PPB);
         }
     }
 }

@@ -51,10 +51,10 @@ fn moment(marker: u64) -> Moment {
 }
 
 /// The time of a tick by `CLOCK_MONOTONIC_RAW`, 20 to 21 ppm longer than by UTC.
-const RATE: [u64; 2] = [
+const RATE: Interval<u64> = Interval::between(
     2_000_040_000 << (SLOPE_BITS - 32),
     2_000_042_000 << (SLOPE_BITS - 32),
-];
+);
 
 fn answer(segment: &Segment, marker: u64) -> Option<Result<Report, UtcUnknown>> {
     segment.report(&moment(marker), Some(RATE), 7_000, AS_OF_NS + 1_000_000_000)
@@ -66,7 +66,7 @@ fn a_segment_says_what_its_daemon_knows() {
     let bound_ns = 500 + 15_000 + 1;
     assert_eq!(
         (report.offset_ns, report.valid_ns),
-        ([-bound_ns, bound_ns], 999_000_000_000)
+        (Interval::around(0, bound_ns), 999_000_000_000)
     );
     assert_eq!(report.rates_ppb, unknown_rates_ppb(7_000));
 
@@ -77,15 +77,12 @@ fn a_segment_says_what_its_daemon_knows() {
     let bound_ns = 500 + 15_000 + 954 + 1 + 2;
     assert_eq!(
         (report.offset_ns, report.valid_ns),
-        ([7_000 - bound_ns, 7_000 + bound_ns], 999_000_000_000)
+        (Interval::around(7_000, bound_ns), 999_000_000_000)
     );
     // 2^31 ticks are a second by the daemon, and 20 ppm more by `CLOCK_MONOTONIC_RAW`, whose
     // measurement may be off by 2 ppm.
     let (rate_ppb, drift_ppb) = (-19_999, 15_000 + 954 + 1_999 + WANDER_PPB + 2);
-    assert_eq!(
-        report.rates_ppb,
-        [rate_ppb - drift_ppb, rate_ppb + drift_ppb]
-    );
+    assert_eq!(report.rates_ppb, Interval::around(rate_ppb, drift_ppb));
 }
 
 #[test]
@@ -204,7 +201,8 @@ proptest! {
     fn no_segment_makes_the_thread_panic(
         tail in proptest::collection::vec(prop_oneof![Just(0_u8), Just(0xFF_u8), any::<u8>()], BYTES - 16),
         is_new: bool,
-        rate in any::<[u64; 2]>(),
+        slowest: u64,
+        fastest: u64,
         ticks: u64,
         steered_ppb: i64,
         monotonic_ns: i64,
@@ -213,8 +211,9 @@ proptest! {
         odd.0[16..].copy_from_slice(&tail);
         odd.0[if is_new { 92 } else { 68 }..][..4].copy_from_slice(&SYNCHRONISED.to_ne_bytes());
         let moment = Moment { ticks: Some(ticks), ..moment(1) };
+        let rate = Interval::between(slowest, fastest);
         if let Some(Ok(report)) = odd.report(&moment, Some(rate), steered_ppb, monotonic_ns) {
-            prop_assert!(report.offset_ns[0] <= report.offset_ns[1] && report.valid_ns > 0);
+            prop_assert!(report.offset_ns.width() >= 0 && report.valid_ns > 0);
         }
     }
 
@@ -230,13 +229,13 @@ proptest! {
         segment.0[97] = shift;
         segment.0[40..48].copy_from_slice(&9_000_000_000_i64.to_ne_bytes());
         let moment = Moment { ticks: Some(AS_OF_TICKS + since), ..moment(NO_MARKER) };
-        let report = segment.report(&moment, Some([1 << 32; 2]), 0, 0);
+        let report = segment.report(&moment, Some(Interval::at(1 << 32)), 0, 0);
         // Multiplied by halves: (high * 2^32 + low) * since * 10^9 / 2^(64 + shift).
         let times_since = |half: u64| u128::from(half) * u128::from(since);
         let product = times_since(period >> 32) + (times_since(period & 0xFFFF_FFFF) >> 32);
         let exact_ns = i64::try_from((product * 1_000_000_000) >> (32 + shift)).unwrap();
         if let Some(Ok(report)) = report {
-            let centre_ns = i64::midpoint(report.offset_ns[0], report.offset_ns[1]);
+            let centre_ns = i64::midpoint(report.offset_ns.least, report.offset_ns.greatest);
             let expected_ns = AS_OF_NS + exact_ns - moment.realtime_ns;
             prop_assert!(centre_ns.abs_diff(expected_ns) <= 1, "{} {}", centre_ns, expected_ns);
         } else {

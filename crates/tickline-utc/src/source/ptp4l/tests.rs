@@ -302,7 +302,7 @@ fn phc(age_ns: i64) -> LocalClock {
     LocalClock {
         ns: INGRESS_NS + age_ns,
         utc_ns: INGRESS_NS + age_ns - 37 * SECOND_NS,
-        offset_ns: [9_000, 11_000],
+        offset_ns: Interval::between(9_000, 11_000),
         error_ns: 50,
     }
 }
@@ -312,7 +312,7 @@ fn realtime(ns: i64) -> LocalClock {
     LocalClock {
         ns,
         utc_ns: ns,
-        offset_ns: [0, 0],
+        offset_ns: Interval::at(0),
         error_ns: 0,
     }
 }
@@ -322,7 +322,10 @@ fn utc_is_the_local_clock_with_the_bound_and_the_growth_since_the_last_sync() {
     let report = report(&GOOD, &[phc(SECOND_NS), realtime(0)], 20_000).unwrap();
     // 500 ppm of a second, the servo's part, and the error that the driver states.
     let bound_ns = GOOD.bound_ns().unwrap() + 500_000 + 4 * 300 + 1 + 50;
-    assert_eq!(report.offset_ns, [9_000 - bound_ns, 11_000 + bound_ns]);
+    assert_eq!(
+        report.offset_ns,
+        Interval::between(9_000 - bound_ns, 11_000 + bound_ns)
+    );
     assert_eq!(report.id.origin, Origin::Ptp4l);
     assert_eq!(report.id.number, INGRESS_NS.cast_unsigned());
     assert_eq!(report.rates_ppb, unknown_rates_ppb(20_000));
@@ -337,7 +340,8 @@ fn the_servo_moves_the_clock_by_the_last_offset_in_each_second() {
         offset_ns: 1_200_000,
         ..GOOD
     };
-    let [least_ns, _] = report(&status, &[phc(4 * SECOND_NS)], 0).unwrap().offset_ns;
+    let report = report(&status, &[phc(4 * SECOND_NS)], 0).unwrap();
+    let least_ns = report.offset_ns.least;
     let moved_ns = 1_200_000 * 144 / 100 * 4 - 1_200_000;
     let drift_ns = 500_000 * 4;
     assert!(least_ns <= 9_000 - moved_ns - drift_ns, "{least_ns}");
@@ -359,7 +363,7 @@ fn the_os_clock_is_the_local_one_if_it_shows_the_time_of_the_last_sync() {
     };
     let report = report(&GOOD, &[other, realtime(INGRESS_NS)], 0).unwrap();
     let bound_ns = GOOD.bound_ns().unwrap() + 1;
-    assert_eq!(report.offset_ns, [-bound_ns, bound_ns]);
+    assert_eq!(report.offset_ns, Interval::around(0, bound_ns));
 }
 
 #[test]

@@ -79,21 +79,21 @@ fn steers(ms: i64, measurement: u64) -> Reply {
 }
 
 /// The rates that count if chronyd steers so, and if another does.
-const STEERED: Rates = [-30_000; 2];
-const HULL: Rates = [-30_000, -10_001];
+const STEERED: Rates = Interval::at(-30_000);
+const HULL: Rates = Interval::between(-30_000, -10_001);
 
 /// Symptom: `chronyd -x` found that a clock, steered by another program, runs as UTC does, and
 /// claims had the rate of the oscillator: 100 ppm too little.
 #[test]
 fn before_chronyd_has_shown_that_it_steers_both_rates_count() {
     for (kernel_ppb, frequency_ppb, expected) in [
-        (100_000, 0, [0, 100_000]),
-        (-400_000, 0, [-400_000, 0]),
-        (100_000, 70_000, [-70_000, 29_993]),
+        (100_000, 0, Interval::between(0, 100_000)),
+        (-400_000, 0, Interval::between(-400_000, 0)),
+        (100_000, 70_000, Interval::between(-70_000, 29_993)),
         // Nobody steers.
-        (0, 70_000, [-70_000; 2]),
+        (0, 70_000, Interval::at(-70_000)),
         // By chance the other program steers as chronyd would.
-        (15_000, -15_000, [15_000, 30_000]),
+        (15_000, -15_000, Interval::between(15_000, 30_000)),
     ] {
         let reply = Reply {
             frequency_ppb,
@@ -124,7 +124,11 @@ fn chronyd_does_not_show_that_it_steers_when_another_does() {
         measurement: 1,
     };
     for ms in [0, 1_000, 2_000] {
-        assert_eq!(machine.rates_ppb(ms, reply), [0, 100_000], "{ms}");
+        assert_eq!(
+            machine.rates_ppb(ms, reply),
+            Interval::between(0, 100_000),
+            "{ms}"
+        );
     }
 }
 
@@ -166,11 +170,14 @@ fn a_compensation_for_the_temperature_counts_also_in_a_slew() {
     };
     machine.rates_ppb(0, reply(1));
     let quiet = machine.rates_ppb(1, reply(1));
-    assert!(quiet[0] <= -30_000 && quiet[1] >= -28_000, "{quiet:?}");
+    assert!(
+        quiet.least <= -30_000 && quiet.greatest >= -28_000,
+        "{quiet:?}"
+    );
     machine.kernel_ppb = -28_000 - 80_000_000;
     let slewing = machine.rates_ppb(2, reply(2));
     assert!(
-        slewing[0] <= -30_000 && slewing[1] >= -28_000,
+        slewing.least <= -30_000 && slewing.greatest >= -28_000,
         "{slewing:?}"
     );
 }
@@ -185,7 +192,10 @@ fn an_adjustment_that_the_kernel_hides_raises_each_rate() {
         correction_ns: 0,
         measurement: 1,
     };
-    assert_eq!(machine.rates_ppb(0, reply), [39_997, 70_000]);
+    assert_eq!(
+        machine.rates_ppb(0, reply),
+        Interval::between(39_997, 70_000)
+    );
 }
 
 #[test]
@@ -193,5 +203,5 @@ fn a_kernel_that_does_not_say_may_steer_by_as_much_as_ntp() {
     let mut steering = Steering::default();
     let at = at_ms(0);
     let rates = steering.rates_ppb(&tracking(), None, [&at, &at]);
-    assert_eq!(rates, [-500_000, 500_000]);
+    assert_eq!(rates, Interval::around(0, 500_000));
 }

@@ -302,7 +302,8 @@ impl World {
         let by_chronyd = reply.map(|reply| {
             let tracking = Tracking::parse(&reply, SEQUENCE).unwrap();
             if self.is_reply_believed {
-                return report(&tracking, 0, [-tracking.frequency_ppb; 2]);
+                let rates_ppb = Interval::at(-tracking.frequency_ppb);
+                return report(&tracking, 0, rates_ppb);
             }
             let moments = [&before, &after];
             self.chronyd
