@@ -37,12 +37,12 @@ use crate::wait::{Pauses, UtcNotWithin};
 #[derive(Debug, Clone)]
 pub struct Utc {
     shared: Arc<Shared>,
-    origin: Origin,
+    claims: Claims,
 }
 
 /// Where a [`Utc`] has its claims from.
 #[derive(Debug, Clone)]
-enum Origin {
+enum Claims {
     /// The thread publishes them.
     Thread(Arc<BackgroundThread>),
     /// The clock may not ask a source, or the system has none: there are no claims.
@@ -72,22 +72,22 @@ impl Utc {
     /// to create the thread.
     pub fn start(clock: &Clock) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new(clock));
-        let origin = if clock.probes() == Probes::Minimal || OsClock::raw_ns().is_none() {
-            Origin::Nobody
+        let claims = if clock.probes() == Probes::Minimal || OsClock::raw_ns().is_none() {
+            Claims::Nobody
         } else {
             let inside = Arc::clone(&shared);
             let work = move |sleep: &_| run(&inside, sleep);
             let thread = BackgroundThread::start(c"tickline-utc", STACK_BYTES, work);
-            Origin::Thread(Arc::new(thread?))
+            Claims::Thread(Arc::new(thread?))
         };
-        Ok(Self { shared, origin })
+        Ok(Self { shared, claims })
     }
 
     #[cfg(feature = "mock")]
     pub(crate) fn by_mock(mock: MockUtc) -> Self {
         Self {
             shared: Arc::new(Shared::new(&mock.clock())),
-            origin: Origin::Mock(mock),
+            claims: Claims::Mock(mock),
         }
     }
 
@@ -111,12 +111,12 @@ impl Utc {
     #[cold]
     #[inline(never)]
     fn now_slow(&self) -> Result<UtcReading, UtcUnknown> {
-        match &self.origin {
-            Origin::Thread(thread) if thread.is_running() => bounds_by_os(&self.shared.latch),
-            Origin::Thread(_) => Err(UtcUnknown::NoThread),
-            Origin::Nobody => Err(UtcUnknown::NoSource),
+        match &self.claims {
+            Claims::Thread(thread) if thread.is_running() => bounds_by_os(&self.shared.latch),
+            Claims::Thread(_) => Err(UtcUnknown::NoThread),
+            Claims::Nobody => Err(UtcUnknown::NoSource),
             #[cfg(feature = "mock")]
-            Origin::Mock(mock) => mock.now(),
+            Claims::Mock(mock) => mock.now(),
         }
     }
 
@@ -183,7 +183,7 @@ impl Utc {
                 return Ok(reading);
             }
             let is_in_vain =
-                matches!(self.origin, Origin::Nobody) || last == Err(UtcUnknown::NoThread);
+                matches!(self.claims, Claims::Nobody) || last == Err(UtcUnknown::NoThread);
             match pauses.next() {
                 Some(pause) if !is_in_vain => self.sleep(pause),
                 _ => {
@@ -199,10 +199,10 @@ impl Utc {
 
     /// Sleeps, or moves the mock.
     fn sleep(&self, time: Duration) {
-        match &self.origin {
-            Origin::Thread(_) | Origin::Nobody => std::thread::sleep(time),
+        match &self.claims {
+            Claims::Thread(_) | Claims::Nobody => std::thread::sleep(time),
             #[cfg(feature = "mock")]
-            Origin::Mock(mock) => mock.advance(time),
+            Claims::Mock(mock) => mock.advance(time),
         }
     }
 }
