@@ -122,7 +122,8 @@ pub(crate) fn ask(
         .flatten()
         .map(|report| report.id)
         .collect();
-    let best = widen(&before, &after, best(answers, kernel.leap_second_today))?;
+    let best = best(answers).map(|report| kernel.announce(report));
+    let best = widen(&before, &after, best)?;
     Some(Answers {
         moment: after,
         best,
@@ -132,19 +133,15 @@ pub(crate) fn ask(
 
 /// The first report, of clock-bound (version 3, then 2), then chronyd, ptp4l, the kernel; without
 /// one, why the last source has none. If a source reports a disruption, those behind it may not
-/// have noticed, so they don't count. Not every source announces leap seconds: `leap_second_today`
-/// is the kernel's announcement.
-fn best(answers: impl IntoIterator<Item = Option<Answer>>, leap_second_today: bool) -> Answer {
+/// have noticed, so they don't count.
+fn best(answers: impl IntoIterator<Item = Option<Answer>>) -> Answer {
     let mut best = Err(UtcUnknown::NoSource);
     for answer in answers.into_iter().flatten() {
         if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {
             best = answer;
         }
     }
-    best.map(|report| Report {
-        leap_second_today: report.leap_second_today || leap_second_today,
-        ..report
-    })
+    best
 }
 
 /// The rates that UTC may have if the source states none, ppb. UTC's rate is within 500 ppm of the

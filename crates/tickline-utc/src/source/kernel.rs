@@ -26,7 +26,7 @@ pub(crate) struct KernelSource {
     /// The number of the daemon's updates: the changes of the maximum error other than its growth.
     updates: u64,
     /// Whether the UTC day ends with a leap second.
-    pub(super) leap_second_today: bool,
+    leap_second_today: bool,
     /// TAI minus UTC, s.
     pub(crate) tai_offset_s: Option<NonZeroU16>,
 }
@@ -72,6 +72,15 @@ impl KernelSource {
             leap_second_today: self.leap_second_today,
         }))
     }
+
+    /// The report of any source, with the kernel's announcement of a leap second: not every source
+    /// makes one.
+    pub(super) fn announce(&self, report: Report) -> Report {
+        Report {
+            leap_second_today: report.leap_second_today || self.leap_second_today,
+            ..report
+        }
+    }
 }
 
 #[cfg(test)]
@@ -92,86 +101,141 @@ pub(super) mod tests {
         tai_offset_s: 37,
     };
 
+    /// A clock whose UTC day ends with a leap second.
+    const LEAP: KernelClock = KernelClock {
+        status: STA_INS,
+        ..USUAL
+    };
+
+    /// The claim of a kernel that is asked for the first time.
+    fn claim(clock: KernelClock) -> Report {
+        let answer = KernelSource::default().report(&clock);
+        answer.expect("an answer").expect("a claim")
+    }
+
     #[test]
-    fn the_kernels_claim_is_one_only_where_somebody_made_it() {
-        let mut kernel = KernelSource::default();
-        let mut answer = |clock: KernelClock| kernel.report(&clock);
-        let claim = answer(USUAL).unwrap().unwrap();
-        assert_eq!(
-            (claim.offset_ns, claim.request_ns),
-            (Interval::around(0, 1_734_700), 700)
-        );
-        let steered = answer(KernelClock {
+    fn the_bound_is_the_maximum_error_a_seconds_growth_and_what_is_left_to_slew() {
+        let bound_ns = 1_234_000 + 500_000 + 700;
+        assert_eq!(claim(USUAL).offset_ns, Interval::around(0, bound_ns));
+    }
+
+    #[test]
+    fn the_part_of_the_bound_that_shrinks_is_what_is_left_to_slew() {
+        assert_eq!(claim(USUAL).request_ns, 700);
+    }
+
+    #[test]
+    fn the_rates_are_those_of_a_source_that_states_none() {
+        let steered = KernelClock {
             frequency_ppb: -100_000,
             ..USUAL
-        })
-        .unwrap()
-        .unwrap();
-        assert_eq!(steered.rates_ppb, Interval::between(-600_000, 500_000));
-        assert!(!claim.leap_second_today);
-        assert!(
-            answer(KernelClock {
-                status: STA_INS,
-                ..USUAL
-            })
-            .unwrap()
-            .unwrap()
-            .leap_second_today
-        );
-        let estimated = answer(KernelClock {
+        };
+        let rates_ppb = Interval::between(-600_000, 500_000);
+        assert_eq!(claim(steered).rates_ppb, rates_ppb);
+    }
+
+    #[test]
+    fn the_kernels_leap_second_is_in_its_claim() {
+        assert!(claim(LEAP).leap_second_today);
+        assert!(!claim(USUAL).leap_second_today);
+    }
+
+    #[test]
+    fn the_kernels_leap_second_is_announced_in_the_report_of_another_source() {
+        let other = claim(USUAL);
+        for (clock, is_announced) in [(USUAL, false), (LEAP, true)] {
+            let mut kernel = KernelSource::default();
+            kernel.report(&clock);
+            assert_eq!(kernel.announce(other).leap_second_today, is_announced);
+        }
+    }
+
+    #[test]
+    fn an_estimated_error_that_ntpd_rs_sets_is_added() {
+        let estimated = KernelClock {
             maxerror_us: 2_234,
             esterror_us: 5_000,
             ..USUAL
-        })
-        .unwrap()
-        .unwrap();
-        assert_eq!(
-            estimated.offset_ns,
-            Interval::around(0, 7_734_700),
-            "ntpd-rs"
-        );
+        };
+        let bound_ns = 7_234_000 + 500_000 + 700;
+        assert_eq!(claim(estimated).offset_ns, Interval::around(0, bound_ns));
+    }
+
+    #[test]
+    fn an_estimated_error_beyond_the_limit_of_new_kernels_is_added() {
         // Kernels before 6.11 take any estimate.
-        let beyond_the_limit = answer(KernelClock {
+        let beyond = KernelClock {
             esterror_us: UNSET_ERROR_US + 1,
             ..USUAL
-        });
-        assert_eq!(
-            beyond_the_limit.unwrap().unwrap().offset_ns,
-            Interval::around(0, 16_001_735_700)
-        );
-        // A daemon has updated it: it is less than before, or has not grown as by itself.
-        let mut measurement = |maxerror_us| {
-            answer(KernelClock {
+        };
+        let bound_ns = 16_000_001_000 + 1_234_000 + 500_000 + 700;
+        assert_eq!(claim(beyond).offset_ns, Interval::around(0, bound_ns));
+    }
+
+    /// The numbers of the measurements that a kernel reports which states these maximum errors one
+    /// after the other.
+    fn numbers<const N: usize>(maxerrors_us: [i64; N]) -> [u64; N] {
+        let mut kernel = KernelSource::default();
+        maxerrors_us.map(|maxerror_us| {
+            let clock = KernelClock {
                 maxerror_us,
                 ..USUAL
-            })
-            .unwrap()
-            .unwrap()
-            .id
-            .number
+            };
+            let answer = kernel.report(&clock);
+            answer.expect("an answer").expect("a claim").id.number
+        })
+    }
+
+    #[test]
+    fn a_maximum_error_that_has_grown_by_itself_is_no_new_measurement() {
+        assert_eq!(numbers([1_234, 1_734, 2_734]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_maximum_error_that_is_less_than_before_is_a_new_measurement() {
+        assert_eq!(numbers([2_234, 1_234]), [1, 2]);
+    }
+
+    #[test]
+    fn a_maximum_error_that_has_grown_otherwise_is_a_new_measurement() {
+        assert_eq!(numbers([1_734, 2_900]), [1, 2]);
+    }
+
+    #[test]
+    fn a_clock_that_is_not_synchronised_makes_no_claim() {
+        let unsynchronised = KernelClock {
+            status: STA_UNSYNC,
+            ..USUAL
         };
-        assert_eq!([1_234, 1_734, 2_900].map(&mut measurement), [2, 2, 3]);
-        // Slewed by a twelfth, and left so.
-        for wrong in [
-            KernelClock {
-                status: STA_UNSYNC,
-                ..USUAL
-            },
-            KernelClock {
-                frequency_ppb: 83_300_000,
-                ..USUAL
-            },
-        ] {
-            assert_eq!(answer(wrong), Some(Err(UtcUnknown::Unsynchronised)));
-        }
+        let answer = KernelSource::default().report(&unsynchronised);
+        assert_eq!(answer, Some(Err(UtcUnknown::Unsynchronised)));
+    }
+
+    #[test]
+    fn a_clock_that_a_dead_daemon_left_slewing_makes_no_claim() {
+        // Slewed by a twelfth.
+        let runaway = KernelClock {
+            frequency_ppb: 83_300_000,
+            ..USUAL
+        };
+        let answer = KernelSource::default().report(&runaway);
+        assert_eq!(answer, Some(Err(UtcUnknown::Unsynchronised)));
+    }
+
+    #[test]
+    fn a_maximum_error_of_growth_alone_is_no_claim() {
         // systemd-timesyncd, three seconds after an update.
-        assert_eq!(
-            answer(KernelClock {
-                maxerror_us: 1_500,
-                ..USUAL
-            }),
-            None
-        );
+        let timesyncd = KernelClock {
+            maxerror_us: 1_500,
+            ..USUAL
+        };
+        assert_eq!(KernelSource::default().report(&timesyncd), None);
+    }
+
+    #[test]
+    fn the_kernel_states_the_offset_of_tai() {
+        let mut kernel = KernelSource::default();
+        kernel.report(&USUAL);
         assert_eq!(kernel.tai_offset_s, NonZeroU16::new(37));
     }
 

@@ -52,7 +52,7 @@ fn a_request_returns_all_measurements_unless_the_steering_changed() {
 #[test]
 fn the_first_source_with_a_report_is_taken_unless_one_before_it_was_disrupted() {
     let reports = [1, 2, 3, 4, 5].map(|measurement| Some(report_of(0, measurement)));
-    let measurement = |answers| best(answers, false).map(|report| report.id.number);
+    let measurement = |answers| best(answers).map(|report| report.id.number);
     for (first, place) in (0..5).zip(1..) {
         for answer in [None, Some(Err(UtcUnknown::Expired))] {
             let answers = core::array::from_fn(|index| {
@@ -69,8 +69,6 @@ fn the_first_source_with_a_report_is_taken_unless_one_before_it_was_disrupted() 
         }
     }
     assert_eq!(measurement([None; 5]), Err(UtcUnknown::NoSource));
-    let has_leap = |by_kernel| best(reports, by_kernel).map(|report| report.leap_second_today);
-    assert_eq!([false, true].map(has_leap), [Ok(false), Ok(true)]);
 }
 
 /// The answer may have come at any moment between the two moments.

@@ -319,7 +319,7 @@ impl World {
             .flatten()
             .map(|report| report.id)
             .collect();
-        let best = widen(&before, &after, best(answers, false));
+        let best = widen(&before, &after, best(answers));
         let Some(best) = best.filter(|_| steering(self) == steered) else {
             return;
         };
