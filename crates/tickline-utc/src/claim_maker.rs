@@ -27,7 +27,7 @@ use crate::interval::Interval;
 use crate::latch::ClaimLatch;
 use crate::moment::Moment;
 use crate::rate::{CounterRate, WANDER_PPB, plus_ppb};
-use crate::source::{self, Answer, Answers, ChronydSource, KernelSource, Report};
+use crate::source::{Answer, Answers, Report, Sources};
 use crate::sys::KernelClock;
 use crate::{UtcSource, UtcUnknown};
 
@@ -61,8 +61,7 @@ const LEAP_MARGIN_NS: i64 = 2_000_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct ClaimMaker {
     pub(crate) rate: CounterRate,
-    pub(crate) chronyd: ChronydSource,
-    kernel: KernelSource,
+    pub(crate) sources: Sources,
     history: History,
     /// The moment of the last request.
     moment: Option<Moment>,
@@ -76,15 +75,14 @@ pub(crate) struct ClaimMaker {
 }
 
 impl ClaimMaker {
-    /// The sources' answers to a request: see [`source::ask`].
+    /// The sources' answers to a request: see [`Sources::ask`].
     pub(crate) fn ask(
         &mut self,
         os: &impl Reference,
         moment: impl Fn() -> Option<Moment>,
         kernel_clock: impl FnOnce() -> Option<KernelClock>,
     ) -> Option<Answers> {
-        let sources = (&mut self.chronyd, &mut self.kernel);
-        source::ask(sources, self.rate.slopes, os, moment, kernel_clock)
+        self.sources.ask(self.rate.slopes, os, moment, kernel_clock)
     }
 
     /// Publishes the claim of `answers`, for a clock whose interval is `interval_ns`. The last
@@ -203,7 +201,7 @@ impl ClaimMaker {
             suspended_ns: moment.suspended_ns,
             marker: moment.marker,
             utc_ns,
-            tai_offset_s: self.kernel.tai_offset_s,
+            tai_offset_s: self.sources.kernel.tai_offset_s,
             source: Some(report.id.origin.source()),
             failure,
         };

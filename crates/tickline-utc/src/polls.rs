@@ -127,7 +127,7 @@ impl Polls {
         let now = || read_moment(shared, clocksource, resolution_ns);
         let mut ask = || self.claim_maker.ask(&OsClock, now, KernelClock::read);
         let answers = (0..REQUESTS).find_map(|_| ask());
-        shared.set_chronyd_channel(self.claim_maker.chronyd.channel);
+        shared.set_chronyd_channel(self.claim_maker.sources.chronyd.channel);
         let Some(answers) = answers else {
             return WakeCause::Timeout;
         };

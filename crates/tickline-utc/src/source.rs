@@ -86,49 +86,58 @@ pub(crate) struct Answers {
 /// (`timekeeping_adjust`).
 const SLEW_PARTS: i64 = 8;
 
-/// Asks the sources, of which two remember what they said. `slopes` is the counter's rate, if it is
-/// known. `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads the steering
-/// and the monotonic time. Waits for chronyd for at most 40 ms, and for ptp4l for 20 ms. `None` if
-/// meanwhile the clock was set, its steering changed, or the machine was suspended; or if there is
-/// no moment.
-pub(crate) fn ask(
-    (chronyd, kernel): (&mut ChronydSource, &mut KernelSource),
-    slopes: Option<Interval<u64>>,
-    os: &impl Reference,
-    moment: impl Fn() -> Option<Moment>,
-    kernel_clock: impl FnOnce() -> Option<KernelClock>,
-) -> Option<Answers> {
-    let steered = os.steering_ppb();
-    let before = moment()?;
-    let (segments, tracking) = (clock_bound::read(), chronyd.ask());
-    let by_ptp4l = ptp4l::ask(os, steered.unwrap_or(0));
-    let clock = kernel_clock();
-    let by_kernel = clock.as_ref().and_then(|clock| kernel.report(clock));
-    let after = moment()?;
-    if os.steering_ppb() != steered {
-        return None;
+/// The sources that remember what they said.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    pub(crate) chronyd: ChronydSource,
+    pub(crate) kernel: KernelSource,
+}
+
+impl Sources {
+    /// Asks all sources. `slopes` is the counter's rate, if it is known. `moment` reads the clocks,
+    /// `kernel_clock` asks the kernel, and `os` reads the steering and the monotonic time. Waits
+    /// for chronyd for at most 40 ms, and for ptp4l for 20 ms. `None` if meanwhile the clock was
+    /// set, its steering changed, or the machine was suspended; or if there is no moment.
+    pub(crate) fn ask(
+        &mut self,
+        slopes: Option<Interval<u64>>,
+        os: &impl Reference,
+        moment: impl Fn() -> Option<Moment>,
+        kernel_clock: impl FnOnce() -> Option<KernelClock>,
+    ) -> Option<Answers> {
+        let steered = os.steering_ppb();
+        let before = moment()?;
+        let (segments, tracking) = (clock_bound::read(), self.chronyd.ask());
+        let by_ptp4l = ptp4l::ask(os, steered.unwrap_or(0));
+        let clock = kernel_clock();
+        let by_kernel = clock.as_ref().and_then(|clock| self.kernel.report(clock));
+        let after = moment()?;
+        if os.steering_ppb() != steered {
+            return None;
+        }
+        let monotonic_ns = os.monotonic_ns();
+        let [version_3, version_2] = segments
+            .map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
+        let by_chronyd = tracking.map(|tracking| {
+            let phc_bound_ns = phc::error_bound_ns();
+            self.chronyd
+                .report(&tracking, phc_bound_ns, clock.as_ref(), [&before, &after])
+        });
+        let answers = [version_3, version_2, by_chronyd, by_ptp4l, by_kernel];
+        let measurements = answers
+            .iter()
+            .flatten()
+            .flatten()
+            .map(|report| report.id)
+            .collect();
+        let best = best(answers).map(|report| self.kernel.announce(report));
+        let best = widen(&before, &after, best)?;
+        Some(Answers {
+            moment: after,
+            best,
+            measurements,
+        })
     }
-    let monotonic_ns = os.monotonic_ns();
-    let [version_3, version_2] =
-        segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
-    let by_chronyd = tracking.map(|tracking| {
-        let phc_bound_ns = phc::error_bound_ns();
-        chronyd.report(&tracking, phc_bound_ns, clock.as_ref(), [&before, &after])
-    });
-    let answers = [version_3, version_2, by_chronyd, by_ptp4l, by_kernel];
-    let measurements = answers
-        .iter()
-        .flatten()
-        .flatten()
-        .map(|report| report.id)
-        .collect();
-    let best = best(answers).map(|report| kernel.announce(report));
-    let best = widen(&before, &after, best)?;
-    Some(Answers {
-        moment: after,
-        best,
-        measurements,
-    })
 }
 
 /// The first report, of clock-bound (version 3, then 2), then chronyd, ptp4l, the kernel; without
