@@ -224,8 +224,9 @@ impl History {
     pub(crate) fn thin(&mut self, slope: Slope) {
         let Some(newest) = self.newest() else { return };
         let newest_ticks = newest.lower.ticks;
-        let age = |other: &Sample| ticks_since(other.lower.ticks, newest_ticks);
-        let max_age = slope.ticks_in(MAX_AGE_NS);
+        let age_ticks = |other: &Sample| ticks_since(other.lower.ticks, newest_ticks);
+        let max_age_ticks = slope.ticks_in(MAX_AGE_NS);
+        let doubling = |sample: &Sample| age_ticks(sample).leading_zeros();
         // The loop works in place: it writes each kept sample at or before the index from which it
         // read the sample.
         let mut kept: usize = 0;
@@ -234,13 +235,13 @@ impl History {
                 .samples
                 .get(index)
                 .copied()
-                .filter(|sample| age(sample) <= max_age)
+                .filter(|sample| age_ticks(sample) <= max_age_ticks)
             else {
                 continue;
             };
             let last = kept.checked_sub(1).and_then(|last| self.samples.get(last));
             match last {
-                Some(last) if age(last).leading_zeros() == age(&sample).leading_zeros() => {
+                Some(last) if doubling(last) == doubling(&sample) => {
                     // Of two samples in one doubling of age the narrower one stays; if they tie,
                     // the older one, for its longer baseline. Widths that differ by less than the
                     // reference's rounding count as a tie. Otherwise a series of samples, each
