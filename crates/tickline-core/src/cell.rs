@@ -119,6 +119,14 @@ pub struct Bounds {
     pub unix_bound_ns: u64,
 }
 
+/// A bound before its base is rounded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnroundedLine {
+    /// The value at the first tick.
+    pub(crate) base: FixedNs,
+    pub(crate) slope: Slope,
+}
+
 /// Bounds as the writer plans them, at the newest sample. A slot gets them at the start of its
 /// line, rounded only once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -144,22 +152,17 @@ impl From<Bounds> for PlannedBounds {
 }
 
 impl PlannedBounds {
-    /// Bounds with these values at `start_ticks`, and these slopes. The other fields are 0.
-    pub(crate) const fn new(
-        start_ticks: u64,
-        lower: (FixedNs, Slope),
-        upper: (FixedNs, Slope),
-    ) -> Self {
-        let ((low, slowest), (high, fastest)) = (lower, upper);
+    /// Bounds whose lines start at `start_ticks`. The other fields are 0.
+    pub(crate) const fn new(start_ticks: u64, low: UnroundedLine, high: UnroundedLine) -> Self {
         let lower = Line {
             start_ticks,
-            base_ns: low.floor_ns(),
-            slope: slowest,
+            base_ns: low.base.floor_ns(),
+            slope: low.slope,
         };
         let upper = Line {
             start_ticks,
-            base_ns: high.ceil_ns(),
-            slope: fastest,
+            base_ns: high.base.ceil_ns(),
+            slope: high.slope,
         };
         Self {
             rounded: Bounds {
@@ -168,8 +171,8 @@ impl PlannedBounds {
                 unix_offset_ns: 0,
                 unix_bound_ns: 0,
             },
-            lower_rounding: low.minus(FixedNs::from_ns(lower.base_ns)),
-            upper_rounding: FixedNs::from_ns(upper.base_ns).minus(high),
+            lower_rounding: low.base.minus(FixedNs::from_ns(lower.base_ns)),
+            upper_rounding: FixedNs::from_ns(upper.base_ns).minus(high.base),
             resolution_ns: 0,
         }
     }

@@ -30,7 +30,7 @@
 //! - **A first line needs three samples that agree.** Two samples always agree. If a suspend lay
 //!   between the two, or the reference stood still, slopes were off by orders of magnitude.
 
-use crate::cell::PlannedBounds;
+use crate::cell::{PlannedBounds, UnroundedLine};
 use crate::line::Slope;
 use crate::sample::{Point, Sample};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between, ticks_since};
@@ -387,11 +387,15 @@ impl History {
             high = newest.upper.carried(ticks, fastest);
         }
         high = high.plus(allowed.dither).plus(unseen);
-        Some(PlannedBounds::new(
-            ticks,
-            (low.minus(allowed.dither), slowest),
-            (high, fastest),
-        ))
+        let low = UnroundedLine {
+            base: low.minus(allowed.dither),
+            slope: slowest,
+        };
+        let high = UnroundedLine {
+            base: high,
+            slope: fastest,
+        };
+        Some(PlannedBounds::new(ticks, low, high))
     }
 }
 
