@@ -1,0 +1,212 @@
+//! A line with its bounds and its evidence: as the writer plans them, and as readers find them in a
+//! cell.
+
+use crate::line::{Line, Slope};
+use crate::sample::Point;
+use crate::state::LineState;
+use crate::units::{FixedNs, ticks_between};
+
+/// A snapshot of a cell: the state, and the ticks for which its line may be used.
+///
+/// Values loaded from a slot count only after a second load has confirmed the state, or a swap from
+/// this state has succeeded.
+///
+/// ```
+/// use tickline_core::cell::{LineCell, StateCell};
+/// use tickline_core::shared::SharedClock;
+///
+/// /// The time for which the fast path may still use the clock's line at `ticks`, ns.
+/// fn left_ns(clock: &SharedClock, ticks: u64) -> Option<i64> {
+///     let line = clock.cell.snapshot();
+///     let end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
+///     let left_ns = line.at(end_ticks) - line.at(ticks);
+///     let counts = line.state.is_published() && clock.cell.is_still(line.state);
+///     counts.then_some(left_ns)
+/// }
+/// assert_eq!(left_ns(&SharedClock::new(LineCell::new()), 1_000), None, "no line");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The line, and the tag.
+    pub state: LineState,
+    /// The first tick at which the line may be used; without a line, the last line's first tick.
+    pub start_ticks: u64,
+    /// The window: for how long the fast path uses the line, ticks from its start.
+    pub window_ticks: u64,
+}
+
+impl Snapshot {
+    /// The validity of the line, ticks from its start: twice its window. Past the window readers
+    /// take the slow path.
+    pub(crate) const fn valid_ticks(&self) -> u64 {
+        self.window_ticks << 1
+    }
+
+    /// Whether the line is valid at `ticks`. The check is two-sided: a tick before the start fails.
+    pub(crate) const fn is_valid_at(&self, ticks: u64) -> bool {
+        ticks.wrapping_sub(self.start_ticks) < self.valid_ticks()
+    }
+
+    /// The first tick at which the line is not valid any more.
+    #[must_use]
+    pub const fn end_ticks(&self) -> u64 {
+        self.start_ticks.wrapping_add(self.valid_ticks())
+    }
+
+    /// The line at `ticks`, ns, rounded down. Exact while the line is valid; without a line it
+    /// means nothing. Never panics.
+    #[must_use]
+    pub const fn at(&self, ticks: u64) -> i64 {
+        self.state.at(ticks)
+    }
+
+    /// The line at `ticks`, rounded down to a fraction.
+    pub(crate) fn fixed_at(&self, ticks: u64) -> FixedNs {
+        self.state.fixed_at(ticks)
+    }
+
+    /// The line's slope; 0 without a line.
+    #[must_use]
+    pub const fn slope(&self) -> Slope {
+        self.state.slope()
+    }
+}
+
+/// The bounds between which the reference must be, and the offset of Unix time. They are published
+/// with each line.
+///
+/// Those of a slot start at the same tick as the slot's line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bounds {
+    /// The reference is not below this line.
+    pub lower: Line,
+    /// The reference is not above this line, which starts at the same tick as `lower`.
+    pub upper: Line,
+    /// The reference's Unix time minus its monotonic time, ns, as estimated. At a tick, Unix time
+    /// is at least `lower.at(tick) + unix_offset_ns - unix_bound_ns`, and at most
+    /// `upper.at(tick) + unix_offset_ns + unix_bound_ns`.
+    pub unix_offset_ns: i64,
+    /// Half-width of the interval that contains the true offset, ns.
+    pub unix_bound_ns: u64,
+}
+
+/// A bound before its base is rounded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnroundedLine {
+    /// The value at the first tick.
+    pub(crate) base: FixedNs,
+    pub(crate) slope: Slope,
+}
+
+/// Bounds as the writer plans them, at the newest sample. A slot gets them at the start of its
+/// line, rounded only once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PlannedBounds {
+    /// The bounds at the newest sample, with bases rounded outwards.
+    pub(crate) rounded: Bounds,
+    /// The rounding of the lower base, down.
+    lower_rounding: FixedNs,
+    /// The rounding of the upper base, up.
+    upper_rounding: FixedNs,
+    /// The reference's resolution, ns: a returned value may be below the lower bound by this.
+    pub(crate) resolution_ns: i64,
+}
+
+impl From<Bounds> for PlannedBounds {
+    /// Bounds without rounding, and a reference without resolution.
+    fn from(rounded: Bounds) -> Self {
+        Self {
+            rounded,
+            ..Self::default()
+        }
+    }
+}
+
+impl PlannedBounds {
+    /// Bounds whose lines start at `start_ticks`. The other fields are 0.
+    pub(crate) const fn new(start_ticks: u64, low: UnroundedLine, high: UnroundedLine) -> Self {
+        let lower = Line {
+            start_ticks,
+            base_ns: low.base.floor_ns(),
+            slope: low.slope,
+        };
+        let upper = Line {
+            start_ticks,
+            base_ns: high.base.ceil_ns(),
+            slope: high.slope,
+        };
+        Self {
+            rounded: Bounds {
+                lower,
+                upper,
+                unix_offset_ns: 0,
+                unix_bound_ns: 0,
+            },
+            lower_rounding: low.base.minus(FixedNs::from_ns(lower.base_ns)),
+            upper_rounding: FixedNs::from_ns(upper.base_ns).minus(high.base),
+            resolution_ns: 0,
+        }
+    }
+
+    /// Both bounds at `start_ticks`, ns, rounded outwards. If the newest sample is later than that
+    /// tick, the bounds widen towards the past by the difference of their rates. The reference's
+    /// rate was between these two rates.
+    pub(super) fn base_ns_at(&self, start_ticks: u64) -> (i64, i64) {
+        let Bounds { lower, upper, .. } = &self.rounded;
+        let back_ticks = ticks_between(start_ticks, lower.start_ticks).max(0);
+        let spread = upper
+            .slope
+            .over(back_ticks)
+            .minus(lower.slope.over(back_ticks));
+        let low = lower
+            .fixed_at(start_ticks)
+            .plus(self.lower_rounding)
+            .minus(spread);
+        let high = upper
+            .fixed_at(start_ticks)
+            .minus(self.upper_rounding)
+            .plus(spread);
+        (low.floor_ns(), high.ceil_ns())
+    }
+}
+
+/// A line to publish: see [`StateCell::publish`](super::StateCell::publish).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextLine {
+    /// What a snapshot finds once the line is published.
+    pub line: Snapshot,
+    pub(crate) bounds: PlannedBounds,
+    /// The machine's total time in suspends before the line's samples, ns; `None` if the reference
+    /// does not state it.
+    pub(crate) suspended_ns: Option<i64>,
+}
+
+impl NextLine {
+    /// A line with these bounds, by a reference without resolution that does not state the time in
+    /// suspends. The bounds may start at another tick than the line: the slot has them at the
+    /// line's start.
+    #[must_use]
+    pub fn new(line: Snapshot, bounds: Bounds) -> Self {
+        Self {
+            line,
+            bounds: bounds.into(),
+            suspended_ns: None,
+        }
+    }
+
+    /// The bounds, at the tick of the newest sample.
+    #[must_use]
+    pub const fn bounds(&self) -> &Bounds {
+        &self.bounds.rounded
+    }
+}
+
+/// The evidence for a line, by which a thread that retires the line computes the high-water mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Evidence {
+    /// A lower bound of the reference's returned value at one tick, as the newest sample proves.
+    pub(crate) proven: Point,
+    /// The machine's total time in suspends before the samples, ns; `None` if the reference does
+    /// not state it.
+    pub(crate) suspended_ns: Option<i64>,
+}
