@@ -149,7 +149,6 @@ mod tests {
     use crate::UtcSource;
     use crate::claim_maker::ClaimMaker;
     use crate::claim_maker::tests::{moment, next_claim, report_of};
-    use crate::moment::Moment;
 
     #[test]
     fn ordering_a_copy_is_one_claim_and_the_newest() {
@@ -186,37 +185,55 @@ mod tests {
         });
     }
 
-    #[test]
-    fn a_reading_fails_if_the_machine_was_disturbed_since_the_claim() {
+    /// A latch with the claim that chronyd makes in the first second, when the marker is 0 and the
+    /// machine was never suspended.
+    fn latch_with_claim() -> ClaimLatch {
         let (mut maker, latch) = (ClaimMaker::default(), ClaimLatch::new());
-        let claim = [0, 1].map(|seconds| {
+        let [_, claim] = [0, 1].map(|seconds| {
             next_claim(&mut maker, &moment(seconds), report_of(0, 0), 1_000_000_000)
         });
-        latch.publish(&claim[1].unwrap());
-        let at = Moment {
+        latch.publish(&claim.unwrap());
+        latch
+    }
+
+    /// The source of a reading by `CLOCK_MONOTONIC_RAW`, 1 us after that claim.
+    fn source_by_raw(marker: u64, suspended_ns: Option<i64>) -> Result<UtcSource, UtcUnknown> {
+        let now = RawMoment {
             raw_ns: moment(1).raw_ns + 1_000,
-            ..moment(1)
+            marker,
+            suspended_ns,
         };
-        let by_raw = |marker, suspended_ns| {
-            let bounds = latch.read_by_raw(|| {
-                Some(RawMoment {
-                    raw_ns: at.raw_ns,
-                    marker,
-                    suspended_ns,
-                })
-            });
-            bounds.map(|bounds| bounds.source)
-        };
-        assert_eq!(by_raw(0, Some(0)), Ok(UtcSource::Chronyd));
-        assert_eq!(by_raw(7, Some(0)), Err(UtcUnknown::Disrupted));
-        assert_eq!(by_raw(0, Some(1_000_000_000)), Err(UtcUnknown::Disrupted));
-        assert_eq!(by_raw(0, None), Err(UtcUnknown::Expired));
-        let by_counter = |marker| {
-            latch
-                .read_by_counter(|| at.ticks, || marker)
-                .map(|bounds| bounds.source)
-        };
-        assert_eq!([0, 7].map(by_counter), [Some(UtcSource::Chronyd), None]);
+        let reading = latch_with_claim().read_by_raw(|| Some(now));
+        reading.map(|reading| reading.source)
+    }
+
+    /// The source of a reading by the counter, at that claim.
+    fn source_by_counter(marker: u64) -> Option<UtcSource> {
+        let reading = latch_with_claim().read_by_counter(|| moment(1).ticks, || marker);
+        reading.map(|reading| reading.source)
+    }
+
+    #[test]
+    fn a_reading_is_by_the_claim_if_nothing_has_disturbed_the_machine() {
+        assert_eq!(source_by_raw(0, Some(0)), Ok(UtcSource::Chronyd));
+        assert_eq!(source_by_counter(0), Some(UtcSource::Chronyd));
+    }
+
+    #[test]
+    fn a_reading_fails_if_the_machine_was_moved_since_the_claim() {
+        assert_eq!(source_by_raw(7, Some(0)), Err(UtcUnknown::Disrupted));
+        assert_eq!(source_by_counter(7), None);
+    }
+
+    #[test]
+    fn a_reading_by_the_os_fails_if_the_machine_was_suspended_since_the_claim() {
+        let suspended_ns = Some(1_000_000_000);
+        assert_eq!(source_by_raw(0, suspended_ns), Err(UtcUnknown::Disrupted));
+    }
+
+    #[test]
+    fn a_reading_by_the_os_fails_if_the_time_asleep_is_unknown() {
+        assert_eq!(source_by_raw(0, None), Err(UtcUnknown::Expired));
     }
 
     /// A reader sleeps between the claim and the clock, and meanwhile the claim is withdrawn.

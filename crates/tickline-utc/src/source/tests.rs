@@ -22,117 +22,170 @@ impl Reference for SteeredOs {
     }
 }
 
-/// The machine of the test may have a chronyd, which then answers as well, perhaps with nonsense.
+/// The answers to a request of a maker, by a machine whose steering changes by so many ppb between
+/// two readings. The machine of the test may have a chronyd, which then answers as well, perhaps
+/// with nonsense.
+fn ask(maker: &mut ClaimMaker, change_ppb: i64) -> Option<Answers> {
+    let os = SteeredOs(Cell::new(0), change_ppb);
+    maker.ask(&os, || Some(moment(1)), || Some(kernel::tests::USUAL))
+}
+
 #[test]
-fn a_request_returns_all_measurements_unless_the_steering_changed() {
+fn a_request_has_no_answers_if_the_steering_changed_meanwhile() {
+    assert!(ask(&mut ClaimMaker::default(), 1).is_none());
+}
+
+#[test]
+fn a_request_returns_the_measurement_of_a_source_that_is_not_the_best() {
+    let measurements = ask(&mut ClaimMaker::default(), 0).unwrap().measurements;
+    let is_kernels = |id: &MeasurementId| id.origin == Origin::Kernel;
+    assert!(measurements.iter().any(is_kernels), "{measurements:?}");
+}
+
+#[test]
+fn a_claim_by_another_source_has_the_kernels_offset_of_tai() {
     let mut maker = ClaimMaker::default();
-    let mut ask = |change_ppb| {
-        let os = SteeredOs(Cell::new(0), change_ppb);
-        maker.ask(&os, || Some(moment(1)), || Some(kernel::tests::USUAL))
-    };
-    assert!(ask(1).is_none());
-    let answers = ask(0).unwrap();
-    let measurements = &answers.measurements;
-    assert!(
-        measurements.iter().any(|id| id.origin == Origin::Kernel),
-        "{measurements:?}"
-    );
     let answers = Answers {
         best: report_of(0, 0),
-        ..answers
+        ..ask(&mut maker, 0).unwrap()
     };
     let claim = maker.next_claim(answers, 1).unwrap();
-    assert_eq!(
-        claim.tai_offset_s.map(NonZeroU16::get),
-        Some(37),
-        "by the kernel"
-    );
+    assert_eq!(claim.tai_offset_s.map(NonZeroU16::get), Some(37));
+}
+
+/// The answers of five sources, of which each reports the measurement of its place, from 1 to 5.
+/// But the sources before `first` say `silent`.
+fn answers_from(first: usize, silent: Option<Answer>) -> [Option<Answer>; 5] {
+    let mut answers = [1, 2, 3, 4, 5].map(|place| Some(report_of(0, place)));
+    answers[..first].fill(silent);
+    answers
+}
+
+/// What a source says that has no report.
+const SILENT: [Option<Answer>; 2] = [None, Some(Err(UtcUnknown::Expired))];
+
+fn best_number(answers: [Option<Answer>; 5]) -> Result<u64, UtcUnknown> {
+    best(answers).map(|report| report.id.number)
 }
 
 #[test]
-fn the_first_source_with_a_report_is_taken_unless_one_before_it_was_disrupted() {
-    let reports = [1, 2, 3, 4, 5].map(|measurement| Some(report_of(0, measurement)));
-    let measurement = |answers| best(answers).map(|report| report.id.number);
+fn the_first_source_with_a_report_is_taken() {
     for (first, place) in (0..5).zip(1..) {
-        for answer in [None, Some(Err(UtcUnknown::Expired))] {
-            let answers = core::array::from_fn(|index| {
-                if index < first {
-                    answer
-                } else {
-                    reports[index]
-                }
-            });
-            assert_eq!(measurement(answers), Ok(place));
-            let mut disrupted = answers;
-            disrupted[first] = Some(Err(UtcUnknown::Disrupted));
-            assert_eq!(measurement(disrupted), Err(UtcUnknown::Disrupted));
+        for silent in SILENT {
+            assert_eq!(best_number(answers_from(first, silent)), Ok(place));
         }
     }
-    assert_eq!(measurement([None; 5]), Err(UtcUnknown::NoSource));
 }
 
-/// The answer may have come at any moment between the two moments.
 #[test]
-fn an_answer_is_widened_by_what_may_have_happened_since() {
-    let before = Moment {
+fn no_source_behind_a_disrupted_one_is_taken() {
+    for first in 0..5 {
+        for silent in SILENT {
+            let mut answers = answers_from(first, silent);
+            answers[first] = Some(Err(UtcUnknown::Disrupted));
+            assert_eq!(best_number(answers), Err(UtcUnknown::Disrupted));
+        }
+    }
+}
+
+#[test]
+fn without_any_answer_there_is_no_source() {
+    assert_eq!(best_number([None; 5]), Err(UtcUnknown::NoSource));
+}
+
+/// The moment before a request. The clocks are known to within 10 ns.
+fn before() -> Moment {
+    Moment {
         width_ns: 10,
         ..moment(0)
-    };
-    let after = |moved_ns: i64| {
-        let realtime_ns = before.realtime_ns + 1_000_000 + moved_ns;
-        Moment {
-            raw_ns: 1_000_000,
-            realtime_ns,
-            ..before
-        }
-    };
-    // 2 ppm less to 6 ppm more than CLOCK_MONOTONIC_RAW: 2 and 6 ns in 1 ms.
-    let rates_ppb = Interval::between(-2_000, 6_000);
+    }
+}
+
+/// The moment 1 ms later, after `CLOCK_REALTIME` has moved by so much against
+/// `CLOCK_MONOTONIC_RAW`.
+fn after(moved_ns: i64) -> Moment {
+    Moment {
+        raw_ns: 1_000_000,
+        realtime_ns: before().realtime_ns + 1_000_000 + moved_ns,
+        ..before()
+    }
+}
+
+/// UTC is 100 to 300 ns ahead, and gains -2 to 6 ppm on `CLOCK_MONOTONIC_RAW`: -2 to 6 ns in 1 ms.
+/// The answer may have come at any moment between `before` and this one.
+fn report_at(after: &Moment) -> Option<Report> {
     let report = Report {
         offset_ns: Interval::between(100, 300),
         request_ns: 3,
-        rates_ppb,
+        rates_ppb: Interval::between(-2_000, 6_000),
         ..report_of(0, 0).unwrap()
     };
-    let widen = |after: &Moment| widen(&before, after, Ok(report)).map(Result::unwrap);
-    for (moved_ns, least_ns, greatest_ns) in [(0, 87, 317), (1_000, -913, 317), (-1_000, 87, 1_317)]
-    {
-        let report = widen(&after(moved_ns)).unwrap();
+    widen(&before(), after, Ok(report)).map(Result::unwrap)
+}
+
+/// How far `CLOCK_REALTIME` has moved, and the least and the greatest offset then, ns.
+const WIDENED: [(i64, i64, i64); 3] = [(0, 87, 317), (1_000, -913, 317), (-1_000, 87, 1_317)];
+
+#[test]
+fn an_answer_is_widened_by_what_the_clocks_may_have_moved_since() {
+    for (moved_ns, least_ns, greatest_ns) in WIDENED {
+        let report = report_at(&after(moved_ns)).unwrap();
         assert_eq!(report.offset_ns, Interval::between(least_ns, greatest_ns));
-        assert_eq!(
-            report.request_ns,
-            3 + (100 - least_ns).max(greatest_ns - 300)
-        );
     }
-    let wide = widen(&Moment {
+}
+
+#[test]
+fn the_larger_widening_is_the_requests_part_of_the_error() {
+    for (moved_ns, least_ns, greatest_ns) in WIDENED {
+        let report = report_at(&after(moved_ns)).unwrap();
+        let widening_ns = (100 - least_ns).max(greatest_ns - 300);
+        assert_eq!(report.request_ns, 3 + widening_ns);
+    }
+}
+
+#[test]
+fn an_answer_is_widened_by_the_time_of_reading_the_clocks() {
+    let wide = Moment {
         width_ns: 1_000_000,
         ..after(0)
-    })
-    .unwrap();
+    };
+    let offset_ns = Interval::between(100 - 1_000_005, 300 + 1_000_013);
+    assert_eq!(report_at(&wide).unwrap().offset_ns, offset_ns);
+}
+
+#[test]
+fn a_clock_that_moved_within_its_width_was_not_set() {
+    let moved = Moment {
+        realtime_ns: before().realtime_ns + 15,
+        ..before()
+    };
+    assert!(report_at(&moved).is_some());
+}
+
+#[test]
+fn an_answer_before_the_clock_was_set_does_not_count() {
     assert_eq!(
-        wide.offset_ns,
-        Interval::between(100 - 1_000_005, 300 + 1_000_013)
+        [200_000, -200_000].map(|ns| report_at(&after(ns))),
+        [None; 2]
     );
-    assert!(
-        widen(&Moment {
-            realtime_ns: before.realtime_ns + 15,
-            ..before
-        })
-        .is_some(),
-        "within the width"
-    );
+}
+
+#[test]
+fn an_answer_before_a_suspend_does_not_count() {
     let suspended = Moment {
         suspended_ns: 1_000_000,
         ..after(0)
     };
+    assert_eq!(report_at(&suspended), None);
+}
+
+#[test]
+fn an_answer_before_the_machine_was_moved_does_not_count() {
     let moved = Moment {
         marker: 1,
         ..after(0)
     };
-    assert_eq!(
-        [after(200_000), after(-200_000), suspended, moved].map(|after| widen(&after)),
-        [None; 4]
-    );
+    assert_eq!(report_at(&moved), None);
 }
 
 /// The oscillator is off by more than NTP can steer, and the OS clock is slewed as well.

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::UtcSource;
 use crate::claim_maker::{ClaimMaker, tests};
+use crate::source::Answer;
 
 /// `CLOCK_MONOTONIC`, or UTC in version 3, when the daemon wrote: 1,800,000,000 s.
 const AS_OF_NS: i64 = 1_800_000_000_000_000_000;
@@ -61,7 +62,7 @@ fn answer(segment: &Segment, marker: u64) -> Option<Result<Report, UtcUnknown>> 
 }
 
 #[test]
-fn a_segment_says_what_its_daemon_knows() {
+fn version_2_bounds_the_os_clock_by_the_daemons_bound_and_drift() {
     let report = answer(&segment(2, SYNCHRONISED, true), 9).unwrap().unwrap();
     let bound_ns = 500 + 15_000 + 1;
     assert_eq!(
@@ -69,7 +70,10 @@ fn a_segment_says_what_its_daemon_knows() {
         (Interval::around(0, bound_ns), 999_000_000_000)
     );
     assert_eq!(report.rates_ppb, unknown_rates_ppb(7_000));
+}
 
+#[test]
+fn version_3_is_the_daemons_line_by_the_counter() {
     let report = answer(&segment(0x0303, FREE_RUNNING, true), 9)
         .unwrap()
         .unwrap();
@@ -85,70 +89,141 @@ fn a_segment_says_what_its_daemon_knows() {
     assert_eq!(report.rates_ppb, Interval::around(rate_ppb, drift_ppb));
 }
 
-#[test]
-fn a_segment_that_says_nothing_is_no_claim() {
-    for version in [2, 0x0303] {
-        let by_status = |status, marker| {
-            answer(&segment(version, status, true), marker)
-                .unwrap()
-                .map(|_| ())
-        };
-        let disrupted = Err(UtcUnknown::Disrupted);
-        assert_eq!(by_status(SYNCHRONISED, 9), Ok(()));
-        assert_eq!(
-            (by_status(SYNCHRONISED, 8), by_status(DISRUPTED, 9)),
-            (disrupted, disrupted)
-        );
-        for status in [0, 4, u32::MAX] {
-            assert_eq!(by_status(status, 9), Err(UtcUnknown::Unsynchronised));
-        }
-        // A process that can't read the marker would not notice a move.
-        assert_eq!(
-            answer(&segment(version, SYNCHRONISED, true), NO_MARKER),
-            None
-        );
-        assert_eq!(by_status(DISRUPTED, NO_MARKER), disrupted);
-        // A daemon that does not check the marker does not know it.
-        assert!(
-            answer(&segment(version, SYNCHRONISED, false), 8)
-                .unwrap()
-                .is_ok()
-        );
+const VERSIONS: [u16; 2] = [2, 0x0303];
 
-        let right = segment(version, SYNCHRONISED, true);
-        let with = |at: usize, byte: u8| {
-            let mut wrong = right;
-            wrong.0[at] = byte;
-            answer(&wrong, 9)
-        };
-        // Another file; two other versions; an update that is not complete (generation 0).
-        assert_eq!(
-            (with(0, 0), with(12, 4), with(13, 1), with(14, 0)),
-            (None, None, None, None)
-        );
-        let (times, bound) = places(version);
-        assert_eq!(
-            (with(bound + 7, 0x80), with(bound + 19, 0x80)),
-            (None, None)
-        );
-        // A segment that is void since it was written.
-        let mut void = right;
+/// The answer of a daemon that checks the marker, in this status, when the machine has `marker`.
+/// The segment has the marker 9.
+fn answer_in(version: u16, status: u32, marker: u64) -> Option<Result<(), UtcUnknown>> {
+    let answer = answer(&segment(version, status, true), marker);
+    answer.map(|answer| answer.map(|_| ()))
+}
+
+#[test]
+fn a_segment_from_before_a_move_of_the_machine_says_that_it_was_disrupted() {
+    for version in VERSIONS {
+        assert_eq!(answer_in(version, SYNCHRONISED, 9), Some(Ok(())));
+        let moved = answer_in(version, SYNCHRONISED, 8);
+        assert_eq!(moved, Some(Err(UtcUnknown::Disrupted)), "{version}");
+    }
+}
+
+#[test]
+fn a_daemon_that_was_disrupted_says_so_also_without_a_marker() {
+    for version in VERSIONS {
+        for marker in [9, NO_MARKER] {
+            let disrupted = answer_in(version, DISRUPTED, marker);
+            assert_eq!(disrupted, Some(Err(UtcUnknown::Disrupted)), "{version}");
+        }
+    }
+}
+
+#[test]
+fn a_daemon_in_another_status_is_unsynchronised() {
+    for version in VERSIONS {
+        for status in [0, 4, u32::MAX] {
+            let other = answer_in(version, status, 9);
+            assert_eq!(other, Some(Err(UtcUnknown::Unsynchronised)), "{status}");
+        }
+    }
+}
+
+/// It would not notice a move.
+#[test]
+fn a_process_that_cannot_read_the_marker_gets_no_claim() {
+    for version in VERSIONS {
+        assert_eq!(answer_in(version, SYNCHRONISED, NO_MARKER), None);
+    }
+}
+
+#[test]
+fn the_marker_of_a_daemon_that_does_not_check_it_does_not_count() {
+    for version in VERSIONS {
+        let claim = answer(&segment(version, SYNCHRONISED, false), 8);
+        assert!(claim.unwrap().is_ok(), "{version}");
+    }
+}
+
+/// The answer of a good segment in which the byte at `at` is another one.
+fn answer_with(version: u16, at: usize, byte: u8) -> Option<Answer> {
+    let mut wrong = segment(version, SYNCHRONISED, true);
+    wrong.0[at] = byte;
+    answer(&wrong, 9)
+}
+
+#[test]
+fn another_file_is_no_segment() {
+    assert_eq!(
+        VERSIONS.map(|version| answer_with(version, 0, 0)),
+        [None; 2]
+    );
+}
+
+#[test]
+fn a_segment_of_an_unknown_version_is_no_claim() {
+    for version in VERSIONS {
+        assert_eq!(answer_with(version, 12, 4), None);
+        assert_eq!(answer_with(version, 13, 1), None);
+    }
+}
+
+/// The generation is 0.
+#[test]
+fn a_segment_that_was_never_complete_is_no_claim() {
+    assert_eq!(
+        VERSIONS.map(|version| answer_with(version, 14, 0)),
+        [None; 2]
+    );
+}
+
+#[test]
+fn a_negative_bound_is_no_claim() {
+    for version in VERSIONS {
+        let (_, bound) = places(version);
+        assert_eq!(answer_with(version, bound + 7, 0x80), None, "{version}");
+    }
+}
+
+/// 2^31 ppb and more: the bound would grow faster than the time.
+#[test]
+fn a_drift_of_a_second_in_a_second_is_no_claim() {
+    for version in VERSIONS {
+        let (_, bound) = places(version);
+        assert_eq!(answer_with(version, bound + 19, 0x80), None, "{version}");
+    }
+}
+
+#[test]
+fn a_segment_that_is_void_since_it_was_written_has_expired() {
+    for version in VERSIONS {
+        let (times, _) = places(version);
+        let mut void = segment(version, SYNCHRONISED, true);
         void.0.copy_within(times..times + 16, times + 16);
         assert_eq!(answer(&void, 9), Some(Err(UtcUnknown::Expired)));
     }
-    let at = moment(9);
-    assert_eq!(
-        segment(2, SYNCHRONISED, true).report(&at, None, 0, AS_OF_NS - 1),
-        None
-    );
+}
+
+/// It is from before the last boot.
+#[test]
+fn a_segment_from_the_future_is_no_claim() {
+    let by_os = segment(2, SYNCHRONISED, true);
+    assert_eq!(by_os.report(&moment(9), None, 0, AS_OF_NS - 1), None);
     let by_counter = segment(0x0303, SYNCHRONISED, true);
-    for ticks in [Some(AS_OF_TICKS - 1), None] {
-        assert_eq!(
-            by_counter.report(&Moment { ticks, ..at }, Some(RATE), 0, 0),
-            None
-        );
-    }
-    assert_eq!(by_counter.report(&at, None, 0, 0), None);
+    let at = Moment {
+        ticks: Some(AS_OF_TICKS - 1),
+        ..moment(9)
+    };
+    assert_eq!(by_counter.report(&at, Some(RATE), 0, 0), None);
+}
+
+#[test]
+fn version_3_makes_no_claim_without_the_counter_or_its_rate() {
+    let by_counter = segment(0x0303, SYNCHRONISED, true);
+    let without_counter = Moment {
+        ticks: None,
+        ..moment(9)
+    };
+    assert_eq!(by_counter.report(&without_counter, Some(RATE), 0, 0), None);
+    assert_eq!(by_counter.report(&moment(9), None, 0, 0), None);
 }
 
 /// After a suspend the counter's rate is unknown for a moment, so version 2 answers. Symptom: it
