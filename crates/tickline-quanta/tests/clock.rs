@@ -102,47 +102,86 @@ fn time_passes_as_for_the_os() {
     }
 }
 
+fn at(ns: u64) -> Instant {
+    Instant::from(tickline::Instant::from_nanos(ns))
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Two instants that are a second apart.
+fn early_and_late() -> (Instant, Instant) {
+    (at(0), at(1_000_000_000))
+}
+
 #[test]
-fn instants_calculate_as_std_s_do() {
-    let at = |ns| Instant::from(tickline::Instant::from_nanos(ns));
-    let second = Duration::from_secs(1);
-    let (early, late) = (at(0), at(1_000_000_000));
-    assert_eq!(
-        (early + second, late - second, late - early),
-        (late, early, second)
-    );
-    assert_eq!(
-        (early - late, early.duration_since(late)),
-        (Duration::ZERO, Duration::ZERO)
-    );
-    assert_eq!(early.saturating_duration_since(late), Duration::ZERO);
-    assert_eq!(
-        (
-            late.checked_duration_since(early),
-            early.checked_duration_since(late)
-        ),
-        (Some(second), None)
-    );
-    assert_eq!(early.checked_add(second), Some(late));
-    assert_eq!(late.checked_sub(second), Some(early));
-    assert_eq!(at(u64::MAX).checked_add(second), None);
-    // Truncated to 64 bits, this duration would be 0.
-    let beyond = Duration::from_nanos(u64::MAX) + Duration::from_nanos(1);
-    assert_eq!(
-        (early.checked_add(beyond), at(u64::MAX).checked_sub(beyond)),
-        (None, None)
-    );
+fn an_instant_plus_or_minus_a_second_is_a_second_away() {
+    let (early, late) = early_and_late();
+    assert_eq!((early + SECOND, late - SECOND), (late, early));
+}
+
+#[test]
+fn a_second_is_added_and_subtracted_in_place() {
+    let (early, late) = early_and_late();
     let mut moved = early;
-    moved += second;
+    moved += SECOND;
     assert_eq!(moved, late);
-    moved -= second;
+    moved -= SECOND;
     assert_eq!(moved, early);
-    assert_eq!(
-        (format!("{late:?}"), early.max(late)),
-        ("1000000000".to_owned(), late)
-    );
-    assert_eq!(HashSet::from([early, late, late]).len(), 2);
+}
+
+#[test]
+fn the_time_since_an_earlier_instant_is_their_difference() {
+    let (early, late) = early_and_late();
+    assert_eq!(late - early, SECOND);
+    assert_eq!(late.checked_duration_since(early), Some(SECOND));
+}
+
+#[test]
+fn the_time_since_a_later_instant_is_zero() {
+    let (early, late) = early_and_late();
+    assert_eq!(early - late, Duration::ZERO);
+    assert_eq!(early.duration_since(late), Duration::ZERO);
+    assert_eq!(early.saturating_duration_since(late), Duration::ZERO);
+}
+
+#[test]
+fn the_checked_time_since_a_later_instant_is_none() {
+    let (early, late) = early_and_late();
+    assert_eq!(early.checked_duration_since(late), None);
+}
+
+#[test]
+fn a_checked_sum_is_none_beyond_the_range() {
+    let (early, late) = early_and_late();
+    assert_eq!(early.checked_add(SECOND), Some(late));
+    assert_eq!(late.checked_sub(SECOND), Some(early));
+    assert_eq!(at(u64::MAX).checked_add(SECOND), None);
+}
+
+/// Truncated to 64 bits, this duration would be 0.
+#[test]
+fn a_checked_sum_with_a_duration_beyond_64_bits_is_none() {
+    let beyond = Duration::from_nanos(u64::MAX) + Duration::from_nanos(1);
+    assert_eq!(at(0).checked_add(beyond), None);
+    assert_eq!(at(u64::MAX).checked_sub(beyond), None);
+}
+
+#[test]
+fn the_text_of_an_instant_is_its_nanoseconds() {
+    assert_eq!(format!("{:?}", at(1_000_000_000)), "1000000000");
+}
+
+#[test]
+fn instants_are_ordered_by_time() {
+    let (early, late) = early_and_late();
     assert!(late > early);
+    assert_eq!(early.max(late), late);
+}
+
+#[test]
+fn equal_instants_have_equal_hashes() {
+    let (early, late) = early_and_late();
+    assert_eq!(HashSet::from([early, late, late]).len(), 2);
 }
 
 #[test]
@@ -180,30 +219,24 @@ mod mocks {
 
     use super::*;
 
+    /// The time of a mock clock by each of its readings.
+    fn readings(clock: &Clock) -> [u64; 3] {
+        [clock.raw(), ns(clock.now()), ns(clock.recent())]
+    }
+
     #[test]
     fn a_mock_clock_stands_until_it_is_moved() {
         let (clock, mock) = Clock::mock();
-        assert_eq!(
-            (
-                clock.raw(),
-                ns(clock.now()),
-                ns(clock.recent()),
-                mock.value()
-            ),
-            (0, 0, 0, 0)
-        );
+        assert_eq!((readings(&clock), mock.value()), ([0; 3], 0));
         mock.increment(42_u64);
         mock.increment(Duration::from_micros(1));
         mock.decrement(Duration::from_nanos(2));
-        assert_eq!(
-            (
-                clock.raw(),
-                ns(clock.now()),
-                ns(clock.recent()),
-                mock.value()
-            ),
-            (1040, 1040, 1040, 1040)
-        );
+        assert_eq!((readings(&clock), mock.value()), ([1_040; 3], 1_040));
+    }
+
+    #[test]
+    fn a_raw_time_of_a_mock_is_in_nanoseconds() {
+        let (clock, _) = Clock::mock();
         assert_eq!((ns(clock.scaled(7)), clock.delta_as_nanos(7, 9)), (7, 2));
     }
 
@@ -216,14 +249,25 @@ mod mocks {
     }
 
     #[test]
-    fn an_amount_of_time_saturates_and_the_time_of_a_mock_panics() {
-        assert_eq!(
-            (7_u64.into_nanos(), Duration::from_secs(1).into_nanos()),
-            (7, 1_000_000_000)
-        );
+    fn an_amount_of_time_is_a_number_of_nanoseconds() {
+        assert_eq!(7_u64.into_nanos(), 7);
+        assert_eq!(Duration::from_secs(1).into_nanos(), 1_000_000_000);
+    }
+
+    #[test]
+    fn an_amount_of_time_beyond_64_bits_saturates() {
         assert_eq!(Duration::MAX.into_nanos(), u64::MAX);
-        let (clock, mock) = Clock::mock();
+    }
+
+    #[test]
+    fn a_mock_that_is_moved_below_zero_panics() {
+        let (_, mock) = Clock::mock();
         assert!(catch_unwind(AssertUnwindSafe(|| mock.decrement(1_u64))).is_err());
+    }
+
+    #[test]
+    fn a_mock_that_is_moved_beyond_64_bits_panics_and_stays_at_the_end() {
+        let (clock, mock) = Clock::mock();
         mock.increment(u64::MAX);
         assert!(catch_unwind(AssertUnwindSafe(|| mock.increment(1_u64))).is_err());
         assert_eq!(clock.raw(), u64::MAX);
