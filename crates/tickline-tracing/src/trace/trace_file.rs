@@ -390,6 +390,15 @@ fn write(
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
+/// The records that have probably come while the writer took others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meanwhile {
+    /// They may wait for the next flush.
+    Few,
+    /// The next pass should begin at once.
+    Many,
+}
+
 struct Writer<'a, W: Write> {
     /// The `dropped_records` of its summary is the number of missing records that the marks state
     /// so far.
@@ -409,31 +418,46 @@ impl<W: Write> Writer<'_, W> {
         // The beginning of the last pass that ended with a flush. The time to the next flush counts
         // from there, not from its end: the records since then are not in the file.
         let (mut flushed, mut done) = (Instant::now(), 0);
-        loop {
-            let (requested, finish) = (requests.requested(), self.recorder.has_ended());
-            let begun = Instant::now();
-            let took_much = self.take_records(finish)?;
-            if finish || requested != done || flushed.elapsed() >= flush_every {
-                self.write_missing()?;
-                self.write_cpu_times()?;
-                self.trace.flush()?;
+        while !self.recorder.has_ended() {
+            let (requested, begun) = (requests.requested(), Instant::now());
+            let meanwhile = self.take_present_records()?;
+            if requested != done || flushed.elapsed() >= flush_every {
+                self.flush()?;
                 flushed = begun;
                 requests.set_done(requested);
                 done = requested;
             }
-            if finish {
-                self.write_mark_if_empty()?;
-                return self.trace.finish();
-            }
-            if !took_much {
+            if meanwhile == Meanwhile::Few {
                 thread::park_timeout(flush_every.saturating_sub(flushed.elapsed()));
             }
         }
+        let requested = requests.requested();
+        self.take_last_records()?;
+        self.flush()?;
+        requests.set_done(requested);
+        self.write_mark_if_empty()?;
+        self.trace.finish()
     }
 
-    /// Takes and writes the present records of all rings. Returns whether there were so many that
-    /// more have probably been recorded meanwhile.
-    fn take_records(&mut self, is_last: bool) -> io::Result<bool> {
+    /// Writes all that a flush adds to the records, and flushes the output.
+    fn flush(&mut self) -> io::Result<()> {
+        self.write_missing()?;
+        self.write_cpu_times()?;
+        self.trace.flush()
+    }
+
+    /// Takes and writes the records that are in the rings now.
+    fn take_present_records(&mut self) -> io::Result<Meanwhile> {
+        self.take_records(tickline::now_ordered_ns)
+    }
+
+    /// Takes and writes all records of a recorder that has ended, of whatever time.
+    fn take_last_records(&mut self) -> io::Result<()> {
+        self.take_records(|| u64::MAX).map(drop)
+    }
+
+    /// Takes and writes the records of all rings. `now_ns` is for [`Pass::begin`].
+    fn take_records(&mut self, now_ns: impl Fn() -> u64) -> io::Result<Meanwhile> {
         let Self {
             trace,
             recorder,
@@ -444,18 +468,15 @@ impl<W: Write> Writer<'_, W> {
         for (thread, end) in recorder.take_kept_ends() {
             held.add(thread, &end);
         }
-        let now_ns = || {
-            if is_last {
-                u64::MAX
-            } else {
-                tickline::now_ordered_ns()
-            }
-        };
         let mut pass = Pass::begin(|| recorder.rings().unwrap_or_default(), now_ns);
         for ring in pass.new_rings() {
             trace.write_name(ring.get(ControlWord::Number), &ring.name())?;
         }
-        let is_long = pass.is_long();
+        let meanwhile = if pass.is_long() {
+            Meanwhile::Many
+        } else {
+            Meanwhile::Few
+        };
         let names = |address| recorder.callsite(address);
         pass.write(|thread, record| {
             if !trace.write(thread, record, names, Attempt::First)? {
@@ -467,7 +488,7 @@ impl<W: Write> Writer<'_, W> {
         for ring in pass.ended_rings() {
             recorder.remove(ring);
         }
-        Ok(is_long)
+        Ok(meanwhile)
     }
 
     /// Writes the CPU times of the threads that have records in the trace.
