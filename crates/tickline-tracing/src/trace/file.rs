@@ -29,11 +29,16 @@ const MAX_NAMES: usize = 1_024;
 const MAX_ALL_NAMES: usize = 4_096;
 const _: () = assert!(MAX_ALL_NAMES <= MAX_PAYLOAD || cfg!(miri));
 
+/// The number of bytes of name, target and source location among the names of a callsite.
+fn bytes_without_fields(names: &str) -> usize {
+    let fields = names.match_indices('\0').nth(2);
+    fields.map_or(names.len(), |(index, _)| index)
+}
+
 /// The names within the limits. Names of fields that are beyond the limit are left out, the last
 /// ones first; `None` if other names are too long.
 fn within_limits(names: &str) -> Option<&str> {
-    let fields = names.match_indices('\0').nth(2);
-    if fields.map_or(names.len(), |(index, _)| index) > MAX_NAMES {
+    if bytes_without_fields(names) > MAX_NAMES {
         return None;
     }
     let names = encoding::cut(names, MAX_ALL_NAMES + 1);
@@ -159,13 +164,21 @@ impl Drop for RingFile {
 /// Reads the file of a recorder. The file may have any content.
 pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
-    let mut magic = [0; 8];
-    if input.read_exact(&mut magic).is_err() || u64::from_ne_bytes(magic) != MAGIC {
-        return Err(invalid(
-            "it is not the file of a flight recorder of this version",
-        ));
+    let mut magic = Vec::new();
+    input.by_ref().take(8).read_to_end(&mut magic)?;
+    if magic != MAGIC.to_ne_bytes() {
+        return Err(invalid(&format!(
+            "it begins with \"{}\", where a flight recorder's file of this version has \"{}\"",
+            magic.escape_ascii(),
+            MAGIC.to_ne_bytes().escape_ascii()
+        )));
     }
-    let head = memory(&mut magic.chain(&mut input), FILE_HEAD)?;
+    let mut input = Input {
+        file: magic.chain(input),
+        read_bytes: 0,
+        whole_bytes: None,
+    };
+    let head = input.memory(FILE_HEAD)?;
     // ORDERING: Relaxed: only this thread uses the copy.
     let number = |word: usize| head.words()[word].load(Ordering::Relaxed);
     let capacity = usize::try_from(number(CAPACITY)).unwrap_or(0);
@@ -174,10 +187,14 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
             "no recorder has rings of {capacity} words"
         )));
     }
-    let mut next_ring = || {
-        let words = CONTROL_WORDS + capacity;
-        Ok::<_, io::Error>(Ring::within(Arc::new(memory(&mut input, words)?), 0..words))
-    };
+    let words = CONTROL_WORDS + capacity;
+    let rings = number(THREADS).saturating_add(1);
+    let whole_words = rings
+        .saturating_mul(words as u64)
+        .saturating_add(FILE_HEAD as u64);
+    input.whole_bytes = Some(whole_words.saturating_mul(8));
+    let mut next_ring =
+        || Ok::<_, io::Error>(Ring::within(Arc::new(input.memory(words)?), 0..words));
     let process = next_ring()?;
     let words = process.snapshot();
     let mut callsites = Callsites::new();
@@ -187,9 +204,12 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
             continue;
         };
         if within_limits(names) != Some(names) {
-            return Err(invalid(
-                "the names of a callsite take more than 1,024 bytes, or 4,096 with its fields",
-            ));
+            return Err(invalid(&format!(
+                "the names of a callsite take {} bytes, and {} with its fields: the limits are \
+                 {MAX_NAMES} and {MAX_ALL_NAMES}",
+                bytes_without_fields(names),
+                names.len()
+            )));
         }
         callsites.insert(record.callsite, names.into());
     }
@@ -212,35 +232,108 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     })
 }
 
-/// The next words of a file, as memory.
-fn memory(input: &mut impl Read, words: usize) -> io::Result<Memory> {
-    let (mut bytes, wanted) = (Vec::new(), words.saturating_mul(8));
-    input.take(wanted as u64).read_to_end(&mut bytes)?;
-    if bytes.len() < wanted {
-        return Err(io::Error::new(
-            io::ErrorKind::UnexpectedEof,
-            "its end is missing",
-        ));
+/// A recorder's file, as far as it has been read.
+struct Input<R> {
+    file: R,
+    read_bytes: u64,
+    /// The length of the file by its head; `None` until the head has been read.
+    whole_bytes: Option<u64>,
+}
+
+impl<R: Read> Input<R> {
+    /// The next words of the file, as memory.
+    fn memory(&mut self, words: usize) -> io::Result<Memory> {
+        let (mut bytes, wanted) = (Vec::new(), words.saturating_mul(8));
+        self.file
+            .by_ref()
+            .take(wanted as u64)
+            .read_to_end(&mut bytes)?;
+        self.read_bytes = self.read_bytes.saturating_add(bytes.len() as u64);
+        if bytes.len() < wanted {
+            return Err(self.truncated());
+        }
+        let memory = Memory::allocate(words).ok_or(io::ErrorKind::OutOfMemory)?;
+        for (atomic, word) in memory.words().iter().zip(bytes.as_chunks().0) {
+            // ORDERING: Relaxed: no other thread has the memory yet.
+            atomic.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        Ok(memory)
     }
-    let memory = Memory::allocate(words).ok_or(io::ErrorKind::OutOfMemory)?;
-    for (atomic, word) in memory.words().iter().zip(bytes.as_chunks().0) {
-        // ORDERING: Relaxed: no other thread has the memory yet.
-        atomic.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+
+    /// The error of a file that ends where it was read.
+    fn truncated(&self) -> io::Error {
+        let read = self.read_bytes;
+        let text = match self.whole_bytes {
+            Some(whole) => format!("it ends after {read} of {whole} bytes"),
+            None => format!(
+                "it ends after {read} bytes, in its head of {}",
+                FILE_HEAD * 8
+            ),
+        };
+        io::Error::new(io::ErrorKind::UnexpectedEof, text)
     }
-    Ok(memory)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The head of a file with rings of so many words for so many threads.
+    fn head(capacity: u64, threads: u64) -> Vec<u8> {
+        let mut head = vec![0; FILE_HEAD];
+        (head[0], head[CAPACITY], head[THREADS]) = (MAGIC, capacity, threads);
+        head.into_iter().flat_map(u64::to_ne_bytes).collect()
+    }
+
+    fn error_of_bytes(bytes: &[u8]) -> io::Error {
+        let result = read(bytes).map(drop);
+        result.expect_err("no file of a recorder")
+    }
+
     /// The error of a file whose head says that its rings have so many words.
     fn error_of(capacity: u64) -> String {
-        let mut head = vec![0; FILE_HEAD];
-        (head[0], head[CAPACITY]) = (MAGIC, capacity);
-        let bytes: Vec<u8> = head.into_iter().flat_map(u64::to_ne_bytes).collect();
-        let result = read(&bytes[..]).map(drop);
-        result.expect_err("no file of a recorder").to_string()
+        error_of_bytes(&head(capacity, 0)).to_string()
+    }
+
+    #[test]
+    fn the_error_of_another_kind_of_file_has_its_first_bytes_and_the_expected_ones() {
+        let magic = MAGIC.to_ne_bytes();
+        for found in ["", "text", "another text"] {
+            let error = error_of_bytes(found.as_bytes());
+            let expected = format!(
+                "it begins with \"{}\", where a flight recorder's file of this version has \"{}\"",
+                &found[..found.len().min(8)],
+                magic.escape_ascii()
+            );
+            assert_eq!(error.to_string(), expected);
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_truncated_head_has_the_number_of_its_bytes() {
+        let error = error_of_bytes(&head(0, 0)[..100]);
+        let expected = "it ends after 100 bytes, in its head of 4096";
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn the_error_of_a_truncated_ring_has_the_lengths_that_are_there_and_that_should_be() {
+        let capacity = ring::capacity(0);
+        let mut bytes = head(capacity as u64, 2);
+        bytes.push(0);
+        let whole = 4_096 + 3 * 8 * (CONTROL_WORDS + capacity);
+        let expected = format!("it ends after 4097 of {whole} bytes");
+        assert_eq!(error_of_bytes(&bytes).to_string(), expected);
+    }
+
+    /// The number of threads is a hostile file's, too.
+    #[test]
+    fn the_length_that_should_be_is_at_most_the_largest_number() {
+        let error = error_of_bytes(&head(ring::capacity(0) as u64, u64::MAX));
+        let expected = format!("it ends after 4096 of {} bytes", u64::MAX);
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

@@ -338,9 +338,11 @@ fn with_a_name_of(length: usize) -> Vec<u8> {
 fn names_of_more_than_1024_bytes_are_an_error() {
     assert!(converted(&with_a_name_of(1_024)).is_ok());
     let error = converted(&with_a_name_of(1_025)).unwrap_err();
-    assert!(
-        error.kind() == ErrorKind::InvalidData && error.to_string().contains("1,024"),
-        "{error}"
+    assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+    assert_eq!(
+        error.to_string(),
+        "the names of a callsite take 1025 bytes, and 1025 with its fields: the limits are 1024 and \
+         4096"
     );
 }
 
