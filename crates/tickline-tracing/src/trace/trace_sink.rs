@@ -80,11 +80,11 @@ impl<S: TraceSink> SpanSink for S {
         let recorder = self.recorder();
         let Some(spans) = self.spans() else { return };
         let insert = |fields: &[u8], kept| {
-            let (number, is_shared) = if recorder.has_requests() {
+            let InRequest { number, is_shared } = if recorder.has_requests() {
                 let parent = parent_number(spans, span, attributes);
                 begin_in_request(recorder, span, parent, fields, ns)
             } else {
-                (0, false)
+                InRequest::default()
             };
             let recorded = RecordedSpan {
                 number,
@@ -200,20 +200,28 @@ fn parent_number(spans: &RecordedSpans, span: &Span<'_>, attributes: &Attributes
     spans.number(&parent).or_else(nearest).unwrap_or(0)
 }
 
-/// Records the beginning of a span in its request. Returns the span's number, 0 if there was no
-/// room, and whether other sinks have the number, too: only the first one of them records the span.
+/// A span in its request.
+#[derive(Default)]
+struct InRequest {
+    /// 0 if there was no room for the span.
+    number: u64,
+    /// Whether other sinks have the number, too: only the first one of them records the span.
+    is_shared: bool,
+}
+
+/// Records the beginning of a span in its request.
 fn begin_in_request(
     recorder: &Arc<Recorder>,
     span: &Span<'_>,
     parent: u64,
     fields: &[u8],
     ns: u64,
-) -> (u64, bool) {
+) -> InRequest {
     let is_shared = recorder.is_in_several_layers();
     if is_shared {
         let number = span.extension(|shared: &mut SharedSpan| shared.get(recorder.number));
         if let Some(number) = number.flatten() {
-            return (number, is_shared);
+            return InRequest { number, is_shared };
         }
     }
     let record = Record {
@@ -223,12 +231,14 @@ fn begin_in_request(
         ..Record::new(Kind::AsyncBegin, ns)
     };
     if !thread_recorder::record(recorder, span.metadata, record) {
-        return (0, is_shared);
+        let number = 0;
+        return InRequest { number, is_shared };
     }
     if is_shared {
         span.extension(|shared: &mut SharedSpan| shared.add(recorder.number, record.id));
     }
-    (record.id, is_shared)
+    let number = record.id;
+    InRequest { number, is_shared }
 }
 
 #[cfg(test)]
