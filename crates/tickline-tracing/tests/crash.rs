@@ -105,19 +105,39 @@ mod unix {
             // threads, which glibc and macOS run.
             let has_destructors = cfg!(any(target_env = "gnu", target_vendor = "apple"));
             if has_destructors || !matches!(way, "exit" | "leak") {
-                check(way, &trace(&folder.join(TRACE)), &[["B", "E"]], "i");
-                check_perfetto(way, &view(&folder.join(PERFETTO)), 1);
-                check_perfetto(way, &compressed_view(folder), 1);
+                the_trace_has_the_last_moment(way, folder);
+                the_traces_in_perfettos_format_have_the_last_moment(way, folder);
             }
             if way.starts_with("panic") {
-                check(way, &trace(&folder.join(PANIC)), &[["B", "E"]], "i");
+                the_trace_of_a_panic_has_the_last_moment(way, folder);
             }
-            check_box(way, &folder.join(BOX));
+            let path = folder.join(BOX);
+            only_the_owner_may_read_the_box(way, &path);
+            the_box_has_the_last_moment(way, &path);
+            the_box_in_perfettos_format_has_the_last_moment(way, &path);
+            the_box_has_source_locations(way, &path);
+            the_box_counts_spans_and_events(way, &path);
+            the_box_misses_nothing(way, &path);
+            the_box_has_the_name_of_its_process(way, &path);
+            the_box_has_the_number_of_its_process(way, &path);
             if way == "fork" {
-                check_cpu_times(folder);
+                each_process_of_a_fork_has_its_own_cpu_time(folder);
             }
             println!("{way}: the last moment is in the file");
         }
+    }
+
+    fn the_trace_has_the_last_moment(way: &str, folder: &Path) {
+        check(way, &trace(&folder.join(TRACE)), &[["B", "E"]], "i");
+    }
+
+    fn the_traces_in_perfettos_format_have_the_last_moment(way: &str, folder: &Path) {
+        check_perfetto(way, &view(&folder.join(PERFETTO)), 1);
+        check_perfetto(way, &compressed_view(folder), 1);
+    }
+
+    fn the_trace_of_a_panic_has_the_last_moment(way: &str, folder: &Path) {
+        check(way, &trace(&folder.join(PANIC)), &[["B", "E"]], "i");
     }
 
     /// Reads a trace, whose last bracket may be missing.
@@ -189,45 +209,70 @@ mod unix {
         );
     }
 
-    /// Checks the recorder's file. The recorder runs no code at these ends.
-    fn check_box(way: &str, path: &Path) {
-        assert_eq!(fs::metadata(path).unwrap().mode() & 0o777, 0o600);
-        let (summary, events) = converted(path);
-        check(way, &events, &[["B", "E"], ["b", "e"]], "n");
+    // Of the recorder's file. The recorder runs no code at these ends.
+
+    fn only_the_owner_may_read_the_box(way: &str, path: &Path) {
+        let mode = fs::metadata(path).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600, "{way}");
+    }
+
+    fn the_box_has_the_last_moment(way: &str, path: &Path) {
+        check(way, &converted(path).1, &[["B", "E"], ["b", "e"]], "n");
+    }
+
+    fn the_box_in_perfettos_format_has_the_last_moment(way: &str, path: &Path) {
         let (mut trace, file) = (Vec::new(), fs::File::open(path).unwrap());
         flight::convert(file, &mut trace, TraceFormat::Perfetto).unwrap();
         check_perfetto(way, &View::of(&trace), 2);
+    }
+
+    fn the_box_has_source_locations(way: &str, path: &Path) {
+        let events = converted(path).1;
         for begin in ["B", "b"] {
             let source = &with_phase(&events, begin)[2]["args"]["source"];
             assert!(source.as_str().unwrap().contains("crash.rs:"), "{way}");
         }
+    }
+
+    fn the_box_counts_spans_and_events(way: &str, path: &Path) {
+        let summary = converted(path).0;
         assert_eq!(
             (summary.intervals, summary.unended_intervals, summary.events),
             (8, 6, 1),
             "{way}"
         );
+    }
+
+    fn the_box_misses_nothing(way: &str, path: &Path) {
+        let summary = converted(path).0;
         assert_eq!(
             (summary.dropped_records, summary.damaged_records),
             (0, 0),
             "{way}"
         );
-        let process = events
-            .iter()
+    }
+
+    /// The event with the name and the number of the process.
+    fn process_of(path: &Path) -> Value {
+        let mut events = converted(path).1.into_iter();
+        events
             .find(|event| event["name"] == "process_name")
-            .unwrap();
-        assert!(
-            process["args"]["name"]
-                .as_str()
-                .unwrap()
-                .starts_with("crash"),
-            "{process}"
-        );
-        assert_ne!(process["pid"], process::id(), "{way}");
+            .unwrap()
+    }
+
+    fn the_box_has_the_name_of_its_process(way: &str, path: &Path) {
+        let process = process_of(path);
+        let name = process["args"]["name"].as_str().unwrap();
+        assert!(name.starts_with("crash"), "{way}: {process}");
+    }
+
+    fn the_box_has_the_number_of_its_process(way: &str, path: &Path) {
+        assert_ne!(process_of(path)["pid"], process::id(), "{way}");
     }
 
     /// In a program that has forked, each trace has the CPU time of the thread of its process: the
     /// parent's, which has used some before the fork, or the child's, which began at 0.
-    fn check_cpu_times(folder: &Path) {
+    fn each_process_of_a_fork_has_its_own_cpu_time(folder: &Path) {
         let [of_parent, of_child] = [TRACE, CHILD].map(|file| {
             let events = trace(&folder.join(file));
             let times = with_phase(&events, "C").into_iter().map(|event| {
@@ -280,81 +325,113 @@ mod unix {
         println!("few spans are in the files before the end");
     }
 
-    /// Kills the program at any moment, even within a record. The recorder's file has all earlier
-    /// records, whole and without gaps. In the trace, each event except the last is whole.
+    /// Each program is killed at another moment, even within a record.
     fn a_killed_program_leaves_whole_files() {
-        for round in 1..=10_u64 {
-            let (mut victim, folder) = victim("work");
+        for round in 1..=10 {
+            let folder = killed(round);
             let folder = folder.path();
-            let mut victim = victim.spawn().unwrap();
-            let has = |file: &str, bytes: u64| {
-                fs::metadata(folder.join(file)).is_ok_and(|file| file.len() > bytes)
-            };
-            let is_written = || has(TRACE, round * 7_919) && has(COMPRESSED, round * 1_009);
-            let recorded = || {
-                let file = fs::File::open(folder.join(BOX)).ok()?;
-                flight::convert(file, io::sink(), TraceFormat::Json)
-                    .ok()
-                    .map(|left| left.intervals + left.dropped_records / 2)
-            };
-            while !is_written() || recorded().is_none_or(|recorded| recorded < round * 1_331) {
-                assert!(
-                    victim.try_wait().unwrap().is_none(),
-                    "it works until it is killed"
-                );
-            }
-            victim.kill().unwrap();
-            victim.wait().unwrap();
-            let numbers = |events: &[Value]| -> Vec<u64> {
-                let args = events
-                    .iter()
-                    .filter(|event| event["name"] == "work")
-                    .map(|event| &event["args"]);
-                args.map(|args| {
-                    let number = args["number"].as_u64().unwrap();
-                    assert_eq!(args["text"].as_str().unwrap().len() as u64, number % 300);
-                    number
-                })
-                .collect()
-            };
-            let text = fs::read_to_string(folder.join(TRACE)).unwrap();
-            let (whole, _) = text.rsplit_once(",\n").unwrap();
-            let in_trace = numbers(&serde_json::from_str::<Vec<_>>(&format!("{whole}]")).unwrap());
-            for view in [view(&folder.join(PERFETTO)), compressed_view(folder)] {
-                let in_perfetto = view.slices.iter().map(|slice| {
-                    let (number, text) = (&slice.args["number"], &slice.args["text"]);
-                    let number = number.as_u64().unwrap();
-                    assert_eq!(text.as_str().unwrap().len() as u64, number % 300);
-                    number
-                });
-                let in_perfetto: Vec<_> = in_perfetto.collect();
-                assert!(in_perfetto.len() > 10 && in_perfetto.is_sorted());
-            }
+            let in_trace = numbers(&whole_events(&folder.join(TRACE)));
+            the_events_before_the_last_are_whole(&in_trace);
+            the_spans_in_perfettos_format_are_whole(&view(&folder.join(PERFETTO)));
+            the_spans_in_perfettos_format_are_whole(&compressed_view(folder));
             let (summary, events) = converted(&folder.join(BOX));
-            assert!(
-                summary.damaged_records == 0 && summary.unended_intervals <= 1,
-                "{summary:?}"
-            );
-            let numbers = numbers(&events);
-            let all: Vec<_> = (numbers[0]..).take(numbers.len()).collect();
-            assert!(
-                in_trace.len() > 10 && numbers.len() > 100 && numbers == all,
-                "{numbers:?}"
-            );
-            // The trace's sink gets each span before the recorder.
-            assert!(
-                in_trace.last() <= Some(&(numbers[0] + all.len() as u64)),
-                "{in_trace:?} {numbers:?}"
-            );
-            assert_eq!(summary.intervals, numbers.len() as u64);
-            // The end of the last overwritten span may still be in the ring.
-            let before = 2 * numbers[0];
-            assert!(
-                (before..=before + 1).contains(&summary.dropped_records),
-                "{summary:?} {before}"
-            );
+            let in_box = numbers(&events);
+            the_box_has_no_damage(&summary);
+            the_box_has_no_gaps(&in_box);
+            the_box_has_all_spans_of_the_trace(&in_box, &in_trace);
+            the_box_counts_its_spans(&in_box, &summary);
+            the_box_counts_the_overwritten_records(&in_box, &summary);
         }
         println!("killed at any moment: the files are whole");
+    }
+
+    /// The folder of a program that was killed after some records, whose number grows with `round`.
+    fn killed(round: u64) -> TempDir {
+        let (mut victim, folder) = victim("work");
+        let mut victim = victim.spawn().unwrap();
+        let has = |file: &str, bytes: u64| {
+            fs::metadata(folder.path().join(file)).is_ok_and(|file| file.len() > bytes)
+        };
+        let is_written = || has(TRACE, round * 7_919) && has(COMPRESSED, round * 1_009);
+        let recorded = || {
+            let file = fs::File::open(folder.path().join(BOX)).ok()?;
+            flight::convert(file, io::sink(), TraceFormat::Json)
+                .ok()
+                .map(|left| left.intervals + left.dropped_records / 2)
+        };
+        while !is_written() || recorded().is_none_or(|recorded| recorded < round * 1_331) {
+            assert!(
+                victim.try_wait().unwrap().is_none(),
+                "it works until it is killed"
+            );
+        }
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        folder
+    }
+
+    /// The events of a trace without the last, which may be truncated.
+    fn whole_events(path: &Path) -> Vec<Value> {
+        let text = fs::read_to_string(path).unwrap();
+        let (whole, _) = text.rsplit_once(",\n").unwrap();
+        serde_json::from_str(&format!("{whole}]")).unwrap()
+    }
+
+    /// The number of a span `work`. Its text, which depends on the number, is whole.
+    fn number(args: &Value) -> u64 {
+        let number = args["number"].as_u64().unwrap();
+        assert_eq!(args["text"].as_str().unwrap().len() as u64, number % 300);
+        number
+    }
+
+    /// The numbers of the spans `work`.
+    fn numbers(events: &[Value]) -> Vec<u64> {
+        let work = events.iter().filter(|event| event["name"] == "work");
+        work.map(|event| number(&event["args"])).collect()
+    }
+
+    fn the_events_before_the_last_are_whole(in_trace: &[u64]) {
+        assert!(in_trace.len() > 10, "{in_trace:?}");
+    }
+
+    fn the_spans_in_perfettos_format_are_whole(view: &View) {
+        let numbers: Vec<_> = view
+            .slices
+            .iter()
+            .map(|slice| number(&slice.args))
+            .collect();
+        assert!(numbers.len() > 10 && numbers.is_sorted());
+    }
+
+    fn the_box_has_no_damage(summary: &TraceSummary) {
+        assert!(
+            summary.damaged_records == 0 && summary.unended_intervals <= 1,
+            "{summary:?}"
+        );
+    }
+
+    fn the_box_has_no_gaps(in_box: &[u64]) {
+        let all: Vec<_> = (in_box[0]..).take(in_box.len()).collect();
+        assert!(in_box.len() > 100 && in_box == all, "{in_box:?}");
+    }
+
+    /// The trace's sink gets each span before the recorder, so it may have one more.
+    fn the_box_has_all_spans_of_the_trace(in_box: &[u64], in_trace: &[u64]) {
+        let end = in_box[0] + in_box.len() as u64;
+        assert!(in_trace.last() <= Some(&end), "{in_trace:?} {in_box:?}");
+    }
+
+    fn the_box_counts_its_spans(in_box: &[u64], summary: &TraceSummary) {
+        assert_eq!(summary.intervals, in_box.len() as u64);
+    }
+
+    /// The end of the last overwritten span may still be in the ring.
+    fn the_box_counts_the_overwritten_records(in_box: &[u64], summary: &TraceSummary) {
+        let before = 2 * in_box[0];
+        assert!(
+            (before..=before + 1).contains(&summary.dropped_records),
+            "{summary:?} {before}"
+        );
     }
 
     /// Ends the program in this way, in three spans.

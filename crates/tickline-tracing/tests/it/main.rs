@@ -25,3 +25,5 @@ mod sinks;
 mod spans;
 mod trace_file;
 mod trace_file_errors;
+mod trace_file_requests;
+mod trace_view;

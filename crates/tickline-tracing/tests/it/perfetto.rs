@@ -56,8 +56,9 @@ fn the_setting_chooses_the_format_against_the_extension() {
     assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok());
 }
 
-#[test]
-fn busy_intervals_are_exact_and_values_keep_their_types() {
+/// The trace of two busy intervals of a span `outer`, which has values of several types. The span
+/// `inner` is within the first.
+fn nested() -> View {
     let (_, view) = traced(TraceFile::builder().with_fields(), |hand| {
         let outer = info_span!(
             "outer",
@@ -75,36 +76,71 @@ fn busy_intervals_are_exact_and_values_keep_their_types() {
         hand.advance_ns(4_000);
         outer.in_scope(|| hand.advance_ns(50_000));
     });
-    let args = json!({ "small": 7, "negative": -7, "flag": true, "half": 0.5, "text": "ü" });
-    let outer = [
-        (START_NS, START_NS + 321, args.clone()),
-        (START_NS + 4_321, START_NS + 54_321, args),
-    ];
-    assert_eq!(view.named("outer"), outer);
-    let inner = (START_NS + 1, START_NS + 21, json!({ "large": u64::MAX }));
-    assert_eq!(view.named("inner"), [inner]);
-    assert_eq!(view.slices[0].category, "it::perfetto");
+    view
 }
 
 #[test]
-fn threads_and_the_process_have_names_and_numbers() {
+fn busy_intervals_are_exact() {
+    let view = nested();
+    let times = |name: &str| {
+        let spans = view.named(name).into_iter();
+        spans
+            .map(|(start_ns, end_ns, _)| [start_ns, end_ns])
+            .collect::<Vec<_>>()
+    };
+    let outer = [
+        [START_NS, START_NS + 321],
+        [START_NS + 4_321, START_NS + 54_321],
+    ];
+    assert_eq!(times("outer"), outer);
+    assert_eq!(times("inner"), [[START_NS + 1, START_NS + 21]]);
+}
+
+#[test]
+fn values_keep_their_types() {
+    let view = nested();
+    let args = |name: &str| {
+        let spans = view.named(name).into_iter();
+        spans.map(|(.., args)| args).collect::<Vec<_>>()
+    };
+    let outer = json!({ "small": 7, "negative": -7, "flag": true, "half": 0.5, "text": "ü" });
+    assert_eq!(args("outer"), [outer.clone(), outer]);
+    assert_eq!(args("inner"), [json!({ "large": u64::MAX })]);
+}
+
+#[test]
+fn the_category_of_a_span_is_its_module() {
+    assert_eq!(nested().slices[0].category, "it::perfetto");
+}
+
+/// The trace of a span on another thread.
+fn of_another_thread() -> View {
     let (_, view) = traced(TraceFile::builder(), |hand| {
         on_thread(|| {
             let _active = hand.0.activate();
             info_span!("work").in_scope(|| ());
         });
     });
+    view
+}
+
+#[test]
+fn a_thread_has_its_name_and_numbers() {
+    let view = of_another_thread();
     let thread = &view.tracks[&view.slices[0].track];
     assert_eq!(thread.name, "a thread");
     assert!(thread.tid > Some(0) && thread.pid == i32::try_from(std::process::id()).ok());
+}
+
+#[test]
+fn the_process_has_its_name() {
+    let view = of_another_thread();
     let process = view.tracks.values().find(|track| track.tid.is_none());
     assert!(process.unwrap().name.starts_with("it-"));
 }
 
-/// Symptom: four futures of 30 ms in a request showed as 1, 21, 41 and 61 ms, each with the later
-/// fields of another.
-#[test]
-fn spans_that_overlap_keep_their_length_and_fields_below_the_request() {
+/// The trace of a request with four spans `parse`, which overlap.
+fn overlapping() -> View {
     let builder = TraceFile::builder().tracks(Tracks::Requests).with_fields();
     let (_, view) = traced(builder, |hand| {
         let request = info_span!("request");
@@ -118,6 +154,13 @@ fn spans_that_overlap_keep_their_length_and_fields_below_the_request() {
             span.record("result", number);
         }
     });
+    view
+}
+
+/// Symptom: four futures of 30 ms in a request showed as 1, 21, 41 and 61 ms, each with the later
+/// fields of another.
+#[test]
+fn spans_that_overlap_keep_their_length_and_fields() {
     let expected = [0, 1, 2, 3].map(|number: u64| {
         let start_ns = START_NS + number * 10;
         (
@@ -126,9 +169,19 @@ fn spans_that_overlap_keep_their_length_and_fields_below_the_request() {
             json!({ "number": number, "result": number }),
         )
     });
-    assert_eq!(view.named("parse"), expected);
+    assert_eq!(overlapping().named("parse"), expected);
+}
+
+#[test]
+fn the_first_of_overlapping_spans_is_on_the_track_of_the_request() {
+    let view = overlapping();
     let tracks: BTreeSet<_> = view.slices.iter().map(|slice| slice.track).collect();
-    assert_eq!(tracks.len(), 4, "the first is on the track of the request");
+    assert_eq!(tracks.len(), 4, "of the request and four spans");
+}
+
+#[test]
+fn the_tracks_of_overlapping_spans_are_below_the_request_and_name_the_thread() {
+    let view = overlapping();
     for slice in view.slices.iter().filter(|slice| slice.name == "parse") {
         let path = view.path(slice.track);
         assert_eq!(path[path.len() - 2], "request", "{path:?}");
@@ -157,29 +210,47 @@ fn a_span_that_ends_on_another_thread_is_whole() {
     );
 }
 
-#[test]
-fn events_are_instants_with_their_messages_for_names() {
+/// The trace of three events: with a message and a field, with a message that is a number, and
+/// without a message.
+fn three_events() -> (TraceSummary, View) {
     let builder = TraceFile::builder().with_fields().with_source_locations();
-    let (summary, view) = traced(builder, |hand| {
+    traced(builder, |hand| {
         hand.advance_ns(7);
         info!(rows = 3, "read \"{}\"", "all");
         info!(message = 5);
         info!(answer = 42);
-    });
+    })
+}
+
+#[test]
+fn events_are_counted_instants() {
+    let (summary, view) = three_events();
     assert_eq!((summary.events, view.instants.len()), (3, 3));
-    let read = &view.instants[0];
-    assert_eq!(
-        (&*read.name, read.start_ns, &read.args),
-        ("read \"all\"", START_NS + 7, &json!({ "rows": 3 }))
-    );
-    assert!(
-        read.source
-            .as_ref()
-            .unwrap()
-            .contains("tests/it/perfetto.rs:")
-    );
+}
+
+#[test]
+fn events_have_their_messages_for_names() {
+    let (_, view) = three_events();
+    assert_eq!(view.instants[0].name, "read \"all\"");
     assert_eq!(view.instants[1].name, "5");
     assert!(view.instants[2].name.starts_with("event "));
+}
+
+#[test]
+fn an_event_has_its_time() {
+    assert_eq!(three_events().1.instants[0].start_ns, START_NS + 7);
+}
+
+#[test]
+fn an_event_has_its_fields() {
+    assert_eq!(three_events().1.instants[0].args, json!({ "rows": 3 }));
+}
+
+#[test]
+fn an_event_has_its_source_location() {
+    let (_, view) = three_events();
+    let source = view.instants[0].source.as_ref().unwrap();
+    assert!(source.contains("tests/it/perfetto.rs:"), "{source}");
 }
 
 #[test]
@@ -190,13 +261,18 @@ fn an_event_in_a_request_is_on_the_track_of_its_span() {
     assert_eq!(view.instants[0].track, view.slices[0].track);
 }
 
-#[test]
-fn numbers_with_the_prefix_are_counters() {
-    let (summary, view) = traced(TraceFile::builder(), |hand| {
+/// The trace of two events with counters: the first has nothing else, the second has a message.
+fn two_events_with_counters() -> (TraceSummary, View) {
+    traced(TraceFile::builder(), |hand| {
         info!(counter.queue = 3);
         hand.advance_ns(5);
         info!(counter.queue = -1, counter.load = 0.5, "balanced");
-    });
+    })
+}
+
+#[test]
+fn numbers_with_the_prefix_are_counters() {
+    let (_, view) = two_events_with_counters();
     let values = |name: &str| {
         let of_name = view
             .counters
@@ -208,6 +284,11 @@ fn numbers_with_the_prefix_are_counters() {
     };
     assert_eq!(values("queue"), [(START_NS, 3.0), (START_NS + 5, -1.0)]);
     assert_eq!(values("load"), [(START_NS + 5, 0.5)]);
+}
+
+#[test]
+fn an_event_with_counters_alone_is_counted_but_not_shown() {
+    let (summary, view) = two_events_with_counters();
     let instants: Vec<_> = view.instants.iter().map(|event| &*event.name).collect();
     assert_eq!((summary.events, &instants[..]), (2, &["balanced"][..]));
 }
@@ -254,8 +335,15 @@ fn a_trace_relates_its_times_to_the_other_clocks_of_the_machine() {
     const BOOTTIME: u32 = 6;
     let clocks: Vec<_> = view.clocks[0].keys().copied().collect();
     assert_eq!(clocks, [REALTIME, MONOTONIC, BOOTTIME]);
-    assert_eq!(view.primary_clock, Some(6));
     assert!(view.clocks[0].values().all(|ns| *ns > 0));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_viewer_shows_the_time_since_the_boot() {
+    let (_, view) = traced(TraceFile::builder(), |_| ());
+    const BOOTTIME: i32 = 6;
+    assert_eq!(view.primary_clock, Some(BOOTTIME));
 }
 
 /// Symptom: the track "Clock Snapshots" of Perfetto's viewer crashed ("ts cannot be negative").
@@ -334,9 +422,9 @@ fn a_flight_recorder_writes_by_the_extension() {
     check_flight(&View::of(&fs::read(&path).unwrap()));
 }
 
-#[test]
+/// The trace of a recorder's file, in this format.
 #[cfg(unix)]
-fn a_black_box_becomes_a_trace_in_either_format() {
+fn of_a_black_box(format: TraceFormat) -> Vec<u8> {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
     let recorder = FlightRecorder::builder()
@@ -348,13 +436,27 @@ fn a_black_box_becomes_a_trace_in_either_format() {
         .unwrap();
     recorded(&recorder);
     let mut bytes = Vec::new();
-    let file = fs::File::open(&path).unwrap();
-    flight::convert(file, &mut bytes, TraceFormat::Perfetto).unwrap();
-    let view = View::of(&bytes);
-    check_flight(&view);
+    flight::convert(fs::File::open(&path).unwrap(), &mut bytes, format).unwrap();
+    bytes
+}
+
+#[test]
+#[cfg(unix)]
+fn a_black_box_becomes_a_trace_in_perfettos_format() {
+    check_flight(&View::of(&of_a_black_box(TraceFormat::Perfetto)));
+}
+
+#[test]
+#[cfg(unix)]
+fn the_trace_of_a_black_box_has_only_its_own_clock() {
+    let view = View::of(&of_a_black_box(TraceFormat::Perfetto));
     assert_eq!(view.primary_clock, Some(3), "the other clocks are unknown");
-    let (mut json, file) = (Vec::new(), fs::File::open(&path).unwrap());
-    flight::convert(file, &mut json, TraceFormat::Json).unwrap();
+}
+
+#[test]
+#[cfg(unix)]
+fn a_black_box_becomes_a_trace_in_json() {
+    let json = of_a_black_box(TraceFormat::Json);
     assert!(serde_json::from_slice::<serde_json::Value>(&json).is_ok());
 }
 
@@ -416,21 +518,32 @@ fn a_request_takes_at_most_75_bytes() {
     assert!(bytes <= 7_500_000, "{bytes}");
 }
 
-#[test]
+/// The bytes of a trace of 20,000 spans.
 #[cfg(feature = "compression")]
-fn a_compressed_trace_is_smaller_and_has_the_same_content() {
+fn bytes_of_numbered_spans(builder: TraceFileBuilder) -> Vec<u8> {
     let work = |hand: &Hand| {
         for number in 0..20_000 {
             info_span!("span", number).in_scope(|| hand.advance_ns(300));
         }
     };
-    let builder = TraceFile::builder().with_fields().wait_when_full();
-    let (_, plain) = bytes_of(builder.clone(), work);
-    let (_, compressed) = bytes_of(builder.compressed(), work);
-    let (plain_view, view) = (View::of(&plain), View::of(&compressed));
+    bytes_of(builder.with_fields().wait_when_full(), work).1
+}
+
+#[test]
+#[cfg(feature = "compression")]
+fn a_compressed_trace_is_smaller() {
+    let plain = bytes_of_numbered_spans(TraceFile::builder());
+    let compressed = bytes_of_numbered_spans(TraceFile::builder().compressed());
     assert!(compressed.len() * 2 < plain.len());
-    assert!(view.compressed_packets > 1 && view.packets == plain_view.packets);
-    assert_eq!(view.named("span"), plain_view.named("span"));
+}
+
+#[test]
+#[cfg(feature = "compression")]
+fn a_compressed_trace_has_the_content_of_a_plain_one() {
+    let plain = View::of(&bytes_of_numbered_spans(TraceFile::builder()));
+    let view = View::of(&bytes_of_numbered_spans(TraceFile::builder().compressed()));
+    assert!(view.compressed_packets > 1 && view.packets == plain.packets);
+    assert_eq!(view.named("span"), plain.named("span"));
 }
 
 /// As after a `SIGKILL`.
