@@ -176,7 +176,7 @@ impl CounterTimeBuilder {
             message: format!("the clock could not be made: {error}"),
             source: Some(error),
         })?;
-        let session = Session::start(clock, (pair_clock, counter), self.settle)?;
+        let session = Session::start(clock, pair_clock, counter, self.settle)?;
         // The line is printed once in a process, although each `criterion_group!` may make a clock.
         static FIRST: Once = Once::new();
         let calibration = Calibration::from(session.observations().scale);

@@ -33,7 +33,8 @@ impl Session {
     /// Waits for the clock's rate, at most `settle`, and then measures the cost of a pair.
     pub(crate) fn start(
         clock: Clock,
-        (pair_clock, counter): (PairClock, HardwareCounter),
+        pair_clock: PairClock,
+        counter: HardwareCounter,
         settle: Duration,
     ) -> Result<Self, Error> {
         let (scale, events) = wait_for_rate(&clock, settle)?;
@@ -241,7 +242,7 @@ mod tests {
             .line_per_cpu(LinePerCpu::Off)
             .start()
             .expect("a clock");
-        Session::start(clock, (pair_clock, counter), Duration::from_secs(2))
+        Session::start(clock, pair_clock, counter, Duration::from_secs(2))
             .inspect_err(|error| Messages::Shown.print(&format_args!("SKIPPED: {error}")))
             .ok()
     }
