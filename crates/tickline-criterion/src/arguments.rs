@@ -50,41 +50,89 @@ pub(crate) struct Options {
     pub(crate) verdicts: Option<PathBuf>,
 }
 
-/// This crate's own options, each with what its value is.
-const OWN: [(&str, Option<&str>); 7] = [
-    ("--include-disturbed", None),
-    ("--against", Some("the path of a program")),
-    ("--layout", Some("the path of a program")),
-    ("--max-regression", Some("a percentage such as 3%")),
-    ("--max-noise", Some("a percentage such as 2%")),
-    ("--update-on-pass", None),
-    ("--verdicts", Some("the path of a file")),
-];
-
-/// The option of this crate that the argument is, and its value after `=`.
-fn own_option(argument: &OsStr) -> Option<(&'static str, Option<&'static str>, Option<&str>)> {
-    let text = argument.to_str()?;
-    let (name, joined) = match text.split_once('=') {
-        Some((name, value)) => (name, Some(value)),
-        None => (text, None),
-    };
-    let (own, value) = OWN.into_iter().find(|(own, _)| *own == name)?;
-    Some((own, value, joined))
+/// One of this crate's own options.
+#[derive(Debug, Clone, Copy)]
+struct OwnOption {
+    name: &'static str,
+    /// What its value is; `None` if it takes none.
+    value: Option<&'static str>,
 }
 
-/// The value of an option of this crate: what is after its `=`, or else the next of the arguments.
-/// Empty if it takes none.
-fn own_value(
-    (name, needs, joined): (&str, Option<&str>, Option<&str>),
-    arguments: &mut impl Iterator<Item = OsString>,
-) -> Result<OsString, String> {
-    match (needs, joined) {
-        (None, None) => Ok(OsString::new()),
-        (None, Some(_)) => Err(format!("{name} takes no value")),
-        (Some(_), Some(joined)) => Ok(joined.into()),
-        (Some(needs), None) => arguments
-            .next()
-            .ok_or_else(|| format!("{name} needs {needs}")),
+const OWN: [OwnOption; 7] = [
+    OwnOption::without_value("--include-disturbed"),
+    OwnOption::with_value("--against", "the path of a program"),
+    OwnOption::with_value("--layout", "the path of a program"),
+    OwnOption::with_value("--max-regression", "a percentage such as 3%"),
+    OwnOption::with_value("--max-noise", "a percentage such as 2%"),
+    OwnOption::without_value("--update-on-pass"),
+    OwnOption::with_value("--verdicts", "the path of a file"),
+];
+
+impl OwnOption {
+    const fn without_value(name: &'static str) -> Self {
+        Self { name, value: None }
+    }
+
+    const fn with_value(name: &'static str, value: &'static str) -> Self {
+        let value = Some(value);
+        Self { name, value }
+    }
+
+    /// The error of a value that is not what it should be.
+    fn wrong(self, value: &OsStr, limit: &str) -> String {
+        let should_be = self.value.unwrap_or_default();
+        format!(
+            "{}: {} is not {should_be}{limit}",
+            self.name,
+            value.display()
+        )
+    }
+
+    /// The value as a percentage that is not negative: `3%` or `3`.
+    fn percent(self, value: &OsStr) -> Result<f64, String> {
+        percent(value).ok_or_else(|| self.wrong(value, ""))
+    }
+
+    /// The value as a path. It is passed on as JSON, which has only UTF-8.
+    fn path(self, value: OsString) -> Result<PathBuf, String> {
+        match value.to_str() {
+            Some(_) => Ok(value.into()),
+            None => Err(self.wrong(&value, " in UTF-8")),
+        }
+    }
+}
+
+/// An argument that is one of this crate's own options.
+#[derive(Debug, Clone, Copy)]
+struct Given<'a> {
+    option: OwnOption,
+    /// The value after its `=`.
+    joined: Option<&'a str>,
+}
+
+impl<'a> Given<'a> {
+    /// `None` if the argument is none of these options.
+    fn read(argument: &'a OsStr) -> Option<Self> {
+        let text = argument.to_str()?;
+        let (name, joined) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        let option = OWN.into_iter().find(|own| own.name == name)?;
+        Some(Self { option, joined })
+    }
+
+    /// The value: what is after its `=`, or else the next of the arguments. Empty if it takes none.
+    fn value(self, arguments: &mut impl Iterator<Item = OsString>) -> Result<OsString, String> {
+        let OwnOption { name, value } = self.option;
+        match (value, self.joined) {
+            (None, None) => Ok(OsString::new()),
+            (None, Some(_)) => Err(format!("{name} takes no value")),
+            (Some(_), Some(joined)) => Ok(joined.into()),
+            (Some(value), None) => arguments
+                .next()
+                .ok_or_else(|| format!("{name} needs {value}")),
+        }
     }
 }
 
@@ -103,7 +151,7 @@ impl Options {
         let (mut options, mut others) = (Self::default(), Vec::new());
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
-            let Some((name, needs, joined)) = own_option(&argument) else {
+            let Some(given) = Given::read(&argument) else {
                 if let Some(meant) = near_miss::meant_option(&argument) {
                     return Err(format!(
                         "there is no option {}; did you mean {meant}?",
@@ -113,21 +161,17 @@ impl Options {
                 others.push(argument);
                 continue;
             };
-            let value = own_value((name, needs, joined), &mut arguments)?;
-            let percent = || {
-                percent(&value).ok_or_else(|| {
-                    let needs = needs.unwrap_or_default();
-                    format!("{name}: {} is not {needs}", value.display())
-                })
-            };
-            match name {
+            let (option, value) = (given.option, given.value(&mut arguments)?);
+            match option.name {
                 "--include-disturbed" => options.include_disturbed = true,
-                "--against" => options.against.push(PathBuf::from(&value)),
-                "--layout" => options.layouts.push(PathBuf::from(&value)),
-                "--max-regression" => options.max_regression_percent = Some(percent()?),
-                "--max-noise" => options.max_noise_percent = Some(percent()?),
+                "--against" => options.against.push(option.path(value)?),
+                "--layout" => options.layouts.push(option.path(value)?),
+                "--max-regression" => {
+                    options.max_regression_percent = Some(option.percent(&value)?);
+                }
+                "--max-noise" => options.max_noise_percent = Some(option.percent(&value)?),
                 "--update-on-pass" => options.update_on_pass = true,
-                _ => options.verdicts = Some(PathBuf::from(&value)),
+                _ => options.verdicts = Some(option.path(value)?),
             }
         }
         options.check(&others)?;
@@ -244,16 +288,16 @@ fn texts(arguments: impl IntoIterator<Item: AsRef<OsStr>>) -> Vec<String> {
 pub(crate) fn own_argument() -> Option<&'static str> {
     env::args_os()
         .skip(1)
-        .find_map(|argument| Some(own_option(&argument)?.0))
+        .find_map(|argument| Some(Given::read(&argument)?.option.name))
 }
 
 /// The file for the verdicts, also if other arguments are wrong.
 pub(crate) fn verdicts(arguments: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
     let (mut file, mut arguments) = (None, arguments.into_iter());
     while let Some(argument) = arguments.next() {
-        if let Some(own) = own_option(&argument)
-            && let Ok(value) = own_value(own, &mut arguments)
-            && own.0 == "--verdicts"
+        if let Some(given) = Given::read(&argument)
+            && let Ok(value) = given.value(&mut arguments)
+            && given.option.name == "--verdicts"
         {
             file = Some(PathBuf::from(value));
         }
@@ -468,6 +512,23 @@ mod tests {
         let name = OsString::from_vec(vec![b'a', 0xff]);
         let found = verdicts(["--verdicts".into(), name.clone(), "--agianst".into()]);
         assert_eq!(found, Some(PathBuf::from(name)));
+    }
+
+    /// Symptom: "path contains invalid UTF-8 characters", without the path.
+    #[test]
+    #[cfg(unix)]
+    fn a_path_that_is_not_utf_8_is_named_with_that_limit() {
+        use std::os::unix::ffi::OsStringExt;
+        for (option, what) in [
+            ("--against", "the path of a program"),
+            ("--layout", "the path of a program"),
+            ("--verdicts", "the path of a file"),
+        ] {
+            let path = OsString::from_vec(b"a\xff.json".to_vec());
+            let error = Options::take([option.into(), path]).expect_err("no UTF-8");
+            let expected = format!("{option}: a\u{fffd}.json is not {what} in UTF-8");
+            assert_eq!(error, expected);
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) fn meant_option(argument: &OsStr) -> Option<&'static str> {
     if !name.starts_with("--") || CRITERION.contains(&name) {
         return None;
     }
-    let options = OWN.into_iter().map(|(own, _)| own).chain(CRITERION);
+    let options = OWN.into_iter().map(|own| own.name).chain(CRITERION);
     let (changes, nearest) = options
         .map(|option| (strsim::levenshtein(name, option), option))
         .min_by_key(|(changes, _)| *changes)?;
