@@ -25,6 +25,7 @@ use crate::number::{as_f64, count, index, random_side, round};
 use crate::pairs::builds::listing::{Build, Listing, list};
 use crate::pairs::builds::process::Process;
 use crate::pairs::disturbance::Disturbances;
+use crate::pairs::program_copy;
 use crate::pairs::serving::{Request, clock_name};
 use crate::pairs::system_facts::{self, SystemFacts};
 use crate::statistics::couples::Replicate;
@@ -52,7 +53,7 @@ thread_local! {
 }
 
 impl Builds {
-    /// Finds out which benchmarks both builds have.
+    /// Finds out which benchmarks both builds have. Removes what a killed comparison has left.
     ///
     /// # Errors
     ///
@@ -80,6 +81,11 @@ impl Builds {
                 theirs.describe(&other.display().to_string())
             ));
         }
+        builds
+            .programs
+            .iter()
+            .flatten()
+            .for_each(|program| program_copy::remove_left(program));
         _ = BUILDS.set(builds);
         Ok(())
     }

@@ -6,23 +6,46 @@
 //! own. Therefore each process runs a new copy, and the pages are part of what the interval samples
 //! (`placement.rs`).
 //!
+//! A comparison that is killed leaves its copies. The next one removes those that nobody uses: the
+//! owner of a copy holds a lock, which the kernel removes with the owner's process (Linux).
+//! Elsewhere copies are left.
+//!
 //! | rejected | price |
 //! |---|---|
 //! | a copy in the folder for temporary files | the program misses the libraries and data that it looks for beside itself |
 //! | a memfd | the program has no path, so `current_exe` leads nowhere |
 //! | `POSIX_FADV_DONTNEED` | does nothing to pages that a process has mapped, and this process runs one of the builds |
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::number::random_below;
 
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as lock;
+
+#[cfg(not(target_os = "linux"))]
+mod other;
+#[cfg(not(target_os = "linux"))]
+use other as lock;
+
+/// The beginning of a copy's name, which a number of [`DIGITS`] and `-` follow, and the name of the
+/// program.
+const PREFIX: &str = ".copy-";
+
+/// The number of hexadecimal digits.
+const DIGITS: usize = 16;
+
 /// A copy beside the program, which is removed in the end.
 #[derive(Debug)]
 pub(crate) struct ProgramCopy {
     path: PathBuf,
+    /// `None` if the file system has no locks.
+    _lock: Option<lock::Lock>,
 }
 
 impl ProgramCopy {
@@ -35,12 +58,15 @@ impl ProgramCopy {
         let mut original = File::open(program)?;
         // A number at random: processes with one number may share the folder (containers). The end
         // of the name stays, which is how Windows knows a program.
-        let mut name = OsString::from(format!(".copy-{:016x}-", random_below(u64::MAX)));
+        let mut name = OsString::from(format!("{PREFIX}{:0DIGITS$x}-", random_below(u64::MAX)));
         name.push(program.file_name().unwrap_or_default());
         let path = program.with_file_name(name);
         // Neither a file nor a link is overwritten.
         let mut file = File::create_new(&path)?;
-        let copy = Self { path };
+        let mut copy = Self { path, _lock: None };
+        // The lock is that of another file handle: a program can't be started while a handle may
+        // write to it.
+        copy._lock = lock::hold(File::open(&copy.path)?)?;
         io::copy(&mut original, &mut file)?;
         file.set_permissions(original.metadata()?.permissions())?;
         Ok(copy)
@@ -56,6 +82,37 @@ impl Drop for ProgramCopy {
         // A copy that is left takes room until somebody removes it.
         _ = fs::remove_file(&self.path);
     }
+}
+
+/// Removes the copies of a program whose owners were killed.
+pub(crate) fn remove_left(program: &Path) {
+    let folder = match program.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| is_name_of_copy(&entry.file_name(), program)) {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|file| file.is_file())
+            && let Ok(file) = File::open(&path)
+            && let Some(_lock) = lock::if_unused(file)
+        {
+            // A copy that can't be removed takes room, and does no other harm.
+            _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// Whether a file has the name of a copy of the program.
+fn is_name_of_copy(name: &OsStr, program: &Path) -> bool {
+    let number_and_rest = name.as_encoded_bytes().strip_prefix(PREFIX.as_bytes());
+    let Some((number, rest)) = number_and_rest.and_then(|rest| rest.split_at_checked(DIGITS))
+    else {
+        return false;
+    };
+    let program = program.file_name().unwrap_or_default();
+    number.iter().all(u8::is_ascii_hexdigit)
+        && rest.strip_prefix(b"-") == Some(program.as_encoded_bytes())
 }
 
 #[cfg(test)]
@@ -133,6 +190,78 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         let files = fs::read_dir(program.parent().expect("a folder")).expect("a folder");
         assert_eq!(files.count(), 1, "only the program is left");
+        remove(&program);
+    }
+    /// A file with the name of a copy, which nobody uses.
+    #[cfg(target_os = "linux")]
+    fn left_copy(program: &Path) -> PathBuf {
+        let left = program.with_file_name(".copy-0123456789abcdef-program-103");
+        fs::write(&left, "").expect("a file");
+        left
+    }
+
+    /// Symptom: a comparison that was killed left two copies for ever.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_copy_that_nobody_uses_is_removed() {
+        let program = program("copy-left");
+        let left = left_copy(&program);
+        remove_left(&program);
+        assert!(!left.exists());
+        remove(&program);
+    }
+
+    #[test]
+    fn a_copy_that_is_used_stays() {
+        let program = program("copy-used");
+        let copy = ProgramCopy::new(&program).expect("a copy");
+        remove_left(&program);
+        assert!(copy.path().exists());
+        drop(copy);
+        remove(&program);
+    }
+
+    #[test]
+    fn only_files_with_the_name_of_a_copy_are_removed() {
+        let program = program("copy-names");
+        for name in [
+            "program-103",
+            ".copy-0123456789abcdef-program-1034",
+            ".copy-0123456789abcdef-other",
+            ".copy-0123456789abcde-program-103",
+            ".copy-0123456789abcdeg-program-103",
+            ".copy-program-103",
+            "copy-0123456789abcdef-program-103",
+        ] {
+            let path = program.with_file_name(name);
+            fs::write(&path, "").expect("a file");
+            remove_left(&program);
+            assert!(path.exists(), "{name}");
+        }
+        remove(&program);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_with_the_name_of_a_copy_stays() {
+        let program = program("copy-link");
+        let link = program.with_file_name(".copy-0123456789abcdef-program-103");
+        std::os::unix::fs::symlink(&program, &link).expect("a link");
+        remove_left(&program);
+        assert!(link.is_symlink() && program.exists());
+        remove(&program);
+    }
+
+    /// Another comparison may find a copy before its owner has locked it.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_copy_that_was_removed_before_its_lock_is_an_error() {
+        let program = program("copy-lost");
+        let left = left_copy(&program);
+        let file = File::open(&left).expect("a file");
+        remove_left(&program);
+        let error = lock::hold(file).expect_err("it has no name");
+        assert_eq!(error.to_string(), "another comparison has removed it");
         remove(&program);
     }
 }

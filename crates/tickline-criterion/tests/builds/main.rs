@@ -11,7 +11,7 @@ use std::fs;
 use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::time::Duration;
 
 use criterion::Criterion;
@@ -69,6 +69,7 @@ const TESTS: &[(&str, Test)] = &tests![
     both_plots_are_in_criterions_report,
     builds_take_turns_on_one_cpu,
     each_process_of_a_pair_runs_a_copy_that_is_removed,
+    the_next_comparison_removes_the_copies_of_a_killed_one,
     a_folder_that_takes_no_copy_is_named,
     turns_are_not_compared_with_the_last_run,
     turns_do_not_replace_the_last_run,
@@ -363,6 +364,41 @@ fn each_process_of_a_pair_runs_a_copy_that_is_removed(programs: &Programs) {
         .filter(|copy| Path::new(copy).exists())
         .collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// Symptom: each comparison that was killed left two copies.
+fn the_next_comparison_removes_the_copies_of_a_killed_one(programs: &Programs) {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let copies = || {
+        let entries = fs::read_dir(&programs.0).expect("the folder").flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names
+            .filter(|name| name.starts_with(".copy-"))
+            .collect::<Vec<_>>()
+    };
+    let mut command = programs.command(130, "work/spin", &[]);
+    command.arg("--against").arg(programs.path(100));
+    // The program starts itself again, so a group of processes is killed.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut killed = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a program");
+    while copies().is_empty() {
+        assert!(killed.try_wait().expect("a child").is_none(), "it ended");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let kill = format!("kill -KILL -{}", killed.id());
+    let status = Command::new("sh").args(["-c", &kill]).status();
+    assert!(status.expect("a shell").success());
+    killed.wait().expect("a child");
+    assert!(!copies().is_empty(), "it left none");
+    compared(programs, 130, 100);
+    assert_eq!(copies(), [""; 0]);
 }
 
 fn a_folder_that_takes_no_copy_is_named(programs: &Programs) {
