@@ -12,7 +12,7 @@
 //! | `span_tracks.rs` | a track for each span of a request |
 //! | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
 //! | `cpu_clock.rs`, `cpu_times.rs` | the clock of a thread's CPU time; the times that a trace gets |
-//! | `trace_output.rs`, `summary.rs` | the file of a trace, and what it contains |
+//! | `trace_output.rs`, `summary.rs`, `mark.rs` | the file of a trace, and what it contains; what the sink itself says in it |
 //! | `json.rs`, `perfetto.rs` | its formats |
 //! | `flusher.rs` | how a program makes the writer of a trace write at once |
 //! | `settings.rs`, `temporary.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
@@ -27,6 +27,7 @@ pub(crate) mod flusher;
 pub(crate) mod held;
 pub(crate) mod json;
 pub(crate) mod keyed_hash;
+pub(crate) mod mark;
 pub(crate) mod memory;
 pub(crate) mod merge;
 pub(crate) mod panic_hook;

@@ -118,6 +118,7 @@ use std::sync::Arc;
 use contents::TraceContents;
 
 use super::file::{self, RingFile};
+use super::mark::Mark;
 use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
 use super::recorder::Recorder;
@@ -398,13 +399,18 @@ fn write_since(
     {
         trace.write_name(thread.number, &thread.name)?;
     }
-    for (thread, before_ns, lost) in contents
+    for lost in contents
         .lost
         .iter()
-        .filter(|(_, before_ns, _)| *before_ns >= since_ns)
+        .filter(|lost| lost.before_ns >= since_ns)
     {
-        let text = ["older records overwritten", "overwritten"];
-        trace.write_mark(snapshot.threads[*thread].number, *before_ns, *lost, text)?;
+        trace.write_mark(Mark {
+            thread: snapshot.threads[lost.thread].number,
+            ns: lost.before_ns,
+            count: lost.records,
+            label: "older records overwritten",
+            argument: "overwritten",
+        })?;
     }
     trace.summary = contents.summary;
     let mut refused = Vec::new();
@@ -420,8 +426,13 @@ fn write_since(
         _ = trace.write(number, record, names, Attempt::Last)?;
     }
     if snapshot.threads_without_ring > 0 {
-        let text = ["threads had no ring in the file", "threads"];
-        trace.write_mark(0, contents.end_ns, snapshot.threads_without_ring, text)?;
+        trace.write_mark(Mark {
+            thread: 0,
+            ns: contents.end_ns,
+            count: snapshot.threads_without_ring,
+            label: "threads had no ring in the file",
+            argument: "threads",
+        })?;
     }
     trace.finish()
 }

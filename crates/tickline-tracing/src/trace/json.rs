@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::cpu_times::{CPU_TIME, CpuTime};
 use super::encoding::{self, CUT_MARK, Field, FieldName};
+use super::mark::Mark;
 use super::record::{Kind, Record};
 use super::span_tracks::{Attempt, Place, SpanTracks};
 
@@ -174,20 +175,19 @@ impl<W: Write> Trace<W> {
         }
     }
 
-    /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
-    /// name of its argument. With the thread number 0, the mark belongs to the process.
-    pub(crate) fn write_mark(
-        &mut self,
-        thread: u64,
-        ns: u64,
-        count: u64,
-        text: [&str; 2],
-    ) -> io::Result<()> {
-        let [label, key] = text;
+    /// Writes a mark.
+    pub(crate) fn write_mark(&mut self, mark: Mark) -> io::Result<()> {
+        let Mark {
+            thread,
+            ns,
+            count,
+            label,
+            argument,
+        } = mark;
         let scope = if thread == 0 { 'p' } else { 't' };
         let mut text = format!(",\n{{\"name\":\"{count} {label}\",\"ph\":\"i\",\"s\":\"{scope}\",");
         push_place(&mut text, &self.process, thread, ns);
-        text.push_str(&format!(",\"args\":{{\"{key}\":{count}}}}}"));
+        text.push_str(&format!(",\"args\":{{\"{argument}\":{count}}}}}"));
         self.output.write_all(text.as_bytes())
     }
 

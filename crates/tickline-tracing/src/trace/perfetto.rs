@@ -32,6 +32,7 @@ use names::Callsites;
 
 use super::cpu_times::CpuTime;
 use super::json::BUFFER;
+use super::mark::Mark;
 use super::record::Record;
 use super::span_tracks::Attempt;
 
@@ -47,7 +48,7 @@ pub(crate) struct Trace<W: Write> {
     /// When the clocks were read last; `None` for the trace of another process.
     clocks_read: Option<Instant>,
     #[cfg(feature = "compression")]
-    compresses: bool,
+    is_compressed: bool,
 }
 
 impl<W: Write> Trace<W> {
@@ -57,17 +58,17 @@ impl<W: Write> Trace<W> {
         process: u32,
         name: &str,
         readings: &ClockReadings,
-        compresses: bool,
+        is_compressed: bool,
     ) -> io::Result<Self> {
         #[cfg(not(feature = "compression"))]
-        let _ = compresses;
+        let _ = is_compressed;
         let mut trace = Self {
             output,
             encoder: Encoder::begin(process, name, readings),
             callsites: Callsites::default(),
             clocks_read: (*readings != ClockReadings::unknown()).then(Instant::now),
             #[cfg(feature = "compression")]
-            compresses,
+            is_compressed,
         };
         trace.put()?;
         Ok(trace)
@@ -100,16 +101,9 @@ impl<W: Write> Trace<W> {
         Ok(Some(self.encoder.cut_values - cut_before))
     }
 
-    /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
-    /// name of its argument. With the thread number 0, the mark belongs to the process.
-    pub(crate) fn write_mark(
-        &mut self,
-        thread: u64,
-        ns: u64,
-        count: u64,
-        text: [&str; 2],
-    ) -> io::Result<()> {
-        self.encoder.mark(thread, ns, count, text);
+    /// Writes a mark.
+    pub(crate) fn write_mark(&mut self, mark: Mark) -> io::Result<()> {
+        self.encoder.mark(mark);
         self.put()
     }
 
@@ -137,7 +131,7 @@ impl<W: Write> Trace<W> {
     fn put(&mut self) -> io::Result<()> {
         let enough = BUFFER;
         #[cfg(feature = "compression")]
-        let enough = if self.compresses {
+        let enough = if self.is_compressed {
             compression::BLOCK
         } else {
             enough
@@ -151,7 +145,7 @@ impl<W: Write> Trace<W> {
     fn write_block(&mut self) -> io::Result<()> {
         let packets = &mut self.encoder.bytes.0;
         #[cfg(feature = "compression")]
-        if self.compresses {
+        if self.is_compressed {
             compression::compress(packets)?;
         }
         self.output.write_all(packets)?;

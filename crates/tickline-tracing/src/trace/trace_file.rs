@@ -90,6 +90,7 @@ use std::time::Instant;
 use super::cpu_times::CpuTimes;
 use super::flusher::{ENDED, FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
 use super::held::Held;
+use super::mark::Mark;
 use super::merge::Pass;
 use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
@@ -518,8 +519,13 @@ impl<W: Write> Writer<'_, W> {
         if intervals + events + dropped_records > 0 {
             return Ok(());
         }
-        let text = ["spans before the guard was dropped", "spans"];
-        self.trace.write_mark(0, tickline::now_ns(), 0, text)
+        self.trace.write_mark(Mark {
+            thread: 0,
+            ns: tickline::now_ns(),
+            count: 0,
+            label: "spans before the guard was dropped",
+            argument: "spans",
+        })
     }
 
     /// Writes a mark that states how many records are missing since the last mark.
@@ -529,12 +535,13 @@ impl<W: Write> Writer<'_, W> {
             return Ok(());
         }
         self.trace.summary.dropped_records += missing;
-        self.trace.write_mark(
-            0,
-            self.trace.last_ns,
-            missing,
-            ["events missing", "dropped"],
-        )
+        self.trace.write_mark(Mark {
+            thread: 0,
+            ns: self.trace.last_ns,
+            count: missing,
+            label: "events missing",
+            argument: "dropped",
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::cpu_times::CpuTime;
 use super::json;
+use super::mark::Mark;
 use super::perfetto;
 use super::perfetto::clocks::ClockReadings;
 use super::record::Record;
@@ -126,18 +127,11 @@ impl<W: Write> TraceOutput<W> {
         Ok(true)
     }
 
-    /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
-    /// name of its argument. With the thread number 0, the mark belongs to the process.
-    pub(crate) fn write_mark(
-        &mut self,
-        thread: u64,
-        ns: u64,
-        count: u64,
-        text: [&str; 2],
-    ) -> io::Result<()> {
+    /// Writes a mark.
+    pub(crate) fn write_mark(&mut self, mark: Mark) -> io::Result<()> {
         match &mut self.text {
-            TraceText::Json(trace) => trace.write_mark(thread, ns, count, text),
-            TraceText::Perfetto(trace) => trace.write_mark(thread, ns, count, text),
+            TraceText::Json(trace) => trace.write_mark(mark),
+            TraceText::Perfetto(trace) => trace.write_mark(mark),
         }
     }
 

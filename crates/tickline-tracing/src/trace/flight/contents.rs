@@ -16,13 +16,21 @@ pub(crate) struct TraceRecord<'a> {
     pub(crate) is_wanted: bool,
 }
 
+/// The records that a thread's ring lost.
+pub(crate) struct Lost {
+    /// The index of the thread in the snapshot.
+    pub(crate) thread: usize,
+    /// The time of the first record that is left, or of the copy.
+    pub(crate) before_ns: u64,
+    pub(crate) records: u64,
+}
+
 /// The records of a snapshot, in order of time, and whether the trace gets them.
 #[derive(Default)]
 pub(crate) struct TraceContents<'a> {
     pub(crate) records: Vec<TraceRecord<'a>>,
-    /// For each ring that lost records: its thread; the time of the first record that is left, or
-    /// of the copy; the number of lost records.
-    pub(crate) lost: Vec<(usize, u64, u64)>,
+    /// What each ring lost, if it lost records.
+    pub(crate) lost: Vec<Lost>,
     pub(crate) summary: TraceSummary,
     /// The time of the copy, or of the last record in the file of another process. (A torn record
     /// may have any time, so it does not count.)
@@ -47,14 +55,10 @@ impl<'a> TraceContents<'a> {
             .map_or(0, |item| item.record.ns)
             .max(snapshot.end_ns);
         // If no record of a thread is left, its records are missing up to the end.
-        for (_, before_ns, _) in &mut contents.lost {
-            *before_ns = contents.end_ns.min(*before_ns);
+        for lost in &mut contents.lost {
+            lost.before_ns = contents.end_ns.min(lost.before_ns);
         }
-        let since_ns = contents
-            .lost
-            .iter()
-            .map(|(_, before_ns, _)| *before_ns)
-            .max();
+        let since_ns = contents.lost.iter().map(|lost| lost.before_ns).max();
         contents.summary.complete_since = since_ns.map(Instant::from_nanos);
         contents
     }
@@ -98,7 +102,11 @@ impl<'a> TraceContents<'a> {
         self.summary.damaged_records += records.damaged;
         self.summary.dropped_records = self.summary.dropped_records.saturating_add(lost);
         if lost > 0 {
-            self.lost.push((thread, first_ns, lost));
+            self.lost.push(Lost {
+                thread,
+                before_ns: first_ns,
+                records: lost,
+            });
         }
     }
 

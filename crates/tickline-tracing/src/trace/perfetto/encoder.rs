@@ -14,6 +14,7 @@ use super::values::{nearest, push_annotation, push_event_name};
 use crate::trace::cpu_times::{CPU_TIME, CpuTime};
 use crate::trace::encoding::{Field, FieldName, Fields, Value, counter};
 use crate::trace::keyed_hash::KeyedState;
+use crate::trace::mark::Mark;
 use crate::trace::record::{Kind, Record};
 use crate::trace::span_tracks::{Attempt, SpanTracks};
 
@@ -529,9 +530,15 @@ impl Encoder {
         }
     }
 
-    /// Adds a mark with a count, to the track of a thread, or of the process if the thread is 0.
-    pub(super) fn mark(&mut self, thread: u64, ns: u64, count: u64, text: [&str; 2]) {
-        let [label, key] = text;
+    /// Adds a mark, to the track of its thread or of the process.
+    pub(super) fn mark(&mut self, mark: Mark) {
+        let Mark {
+            thread,
+            ns,
+            count,
+            label,
+            argument,
+        } = mark;
         let index = self.sequence(thread);
         let track = (thread == 0).then(|| self.track(TrackKind::Process, 0));
         let sequence = &mut self.sequences[index];
@@ -539,7 +546,7 @@ impl Encoder {
         let [packet, begun] = sequence.begin_event(bytes, ns, &INSTANT, track);
         bytes.text(event::NAME, &[&count.to_string(), " ", label]);
         let annotation = bytes.begin(event::DEBUG_ANNOTATIONS);
-        bytes.text(annotation::NAME, &[key]);
+        bytes.text(annotation::NAME, &[argument]);
         bytes.number(annotation::UINT, count);
         bytes.end(annotation);
         bytes.end(begun);
