@@ -184,7 +184,7 @@ impl Options {
     }
 
     /// Whether anything depends on the benchmarks' verdicts.
-    pub(crate) const fn judge(&self) -> bool {
+    pub(crate) const fn need_verdicts(&self) -> bool {
         self.have_limits() || self.update_on_pass
     }
 

@@ -152,8 +152,7 @@ fn sample(
                 if sample.push(group).is_break() {
                     return true;
                 }
-                let (groups, wanted) = sample.progress();
-                if visit < COPIES && groups * COPIES as u64 >= wanted * visit as u64 {
+                if visit < COPIES && sample.has_share(visit, COPIES) {
                     return false;
                 }
             }

@@ -177,7 +177,9 @@ fn catch_missing_baseline(body: impl FnOnce()) -> Result<(), String> {
     })
 }
 
-/// The text about a missing baseline, if criterion has panicked because of it.
+/// The text about a missing baseline, if criterion has panicked because of it. Nothing else says
+/// so: no function returns the folder in which criterion looks, which the program may have chosen,
+/// nor the name of the benchmark's folder in it.
 fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied())?;

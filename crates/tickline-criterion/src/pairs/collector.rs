@@ -37,6 +37,23 @@ const MAX_ITERATIONS: u64 = 1 << 20;
 /// The number of trials for each size of a batch. The shortest time counts.
 const TRIALS: usize = 5;
 
+/// A visit to a copy of the routines' code.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    /// The number of the copy.
+    copy: usize,
+    /// The number of couples at its end.
+    end: usize,
+}
+
+/// The groups of a sample that count.
+#[derive(Debug, Clone, Copy, Default)]
+struct SampleKept {
+    groups: u64,
+    /// The sum of the ticks of their last pairs.
+    ticks: u64,
+}
+
 /// The results since the warm-up, in groups of `N` pairs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Collected<const N: usize> {
@@ -46,9 +63,7 @@ pub(crate) struct Collected<const N: usize> {
     pub(crate) excluded: Distribution,
     /// The groups that count, in order; empty for groups of one pair, which are too many.
     pub(crate) couples: Vec<[u64; N]>,
-    /// The ends of visits: the copy of the routines' code that ran, and the number of couples by
-    /// then.
-    visits: Vec<(usize, usize)>,
+    visits: Vec<Visit>,
     /// The number of all groups, and of disturbed groups.
     pub(crate) groups: u64,
     pub(crate) disturbances: Disturbances,
@@ -62,8 +77,8 @@ pub(crate) struct Collected<const N: usize> {
     pub(crate) returned_ns: Vec<f64>,
     /// The time of one iteration in each sample, ns.
     pub(crate) sample_times_ns: Vec<f64>,
-    /// The number of groups of the present sample that count, and the ticks of their last pairs.
-    sample_kept: (u64, u64),
+    /// The groups of the present sample that count.
+    sample_kept: SampleKept,
     /// The last pair of each other group of the present sample whose pairs have a duration.
     sample_excluded: Distribution,
     /// The sum of the subtracted costs of all groups.
@@ -83,8 +98,9 @@ impl<const N: usize> Collected<N> {
         self.disturbances.add_all(slice.disturbances());
         self.long_kept += slice.long_kept;
         for group in slice.counted(counting) {
-            let (groups, ticks) = self.sample_kept;
-            self.sample_kept = (groups + 1, ticks.saturating_add(last(group)));
+            let SampleKept { groups, ticks } = &mut self.sample_kept;
+            *groups += 1;
+            *ticks = ticks.saturating_add(last(group));
         }
         self.sample_excluded
             .extend(slice.excluded(counting).map(last));
@@ -92,7 +108,8 @@ impl<const N: usize> Collected<N> {
 
     /// Ends a visit to a copy of the routines' code.
     fn end_visit(&mut self, copy: usize) {
-        self.visits.push((copy, self.couples.len()));
+        let end = self.couples.len();
+        self.visits.push(Visit { copy, end });
     }
 
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all pairs were disturbed,
@@ -100,12 +117,12 @@ impl<const N: usize> Collected<N> {
     /// are no pairs.
     pub(crate) fn sample_ticks(&mut self, resolution_ticks: u64) -> Option<f64> {
         let excluded = &mut self.sample_excluded;
-        let ticks = match mem::take(&mut self.sample_kept) {
-            (0, _) => {
-                self.samples_disturbed += u64::from(!excluded.0.is_empty());
-                quantile(&excluded.counted(), as_f64(resolution_ticks), 0.5)
-            }
-            (groups, ticks) => Some(as_f64(ticks) / as_f64(groups)),
+        let SampleKept { groups, ticks } = mem::take(&mut self.sample_kept);
+        let ticks = if groups > 0 {
+            Some(as_f64(ticks) / as_f64(groups))
+        } else {
+            self.samples_disturbed += u64::from(!excluded.0.is_empty());
+            quantile(&excluded.counted(), as_f64(resolution_ticks), 0.5)
         };
         if !excluded.0.is_empty() {
             excluded.0.reset();
@@ -119,10 +136,10 @@ impl Collected<2> {
     pub(crate) fn replicates(&self, copies: usize) -> Vec<Replicate> {
         let mut replicates = vec![Replicate::default(); copies];
         let mut begin = 0;
-        for (copy, end) in &self.visits {
-            let couples: &[Couple] = &self.couples[begin..*end];
-            replicates[*copy].add_visit(couples.iter().copied());
-            begin = *end;
+        for Visit { copy, end } in self.visits.iter().copied() {
+            let couples: &[Couple] = &self.couples[begin..end];
+            replicates[copy].add_visit(couples.iter().copied());
+            begin = end;
         }
         replicates
     }
@@ -334,7 +351,7 @@ impl<const N: usize> Sample<'_, N> {
 
     /// The number of groups that count, and of groups of this slice that may count.
     fn pending(&self) -> u64 {
-        self.collector.collected.sample_kept.0
+        self.collector.collected.sample_kept.groups
             + self.collector.slice.good_count()
             + count(self.block.len())
     }
@@ -373,9 +390,9 @@ impl<const N: usize> Sample<'_, N> {
         }
     }
 
-    /// The number of groups that count or may count, of those that the sample needs.
-    pub(crate) fn progress(&self) -> (u64, u64) {
-        (self.pending(), self.wanted)
+    /// Whether the sample has this share of the groups that it needs: `part` of `parts`.
+    pub(crate) fn has_share(&self, part: usize, parts: usize) -> bool {
+        self.pending() * count(parts) >= self.wanted * count(part)
     }
 
     /// Ends a visit to a copy of the routines' code, in the middle or at the end of a sample.

@@ -105,10 +105,12 @@ impl Change {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = match (self.is_different(), self.percent < 0.0) {
-            (true, true) => "less now, by more than either run scatters",
-            (true, false) => "more now, by more than either run scatters",
-            _ => "no difference found",
+        let verdict = if !self.is_different() {
+            "no difference found"
+        } else if self.percent < 0.0 {
+            "less now, by more than either run scatters"
+        } else {
+            "more now, by more than either run scatters"
         };
         let [then, now] = [self.then, self.now]
             .map(|[low, median, high]| format!("{} ({} to {})", Ns(median), Ns(low), Ns(high)));

@@ -179,10 +179,12 @@ impl fmt::Display for Comparison {
             ..
         } = self;
         let subject = self.sides.names()[1];
-        let verdict = match (self.is_different(), self.difference_ns < 0.0) {
-            (true, true) => format!("{subject} is faster"),
-            (true, false) => format!("{subject} is slower"),
-            _ => "no difference found".to_owned(),
+        let verdict = if !self.is_different() {
+            "no difference found".to_owned()
+        } else if self.difference_ns < 0.0 {
+            format!("{subject} is faster")
+        } else {
+            format!("{subject} is slower")
         };
         let treatment = self.counting.name();
         let more = if self.counting == Counting::All {

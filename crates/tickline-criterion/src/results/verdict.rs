@@ -203,7 +203,7 @@ impl fmt::Display for Verdicts {
     }
 }
 
-/// The exit code of a program with these verdicts. Options that judge need something to judge.
+/// The exit code of a program with these verdicts. Options that need verdicts need at least one.
 fn exit_code(options: &Options, verdicts: &[Verdict]) -> u8 {
     let has = |conclusion| {
         verdicts
@@ -214,7 +214,7 @@ fn exit_code(options: &Options, verdicts: &[Verdict]) -> u8 {
         SLOWER
     } else if has(Conclusion::CannotTell) {
         CANNOT_TELL
-    } else if verdicts.is_empty() && options.judge() {
+    } else if verdicts.is_empty() && options.need_verdicts() {
         ERROR
     } else {
         0
@@ -224,8 +224,7 @@ fn exit_code(options: &Options, verdicts: &[Verdict]) -> u8 {
 /// Judges a difference by the limits of `--max-regression` and `--max-noise`. Returns the
 /// conclusion and its reason.
 fn judge_difference(options: &Options, difference: Percent) -> (Conclusion, String) {
-    let has_limit = options.max_regression_percent.is_some() || options.max_noise_percent.is_some();
-    if has_limit && !difference.is_finite() {
+    if options.have_limits() && !difference.is_finite() {
         let reason = "it is compared with a time of 0, of which there is no percentage";
         return (Conclusion::CannotTell, reason.to_owned());
     }
