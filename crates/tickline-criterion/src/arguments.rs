@@ -465,24 +465,34 @@ mod tests {
             let found = for_criterion(&format!("--against x {choice}"));
             assert_eq!(found, expected);
         }
-        assert_eq!(for_criterion("--verdicts x --bench"), ["--bench"]);
     }
 
     #[test]
-    fn each_layout_needs_a_program_of_both_builds() {
-        let line = |against: usize, layouts: usize| {
-            let own = "--against x ".repeat(against) + &"--layout y ".repeat(layouts);
-            take(own.trim())
-        };
-        for (against, layouts) in [(6, 5), (9, 8), (1, 0)] {
-            let (options, _) = line(against, layouts).expect("as many of both");
+    fn without_another_build_criterion_compares_as_it_does() {
+        assert_eq!(for_criterion("--verdicts x --bench"), ["--bench"]);
+    }
+
+    /// So many options `--against` and `--layout`.
+    fn layouts(against: usize, layouts: usize) -> Result<Options, String> {
+        let own = "--against x ".repeat(against) + &"--layout y ".repeat(layouts);
+        take(own.trim()).map(|(options, _)| options)
+    }
+
+    #[test]
+    fn each_layout_is_a_program_of_both_builds() {
+        for (against, ours) in [(6, 5), (9, 8), (1, 0)] {
+            let options = layouts(against, ours).expect("as many of both");
             assert_eq!(
                 (options.against.len(), options.layouts.len()),
-                (against, layouts)
+                (against, ours)
             );
         }
-        for (against, layouts) in [(6, 4), (5, 4), (2, 0), (1, 1), (1, 5)] {
-            let error = line(against, layouts).expect_err("not as many, or too few");
+    }
+
+    #[test]
+    fn too_few_layouts_or_not_as_many_of_both_builds_are_refused() {
+        for (against, ours) in [(6, 4), (5, 4), (2, 0), (1, 1), (1, 5)] {
+            let error = layouts(against, ours).expect_err("not as many, or too few");
             assert!(error.contains("6 or more layouts need"), "{error}");
         }
     }

@@ -136,7 +136,17 @@ mod tests {
         ] {
             assert_eq!(baseline(line).as_deref(), Some("main"), "{line}");
         }
-        assert_eq!(baseline("a --save-baseline main -sb=main --bench"), None);
+    }
+
+    #[test]
+    fn a_letter_after_an_option_with_a_value_is_no_option() {
+        let line = "a --save-baseline main -sb=main --bench";
+        let found = option_value(line.split(' ').map(OsString::from), &["--baseline", "-b"]);
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn only_an_argument_with_a_dash_is_separated() {
         assert!(separated(["-vn".into(), "a=-n".into()].into_iter()).eq(["-v", "-n", "a=-n"]));
     }
 

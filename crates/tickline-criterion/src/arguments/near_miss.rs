@@ -70,6 +70,10 @@ mod tests {
         for option in CRITERION {
             assert_eq!(meant(option), None, "{option}");
         }
+    }
+
+    #[test]
+    fn an_option_of_criterion_with_a_value_is_no_misspelling() {
         assert_eq!(meant("--save-baseline=main"), None);
     }
 

@@ -237,25 +237,35 @@ mod tests {
         assert_eq!(json["histogram_ns"][0][1], 999);
     }
 
-    #[test]
-    fn the_text_names_what_was_excluded() {
+    /// The text about 999 pairs of equal length, and ten that were preempted.
+    fn text(counting: Counting, iterations: u64) -> String {
         let found = found(&[(440, 999, None), (9_999, 10, Some(Disturbance::Preempted))]);
-        let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
-        let text = outcome.to_string();
+        let outcome = Outcome::new(&found, counting, SCALE, iterations);
+        outcome.expect("pairs").to_string()
+    }
+
+    #[test]
+    fn the_text_has_the_quantiles_and_the_slowest_pair() {
+        let text = text(Counting::Undisturbed, 1);
+        let line = text.lines().next().expect("a line").trim();
+        assert!(line.starts_with("pairs:  p50 200.0 ns  p90 200."), "{text}");
+        assert!(line.ends_with("max 200.0 ns"), "{text}");
+    }
+
+    #[test]
+    fn the_text_ends_with_what_was_excluded() {
+        let text = text(Counting::Undisturbed, 1);
         let lines: Vec<_> = text.lines().map(str::trim).collect();
-        assert!(
-            lines[0].starts_with("pairs:  p50 200.0 ns  p90 200."),
-            "{text}"
-        );
-        assert!(lines[0].ends_with("max 200.0 ns"), "{text}");
         assert_eq!(
             lines[1],
             "1009 pairs of 1 iteration, 10 disturbed and excluded: preempted 10"
         );
         assert_eq!(lines.len(), 2);
-        let text = Outcome::new(&found, Counting::All, SCALE, 8)
-            .expect("pairs")
-            .to_string();
+    }
+
+    #[test]
+    fn the_text_has_the_iterations_of_a_pair_and_what_was_included() {
+        let text = text(Counting::All, 8);
         assert!(
             text.contains("pairs of 8 iterations, 10 disturbed and included"),
             "{text}"
@@ -270,6 +280,10 @@ mod tests {
             outcome.to_string().contains("5 disturbed and included"),
             "{outcome}"
         );
+    }
+
+    #[test]
+    fn without_pairs_there_is_no_outcome() {
         let nothing = Collected::default();
         assert!(Outcome::new(&nothing, Counting::Undisturbed, SCALE, 1).is_none());
     }

@@ -168,13 +168,21 @@ fn times_have_the_format_of_wall_time() {
         assert_eq!(ours.format_value(ns), theirs.format_value(ns));
     }
     assert_eq!(ours.format_value(2_000.0).trim(), "2.0000 \u{b5}s");
+}
+
+#[test]
+fn a_throughput_is_in_bytes_a_second() {
+    let time = CounterTime::or_wall_time();
     let bytes = Throughput::Bytes(1 << 20);
-    assert_eq!(
-        ours.format_throughput(&bytes, 2_000.0).trim(),
-        "488.28 GiB/s"
-    );
+    let text = time.formatter().format_throughput(&bytes, 2_000.0);
+    assert_eq!(text.trim(), "488.28 GiB/s");
+}
+
+#[test]
+fn times_for_machines_are_nanoseconds() {
+    let time = CounterTime::or_wall_time();
     let mut values = [0.5, 2.5e9];
-    assert_eq!(ours.scale_for_machines(&mut values), "ns");
+    assert_eq!(time.formatter().scale_for_machines(&mut values), "ns");
     assert_eq!(values, [0.5, 2.5e9]);
 }
 

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_has_what_can_be_compared_or_what_is_there_instead() {
+    fn a_description_has_the_first_three_benchmarks_that_can_be_compared() {
         let pairs = Listing {
             pairs: texts(&["a", "b", "c", "d", "e"])
                 .into_iter()
@@ -204,12 +204,20 @@ mod tests {
             others: texts(&["plain"]),
         };
         assert_eq!(pairs.describe("main"), "main has a, b, c and 2 more");
+    }
+
+    #[test]
+    fn a_description_has_the_benchmarks_that_cannot_be_compared_if_there_are_no_others() {
         let others = Listing {
             pairs: vec![None],
             others: texts(&["plain"]),
         };
         let text = "main has only benchmarks of bench_function or compare (plain)";
         assert_eq!(others.describe("main"), text);
+    }
+
+    #[test]
+    fn a_description_says_that_there_is_no_benchmark() {
         let text = "main has no benchmark that fits the filter";
         assert_eq!(Listing::default().describe("main"), text);
     }
