@@ -15,8 +15,8 @@ use crate::words::{plain, time};
 /// The pause between two questions. tickline asks the sources of UTC once a second, too.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The shortest time between two lines about what the program waits for: enough to see that it goes
-/// on, and few lines in a journal.
+/// The shortest time between two texts about what the program waits for: enough to see that it goes
+/// on, and few in a journal.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// Waits until Unix time is within `max_error_ns` of UTC, or until `timeout`.
@@ -24,35 +24,35 @@ pub(super) fn run(max_error_ns: i64, timeout: Duration) -> io::Result<Exit> {
     check_stdout()?;
     let _setup = Setup::start_clock()?;
     let start = Instant::now();
-    let mut lines = Lines::new(max_error_ns, timeout);
+    let mut texts = Texts::new(max_error_ns, timeout);
     loop {
         let document = Document::of_unix_time(max_error_ns);
         let waited = start.elapsed();
         let Some(why) = why_not_near_utc(&document) else {
             let claim = document.utc().unwrap_or_default();
-            text_to_stdout(&format!("{}\n", plain(&lines.success(waited, &claim))))?;
+            text_to_stdout(&format!("{}\n", plain(&texts.success(waited, &claim))))?;
             return Ok(Exit::Success);
         };
         let Some(left) = timeout.checked_sub(waited) else {
-            text_to_stdout(&format!("{}\n", plain(&lines.failure(&why))))?;
+            text_to_stdout(&format!("{}\n", plain(&texts.failure(&why))))?;
             return Ok(Exit::Negative);
         };
-        if let Some(line) = lines.waiting(waited, &why) {
-            line_to_stderr(&plain(&line));
+        if let Some(text) = texts.waiting(waited, &why) {
+            line_to_stderr(&plain(&text));
         }
         thread::sleep(PAUSE.min(left));
     }
 }
 
 /// The texts of a wait.
-struct Lines {
+struct Texts {
     limit: String,
     timeout: Duration,
-    /// What the last line said, and when.
+    /// The last reason that was told, and when.
     last: Option<(Duration, String)>,
 }
 
-impl Lines {
+impl Texts {
     fn new(max_error_ns: i64, timeout: Duration) -> Self {
         Self {
             limit: time(signed_f64(max_error_ns)),
@@ -61,7 +61,7 @@ impl Lines {
         }
     }
 
-    /// The line about what the program waits for; `None` if it says nothing new, or so soon.
+    /// What the program waits for; `None` if that is nothing new, or was told a moment ago.
     fn waiting(&mut self, waited: Duration, why: &str) -> Option<String> {
         if let Some((said, last)) = &self.last
             && (last == why || waited.saturating_sub(*said) < QUIET)
@@ -100,15 +100,15 @@ fn span(span: Duration) -> String {
 mod tests {
     use super::*;
 
-    fn lines() -> Lines {
-        Lines::new(250_000_000, Duration::from_secs(60))
+    fn texts() -> Texts {
+        Texts::new(250_000_000, Duration::from_secs(60))
     }
 
     #[test]
-    fn a_line_says_what_is_awaited_for_how_long_and_why() {
-        let line = lines().waiting(Duration::from_secs(2), "no NTP daemon answers");
+    fn a_text_says_what_is_awaited_for_how_long_and_why() {
+        let text = texts().waiting(Duration::from_secs(2), "no NTP daemon answers");
         assert_eq!(
-            line.as_deref(),
+            text.as_deref(),
             Some(
                 "tickline: waiting for Unix time to be within 250 ms of UTC (2 s of 60 s): no NTP \
                  daemon answers"
@@ -118,28 +118,28 @@ mod tests {
 
     #[test]
     fn a_reason_is_told_once() {
-        let mut lines = lines();
-        assert!(lines.waiting(Duration::ZERO, "a").is_some());
-        assert_eq!(lines.waiting(Duration::from_secs(30), "a"), None);
+        let mut texts = texts();
+        assert!(texts.waiting(Duration::ZERO, "a").is_some());
+        assert_eq!(texts.waiting(Duration::from_secs(30), "a"), None);
     }
 
     #[test]
     fn another_reason_is_told_after_a_pause() {
-        let mut lines = lines();
-        assert!(lines.waiting(Duration::ZERO, "a").is_some());
-        assert_eq!(lines.waiting(QUIET - Duration::from_nanos(1), "b"), None);
-        assert!(lines.waiting(QUIET, "b").is_some());
+        let mut texts = texts();
+        assert!(texts.waiting(Duration::ZERO, "a").is_some());
+        assert_eq!(texts.waiting(QUIET - Duration::from_nanos(1), "b"), None);
+        assert!(texts.waiting(QUIET, "b").is_some());
     }
 
     #[test]
-    fn the_last_line_has_the_figures_and_the_limits() {
+    fn the_last_text_has_the_figures_and_the_limits() {
         let claim = "Unix time is within 12 ms of UTC, as chronyd claims";
         assert_eq!(
-            lines().success(Duration::from_secs(3), claim),
+            texts().success(Duration::from_secs(3), claim),
             "OK: Unix time is within 12 ms of UTC, as chronyd claims (limit 250 ms, waited 3 s)."
         );
         assert_eq!(
-            lines().failure("Unix time is off by 2 s"),
+            texts().failure("Unix time is off by 2 s"),
             "NOT KNOWN RIGHT: Unix time is not known to be within 250 ms of UTC after 60 s: Unix \
              time is off by 2 s."
         );

@@ -37,12 +37,12 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     }
     let mut log = ServerLog {
         page,
-        last_line: None,
+        last_text: None,
     };
     let mut publisher = match start(&clock, page, &stop, mask) {
         Ok(Some(publisher)) => publisher,
         Ok(None) => {
-            log.line("stopped: another server serves this page");
+            log.write("stopped: another server serves this page");
             return Ok(Exit::Success);
         }
         Err(error) => return failed(error),
@@ -64,11 +64,11 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
             Err(error) => return failed(error),
         };
         if publisher.phase() == LeasePhase::Off {
-            log.line("the page is switched off: run `tickline serve on`, then start a server");
+            log.write("the page is switched off: run `tickline serve on`, then start a server");
             return Ok(Exit::Success);
         }
         if is_ending && !publisher.has_line() {
-            log.line("stopped: the leases have run out");
+            log.write("stopped: the leases have run out");
             // The next server makes a new file, so another start helps.
             return Ok(if is_stopped {
                 Exit::Success
@@ -80,7 +80,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         // After the stores, so that a slow answer costs the leases no time before them.
         if !is_deleted && !is_at(page, served_file) {
             is_deleted = true;
-            log.line(
+            log.write(
                 "the page's file was deleted or replaced, and no program finds the one that is \
                  served; this server ends when the leases have run out",
             );
@@ -198,25 +198,26 @@ fn stop_flag() -> io::Result<(Arc<AtomicBool>, SigSet)> {
     Ok((stop, mask))
 }
 
-/// The server's log: a line for each change of the phase.
+/// The server's log: a text for each change of the phase.
 struct ServerLog<'a> {
     page: &'a Path,
-    last_line: Option<String>,
+    /// What was logged last about the phase.
+    last_text: Option<String>,
 }
 
 impl ServerLog<'_> {
-    fn line(&self, text: &str) {
+    fn write(&self, text: &str) {
         let page = plain_path(self.page);
         line_to_stderr(&format!("tickline: {page}: {}", plain(text)));
     }
 
     fn log_start(&self, publisher: &Publisher) {
-        self.line(&format!("process {} serves this page", std::process::id()));
+        self.write(&format!("process {} serves this page", std::process::id()));
         if !publisher.is_locked_in_memory() {
-            self.line("the page is not locked in memory (ulimit -l)");
+            self.write("the page is not locked in memory (ulimit -l)");
         }
         if !publisher.uses_rseq() {
-            self.line(
+            self.write(
                 "the kernel has no restartable sequences, and may stop the server between a read and a store",
             );
         }
@@ -225,7 +226,7 @@ impl ServerLog<'_> {
     fn log_change(&mut self, publisher: &Publisher) {
         let phase = publisher.phase();
         // This is the usual case, twice a second. It needs no status.
-        if phase == LeasePhase::Published && self.last_line.as_deref() == Some(phase.code()) {
+        if phase == LeasePhase::Published && self.last_text.as_deref() == Some(phase.code()) {
             return;
         }
         let now = ServerState {
@@ -233,17 +234,17 @@ impl ServerLog<'_> {
             clock: publisher.clock().status().state,
             waits_for_slew: publisher.waits_for_slew(),
         };
-        let Some(text) = now.line(self.last_line.as_deref()) else {
+        let Some(text) = now.log_text(self.last_text.as_deref()) else {
             return;
         };
-        if self.last_line.as_ref() != Some(&text) {
-            self.line(&text);
-            self.last_line = Some(text);
+        if self.last_text.as_ref() != Some(&text) {
+            self.write(&text);
+            self.last_text = Some(text);
         }
     }
 }
 
-/// What a line of the log is about.
+/// What the log is about.
 struct ServerState {
     phase: LeasePhase,
     clock: ClockState,
@@ -252,8 +253,8 @@ struct ServerState {
 }
 
 impl ServerState {
-    /// The line for this state after `last_line`; `None` if the state needs none.
-    fn line(&self, last_line: Option<&str>) -> Option<String> {
+    /// The log's text about this state; `None` if the state needs none.
+    fn log_text(&self, last_text: Option<&str>) -> Option<String> {
         let code = self.phase.code();
         Some(match (self.phase, self.clock) {
             (LeasePhase::Published, _) => code.to_owned(),
@@ -262,13 +263,13 @@ impl ServerState {
                 format!("{code}: the counters of the CPUs are being compared; programs ask the OS clock")
             }
             (_, ClockState::Fallback(reason)) => format!("{code}: {reason}"),
-            // The text is the same in both phases and at any rate, so one slew is one line.
+            // The same in both phases and at any rate, so one slew is logged once.
             _ if self.waits_for_slew => {
                 "not served: the kernel slews its clock by more than 1,000 ppm; programs ask the OS clock"
                     .to_owned()
             }
             // The clock is calibrating, or the server has not yet published its first line.
-            (LeasePhase::NoLine, ClockState::Calibrating | ClockState::Fast) if last_line.is_none() => {
+            (LeasePhase::NoLine, ClockState::Calibrating | ClockState::Fast) if last_text.is_none() => {
                 return None;
             }
             (LeasePhase::Doubted, ClockState::Calibrating | ClockState::Fast | ClockState::Disrupted) => {
@@ -287,27 +288,30 @@ mod tests {
 
     use super::*;
 
-    /// The line for this state. Some line came before.
-    fn line(phase: LeasePhase, clock: ClockState) -> Option<String> {
+    /// The log's text about this state. Another text came before.
+    fn log_text(phase: LeasePhase, clock: ClockState) -> Option<String> {
         let state = ServerState {
             phase,
             clock,
             waits_for_slew: false,
         };
-        state.line(Some("published"))
+        state.log_text(Some("published"))
     }
 
     #[test]
     fn a_published_line_is_logged_whatever_the_clock() {
         for clock in [ClockState::Fast, ClockState::Calibrating] {
-            let found = line(LeasePhase::Published, clock);
+            let found = log_text(LeasePhase::Published, clock);
             assert_eq!(found.as_deref(), Some("published"));
         }
     }
 
     #[test]
     fn the_first_publication_is_not_logged_before_its_end() {
-        assert_eq!(line(LeasePhase::FirstPublication, ClockState::Fast), None);
+        assert_eq!(
+            log_text(LeasePhase::FirstPublication, ClockState::Fast),
+            None
+        );
     }
 
     #[test]
@@ -318,7 +322,7 @@ mod tests {
                 clock,
                 waits_for_slew: false,
             };
-            assert_eq!(start.line(None), None);
+            assert_eq!(start.log_text(None), None);
         }
     }
 
@@ -336,7 +340,7 @@ mod tests {
             ),
             (fallback, format!("no_line: {}", Reason::KernelRejected)),
         ] {
-            assert_eq!(line(LeasePhase::NoLine, clock), Some(expected));
+            assert_eq!(log_text(LeasePhase::NoLine, clock), Some(expected));
         }
     }
 
@@ -344,7 +348,7 @@ mod tests {
     #[test]
     fn a_clock_whose_counters_are_being_compared_is_described_for_an_operator() {
         for phase in [LeasePhase::NoLine, LeasePhase::Doubted] {
-            let found = line(phase, ClockState::Fallback(Reason::Untested)).unwrap();
+            let found = log_text(phase, ClockState::Fallback(Reason::Untested)).unwrap();
             let expected = "the counters of the CPUs are being compared; programs ask the OS clock";
             assert_eq!(found, format!("{}: {expected}", phase.code()));
         }
@@ -362,7 +366,7 @@ mod tests {
                 format!("doubted: {}", Reason::KernelRejected),
             ),
         ] {
-            assert_eq!(line(LeasePhase::Doubted, clock), Some(expected));
+            assert_eq!(log_text(LeasePhase::Doubted, clock), Some(expected));
         }
     }
 
@@ -399,16 +403,16 @@ mod tests {
         })
     }
 
-    /// Symptom: a slew was a line of log for each phase.
+    /// Symptom: a slew was logged once for each phase.
     #[test]
-    fn a_slew_is_the_same_line_in_each_phase() {
+    fn a_slew_is_the_same_text_in_each_phase() {
         let slews = |phase| {
             let state = ServerState {
                 phase,
                 clock: ClockState::Fast,
                 waits_for_slew: true,
             };
-            state.line(None)
+            state.log_text(None)
         };
         let found = slews(LeasePhase::NoLine).unwrap();
         assert!(found.starts_with("not served: the kernel slews"), "{found}");
