@@ -150,11 +150,11 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
 
-    /// Switches the clocksource if that mends a finding
+    /// Switches the clocksource if that fixes a finding
     ///
     /// After the diagnosis, it shows the commands for the switch, and the command that undoes it.
     /// If the new clocksource is tsc, it compares the CPUs' counters. Then it asks. Needs root.
-    /// Where no switch mends a finding, it changes nothing, and shows the commands of all findings.
+    /// Where no switch fixes a finding, it changes nothing, and shows the commands of all findings.
     #[arg(long, conflicts_with_all = ["facts", "check"])]
     pub(crate) fix: bool,
 

@@ -112,7 +112,7 @@ fn a_page_that_others_may_write_to_is_not_trusted() {
     }
 }
 
-/// Symptom: "others may write to the page or its folder", without the command that mends it.
+/// Symptom: "others may write to the page or its folder", without the command that fixes it.
 #[test]
 fn an_error_names_what_others_may_write_to_and_the_command() {
     let (folder, page) = folder();

@@ -77,12 +77,13 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let who = counted
         .map(|counted| counted.into_summary(&document))
         .unwrap_or_else(|obstacle| {
-            let mend = obstacle.mend(args.process, args.time.as_secs(), &sudo::this_program());
+            let fixing =
+                obstacle.fixing_commands(args.process, args.time.as_secs(), &sudo::this_program());
             let others = obstacle.other_tools(args.process, args.time.as_secs());
             WhoSummary {
                 obstacle: Some(obstacle.to_string()),
-                mending_commands: mend.len(),
-                instead: [mend, others].concat(),
+                fixing_commands: fixing.len(),
+                instead: [fixing, others].concat(),
                 ..WhoSummary::default()
             }
         });

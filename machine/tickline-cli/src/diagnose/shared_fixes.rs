@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tsc_that_is_not_invariant_can_be_mended_by_the_host_alone() {
+    fn a_tsc_that_is_not_invariant_can_be_fixed_by_the_host_alone() {
         let mut document = with_kernel("6.18.0");
         document.machine.hypervisor = Some("kvm".to_owned());
         let [either, host] = [true, false].map(|invariant| {

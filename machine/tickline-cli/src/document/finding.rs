@@ -108,8 +108,8 @@ impl Finding {
         self
     }
 
-    /// Whether `doctor --fix` mends the fault, by a switch to another clocksource.
-    pub(crate) fn is_mended_by_switch(&self) -> bool {
+    /// Whether `doctor --fix` fixes the fault, by a switch to another clocksource.
+    pub(crate) fn is_fixed_by_switch(&self) -> bool {
         let has_switch = self.fix.steps.is_some() && self.fix.clocksource.is_some();
         has_switch && self.severity < Severity::Note
     }
@@ -123,7 +123,7 @@ impl Finding {
         for text in self.fix.paragraphs() {
             details.push(("fix", Detail::Text(text)));
         }
-        if self.is_mended_by_switch() {
+        if self.is_fixed_by_switch() {
             let text = "or run `sudo tickline doctor --fix` (as root, where there is no sudo), which \
                         prints these commands, and asks before it changes anything";
             details.push(("fix", Detail::Text(text.to_owned())));

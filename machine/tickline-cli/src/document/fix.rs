@@ -243,9 +243,9 @@ pub(crate) struct Steps {
     /// What must be decided first, because the commands can break it; null if they break nothing.
     /// `doctor --fix` says it before it asks.
     pub(crate) caution: Option<String>,
-    /// The command that mends the fault until the next restart; null if only a restart mends it.
+    /// The command that fixes the fault until the next restart; null if only a restart fixes it.
     pub(crate) now: Option<String>,
-    /// The command that mends the fault from the next restart on; null if the kernel's command line
+    /// The command that fixes the fault from the next restart on; null if the kernel's command line
     /// has the parameter already.
     pub(crate) keep: Option<String>,
     /// The command that undoes `now` at once.

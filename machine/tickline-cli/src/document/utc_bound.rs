@@ -41,7 +41,7 @@ impl Document {
     /// Under systemd-timesyncd there is no claim: the kernel only assumes an error of 500 ppm of
     /// the time since the last update. Rules and health treat the assumption as a claim, because it
     /// shows that the daemon still updates the clock. Otherwise each machine with that daemon would
-    /// be not known right, and have no fault to mend.
+    /// be not known right, and have no fault to fix.
     pub(crate) fn utc_bound(&self) -> Option<UtcBound> {
         let is_kernels = self.clock.utc_source.as_deref() == Some("kernel");
         let is_lone = self.lone_daemon().is_some();

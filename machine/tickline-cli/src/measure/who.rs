@@ -28,7 +28,7 @@ pub(crate) struct WhoSummary {
     pub(crate) instead: Vec<String>,
     /// How many of these commands remove the obstacle. They come first, in their order.
     #[serde(skip)]
-    pub(crate) mending_commands: usize,
+    pub(crate) fixing_commands: usize,
 }
 
 /// The system calls of one process to one clock.

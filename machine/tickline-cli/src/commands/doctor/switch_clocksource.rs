@@ -19,11 +19,11 @@ use crate::words::{plain, with_path};
 /// Fixes the first finding that another clocksource can fix. Ignores notes.
 pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
     let mut log = io::stderr().lock();
-    let mended = document
+    let fixed = document
         .findings()
         .iter()
-        .find(|finding| finding.is_mended_by_switch());
-    let steps = mended.and_then(|finding| {
+        .find(|finding| finding.is_fixed_by_switch());
+    let steps = fixed.and_then(|finding| {
         let steps = finding.fix.steps.as_ref()?;
         Some((finding, steps, finding.fix.clocksource.as_deref()?))
     });
@@ -66,15 +66,15 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
 }
 
 /// The findings with commands, because the text of the diagnosis leaves long ones to this option.
-/// The one that the switch mends is last, before the question about it.
+/// The one that the switch fixes is last, before the question about it.
 fn shown_steps<'a>(
     document: &'a Document,
-    mended: Option<&'a Finding>,
+    fixed: Option<&'a Finding>,
 ) -> impl Iterator<Item = (&'a Finding, &'a Steps)> {
-    let is_other = move |finding: &&Finding| !mended.is_some_and(|mended| mended == *finding);
+    let is_other = move |finding: &&Finding| !fixed.is_some_and(|fixed| fixed == *finding);
     let others = document.findings().iter().filter(is_other);
     others
-        .chain(mended)
+        .chain(fixed)
         .filter_map(|finding| Some((finding, finding.fix.steps.as_ref()?)))
 }
 
@@ -208,22 +208,22 @@ mod tests {
     }
 
     /// Symptom: the text said that `--fix` prints a command, and it printed those of the finding
-    /// that it mended alone.
+    /// that it fixed alone.
     #[test]
-    fn the_commands_of_all_findings_are_shown_the_mended_one_last() {
+    fn the_commands_of_all_findings_are_shown_the_fixed_one_last() {
         let mut document = example::document();
-        let mut mended = document.findings()[0].clone();
-        mended.fix = Fix::from("a").with_steps(Steps::default());
-        let mut other = mended.clone();
+        let mut fixed = document.findings()[0].clone();
+        fixed.fix = Fix::from("a").with_steps(Steps::default());
+        let mut other = fixed.clone();
         other.code = "other";
-        let mut wordy = mended.clone();
+        let mut wordy = fixed.clone();
         wordy.code = "wordy";
         wordy.fix = Fix::from("a");
-        document.findings = Some(vec![mended.clone(), other, wordy]);
-        let codes: Vec<_> = shown_steps(&document, Some(&mended))
+        document.findings = Some(vec![fixed.clone(), other, wordy]);
+        let codes: Vec<_> = shown_steps(&document, Some(&fixed))
             .map(|(finding, _)| finding.code)
             .collect();
-        assert_eq!(codes, ["other", mended.code]);
+        assert_eq!(codes, ["other", fixed.code]);
     }
 
     /// The root user of a container may be allowed to switch the clocksource, but not to read the

@@ -372,7 +372,7 @@ mod tests {
 
     /// Symptom: systemd started a server ten times a second for ever, and called the unit active.
     #[test]
-    fn an_error_that_somebody_has_to_mend_is_permanent() {
+    fn an_error_that_somebody_has_to_fix_is_permanent() {
         for cause in [
             FileError::WritableByOthers { mode: 0o777 }.into(),
             FileError::TooShort { bytes: 0 }.into(),

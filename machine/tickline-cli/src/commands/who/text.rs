@@ -22,9 +22,9 @@ pub(super) fn text(document: &Document) -> String {
     };
     if let Some(obstacle) = &who.obstacle {
         screen.say("", &format!("Calls were not counted: {obstacle}."));
-        let (mend, others) = who.instead.split_at(who.mending_commands);
+        let (fixing, others) = who.instead.split_at(who.fixing_commands);
         // Commands are not wrapped, so that users can copy them.
-        match mend {
+        match fixing {
             [] => screen.line("\nCount with another tool:"),
             [again] => {
                 screen.line("\nCount as root:");
@@ -293,8 +293,8 @@ mod tests {
 
     /// Symptom: the commands that remove the obstacle, and the other tools, were one list.
     #[test]
-    fn who_follows_an_obstacle_by_its_mend_and_then_by_other_tools() {
-        for (mending_commands, instead, says) in [
+    fn who_follows_an_obstacle_by_its_fix_and_then_by_other_tools() {
+        for (fixing_commands, instead, says) in [
             (0, &["perf"][..], "Count with another tool: perf A"),
             (
                 1,
@@ -310,7 +310,7 @@ mod tests {
             let text = lines(WhoSummary {
                 obstacle: Some("no".to_owned()),
                 instead: instead.iter().map(|&command| command.to_owned()).collect(),
-                mending_commands,
+                fixing_commands,
                 ..WhoSummary::default()
             });
             let says = format!("Calls were not counted: no. {says}");

@@ -106,7 +106,12 @@ pub(super) enum Obstacle {
 impl Obstacle {
     /// The commands that remove the obstacle, and count again by `program`, in their order.
     /// `seconds` is the time to count.
-    pub(super) fn mend(&self, process: Option<u32>, seconds: u64, program: &str) -> Vec<String> {
+    pub(super) fn fixing_commands(
+        &self,
+        process: Option<u32>,
+        seconds: u64,
+        program: &str,
+    ) -> Vec<String> {
         let mut commands = Vec::new();
         if *self == Self::NotMounted {
             commands.push("sudo mount -t tracefs tracefs /sys/kernel/tracing".to_owned());
@@ -246,8 +251,8 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
             (Obstacle::NotBuilt, None, &[]),
             (other, None, &["sudo perf "]),
         ] {
-            let mend = obstacle.mend(process, 5, "/opt/tickline");
-            let commands = [mend, obstacle.other_tools(process, 5)].concat();
+            let fixing = obstacle.fixing_commands(process, 5, "/opt/tickline");
+            let commands = [fixing, obstacle.other_tools(process, 5)].concat();
             let begins: Vec<_> = begins.iter().chain(&["sudo timeout -s INT "]).collect();
             assert_eq!(commands.len(), begins.len(), "{commands:?}");
             for (command, begin) in commands.iter().zip(begins) {

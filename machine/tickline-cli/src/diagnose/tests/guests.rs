@@ -30,7 +30,7 @@ fn the_commands_for_virtualbox_run_on_the_host() {
 }
 
 #[test]
-fn unsynchronised_counters_of_a_guest_are_mended_on_the_host() {
+fn unsynchronised_counters_of_a_guest_are_fixed_on_the_host() {
     let machine = good_machine().counters_differ().hypervisor("virtualbox");
     let finding = machine.offers("tsc").first("counters_unsynchronised");
     finding.fix_has("VBoxManage");
@@ -38,7 +38,7 @@ fn unsynchronised_counters_of_a_guest_are_mended_on_the_host() {
 }
 
 #[test]
-fn a_guest_with_another_timer_uses_it_until_the_host_is_mended() {
+fn a_guest_with_another_timer_uses_it_until_the_host_is_fixed() {
     let machine = good_machine().counters_differ().hypervisor("virtualbox");
     let finding = machine.first("counters_unsynchronised");
     finding.fix_begins("echo hpet").fix_has("VBoxManage");
@@ -97,7 +97,7 @@ fn firecracker_does_not_get_the_fix_for_qemu() {
 }
 
 #[test]
-fn kvm_clock_without_the_vdso_is_mended_on_the_host() {
+fn kvm_clock_without_the_vdso_is_fixed_on_the_host() {
     let machine = guest_on("kvm-clock").offers("kvm-clock");
     let finding = machine.first("kvm_clock_unstable");
     finding.fix_has("on the host");
@@ -249,16 +249,16 @@ fn the_switch_from_xens_clock_to_the_tsc_has_a_gain() {
     finding.gains(35.0);
 }
 
-/// The host mends kvm-clock, whose cost was not measured.
+/// The host fixes kvm-clock, whose cost was not measured.
 #[test]
-fn a_mended_kvm_clock_has_no_measured_gain() {
+fn a_fixed_kvm_clock_has_no_measured_gain() {
     let machine = guest_on("kvm-clock").offers("kvm-clock");
     let finding = machine.costs_ns(700.0).first("kvm_clock_unstable");
     finding.has_no_gain();
 }
 
 #[test]
-fn a_trapped_counter_is_mended_by_a_setting_of_the_hypervisor() {
+fn a_trapped_counter_is_fixed_by_a_setting_of_the_hypervisor() {
     let trapped = good_machine().with(|document| document.costs[0].cost_ns = Some(1209.0));
     for (hypervisor, setting) in [
         ("virtualbox", "VBoxInternal/TM/TSCMode RealTSCOffset"),

@@ -432,7 +432,7 @@ fn a_skew_is_checked_on_xen_as_well() {
 }
 
 #[test]
-fn a_warp_is_mended_by_the_firmware_or_on_the_host() {
+fn a_warp_is_fixed_by_the_firmware_or_on_the_host() {
     let warp = "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.";
     let machine = machine_on_hpet_without_tsc().log(&[warp]);
     let finding = machine.clone().first("tsc_warp");
