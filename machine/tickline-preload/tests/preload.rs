@@ -104,8 +104,8 @@ fn child_role() {
         Ok("line_behind") => line_behind(),
         Ok("without_line") => without_line(),
         Ok("after_vm_pause") => after_vm_pause(),
-        Ok("denied") => opened(true),
-        Ok("opened") => opened(false),
+        Ok("denied") => opened_without_the_counter(),
+        Ok("opened") => opened_with_the_counter(),
         _ => {}
     }
 }
@@ -249,25 +249,27 @@ fn a_process_that_is_denied_the_counter_is_not_served() {
     }
 }
 
-/// Opens the library, while the process may not read the counter if `is_denied`.
-fn opened(is_denied: bool) {
+/// Whether the library serves a process that has opened it with this right to read the counter
+/// (`PR_SET_TSC`), and has the right now.
+fn is_served_if_opened_with(right: libc::c_int) -> bool {
     // A dynamic linker may itself read the counter at its start, so the counter is denied only
     // here, and not before the program is executed.
-    let set = |mode: libc::c_int| {
+    let set = |right: libc::c_int| {
         // SAFETY: the call takes only numbers.
-        assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, mode) }, 0);
+        assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, right) }, 0);
     };
-    set(if is_denied {
-        libc::PR_TSC_SIGSEGV
-    } else {
-        libc::PR_TSC_ENABLE
-    });
+    set(right);
     let handle = open_library(&library());
     set(libc::PR_TSC_ENABLE);
-    assert_eq!(
-        is_served_by(clock_gettime_of(handle), libc::CLOCK_MONOTONIC),
-        !is_denied
-    );
+    is_served_by(clock_gettime_of(handle), libc::CLOCK_MONOTONIC)
+}
+
+fn opened_without_the_counter() {
+    assert!(!is_served_if_opened_with(libc::PR_TSC_SIGSEGV));
+}
+
+fn opened_with_the_counter() {
+    assert!(is_served_if_opened_with(libc::PR_TSC_ENABLE));
 }
 
 const SERVED: [libc::clockid_t; 2] = [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME];

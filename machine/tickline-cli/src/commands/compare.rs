@@ -397,8 +397,26 @@ mod tests {
         assert_eq!((&vdso.first, &vdso.second), (&None, &is_mapped));
     }
 
+    /// What the facts of a machine are.
+    struct FactValues {
+        is_so: bool,
+        number: u8,
+        name: &'static str,
+    }
+
+    const VALUES: FactValues = FactValues {
+        is_so: true,
+        number: 1,
+        name: "chronyd",
+    };
+
     /// A machine with CPUID, a time namespace and an NTP daemon, whose facts have these values.
-    fn machine_with_parts(is_so: bool, number: u8, name: &str) -> Document {
+    fn machine_with_parts(facts: FactValues) -> Document {
+        let FactValues {
+            is_so,
+            number,
+            name,
+        } = facts;
         let mut document = fast_machine();
         document.machine.cpuid = Some(Cpuid {
             invariant_tsc: Some(is_so),
@@ -440,9 +458,12 @@ mod tests {
 
     #[test]
     fn the_facts_of_each_part_of_the_machine_are_compared() {
-        let chronyd = machine_with_parts(true, 1, "chronyd");
-        let ntpd = machine_with_parts(false, 2, "ntpd");
-        let found = compared(&chronyd, &ntpd);
+        let others = FactValues {
+            is_so: false,
+            number: 2,
+            name: "ntpd",
+        };
+        let found = compared(&machine_with_parts(VALUES), &machine_with_parts(others));
         let names = names(&found.differences);
         for name in [
             "cpuid, invariant tsc",
@@ -476,7 +497,7 @@ mod tests {
     /// one, so each virtual machine differed from itself.
     #[test]
     fn facts_of_the_same_parts_are_equal() {
-        let machine = machine_with_parts(true, 1, "chronyd");
+        let machine = machine_with_parts(VALUES);
         assert_eq!(compared(&machine, &machine).differences, []);
     }
 
@@ -484,7 +505,7 @@ mod tests {
     #[test]
     fn the_figures_of_the_ntp_daemon_are_not_compared() {
         let with_figures = |figure: i64| {
-            let mut document = machine_with_parts(true, 1, "chronyd");
+            let mut document = machine_with_parts(VALUES);
             document.machine.ntp_daemon.as_mut().unwrap().offset_ns = Some(figure);
             document.machine.ntp_daemon.as_mut().unwrap().bound_ns = Some(figure);
             document.machine.ntp_daemon.as_mut().unwrap().updated_s = Some(figure.unsigned_abs());

@@ -16,6 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use rustix::process::Uid;
 use tickline_page::lease::LeasePhase;
 use tickline_page::page_file::{self, AttachedFile, PageError};
 
@@ -104,8 +105,8 @@ fn served_page(args: &args::Serve) -> io::Result<PathBuf> {
     if let Some(page) = &args.page {
         return Ok(page.clone());
     }
-    let is_root = rustix::process::geteuid().is_root();
-    default_page(is_root, env::var_os("XDG_RUNTIME_DIR"))
+    let user = rustix::process::geteuid();
+    default_page(user, env::var_os("XDG_RUNTIME_DIR"))
 }
 
 /// Shows the state of the page, and writes its figures for a metrics collector, also if there is no
@@ -153,8 +154,8 @@ fn show_status(args: &args::Serve) -> io::Result<Exit> {
 }
 
 /// The page that root, or another user with this `XDG_RUNTIME_DIR`, serves.
-fn default_page(is_root: bool, runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
-    if is_root {
+fn default_page(user: Uid, runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
+    if user.is_root() {
         Ok(page::of_machine().to_owned())
     } else {
         page::of_user(runtime_folder)
@@ -233,18 +234,21 @@ fn no_folder(error: io::Error) -> io::Result<Exit> {
 mod tests {
     use super::*;
 
-    fn page_of(is_root: bool) -> PathBuf {
-        default_page(is_root, Some("/run/user/7".into())).expect("a page")
+    fn page_of(user: Uid) -> PathBuf {
+        default_page(user, Some("/run/user/7".into())).expect("a page")
     }
 
     #[test]
     fn root_serves_the_machines_page() {
-        assert_eq!(page_of(true), page::of_machine());
+        assert_eq!(page_of(Uid::ROOT), page::of_machine());
     }
 
     #[test]
     fn another_user_serves_a_page_in_the_runtime_folder() {
-        assert_eq!(page_of(false), Path::new("/run/user/7/tickline/page.v1"));
+        assert_eq!(
+            page_of(Uid::from_raw(7)),
+            Path::new("/run/user/7/tickline/page.v1")
+        );
     }
 
     #[test]

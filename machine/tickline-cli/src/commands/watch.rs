@@ -66,7 +66,11 @@ fn watch(
         .into_iter()
         .flatten()
         .all(|path| !is_stdout(path));
-    let progress = QuietProgress::new(args, is_shown);
+    let progress = if is_shown {
+        None
+    } else {
+        QuietProgress::new(args)
+    };
     let columns = || {
         io::stdout()
             .is_terminal()
@@ -123,10 +127,10 @@ struct QuietProgress {
 }
 
 impl QuietProgress {
-    /// `None` if the user sees lines or rows.
-    fn new(args: &args::Watch, is_shown: bool) -> Option<Self> {
+    /// `None` if the user sees the rows of a table.
+    fn new(args: &args::Watch) -> Option<Self> {
         let csv_is_shown = args.csv.as_deref().is_some_and(is_stdout) && io::stdout().is_terminal();
-        if is_shown || csv_is_shown {
+        if csv_is_shown {
             return None;
         }
         let bar = match args.time {

@@ -129,7 +129,11 @@ impl Publisher {
             // Only within the readers' window, because a clock whose thread has died is not
             // recalibrated. With a line for each CPU there is no common line to read.
             let bounds = self.clock.bounds()?;
-            Some(os_bounds(&bounds, serves_unix(&status)))
+            Some(if serves_unix(&status) {
+                os_bounds(&bounds)
+            } else {
+                without_unix(os_bounds(&bounds))
+            })
         });
         if begins_line(self.writer.word().phase(), basis) {
             // Since the last line the kernel may have changed its clocksource.
@@ -211,7 +215,7 @@ fn begins_line(phase: LeasePhase, basis: Basis) -> bool {
 }
 
 /// The bounds of the OS clock for the page, by those of the clock's line.
-fn os_bounds(bounds: &Bounds, serves_unix: bool) -> OsBounds {
+fn os_bounds(bounds: &Bounds) -> OsBounds {
     // The least and the greatest value of Unix time minus monotonic time.
     let ns = bounds.unix_offset_ns;
     let bound_ns = bounds.unix_bound_ns;
@@ -222,7 +226,15 @@ fn os_bounds(bounds: &Bounds, serves_unix: bool) -> OsBounds {
     OsBounds {
         lower: bounds.lower,
         upper: bounds.upper,
-        unix_offset_ns: serves_unix.then_some(interval_ns),
+        unix_offset_ns: Some(interval_ns),
+    }
+}
+
+/// Bounds for a page that leaves Unix time to the OS clock.
+fn without_unix(bounds: OsBounds) -> OsBounds {
+    OsBounds {
+        unix_offset_ns: None,
+        ..bounds
     }
 }
 
@@ -246,7 +258,7 @@ mod tests {
     use crate::lease::{LeaseStore as _, Line};
 
     fn bounds() -> OsBounds {
-        os_bounds(&Bounds::default(), true)
+        os_bounds(&Bounds::default())
     }
 
     /// Rule W6. Symptom: leases stayed trusted if the clock fell back after `end`.
@@ -285,10 +297,10 @@ mod tests {
             unix_offset_ns: 1_000,
             unix_bound_ns: 7,
         };
-        let served = os_bounds(&bounds, true);
+        let served = os_bounds(&bounds);
         assert_eq!((served.lower, served.upper), (line(10), line(20)));
         assert_eq!(served.unix_offset_ns, Some((993, 1_007)));
-        assert_eq!(os_bounds(&bounds, false).unix_offset_ns, None);
+        assert_eq!(without_unix(served).unix_offset_ns, None);
     }
 
     /// The gate `unix_cost` closes on some machines. On others only a clock without the counter has

@@ -8,7 +8,9 @@ use serde::{Serialize, Serializer};
 use tickline::{Clock, ClockState, Driver, LinePerCpu, Reason};
 use tickline_page::HardwareCounter;
 use tickline_page::lease::{FAST_RATE_PPB, LeasePhase, ProcessHighWater};
-use tickline_page::page_file::{AttachedFile, FileError, PageError, PageErrorCause, writer_pid};
+use tickline_page::page_file::{
+    AttachedFile, FileError, PageError, PageErrorCause, PageSnapshot, writer_pid,
+};
 
 use super::line_lead::LineLead;
 use crate::machine::page::Reader;
@@ -60,10 +62,9 @@ impl PagePhase {
         stored.chain([Self::Expired])
     }
 
-    /// The phase of a page whose word has this phase. `is_served` says whether its line is in use.
-    fn of(stored: LeasePhase, is_served: bool) -> Self {
-        match stored {
-            LeasePhase::Published | LeasePhase::Doubted if !is_served => Self::Expired,
+    const fn of(snapshot: &PageSnapshot) -> Self {
+        match snapshot.phase {
+            LeasePhase::Published | LeasePhase::Doubted if !snapshot.is_served => Self::Expired,
             stored => Self::Stored(stored),
         }
     }
@@ -78,8 +79,8 @@ impl PagePhase {
 
 /// Why the server's process is unknown, if the lock shows none. A page that serves has a server, or
 /// had one until a second ago.
-fn hidden_server(pid: Option<u32>, is_served: bool) -> Option<String> {
-    (pid.is_none() && is_served)
+fn hidden_server(pid: Option<u32>, snapshot: &PageSnapshot) -> Option<String> {
+    (pid.is_none() && snapshot.is_served)
         .then(|| "its process is not visible here, as in a container, or has just ended".to_owned())
 }
 
@@ -149,7 +150,7 @@ impl PageReport {
                     .saturating_sub(stated_ns)
             });
         let (server_pid, server_unknown) = match writer_pid(page) {
-            Ok(pid) => (pid, hidden_server(pid, snapshot.is_served)),
+            Ok(pid) => (pid, hidden_server(pid, &snapshot)),
             Err(error) => (None, Some(unknown_server(&error))),
         };
         let mappings = machine::page::mappings(page, server_pid)?;
@@ -166,7 +167,7 @@ impl PageReport {
             owner: attached.file.owner(),
             server_pid,
             server_unknown,
-            phase: PagePhase::of(snapshot.phase, snapshot.is_served),
+            phase: PagePhase::of(&snapshot),
             no_line_reason: (snapshot.phase == LeasePhase::NoLine)
                 .then(machines_reason)
                 .flatten(),
@@ -410,6 +411,20 @@ mod tests {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
+    /// A page with this word, whose line is not in use.
+    fn unserved(phase: LeasePhase) -> PageSnapshot {
+        let mut snapshot = PageSnapshot::default();
+        snapshot.phase = phase;
+        snapshot
+    }
+
+    /// A page with this word, whose line is in use.
+    fn served(phase: LeasePhase) -> PageSnapshot {
+        let mut snapshot = unserved(phase);
+        snapshot.is_served = true;
+        snapshot
+    }
+
     fn assert_says(report: &PageReport, part: &str) {
         let text = text_of(report);
         assert!(text.contains(part), "no {part} in {text}");
@@ -512,7 +527,8 @@ mod tests {
     #[test]
     fn leases_that_have_run_out_are_not_called_published() {
         for stored in [LeasePhase::Published, LeasePhase::Doubted] {
-            let codes = [true, false].map(|is_served| PagePhase::of(stored, is_served).code());
+            let codes =
+                [served(stored), unserved(stored)].map(|snapshot| PagePhase::of(&snapshot).code());
             assert_eq!(codes, [stored.code(), "expired"]);
         }
     }
@@ -524,7 +540,7 @@ mod tests {
             LeasePhase::NoLine,
             LeasePhase::FirstPublication,
         ] {
-            assert_eq!(PagePhase::of(stored, false), PagePhase::Stored(stored));
+            assert_eq!(PagePhase::of(&unserved(stored)), PagePhase::Stored(stored));
         }
     }
 
@@ -579,9 +595,10 @@ mod tests {
     /// Symptom: in a container no server, and an alert about it, while the page served.
     #[test]
     fn a_page_that_serves_has_a_server_even_if_none_is_visible() {
-        assert!(hidden_server(None, true).is_some());
-        assert_eq!(hidden_server(None, false), None);
-        assert_eq!(hidden_server(Some(42), true), None);
+        let served = served(LeasePhase::Published);
+        assert!(hidden_server(None, &served).is_some());
+        assert_eq!(hidden_server(None, &unserved(LeasePhase::Published)), None);
+        assert_eq!(hidden_server(Some(42), &served), None);
     }
 
     #[test]
@@ -652,34 +669,34 @@ mod tests {
 
     #[test]
     fn the_meaning_of_a_phase_is_what_programs_do() {
-        for (phase, serving, switched_off, expected) in [
-            (LeasePhase::Off, false, true, "switched off, until"),
-            (LeasePhase::Off, false, false, "no server publishes a line"),
-            (LeasePhase::NoLine, false, false, "there is no line"),
-            (
-                LeasePhase::FirstPublication,
-                false,
-                false,
-                "there is no line",
-            ),
-            (
-                LeasePhase::Published,
-                false,
-                false,
-                "the leases have run out",
-            ),
-            (LeasePhase::Doubted, false, false, "the leases have run out"),
-            (LeasePhase::Doubted, true, false, "the line may be wrong"),
-            (LeasePhase::Published, true, false, "programs take the time"),
+        for (snapshot, expected) in [
+            (unserved(LeasePhase::Off), "no server publishes a line"),
+            (unserved(LeasePhase::NoLine), "there is no line"),
+            (unserved(LeasePhase::FirstPublication), "there is no line"),
+            (unserved(LeasePhase::Published), "the leases have run out"),
+            (unserved(LeasePhase::Doubted), "the leases have run out"),
+            (served(LeasePhase::Doubted), "the line may be wrong"),
+            (served(LeasePhase::Published), "programs take the time"),
         ] {
             let report = PageReport {
-                phase: PagePhase::of(phase, serving),
-                serving,
-                switched_off,
+                phase: PagePhase::of(&snapshot),
+                serving: snapshot.is_served,
                 ..report()
             };
             let meaning = report.meaning();
             assert!(meaning.starts_with(expected), "{meaning}");
         }
+    }
+
+    #[test]
+    fn a_page_that_is_switched_off_says_so() {
+        let report = PageReport {
+            phase: PagePhase::Stored(LeasePhase::Off),
+            serving: false,
+            switched_off: true,
+            ..report()
+        };
+        let meaning = report.meaning();
+        assert!(meaning.starts_with("switched off, until"), "{meaning}");
     }
 }

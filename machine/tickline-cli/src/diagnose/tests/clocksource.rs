@@ -15,16 +15,20 @@ fn a_slow_machine_with_a_page_says_how_programs_use_it() {
         .clone()
         .first("tsc_not_chosen")
         .does_not_show("page");
-    with_page(machine, true)
+    with_served_page(machine)
         .first("tsc_not_chosen")
         .shows("a program that `tickline run` starts takes the time from it");
 }
 
-fn with_page(machine: Given, is_served: bool) -> Given {
+fn with_served_page(machine: Given) -> Given {
     machine.with(|document| {
         document.machine.page_readers = Some(0);
-        document.machine.page_served = Some(is_served);
+        document.machine.page_served = Some(true);
     })
+}
+
+fn with_unserved_page(machine: Given) -> Given {
+    with_served_page(machine).with(|document| document.machine.page_served = Some(false))
 }
 
 /// Symptom: "a program that `tickline run` starts takes the time from it", of a page without a
@@ -32,7 +36,7 @@ fn with_page(machine: Given, is_served: bool) -> Given {
 #[test]
 fn a_page_that_serves_nothing_is_no_remedy() {
     let machine = good_machine().system_call_answers().clocksource("hpet");
-    with_page(machine, false)
+    with_unserved_page(machine)
         .first("tsc_not_chosen")
         .shows("there is a page, but it serves nothing now")
         .does_not_show("takes the time from it")
@@ -43,7 +47,7 @@ fn a_page_that_serves_nothing_is_no_remedy() {
 #[test]
 fn a_page_that_is_switched_off_is_called_so() {
     let machine = good_machine().system_call_answers().clocksource("hpet");
-    with_page(machine, false)
+    with_unserved_page(machine)
         .with(|document| document.machine.page_switched_off = Some(true))
         .first("tsc_not_chosen")
         .shows("there is a page, but it is switched off")
@@ -53,7 +57,7 @@ fn a_page_that_is_switched_off_is_called_so() {
 #[test]
 fn a_page_that_the_kernel_keeps_from_serving_says_why() {
     let machine = machine_on_hpet_without_tsc().command_line("tsc=unstable");
-    with_page(machine, false)
+    with_unserved_page(machine)
         .first("tsc_switched_off")
         .shows("only where the kernel accepts the counter");
 }

@@ -1,7 +1,7 @@
 //! Unix time: whether a daemon keeps it near UTC, and what it says.
 
 use super::given::good_machine;
-use super::unix_time::{KERNELS_LIMIT_US, chronyd};
+use super::unix_time::{KERNELS_LIMIT_US, chronyd, lone_chronyd};
 use crate::document::Severity;
 use crate::machine::NtpDaemon;
 
@@ -9,7 +9,7 @@ use crate::machine::NtpDaemon;
 fn daemon(name: &str) -> NtpDaemon {
     NtpDaemon {
         name: name.to_owned(),
-        ..chronyd(true)
+        ..chronyd()
     }
 }
 
@@ -107,7 +107,7 @@ fn a_daemon_that_states_its_bound_is_one() {
         .maximum_error_us(KERNELS_LIMIT_US)
         .daemon_answers(NtpDaemon {
             bound_ns: Some(400_000),
-            ..chronyd(true)
+            ..chronyd()
         });
     assert_eq!(machine.clone().codes(), [""; 0]);
     machine.ntp(|ntp| ntp.synchronised = false).only("ntp_flag");
@@ -145,7 +145,7 @@ fn the_fix_has_the_commands_of_the_daemon_that_answers() {
 fn a_daemon_that_follows_no_clock_keeps_nothing_right() {
     let answer = NtpDaemon {
         reference: Some("127.127.1.1".to_owned()),
-        ..chronyd(false)
+        ..lone_chronyd()
     };
     let finding = good_machine()
         .daemon_answers(answer)
@@ -158,7 +158,7 @@ fn a_daemon_that_follows_no_clock_keeps_nothing_right() {
 
 #[test]
 fn the_kernels_error_is_no_claim_of_a_daemon_that_follows_no_clock() {
-    let machine = good_machine().daemon_answers(chronyd(false));
+    let machine = good_machine().daemon_answers(lone_chronyd());
     machine
         .clone()
         .maximum_error_us(9_812_000)
@@ -201,7 +201,7 @@ fn the_claim_of_a_daemon_that_no_longer_answers_is_unsure_and_bounds_nothing() {
     // The flag is the word of a daemon that may answer nobody.
     let with_flag = machine.clone().ntp(|ntp| ntp.synchronised = true);
     assert_eq!(with_flag.codes(), [""; 0]);
-    machine.daemon_answers(chronyd(true)).only("ntp_flag");
+    machine.daemon_answers(chronyd()).only("ntp_flag");
 }
 
 /// A multiple of 500 us is no claim: systemd-timesyncd sets the error to 0.
@@ -209,7 +209,7 @@ fn the_claim_of_a_daemon_that_no_longer_answers_is_unsure_and_bounds_nothing() {
 fn the_kernels_error_is_the_daemons_claim_unless_it_has_only_grown() {
     let answer = NtpDaemon {
         bound_ns: Some(3_000_000_000),
-        ..chronyd(true)
+        ..chronyd()
     };
     let machine = good_machine().daemon_answers(answer);
     let by_kernel = machine.clone().maximum_error_us(9_812_123);
@@ -229,7 +229,7 @@ fn the_daemon_may_know_the_offset() {
     let answer = NtpDaemon {
         offset_ns: Some(1_000_000_000),
         bound_ns: Some(1_000_500_000),
-        ..chronyd(true)
+        ..chronyd()
     };
     let finding = good_machine().daemon_answers(answer).only("time_off");
     finding.says("off by 1 s");
@@ -249,7 +249,7 @@ fn under_systemd_the_start_of_a_daemon_can_be_undone() {
 #[test]
 fn the_claim_of_another_source_holds_though_the_daemon_follows_no_clock() {
     let finding = good_machine()
-        .daemon_answers(chronyd(false))
+        .daemon_answers(lone_chronyd())
         .clock_claims("clock_bound", 3_000_000_000)
         .finding("utc_error_large");
     finding.shows("as clock-bound claims");
@@ -262,7 +262,7 @@ fn a_server_without_a_reference_clock_proves_nothing() {
         good_machine().daemon_answers(NtpDaemon {
             stratum: Some(stratum),
             bound_ns: Some(400_000),
-            ..chronyd(true)
+            ..chronyd()
         })
     };
     assert_eq!(at(9).codes(), [""; 0]);

@@ -63,12 +63,20 @@ impl Given {
     }
 }
 
-/// chronyd's answer while it follows another clock, or none.
-pub(super) fn chronyd(synchronised: bool) -> NtpDaemon {
+/// chronyd's answer while it follows another clock.
+pub(super) fn chronyd() -> NtpDaemon {
     NtpDaemon {
         name: "chronyd".to_owned(),
-        synchronised,
+        synchronised: true,
         ..NtpDaemon::default()
+    }
+}
+
+/// chronyd's answer while it follows no other clock.
+pub(super) fn lone_chronyd() -> NtpDaemon {
+    NtpDaemon {
+        synchronised: false,
+        ..chronyd()
     }
 }
 
@@ -271,7 +279,7 @@ fn slewed(left_ms: i64, rate_ppb: i64, daemons_ppb: Option<i64>) -> Finding {
     let answer = NtpDaemon {
         offset_ns: Some(left_ms * 1_000_000),
         frequency_ppb: daemons_ppb,
-        ..chronyd(true)
+        ..chronyd()
     };
     good_machine()
         .daemon_answers(answer)
@@ -289,7 +297,7 @@ fn a_slew_has_the_direction_of_the_daemons_offset() {
     let answer = NtpDaemon {
         offset_ns: Some(3_571_992_158),
         frequency_ppb: Some(-33_763),
-        ..chronyd(true)
+        ..chronyd()
     };
     good_machine()
         .daemon_answers(answer)
@@ -481,7 +489,7 @@ fn an_offset_is_no_bound() {
     }
     let stated = good_machine().errors_us(4, 4).daemon_answers(NtpDaemon {
         bound_ns: Some(5_000),
-        ..chronyd(true)
+        ..chronyd()
     });
     assert_eq!(stated.codes(), [""; 0]);
 }
@@ -517,7 +525,7 @@ fn the_status_bits_announce_a_leap_second() {
 fn the_daemon_announces_a_leap_second_unless_the_kernel_knows_that_it_is_over() {
     let machine = good_machine().daemon_answers(NtpDaemon {
         leap: Some(Leap::Insert),
-        ..chronyd(true)
+        ..chronyd()
     });
     machine
         .clone()

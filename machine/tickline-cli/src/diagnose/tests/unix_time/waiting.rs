@@ -26,7 +26,7 @@ fn a_wait_goes_on_while_an_offset_is_removed() {
         .clock_claims("chronyd", 12_000_000)
         .daemon_answers(NtpDaemon {
             offset_ns: Some(-300_000_000),
-            ..chronyd(true)
+            ..chronyd()
         });
     assert_waits(machine.max_error_ms(250), "Unix time is off by 300 ms");
 }
@@ -35,7 +35,7 @@ fn a_wait_goes_on_while_an_offset_is_removed() {
 fn a_wait_goes_on_until_somebody_vouches_for_unix_time() {
     let alone = good_machine().never_steered();
     assert_waits(alone.max_error_ms(250), "no NTP daemon keeps Unix time");
-    let lone = good_machine().daemon_answers(chronyd(false));
+    let lone = good_machine().daemon_answers(lone_chronyd());
     assert_waits(lone.max_error_ms(250), "chronyd follows no other clock");
 }
 

@@ -89,9 +89,16 @@ fn stay_on_this_cpu() {
     sched_setaffinity(None, &cpus).unwrap();
 }
 
+/// How a child reads the counter and swaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Swap {
+    InOneSequence,
+    InTwoSteps,
+}
+
 /// Stops a child again and again while it swaps. Returns the number of stops after which the next
 /// swap used a tick from before the stop.
-fn swaps_with_old_ticks(stops: u32, is_restartable: bool) -> u32 {
+fn swaps_with_old_ticks(stops: u32, way: Swap) -> u32 {
     const PAUSES: u64 = 2_000;
     let bytes = size_of::<Shared>();
     // SAFETY: new memory, shared with the child of the fork below.
@@ -116,7 +123,7 @@ fn swaps_with_old_ticks(stops: u32, is_restartable: bool) -> u32 {
             let from = shared.word.load(Ordering::SeqCst);
             let ends = [from, from + 1];
             let (swapped, tick) = match area {
-                Some(area) if is_restartable => {
+                Some(area) if way == Swap::InOneSequence => {
                     let word = NonNull::from(&shared.word).cast();
                     // SAFETY: the area is this thread's, and the word is in the shared memory.
                     unsafe { attempt(area, word, ends, &(0..u64::MAX >> 1), PAUSES) }
@@ -171,7 +178,8 @@ fn rule_w2_no_stop_comes_between_read_and_store() {
     }
     const STOPS: u32 = 200;
     stay_on_this_cpu();
-    let [in_two_steps, in_one] = [false, true].map(|is_one| swaps_with_old_ticks(STOPS, is_one));
+    let [in_two_steps, in_one] =
+        [Swap::InTwoSteps, Swap::InOneSequence].map(|way| swaps_with_old_ticks(STOPS, way));
     eprintln!("{STOPS} stops: {in_two_steps} old ticks in two steps, {in_one} in one sequence");
     assert!(
         in_two_steps > 0,
