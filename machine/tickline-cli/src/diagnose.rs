@@ -30,7 +30,8 @@ use crate::document::{Document, Explained, Explanation, Finding, Health, Severit
 /// A rule: makes a finding from facts, or none.
 type Rule = fn(&Document) -> Option<Finding>;
 
-/// All rules. Findings of the same severity have this order; a new rule goes to the end.
+/// All rules. Findings of the same severity have this order; a new rule goes to the end of its
+/// group.
 const RULES: [Rule; 24] = [
     // Readings of a clock fail or mislead.
     process::counter_denied,
@@ -43,23 +44,23 @@ const RULES: [Rule; 24] = [
     process::traced,
     process::no_thread,
     counter::not_invariant,
+    process::answerers_unknown,
+    clocksource::not_kept,
     // Unix time may be wrong.
     unix_time::ntp_slewing,
     unix_time::time_off,
     unix_time::ntp_unsynchronised,
     unix_time::utc_error_large,
+    unix_time::leap_second,
+    clock_rate::clock_rate_wrong,
+    unix_time::unix_stepped,
+    unix_time::utc_unproven,
     // The rest.
     counter::frequency_implausible,
     counter::firmware_writes_tsc,
     process::switched_off,
     process::environment_unrecognised,
-    unix_time::leap_second,
-    clock_rate::clock_rate_wrong,
-    unix_time::unix_stepped,
-    unix_time::utc_unproven,
     vmclock::vmclock_unreadable,
-    process::answerers_unknown,
-    clocksource::not_kept,
 ];
 
 /// What each code means, by code.
@@ -88,19 +89,21 @@ pub(crate) fn findings(document: &Document) -> Vec<Finding> {
     findings
 }
 
+/// The rules about whether Unix time is near UTC.
+const NEAR_UTC_RULES: [Rule; 3] = [
+    unix_time::ntp_unsynchronised,
+    unix_time::utc_error_large,
+    unix_time::utc_unproven,
+];
+
 /// Why Unix time is not known to be within `--max-error` of UTC, in words; `None` if it is. It
 /// leaves out findings about the clock's rate, and about what will happen.
 pub(crate) fn why_not_near_utc(document: &Document) -> Option<String> {
-    const RULES: [Rule; 3] = [
-        unix_time::ntp_unsynchronised,
-        unix_time::utc_error_large,
-        unix_time::utc_unproven,
-    ];
     if let Some(off) = document.off() {
         return Some(format!("Unix time is off by {off}"));
     }
     let is_fault = |finding: &Finding| finding.severity != Severity::Note;
-    let fault = RULES
+    let fault = NEAR_UTC_RULES
         .iter()
         .filter_map(|rule| rule(document))
         .find(is_fault);
