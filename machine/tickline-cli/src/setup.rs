@@ -21,6 +21,15 @@ use crate::measure::track::{self, TrackSummary};
 use crate::measure::{admitted_counter, resolution, standstill, status_when, utc};
 use crate::progress::Progress;
 
+/// Where two parts of [`Setup::measure`] end on the progress bar, from 0.0 to 1.0.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shares {
+    /// The tracking of the offset.
+    pub(crate) tracked: f64,
+    /// The costs, which come next.
+    pub(crate) measured: f64,
+}
+
 /// A process that is ready to measure, and the rights with which it was started.
 #[derive(Debug)]
 pub(crate) struct Setup {
@@ -78,8 +87,7 @@ impl Setup {
     }
 
     /// Tracks the offset for `time`, and in a guest the rate against the host's clock, measures the
-    /// clocks, and collects the facts. The tracking and the costs end at these shares of the
-    /// progress bar. The caller makes the findings, because it may measure more before.
+    /// clocks, and collects the facts. The caller makes the findings, because it may measure more before.
     ///
     /// The comparison of the CPUs' counters must have ended, or two runs would have two results.
     /// Then the tracking comes first. It gives the clock's thread time to settle, so the costs are
@@ -89,17 +97,17 @@ impl Setup {
         command: &'static str,
         time: Duration,
         progress: &Progress,
-        [tracked, measured]: [f64; 2],
+        ends: Shares,
     ) -> Document {
         costs::wait_for_comparison();
         let host_before = machine::host_clock_now();
-        let track = track::track(time, progress.part("offset and bound", 0.0, tracked));
+        let track = track::track(time, progress.part("offset and bound", 0.0, ends.tracked));
         let host_after = machine::host_clock_now();
         let calls = self.calls();
         let mut costs = costs::measure(
             &calls,
             costs::ROUNDS,
-            progress.part("costs", tracked, measured),
+            progress.part("costs", ends.tracked, ends.measured),
         );
         resolution::measure(&mut costs, &calls);
         let mut document = self.document(command, costs, Some(track));

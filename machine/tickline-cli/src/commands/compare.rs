@@ -89,7 +89,10 @@ pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
         return fleet::run(&files, args.above, output);
     }
     let above_percent = args.above.unwrap_or(ABOVE_OF_TWO_PERCENT);
-    let read = |file| Ok::<_, io::Error>(side(file, &input::read_document(file)?.1, above_percent));
+    let read = |file| {
+        let (_, document) = input::read_document(file)?;
+        Ok::<_, io::Error>(side_facts(file, &document, above_percent))
+    };
     let found = compare(read(&args.first)?, read(&args.second)?, above_percent);
     output.emit(&found, &comparison_text(&found))?;
     Ok(if found.differences.is_empty() {
@@ -99,27 +102,29 @@ pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     })
 }
 
+/// A document, and what is compared of it.
+struct SideFacts {
+    side: Side,
+    facts: Vec<Fact>,
+}
+
 /// Compares figures by their names.
-fn compare(
-    (first, left): (Side, Vec<Fact>),
-    (second, right): (Side, Vec<Fact>),
-    above_percent: f64,
-) -> DocumentDiff {
+fn compare(first: SideFacts, second: SideFacts, above_percent: f64) -> DocumentDiff {
     let mut differences = Vec::new();
     let mut known_once = Vec::new();
     let mut equal = 0;
-    for fact in &left {
+    for fact in &first.facts {
         let value = Some(fact.value.clone());
-        match right.iter().find(|other| other.name == fact.name) {
+        match second.facts.iter().find(|other| other.name == fact.name) {
             Some(other) if fact.equals(other) => equal += 1,
             Some(other) => differences.push(row(fact, value, Some(other.value.clone()))),
             None if fact.is_finding => differences.push(row(fact, value, Some(not_found()))),
             None => known_once.push(row(fact, value, None)),
         }
     }
-    for other in &right {
+    for other in &second.facts {
         let value = Some(other.value.clone());
-        if left.iter().any(|fact| fact.name == other.name) {
+        if first.facts.iter().any(|fact| fact.name == other.name) {
             continue;
         }
         if other.is_finding {
@@ -130,8 +135,8 @@ fn compare(
     }
     DocumentDiff {
         schema: SCHEMA,
-        first,
-        second,
+        first: first.side,
+        second: second.side,
         above_percent,
         differences,
         known_once,
@@ -154,14 +159,17 @@ fn row(fact: &Fact, first: Option<FactValue>, second: Option<FactValue>) -> Diff
 }
 
 /// The document's description, and the facts to compare. Costs are equal within `above_percent`.
-fn side(file: &Path, document: &Document, above_percent: f64) -> (Side, Vec<Fact>) {
+fn side_facts(file: &Path, document: &Document, above_percent: f64) -> SideFacts {
     let known = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     let side = Side {
         file: file.display().to_string(),
         taken_at: known(&document.taken_at),
         program_version: known(&document.program_version),
     };
-    (side, facts_of(document, above_percent))
+    SideFacts {
+        side,
+        facts: facts_of(document, above_percent),
+    }
 }
 
 /// The comparison as text.
@@ -276,7 +284,7 @@ mod tests {
 
     fn compared(first: &Document, second: &Document) -> DocumentDiff {
         let [first, second] =
-            [first, second].map(|document| side(Path::new("x.json"), document, ABOVE));
+            [first, second].map(|document| side_facts(Path::new("x.json"), document, ABOVE));
         compare(first, second, ABOVE)
     }
 

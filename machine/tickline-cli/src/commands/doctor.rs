@@ -23,7 +23,7 @@ use crate::measure::standstill::StandingClocks;
 use crate::openmetrics;
 use crate::output::{Destination, JsonOutput, line_to_stderr, to_stdout};
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, Shares};
 use crate::words::plain;
 
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
@@ -49,7 +49,11 @@ fn diagnose_this_machine(args: &Doctor) -> io::Result<Exit> {
     let setup = Setup::start()?;
     let destinations = open_destinations(args)?;
     let progress = Progress::new();
-    let mut document = setup.measure("doctor", args.time, &progress, [0.6, 1.0]);
+    let ends = Shares {
+        tracked: 0.6,
+        measured: 1.0,
+    };
+    let mut document = setup.measure("doctor", args.time, &progress, ends);
     document.max_error_ns = args.max_error_ns;
     document.add_diagnosis();
     progress.finish();

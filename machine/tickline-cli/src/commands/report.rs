@@ -14,15 +14,19 @@ use crate::measure::{latency, warp};
 use crate::output::{Destination, JsonOutput};
 use crate::progress::Progress;
 use crate::screen::Screen;
-use crate::setup::Setup;
+use crate::setup::{Setup, Shares};
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let setup = Setup::start()?;
     let output = JsonOutput::open(&args.json)?;
     let destination = output.find_second("--out", &args.out)?.tried()?;
     let progress = Progress::new();
-    let mut document = setup.measure("report", args.time, &progress, [0.4, 0.7]);
-    document.latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
+    let ends = Shares {
+        tracked: 0.4,
+        measured: 0.7,
+    };
+    let mut document = setup.measure("report", args.time, &progress, ends);
+    document.latencies = latency::measure(progress.part("single readings", ends.measured, 0.8));
     document.warp = Some(warp::measure_all(progress.part("counters", 0.8, 1.0)));
     progress.finish();
     conclude(&mut document);

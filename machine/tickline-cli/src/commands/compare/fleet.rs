@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::compared_facts::{Fact, FactValue, not_found};
 use super::shared_values::shared_values;
-use super::{Side, side};
+use super::{Side, SideFacts, side_facts};
 use crate::exit::Exit;
 use crate::input;
 use crate::output::{JsonOutput, line_to_stderr};
@@ -155,7 +155,7 @@ pub(super) fn run(
     let mut left_out = Vec::new();
     for file in files {
         match input::read_document_without_name(file) {
-            Ok((_, document)) => machines.push(side(file, &document, above_percent)),
+            Ok((_, document)) => machines.push(side_facts(file, &document, above_percent)),
             Err(error) => left_out.push(LeftOut {
                 file: file.display().to_string(),
                 reason: error.to_string(),
@@ -190,12 +190,11 @@ struct Different {
     differences: Vec<Difference>,
 }
 
-fn compare(
-    machines: Vec<(Side, Vec<Fact>)>,
-    left_out: Vec<LeftOut>,
-    above_percent: f64,
-) -> FleetDiff {
-    let (documents, mut facts): (Vec<Side>, Vec<Vec<Fact>>) = machines.into_iter().unzip();
+fn compare(machines: Vec<SideFacts>, left_out: Vec<LeftOut>, above_percent: f64) -> FleetDiff {
+    let (documents, mut facts): (Vec<Side>, Vec<Vec<Fact>>) = machines
+        .into_iter()
+        .map(|machine| (machine.side, machine.facts))
+        .unzip();
     let findings: Vec<Fact> = names(&facts, |fact| fact.is_finding);
     for machine in &mut facts {
         for finding in &findings {

@@ -46,7 +46,8 @@ pub(super) enum TimeCall {
 }
 
 impl TimeCall {
-    /// The call with this tracepoint, one for all clocks with one name. `clock` is the argument that names the clock.
+    /// The call of this tracepoint. Clocks with the same name are one call. `clock` is the argument
+    /// that names the clock.
     pub(super) fn new(call: &str, clock: Option<i32>) -> Option<Self> {
         match call {
             "gettimeofday" => Some(Self::GetTimeOfDay),

@@ -39,7 +39,7 @@ fn good() -> Document {
 fn compared(documents: &[Document]) -> FleetDiff {
     let machines = documents.iter().enumerate().map(|(number, document)| {
         let file = format!("fleet/m{number}.json");
-        side(Path::new(&file), document, ABOVE_PERCENT)
+        side_facts(Path::new(&file), document, ABOVE_PERCENT)
     });
     compare(machines.collect(), Vec::new(), ABOVE_PERCENT)
 }
