@@ -238,47 +238,63 @@ pub(crate) mod tests {
         );
     }
 
+    #[track_caller]
+    fn assert_says(warp: &WarpTest, part: &str) {
+        let text = result(warp);
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+
     #[test]
-    fn the_result_of_warp_says_what_was_compared_and_what_was_not() {
-        for (synchronised, pairs, part) in [
-            (
-                Some(true),
-                3,
-                "CPUs 0-3 are synchronised: they differ by 40 ns at most",
-            ),
-            (
-                Some(false),
-                3,
-                "3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns",
-            ),
-            (None, 3, "3 of 3 pairs of CPUs 0-3 could not be compared"),
-            (Some(true), 0, "CPU 0 alone: there is nothing to compare"),
-        ] {
-            let text = result(&warp(synchronised, pairs));
-            assert!(text.contains(part), "{text}");
-        }
+    fn synchronised_cpus_have_their_greatest_difference() {
+        let part = "CPUs 0-3 are synchronised: they differ by 40 ns at most";
+        assert_says(&warp(Some(true), 3), part);
+    }
+
+    #[test]
+    fn unsynchronised_pairs_are_counted_with_the_largest_warp() {
+        let part = "3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns";
+        assert_says(&warp(Some(false), 3), part);
+    }
+
+    #[test]
+    fn pairs_that_could_not_be_compared_are_counted() {
+        let part = "3 of 3 pairs of CPUs 0-3 could not be compared";
+        assert_says(&warp(None, 3), part);
+    }
+
+    #[test]
+    fn one_cpu_has_nothing_to_compare() {
+        let part = "CPU 0 alone: there is nothing to compare";
+        assert_says(&warp(Some(true), 0), part);
+    }
+
+    #[test]
+    fn cpus_that_were_not_compared_are_named() {
         let some = WarpTest {
             untested_cpus: Some("4-7".to_owned()),
             ..warp(Some(true), 3)
         };
         assert!(result(&some).ends_with("CPUs 4-7 were not compared."));
+    }
+
+    #[test]
+    fn one_cpu_of_several_is_untested() {
         let alone = WarpTest {
             untested_cpus: Some("1".to_owned()),
             ..warp(None, 0)
         };
-        assert!(
-            result(&alone).starts_with("Untested: "),
-            "{}",
-            result(&alone)
-        );
+        let text = result(&alone);
+        assert!(text.starts_with("Untested: "), "{text}");
+    }
+
+    #[test]
+    fn a_comparison_that_failed_says_why() {
         let none = WarpTest {
             unknown: Some("no counter".to_owned()),
             ..warp(None, 0)
         };
-        assert_eq!(
-            result(&none),
-            "The counters could not be compared: no counter."
-        );
+        let expected = "The counters could not be compared: no counter.";
+        assert_eq!(result(&none), expected);
     }
 
     #[test]
