@@ -282,6 +282,31 @@ fn a_writer_notices_that_its_file_was_truncated() {
     );
 }
 
+/// Symptom: a server did not notice that its file was replaced before its first look at the path.
+#[test]
+fn a_writer_notices_that_its_file_was_replaced() {
+    let (folder, path) = folder();
+    let other = folder.path().join("other");
+    drop(LockedPageFile::create(&other).unwrap());
+    let page = LockedPageFile::create(&path).unwrap();
+    fs::rename(&other, &path).unwrap();
+    assert!(!page.is_at_its_path());
+}
+
+#[test]
+fn a_writer_notices_that_its_file_was_deleted() {
+    let (_folder, path) = folder();
+    let page = LockedPageFile::create(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert!(!page.is_at_its_path());
+}
+
+#[test]
+fn a_file_that_nobody_has_touched_is_at_its_path() {
+    let (_folder, path) = folder();
+    assert!(LockedPageFile::create(&path).unwrap().is_at_its_path());
+}
+
 #[test]
 fn a_word_is_still_until_it_is_swapped() {
     let (_folder, page) = folder();

@@ -195,6 +195,13 @@ impl Publisher {
         self.page.is_locked_in_memory()
     }
 
+    /// Whether the file at the page's path is still the one that is served, or that can't be known.
+    /// No program finds a file that was deleted or replaced.
+    #[must_use]
+    pub fn is_at_its_path(&self) -> bool {
+        self.page.is_at_its_path()
+    }
+
     /// Whether rseq(2) excludes a preemption between the last read of the counter and the store
     /// that follows (x86-64). Without it, a line of a server that is stopped just there can begin
     /// late.

@@ -1,8 +1,6 @@
 //! The server's loop, and its log on standard error.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +48,6 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     if publisher.phase() != LeasePhase::Off {
         log.log_start(&publisher);
     }
-    let served_file = file_at(page).ok();
     let mut is_deleted = false;
     loop {
         // ORDERING: Relaxed, pairs with the signal handler's store, which publishes no other data.
@@ -78,7 +75,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         }
         log.log_change(&publisher);
         // After the stores, so that a slow answer costs the leases no time before them.
-        if !is_deleted && !is_at(page, served_file) {
+        if !is_deleted && !publisher.is_at_its_path() {
             is_deleted = true;
             log.write(
                 "the page's file was deleted or replaced, and no program finds the one that is \
@@ -87,20 +84,6 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         }
         // After an interrupted sleep the next iteration is early and does nothing.
         ppoll(&mut [], Some(TimeSpec::from_duration(next_in)), Some(mask)).ok();
-    }
-}
-
-/// The device and the inode of the file at this path.
-fn file_at(page: &Path) -> io::Result<(u64, u64)> {
-    let found = fs::symlink_metadata(page)?;
-    Ok((found.dev(), found.ino()))
-}
-
-/// Whether this file is still at this path, or that can't be known.
-fn is_at(page: &Path, file: Option<(u64, u64)>) -> bool {
-    match file_at(page) {
-        Ok(found) => file.is_none_or(|file| file == found),
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, lstat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::mm::{ProtFlags, mlock};
 
@@ -134,6 +134,17 @@ impl LockedPageFile {
             Err(error) => refused("its size cannot be known")(error),
         };
         Err(PageError::new(&self.path, error))
+    }
+
+    /// Whether the file at the page's path is still this one, or that can't be known. A file that
+    /// was deleted or replaced serves the programs that have it, and no other finds it.
+    #[must_use]
+    pub fn is_at_its_path(&self) -> bool {
+        match (fstat(&self.file), lstat(&self.path)) {
+            (Ok(own), Ok(found)) => (own.st_dev, own.st_ino) == (found.st_dev, found.st_ino),
+            (_, Err(error)) => error != Errno::NOENT,
+            (Err(_), Ok(_)) => true,
+        }
     }
 
     /// The error of a [`Writer`](crate::lease::Writer) that finds a word which it did not store.
