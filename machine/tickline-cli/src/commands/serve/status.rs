@@ -1,13 +1,15 @@
-//! `tickline serve status`: shows the state of a page.
+//! `tickline serve status`: the state of a page. `text.rs` shows it.
+
+mod no_line;
+mod text;
 
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use tickline::{Clock, ClockState, Driver, LinePerCpu, Reason};
+use tickline::Reason;
 use tickline_page::HardwareCounter;
-use tickline_page::lease::{FAST_RATE_PPB, LeasePhase, ProcessHighWater};
+use tickline_page::lease::{LeasePhase, ProcessHighWater};
 use tickline_page::page_file::{
     AttachedFile, FileError, PageError, PageErrorCause, PageSnapshot, writer_pid,
 };
@@ -15,7 +17,6 @@ use tickline_page::page_file::{
 use super::line_lead::LineLead;
 use crate::machine::page::Reader;
 use crate::machine::{self, Ntp};
-use crate::screen::Screen;
 
 /// The state of a page; `SERVE` in `help.rs` describes the keys.
 #[derive(Debug, Serialize)]
@@ -95,39 +96,6 @@ fn unknown_server(error: &PageError) -> String {
     }
 }
 
-/// Why a server has no line on this machine, by the gates of a clock of this process. The page has
-/// no room for the server's reason, and its log is not for every user. `None` if no gate is closed,
-/// or if this process can't know the server's reason.
-fn machines_reason() -> Option<Reason> {
-    let clock = Clock::builder()
-        .driver(Driver::Manual)
-        .line_per_cpu(LinePerCpu::Off)
-        .start()
-        .ok()?;
-    clock.maintain();
-    reason_of_machine(clock.status().state)
-}
-
-/// The reason for this state of a clock, if it holds for each process of the machine.
-const fn reason_of_machine(state: ClockState) -> Option<Reason> {
-    match state {
-        // Every other reason may be this process's own: its environment, its rights, its view of
-        // /sys, what it has not compared yet, and what it measured once.
-        ClockState::Fallback(
-            reason @ (Reason::NoCounter
-            | Reason::NoAtomics
-            | Reason::NotInvariant
-            | Reason::KernelUndecided
-            | Reason::KernelRejected
-            | Reason::KernelUsesOther
-            | Reason::HypervisorPolicy
-            | Reason::CounterTooSlow
-            | Reason::Unsynchronised),
-        ) => Some(reason),
-        _ => None,
-    }
-}
-
 impl PageReport {
     /// The state of the page at this path, which is open.
     pub(super) fn read(page: &Path, attached: &AttachedFile) -> io::Result<Self> {
@@ -169,7 +137,7 @@ impl PageReport {
             server_unknown,
             phase: PagePhase::of(&snapshot),
             no_line_reason: (snapshot.phase == LeasePhase::NoLine)
-                .then(machines_reason)
+                .then(no_line::machines_reason)
                 .flatten(),
             switched_off: snapshot.is_switched_off,
             serving: snapshot.is_served,
@@ -192,197 +160,7 @@ impl PageReport {
                 .map(|header| header.time_namespace),
         })
     }
-
-    /// The state as text. Each line begins with a label.
-    pub(super) fn text(&self) -> String {
-        let mut screen = Screen::for_stdout();
-        say(
-            &mut screen,
-            "page",
-            &format!("{}, of user {}", self.page, self.owner),
-        );
-        let server = match (self.server_pid, &self.server_unknown) {
-            (Some(pid), _) => format!("process {pid}"),
-            (None, None) => "none is visible here".to_owned(),
-            (None, Some(reason)) => format!("unknown: {reason}"),
-        };
-        say(&mut screen, "server", &server);
-        say(
-            &mut screen,
-            "phase",
-            &format!("{}: {}", self.phase.code(), self.meaning()),
-        );
-        if let Some(reason) = self.no_line_reason {
-            say(
-                &mut screen,
-                "reason",
-                &format!("{}: {reason}; `tickline doctor` says more", reason.code()),
-            );
-        }
-        self.say_lease(&mut screen);
-        self.say_lead(&mut screen);
-        self.say_rate(&mut screen);
-        self.say_readers(&mut screen);
-        if !self.serving && !self.switched_off {
-            say(&mut screen, "next", NEXT);
-        }
-        screen.text
-    }
-
-    /// Says how long the leases last, and when they end.
-    fn say_lease(&self, screen: &mut Screen) {
-        let (Some(age_ns), Some(left_ns), Some(lease_ns)) =
-            (self.age_ns, self.lease_left_ns, self.lease_ns)
-        else {
-            return;
-        };
-        let [age, left, lease] = [age_ns, left_ns, lease_ns].map(|ns| {
-            format!(
-                "{:.3} s",
-                Duration::from_nanos(ns.unsigned_abs()).as_secs_f64()
-            )
-        });
-        let end = match left_ns {
-            0.. => format!("in use for {age}; all leases end in {left}"),
-            _ => format!("all leases ended {left} ago"),
-        };
-        say(screen, "lease", &format!("{lease}; {end}"));
-    }
-
-    /// Says how far the line may be above the OS clock, and where it is now.
-    fn say_lead(&self, screen: &mut Screen) {
-        if let Some(lead_ns) = self.lead_ns
-            && self.serving
-        {
-            let unix = match self.unix_lead_ns {
-                Some(unix_ns) => format!("Unix time at most {unix_ns} ns"),
-                None => "Unix time comes from the OS".to_owned(),
-            };
-            say(
-                screen,
-                "lead",
-                &format!("at most {lead_ns} ns above the OS clock; {unix}"),
-            );
-        }
-        if let Some(ahead_ns) = self.ahead_ns {
-            let side = if ahead_ns < 0 { "below" } else { "above" };
-            say(
-                screen,
-                "now",
-                &format!("{} ns {side} it", ahead_ns.unsigned_abs()),
-            );
-        }
-    }
-
-    /// Says how the kernel corrects the rate of its clock, if it does.
-    fn say_rate(&self, screen: &mut Screen) {
-        let Some(rate_ppb) = self.rate_ppb else {
-            return;
-        };
-        if rate_ppb == 0 {
-            return;
-        }
-        let is_fast = rate_ppb.unsigned_abs() > FAST_RATE_PPB;
-        let then = if is_fast {
-            ": no line is published while that is above 1,000 ppm"
-        } else {
-            ""
-        };
-        say(
-            screen,
-            "rate",
-            &format!("the kernel corrects the rate of its clock by {rate_ppb} ppb{then}"),
-        );
-    }
-
-    /// Says which processes read the page, and which have the library, but not the page.
-    fn say_readers(&self, screen: &mut Screen) {
-        let unknown = match self.readers_unknown {
-            0 => String::new(),
-            1 => format!("; 1 process is unknown: {UNREADABLE}"),
-            unknown => format!("; {unknown} processes are unknown: {UNREADABLE}"),
-        };
-        let hidden = if self.readers_hidden {
-            "; /proc hides other users' processes (hidepid)"
-        } else {
-            ""
-        };
-        say(
-            screen,
-            "readers",
-            &format!("{}{unknown}{hidden}", self.readers.len()),
-        );
-        for Reader {
-            pid,
-            name,
-            by_library,
-        } in self.readers.iter().take(MAX_READERS)
-        {
-            let how = if *by_library {
-                ""
-            } else {
-                ", which reads the page itself"
-            };
-            say(screen, "", &format!("{pid} {name}{how}"));
-        }
-        let more = self.readers.len().saturating_sub(MAX_READERS);
-        if more > 0 {
-            say(screen, "", &format!("and {more} more"));
-        }
-        if self.library_only.is_empty() {
-            return;
-        }
-        let shown = self.library_only.iter().take(MAX_READERS);
-        let pids: Vec<_> = shown.map(u32::to_string).collect();
-        let more = match self.library_only.len().saturating_sub(MAX_READERS) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let pids = pids.join(", ");
-        say(
-            screen,
-            "",
-            &format!("with the library of tickline run, but not with this page: {pids}{more}"),
-        );
-    }
-
-    /// The meaning of the phase for programs.
-    const fn meaning(&self) -> &'static str {
-        match self.phase {
-            PagePhase::Expired => "the leases have run out; programs ask the OS clock",
-            PagePhase::Stored(LeasePhase::Off) if self.switched_off => {
-                "switched off, until `tickline serve on`; programs ask the OS clock"
-            }
-            PagePhase::Stored(LeasePhase::Off) => {
-                "no server publishes a line; programs ask the OS clock"
-            }
-            PagePhase::Stored(LeasePhase::NoLine | LeasePhase::FirstPublication) => {
-                "there is no line; programs ask the OS clock"
-            }
-            PagePhase::Stored(LeasePhase::Doubted) => {
-                "the line may be wrong; programs also ask the OS clock, and return the later time"
-            }
-            PagePhase::Stored(_) => "programs take the time from the page",
-        }
-    }
 }
-
-/// Shows a text with its label, or a further text of the label above.
-fn say(screen: &mut Screen, label: &str, text: &str) {
-    screen.say(&format!("{label:<7} "), text);
-}
-
-/// Why the mappings of a process are unknown: `/proc/PID/maps` takes the right to trace the process
-/// (`PTRACE_MODE_READ`, ptrace(2)). Root lacks that right where a container or a sandbox took the
-/// capability.
-const UNREADABLE: &str = "this user may not trace them (root needs CAP_SYS_PTRACE)";
-
-/// What to look at if nothing is served.
-const NEXT: &str =
-    "systemctl status tickline; journalctl -u tickline (without systemd: the system's log)";
-
-/// The most readers on the screen, below some ten other lines.
-const MAX_READERS: usize = 12;
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn serialize_phase<S: Serializer>(phase: &PagePhase, serializer: S) -> Result<S::Ok, S::Error> {
@@ -402,126 +180,8 @@ pub(super) mod testing;
 
 #[cfg(test)]
 mod tests {
-    use super::testing::report;
+    use super::testing::{served, unserved};
     use super::*;
-
-    /// The text, with one space between two words.
-    fn text_of(report: &PageReport) -> String {
-        let text = report.text();
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    }
-
-    /// A page with this word, whose line is not in use.
-    fn unserved(phase: LeasePhase) -> PageSnapshot {
-        let mut snapshot = PageSnapshot::default();
-        snapshot.phase = phase;
-        snapshot
-    }
-
-    /// A page with this word, whose line is in use.
-    fn served(phase: LeasePhase) -> PageSnapshot {
-        let mut snapshot = unserved(phase);
-        snapshot.is_served = true;
-        snapshot
-    }
-
-    fn assert_says(report: &PageReport, part: &str) {
-        let text = text_of(report);
-        assert!(text.contains(part), "no {part} in {text}");
-    }
-
-    #[test]
-    fn the_text_of_a_served_page_has_its_server_lease_and_lead() {
-        assert_eq!(
-            text_of(&report()),
-            "page /run/tickline/page.v1, of user 7 \
-             server process 42 \
-             phase published: programs take the time from the page \
-             lease 2.000 s; in use for 1.500 s; all leases end in 0.500 s \
-             lead at most 120 ns above the OS clock; Unix time at most 140 ns \
-             now 15 ns above it \
-             readers 0"
-        );
-    }
-
-    #[test]
-    fn leases_that_ended_say_how_long_ago() {
-        let ended = PageReport {
-            serving: false,
-            lease_left_ns: Some(-250_000_000),
-            ..report()
-        };
-        assert_says(&ended, "lease 2.000 s; all leases ended 0.250 s ago");
-    }
-
-    #[test]
-    fn a_page_that_is_not_served_has_no_lead() {
-        let ended = PageReport {
-            serving: false,
-            ..report()
-        };
-        assert!(!text_of(&ended).contains("at most"), "{}", text_of(&ended));
-    }
-
-    #[test]
-    fn unix_time_without_a_lead_comes_from_the_os() {
-        let without = PageReport {
-            unix_lead_ns: None,
-            ..report()
-        };
-        assert_says(
-            &without,
-            "at most 120 ns above the OS clock; Unix time comes from the OS",
-        );
-    }
-
-    #[test]
-    fn a_line_is_below_or_above_the_os_clock_now() {
-        for (ahead_ns, expected) in [
-            (-15, "now 15 ns below it"),
-            (0, "now 0 ns above it"),
-            (15, "now 15 ns above it"),
-        ] {
-            let report = PageReport {
-                ahead_ns: Some(ahead_ns),
-                ..report()
-            };
-            assert_says(&report, expected);
-        }
-    }
-
-    #[test]
-    fn a_fast_correction_of_the_rate_keeps_the_line_from_being_published() {
-        const PART: &str = "no line is published";
-        for (rate_ppb, is_fast) in [
-            (1_000_000, false),
-            (-1_000_000, false),
-            (1_000_001, true),
-            (-1_000_001, true),
-        ] {
-            let report = PageReport {
-                rate_ppb: Some(rate_ppb),
-                ..report()
-            };
-            assert_says(&report, &format!("the rate of its clock by {rate_ppb} ppb"));
-            assert_eq!(text_of(&report).contains(PART), is_fast, "{rate_ppb}");
-        }
-    }
-
-    #[test]
-    fn a_server_may_be_unknown_or_invisible() {
-        for (unknown, expected) in [
-            (Some("no right"), "server unknown: no right"),
-            (None, "server none is visible here"),
-        ] {
-            let report = PageReport {
-                server_pid: None,
-                server_unknown: unknown.map(str::to_owned),
-                ..report()
-            };
-            assert_says(&report, expected);
-        }
-    }
 
     /// Symptom: "phase published" of a server that was dead, stopped or hung.
     #[test]
@@ -544,54 +204,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_page_that_serves_nothing_says_what_to_look_at() {
-        for (serving, switched_off, is_said) in [
-            (true, false, false),
-            (false, false, true),
-            (false, true, false),
-        ] {
-            let report = PageReport {
-                serving,
-                switched_off,
-                ..report()
-            };
-            let text = text_of(&report);
-            assert_eq!(text.contains("next systemctl status"), is_said, "{text}");
-        }
-    }
-
-    /// Symptom: "there is no line", and the reason in the server's log alone.
-    #[test]
-    fn a_page_without_a_line_says_why() {
-        let rejected = PageReport {
-            phase: PagePhase::Stored(LeasePhase::NoLine),
-            no_line_reason: Some(Reason::KernelRejected),
-            serving: false,
-            ..report()
-        };
-        assert_says(
-            &rejected,
-            "reason kernel_rejected: the kernel does not accept the counter as a clocksource;",
-        );
-    }
-
-    #[test]
-    fn a_reason_of_this_process_is_no_reason_of_the_server() {
-        for (state, expected) in [
-            (
-                ClockState::Fallback(Reason::KernelRejected),
-                Some(Reason::KernelRejected),
-            ),
-            (ClockState::Fallback(Reason::Untested), None),
-            (ClockState::Fallback(Reason::KernelUnknown), None),
-            (ClockState::Fallback(Reason::DisabledByEnvironment), None),
-            (ClockState::Fast, None),
-        ] {
-            assert_eq!(reason_of_machine(state), expected, "{state}");
-        }
-    }
-
     /// Symptom: in a container no server, and an alert about it, while the page served.
     #[test]
     fn a_page_that_serves_has_a_server_even_if_none_is_visible() {
@@ -599,104 +211,5 @@ mod tests {
         assert!(hidden_server(None, &served).is_some());
         assert_eq!(hidden_server(None, &unserved(LeasePhase::Published)), None);
         assert_eq!(hidden_server(Some(42), &served), None);
-    }
-
-    #[test]
-    fn processes_that_may_not_be_read_are_counted() {
-        for (readers_unknown, expected) in [
-            (
-                1,
-                "readers 0; 1 process is unknown: this user may not trace them",
-            ),
-            (
-                2,
-                "readers 0; 2 processes are unknown: this user may not trace them",
-            ),
-        ] {
-            let report = PageReport {
-                readers_unknown,
-                ..report()
-            };
-            assert_says(&report, expected);
-        }
-    }
-
-    /// A page with this many readers, and as many processes with the library only.
-    fn with_readers(count: u32) -> PageReport {
-        let reader = |pid| Reader {
-            pid,
-            name: "program".to_owned(),
-            by_library: pid != 1,
-        };
-        PageReport {
-            readers: (1..=count).map(reader).collect(),
-            library_only: (101..=100 + count).collect(),
-            ..report()
-        }
-    }
-
-    #[test]
-    fn a_reader_has_a_line_with_its_way_of_reading() {
-        assert_says(
-            &with_readers(2),
-            "readers 2 1 program, which reads the page itself 2 program with the library of tickline run, but not with this \
-             page: 101, 102",
-        );
-    }
-
-    /// A program chooses its name.
-    #[test]
-    fn the_name_of_a_reader_does_not_steer_the_terminal() {
-        let mut report = with_readers(1);
-        report.readers[0].name = "\u{1b}[2J".to_owned();
-        let text = text_of(&report);
-        assert!(text.contains("1 \u{fffd}[2J"), "{text}");
-        assert!(!text.contains('\u{1b}'), "{text}");
-    }
-
-    #[test]
-    fn twelve_readers_are_shown_and_more_are_counted() {
-        let text = text_of(&with_readers(12));
-        assert!(!text.contains("more"), "{text}");
-        assert!(
-            text.contains("12 program") && text.contains("112"),
-            "{text}"
-        );
-        let text = text_of(&with_readers(14));
-        assert!(text.contains("12 program and 2 more with"), "{text}");
-        assert!(text.ends_with("112 and 2 more"), "{text}");
-    }
-
-    #[test]
-    fn the_meaning_of_a_phase_is_what_programs_do() {
-        for (snapshot, expected) in [
-            (unserved(LeasePhase::Off), "no server publishes a line"),
-            (unserved(LeasePhase::NoLine), "there is no line"),
-            (unserved(LeasePhase::FirstPublication), "there is no line"),
-            (unserved(LeasePhase::Published), "the leases have run out"),
-            (unserved(LeasePhase::Doubted), "the leases have run out"),
-            (served(LeasePhase::Doubted), "the line may be wrong"),
-            (served(LeasePhase::Published), "programs take the time"),
-        ] {
-            let report = PageReport {
-                phase: PagePhase::of(&snapshot),
-                serving: snapshot.is_served,
-                ..report()
-            };
-            let meaning = report.meaning();
-            assert!(meaning.starts_with(expected), "{meaning}");
-        }
-    }
-
-    #[test]
-    fn a_page_that_is_switched_off_says_so() {
-        let report = PageReport {
-            phase: PagePhase::Stored(LeasePhase::Off),
-            serving: false,
-            switched_off: true,
-            ..report()
-        };
-        let meaning = report.meaning();
-        assert!(meaning.starts_with("switched off, until"), "{meaning}");
     }
 }

@@ -29,3 +29,17 @@ pub(in crate::commands::serve) fn report() -> PageReport {
         time_namespace: None,
     }
 }
+
+/// A page with this word, whose line is not in use.
+pub(super) fn unserved(phase: LeasePhase) -> PageSnapshot {
+    let mut snapshot = PageSnapshot::default();
+    snapshot.phase = phase;
+    snapshot
+}
+
+/// A page with this word, whose line is in use.
+pub(super) fn served(phase: LeasePhase) -> PageSnapshot {
+    let mut snapshot = unserved(phase);
+    snapshot.is_served = true;
+    snapshot
+}
