@@ -12,8 +12,10 @@ mod counter;
 mod daemons;
 mod hosts;
 mod judge_health;
+mod not_kept;
 mod process;
 mod shared_fixes;
+mod slew;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -45,9 +47,9 @@ const RULES: [Rule; 24] = [
     process::no_thread,
     counter::not_invariant,
     process::answerers_unknown,
-    clocksource::not_kept,
+    not_kept::clocksource_not_kept,
     // Unix time may be wrong.
-    unix_time::ntp_slewing,
+    slew::ntp_slewing,
     unix_time::time_off,
     unix_time::ntp_unsynchronised,
     unix_time::utc_error_large,

@@ -4,7 +4,7 @@
 use clap::ValueEnum;
 
 use super::daemons;
-use super::unix_time::LOOP_PPB;
+use super::slew::LOOP_PPB;
 use crate::document::Block::{Commands, Prose};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::{as_f64, signed_f64};

@@ -1,5 +1,6 @@
 //! Explains a slow clock by the kernel's clocksource, and by whether the vDSO can read it.
-//! `tsc.rs` explains why the kernel of an x86 machine does not use the TSC.
+//! `tsc.rs` explains why the kernel of an x86 machine does not use the TSC; `not_kept.rs` has a rule
+//! about what the next restart brings.
 
 use clap::ValueEnum;
 
@@ -98,37 +99,6 @@ pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
     .seen("available_clocksource has tsc")
     .fix(fix);
     Some(with_gain(finding, document).seen_all(shared_fixes::provider(document)))
-}
-
-/// The kernel keeps time with the TSC, after a switch, but its command line selects another
-/// clocksource, which it offers. A TSC that may be bad is not to be kept, and the hypervisor's
-/// clock, which survives what the host does to its guest, may have been selected for that.
-pub(super) fn not_kept(document: &Document) -> Option<Finding> {
-    let is_good = document.may_use_tsc() && document.invariant() != Some(false);
-    if document.clocksource() != Some("tsc") || !is_good {
-        return None;
-    }
-    let word = document.parameter_of("clocksource=")?;
-    let name = word.strip_prefix("clocksource=")?;
-    let is_hosts = matches!(name, "kvm-clock" | "xen") || name.starts_with("hyperv_clocksource");
-    if name == "tsc" || is_hosts || !document.lists(name) {
-        return None;
-    }
-    let fix = Fix::from(format!("boot with clocksource=tsc instead of `{word}`"))
-        .with_steps(steps::keep_tsc(document));
-    let fix = shared_fixes::after_decision(fix, document);
-    Some(
-        Finding::note(
-            Code::ClocksourceNotKept,
-            format!(
-                "the kernel keeps time with tsc until the next restart only: its command line \
-                 selects {name}"
-            ),
-        )
-        .seen("current_clocksource is tsc")
-        .seen(format!("the kernel's command line has {word}"))
-        .fix(fix),
-    )
 }
 
 /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds

@@ -4,10 +4,11 @@
 
 mod damaged_page;
 mod off_and_on;
+mod status;
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -26,35 +27,6 @@ fn page_without_server() -> (TempDir, PathBuf) {
     (folder, page)
 }
 
-#[test]
-fn the_help_describes_each_key_of_the_status() {
-    let (_folder, page) = page_without_server();
-    let shown = status(&page).unwrap();
-    let help = text(&tickline(&["serve", "--help"]).output().unwrap().stdout);
-    let is_word = |key: &str| {
-        help.split(|sign: char| sign != '_' && !sign.is_alphabetic())
-            .any(|word| word == key)
-    };
-    assert!(
-        shown.as_object().unwrap().keys().all(|key| is_word(key)),
-        "{shown} is described by\n{help}"
-    );
-}
-
-#[test]
-fn the_status_has_its_schema_and_the_pages_owner() {
-    let (_folder, page) = page_without_server();
-    let shown = status(&page).unwrap();
-    assert_eq!(shown["schema"], "tickline-serve/1");
-    assert_eq!(shown["owner"], fs::metadata(&page).unwrap().uid());
-}
-
-#[test]
-fn the_status_of_a_page_that_is_not_served_is_negative() {
-    let (_folder, page) = page_without_server();
-    assert_eq!(run(&page, &["status"]).status.code(), Some(1));
-}
-
 /// A page with a server that serves a line. `None`, with a message, if the counter does not serve.
 fn served() -> Option<(TempDir, PathBuf, Server)> {
     let (folder, page) = folder();
@@ -64,40 +36,6 @@ fn served() -> Option<(TempDir, PathBuf, Server)> {
         return None;
     }
     Some((folder, page, server))
-}
-
-#[test]
-fn a_served_page_has_a_lead_and_a_lease() {
-    let Some((_folder, page, _server)) = served() else {
-        return;
-    };
-    // On a busy machine the server may get no CPU between two checks, and its leases run out.
-    let shown = until("it is served", || {
-        status(&page).filter(|shown| shown["serving"] == true)
-    });
-    assert!(
-        shown["lead_ns"].as_i64().unwrap() > 0 && shown["lease_ns"].as_i64().unwrap() > 0,
-        "{shown}"
-    );
-}
-
-#[test]
-fn a_served_page_says_so_in_words() {
-    let Some((_folder, page, _server)) = served() else {
-        return;
-    };
-    // As above, the leases may run out.
-    let words = until("it says so", || {
-        Some(text(&run(&page, &["status"]).stdout))
-            .filter(|words| words.contains("phase   published: "))
-    });
-    for part in [
-        "above the OS clock",
-        "all leases end in",
-        "server  process ",
-    ] {
-        assert!(words.contains(part), "{part} is not in:\n{words}");
-    }
 }
 
 #[test]
@@ -132,19 +70,6 @@ fn a_server_whose_file_is_deleted_or_replaced_ends_so_that_its_unit_starts_anoth
         assert!(messages.any(says), "replaced: {is_replaced}");
         assert_eq!(code, Some(2), "replaced: {is_replaced}");
     }
-}
-
-/// Symptom: "no page is served: see `tickline serve`", which said that a process served it.
-#[test]
-fn the_status_of_a_deleted_file_names_the_process_that_serves_it() {
-    let (_folder, page) = folder();
-    let _server = LockedPageFile::create(&page).unwrap();
-    fs::remove_file(&page).unwrap();
-    let expected = format!(
-        "process {} serves a deleted file: restart it",
-        std::process::id()
-    );
-    assert_fails(&run(&page, &["status"]), 2, &expected);
 }
 
 /// A second server of a served page, which has said that it waits.
@@ -256,50 +181,6 @@ fn a_stopped_server_leaves_the_page_and_its_lock() {
     assert_eq!(entries(page.parent().unwrap()), ["page", "page.lock"]);
 }
 
-/// Symptom: "its lock cannot be opened: Permission denied (os error 13)", which reads as a fault.
-#[test]
-fn another_user_is_told_who_may_see_the_server() {
-    if !is_root() {
-        return eprintln!("SKIPPED: needs root");
-    }
-    let (_program_folder, program) = open_folder();
-    let (_folder, page) = page_of_stopped_server();
-    let mut command = unprivileged(&program);
-    command.args(["serve", "status", "--page"]).arg(&page);
-    let output = command.output().unwrap();
-    let shown = text(&output.stdout);
-    let expected = "server  unknown: only root and the page's owner may see it\n";
-    assert!(shown.contains(expected), "{shown}");
-}
-
-/// Symptom: the machines of a fleet without a line looked alike.
-#[test]
-fn a_page_without_a_line_says_which_gate_is_closed() {
-    const SCRIPT: &str = "for file in current available; do
-        mount --bind \"$1\" /sys/devices/system/clocksource/clocksource0/${file}_clocksource || exit
-        done && echo mounted && \"$0\" serve status --page \"$2\" --json -";
-    let (folder, page) = page_of_stopped_server();
-    let clocksource = folder.path().join("clocksource");
-    fs::write(&clocksource, "hpet\n").unwrap();
-    let output = Command::new("unshare")
-        .args(["--mount", "--fork", "sh", "-c", SCRIPT])
-        .arg(env!("CARGO_BIN_EXE_tickline"))
-        .args([&clocksource, &page])
-        .env_remove("TICKLINE")
-        .output();
-    let shown = output
-        .map(|output| text(&output.stdout))
-        .unwrap_or_default();
-    let Some(shown) = shown.strip_prefix("mounted\n") else {
-        return eprintln!("SKIPPED: no mount namespace: {shown}");
-    };
-    let shown: Value = serde_json::from_str(shown).unwrap();
-    assert!(
-        shown["no_line_reason"] == "kernel_rejected" || !cfg!(target_arch = "x86_64"),
-        "{shown}"
-    );
-}
-
 #[test]
 fn a_server_that_fails_to_start_leaves_no_file() {
     let (_folder, page) = folder();
@@ -363,13 +244,6 @@ fn the_name_of_a_page_does_not_steer_the_terminal() {
     }
 }
 
-#[test]
-fn json_is_for_the_status_of_a_page() {
-    let (_folder, page) = folder();
-    assert_fails(&run(&page, &["--json", "-"]), 2, "--json is for status");
-    assert_fails(&run(&page, &["status"]), 2, "there is no page");
-}
-
 /// Rule W10, and the server's log about it. Symptom: three lines for each change of the rate.
 #[cfg(target_env = "gnu")]
 #[test]
@@ -423,39 +297,6 @@ fn a_page_of_another_time_namespace_says_what_to_do() {
     }
     assert_fails(&output, 78, "by a server in time namespace");
     assert!(message.contains("start such a server there"), "{message}");
-}
-
-#[test]
-fn status_lists_who_reads_the_page() {
-    let (_folder, page) = page_without_server();
-    let is_listed = || {
-        let listed = status(&page).unwrap()["readers"].clone();
-        let mut readers = listed.as_array().unwrap().iter();
-        readers.any(|reader| reader["pid"] == std::process::id())
-    };
-    assert!(!is_listed());
-    let clock = tickline_page::open(&page).unwrap();
-    assert!(is_listed());
-    drop(clock);
-    assert!(!is_listed());
-}
-
-#[test]
-fn status_says_how_a_process_reads_the_page() {
-    let (_folder, page) = page_without_server();
-    let _clock = tickline_page::open(&page).unwrap();
-    let words = text(&run(&page, &["status"]).stdout);
-    let name = fs::read_to_string("/proc/self/comm").unwrap();
-    let line = format!(
-        "{} {}, which reads the page itself",
-        std::process::id(),
-        name.trim_end()
-    );
-    // A forked child of this process that has not yet executed its program is a reader, too.
-    assert!(
-        words.contains("\nreaders ") && words.contains(&line),
-        "{words}"
-    );
 }
 
 #[test]
@@ -534,91 +375,6 @@ fn a_user_without_rights_serves_that_users_programs() {
     assert_fails(&elsewhere(&["serve"]), 2, "--page PATH");
     // Symptom: a user saw nothing of the page that root serves.
     assert_fails(&elsewhere(&["serve", "status"]), 2, "no page is served");
-}
-
-/// Runs a script with the program as `$0` in namespaces of its own, in which `/proc` shows a user
-/// only that user's processes. `None`, with a message, if this user may not make namespaces.
-fn with_hidden_processes(program: &Path, script: &str) -> Option<std::process::Output> {
-    let script = format!(
-        "mount -t proc -o hidepid=2 proc /proc && echo mounted && {}",
-        script.replace(
-            "AS_USER",
-            &format!("setpriv --reuid {USER} --regid {USER} --clear-groups")
-        )
-    );
-    let mut command = Command::new("unshare");
-    command
-        .args(["--pid", "--mount", "--fork", "sh", "-c", &script])
-        .arg(program)
-        .env_remove("TICKLINE");
-    let output = command.output().ok()?;
-    if text(&output.stdout).starts_with("mounted\n") {
-        return Some(output);
-    }
-    eprintln!("SKIPPED: no such namespace: {}", text(&output.stderr));
-    None
-}
-
-/// Symptom: "mapped by no process", where the user does not see the processes of others.
-#[test]
-fn the_readers_are_unknown_to_a_user_who_does_not_see_all_processes() {
-    let (folder, program) = open_folder();
-    let runtime = folder.path().join("runtime");
-    let page = runtime.join("tickline/page.v1");
-    DirBuilder::new()
-        .mode(0o755)
-        .recursive(true)
-        .create(page.parent().unwrap())
-        .unwrap();
-    drop(LockedPageFile::create(&page).unwrap());
-    let script = format!(
-        "XDG_RUNTIME_DIR={} AS_USER \"$0\" doctor --secs 1 --openmetrics -",
-        runtime.display()
-    );
-    let Some(output) = with_hidden_processes(&program, &script) else {
-        return;
-    };
-    let metrics = text(&output.stdout);
-    assert!(metrics.contains("tickline_machine_info"), "{output:?}");
-    assert!(!metrics.contains("\ntickline_page_readers "), "{metrics}");
-    let script = format!("AS_USER \"$0\" serve status --page {}", page.display());
-    let output = with_hidden_processes(&program, &script).unwrap();
-    let words = text(&output.stdout);
-    assert!(
-        words.contains("readers 0; /proc hides other users' processes"),
-        "{output:?}"
-    );
-}
-
-/// Symptom: `status` showed the page that root's server had left behind.
-#[test]
-fn a_page_that_no_server_has_does_not_hide_that_of_the_user() {
-    const SCRIPT: &str = "mount -t tmpfs none /run && echo mounted && mkdir -p /run/mine/tickline && chmod -R 755 /run/mine && {
-        \"$0\" serve & left=$!
-        until test -e /run/tickline/page.v1; do sleep 0.1; done
-        kill -9 $left; wait $left
-        # The leases run out.
-        sleep 2
-        \"$0\" serve --page /run/mine/tickline/page.v1 & own=$!
-        until \"$0\" serve status --page /run/mine/tickline/page.v1 | grep -q \"process $own\"; do sleep 0.1; done
-        \"$0\" serve status; kill -9 $own; } 2>&1";
-    let mut command = Command::new("unshare");
-    command
-        .args(["--mount", "--fork", "sh", "-c", SCRIPT])
-        .arg(env!("CARGO_BIN_EXE_tickline"))
-        .env("XDG_RUNTIME_DIR", "/run/mine")
-        .env_remove("TICKLINE");
-    let output = command.output();
-    let shown = output
-        .map(|output| text(&output.stdout))
-        .unwrap_or_default();
-    if !shown.starts_with("mounted\n") {
-        return eprintln!("SKIPPED: no mount namespace: {shown}");
-    }
-    assert!(
-        shown.contains("page    /run/mine/tickline/page.v1"),
-        "{shown}"
-    );
 }
 
 /// Symptom: "once no program reads it, delete it", of a file that is no page; and "a size of 4096

@@ -1,0 +1,36 @@
+//! Whether a switch to the TSC lasts.
+
+use super::clocksource::Code;
+use super::{shared_fixes, steps};
+use crate::document::{Document, Finding, Fix};
+
+/// The kernel keeps time with the TSC, after a switch, but its command line selects another
+/// clocksource, which it offers. A TSC that may be bad is not to be kept, and the hypervisor's
+/// clock, which survives what the host does to its guest, may have been selected for that.
+pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
+    let is_good = document.may_use_tsc() && document.invariant() != Some(false);
+    if document.clocksource() != Some("tsc") || !is_good {
+        return None;
+    }
+    let word = document.parameter_of("clocksource=")?;
+    let name = word.strip_prefix("clocksource=")?;
+    let is_hosts = matches!(name, "kvm-clock" | "xen") || name.starts_with("hyperv_clocksource");
+    if name == "tsc" || is_hosts || !document.lists(name) {
+        return None;
+    }
+    let fix = Fix::from(format!("boot with clocksource=tsc instead of `{word}`"))
+        .with_steps(steps::keep_tsc(document));
+    let fix = shared_fixes::after_decision(fix, document);
+    Some(
+        Finding::note(
+            Code::ClocksourceNotKept,
+            format!(
+                "the kernel keeps time with tsc until the next restart only: its command line \
+                 selects {name}"
+            ),
+        )
+        .seen("current_clocksource is tsc")
+        .seen(format!("the kernel's command line has {word}"))
+        .fix(fix),
+    )
+}

@@ -1,0 +1,133 @@
+//! A parameter of the kernel's command line switches the TSC off.
+
+use super::super::given::machine_on_hpet_without_tsc;
+use super::MARKED_BY_WATCHDOG;
+use crate::document::Place;
+
+#[test]
+fn a_parameter_on_the_command_line_comes_before_the_log() {
+    for word in ["notsc", "tsc=unstable"] {
+        let finding = machine_on_hpet_without_tsc()
+            .log(&[MARKED_BY_WATCHDOG])
+            .command_line(&format!("quiet {word}"))
+            .first("tsc_switched_off");
+        finding.fix_has(&format!("`{word}`"));
+    }
+}
+
+#[test]
+fn a_part_of_a_word_is_not_a_parameter() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    machine
+        .command_line("rootflags=notsc,ro")
+        .first("tsc_missing");
+}
+
+/// The administrator may have had reasons for the parameter.
+#[test]
+fn a_parameter_against_a_good_tsc_is_taken_off() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    for word in ["notsc", "tsc=unstable"] {
+        let machine = machine.clone().command_line(&format!("quiet {word}"));
+        let finding = machine.first("tsc_switched_off");
+        finding.fix_has(&format!("take `{word}` off"));
+        assert_eq!(finding.place(), Some(Place::Here), "{finding:#?}");
+    }
+}
+
+/// Symptom: the parameter was taken off without the check that `explain tsc_switched_off` asks for.
+#[test]
+fn a_parameter_against_the_tsc_is_taken_off_only_after_a_check() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let by_log = machine_on_hpet_without_tsc()
+        .log(&["tsc: Marking TSC unstable due to boot parameter"])
+        .first("tsc_switched_off");
+    by_log.fix_has_in_order("`tickline warp`", "take `tsc=unstable` off");
+    for word in ["notsc", "tsc=unstable"] {
+        let machine = machine.clone().command_line(&format!("quiet {word}"));
+        for hypervisor in ["none", "bhyve"] {
+            let finding = machine.clone().hypervisor(hypervisor);
+            let finding = finding.first("tsc_switched_off");
+            let take_off = format!("take `{word}` off");
+            finding
+                .fix_has_in_order("who set the parameter", "`tickline warp`")
+                .fix_has_in_order("`tickline warp`", &take_off);
+            let steps = finding.fix.steps.expect("commands");
+            assert_eq!(steps.check.as_deref(), Some("tickline warp"));
+        }
+    }
+}
+
+/// Symptom: only `tsc=unstable` was taken off, and the next start had the slow clocksource again.
+#[test]
+fn a_selection_beside_a_parameter_against_the_tsc_is_replaced_with_it() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let finding = machine
+        .command_line("quiet tsc=unstable clocksource=acpi_pm")
+        .first("tsc_switched_off");
+    finding.fix_has(
+        "take `tsc=unstable` off the kernel's command line, and put clocksource=tsc in place of \
+         `clocksource=acpi_pm`",
+    );
+    let steps = finding.fix.steps.expect("commands");
+    let (keep, undo) = (steps.keep.expect("keep"), steps.undo_keep.expect("undo"));
+    let keeps =
+        "--remove-args=tsc=unstable --remove-args=clocksource=acpi_pm --args=clocksource=tsc";
+    assert!(keep.contains(keeps), "{keep}");
+    let undoes = "--remove-args=clocksource=tsc --args=tsc=unstable --args=clocksource=acpi_pm";
+    assert!(undo.contains(undoes), "{undo}");
+}
+
+#[test]
+fn a_selection_of_the_tsc_beside_a_parameter_against_it_stays() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let finding = machine
+        .command_line("clocksource=tsc tsc=unstable")
+        .first("tsc_switched_off");
+    let keep = finding.fix.steps.expect("commands").keep.expect("keep");
+    assert!(!keep.contains("clocksource="), "{keep}");
+}
+
+#[test]
+fn several_selections_beside_a_parameter_against_the_tsc_are_named_without_commands() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let finding = machine
+        .command_line("notsc clocksource=hpet clocksource=acpi_pm")
+        .first("tsc_switched_off");
+    finding.fix_has("in place of `clocksource=hpet` and `clocksource=acpi_pm`");
+    assert_eq!(finding.fix.steps, None);
+}
+
+/// A recorded file must not be able to inject commands.
+#[test]
+fn a_selection_with_other_characters_beside_a_parameter_reaches_no_shell() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let finding = machine
+        .command_line("tsc=unstable clocksource=$(reboot)")
+        .first("tsc_switched_off");
+    assert_eq!(finding.fix.steps, None);
+}
+
+#[test]
+fn a_parameter_against_a_bad_tsc_stays() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    for word in ["notsc", "tsc=unstable"] {
+        let machine = machine.clone().command_line(&format!("quiet {word}"));
+        let part = format!("take `{word}` off");
+        machine.clone().counters_differ().no_fix_says(&part);
+        let varying = machine.tsc_not_invariant();
+        varying.clone().no_fix_says(&part);
+        let finding = varying.first("tsc_switched_off");
+        assert_eq!(finding.place(), None, "{finding:#?}");
+    }
+}
+
+#[test]
+fn a_parameter_that_only_the_log_shows_has_no_command() {
+    let parameter = "tsc: Marking TSC unstable due to boot parameter";
+    let finding = machine_on_hpet_without_tsc()
+        .log(&[parameter])
+        .first("tsc_switched_off");
+    finding.fix_has("take `tsc=unstable` off");
+    assert_eq!(finding.place(), None);
+}
