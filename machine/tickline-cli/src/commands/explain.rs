@@ -186,6 +186,15 @@ mod tests {
         page
     }
 
+    /// Symptom: "after an                inserted one", in a string whose lines had been joined.
+    #[test]
+    fn no_explanation_has_two_spaces_between_words() {
+        for explanation in explanations() {
+            let text = explanation.text;
+            assert!(!text.contains("  "), "{}: {text}", explanation.code);
+        }
+    }
+
     /// `TICKLINE_WRITE_EXPLAIN=1 cargo test -p tickline-cli explain` writes the page.
     #[test]
     fn the_page_has_the_explanations() {

@@ -438,7 +438,11 @@ impl Explained for Code {
             Self::LeapSecond => Explanation {
                 code: "leap_second",
                 summary: "A leap second is due at the end of this UTC day (unsure).",
-                text: "Unix time has no name for it: the kernel steps its clock back by a second after an                inserted one, and forward by a second in place of one that is left out. Timestamps                of that second are ambiguous, and CLOCK_REALTIME goes back; CLOCK_MONOTONIC does                not. A server that smears the second announces none. An announcement on another                day than the last of June or December is false. To see what the daemon announces:",
+                text: "Unix time has no name for it: the kernel steps its clock back by a second after an \
+               inserted one, and forward by a second in place of one that is left out. Timestamps \
+               of that second are ambiguous, and CLOCK_REALTIME goes back; CLOCK_MONOTONIC does \
+               not. A server that smears the second announces none. An announcement on another \
+               day than the last of June or December is false. To see what the daemon announces:",
                 more: &[Commands(&["chronyc tracking", "ntpq -c rv"])],
             },
             Self::NtpFlag => Explanation {
