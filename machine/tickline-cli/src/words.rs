@@ -168,11 +168,15 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_and_a_frequency_have_the_unit_that_suits_them() {
+    fn a_rate_has_the_unit_that_suits_it() {
         assert_eq!(rate(-999), "-999 ppb");
         assert_eq!(rate(1_000), "1 ppm");
         assert_eq!(rate(-32_670), "-32.7 ppm");
         assert_eq!(rate(10_000_000), "1 %");
+    }
+
+    #[test]
+    fn a_frequency_has_the_unit_that_suits_it() {
         assert_eq!(frequency(999_999), "999,999 Hz");
         assert_eq!(frequency(1_000_000), "1.000000 MHz");
     }

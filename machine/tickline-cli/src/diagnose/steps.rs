@@ -167,6 +167,7 @@ fn replace_command(former: &[&str], new: &[&str]) -> String {
 #[cfg(unix)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
 
     use super::super::hosts;
     use super::*;
@@ -298,28 +299,40 @@ mod tests {
         }
     }
 
-    /// The test runs the commands for Debian on a file of its own.
-    #[test]
-    fn the_kernels_command_line_is_changed_and_changed_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("grub");
-        // The test runs only grep and sed: sudo, grubby and update-grub would change this machine.
-        // A user may not read the file without sudo. Symptom: where root alone may read it, `keep`
-        // said "not done".
-        let update = folder.path().join("update-grub");
-        let make_update = || {
+    /// A file of a test, on which it runs the commands for Debian.
+    struct GrubFile {
+        _folder: tempfile::TempDir,
+        file: PathBuf,
+        update: PathBuf,
+    }
+
+    impl GrubFile {
+        /// A machine with update-grub.
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let update = folder.path().join("update-grub");
             std::fs::write(&update, "").unwrap();
             std::fs::set_permissions(&update, std::fs::Permissions::from_mode(0o755)).unwrap();
-        };
-        make_update();
-        let only_sed = "command() { false; }; grep() { false; }; sed() { false; }; \
-                        sudo() { [ $1 = update-grub ] || env \"$@\"; }; ";
-        let run = |before: &str, command: &str| {
-            std::fs::write(&file, before).unwrap();
+            Self {
+                file: folder.path().join("grub"),
+                update,
+                _folder: folder,
+            }
+        }
+
+        /// Runs a command on a file with these contents. Returns whether it succeeded, and the
+        /// contents afterwards.
+        fn run(&self, before: &str, command: &str) -> (bool, String) {
+            // Only grep and sed run: sudo, grubby and update-grub would change this machine. A user
+            // may not read the file without sudo. Symptom: where root alone may read it, `keep`
+            // said "not done".
+            let only_sed = "command() { false; }; grep() { false; }; sed() { false; }; \
+                            sudo() { [ $1 = update-grub ] || env \"$@\"; }; ";
+            std::fs::write(&self.file, before).unwrap();
             let command = only_sed.to_owned()
                 + &command
-                    .replace("/etc/default/grub", file.to_str().unwrap())
-                    .replace("/usr/sbin/update-grub", update.to_str().unwrap());
+                    .replace("/etc/default/grub", self.file.to_str().unwrap())
+                    .replace("/usr/sbin/update-grub", self.update.to_str().unwrap());
             let output = std::process::Command::new("sh")
                 .args(["-c", &command])
                 .output()
@@ -329,28 +342,59 @@ mod tests {
                 output.stderr.is_empty(),
                 "{output:?}"
             );
-            (
-                output.status.success(),
-                std::fs::read_to_string(&file).unwrap(),
-            )
-        };
-        let steps = switch("tsc", &with_command_line("quiet clocksource=hpet")).unwrap();
-        let (keep, undo) = (steps.keep.unwrap(), steps.undo_keep.unwrap());
-        let original = "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet clocksource=hpet\"\n".to_owned();
-        let kept = original.replace("hpet", "tsc");
-        assert_eq!(run(&original, &keep), (true, kept.clone()));
-        assert_eq!(run(&kept, &undo), (true, original.clone()));
+            let after = std::fs::read_to_string(&self.file).unwrap();
+            (output.status.success(), after)
+        }
+    }
+
+    /// A machine's file, and the steps from its hpet to the TSC.
+    const ON_HPET: &str = "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet clocksource=hpet\"\n";
+
+    fn from_hpet_to_tsc() -> Steps {
+        switch("tsc", &with_command_line("quiet clocksource=hpet")).unwrap()
+    }
+
+    #[test]
+    fn the_kernels_command_line_is_changed_and_changed_back() {
+        let (grub, steps) = (GrubFile::new(), from_hpet_to_tsc());
+        let kept = ON_HPET.replace("hpet", "tsc");
         assert_eq!(
-            run(&original, &undo),
-            (false, original.clone()),
-            "nothing to remove"
+            grub.run(ON_HPET, &steps.keep.unwrap()),
+            (true, kept.clone())
         );
+        assert_eq!(
+            grub.run(&kept, &steps.undo_keep.unwrap()),
+            (true, ON_HPET.to_owned())
+        );
+    }
+
+    #[test]
+    fn without_a_parameter_to_remove_the_command_fails() {
+        let undo = from_hpet_to_tsc().undo_keep.unwrap();
+        assert_eq!(
+            GrubFile::new().run(ON_HPET, &undo),
+            (false, ON_HPET.to_owned())
+        );
+    }
+
+    #[test]
+    fn two_parameters_are_replaced_and_put_back() {
+        let grub = GrubFile::new();
         let two = with_command_line("quiet tsc=unstable clocksource=hpet");
         let steps = remove_parameter_against_tsc("tsc=unstable", &two).unwrap();
-        let before = original.replace("quiet clock", "quiet tsc=unstable clock");
-        assert_eq!(run(&before, &steps.keep.unwrap()), (true, kept.clone()));
-        assert_eq!(run(&kept, &steps.undo_keep.unwrap()), (true, before));
-        // Symptom: for these forms, nothing was added, and the command succeeded.
+        let before = ON_HPET.replace("quiet clock", "quiet tsc=unstable clock");
+        let kept = ON_HPET.replace("hpet", "tsc");
+        assert_eq!(
+            grub.run(&before, &steps.keep.unwrap()),
+            (true, kept.clone())
+        );
+        assert_eq!(grub.run(&kept, &steps.undo_keep.unwrap()), (true, before));
+    }
+
+    /// Symptom: for these forms, nothing was added, and the command succeeded.
+    #[test]
+    fn in_a_file_of_another_form_the_command_fails() {
+        let (grub, keep) = (GrubFile::new(), from_hpet_to_tsc().keep.unwrap());
         for line in [
             "LINUX=",
             "LINUX='quiet'",
@@ -360,12 +404,18 @@ mod tests {
         ] {
             let other = format!("LINUX_DEFAULT=clocksource=hpet\n{line}\n")
                 .replace("LINUX", "GRUB_CMDLINE_LINUX");
-            assert_eq!(run(&other, &keep), (false, other));
+            assert_eq!(grub.run(&other, &keep), (false, other));
         }
-        // Symptom: without update-grub, as on Fedora's relatives without grubby, the file was
-        // changed, and the next start had the old parameters.
-        std::fs::remove_file(&update).unwrap();
-        assert_eq!(run(&original, &keep), (false, original.clone()));
+    }
+
+    /// Symptom: without update-grub, as on Fedora's relatives without grubby, the file was changed,
+    /// and the next start had the old parameters.
+    #[test]
+    fn without_update_grub_the_file_stays_as_it_is() {
+        let grub = GrubFile::new();
+        std::fs::remove_file(&grub.update).unwrap();
+        let keep = from_hpet_to_tsc().keep.unwrap();
+        assert_eq!(grub.run(ON_HPET, &keep), (false, ON_HPET.to_owned()));
     }
 
     /// Symptom: on Alpine, and in images whose parameters are in /etc/default/grub.d, "edit the

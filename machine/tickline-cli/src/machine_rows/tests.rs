@@ -311,29 +311,33 @@ fn the_clocks_row_shows_its_bound_with_the_condition_for_it() {
 }
 
 #[test]
-fn counts_of_readers_and_of_messages_are_described() {
-    let machine = Machine {
-        page_readers: Some(0),
-        kernel_log: Some(Vec::new()),
-        ..Machine::default()
-    };
-    assert_eq!(page(&machine), "mapped by no process");
-    assert_eq!(kernel_log(&machine), "no messages about clocks");
-    let machine = Machine {
-        page_readers: Some(1),
-        ..Machine::default()
-    };
-    assert_eq!(page(&machine), "mapped by 1 process (tickline serve)");
-    let machine = Machine {
-        page_readers: Some(3),
-        kernel_log: Some(vec!["tsc: unstable".to_owned()]),
-        ..Machine::default()
-    };
-    assert_eq!(page(&machine), "mapped by 3 processes (tickline serve)");
-    assert_eq!(
-        kernel_log(&machine),
-        "messages about clocks: 1 (see --json)"
-    );
+fn the_readers_of_a_page_are_counted() {
+    for (readers, expected) in [
+        (0, "mapped by no process"),
+        (1, "mapped by 1 process (tickline serve)"),
+        (3, "mapped by 3 processes (tickline serve)"),
+    ] {
+        let machine = Machine {
+            page_readers: Some(readers),
+            ..Machine::default()
+        };
+        assert_eq!(page(&machine), expected);
+    }
+}
+
+#[test]
+fn the_messages_of_the_kernels_log_are_counted() {
+    for (messages, expected) in [
+        (&[][..], "no messages about clocks"),
+        (&["tsc: unstable"], "messages about clocks: 1 (see --json)"),
+    ] {
+        let messages = messages.iter().map(|&message| message.to_owned());
+        let machine = Machine {
+            kernel_log: Some(messages.collect()),
+            ..Machine::default()
+        };
+        assert_eq!(kernel_log(&machine), expected);
+    }
 }
 
 #[test]

@@ -112,28 +112,51 @@ mod tests {
 
     const HZ: u64 = 2_000_000_000;
 
+    /// The counter and the OS clock, ns, at the first sample.
+    const START: (u64, u64) = (5_000_000_000_000, 1_000_000_000);
+
+    /// The jump of a counter that has this value a second later.
+    fn after_a_second(ticks: u64) -> Option<f64> {
+        jump_s(START, (ticks, START.1 + 1_000_000_000), HZ)
+    }
+
+    /// The jump of a counter that runs for an hour at this rate.
+    fn after_an_hour_at(hz: u64) -> Option<f64> {
+        let end = (START.0 + 3_600 * hz, START.1 + 3_600_000_000_000);
+        jump_s(START, end, HZ)
+    }
+
+    #[test]
+    fn a_counter_that_runs_with_the_os_clock_has_not_jumped() {
+        assert_eq!(after_a_second(5_002_000_000_000), None);
+    }
+
+    #[test]
+    fn an_interruption_of_30_ms_is_no_jump() {
+        assert_eq!(after_a_second(5_002_060_000_000), None);
+    }
+
     #[test]
     fn a_counter_of_another_host_has_jumped() {
-        let start = (5_000_000_000_000, 1_000_000_000);
-        let second = |ticks: u64| jump_s(start, (ticks, 2_000_000_000), HZ);
-        assert_eq!(second(5_002_000_000_000), None, "a second by both");
-        assert_eq!(second(5_002_060_000_000), None, "an interruption of 30 ms");
-        assert!(second(5_022_000_000_000).is_some_and(|jump_s| (jump_s - 10.0).abs() < 1e-6));
-        assert!(
-            second(1_000).is_some_and(|jump_s| jump_s < -2_000.0),
-            "a counter that begins anew"
-        );
-        // An hour at another rate: first the rate of a clock that NTP slews, then the rate of
-        // another host.
-        let hour = |hz: u64| {
-            jump_s(
-                start,
-                (start.0 + 3_600 * hz, start.1 + 3_600_000_000_000),
-                HZ,
-            )
-        };
-        assert_eq!(hour(HZ + HZ / 2_000), None);
-        assert!(hour(HZ / 2).is_some_and(|jump_s| (jump_s + 1_800.0).abs() < 1e-6));
+        let jump_s = after_a_second(5_022_000_000_000).unwrap();
+        assert!((jump_s - 10.0).abs() < 1e-6, "{jump_s}");
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_has_jumped_back() {
+        let jump_s = after_a_second(1_000).unwrap();
+        assert!(jump_s < -2_000.0, "{jump_s}");
+    }
+
+    #[test]
+    fn the_rate_of_a_clock_that_ntp_slews_is_no_jump() {
+        assert_eq!(after_an_hour_at(HZ + HZ / 2_000), None);
+    }
+
+    #[test]
+    fn the_rate_of_another_host_is_a_jump() {
+        let jump_s = after_an_hour_at(HZ / 2).unwrap();
+        assert!((jump_s + 1_800.0).abs() < 1e-6, "{jump_s}");
     }
 
     #[test]

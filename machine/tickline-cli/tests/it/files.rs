@@ -27,20 +27,24 @@ fn inode(path: &Path) -> u64 {
     fs::metadata(path).expect("the file").ino()
 }
 
-/// Symptom: a file with only the JSON replaced the log. The text went to the removed file, and rows
-/// overwrote the log's beginning.
-#[test]
-fn a_log_or_a_pipe_is_written_to_in_place() {
+/// Runs a script in a folder with the file `log`, which begins with a line. Returns the file's
+/// contents afterwards, and the script's errors. Checks that the file is the same one.
+#[track_caller]
+fn written_to_a_log(script: &str) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     fs::write(&log, "before\n").unwrap();
     let before = inode(&log);
-    let write = |script: &str| {
-        let output = sh(folder.path(), script);
-        code(&output);
-        assert_eq!(inode(&log), before, "{script}: the log is another file");
-        (fs::read_to_string(&log).unwrap(), text(&output.stderr))
-    };
+    let output = sh(folder.path(), script);
+    code(&output);
+    assert_eq!(inode(&log), before, "{script}: the log is another file");
+    (fs::read_to_string(&log).unwrap(), text(&output.stderr))
+}
+
+/// Symptom: a file with only the JSON replaced the log. The text went to the removed file, and rows
+/// overwrote the log's beginning.
+#[test]
+fn a_log_or_a_pipe_is_written_to_in_place() {
     for script in [
         "\"$0\" $BENCH --json /dev/stdout >> log",
         "\"$0\" $BENCH --json /dev/fd/3 3>> log >> log",
@@ -48,8 +52,7 @@ fn a_log_or_a_pipe_is_written_to_in_place() {
         "(echo before; \"$0\" $BENCH --json /dev/fd/1) > log",
         "mkfifo pipe; cat pipe >> log & \"$0\" $BENCH --json pipe >/dev/null; wait $!; test -p pipe || exit 2",
     ] {
-        fs::write(&log, "before\n").unwrap();
-        let (found, errors) = write(script);
+        let (found, errors) = written_to_a_log(script);
         let rest = found.strip_prefix("before\n").expect("what was there");
         let (text, json) = rest.split_at(rest.find('{').expect("JSON"));
         let mut json = serde_json::Deserializer::from_str(json).into_iter::<Value>();
@@ -66,8 +69,12 @@ fn a_log_or_a_pipe_is_written_to_in_place() {
         );
         assert_eq!(errors, "", "{script}");
     }
-    fs::write(&log, "before\n").unwrap();
-    let (found, errors) = write("\"$0\" watch --secs 1 --interval 0.3 --csv /dev/stdout >> log");
+}
+
+#[test]
+fn rows_are_appended_to_a_log_and_the_summary_goes_elsewhere() {
+    let (found, errors) =
+        written_to_a_log("\"$0\" watch --secs 1 --interval 0.3 --csv /dev/stdout >> log");
     assert!(
         found.starts_with("before\n") && found.contains("\nat_s,unix_s"),
         "{found}"
@@ -165,42 +172,51 @@ fn a_link_that_another_user_left_in_a_shared_folder_is_refused() {
 
 /// The files contain facts about the machine, so a private umask or mode must apply to them.
 #[test]
-fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("run.json");
-    let mode = |name: &str| {
-        fs::metadata(folder.path().join(name))
-            .unwrap()
-            .permissions()
-            .mode()
-            & 0o777
-    };
-    let run = |umask: &str| {
+fn the_umask_counts_for_new_files() {
+    for (umask, expected) in [("077", 0o600), ("022", 0o644)] {
+        let folder = tempfile::tempdir().unwrap();
         code(&sh(
             folder.path(),
             &format!("umask {umask}; \"$0\" $BENCH --json run.json"),
-        ))
-    };
-    run("077");
-    assert_eq!(mode("run.json"), 0o600);
+        ));
+        assert_eq!(mode(&folder.path().join("run.json")), expected, "{umask}");
+    }
+}
+
+#[test]
+fn an_old_file_keeps_its_mode() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.json");
+    fs::write(&path, "").unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
-    run("022");
-    assert_eq!(mode("run.json"), 0o640);
-    // SIGXFSZ kills the program when it writes the new file, before that has the mode of the old
-    // one.
+    code(&sh(
+        folder.path(),
+        "umask 022; \"$0\" $BENCH --json run.json",
+    ));
+    assert_eq!(mode(&path), 0o640);
+}
+
+/// SIGXFSZ kills the program when it writes the new file, before that has the mode of the old one.
+#[test]
+fn an_unfinished_file_is_for_its_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.json");
+    fs::write(&path, "").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     sh(
         folder.path(),
         "umask 022; ulimit -f 0; \"$0\" $BENCH --json run.json",
     );
     let unfinished = &entries(folder.path())[0];
     if unfinished.starts_with(".tickline-") {
-        assert_eq!(mode(unfinished), 0o600);
+        assert_eq!(mode(&folder.path().join(unfinished)), 0o600);
     } else {
         println!("SKIPPED: the parent of this test ignores SIGXFSZ");
     }
-    fs::remove_file(&path).unwrap();
-    run("022");
-    assert_eq!(mode("run.json"), 0o644);
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
 /// A folder with the file's name appears during the measurement, a signal kills the program, or no

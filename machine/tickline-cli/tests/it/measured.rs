@@ -229,8 +229,19 @@ fn texts_say_what_was_measured() {
         for part in parts {
             assert!(out.contains(part), "{command}: no {part} in:\n{out}");
         }
-        assert!(!out.contains('\u{1b}'), "{out}");
     }
+}
+
+#[test]
+fn texts_that_go_to_a_file_have_no_colours() {
+    for command in ["doctor", "bench", "watch", "report"] {
+        let out = measured(command).text();
+        assert!(!out.contains('\u{1b}'), "{command}: {out}");
+    }
+}
+
+#[test]
+fn the_doctors_text_begins_with_the_machines_level() {
     let out = measured("doctor").text();
     let levels = [
         "OK: ",
@@ -239,10 +250,12 @@ fn texts_say_what_was_measured() {
         "WRONG: ",
         "UNKNOWN: ",
     ];
-    assert!(
-        levels.iter().any(|level| out.starts_with(level)),
-        "the machine comes first: {out}"
-    );
+    assert!(levels.iter().any(|level| out.starts_with(level)), "{out}");
+}
+
+#[test]
+fn the_doctors_text_is_100_columns_wide_at_most() {
+    let out = measured("doctor").text();
     assert!(
         out.lines().all(|line| line.chars().count() <= 100),
         "too wide: {out}"
