@@ -86,13 +86,17 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
             text(&format!("man {command}"))?.into(),
         )?;
     }
+    // A package that is not whole yet must not have the name of a whole one.
+    let unfinished = folder.join("package.new");
+    fs::remove_dir_all(&unfinished).ok();
+    let path = unfinished.display();
+    output(command(&format!("{PACKAGE} {TARGET} --output")).arg(format!("{path}/")))?;
     let made = folder.join("package");
     fs::remove_dir_all(&made).ok();
-    let path = made.display();
-    output(command(&format!("{PACKAGE} {TARGET} --output")).arg(format!("{path}/")))?;
+    fs::rename(&unfinished, &made).map_err(|error| format!("{path}: {error}"))?;
     files::entries(&made)
         .pop()
-        .ok_or_else(|| format!("no package in {path}"))
+        .ok_or_else(|| format!("no package in {}", made.display()))
 }
 
 /// The commands that a help text lists, without `help`. A line begins with two spaces and the
@@ -109,7 +113,7 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
 /// (deb(5)).
 pub(crate) fn tarball(package: &Path) -> Result<PathBuf, String> {
     let path = package.with_extension("tar.gz");
-    let unpack = "ar p \"$0\" data.tar.gz > \"$1\"";
+    let unpack = "ar p \"$0\" data.tar.gz > \"$1.new\" && mv \"$1.new\" \"$1\"";
     output(
         Command::new("sh")
             .args(["-c", unpack])
