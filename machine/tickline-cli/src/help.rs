@@ -191,7 +191,8 @@ pub(crate) const WATCH: &[Section] = &[
   unix_step          Unix time was stepped
   gate_closed        a gate was closed, or the gates had to be judged again
   gate_opened        every gate was found open
-A line converts the counter into time: y = m*x + b. `tickline explain WORD` also explains these words.",
+A line converts the counter into time: y = m*x + b. `tickline explain WORD` also explains these
+words.",
     ),
     Section::new(
         "Examples",
@@ -272,16 +273,17 @@ pub(crate) const SERVE: &[Section] = &[
         "JSON",
         "  status --json writes the schema tickline-serve/1: page, owner (number of the user), server_pid,
   server_unknown (why it is not known), phase (off, no_line, first_publication, published,
-  doubted, expired: `tickline explain PHASE` explains one), no_line_reason (in the phase no_line: the
-  code of the gate that is closed on this machine, as this command finds it, where that is no
-  matter of one process; the log of the server has its own reason), switched_off, serving, generation, age_ns (of the line in use), lease_ns,
-  lease_left_ns, lead_ns (readings are at most this far above the OS clock, at its present rate),
-  unix_lead_ns (in the phase doubted both leads are null), ahead_ns (the line is now at least this
-  far above the OS clock), rate_ppb (the correction of its rate by the kernel), readers (processes
-  that have the page mapped: pid, name, by_library), readers_unknown (processes that may not be
-  examined), readers_hidden (/proc hides the processes of other users), library_only (the pids of processes that have the library of run, and not this page:
-  they use another page, or none, or another library replaces their calls), time_namespace. A value
-  that is not known is null.",
+  doubted, expired: `tickline explain PHASE` explains one), no_line_reason (in the phase no_line:
+  the code of the gate that is closed on this machine, as this command finds it, where that is no
+  matter of one process; the log of the server has its own reason), switched_off, serving,
+  generation, age_ns (of the line in use), lease_ns, lease_left_ns, lead_ns (readings are at most
+  this far above the OS clock, at its present rate), unix_lead_ns (in the phase doubted both leads
+  are null), ahead_ns (the line is now at least this far above the OS clock), rate_ppb (the
+  correction of its rate by the kernel), readers (processes that have the page mapped: pid, name,
+  by_library), readers_unknown (processes that may not be examined), readers_hidden (/proc hides
+  the processes of other users), library_only (the pids of processes that have the library of run,
+  and not this page: they use another page, or none, or another library replaces their calls),
+  time_namespace. A value that is not known is null.",
     ),
     Section::new(
         "Examples",
@@ -399,3 +401,36 @@ pub(crate) const MAN: &[Section] = &[Section::new(
     "  tickline man | man -l -
   tickline man report > tickline-report.1",
 )];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Help is at most 100 columns wide (`args.rs`). Symptom: a terminal broke a line in its midst.
+    #[test]
+    fn the_lines_of_help_fit_on_the_widest_screen() {
+        let sections = [
+            PROGRAM,
+            DOCTOR,
+            BENCH,
+            WARP,
+            WATCH,
+            REPORT,
+            WHO,
+            SERVE,
+            RUN,
+            EXPLAIN,
+            COMPARE,
+            FLIGHT,
+            COMPLETIONS,
+            MAN,
+        ];
+        for line in sections
+            .iter()
+            .flat_map(|sections| sections.iter())
+            .flat_map(|section| section.text.lines())
+        {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+}

@@ -304,11 +304,7 @@ fn find_library(args: &args::Run) -> io::Result<PathBuf> {
     if let Some(path) = &args.library {
         return absolute(path);
     }
-    let program = env::current_exe().map_err(|error| {
-        io::Error::other(format!(
-            "the program cannot find itself, nor {LIBRARY} beside it: {error}; name the library with --library"
-        ))
-    })?;
+    let program = env::current_exe().map_err(|error| io::Error::other(no_program(&error)))?;
     let folder = program.parent().unwrap_or(Path::new("/"));
     let candidates = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
     candidates
@@ -316,6 +312,15 @@ fn find_library(args: &args::Run) -> io::Result<PathBuf> {
         .filter(|path| path.is_file())
         .find_map(|path| fs::canonicalize(path).ok())
         .ok_or_else(|| io::Error::other(no_library(&program)))
+}
+
+/// The error if this program does not know its own file. The system's error comes last, because it
+/// is a sentence of its own.
+fn no_program(error: &io::Error) -> String {
+    format!(
+        "name {LIBRARY} with --library, because this program finds neither its own file nor the \
+         library beside it: {error}"
+    )
 }
 
 /// The error if the library is not where this program looks for it.
@@ -535,6 +540,14 @@ mod tests {
             );
         }
         assert!(preload_value(Path::new("/my lib/ours.so"), None).is_err());
+    }
+
+    /// Symptom: "Is /proc mounted?; name the library".
+    #[test]
+    fn the_systems_question_ends_the_message() {
+        let error = io::Error::other("no /proc/self/exe available. Is /proc mounted?");
+        let message = no_program(&error);
+        assert!(message.ends_with("Is /proc mounted?"), "{message}");
     }
 
     /// Symptom: `cargo build` as the advice in a container.

@@ -190,7 +190,7 @@ fn on(page: &Path) -> io::Result<Exit> {
     say(
         page,
         if was_off {
-            "a server may serve it again; start one"
+            "a server may serve it again; start one: systemctl start tickline, or `tickline serve`"
         } else {
             "was not switched off"
         },

@@ -102,6 +102,14 @@ fn after_on_another_start_serves_the_page() {
 }
 
 #[test]
+fn on_names_the_command_that_starts_a_server() {
+    let (_folder, page) = page_without_server();
+    switch(&page, "off");
+    let said = switch(&page, "on");
+    assert!(said.contains("systemctl start tickline"), "{said}");
+}
+
+#[test]
 fn a_second_off_and_a_second_on_change_nothing_and_say_so() {
     let (_folder, page) = page_without_server();
     for (word, says) in [("off", "was off already"), ("on", "was not switched off")] {

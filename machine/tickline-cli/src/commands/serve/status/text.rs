@@ -7,6 +7,7 @@ use tickline_page::lease::{FAST_RATE_PPB, LeasePhase};
 use super::{PagePhase, PageReport};
 use crate::machine::page::Reader;
 use crate::screen::Screen;
+use crate::words::rate;
 
 impl PageReport {
     /// The state as text. Each line begins with a label.
@@ -107,7 +108,10 @@ impl PageReport {
         say(
             screen,
             "rate",
-            &format!("the kernel corrects the rate of its clock by {rate_ppb} ppb{then}"),
+            &format!(
+                "the kernel corrects the rate of its clock by {}{then}",
+                rate(rate_ppb)
+            ),
         );
     }
 
@@ -291,9 +295,18 @@ mod tests {
                 rate_ppb: Some(rate_ppb),
                 ..report()
             };
-            assert_says(&report, &format!("the rate of its clock by {rate_ppb} ppb"));
             assert_eq!(text_of(&report).contains(PART), is_fast, "{rate_ppb}");
         }
+    }
+
+    /// Symptom: -262842 ppb, where the doctor says -262.8 ppm.
+    #[test]
+    fn a_correction_of_the_rate_has_the_unit_that_the_doctor_uses() {
+        let report = PageReport {
+            rate_ppb: Some(-262_842),
+            ..report()
+        };
+        assert_says(&report, "the rate of its clock by -262.8 ppm");
     }
 
     #[test]
