@@ -311,6 +311,14 @@ fn a_clock_that_is_switched_off_is_not_judged() {
 }
 
 #[test]
+fn a_clock_that_is_switched_off_twice_stays_off() {
+    let kept = Kept::unbarred();
+    kept.disable();
+    kept.disable();
+    assert_eq!(kept.keeper.stage(), Stage::Disabled);
+}
+
+#[test]
 fn a_request_has_no_clock_judged_that_is_switched_off() {
     let kept = Kept::unbarred();
     kept.disable();
