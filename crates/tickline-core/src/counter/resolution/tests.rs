@@ -428,6 +428,12 @@ fn a_distance_that_is_three_ticks_less_than_a_long_step_is_the_step() {
 }
 
 #[test]
+fn rounding_explains_neighbours_from_four_ticks_on() {
+    assert_eq!(resolution_of(&[3, 4]), Some(1));
+    assert_eq!(resolution_of(&[4, 5]), Some(5));
+}
+
+#[test]
 fn differences_are_sorted_as_by_std() {
     let mut rng = Rng::with_seed(1);
     for length in 0..=127 {
