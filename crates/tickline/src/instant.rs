@@ -78,11 +78,7 @@ impl Instant {
     #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
-        if self.ns < 0 {
-            0
-        } else {
-            self.ns.unsigned_abs()
-        }
+        0_u64.saturating_add_signed(self.ns)
     }
 
     /// The instant `ns` nanoseconds after the zero of `CLOCK_MONOTONIC`, or before it if `ns` is
