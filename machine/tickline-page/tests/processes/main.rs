@@ -19,4 +19,6 @@ mod denied;
 #[cfg(all(feature = "file", target_os = "linux"))]
 mod namespaces;
 #[cfg(all(feature = "file", target_os = "linux"))]
+mod truncated;
+#[cfg(all(feature = "file", target_os = "linux"))]
 mod writer;

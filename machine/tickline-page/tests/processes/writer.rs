@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tickline_page::page_file::{LockedPageFile, writer_pid};
 
 /// The environment variable that has the page's path in a child process.
-const PAGE: &str = "TICKLINE_TEST_PAGE";
+pub(crate) const PAGE: &str = "TICKLINE_TEST_PAGE";
 
 /// Makes a trusted folder, and the path of a page in it.
 pub(crate) fn folder() -> (TempDir, PathBuf) {
