@@ -4,12 +4,15 @@
 use clap::ValueEnum;
 
 use super::daemons;
-use super::slew::LOOP_PPB;
 use crate::document::Block::{Commands, Prose};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::{as_f64, signed_f64};
 use crate::machine::{HostClock, Ntp, NtpDaemon};
 use crate::words::{frequency, rate, time};
+
+/// The largest correction that NTP's loop makes (`MAXFREQ`, `include/linux/timex.h`), ppb. A larger
+/// correction is a fast slew, and durations that are measured meanwhile are wrong by it.
+pub(super) const LOOP_PPB: i64 = 500_000;
 
 /// How near to the kernel's limit a frequency stands at it, ppb. A daemon rounds.
 const NEAR_LIMIT_PPB: i64 = 100;

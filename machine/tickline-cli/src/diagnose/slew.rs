@@ -1,6 +1,6 @@
 //! The kernel corrects its clocks' rate, and what that does to a known offset.
 
-use super::clock_rate::{self, clock_rate_wrong};
+use super::clock_rate::{self, LOOP_PPB, clock_rate_wrong};
 use super::daemons;
 use super::unix_time::{Code, removal_of_offset};
 use crate::document::{Document, Finding, Fix};
@@ -11,10 +11,6 @@ use crate::words::rate;
 /// The largest lasting correction of a clock's rate, ppb: crystals are off by at most 100 ppm. A
 /// larger correction is a slew by an NTP daemon, or makes up for a wrong counter frequency.
 const CRYSTAL_PPB: i64 = 100_000;
-
-/// The largest correction that NTP's loop makes (`MAXFREQ`, `include/linux/timex.h`), ppb. A larger
-/// correction is a fast slew, and durations that are measured meanwhile are wrong by it.
-pub(super) const LOOP_PPB: i64 = 500_000;
 
 /// The kernel corrects its clock's rate by more than any crystal needs.
 pub(super) fn ntp_slewing(document: &Document) -> Option<Finding> {
