@@ -3,15 +3,32 @@
 use super::*;
 
 #[test]
-fn the_gates_are_judged_once_and_after_a_change_of_facts() {
+fn a_review_of_the_same_facts_has_no_judgement() {
     let process = Process::new();
     process.until_published();
     assert!(!process.review());
     assert_eq!(process.judgements.get(), 1);
+}
+
+/// A process whose gate was closed while it had a line.
+fn process_with_a_closed_gate() -> Process {
+    let process = Process::new();
+    process.until_published();
     process.is_open.set(false);
     assert!(process.review());
+    process
+}
+
+#[test]
+fn a_gate_that_closes_ends_the_line() {
+    let process = process_with_a_closed_gate();
     assert!(!process.clock.shared.cell.load().is_published());
     assert_eq!((process.iterate(), process.judgements.get()), (None, 2));
+}
+
+#[test]
+fn a_gate_that_opens_again_lets_lines_be_published() {
+    let process = process_with_a_closed_gate();
     process.is_open.set(true);
     assert!(process.review());
     process.until_published();
@@ -41,29 +58,53 @@ fn rule_k3_a_clock_that_is_barred_late_is_judged_again() {
     assert_eq!(process.judgements.get(), 2);
 }
 
-/// Rule K2: a thread that switches the counter off while the facts are collected, or before the
-/// ticket is settled, voids the judgement. Nobody else can judge meanwhile.
-#[test]
-fn rule_k2_a_ticket_holds_the_lock_and_a_change_voids_it() {
-    let process = Process::new();
+/// The ticket of a judgement that is due.
+fn ticket(process: &Process) -> Ticket<'_, HookedCell> {
     let Next::Judge(ticket) = process.ask() else {
         panic!("a judgement is due");
     };
+    ticket
+}
+
+#[test]
+fn rule_k2_nobody_else_judges_while_a_ticket_is_held() {
+    let process = Process::new();
+    let _ticket = ticket(&process);
     assert!(matches!(process.ask(), Next::Rest(None)));
     assert!(process.clock.ask_review(process.token()).is_none());
-    process
-        .clock
-        .disable(Some(process.machine()), process.machine());
-    assert!(matches!(process.settle(ticket), Next::Rest(None)));
-    assert!(process.clock.shared.cell.load().is_barred());
+}
 
+/// A process in which a thread has switched the counter off while the facts were collected, or
+/// before the ticket was settled.
+fn process_with_a_voided_ticket() -> Process {
+    let process = Process::new();
+    let ticket = ticket(&process);
+    process.disable();
+    assert!(matches!(process.settle(ticket), Next::Rest(None)));
+    process
+}
+
+#[test]
+fn rule_k2_a_ticket_that_a_change_has_voided_unbars_no_clock() {
+    let process = process_with_a_voided_ticket();
+    assert!(process.clock.shared.cell.load().is_barred());
+}
+
+#[test]
+fn after_a_voided_ticket_enabling_asks_for_another_judgement() {
+    let process = process_with_a_voided_ticket();
     process.clock.enable();
-    let Next::Judge(ticket) = process.ask() else {
-        panic!("enable() asks for a judgement");
-    };
-    drop(ticket);
     process.until_published();
-    assert_eq!(process.judgements.get(), 2, "the next driver judges");
+    assert_eq!(process.judgements.get(), 2);
+}
+
+#[test]
+fn after_a_ticket_that_was_dropped_the_next_driver_judges() {
+    let process = process_with_a_voided_ticket();
+    process.clock.enable();
+    drop(ticket(&process));
+    process.until_published();
+    assert_eq!(process.judgements.get(), 2);
 }
 
 /// Other facts may mean another reference, about which the earlier samples say nothing.
@@ -112,27 +153,38 @@ fn the_cpus_lines_have_unix_time_also_while_the_os_serves_it() {
     assert!(permit.config().serves_unix_time);
 }
 
-/// The collector of the facts panics: the lock is free again, and the next driver judges. A driver
-/// that forgets its ticket keeps the lock, but not in a forked child.
 #[test]
-fn a_ticket_that_is_never_settled_unbars_no_clock() {
+fn a_collector_that_panics_unbars_no_clock() {
     let process = Process::new();
     process.clock.shared.bar_clock();
     let panicked = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
-        let Next::Judge(mut ticket) = process.ask() else {
-            panic!("a judgement is due");
-        };
-        ticket.facts().has_counter = true;
+        ticket(&process).facts().has_counter = true;
         std::panic::resume_unwind(Box::new("no facts"));
     }));
     assert!(panicked.is_err());
     assert!(process.clock.shared.cell.load().is_barred());
     assert_eq!(process.clock.stage(), Stage::Unjudged);
-    let next = process.ask();
-    assert!(matches!(next, Next::Judge(_)));
-    core::mem::forget(next);
+    assert!(matches!(process.ask(), Next::Judge(_)), "the lock is free");
+}
+
+/// A process whose driver has forgotten the ticket of a judgement.
+fn process_with_a_forgotten_ticket() -> Process {
+    let process = Process::new();
+    process.clock.shared.bar_clock();
+    core::mem::forget(ticket(&process));
+    process
+}
+
+#[test]
+fn a_driver_that_forgets_its_ticket_keeps_the_lock() {
+    let process = process_with_a_forgotten_ticket();
     assert!((0..100).all(|_| process.iterate().is_none()));
     assert!(process.clock.shared.cell.load().is_barred());
+}
+
+#[test]
+fn a_forked_child_judges_without_the_ticket_that_its_parent_forgot() {
+    let process = process_with_a_forgotten_ticket();
     process.number.set(2);
     process.until_published();
     assert_eq!(process.judgements.get(), 1);

@@ -326,62 +326,110 @@ fn a_request_has_no_clock_judged_that_is_switched_off() {
     assert!(!kept.judge_if_due(0, || panic!("still switched off")));
 }
 
-/// Facts change while the gates are open.
 #[test]
-fn a_clock_with_a_line_is_judged_again_and_its_line_ends() {
-    let kept = Kept::new();
-    assert!(!kept.review(OPEN), "there is a first judgement to come");
-    assert!(kept.opens());
-    assert!(kept.keeper.begin_review().is_some());
-    assert!(
-        kept.is_unbarred(),
-        "nothing is new, so the judge concludes nothing"
-    );
-    let bars = kept.bars();
-    assert!(kept.review(OPEN) && kept.is_unbarred());
-    assert_eq!(
-        kept.bars(),
-        bars + 1,
-        "the line by the earlier judgement goes on"
-    );
-    assert!(kept.review(FOR_GOOD) && !kept.is_unbarred());
-    assert!(kept.review(OPEN) && kept.is_unbarred());
-    kept.disable();
-    assert!(!kept.review(OPEN), "switched off");
+fn a_clock_is_not_reviewed_before_its_first_judgement() {
+    assert!(!Kept::new().review(OPEN));
 }
 
-/// A judgement is for one kind of lines, and admits no line of the other. The common line
-/// ends before readers find the CPUs' lines.
 #[test]
-fn each_kind_of_lines_is_judged_for_itself() {
+fn a_review_that_concludes_nothing_keeps_the_clock_unbarred() {
+    let kept = Kept::unbarred();
+    assert!(kept.keeper.begin_review().is_some());
+    assert!(kept.is_unbarred());
+}
+
+#[test]
+fn a_review_that_finds_the_gates_open_ends_the_line_of_the_earlier_judgement() {
+    let kept = Kept::unbarred();
+    let bars = kept.bars();
+    assert!(kept.review(OPEN) && kept.is_unbarred());
+    assert_eq!(kept.bars(), bars + 1);
+}
+
+#[test]
+fn a_review_that_finds_a_gate_closed_bars_the_clock() {
+    let kept = Kept::unbarred();
+    assert!(kept.review(FOR_GOOD) && !kept.is_unbarred());
+}
+
+#[test]
+fn a_review_unbars_a_clock_whose_gate_was_closed_for_good() {
+    let kept = Kept::unbarred();
+    assert!(kept.review(FOR_GOOD));
+    assert!(kept.review(OPEN) && kept.is_unbarred());
+}
+
+#[test]
+fn a_clock_that_is_switched_off_is_not_reviewed() {
+    let kept = Kept::unbarred();
+    kept.disable();
+    assert!(!kept.review(OPEN));
+}
+
+/// To the CPUs' lines, and back. A judgement is for one kind of lines, and admits no line of the
+/// other.
+const KINDS: [LineKind; 3] = [LineKind::Common, LineKind::PerCpu, LineKind::Common];
+
+/// Begins the judgement for these lines.
+fn begin_for(kept: &Kept, kind: LineKind) -> BegunJudgement {
+    kept.keeper.set_line_kind(kind);
+    let begun = kept.begin_if_due(0).expect("a new kind");
+    assert_eq!(begun.line_kind(), kind);
+    begun
+}
+
+/// Has the gates judged for these lines, and found open.
+fn judge_for(kept: &Kept, kind: LineKind) {
+    let begun = begin_for(kept, kind);
+    assert_eq!(kept.conclude(begun, OPEN), Some(kind));
+}
+
+#[test]
+fn no_kind_of_lines_is_usable_before_its_judgement_has_unbarred_the_clock() {
     let kept = Kept::new();
-    for kind in [LineKind::Common, LineKind::PerCpu, LineKind::Common] {
-        kept.keeper.set_line_kind(kind);
+    for kind in KINDS {
+        let begun = begin_for(kept, kind);
         assert_eq!(kept.keeper.usable_line_kind(), None);
-        let begun = kept.begin_if_due(0).expect("a new kind");
-        assert_eq!(begun.line_kind(), kind);
-        let bars = kept.bars();
         kept.clock.cell.machine.hooks.set(|_| {
-            assert_eq!(
-                kept.keeper.usable_line_kind(),
-                None,
-                "before the clock is unbarred"
-            )
+            assert_eq!(kept.keeper.usable_line_kind(), None, "before a step");
         });
         assert_eq!(kept.conclude(begun, OPEN), Some(kind));
         kept.clock.cell.machine.hooks.clear();
+        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
+    }
+}
+
+#[test]
+fn the_common_line_ends_before_readers_find_the_cpus_lines() {
+    let kept = Kept::new();
+    for kind in KINDS {
+        let begun = begin_for(kept, kind);
+        let bars = kept.bars();
+        assert_eq!(kept.conclude(begun, OPEN), Some(kind));
         let ended = u64::from(kind == LineKind::PerCpu);
         assert_eq!(kept.bars() - bars, ended, "{kind:?}");
+    }
+}
 
+#[test]
+fn a_review_is_for_the_kind_of_lines_that_readers_use() {
+    let kept = Kept::new();
+    for kind in KINDS {
+        judge_for(kept, kind);
         let begun = kept.keeper.begin_review().expect("judged before");
         assert_eq!(begun.line_kind(), kind);
         assert_eq!(kept.conclude(begun, OPEN), Some(kind));
+    }
+}
+
+#[test]
+fn the_kind_of_lines_that_readers_use_is_not_judged_again() {
+    let kept = Kept::new();
+    for kind in KINDS {
+        judge_for(kept, kind);
         kept.keeper.set_line_kind(kind);
-        assert_eq!(
-            (kept.keeper.usable_line_kind(), kept.is_unbarred()),
-            (Some(kind), true),
-            "it has them already"
-        );
+        assert_eq!(kept.keeper.usable_line_kind(), Some(kind));
+        assert!(kept.is_unbarred(), "{kind:?}");
     }
 }
 
@@ -479,10 +527,12 @@ fn rule_k3_a_clock_that_is_barred_late_is_noticed() {
         }
         assert!(late >= 3, "{name}: barred late in {late} of {steps} cases");
     }
+}
+
+/// Rule K3: it is known already.
+#[test]
+fn rule_k3_a_clock_that_is_barred_by_a_closed_gate_is_not_judged_again() {
     let kept = Kept::new();
     assert!(!kept.judge_if_due(0, || FOR_GOOD));
-    assert!(
-        !kept.keeper.request_judgement_if_open(),
-        "already known to be closed"
-    );
+    assert!(!kept.keeper.request_judgement_if_open());
 }
