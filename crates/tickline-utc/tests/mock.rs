@@ -3,40 +3,61 @@
 
 use std::time::Duration;
 
-use tickline::UnixTime;
 use tickline::mock::MockClock;
+use tickline::{Clock, UnixTime};
 use tickline_utc::mock::MockUtc;
 use tickline_utc::{UtcSource, UtcUnknown};
 
-/// A test of code that waits for a commit to be past does not hang, and costs no time.
+const ERROR: Duration = Duration::from_millis(5);
+
+/// A mock of UTC with that error, and its clock.
+fn mock_utc() -> (MockUtc, Clock) {
+    let clock = MockClock::new();
+    (MockUtc::new(&clock, ERROR), clock.clock())
+}
+
 #[test]
 fn a_mock_has_utc_with_the_error_that_it_was_given() {
-    let clock = MockClock::new();
-    let error = Duration::from_millis(5);
-    let mock = MockUtc::new(&clock, error);
-    let (utc, clock) = (mock.utc(), clock.clock());
-    let (before, unix) = (utc.now().unwrap(), clock.unix_now());
-    assert_eq!(
-        [before.earliest(), before.latest()],
-        [unix - error, unix + error]
-    );
-    assert_eq!(
-        (before.source(), before.definitely_before(&before)),
-        (UtcSource::Mock, false)
-    );
+    let (mock, clock) = mock_utc();
+    let (now, unix) = (mock.utc().now().unwrap(), clock.unix_now());
+    assert_eq!([now.earliest(), now.latest()], [unix - ERROR, unix + ERROR]);
+}
+
+#[test]
+fn a_reading_of_a_mock_names_the_mock_as_its_source() {
+    let (mock, _) = mock_utc();
+    assert_eq!(mock.utc().now().unwrap().source(), UtcSource::Mock);
+}
+
+#[test]
+fn a_reading_is_not_definitely_before_itself() {
+    let (mock, _) = mock_utc();
+    let now = mock.utc().now().unwrap();
+    assert!(!now.definitely_before(&now));
+}
+
+/// A test of code that waits for a commit to be past does not hang, and costs no time.
+#[test]
+fn a_wait_until_a_reading_is_past_moves_the_mock_by_the_least_that_will_do() {
+    let (mock, clock) = mock_utc();
+    let (utc, unix) = (mock.utc(), clock.unix_now());
+    let before = utc.now().unwrap();
     let left = before.width() + Duration::from_nanos(1);
     assert_eq!(utc.time_until_past(&before), Ok(left));
     let after = utc.wait_until_past(&before).unwrap();
     assert!(before.definitely_before(&after) && !after.definitely_before(&before));
-    let least = unix + before.width() + Duration::from_nanos(1);
-    assert_eq!(clock.unix_now(), least, "the least that will do");
+    assert_eq!(clock.unix_now(), unix + left);
     assert_eq!(utc.time_until_past(&before), Ok(Duration::ZERO));
+}
+
+#[test]
+fn the_largest_error_of_a_mock_leaves_the_whole_range() {
+    let (mock, _) = mock_utc();
     mock.set_error(Duration::MAX);
-    let widest = utc.now().unwrap();
+    let widest = mock.utc().now().unwrap();
     assert_eq!(
         [widest.earliest(), widest.latest()],
-        [UnixTime::UNIX_EPOCH, UnixTime::MAX],
-        "no panic"
+        [UnixTime::UNIX_EPOCH, UnixTime::MAX]
     );
 }
 

@@ -154,28 +154,62 @@ fn the_global_clock_has_a_thread_until_its_last_guard_is_dropped() {
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Two instants, and the time between them.
+const EARLY: Instant = Instant::from_nanos(5);
+const LATE: Instant = Instant::from_nanos(1_000_000_007);
+const BETWEEN: Duration = Duration::new(1, 2);
+
 #[test]
-fn instants_have_the_arithmetic_of_std() {
-    let (early, late) = (Instant::from_nanos(5), Instant::from_nanos(1_000_000_007));
-    assert_eq!(late - early, Duration::new(1, 2));
-    assert_eq!(early - late, Duration::ZERO, "differences saturate");
-    assert_eq!(late.duration_since(early), Duration::new(1, 2));
-    assert_eq!(
-        late.checked_duration_since(early),
-        Some(Duration::new(1, 2))
-    );
-    assert_eq!(early.checked_duration_since(late), None);
-    assert_eq!(early.saturating_duration_since(late), Duration::ZERO);
-    assert_eq!(early + SECOND, Instant::from_nanos(1_000_000_005));
-    assert_eq!((early + SECOND) - SECOND, early);
-    let mut moving = early;
+fn the_time_since_an_earlier_instant_is_their_difference() {
+    assert_eq!(LATE - EARLY, BETWEEN);
+    assert_eq!(LATE.duration_since(EARLY), BETWEEN);
+    assert_eq!(LATE.checked_duration_since(EARLY), Some(BETWEEN));
+}
+
+#[test]
+fn the_time_since_a_later_instant_is_zero() {
+    assert_eq!(EARLY - LATE, Duration::ZERO);
+    assert_eq!(EARLY.saturating_duration_since(LATE), Duration::ZERO);
+}
+
+#[test]
+fn the_checked_time_since_a_later_instant_is_none() {
+    assert_eq!(EARLY.checked_duration_since(LATE), None);
+}
+
+#[test]
+fn a_duration_is_added_and_subtracted() {
+    assert_eq!(EARLY + SECOND, Instant::from_nanos(1_000_000_005));
+    assert_eq!((EARLY + SECOND) - SECOND, EARLY);
+}
+
+#[test]
+fn a_duration_is_added_and_subtracted_in_place() {
+    let mut moving = EARLY;
     moving += SECOND;
     moving -= Duration::from_nanos(5);
     assert_eq!(moving.as_nanos(), 1_000_000_000);
+}
+
+#[test]
+fn a_checked_sum_is_none_beyond_the_range() {
     assert_eq!(Instant::MIN.checked_sub(Duration::from_nanos(1)), None);
-    assert_eq!(early.checked_add(Duration::MAX), None);
-    assert!(early < late && HashSet::from([early, late, early]).len() == 2);
-    assert_eq!(format!("{late:?}"), "Instant(1.000000007s)");
+    assert_eq!(EARLY.checked_add(Duration::MAX), None);
+}
+
+#[test]
+fn instants_are_ordered_by_time() {
+    assert!(EARLY < LATE);
+}
+
+#[test]
+fn equal_instants_have_equal_hashes() {
+    assert_eq!(HashSet::from([EARLY, LATE, EARLY]).len(), 2);
+}
+
+#[test]
+fn the_text_of_an_instant_is_its_seconds() {
+    assert_eq!(format!("{LATE:?}"), "Instant(1.000000007s)");
 }
 
 #[test]
