@@ -2,27 +2,54 @@
 
 use super::*;
 
-type NamedAct = (&'static str, fn(&Process));
-
 /// What another thread, or a signal handler on this one, may do at any moment.
-const ACTS: [NamedAct; 6] = [
-    ("disable", Process::disable),
-    ("enable", |process| process.clock.enable()),
-    ("request_judgement", |process| {
-        let machine = process.machine();
-        process.clock.request_judgement(Some(machine), machine);
-    }),
-    ("to the CPUs' lines", |process| {
-        process.clock.set_line_kind(LineKind::PerCpu);
-    }),
-    ("disable, enable", |process| {
-        process.disable();
-        process.clock.enable();
-    }),
-    ("to the CPUs' lines and back", |process| {
-        process.clock.set_line_kind(LineKind::PerCpu);
-        process.clock.set_line_kind(LineKind::Common);
-    }),
+struct Act {
+    name: &'static str,
+    act: fn(&Process),
+    /// Lets the common line be published again.
+    undo: fn(&Process),
+}
+
+const ACTS: [Act; 6] = [
+    Act {
+        name: "disable",
+        act: Process::disable,
+        undo: |process| process.clock.enable(),
+    },
+    Act {
+        name: "enable",
+        act: |process| process.clock.enable(),
+        undo: |_| (),
+    },
+    Act {
+        name: "request_judgement",
+        act: |process| {
+            let machine = process.machine();
+            process.clock.request_judgement(Some(machine), machine);
+        },
+        undo: |_| (),
+    },
+    Act {
+        name: "to the CPUs' lines",
+        act: |process| process.clock.set_line_kind(LineKind::PerCpu),
+        undo: |process| process.clock.set_line_kind(LineKind::Common),
+    },
+    Act {
+        name: "disable, enable",
+        act: |process| {
+            process.disable();
+            process.clock.enable();
+        },
+        undo: |_| (),
+    },
+    Act {
+        name: "to the CPUs' lines and back",
+        act: |process| {
+            process.clock.set_line_kind(LineKind::PerCpu);
+            process.clock.set_line_kind(LineKind::Common);
+        },
+        undo: |_| (),
+    },
 ];
 
 /// Runs `work`, and runs `act` before its step number `step`. Returns whether it took that many.
@@ -56,33 +83,37 @@ const BEFORE: [fn(&Process); 3] = [
     Process::until_published,
 ];
 
-/// Before any step of a judgement, of a review and of an iteration, the lock refuses a signal
-/// handler, and a thread may change the keeper's word. Readings stay in order. When the driver
-/// comes again, the line and the bar agree with the last change, and no line outlives a
-/// `disable()`.
-#[test]
-fn a_change_before_any_step_of_a_driver_counts() {
-    for (before, (name, act)) in BEFORE
-        .into_iter()
-        .flat_map(|before| ACTS.map(|act| (before, act)))
-    {
+/// A process whose driver is interrupted, and the last time that was read.
+struct Interrupted {
+    process: Process,
+    last_ns: Cell<i64>,
+}
+
+impl Interrupted {
+    /// Reads the time, which has not stepped back.
+    fn read(&self, name: &str, step: u32) {
+        let now_ns = self.process.clock.shared.slow().ns;
+        assert!(
+            now_ns >= self.last_ns.replace(now_ns),
+            "{name}, step {step}"
+        );
+    }
+}
+
+/// Runs `interrupt` before any step of a judgement, of a review and of an iteration, each on a new
+/// clock, and `check` when the driver has come to its end. Both get the number of the step.
+fn interrupt_each_step(
+    interrupt: impl Fn(&'static Interrupted, u32) + Copy + 'static,
+    check: impl Fn(&'static Interrupted, u32),
+) {
+    for before in BEFORE {
         let mut step = 0;
         loop {
-            let process = leak(Process::new());
-            before(process);
-            let last_ns = leak(Cell::new(process.clock.shared.slow().ns));
-            let interrupt = move || {
-                assert!(
-                    matches!(process.ask(), Next::Rest(None)),
-                    "a deadlock, or two drivers"
-                );
-                assert!(process.clock.ask_review(process.token()).is_none());
-                act(process);
-                let now = process.clock.shared.slow();
-                assert!(now.ns >= last_ns.replace(now.ns), "{name}, step {step}");
-                let is_off = process.clock.stage() == Stage::Disabled;
-                assert!(!is_off || process.clock.shared.by_line().is_none());
-            };
+            let process = Process::new();
+            before(&process);
+            let last_ns = Cell::new(process.clock.shared.slow().ns);
+            let interrupted = leak(Interrupted { process, last_ns });
+            let process = &interrupted.process;
             let work = || {
                 process.drive(Cadence::Scheduled);
                 // The facts have changed, but the result is the same.
@@ -90,37 +121,78 @@ fn a_change_before_any_step_of_a_driver_counts() {
                     _ = process.settle(ticket);
                 }
             };
-            if !act_at_step(process, step, interrupt, work) {
+            if !act_at_step(process, step, move || interrupt(interrupted, step), work) {
                 break;
             }
-            assert!(
-                process.clock.shared.slow().ns >= last_ns.get(),
-                "{name}, step {step}"
-            );
-            match name {
-                "disable" => {
-                    assert!((0..20).all(|_| process.iterate() != Some(Outcome::Published)));
-                    assert_eq!(process.clock.stage(), Stage::Disabled);
-                    assert!(process.clock.shared.cell.load().is_barred());
-                    process.clock.enable();
-                }
-                "to the CPUs' lines" => {
-                    assert_eq!(process.drive(Cadence::Scheduled), None);
-                    assert_eq!(process.clock.usable_line_kind(), Some(LineKind::PerCpu));
-                    assert!(!process.clock.shared.cell.load().is_published());
-                    process.clock.set_line_kind(LineKind::Common);
-                }
-                _ => {}
-            }
-            process.until_published();
-            assert!(
-                process.clock.shared.slow().ns >= last_ns.get(),
-                "{name}, step {step}"
-            );
+            check(interrupted, step);
             step += 1;
         }
-        assert!(step > 20, "{name}: {step}");
+        assert!(step > 20, "{step}");
     }
+}
+
+#[test]
+fn a_signal_handler_before_any_step_of_a_driver_is_refused_the_lock() {
+    let interrupt = |interrupted: &Interrupted, step| {
+        let process = &interrupted.process;
+        let next = process.ask();
+        assert!(
+            matches!(next, Next::Rest(None)),
+            "a deadlock, or two drivers, step {step}"
+        );
+        assert!(process.clock.ask_review(process.token()).is_none());
+    };
+    interrupt_each_step(interrupt, |interrupted, _| {
+        interrupted.process.until_published()
+    });
+}
+
+#[test]
+fn readings_stay_in_order_if_a_change_comes_before_any_step_of_a_driver() {
+    for Act { name, act, undo } in ACTS {
+        let interrupt = move |interrupted: &Interrupted, step| {
+            act(&interrupted.process);
+            interrupted.read(name, step);
+        };
+        interrupt_each_step(interrupt, |interrupted, step| {
+            interrupted.read(name, step);
+            undo(&interrupted.process);
+            interrupted.process.until_published();
+            interrupted.read(name, step);
+        });
+    }
+}
+
+/// Readers find no line once `disable()` has returned, and none comes before `enable()`.
+#[test]
+fn a_disable_before_any_step_of_a_driver_counts() {
+    let interrupt = |interrupted: &Interrupted, step| {
+        let process = &interrupted.process;
+        process.disable();
+        assert_eq!(process.clock.stage(), Stage::Disabled);
+        assert!(process.clock.shared.by_line().is_none(), "step {step}");
+    };
+    interrupt_each_step(interrupt, |interrupted, step| {
+        let process = &interrupted.process;
+        assert!((0..20).all(|_| process.iterate() != Some(Outcome::Published)));
+        assert_eq!(process.clock.stage(), Stage::Disabled, "step {step}");
+        assert!(process.clock.shared.cell.load().is_barred());
+    });
+}
+
+/// When the driver comes again, the common line has ended, and readers find the CPUs' lines.
+#[test]
+fn a_change_to_the_cpus_lines_before_any_step_of_a_driver_counts() {
+    let interrupt = |interrupted: &Interrupted, _| {
+        interrupted.process.clock.set_line_kind(LineKind::PerCpu);
+    };
+    interrupt_each_step(interrupt, |interrupted, step| {
+        let process = &interrupted.process;
+        assert_eq!(process.drive(Cadence::Scheduled), None);
+        let kind = process.clock.usable_line_kind();
+        assert_eq!(kind, Some(LineKind::PerCpu), "step {step}");
+        assert!(!process.clock.shared.cell.load().is_published());
+    });
 }
 
 /// The end of a driver that holds the lock, and the next one.
