@@ -343,14 +343,20 @@ fn an_iteration_before_any_calibration_panics() {
     _ = CpuControl::new().iterate(&clocks[0], 0, board, board.machine);
 }
 
-/// A first line is short, and is replaced before anything is waited for. If another first line
-/// follows, the thread waits for the shortest interval. A CPU that the thread can't reach is tried
-/// again after an interval, or a quarter earlier.
 #[test]
-fn a_pass_sets_the_cadence_and_when_it_comes_back() {
-    let mut calibration = CpuControl::new();
-    calibration.begin(&CONFIG);
-    assert_eq!(calibration.control().config.cadence, Cadence::Pinned);
+fn a_calibration_has_the_cadence_of_a_pinned_thread() {
+    let cadence = begun_calibration(CONFIG.interval_ns)
+        .control()
+        .config
+        .cadence;
+    assert_eq!(cadence, Cadence::Pinned);
+}
+
+/// A first line is short, and is replaced before anything is waited for. If another first line
+/// follows, the thread waits for the shortest interval.
+#[test]
+fn a_first_line_is_replaced_at_once_but_not_twice_in_a_row() {
+    let mut calibration = begun_calibration(CONFIG.interval_ns);
     let published_first = Iteration {
         outcome: crate::control::Outcome::PublishedFirst,
         next_in_ns: 0,
@@ -371,15 +377,36 @@ fn a_pass_sets_the_cadence_and_when_it_comes_back() {
         );
         assert_eq!(calibration.due_ns(), 51_000);
     }
-    assert_eq!(calibration.after(None, &now(0)), (None, Stay::Leave));
+}
+
+/// A calibration that could not reach its CPU at the time 0.
+fn calibration_without_its_cpu() -> CpuControl {
+    let mut calibration = begun_calibration(CONFIG.interval_ns);
+    let after = calibration.after(None, &FnClock(|| 0));
+    assert_eq!(after, (None, Stay::Leave));
+    calibration
+}
+
+#[test]
+fn a_cpu_that_cannot_be_reached_is_due_after_an_interval() {
     let interval_ns = CONFIG.interval_ns.cast_signed();
-    assert_eq!(calibration.due_ns(), interval_ns);
-    assert!(
-        calibration.is_ready(interval_ns - interval_ns / 4)
-            && !calibration.is_ready(interval_ns / 2)
-    );
+    assert_eq!(calibration_without_its_cpu().due_ns(), interval_ns);
+}
+
+#[test]
+fn a_calibration_is_ready_a_quarter_of_an_interval_before_it_is_due() {
+    let calibration = calibration_without_its_cpu();
+    let interval_ns = CONFIG.interval_ns.cast_signed();
+    assert!(calibration.is_ready(interval_ns - interval_ns / 4));
+    assert!(!calibration.is_ready(interval_ns / 2));
+}
+
+#[test]
+fn a_calibration_that_is_forced_is_ready_at_once() {
+    let mut calibration = calibration_without_its_cpu();
     calibration.force_due();
-    assert!(calibration.is_ready(i64::MIN) && calibration.due_ns() == i64::MIN);
+    assert!(calibration.is_ready(i64::MIN));
+    assert_eq!(calibration.due_ns(), i64::MIN);
 }
 
 #[test]
