@@ -185,12 +185,20 @@ pub(super) struct ThreadCounts {
     callsites: Vec<Callsite>,
     /// The index of each callsite, by the address of its metadata; `None` if it lacks a field.
     index_by_address: FxHashMap<usize, Option<usize>>,
-    /// Address and index of the last span's callsite, which is often the next span's, too.
-    last_callsite: (usize, usize),
+    /// The last span's callsite, which is often the next span's, too.
+    last_callsite: LastCallsite,
     /// This thread's counts of each series, by the index of the series.
     counts: Box<[Option<Arc<Counts>>]>,
     /// The next entry of the list [`THREAD_COUNTS`].
     next: Option<Box<ThreadCounts>>,
+}
+
+#[derive(Default)]
+struct LastCallsite {
+    /// The address of its metadata.
+    address: usize,
+    /// The index among the thread's callsites.
+    index: usize,
 }
 
 impl ThreadCounts {
@@ -242,10 +250,11 @@ impl ThreadCounts {
         metadata: StaticMetadata,
     ) -> Option<&mut Callsite> {
         let address = ptr::from_ref(metadata).addr();
-        if self.last_callsite.0 != address {
-            self.last_callsite = (address, self.find_callsite(address, table, metadata)?);
+        if self.last_callsite.address != address {
+            let index = self.find_callsite(address, table, metadata)?;
+            self.last_callsite = LastCallsite { address, index };
         }
-        self.callsites.get_mut(self.last_callsite.1)
+        self.callsites.get_mut(self.last_callsite.index)
     }
 
     #[inline(never)]
