@@ -16,7 +16,7 @@ use crate::pairs::serving::Serving;
 use crate::results::comparison::{MeasuredCouples, Sides};
 use crate::results::files;
 use crate::results::outcome::{Outcome, QUANTILES};
-use crate::results::plot::{self, Series};
+use crate::results::plot::{self, Mark, Series};
 use crate::results::verdict::{ComparedWith, Conclusion, findings};
 
 /// Benchmarks whose iterations are timed individually. criterion's `Criterion` and `BenchmarkGroup`
@@ -291,7 +291,7 @@ fn draw(
 ) -> Result<String, Box<dyn Error>> {
     let quantiles = QUANTILES.into_iter().zip(outcome.quantiles_ns);
     let marks: Vec<_> = quantiles
-        .map(|((name, below), ns)| (name, below, ns))
+        .map(|((name, below), ns)| Mark { name, below, ns })
         .collect();
     let mut series = vec![Series {
         name: "this run",
@@ -299,10 +299,10 @@ fn draw(
         marks: &marks,
     }];
     let stored: Vec<(f64, u64)>;
-    if let Some((name, json)) = base {
-        stored = serde_json::from_value(json["histogram_ns"].clone()).unwrap_or_default();
+    if let Some(base) = base {
+        stored = serde_json::from_value(base.json["histogram_ns"].clone()).unwrap_or_default();
         series.push(Series {
-            name,
+            name: &base.name,
             histogram: &stored,
             marks: &[],
         });

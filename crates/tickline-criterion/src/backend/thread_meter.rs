@@ -83,7 +83,11 @@ impl ThreadMeter {
         };
         let (mut costs_ns, mut others_calls_ns) = ([0.0; TRIALS], u64::MAX);
         for cost_ns in &mut costs_ns {
-            let (before, window_ns, after) = with_thread(|thread| thread.empty_pair(&meter))
+            let EmptyPair {
+                before,
+                window_ns,
+                after,
+            } = with_thread(|thread| thread.empty_pair(&meter))
                 .flatten()
                 .ok_or(system::MISSING)?;
             let progress_ns = after.cpu_ns.saturating_sub(before.cpu_ns);
@@ -108,8 +112,12 @@ impl ThreadMeter {
     /// The time lost in a pair that has ended, and for which [`before`](Self::before) returned
     /// this.
     pub(crate) fn after(&self, before: Option<NonZeroU64>, pair: &PairReads) -> LostTime {
-        match self.readings(before, pair) {
-            _ if pair.ticks() < self.long_ticks => LostTime::default(),
+        // Also after a short pair: the thread's history has each pair.
+        let readings = self.readings(before, pair);
+        if pair.ticks() < self.long_ticks {
+            return LostTime::default();
+        }
+        match readings {
             Some((before, after)) => LostTime::between(&before, pair, &after.times, &self.scale),
             None => LostTime::unknown(self.scale.ns(pair.ticks())),
         }
@@ -159,16 +167,28 @@ impl Thread {
         }
     }
 
-    /// The times before and after an empty pair, and the length of the window between, ns. `None`
-    /// if the times are unknown.
-    fn empty_pair(&self, meter: &ThreadMeter) -> Option<(ThreadTimes, u64, ThreadTimes)> {
+    /// `None` if the times are unknown.
+    fn empty_pair(&self, meter: &ThreadMeter) -> Option<EmptyPair> {
         let file = self.file.as_ref()?;
         let before = read_before(file, meter.clock)?;
         let pair = meter.clock.start().reads();
         let after = read_after(file, meter.clock)?;
         let window_ns = meter.scale.ns(pair.end_ticks.saturating_sub(before.ticks));
-        Some((before.times, window_ns, after.times))
+        Some(EmptyPair {
+            before: before.times,
+            window_ns,
+            after: after.times,
+        })
     }
+}
+
+/// A thread's times around a pair without work.
+#[derive(Debug)]
+struct EmptyPair {
+    before: ThreadTimes,
+    /// From the counter's reading after `before` to the end of the pair.
+    window_ns: u64,
+    after: ThreadTimes,
 }
 
 /// Calls `action` with what is known about this thread; `None` if the thread is ending.

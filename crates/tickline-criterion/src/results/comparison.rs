@@ -10,7 +10,7 @@ use crate::number::{as_f64, count};
 use crate::pairs::collector::Collector;
 use crate::pairs::disturbance::Disturbances;
 use crate::results::files;
-use crate::results::plot::{self, Series};
+use crate::results::plot::{self, Mark, Series};
 use crate::results::text::{INDENT, Ns, iterations, unit};
 use crate::results::verdict::Percent;
 use crate::statistics::couples::{Couple, MIN_COUPLES, Replicate, analyse};
@@ -291,10 +291,10 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             distribution.extend(self.couples().map(|two| two[side]));
             distribution.histogram_ns(&self.collector.scale(), comparison.iterations_per_pair)
         });
-        let marks = [
-            [("p50", 0.5, comparison.median_a_ns)],
-            [("p50", 0.5, comparison.median_b_ns)],
-        ];
+        let marks = [comparison.median_a_ns, comparison.median_b_ns].map(|ns| {
+            let (name, below) = ("p50", 0.5);
+            [Mark { name, below, ns }]
+        });
         let names = self.sides.names();
         let series = [
             Series {

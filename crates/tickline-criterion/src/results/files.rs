@@ -30,8 +30,11 @@ const DEPTH: u32 = 4;
 /// The largest rounding of file times: 2 s (FAT).
 const ROUNDING: Duration = Duration::from_secs(2);
 
-/// The name of a baseline, and its JSON.
-pub(crate) type Baseline = (String, Value);
+/// A baseline of a benchmark.
+pub(crate) struct Baseline {
+    pub(crate) name: String,
+    pub(crate) json: Value,
+}
 
 /// Makes a plot from criterion's name of the benchmark, and from the baseline.
 type Draw<'a> = &'a dyn Fn(&str, Option<&Baseline>) -> Result<String, Box<dyn Error>>;
@@ -125,7 +128,7 @@ fn baseline_cannot_tell(benchmark: &str, reason: &str) {
 /// Reads the baseline `name` of the benchmark.
 fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, String> {
     match read(&folder.join(&name).join(format!("{stem}.json"))) {
-        Ok(json) => Ok((name, json)),
+        Ok(json) => Ok(Baseline { name, json }),
         Err(error) => Err(format!(
             "no baseline {name} in {}: {error}; `cargo bench -- --save-baseline {name}` saves one",
             folder.display()
@@ -136,7 +139,7 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, St
 /// The comparison of this run with a baseline, or what there is to say without it.
 fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, (Conclusion, String)> {
     match then {
-        Ok((name, then)) => Change::new(name, then, now).ok_or_else(|| {
+        Ok(then) => Change::new(&then.name, &then.json, now).ok_or_else(|| {
             let error = format!(
                 "a run has fewer than {MIN_PARTS} samples, or rounds of a comparison, as in criterion's quick mode"
             );

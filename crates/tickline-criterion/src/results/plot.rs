@@ -26,8 +26,15 @@ pub(crate) struct Series<'a> {
     pub(crate) name: &'a str,
     /// Times and their counts, in rising order.
     pub(crate) histogram: &'a [(f64, u64)],
-    /// The marked quantiles: name, share of the pairs below, time.
-    pub(crate) marks: &'a [(&'a str, f64, f64)],
+    pub(crate) marks: &'a [Mark],
+}
+
+/// A quantile that is marked in a plot.
+pub(crate) struct Mark {
+    pub(crate) name: &'static str,
+    /// The share of the pairs below.
+    pub(crate) below: f64,
+    pub(crate) ns: f64,
 }
 
 /// Draws one or two series. Errors come from the drawing library.
@@ -87,7 +94,7 @@ pub(crate) fn draw(
                 Rectangle::new([(x, y - 5), (x + 14, y + 5)], color.filled())
             });
         }
-        for (name, below, ns) in one.marks {
+        for Mark { name, below, ns } in one.marks {
             let at = (ns.max(MIN_NS), (1.0 - below) * 100.0);
             chart.draw_series([Circle::new(at, 3, color.filled())])?;
             let style = (FONT, 12).into_font().color(&color);
@@ -134,41 +141,68 @@ mod tests {
         assert_eq!(points[4], (9_000.0, 1.0));
     }
 
-    #[test]
-    fn a_plot_is_drawn_of_any_distribution() {
-        let wide = [(0.0, 7), (43.0, 100_000), (53.0, 30_000), (3e9, 1)];
-        let marks = [
+    /// Times from 0 to 3 s.
+    const WIDE: [(f64, u64); 4] = [(0.0, 7), (43.0, 100_000), (53.0, 30_000), (3e9, 1)];
+
+    fn marks() -> [Mark; 4] {
+        [
             ("p50", 0.5, 43.4),
             ("p90", 0.9, 52.0),
             ("p99", 0.99, 53.0),
             ("p99.9", 0.999, 1e6),
-        ];
-        for histogram in [&wide[..], &wide[..1], &wide[3..]] {
-            let one = || Series {
+        ]
+        .map(|(name, below, ns)| Mark { name, below, ns })
+    }
+
+    #[test]
+    fn a_plot_is_drawn_of_any_distribution() {
+        let marks = marks();
+        for histogram in [&WIDE[..], &WIDE[..1], &WIDE[3..]] {
+            let one = Series {
                 name: "a",
                 histogram,
                 marks: &marks,
             };
-            let svg = draw("group/name", "7 pairs", &[one()]).expect("a plot");
+            let svg = draw("group/name", "7 pairs", &[one]).expect("a plot");
             assert!(
                 svg.starts_with("<svg") && svg.ends_with("</svg>\n"),
                 "{svg}"
             );
             assert!(svg.contains("group/name"), "{svg}");
+        }
+    }
+
+    #[test]
+    fn a_plot_is_drawn_of_any_two_distributions() {
+        let marks = marks();
+        for histogram in [&WIDE[..], &WIDE[..1], &WIDE[3..]] {
             let both = [
-                one(),
+                Series {
+                    name: "a",
+                    histogram,
+                    marks: &marks,
+                },
                 Series {
                     name: "b",
-                    histogram: &wide,
+                    histogram: &WIDE,
                     marks: &marks[..1],
                 },
             ];
-            assert!(
-                draw("a & b", "", &both)
-                    .expect("a plot")
-                    .contains("a &amp; b")
-            );
+            let svg = draw("a and b", "", &both).expect("a plot");
+            assert!(svg.contains("a and b"), "{svg}");
         }
+    }
+
+    #[test]
+    fn the_title_of_a_plot_is_escaped() {
+        let marks = marks();
+        let one = Series {
+            name: "a",
+            histogram: &WIDE,
+            marks: &marks,
+        };
+        let svg = draw("a & b", "", &[one]).expect("a plot");
+        assert!(svg.contains("a &amp; b"), "{svg}");
     }
 
     /// The horizontal position of the only mark, a circle, in a plot of two times.
@@ -176,7 +210,11 @@ mod tests {
         let series = Series {
             name: "a",
             histogram: &[(40.0, 9), (50.0, 1)],
-            marks: &[("mark", 0.5, ns)],
+            marks: &[Mark {
+                name: "mark",
+                below: 0.5,
+                ns,
+            }],
         };
         let svg = draw("title", "", &[series]).expect("a plot");
         let (_, after) = svg.split_once("cx=\"").expect("a circle");
