@@ -82,6 +82,8 @@ const TESTS: &[(&str, Test)] = &tests![
     builds_without_a_common_benchmark_are_refused,
     a_benchmark_of_bench_function_is_named,
     a_build_whose_partner_ends_is_measured_alone,
+    a_build_whose_partner_ends_cannot_be_told,
+    a_line_names_the_command_for_a_partner_that_ends,
     a_process_that_the_benchmark_starts_takes_no_turn,
     a_path_without_a_program_is_refused,
     a_program_without_benchmarks_is_refused,
@@ -91,7 +93,9 @@ const TESTS: &[(&str, Test)] = &tests![
     verdicts::after_an_error_the_verdicts_say_so,
     verdicts::the_verdicts_name_the_error_that_is_printed,
     verdicts::a_run_that_ends_early_leaves_its_verdicts,
-    verdicts::the_exit_code_says_that_a_build_is_slower,
+    verdicts::the_exit_code_and_a_line_say_that_a_build_is_slower,
+    verdicts::the_file_has_the_limit_and_the_difference_of_a_slower_build,
+    verdicts::a_line_and_the_file_say_that_each_build_has_one_link_order,
     verdicts::the_exit_code_says_that_noise_hides_the_result,
     verdicts::a_build_without_a_regression_passes,
     words_of_a_program_that_lists_its_benchmarks_are_not_shown,
@@ -533,17 +537,27 @@ fn refused(output: &Output, line: &str) {
     assert!(!out.contains("pairs:"), "nothing is measured: {out}");
 }
 
-fn a_build_whose_partner_ends_is_measured_alone(programs: &Programs) {
+/// Runs this build against another, which ends in its benchmark.
+fn against_one_that_ends(programs: &Programs) -> Output {
     let other = programs.path(100).to_string_lossy().into_owned();
-    let output = programs
-        .command(130, "work/spin", &["--against", &other])
-        .env(ENDS, "100")
-        .output()
-        .expect("a program");
-    let (out, err) = texts(&output);
+    let mut command = programs.command(130, "work/spin", &["--against", &other]);
+    command.env(ENDS, "100").output().expect("a program")
+}
+
+fn a_build_whose_partner_ends_is_measured_alone(programs: &Programs) {
+    let (out, err) = texts(&against_one_that_ends(programs));
     assert!(out.contains("pairs:  p50"), "{out}\n{err}");
+}
+
+fn a_build_whose_partner_ends_cannot_be_told(programs: &Programs) {
+    let output = against_one_that_ends(programs);
+    let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(3), "nothing can be told: {err}");
     assert!(!out.contains("this build is"), "{out}");
+}
+
+fn a_line_names_the_command_for_a_partner_that_ends(programs: &Programs) {
+    let (_, err) = texts(&against_one_that_ends(programs));
     let line =
         "not compared with the other build: a process took no turn, because it failed: try `";
     assert_eq!(err.matches(line).count(), 1, "{err}");

@@ -134,20 +134,28 @@ fn judged(programs: &Programs, steps: u64, other: u64, limit: &str) -> (i32, Str
     (code, texts(&output).1, verdicts)
 }
 
-pub(crate) fn the_exit_code_says_that_a_build_is_slower(programs: &Programs) {
-    let (code, err, verdicts) = judged(programs, 300, 100, "--max-regression=10%");
+pub(crate) fn the_exit_code_and_a_line_say_that_a_build_is_slower(programs: &Programs) {
+    let (code, err, _) = judged(programs, 300, 100, "--max-regression=10%");
     assert_eq!(code, 1, "{err}");
     assert!(
         err.contains("SLOWER: work/spin: slower by more than 10 %: +"),
         "{err}"
     );
+}
+
+pub(crate) fn the_file_has_the_limit_and_the_difference_of_a_slower_build(programs: &Programs) {
+    let (_, _, verdicts) = judged(programs, 300, 100, "--max-regression=10%");
     assert_eq!(verdicts.max_regression_percent, Some(10.0));
     assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Slower);
+    let difference = verdicts.benchmarks[0].difference_percent.expect("compared");
+    assert!(difference.low > 10.0 && difference.estimate <= difference.high);
+}
+
+pub(crate) fn a_line_and_the_file_say_that_each_build_has_one_link_order(programs: &Programs) {
+    let (_, err, verdicts) = judged(programs, 300, 100, "--max-regression=10%");
     let in_line = err.contains("each build is in one link order");
     let in_file = verdicts.benchmarks[0].reason.contains("one link order");
     assert!(in_line && in_file, "{err}");
-    let difference = verdicts.benchmarks[0].difference_percent.expect("compared");
-    assert!(difference.low > 10.0 && difference.estimate <= difference.high);
 }
 
 /// An interval has a width, so that noise of 0 % can't be kept.
