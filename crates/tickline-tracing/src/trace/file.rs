@@ -168,7 +168,8 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     input.by_ref().take(8).read_to_end(&mut magic)?;
     if magic != MAGIC.to_ne_bytes() {
         return Err(invalid(&format!(
-            "it begins with \"{}\", where a flight recorder's file of this version has \"{}\"",
+            "it is not the file of a flight recorder of this version: it begins with \"{}\", not with \
+             \"{}\"",
             magic.escape_ascii(),
             MAGIC.to_ne_bytes().escape_ascii()
         )));
@@ -301,7 +302,8 @@ mod tests {
         for found in ["", "text", "another text"] {
             let error = error_of_bytes(found.as_bytes());
             let expected = format!(
-                "it begins with \"{}\", where a flight recorder's file of this version has \"{}\"",
+                "it is not the file of a flight recorder of this version: it begins with \"{}\", not with \
+                 \"{}\"",
                 &found[..found.len().min(8)],
                 magic.escape_ascii()
             );

@@ -19,6 +19,7 @@ mod formats;
 #[cfg(feature = "opentelemetry-0-33")]
 mod otel;
 mod perfetto;
+mod perfetto_size;
 #[path = "../perfetto/mod.rs"]
 mod perfetto_view;
 mod sinks;

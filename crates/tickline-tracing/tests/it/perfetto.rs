@@ -16,7 +16,7 @@ use crate::common::{Hand, START_NS, on_thread, timed};
 use crate::perfetto_view::View;
 
 /// Runs `run` with a trace, and returns its bytes.
-fn bytes_of(builder: TraceFileBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<u8>) {
+pub fn bytes_of(builder: TraceFileBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<u8>) {
     let (hand, folder) = (Hand::default(), tempdir().unwrap());
     let path = folder.path().join("trace.pftrace");
     let (trace, guard) = builder.create(&path).unwrap();
@@ -490,84 +490,6 @@ fn a_mark_says_how_many_records_are_missing() {
     let mark = &view.instants[0];
     assert_eq!(mark.args, json!({ "overwritten": summary.dropped_records }));
     assert!(mark.name.ends_with(" older records overwritten"));
-}
-
-/// The bytes of 100,000 spans.
-fn bytes_of_spans(tracks: Tracks) -> usize {
-    let builder = TraceFile::builder().wait_when_full().tracks(tracks);
-    let (_, bytes) = bytes_of(builder, |hand| {
-        for _ in 0..100_000 {
-            info_span!("span").in_scope(|| hand.advance_ns(300));
-            hand.advance_ns(200);
-        }
-    });
-    bytes.len()
-}
-
-/// As many as the best other layer takes. It takes 30.
-#[test]
-fn a_busy_interval_takes_at_most_68_bytes() {
-    let bytes = bytes_of_spans(Tracks::Threads);
-    assert!(bytes <= 6_800_000, "{bytes}");
-}
-
-/// As many as the best other layer takes. It takes about 65; the numbers of spans grow.
-#[test]
-fn a_request_takes_at_most_75_bytes() {
-    let bytes = bytes_of_spans(Tracks::Requests);
-    assert!(bytes <= 7_500_000, "{bytes}");
-}
-
-/// The bytes of a trace of 20,000 spans.
-#[cfg(feature = "compression")]
-fn bytes_of_numbered_spans(builder: TraceFileBuilder) -> Vec<u8> {
-    let work = |hand: &Hand| {
-        for number in 0..20_000 {
-            info_span!("span", number).in_scope(|| hand.advance_ns(300));
-        }
-    };
-    bytes_of(builder.with_fields().wait_when_full(), work).1
-}
-
-#[test]
-#[cfg(feature = "compression")]
-fn a_compressed_trace_is_smaller() {
-    let plain = bytes_of_numbered_spans(TraceFile::builder());
-    let compressed = bytes_of_numbered_spans(TraceFile::builder().compressed());
-    assert!(compressed.len() * 2 < plain.len());
-}
-
-#[test]
-#[cfg(feature = "compression")]
-fn a_compressed_trace_has_the_content_of_a_plain_one() {
-    let plain = View::of(&bytes_of_numbered_spans(TraceFile::builder()));
-    let view = View::of(&bytes_of_numbered_spans(TraceFile::builder().compressed()));
-    assert!(view.compressed_packets > 1 && view.packets == plain.packets);
-    assert_eq!(view.named("span"), plain.named("span"));
-}
-
-/// As after a `SIGKILL`.
-#[test]
-#[cfg(feature = "compression")]
-fn a_compressed_trace_without_its_end_has_all_whole_blocks() {
-    let builder = TraceFile::builder().wait_when_full().compressed();
-    let (_, bytes) = bytes_of(builder, |hand| {
-        (0..50_000).for_each(|_| info_span!("span").in_scope(|| hand.advance_ns(300)));
-    });
-    let whole = View::of(&bytes).compressed_packets;
-    let view = View::of_truncated(&bytes[..bytes.len() - 1]);
-    assert!(whole > 2 && view.compressed_packets == whole - 1);
-    assert!(view.slices.len() > 10_000);
-}
-
-#[test]
-#[cfg(feature = "compression")]
-fn json_is_not_compressed() {
-    let builder = TraceFile::builder().compressed();
-    let error = builder.write_to(std::io::sink()).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
-    let choices = "choose TraceFormat::Perfetto, or a file name that ends with .pftrace";
-    assert!(error.to_string().ends_with(choices), "{error}");
 }
 
 /// The writer is stuck, because its pipe is full, and the ring has no room for the end of a span
