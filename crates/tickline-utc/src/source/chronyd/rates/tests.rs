@@ -205,3 +205,16 @@ fn a_kernel_that_does_not_say_may_steer_by_as_much_as_ntp() {
     let rates = steering.rates_ppb(&tracking(), None, [&at, &at]);
     assert_eq!(rates, Interval::around(0, 500_000));
 }
+
+#[test]
+fn a_gain_beyond_all_rates_counts_as_the_greatest() {
+    let sight = |raw_ns, lead_ns| Sight {
+        measurement: 1,
+        frequency_ppb: 0,
+        kernel_ppb: None,
+        raw_ns: [raw_ns; 2],
+        lead_ns: [lead_ns; 2],
+    };
+    let rates = rates_between(&sight(0, 0), &sight(1, i64::MAX));
+    assert_eq!(rates, Some([i64::MAX - 1, i64::MAX]));
+}
