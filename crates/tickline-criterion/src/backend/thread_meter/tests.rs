@@ -170,6 +170,24 @@ fn is_unknown(meter: &ThreadMeter, before: Option<NonZeroU64>) -> bool {
     meter.readings(before, &pair).is_none()
 }
 
+#[test]
+fn a_reading_of_the_times_has_the_counter_s_ticks() {
+    let Some(meter) = meter() else { return };
+    let start = meter.clock.start();
+    let read = |thread: &mut Thread| {
+        let file = thread.file.as_ref()?;
+        Some([
+            read_before(file, meter.clock)?,
+            read_after(file, meter.clock)?,
+        ])
+    };
+    let readings = with_thread(read).flatten().expect("two readings");
+    let around = start.reads();
+    for reading in readings {
+        assert!((around.start_ticks..=around.end_ticks).contains(&reading.ticks));
+    }
+}
+
 /// A file of `/proc` would show the other thread's times.
 #[test]
 fn a_pair_that_began_on_another_thread_is_unknown() {
