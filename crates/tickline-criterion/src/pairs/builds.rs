@@ -194,6 +194,15 @@ impl Plan {
     }
 }
 
+/// The number of pairs that take `time`, by the median of those that were measured, without what is
+/// between pairs. At least 1.
+fn most_pairs(mut ticks: Vec<u64>, ns_per_tick: f64, time: Duration) -> u64 {
+    ticks.sort_unstable();
+    let median = ticks.get(ticks.len() / 2).copied().unwrap_or(1).max(1);
+    let pair_ns = as_f64(median) * ns_per_tick;
+    round(time.as_secs_f64() * 1e9 / pair_ns).max(1)
+}
+
 /// The number of pairs of a slice, at most `most`, that takes about `time` with all that the
 /// benchmark prepares for it. `take` takes a slice of a number of pairs, and returns how long it
 /// took.
@@ -302,11 +311,7 @@ impl Turns {
             ));
         }
         if self.iterations_per_pair == 0 {
-            let mut ticks = slice.ticks;
-            ticks.sort_unstable();
-            let median = ticks.get(ticks.len() / 2).copied().unwrap_or(1).max(1);
-            let slice_ns = plan.slice.as_secs_f64() * 1e9;
-            let most = round(slice_ns / time.scale().ns_per_tick / as_f64(median)).max(1);
+            let most = most_pairs(slice.ticks, time.scale().ns_per_tick, plan.slice);
             let iterations_per_pair = slice.iterations_per_pair;
             let pairs = pairs_of_slice(most, plan.slice, |pairs| {
                 let begin = Instant::now();
@@ -353,6 +358,16 @@ mod tests {
             Ok::<_, ()>(pair.mul_f64(as_f64(pairs)) + lost(slices))
         })
         .expect("slices")
+    }
+
+    #[test]
+    fn the_most_pairs_of_a_slice_fill_its_time_by_their_median() {
+        let most = |ns_per_tick| {
+            let ticks = vec![9_000, 4_000, 2_000];
+            most_pairs(ticks, ns_per_tick, Duration::from_millis(10))
+        };
+        assert_eq!(most(0.5), 5_000);
+        assert_eq!(most(1e6), 1, "a pair is longer than the slice");
     }
 
     /// Symptom: a slice of 10 ms of a routine of 64 ns, whose setup took 10 us, took over a second.
