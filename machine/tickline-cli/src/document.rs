@@ -306,6 +306,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_facts_for_a_wait_have_its_limit() {
+        assert_eq!(Document::of_unix_time(7).max_error_ns, Some(7));
+    }
+
+    #[test]
+    fn the_facts_for_a_wait_have_a_claim_about_utc_or_the_reason_for_none() {
+        let clock = Document::of_unix_time(7).clock;
+        assert_ne!(clock.utc_error_ns.is_some(), clock.utc_unknown.is_some());
+    }
+
+    #[test]
+    fn the_facts_for_a_wait_have_the_kernel_s_ntp_state() {
+        let has_state = Machine::read_unix_time().ntp.is_some();
+        assert_eq!(Document::of_unix_time(7).machine.ntp.is_some(), has_state);
+    }
+
     fn with_costs(now_ns: f64, os_ns: f64) -> Document {
         let cost = |(clock, cost_ns): (&str, f64)| CostRow {
             clock: clock.to_owned(),
