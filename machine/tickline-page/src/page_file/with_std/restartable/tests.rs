@@ -34,6 +34,17 @@ fn now() -> u64 {
     HardwareCounter::if_present().unwrap().now_ordered()
 }
 
+/// Where there are none, the other tests are skipped.
+#[test]
+fn sequences_are_available_exactly_if_one_can_run() {
+    let word = AtomicU64::new(5);
+    let address = NonNull::new(word.as_ptr()).unwrap();
+    let now = now();
+    // SAFETY: the address is that of a local atomic.
+    let found = unsafe { try_swap(address, [5, 6], now..now + (1 << 62)) };
+    assert_eq!(is_available(), found.is_some());
+}
+
 #[test]
 fn a_restartable_sequence_swaps_only_between_its_two_ticks() {
     if !is_available() {
