@@ -65,7 +65,7 @@ pub(super) fn count(
         sampled
             .iter_mut()
             .for_each(|one| one.drain(process, &mut counted));
-        progress((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
+        progress(start.elapsed().div_duration_f64(time).min(1.0));
     }
     sampled
         .iter_mut()
