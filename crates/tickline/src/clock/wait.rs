@@ -19,7 +19,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 const READINGS: u32 = 100;
 
 /// The further looks at a decided status that lacks the bound. While the thread replaces the line,
-/// for some microseconds, the bound can't be read; the line after that one may be replaced as well.
+/// for some microseconds, the bound can't be read. Longer than that lacks it only a CPU that has no
+/// line yet, where each CPU has its own.
 const LOOKS_FOR_BOUND: u32 = 3;
 
 impl Clock {
@@ -67,8 +68,8 @@ impl Clock {
     /// ([`is_judged`](Status::is_judged) is false). Any other reason ends the wait. So does the
     /// state [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
     ///
-    /// If the line is just being replaced, its bound can't be read. The call then looks up to three
-    /// times more, so that the line of the log has the bound.
+    /// While the line is being replaced, for some microseconds, the status has no bound. The call
+    /// then looks up to three times more, so that the log has the bound.
     ///
     /// The decision is that of this moment: a later [`status`](Self::status) may have another.
     #[must_use = "the status says which clock readings come from; without it the call only waits"]
@@ -124,8 +125,8 @@ impl Status {
         }
     }
 
-    /// Whether readings come from a line whose bound could not be read, because the line is being
-    /// replaced. A backend has no line.
+    /// Whether readings come from a line, but the bound could not be read: the line is being
+    /// replaced, or this CPU has none yet. A backend has no line.
     fn lacks_bound(&self) -> bool {
         let has_line = self.reads_counter() && self.frequency_hz.is_some();
         has_line && self.bound_ns.is_none()

@@ -212,9 +212,9 @@ fn a_gain_beyond_all_rates_counts_as_the_greatest() {
         measurement: 1,
         frequency_ppb: 0,
         kernel_ppb: None,
-        raw_ns: [raw_ns; 2],
-        lead_ns: [lead_ns; 2],
+        raw_ns: Interval::at(raw_ns),
+        lead_ns: Interval::at(lead_ns),
     };
     let rates = rates_between(&sight(0, 0), &sight(1, i64::MAX));
-    assert_eq!(rates, Some([i64::MAX - 1, i64::MAX]));
+    assert_eq!(rates, Some(Interval::between(i64::MAX - 1, i64::MAX)));
 }
