@@ -76,7 +76,15 @@
 //!   `/run`.
 //! - Each file has one recorder. `create` fails while another recorder uses the file. `create`
 //!   renames the file of a process that has ended to `PATH.old`, so that a restarted server does
-//!   not overwrite it.
+//!   not overwrite it. The next restart replaces `PATH.old`: in a loop of crashes the first one,
+//!   which has the cause, is gone after two restarts. If that matters, move `PATH.old` away before
+//!   each start, or put the process's number into the name and remove old files.
+//! - A restart needs room for two files: the new one, and that of the process before. `PATH.old` is
+//!   removed first if there is no room for three. The default file takes 18 MB; the `/dev/shm` of a
+//!   container often has 64 MB. If `create` fails, a
+//!   server should go on without the recorder, as the
+//!   [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
+//!   shows.
 //! - A process that has ended can't say which requests were open. Requests whose ends may have been
 //!   overwritten are left out: [`TraceSummary::undecided_spans`]. If more threads run than the file
 //!   has rings, a mark says how many; requests that ended on these threads look open.
@@ -132,8 +140,9 @@ use super::trace_sink::{RecorderInLayer, TraceSink};
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 
-/// 34 MB with the default size of a ring.
-const DEFAULT_THREADS_IN_FILE: usize = 32;
+/// 18 MB with the default size of a ring. A restart needs room for two files, and the `/dev/shm` of
+/// a container has 64 MB (Docker, Kubernetes).
+const DEFAULT_THREADS_IN_FILE: usize = 16;
 
 /// A sink that keeps the last spans and events. Clones share one recorder: use one clone as the
 /// sink, and another to write the file.
@@ -182,8 +191,8 @@ impl FlightRecorderBuilder {
         self
     }
 
-    /// The number of threads for which [`create`](Self::create) makes rings in the file: 32 by
-    /// default. Further threads record in memory, and the file counts them.
+    /// The number of threads for which [`create`](Self::create) makes rings in the file: 16 by
+    /// default, which takes 18 MB. Further threads record in memory, and the file counts them.
     pub fn threads_in_file(self, threads_in_file: usize) -> Self {
         Self {
             threads_in_file,
@@ -210,19 +219,22 @@ impl FlightRecorderBuilder {
     /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes. The file has at most 64 GiB.
     ///
     /// If an earlier process has left a file at `path`, `create` renames it to `PATH.old`, and
-    /// replaces an older file of that name.
+    /// replaces an older file of that name. If there is no room for all three files, it removes the
+    /// `PATH.old` of an ended recorder before it makes the new one.
     ///
     /// # Errors
     ///
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file would be larger than 64 GiB, or
     ///   than the address space.
-    /// - [`StorageFull`](io::ErrorKind::StorageFull) if the file system has too little free space.
+    /// - [`StorageFull`](io::ErrorKind::StorageFull) if the file system has too little free space;
+    ///   the text has the sizes of the files at `path` and `PATH.old`.
     /// - If the file cannot be created with all its blocks, for example because of a quota.
     /// - If another recorder writes to an existing file, or the existing file is not a recorder's.
     /// - If the process has no memory to prepare for a `fork`.
     /// - On a system other than Unix.
     ///
-    /// No new file is then left.
+    /// No new file is then left, and all others stay, but for a `PATH.old` whose removal did not
+    /// make enough room.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {
         let Self {
             settings,

@@ -10,7 +10,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{mem, ptr, slice};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -79,8 +79,20 @@ fn prepare_for_forks() -> io::Result<()> {
 impl Mapping {
     /// Creates a file that begins with `head`; the rest is zeros. The file gets its name once it is
     /// complete. An older file with the same first word, of any version, is renamed to `path.old`.
+    /// If there is no room beside both, an older `path.old` is removed before the file is made.
     pub(crate) fn create(path: &Path, words: usize, head: [u64; 3]) -> io::Result<Self> {
-        let older = older(path, head[0])?;
+        let (older, old_path) = (older(path, head[0])?, with_suffix(path, ".old"));
+        // The rename to `path.old` will replace this file. It is not removed if no file is renamed,
+        // if another recorder writes to it, or if it is not a recorder's.
+        let replaced = match older {
+            Some(_) => self::older(&old_path, head[0]).ok().flatten(),
+            None => None,
+        };
+        let room = Room {
+            path,
+            old_path: &old_path,
+            replaced,
+        };
         with_temporary(path, |temporary| {
             let file = File::options()
                 .read(true)
@@ -88,13 +100,13 @@ impl Mapping {
                 .create_new(true)
                 .mode(0o600)
                 .open(temporary)?;
-            let mapping = Self::lock_and_map(file, words)?;
+            let mapping = Self::lock_and_map(file, words, room)?;
             for (word, value) in mapping.words.iter().zip(head) {
                 // ORDERING: Relaxed: no other thread has the file yet.
                 word.store(value, Ordering::Relaxed);
             }
             if older.is_some() {
-                fs::rename(path, with_suffix(path, ".old"))?;
+                fs::rename(path, &old_path)?;
             }
             // Unlike a rename, a link fails if another recorder was faster.
             match fs::hard_link(temporary, path) {
@@ -105,14 +117,11 @@ impl Mapping {
     }
 
     /// Locks, fills and maps an empty file.
-    fn lock_and_map(mut file: File, words: usize) -> io::Result<Self> {
+    fn lock_and_map(mut file: File, words: usize, room: Room<'_>) -> io::Result<Self> {
         let bytes = words * size_of::<AtomicU64>();
         prepare_for_forks()?;
         lock(&file)?;
-        check_free_space(&file, bytes)?;
-        // This write allocates all blocks. Without it, a full disk would later end the process by
-        // SIGBUS at a store to the mapping; here it is an error.
-        io::copy(&mut io::repeat(0).take(bytes as u64), &mut file)?;
+        room.fill(&mut file, bytes as u64)?;
         let mut files = lock_files();
         // SAFETY: the call makes a new mapping, and changes no memory of the program.
         let start = unsafe {
@@ -201,16 +210,78 @@ fn lock_at(file: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Fails at once if the file system has not so many free bytes; the write of the blocks would
-/// notice it only after it has filled the disk.
-fn check_free_space(file: &File, bytes: usize) -> io::Result<()> {
+/// The files beside which a new file needs room.
+struct Room<'a> {
+    path: &'a Path,
+    old_path: &'a Path,
+    /// The file at `old_path`, locked, if the new file may have its room.
+    replaced: Option<File>,
+}
+
+impl Room<'_> {
+    /// Writes so many zeros to an empty file. Removes the replaced file if that makes the room.
+    fn fill(mut self, file: &mut File, bytes: u64) -> io::Result<()> {
+        let filled = check_free_space(file, bytes, 0).and_then(|()| write_zeros(file, bytes));
+        let (Err(error), Some(replaced)) = (&filled, self.replaced.take()) else {
+            return filled.map_err(|error| self.with_way_out(error));
+        };
+        // Another link would keep the room.
+        let found = replaced.metadata()?;
+        let gain = if found.nlink() == 1 {
+            found.blocks().saturating_mul(512)
+        } else {
+            0
+        };
+        // The writes have taken room if the check could not foresee the error, as for a quota.
+        file.set_len(0)?;
+        if is_full(error) && gain > 0 && check_free_space(file, bytes, gain).is_ok() {
+            fs::remove_file(self.old_path)?;
+            // An open file keeps its room.
+            drop(replaced);
+            return write_zeros(file, bytes).map_err(|error| self.with_way_out(error));
+        }
+        filled.map_err(|error| self.with_way_out(error))
+    }
+
+    /// The error of a full file system, with what takes the room, and what would take less.
+    fn with_way_out(&self, error: io::Error) -> io::Error {
+        if !is_full(&error) {
+            return error;
+        }
+        let mut text = format!("{error}; a smaller threads_in_file or bytes_per_thread takes less");
+        for path in [self.path, self.old_path] {
+            if let Ok(found) = fs::symlink_metadata(path) {
+                text += &format!("; {} takes {}", path.display(), found.len());
+            }
+        }
+        io::Error::new(error.kind(), text)
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+/// This write allocates all blocks. Without it, a full disk would later end the process by SIGBUS
+/// at a store to the mapping; here it is an error.
+fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
+    file.rewind()?;
+    io::copy(&mut io::repeat(0).take(bytes), file).map(drop)
+}
+
+/// Fails at once if the file system has not so many free bytes, with `gain` further ones; the write
+/// of the blocks would notice it only after it has filled the disk.
+fn check_free_space(file: &File, bytes: u64, gain: u64) -> io::Result<()> {
     let found = fstatvfs(file)?;
     // Some file systems state no size: ramfs, and tmpfs without a limit.
     if found.blocks() == 0 {
         return Ok(());
     }
     let free = u128::from(found.blocks_free()) * u128::from(found.fragment_size());
-    if bytes as u128 <= free {
+    if u128::from(bytes) <= free + u128::from(gain) {
         return Ok(());
     }
     let text = format!("it takes {bytes} bytes, and its file system has {free} free");
@@ -244,13 +315,10 @@ mod tests {
     fn a_file_for_which_no_space_is_free_is_refused_before_it_is_filled() {
         let folder = tempfile::tempdir().unwrap();
         let file = File::create(folder.path().join("box")).unwrap();
-        let error = check_free_space(&file, usize::MAX).unwrap_err();
+        let error = check_free_space(&file, u64::MAX, 0).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        assert!(
-            error.to_string().contains(&usize::MAX.to_string()),
-            "{error}"
-        );
-        check_free_space(&file, 1).unwrap();
+        assert!(error.to_string().contains(&u64::MAX.to_string()), "{error}");
+        check_free_space(&file, 1, 0).unwrap();
     }
 
     /// A recorder may be preempted between its open of an old file and its lock. Without the check
