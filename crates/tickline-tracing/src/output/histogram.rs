@@ -45,7 +45,8 @@
 //! | making slots for more open spans, for labels that are fields | spans without a slot count in `(other)` |
 //!
 //! Histograms take 32 KiB, and 16 KiB for each thread. The counts of a series take 1.3 KiB for each
-//! thread, and 1 KiB for each power of two that contains times.
+//! thread, and 1 KiB for each power of two that contains times. A label that spans lack takes as
+//! much as a series.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -155,7 +156,8 @@ pub struct HistogramsBuilder {
 
 impl HistogramsBuilder {
     /// The labels of the times: names of fields, or `span` for the span's name, or `target` for its
-    /// target. The default is `span` alone. Spans that lack any of the fields do not count. A field
+    /// target. The default is `span` alone. Spans that lack any of the fields do not count in a
+    /// series, but in [`uncounted_spans`](Histograms::uncounted_spans). A field
     /// without a value (`tracing::field::Empty`) has the value "". If a field is recorded several
     /// times, the last value counts. Prometheus' names have no dots: `http.route` becomes
     /// `http_route` there.
@@ -249,6 +251,37 @@ impl Histograms {
             .into_iter()
             .find(|series| series.values == label_values)
             .and_then(summary)
+    }
+
+    /// The number of closed spans that do not count, because they lack the field of a
+    /// [label](HistogramsBuilder::labels). A label that no span has is mistyped. The number grows
+    /// also after a [`reset`](Self::reset). The printed table ends with it, and with the labels.
+    ///
+    /// ```
+    /// use tickline_tracing::SpanTimingLayer;
+    /// use tickline_tracing::histogram::{Histograms, Measure};
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// let histograms = Histograms::builder(Measure::Total).labels(&["outcom"]).build();
+    /// let timing = SpanTimingLayer::new().with_sink(histograms.clone());
+    /// tracing::subscriber::with_default(tracing_subscriber::registry().with(timing), || {
+    ///     tracing::info_span!("job", outcome = "done").in_scope(|| ());
+    /// });
+    /// assert_eq!(histograms.uncounted_spans(), 1);
+    /// let last_line = "spans not counted: 1 without `outcom`";
+    /// assert!(histograms.to_string().ends_with(last_line), "{histograms}");
+    /// ```
+    pub fn uncounted_spans(&self) -> u64 {
+        let by_label = self.table.uncounted_spans();
+        by_label.into_iter().map(|(_, count)| count).sum()
+    }
+
+    /// The number of spans that do not count, and why; `None` if all count.
+    fn uncounted_line(&self) -> Option<String> {
+        let by_label = self.table.uncounted_spans();
+        let text = |(label, count): &(&str, u64)| format!("{count} without `{label}`");
+        let texts: Vec<_> = by_label.iter().map(text).collect();
+        (!texts.is_empty()).then(|| format!("spans not counted: {}", texts.join(", ")))
     }
 
     /// Removes the recorded times from [`summaries`](Self::summaries) and from the printed table,
@@ -353,12 +386,13 @@ impl SpanSink for Histograms {
         table.with_thread_counts(|thread| {
             let index = match &self.open {
                 None => thread.series_index(table, span.metadata, None, |_| ())?,
-                // A span without a slot counts in the series `(other)`, if it has all fields.
-                Some(open) => index_of(open).or_else(|| {
-                    thread
-                        .callsite(table, span.metadata)
-                        .map(|_| table.other_index)
-                })?,
+                Some(open) => index_of(open).unwrap_or_else(|| {
+                    match thread.callsite(table, span.metadata) {
+                        // The span has all fields, but no slot.
+                        Ok(_) => table.other_index,
+                        Err(lacks_field) => lacks_field.index,
+                    }
+                }),
             };
             thread.count(table, index, ns)
         });
@@ -366,7 +400,8 @@ impl SpanSink for Histograms {
 }
 
 /// Prints a table with a line for each combination of the labels' values, and with the name of the
-/// [`Measure`]. Quantiles and `max` are the ends of their buckets ([`Summary`]).
+/// [`Measure`]. Quantiles and `max` are the ends of their buckets ([`Summary`]). If spans lack the
+/// field of a label, a last line says how many, by the first such label of each span.
 impl fmt::Display for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let labels = self.table.labels.iter().copied().chain(["time"]);
@@ -397,7 +432,8 @@ impl fmt::Display for Histograms {
                 .map(|(text, width)| format!("{text:width$}"));
             cells.collect::<Vec<_>>().join(" ")
         };
-        f.write_str(&lines.iter().map(line).collect::<Vec<_>>().join("\n"))
+        let lines = lines.iter().map(line).chain(self.uncounted_line());
+        f.write_str(&lines.collect::<Vec<_>>().join("\n"))
     }
 }
 

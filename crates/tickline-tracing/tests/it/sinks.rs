@@ -235,6 +235,50 @@ fn spans_that_lack_a_label_s_field_do_not_count() {
     );
 }
 
+/// Histograms of a span with all fields, one without `route`, and three without `status`, of which
+/// another thread closed one.
+fn with_spans_that_lack_a_field() -> Histograms {
+    let histograms = labelled(&["route", "status"]);
+    let without_status = || drop(info_span!("third", route = "/a"));
+    counted(histograms.clone(), || {
+        drop(info_span!("request", route = "/a", status = 200));
+        drop(info_span!("other", status = 500));
+        (0..2).for_each(|_| without_status());
+        on_thread(without_status);
+    });
+    histograms
+}
+
+#[test]
+fn the_spans_that_lack_a_field_are_counted() {
+    assert_eq!(with_spans_that_lack_a_field().uncounted_spans(), 4);
+}
+
+/// Symptom: a mistyped label gave an empty table without a word.
+#[test]
+fn the_table_ends_with_the_labels_that_spans_lack() {
+    let table = with_spans_that_lack_a_field().to_string();
+    assert_eq!(
+        table.lines().last(),
+        Some("spans not counted: 1 without `route`, 3 without `status`")
+    );
+}
+
+/// A span that lacks two fields counts at the first.
+#[test]
+fn a_span_that_lacks_two_fields_is_one_uncounted_span() {
+    let histograms = labelled(&["route", "status"]);
+    counted(histograms.clone(), || drop(info_span!("work")));
+    assert_eq!(histograms.uncounted_spans(), 1);
+}
+
+#[test]
+fn prometheus_gets_a_comment_with_the_labels_that_spans_lack() {
+    let text = with_spans_that_lack_a_field().to_prometheus("request_seconds");
+    let comment = "\n# spans not counted: 1 without `route`, 3 without `status`\n";
+    assert!(text.ends_with(comment), "{text}");
+}
+
 /// Numbers, booleans and values by their `Debug` count by their texts.
 #[test]
 fn values_of_any_type_count_by_their_texts() {

@@ -56,6 +56,9 @@ pub(super) struct Table {
     adding: ProcessMutex<()>,
     /// The index of the series [`OTHER`].
     pub(super) other_index: usize,
+    /// For each label, the spans of which it is the first label without a field. Only their number
+    /// is of use. Their indices come after those of the slots.
+    lacking: Box<[Series]>,
 }
 
 thread_local! {
@@ -76,6 +79,7 @@ impl Table {
             series_count: AtomicUsize::new(0),
             adding: ProcessMutex::default(),
             other_index: 0,
+            lacking: labels.iter().map(|_| Series::default()).collect(),
         };
         table.other_index = table.find_or_add(labels.iter().map(|_| OTHER));
         Arc::new(table)
@@ -116,7 +120,8 @@ impl Table {
             }
         }
         let new = || {
-            let (table, counts) = (Arc::downgrade(self), (0..SLOTS).map(|_| None).collect());
+            let indices = SLOTS + self.lacking.len();
+            let (table, counts) = (Arc::downgrade(self), (0..indices).map(|_| None).collect());
             Box::new(ThreadCounts {
                 table,
                 counts,
@@ -138,6 +143,22 @@ impl Table {
             .collect();
         all.sort_by_key(|series| &series.values);
         all
+    }
+
+    /// The number of spans that do not count, by the first label whose field they lack.
+    pub(super) fn uncounted_spans(&self) -> Vec<(&'static str, u64)> {
+        let count = |lacking: &Series| lacking.times().values().sum();
+        let counts = self.lacking.iter().map(count);
+        let all = self.labels.iter().copied().zip(counts);
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The series with this index, also one of those that lack a field.
+    fn series(&self, index: usize) -> Option<&Series> {
+        match self.slots.get(index) {
+            Some(slot) => slot.get().map(Box::as_ref),
+            None => self.lacking.get(index - SLOTS),
+        }
     }
 
     /// The index of the series with these values. Adds that series if it is new and the limit
@@ -183,8 +204,8 @@ pub(super) struct ThreadCounts {
     /// No other table has this address while this refers to it.
     table: Weak<Table>,
     callsites: Vec<Callsite>,
-    /// The index of each callsite, by the address of its metadata; `None` if it lacks a field.
-    index_by_address: FxHashMap<usize, Option<usize>>,
+    /// The index of each callsite, by the address of its metadata; an error if it lacks a field.
+    index_by_address: FxHashMap<usize, Result<usize, LacksField>>,
     /// The last span's callsite, which is often the next span's, too.
     last_callsite: LastCallsite,
     /// This thread's counts of each series, by the index of the series.
@@ -201,6 +222,12 @@ struct LastCallsite {
     index: usize,
 }
 
+/// A callsite lacks the field of a label: the index among the series for its spans' number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LacksField {
+    pub(super) index: usize,
+}
+
 impl ThreadCounts {
     /// The index of a span's series; `None` if the span lacks a field. `before` is the index of the
     /// series that the span has had so far, if it has one: the span then keeps that series' values,
@@ -213,7 +240,7 @@ impl ThreadCounts {
         before: Option<usize>,
         record: impl FnOnce(&mut dyn Visit),
     ) -> Option<usize> {
-        let callsite = self.callsite(table, metadata)?;
+        let callsite = self.callsite(table, metadata).ok()?;
         callsite.given = 0;
         if let Some(before) = before.and_then(|before| table.slots[before].get()) {
             callsite.given = u64::MAX;
@@ -234,27 +261,27 @@ impl ThreadCounts {
     pub(super) fn count(&mut self, table: &Table, series: usize, ns: u64) -> Option<()> {
         let counts = &mut self.counts[series];
         if counts.is_none() {
-            *counts = table.slots[series]
-                .get()
+            *counts = table
+                .series(series)
                 .and_then(|series| series.claim_counts(&table.bounds_ns));
         }
         counts.as_ref()?.record(ns);
         Some(())
     }
 
-    /// The callsite with this metadata; `None` if it lacks a field.
+    /// The callsite with this metadata.
     #[inline]
     pub(super) fn callsite(
         &mut self,
         table: &Table,
         metadata: StaticMetadata,
-    ) -> Option<&mut Callsite> {
+    ) -> Result<&mut Callsite, LacksField> {
         let address = ptr::from_ref(metadata).addr();
         if self.last_callsite.address != address {
             let index = self.find_callsite(address, table, metadata)?;
             self.last_callsite = LastCallsite { address, index };
         }
-        self.callsites.get_mut(self.last_callsite.index)
+        Ok(&mut self.callsites[self.last_callsite.index])
     }
 
     #[inline(never)]
@@ -263,10 +290,10 @@ impl ThreadCounts {
         address: usize,
         table: &Table,
         metadata: StaticMetadata,
-    ) -> Option<usize> {
+    ) -> Result<usize, LacksField> {
         *self.index_by_address.entry(address).or_insert_with(|| {
             self.callsites.push(Callsite::new(table, metadata)?);
-            Some(self.callsites.len() - 1)
+            Ok(self.callsites.len() - 1)
         })
     }
 }
@@ -284,22 +311,26 @@ pub(super) struct Callsite {
 }
 
 impl Callsite {
-    /// `None` if the callsite lacks a field.
-    fn new(table: &Table, metadata: StaticMetadata) -> Option<Self> {
-        let label = |name: &&str| {
+    fn new(table: &Table, metadata: StaticMetadata) -> Result<Self, LacksField> {
+        let label = |(number, name): (usize, &&str)| {
+            let index = SLOTS + number;
             let (field, text) = match *name {
                 NAME => (None, metadata.name()),
                 TARGET => (None, metadata.target()),
-                name => (Some(metadata.fields().field(name)?.index()), ""),
+                name => {
+                    let field = metadata.fields().field(name).ok_or(LacksField { index })?;
+                    (Some(field.index()), "")
+                }
             };
-            Some(Label {
+            Ok(Label {
                 field,
                 text: text.to_owned(),
                 number: None,
             })
         };
-        let labels = table.labels.iter().map(label).collect::<Option<_>>()?;
-        Some(Self {
+        let labels = table.labels.iter().enumerate().map(label);
+        let labels = labels.collect::<Result<_, _>>()?;
+        Ok(Self {
             labels,
             given: 0,
             last_given: 0,
