@@ -78,7 +78,7 @@
 //!   renames the file of a process that has ended to `PATH.old`, so that a restarted server does
 //!   not overwrite it. The next restart replaces `PATH.old`: in a loop of crashes the first one,
 //!   which has the cause, is gone after two restarts. If that matters, move `PATH.old` away before
-//!   each start, or put the process's number into the name and remove old files.
+//!   each start, or put the time of the start into the name and remove old files.
 //! - A restart needs room for two files: the new one, and that of the process before. `PATH.old` is
 //!   removed first if there is no room for three. The default file takes 18 MB; the `/dev/shm` of a
 //!   container often has 64 MB. If `create` fails, a
