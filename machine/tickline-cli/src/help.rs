@@ -373,7 +373,8 @@ pub(crate) const FLIGHT: &[Section] = &[
     Section::new(
         "Exit codes",
         "  0  the trace is written
-  1  the trace is written, but without some records that are damaged
+  1  the trace is written, but without some records that are damaged, or that are missing because
+     the file is cut short
   2  an error: a file that cannot be read, is not a file of a flight recorder, or is also TRACE",
     ),
     Section::new(

@@ -161,7 +161,8 @@ impl Drop for RingFile {
     }
 }
 
-/// Reads the file of a recorder. The file may have any content.
+/// Reads the file of a recorder. The file may have any content. If its end is missing, the snapshot
+/// has the whole rings of threads that are there.
 pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
     let mut magic = Vec::new();
@@ -214,21 +215,39 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
         }
         callsites.insert(record.callsite, names.into());
     }
-    let mut threads = Vec::new();
-    for _ in 0..number(THREADS) {
-        let ring = next_ring()?;
+    let (mut threads, mut whole_rings) = (Vec::new(), 0);
+    let missing_rings = loop {
+        let missing = number(THREADS).saturating_sub(whole_rings);
+        if missing == 0 {
+            break 0;
+        }
+        let ring = match next_ring() {
+            Ok(ring) => ring,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && whole_rings > 0 => {
+                break missing;
+            }
+            Err(error) => return Err(error),
+        };
+        whole_rings += 1;
         if ring.get(ControlWord::InUse) == 1 {
             threads.push(ThreadSnapshot::from_ring(&ring));
         }
-    }
+    };
+    // A missing ring may have the end of any request.
+    let ends_lost_before_ns = if missing_rings > 0 {
+        u64::MAX
+    } else {
+        number(ENDS_LOST_BEFORE)
+    };
     Ok(Snapshot {
         process: u32::try_from(process.get(ControlWord::Number)).unwrap_or(0),
         name: process.name(),
         callsites,
         threads,
         removed_records: number(REMOVED_RECORDS),
-        ends_lost_before_ns: number(ENDS_LOST_BEFORE),
+        ends_lost_before_ns,
         threads_without_ring: number(THREADS_WITHOUT_RING),
+        missing_rings,
         ..Snapshot::default()
     })
 }

@@ -259,10 +259,12 @@ impl FlightRecorderBuilder {
 ///
 /// - The file cannot be read, or is not a recorder's.
 /// - Another kind of machine wrote the file.
-/// - The file is truncated, or the names of a callsite are longer than a recorder writes them.
+/// - The file is truncated before the end of its first thread's ring, or the names of a callsite
+///   are longer than a recorder writes them.
 /// - A write fails: the first error.
 ///
-/// Damaged records are left out, and counted by [`TraceSummary::damaged_records`].
+/// Damaged records are left out, and counted by [`TraceSummary::damaged_records`]. So are the rings
+/// that a truncated file lacks, by [`TraceSummary::missing_rings`].
 pub fn convert(
     file: impl Read,
     output: impl Write,
@@ -437,13 +439,25 @@ fn write_since(
         // An end without a beginning is not wanted.
         _ = trace.write(number, record, names, Attempt::Last)?;
     }
-    if snapshot.threads_without_ring > 0 {
+    let missing = [
+        (
+            snapshot.threads_without_ring,
+            "threads had no ring in the file",
+            "threads",
+        ),
+        (
+            snapshot.missing_rings,
+            "rings are missing at the end of the file",
+            "rings",
+        ),
+    ];
+    for (count, label, argument) in missing.into_iter().filter(|(count, ..)| *count > 0) {
         trace.write_mark(Mark {
             thread: 0,
             ns: contents.end_ns,
-            count: snapshot.threads_without_ring,
-            label: "threads had no ring in the file",
-            argument: "threads",
+            count,
+            label,
+            argument,
         })?;
     }
     trace.finish()

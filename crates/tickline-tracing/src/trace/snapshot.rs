@@ -45,6 +45,8 @@ pub(crate) struct Snapshot {
     pub(crate) ends_lost_before_ns: u64,
     /// The number of threads that got no ring in the file.
     pub(crate) threads_without_ring: u64,
+    /// The number of rings that are missing at the end of a file.
+    pub(crate) missing_rings: u64,
 }
 
 pub(crate) struct ThreadSnapshot {

@@ -22,7 +22,8 @@ pub struct TraceSummary {
     pub dropped_records: u64,
     /// In the trace of a flight recorder: the instant since when no thread's records are missing;
     /// `None` if no record was overwritten. It is of `CLOCK_MONOTONIC` as the recording process
-    /// read it. Threads that have ended, and whose rings are gone, do not count here.
+    /// read it. Threads that have ended, and whose rings are gone, do not count here, and
+    /// [`missing_rings`](Self::missing_rings) do not.
     pub complete_since: Option<Instant>,
     /// The number of damaged records in a recorder's file, which the trace leaves out. Always 0 for
     /// the recorder itself.
@@ -33,8 +34,11 @@ pub struct TraceSummary {
     pub cut_values: u64,
     /// The number of spans of requests that the trace of an ended process leaves out, because they
     /// may have ended: overwritten records of other threads, from after these spans' beginnings,
-    /// may include their ends.
+    /// may include their ends, and so may missing rings.
     pub undecided_spans: u64,
+    /// The number of threads' rings that are missing, at least in part, at the end of a recorder's
+    /// file that was truncated. The trace has nothing of these. Always 0 for the recorder itself.
+    pub missing_rings: u64,
     ended: u64,
 }
 
@@ -51,6 +55,7 @@ impl fmt::Debug for TraceSummary {
             damaged_records,
             cut_values,
             undecided_spans,
+            missing_rings,
             ended: _,
         } = self;
         f.debug_struct("TraceSummary")
@@ -62,6 +67,7 @@ impl fmt::Debug for TraceSummary {
             .field("damaged_records", damaged_records)
             .field("cut_values", cut_values)
             .field("undecided_spans", undecided_spans)
+            .field("missing_rings", missing_rings)
             .finish_non_exhaustive()
     }
 }
@@ -99,7 +105,7 @@ mod tests {
             format!("{summary:?}"),
             "TraceSummary { intervals: 1, unended_intervals: 0, events: 0, dropped_records: 0, \
              complete_since: None, damaged_records: 0, cut_values: 0, \
-             undecided_spans: 0, .. }"
+             undecided_spans: 0, missing_rings: 0, .. }"
         );
     }
 }

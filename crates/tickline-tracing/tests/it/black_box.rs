@@ -345,6 +345,54 @@ fn a_truncated_file_is_an_error() {
     }
 }
 
+/// The size of a ring in the files of [`create`].
+const RING: usize = 256 + (1 << 17);
+
+#[test]
+fn a_truncated_file_gives_its_whole_rings() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    of_a_dropped_recorder(&path);
+    let bytes = fs::read(&path).unwrap();
+    for whole in [1, 2, 11] {
+        for (cut, missing) in [(0, 12 - whole), (RING - 1, 12 - whole)] {
+            let kept = 4_096 + RING + whole * RING + cut;
+            let summary = converted(&bytes[..kept]).unwrap().0;
+            let found = [summary.intervals, summary.missing_rings];
+            assert_eq!(found, [whole as u64, missing as u64]);
+        }
+    }
+}
+
+#[test]
+fn a_truncated_file_without_a_whole_ring_of_a_thread_is_an_error() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    of_a_dropped_recorder(&path);
+    let bytes = fs::read(&path).unwrap();
+    let error = converted(&bytes[..4_096 + 2 * RING - 1]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}");
+}
+
+#[test]
+fn the_trace_of_a_truncated_file_says_how_many_rings_are_missing() {
+    with_two_taken_rings(|path, _request| {
+        let bytes = fs::read(path).unwrap();
+        let events = converted(&bytes[..bytes.len() - 1]).unwrap().1;
+        assert_eq!(events.last().unwrap()["args"]["rings"], 1);
+    });
+}
+
+#[test]
+fn a_request_whose_end_may_be_in_a_missing_ring_is_undecided() {
+    with_two_taken_rings(|path, _request| {
+        let bytes = fs::read(path).unwrap();
+        let summary = converted(&bytes[..bytes.len() - 1]).unwrap().0;
+        let found = [summary.unended_intervals, summary.undecided_spans];
+        assert_eq!(found, [0, 1]);
+    });
+}
+
 /// The file has no end.
 #[test]
 fn a_file_of_another_kind_is_an_error() {

@@ -36,9 +36,13 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     let undecided = found.undecided_spans;
     let older = found.dropped_records;
     let damaged = found.damaged_records;
+    let missing = match found.missing_rings {
+        0 => String::new(),
+        rings => format!("; rings missing, because the file is cut short: {rings}"),
+    };
     let text = format!(
         "{spans} spans, of which {open} did not end, {events} events; left out: {undecided} spans that may \
-         have ended, {older} older records that were overwritten, {damaged} that are damaged; \
+         have ended, {older} older records that were overwritten, {damaged} that are damaged{missing}; \
          open it at https://ui.perfetto.dev"
     );
     destination.save(&trace)?;
@@ -47,7 +51,7 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     } else {
         to_stdout(format!("{}: {text}\n", destination.name()))?;
     }
-    Ok(if damaged == 0 {
+    Ok(if damaged == 0 && found.missing_rings == 0 {
         Exit::Success
     } else {
         Exit::Negative

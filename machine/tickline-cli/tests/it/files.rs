@@ -288,6 +288,29 @@ fn flight_says_at_its_end_what_opens_the_trace() {
     assert!(trace.exists());
 }
 
+/// Symptom: a copy that a full disk had cut short gave nothing, although most rings were whole.
+#[test]
+fn flight_converts_the_whole_rings_of_a_file_that_is_cut_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let [recorded, trace] = ["server.flight", "trace.json"].map(|name| folder.path().join(name));
+    let builder = tickline_tracing::flight::FlightRecorder::builder().threads_in_file(3);
+    drop(builder.create(&recorded).unwrap());
+    let bytes = fs::read(&recorded).unwrap();
+    fs::write(&recorded, &bytes[..bytes.len() / 4 * 3]).unwrap();
+    let mut command = tickline(&["flight"]);
+    let output = command
+        .arg(recorded)
+        .arg("--out")
+        .arg(&trace)
+        .output()
+        .unwrap();
+    let shown = text(&output.stdout);
+    let expected = "; rings missing, because the file is cut short: 1; ";
+    assert!(shown.contains(expected), "{shown}");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(trace.exists());
+}
+
 /// Symptom: the comparison replaced one of the documents that it compares.
 #[test]
 fn a_document_that_a_command_reads_is_not_replaced() {

@@ -41,6 +41,7 @@ impl<'a> TraceContents<'a> {
     pub(crate) fn from_snapshot(snapshot: &'a Snapshot) -> Self {
         let mut contents = Self::default();
         contents.summary.dropped_records = snapshot.removed_records;
+        contents.summary.missing_rings = snapshot.missing_rings;
         for (index, thread) in snapshot.threads.iter().enumerate() {
             contents.add(index, thread);
         }
