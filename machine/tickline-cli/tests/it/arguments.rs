@@ -244,7 +244,10 @@ fn a_file_that_cannot_be_read_is_refused_by_its_name() {
         ),
         ("--facts -", &["standard input: it is empty"]),
         ("flight no/such/file", &["no/such/file: No such file"]),
-        ("flight x", &["x: it is not the file of a flight recorder"]),
+        (
+            "flight x",
+            &["x: it begins with \"of value\", where a flight recorder's file"],
+        ),
         (
             "flight x --out ./x",
             &["./x: the trace would replace the recorder's file: choose another --out"],
