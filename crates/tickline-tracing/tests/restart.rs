@@ -2,6 +2,7 @@
 //! itself again in a mount namespace of its own, with a tmpfs of the size that it needs.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
+#![allow(clippy::print_stderr, reason = "it says why it skips")]
 
 use std::env;
 use std::fs::{self, File};
@@ -18,8 +19,8 @@ use tracing_subscriber::layer::SubscriberExt;
 /// The variable with the folder of the tmpfs.
 const FOLDER: &str = "TICKLINE_TEST_SMALL_FOLDER";
 
-const MOUNT_AND_RUN: &str =
-    "mount -t tmpfs -o size=\"$1\" tmpfs \"$2\" && echo mounted && shift 2 && exec \"$@\"";
+const MOUNT_AND_RUN: &str = "mount -t tmpfs -o size=\"$1\" tmpfs \"$2\" && echo mounted && \
+                             shift 2 && exec \"$@\"";
 
 /// Calls `run` with the path for a recorder's file, in a tmpfs of this size, in a process of its
 /// own. `test` is the name of the test that calls this.
@@ -64,7 +65,7 @@ fn fill(path: &Path, mebibytes: usize) {
     fs::write(path.with_extension("other"), vec![1; mebibytes << 20]).unwrap();
 }
 
-/// The names of the events in a recorder's file.
+/// The trace of a recorder's file.
 fn content(path: &Path) -> String {
     let mut trace = Vec::new();
     flight::convert(File::open(path).unwrap(), &mut trace, TraceFormat::Json).unwrap();
