@@ -213,11 +213,11 @@ impl TraceFileBuilder {
         }
     }
 
-    /// Creates or truncates the file, and starts the thread that writes it. A restarted program thus
-    /// loses the trace of its crash, and of two processes with one path the first loses its trace:
-    /// put the time of the start into the name. Links are followed. If
-    /// `/dev/stdout` is a file, it is truncated, too. To append to standard output, pass
-    /// [`std::io::stdout`] to [`write_to`](Self::write_to).
+    /// Creates or truncates the file, and starts the thread that writes it. A restarted program
+    /// thus loses the trace of its crash, and of two processes with one path the first loses its
+    /// trace: put the time of the start into the name. Links are followed. If `/dev/stdout` is a
+    /// file, it is truncated, too. To append to standard output, pass [`std::io::stdout`] to
+    /// [`write_to`](Self::write_to).
     ///
     /// # Errors
     ///

@@ -14,8 +14,8 @@ impl Histograms {
     /// ```
     ///
     /// A time counts in the bucket of the first bound that it does not exceed, to the ns. A sum may
-    /// lack a span that a thread is just counting. A comment at the end says how many spans lack the
-    /// field of a label, if any do; Prometheus ignores it.
+    /// lack a span that a thread is just counting. A comment at the end says how many spans lack
+    /// the field of a label, if any do; Prometheus ignores it.
     ///
     /// There are no native histograms: neither this format nor OpenMetrics 1.0 has them. They need
     /// protobuf, or [OpenMetrics 2.0](https://prometheus.io/docs/specs/om/open_metrics_spec_2_0/),
