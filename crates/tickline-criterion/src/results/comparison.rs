@@ -131,11 +131,15 @@ impl Comparison {
         let (unit_ns, unit) = unit(self.median_a_ns.max(self.median_b_ns));
         let [estimate, low, high] =
             [self.difference_ns, self.low_ns, self.high_ns].map(|ns| ns / unit_ns);
+        let percent = self.percent();
         format!(
-            "estimate over {} {}: {estimate:+.3} {unit} ({:+.2} %), 95 % in [{low:+.3}, {high:+.3}] {unit}",
+            "estimate over {} {}: {estimate:+.3} {unit} ({:+.2} %), 95 % in [{low:+.3}, {high:+.3}] {unit} \
+             ([{:+.2}, {:+.2}] %)",
             self.replicates(),
             self.sides.replicates(),
-            self.difference_percent()
+            percent.estimate,
+            percent.low,
+            percent.high
         )
     }
 
@@ -381,7 +385,7 @@ mod tests {
             lines,
             [
                 "medians per iteration, 16 to a pair: 200.0 ns and 202.0 ns; estimate over 10 pairs of processes: \
-                 +2.000 ns (+1.00 %), 95 % in [+1.000, +3.000] ns: this build is slower",
+                 +2.000 ns (+1.00 %), 95 % in [+1.000, +3.000] ns ([+0.50, +1.50] %): this build is slower",
                 "3000 couples of 16 iterations each, 0 more disturbed and excluded",
                 "not seen: where each build's linker has placed the code; a difference below 0.5 % never counts",
             ]

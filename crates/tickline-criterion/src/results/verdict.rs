@@ -252,8 +252,13 @@ fn judge_difference(options: &Options, difference: Percent) -> (Conclusion, Stri
         && difference.noise() > limit
         && may_be_slower
     {
+        let slower = if difference.low > 0.0 {
+            "slower, but by how much can't be told: "
+        } else {
+            ""
+        };
         let reason = format!(
-            "the noise of {:.2} % is above {limit} %; measure longer, or leave CPUs free",
+            "{slower}the noise of {:.2} % is above {limit} %; measure longer, or leave CPUs free",
             difference.noise()
         );
         return (Conclusion::CannotTell, reason);
@@ -430,6 +435,21 @@ mod tests {
         );
         let slower = judge_difference(&options(3.0, 2.0), percent(30.0, 2.5)).0;
         assert_eq!(slower, Conclusion::Slower, "noise does not hide it");
+    }
+
+    /// Symptom: "this build is slower" was above a verdict that seemed to say that this was unknown.
+    #[test]
+    fn noise_hides_how_much_slower_a_benchmark_is_and_not_that_it_is() {
+        let without_regression = Options {
+            max_regression_percent: None,
+            ..options(3.0, 2.0)
+        };
+        let (conclusion, reason) = judge_difference(&without_regression, percent(5.0, 4.75));
+        assert_eq!(conclusion, Conclusion::CannotTell);
+        assert!(
+            reason.starts_with("slower, but by how much can't be told: the noise of 4.75 %"),
+            "{reason}"
+        );
     }
 
     /// Symptom: an unrelated function made a benchmark slower by 14 %, and the verdict was firm.
