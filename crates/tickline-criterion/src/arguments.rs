@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 pub(crate) mod criterion;
+pub(crate) mod hints;
 mod near_miss;
 
 /// The environment variable, and its value, for `--include-disturbed`.
@@ -213,6 +214,25 @@ impl Options {
             );
         }
         Ok(())
+    }
+
+    /// Whether criterion measures, if an option needs that.
+    ///
+    /// # Errors
+    ///
+    /// If it does not. The text says which argument is missing, or one too many.
+    pub(crate) fn check_that_criterion_measures(&self, others: &[OsString]) -> Result<(), String> {
+        let needing = [
+            ("--against", !self.against.is_empty()),
+            ("--max-regression", self.max_regression_percent.is_some()),
+            ("--max-noise", self.max_noise_percent.is_some()),
+            ("--update-on-pass", self.update_on_pass),
+        ];
+        let needing = needing.into_iter().find(|(_, is_given)| *is_given);
+        match (needing, criterion::why_nothing_is_measured(others)) {
+            (Some((option, _)), Some(why)) => Err(format!("{option} compares nothing: {why}")),
+            _ => Ok(()),
+        }
     }
 
     /// The arguments for criterion: the others, and in turns with another build one against

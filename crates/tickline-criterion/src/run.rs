@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use criterion::Criterion;
 
-use crate::arguments::{self, Options, Role};
-use crate::backend::time::CounterTime;
+use crate::arguments::{self, Options, Role, hints};
+use crate::backend::time::{CounterTime, SAMPLES};
 use crate::message::Messages;
 use crate::pairs::builds::{Builds, listing};
 use crate::pairs::{placement, serving};
@@ -116,14 +116,16 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
         store_error(error, &options);
     })?;
     if own != Options::default() {
+        own.check_that_criterion_measures(&others)
+            .inspect_err(|error| store_error(error, &own))?;
         return run_again(&own, others);
     }
     let options = Options::of_this_process();
-    if !arguments::criterion::is_list() {
+    if !arguments::criterion::only_prints() {
         // The file of an earlier run must not survive an error of this one.
         verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
     }
-    if !options.against.is_empty() && !arguments::criterion::is_list() {
+    if !options.against.is_empty() && !arguments::criterion::only_prints() {
         Builds::start(options)
             .map_err(|error| format!("--against: {error}"))
             .inspect_err(|error| store_error(error, options))?;
@@ -133,7 +135,7 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
         Criterion::default().configure_from_args().final_summary();
     })
     .inspect_err(|error| store_error(error, options))?;
-    if arguments::criterion::is_list() {
+    if arguments::criterion::only_prints() {
         return Ok(0);
     }
     judge_and_store(options)
@@ -187,8 +189,9 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
         .strip_prefix("Baseline '")?
         .split_once("' must exist")?;
     Some(format!(
-        "there is no baseline {name} of this benchmark; `cargo bench -- --save-baseline {name}` saves one, and \
-         --baseline-lenient {name} measures benchmarks without one"
+        "there is no baseline {name} of this benchmark; {} saves one, and --baseline-lenient {name} measures \
+         benchmarks without one",
+        hints::command_that_saves(name)
     ))
 }
 
@@ -201,8 +204,7 @@ fn judge_and_store(options: &Options) -> Result<u8, String> {
         update_baseline(&mut verdicts, &folders, options)?;
     }
     if verdicts.exit_code == verdict::ERROR {
-        let error = "nothing was compared: this crate compares benchmarks of bench_pairs and compare, not those of \
-                     bench_function, and the filter and criterion's options must let it measure one";
+        let error = why_nothing_was_compared(&verdicts);
         verdicts.error = Some(error.to_owned());
     }
     verdict_file::store(&verdicts, options)?;
@@ -211,6 +213,18 @@ fn judge_and_store(options: &Options) -> Result<u8, String> {
     }
     print(&verdicts, options);
     Ok(verdicts.exit_code)
+}
+
+/// Why a run has compared nothing, although an option needs that.
+fn why_nothing_was_compared(verdicts: &Verdicts) -> &'static str {
+    if !verdicts.benchmarks.is_empty() {
+        "nothing was compared with the other build: no benchmark was measured that both builds have"
+    } else if SAMPLES.get() == 0 {
+        "nothing was compared: no benchmark that measures by CounterTime fits the filter"
+    } else {
+        "nothing was compared: all that was measured are benchmarks of bench_function; this crate compares those \
+         of bench_pairs and compare, if criterion stores what it measures"
+    }
 }
 
 /// Makes this run the baseline. If the verdicts can't be stored, the baseline stays.

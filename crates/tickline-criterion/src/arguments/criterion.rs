@@ -17,6 +17,9 @@ const BASELINES: [&str; 7] = [
     "--discard-baseline",
 ];
 
+/// criterion's options with which a program prints something, and does nothing else.
+const PRINTING: [&str; 3] = ["--list", "--help", "-h"];
+
 /// The name of no baseline. criterion then compares with none, and leaves the last run's.
 const NO_BASELINE: &str = "tickline-no-baseline";
 
@@ -95,6 +98,31 @@ pub(crate) fn is_list() -> bool {
     has(&["--list"])
 }
 
+/// Whether the program only prints its benchmarks or criterion's options.
+pub(crate) fn only_prints() -> bool {
+    has(&PRINTING)
+}
+
+/// Why criterion measures nothing with these arguments, and what to do. `None` if it measures, and
+/// if the program only prints.
+pub(super) fn why_nothing_is_measured(arguments: &[OsString]) -> Option<&'static str> {
+    let words: Vec<_> = separated(arguments.iter().cloned()).collect();
+    let has = |option: &str| words.iter().any(|word| word == option);
+    if PRINTING.into_iter().any(has) {
+        None
+    } else if !has("--bench") {
+        Some("without --bench criterion only tests the benchmarks; add --bench")
+    } else if has("--test") {
+        Some("with --test criterion only tests the benchmarks; leave --test out")
+    } else if has("--profile-time") {
+        Some("with --profile-time criterion only profiles the benchmarks; leave it out")
+    } else if has("--load-baseline") {
+        Some("with --load-baseline criterion measures nothing; leave it out")
+    } else {
+        None
+    }
+}
+
 /// Whether criterion stores its measurements. It stores none if it loads stored ones, if an option
 /// forbids it, or if it sends them to cargo-criterion.
 pub(crate) fn lets_criterion_store() -> bool {
@@ -148,6 +176,35 @@ mod tests {
     #[test]
     fn only_an_argument_with_a_dash_is_separated() {
         assert!(separated(["-vn".into(), "a=-n".into()].into_iter()).eq(["-v", "-n", "a=-n"]));
+    }
+
+    #[test]
+    fn an_argument_with_which_nothing_is_measured_is_named() {
+        for (line, end) in [
+            ("", "; add --bench"),
+            ("work --noplot", "; add --bench"),
+            ("--bench --test", "; leave --test out"),
+            (
+                "--bench --profile-time=5",
+                "profiles the benchmarks; leave it out",
+            ),
+            (
+                "--bench --load-baseline main",
+                "measures nothing; leave it out",
+            ),
+        ] {
+            let arguments: Vec<_> = line.split(' ').map(OsString::from).collect();
+            let why = why_nothing_is_measured(&arguments).expect(line);
+            assert!(why.ends_with(end), "{line}: {why}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_where_criterion_measures_or_only_prints() {
+        for line in ["--bench", "--bench work --quick", "--list", "--help", "-vh"] {
+            let arguments: Vec<_> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(why_nothing_is_measured(&arguments), None, "{line}");
+        }
     }
 
     #[test]

@@ -15,11 +15,11 @@
 //! 5. A pair of processes is a replicate of the analysis (`statistics/couples.rs`).
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::arguments::{self, Options};
+use crate::arguments::{self, Options, hints};
 use crate::backend::time::CounterTime;
 use crate::number::{as_f64, count, index, random_side, round};
 use crate::pairs::builds::listing::{Build, Listing, list};
@@ -59,17 +59,15 @@ impl Builds {
     ///
     /// If a program can't list its benchmarks, or the builds have none in common.
     pub(crate) fn start(options: &Options) -> Result<(), String> {
-        let other = options.against.first().ok_or("there is no program")?;
+        let first = options.against.first().ok_or("there is no program")?;
+        let [theirs, layouts] = [absolute(&options.against)?, absolute(&options.layouts)?];
         let ours = std::env::current_exe().map_err(|error| error.to_string())?;
         let builds = Self {
             // Of this build, criterion's own words about a wrong argument are shown.
             ours: list(&ours, Build::This).map_err(|error| format!("this build: {error}"))?,
-            theirs: list(other, Build::Other)
-                .map_err(|error| format!("{}: {error}", other.display()))?,
-            programs: [
-                options.against.clone(),
-                [vec![ours], options.layouts.clone()].concat(),
-            ],
+            theirs: list(&theirs[0], Build::Other)
+                .map_err(|error| format!("{}: {error}", hints::located(first)))?,
+            programs: [theirs, [vec![ours], layouts].concat()],
         };
         let Self { ours, theirs, .. } = &builds;
         let mut names = ours.pairs.iter().flatten();
@@ -78,7 +76,7 @@ impl Builds {
                 "it compares benchmarks of bench_pairs that both builds have: {}; {}; write bench_pairs in both \
                  builds, or change the filter",
                 ours.describe("this build"),
-                theirs.describe(&other.display().to_string())
+                theirs.describe(&first.display().to_string())
             ));
         }
         builds
@@ -89,6 +87,12 @@ impl Builds {
         _ = BUILDS.set(builds);
         Ok(())
     }
+}
+
+/// The paths from the root on: the system looks for a mere name in folders of its own.
+fn absolute(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+    let absolute: Result<_, _> = paths.iter().map(path::absolute).collect();
+    absolute.map_err(|error| error.to_string())
 }
 
 /// A benchmark of a program with `--against`.

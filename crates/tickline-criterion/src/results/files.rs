@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use crate::arguments;
+use crate::arguments::{self, hints};
 use crate::message::Messages;
 use crate::pairs::collector::Collector;
 use crate::results::baseline::{Change, MIN_PARTS};
@@ -130,8 +130,9 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, St
     match read(&folder.join(&name).join(format!("{stem}.json"))) {
         Ok(json) => Ok(Baseline { name, json }),
         Err(error) => Err(format!(
-            "no baseline {name} in {}: {error}; `cargo bench -- --save-baseline {name}` saves one",
-            folder.display()
+            "no baseline {name} in {}: {error}; {} saves one",
+            folder.display(),
+            hints::command_that_saves(&name)
         )),
     }
 }

@@ -214,11 +214,20 @@ fn exit_code(options: &Options, verdicts: &[Verdict]) -> u8 {
         SLOWER
     } else if has(Conclusion::CannotTell) {
         CANNOT_TELL
-    } else if verdicts.is_empty() && options.need_verdicts() {
+    } else if lacks_a_comparison(options, verdicts) {
         ERROR
     } else {
         0
     }
+}
+
+/// Whether nothing was compared that the options want compared.
+fn lacks_a_comparison(options: &Options, verdicts: &[Verdict]) -> bool {
+    let is_of_builds = |verdict: &Verdict| {
+        verdict.compared_with == ComparedWith::OtherBuild && verdict.conclusion != Conclusion::New
+    };
+    let lacks_builds = !options.against.is_empty() && !verdicts.iter().any(is_of_builds);
+    lacks_builds || options.need_verdicts() && verdicts.is_empty()
 }
 
 /// Judges a difference by the limits of `--max-regression` and `--max-noise`. Returns the
@@ -494,6 +503,30 @@ mod tests {
     fn without_a_verdict_only_a_run_without_limits_passes() {
         assert_eq!(exit_code(&options(3.0, 2.0), &[]), ERROR);
         assert_eq!(exit_code(&Options::default(), &[]), 0);
+    }
+
+    /// Symptom: the exit code was 0, and the file had no benchmark.
+    #[test]
+    fn with_another_build_a_run_that_compared_none_with_it_is_an_error() {
+        let options = Options {
+            against: vec![PathBuf::from("main")],
+            ..Options::default()
+        };
+        let of_baseline = Verdict {
+            compared_with: ComparedWith::Baseline,
+            ..verdict(Conclusion::Passes)
+        };
+        for (verdicts, code) in [
+            (vec![], ERROR),
+            (vec![verdict(Conclusion::New)], ERROR),
+            (vec![of_baseline], ERROR),
+            (
+                vec![verdict(Conclusion::New), verdict(Conclusion::Passes)],
+                0,
+            ),
+        ] {
+            assert_eq!(exit_code(&options, &verdicts), code, "{verdicts:?}");
+        }
     }
 
     #[test]

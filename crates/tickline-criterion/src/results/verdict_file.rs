@@ -5,46 +5,53 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{self, Path, PathBuf};
 
-use crate::arguments::Options;
+use crate::arguments::{Options, hints};
+use crate::message::Messages;
 use crate::results::replace::replace;
 use crate::results::verdict::Verdicts;
 
 /// Writes what is known so far, in case that the program ends early. A stream, such as
 /// `/dev/stdout`, gets only the last verdicts.
 pub(crate) fn store_so_far(verdicts: &Verdicts, options: &Options) -> Result<(), String> {
-    store_in(verdicts, options, |place| matches!(place, Place::File(_)))
+    store_in(verdicts, options, |place| matches!(place, Place::File(_))).map(drop)
 }
 
-/// Writes the verdicts of the run's end. Another process sees the file before or after, and no part of it.
+/// Writes the verdicts of the run's end, and prints where the file is. Another process sees the file
+/// before or after, and no part of it.
 pub(crate) fn store(verdicts: &Verdicts, options: &Options) -> Result<(), String> {
-    store_in(verdicts, options, |_| true)
+    if let Some(Place::File(file)) = store_in(verdicts, options, |_| true)? {
+        Messages::Shown.print(&format_args!("the verdicts are in {}", file.display()));
+    }
+    Ok(())
 }
 
-/// Writes the verdicts if they are `wanted` in the place that the path names.
+/// Writes the verdicts if they are `wanted` in the place that the path names. Returns that place if
+/// they are there.
 fn store_in(
     verdicts: &Verdicts,
     options: &Options,
     wanted: impl FnOnce(&Place) -> bool,
-) -> Result<(), String> {
+) -> Result<Option<Place>, String> {
     let Some(path) = &options.verdicts else {
-        return Ok(());
+        return Ok(None);
     };
-    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let failed = |error: io::Error| format!("--verdicts: {}: {error}", hints::located(path));
     let place = Place::of(path).map_err(failed)?;
     if !wanted(&place) {
-        return Ok(());
+        return Ok(None);
     }
     let text = serde_json::to_string_pretty(verdicts).map_err(|error| error.to_string())?;
-    match place {
-        Place::Output => write_to(io::stdout().lock(), &text).map_err(failed),
-        Place::Errors => write_to(io::stderr().lock(), &text).map_err(failed),
+    match &place {
+        Place::Output => write_to(io::stdout().lock(), &text).map_err(failed)?,
+        Place::Errors => write_to(io::stderr().lock(), &text).map_err(failed)?,
         Place::Stream(stream) => fs::File::options()
             .append(true)
             .open(stream)
             .and_then(|stream| write_to(stream, &text))
-            .map_err(failed),
-        Place::File(file) => replace(&file, &text),
+            .map_err(failed)?,
+        Place::File(file) => replace(file, &text)?,
     }
+    Ok(Some(place))
 }
 
 fn write_to(mut stream: impl Write, text: &str) -> io::Result<()> {

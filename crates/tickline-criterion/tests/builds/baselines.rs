@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use crate::{Programs, refused, texts};
+use crate::refusals::refused;
+use crate::{Programs, texts};
 
 /// Saves the baseline `main` of the build with 100 steps.
 fn save_main(programs: &Programs, filter: &str) {
@@ -109,6 +110,15 @@ pub(crate) fn a_run_that_measures_nothing_updates_no_baseline(programs: &Program
     refused(&output, "nothing was compared: ");
 }
 
+pub(crate) fn a_filter_that_fits_nothing_is_named(programs: &Programs) {
+    let arguments = ["--baseline=main", "--max-regression=3%"];
+    let output = programs.run(100, "no/such/benchmark", &arguments);
+    refused(
+        &output,
+        "no benchmark that measures by CounterTime fits the filter",
+    );
+}
+
 /// Symptom: ten times slower, the exit code was 0.
 pub(crate) fn a_limit_for_benchmarks_that_are_not_compared_is_refused(programs: &Programs) {
     save_main(programs, "plain");
@@ -116,7 +126,7 @@ pub(crate) fn a_limit_for_benchmarks_that_are_not_compared_is_refused(programs: 
     let output = programs.run(100, "plain", &arguments);
     refused(
         &output,
-        "bench_pairs and compare, not those of bench_function",
+        "all that was measured are benchmarks of bench_function",
     );
 }
 
@@ -194,7 +204,7 @@ pub(crate) fn a_baseline_that_criterion_lacks_is_named(programs: &Programs) {
     let output = programs.run(100, "work/spin", &["--baseline", "nowhere"]);
     refused(
         &output,
-        "`cargo bench -- --save-baseline nowhere` saves one",
+        "`cargo bench --bench NAME -- --save-baseline nowhere` saves one",
     );
 }
 

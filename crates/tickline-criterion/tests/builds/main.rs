@@ -4,6 +4,7 @@
 
 mod baselines;
 mod copies;
+mod refusals;
 mod verdicts;
 
 use std::env::consts::EXE_SUFFIX;
@@ -79,19 +80,27 @@ const TESTS: &[(&str, Test)] = &tests![
     a_benchmark_that_the_list_has_at_another_number_is_not_compared,
     a_benchmark_with_a_long_name_has_its_place_in_the_list,
     a_filter_may_follow_two_dashes,
-    builds_without_a_common_benchmark_are_refused,
-    a_benchmark_of_bench_function_is_named,
+    refusals::builds_without_a_common_benchmark_are_refused,
+    refusals::a_benchmark_of_bench_function_is_named,
     a_build_whose_partner_ends_is_measured_alone,
     a_build_whose_partner_ends_cannot_be_told,
     a_line_names_the_command_for_a_partner_that_ends,
     a_process_that_the_benchmark_starts_takes_no_turn,
-    a_path_without_a_program_is_refused,
-    a_program_without_benchmarks_is_refused,
-    a_wrong_argument_ends_with_a_text,
+    refusals::a_path_without_a_program_is_refused_with_its_folder,
+    a_program_of_the_present_folder_needs_no_more_than_its_name,
+    refusals::turns_without_a_measurement_are_refused,
+    refusals::a_program_may_be_tested_without_another_build,
+    refusals::a_list_has_nothing_to_compare,
+    refusals::the_help_has_nothing_to_compare,
+    refusals::a_program_without_benchmarks_is_refused,
+    refusals::a_wrong_argument_ends_with_a_text,
     verdicts::verdicts_may_go_to_a_stream,
     verdicts::verdicts_follow_the_output_in_a_file,
     verdicts::after_an_error_the_verdicts_say_so,
     verdicts::the_verdicts_name_the_error_that_is_printed,
+    verdicts::the_verdicts_of_a_run_that_measured_nothing_have_its_error,
+    verdicts::the_path_of_the_verdicts_is_printed_once,
+    verdicts::a_folder_that_is_missing_is_named_with_where_its_path_begins,
     verdicts::a_run_that_ends_early_leaves_its_verdicts,
     verdicts::the_exit_code_and_a_line_say_that_a_build_is_slower,
     verdicts::the_file_has_the_limit_and_the_difference_of_a_slower_build,
@@ -108,6 +117,7 @@ const TESTS: &[(&str, Test)] = &tests![
     baselines::a_run_that_does_not_pass_leaves_the_baseline,
     baselines::a_run_that_passes_becomes_the_baseline,
     baselines::a_run_that_measures_nothing_updates_no_baseline,
+    baselines::a_filter_that_fits_nothing_is_named,
     baselines::a_limit_for_benchmarks_that_are_not_compared_is_refused,
     baselines::too_few_couples_for_a_limit_cannot_tell,
     baselines::a_list_is_not_judged,
@@ -425,40 +435,6 @@ fn a_filter_may_follow_two_dashes(programs: &Programs) {
     assert!(out.contains(" couples of "), "{out}\n{err}");
 }
 
-/// Symptom: the exit code was 0, after one line on the standard error stream.
-fn builds_without_a_common_benchmark_are_refused(programs: &Programs) {
-    let output = programs.against(130, "added/spin", 100);
-    refused(
-        &output,
-        "it compares benchmarks of bench_pairs that both builds have: this build has added/spin; ",
-    );
-    let (_, err) = texts(&output);
-    assert!(
-        err.contains(
-            "work-100 has no benchmark that fits the filter; write bench_pairs in both builds"
-        ),
-        "{err}"
-    );
-}
-
-/// Symptom: two equal builds had no benchmark in common, and nothing said why.
-fn a_benchmark_of_bench_function_is_named(programs: &Programs) {
-    let output = programs.against(130, "plain", 100);
-    refused(
-        &output,
-        "this build has only benchmarks of bench_function or compare (plain); ",
-    );
-}
-
-/// Checks that nothing was measured, the exit code, and a line.
-fn refused(output: &Output, line: &str) {
-    let (out, err) = texts(output);
-    assert_eq!(output.status.code(), Some(2), "{out}\n{err}");
-    assert!(err.contains("tickline: ") && err.contains(line), "{err}");
-    assert!(!err.contains("panicked"), "{err}");
-    assert!(!out.contains("pairs:"), "nothing is measured: {out}");
-}
-
 /// Runs this build against another, which ends in its benchmark.
 fn against_one_that_ends(programs: &Programs) -> Output {
     let other = programs.path(100).to_string_lossy().into_owned();
@@ -504,33 +480,13 @@ fn a_process_that_the_benchmark_starts_takes_no_turn(programs: &Programs) {
     assert!(out.contains(" couples of "), "{out}\n{err}");
 }
 
-fn a_path_without_a_program_is_refused(programs: &Programs) {
-    let output = programs.run(130, "work/spin", &["--against=no/such/program"]);
-    refused(&output, "--against: no/such/program: ");
-}
-
-/// Symptom: the exit code was 0, after one line on the standard error stream.
-fn a_program_without_benchmarks_is_refused(programs: &Programs) {
-    let output = programs.run(130, "work/spin", &["--against", env!("CARGO")]);
-    refused(&output, "its main does not call tickline_criterion::run");
-}
-
-/// Symptom: the program ended by a panic, with exit code 101.
-fn a_wrong_argument_ends_with_a_text(programs: &Programs) {
-    let other = programs.path(100).to_string_lossy().into_owned();
-    let output = programs.run(130, "work/spin", &["--against", &other, "--bogus"]);
-    refused(
-        &output,
-        "--against: this build: it can't list its benchmarks",
-    );
-    let (_, err) = texts(&output);
-    assert!(
-        err.contains("unexpected argument"),
-        "criterion's words: {err}"
-    );
-    assert!(err.contains("\"--bogus\""), "{err}");
-    let output = programs.run(130, "work/spin", &["--max-noise=much"]);
-    refused(&output, "--max-noise: much is not a percentage such as 2%");
+/// Symptom: no such file, because the system looked for it in folders of its own.
+fn a_program_of_the_present_folder_needs_no_more_than_its_name(programs: &Programs) {
+    let name = format!("work-100{EXE_SUFFIX}");
+    let mut command = programs.command(130, "work/spin", &["--against", &name]);
+    let output = command.current_dir(&programs.0).output();
+    let (out, err) = texts(&output.expect("a program"));
+    assert!(out.contains(" couples of "), "{out}\n{err}");
 }
 
 /// Symptom: "Gnuplot not found" was printed twice: also by the program that lists its benchmarks.

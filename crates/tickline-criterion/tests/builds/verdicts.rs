@@ -4,6 +4,7 @@ use std::fs;
 
 use tickline_criterion::{ComparedWith, Conclusion, Verdicts};
 
+use crate::refusals::tested;
 use crate::{ENDS, Programs, texts};
 
 /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
@@ -26,23 +27,50 @@ pub(crate) fn the_verdicts_name_the_error_that_is_printed(programs: &Programs) {
     let file = programs.0.join("verdicts.json");
     let verdicts = format!("--verdicts={}", file.display());
     let against = format!("--against={}", programs.path(100).display());
-    for arguments in [
-        &["--max-noise=much"][..],
-        &[&against],
-        &["--baseline=nowhere"],
-        &["--baseline-lenient=main", "--max-regression=3%"],
+    for (filter, arguments) in [
+        ("plain", &["--max-noise=much"][..]),
+        ("plain", &[&against]),
+        ("work/spin", &["--baseline=nowhere"]),
+        ("plain", &["--baseline-lenient=main", "--max-regression=3%"]),
     ] {
-        let filter = if arguments == ["--baseline=nowhere"] {
-            "work/spin"
-        } else {
-            "plain"
-        };
         let output = programs.run(100, filter, &[&[verdicts.as_str()], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let error = programs.json("verdicts.json")["error"].clone();
         let line = format!("tickline: {}\n", error.as_str().expect("an error"));
         assert!(texts(&output).1.contains(&line), "{arguments:?}: {line}");
     }
+}
+
+/// Symptom: exit code 0 and no benchmark, which a script took for a comparison that passed.
+pub(crate) fn the_verdicts_of_a_run_that_measured_nothing_have_its_error(programs: &Programs) {
+    let verdicts = format!("--verdicts={}", programs.0.join("verdicts.json").display());
+    let against = format!("--against={}", programs.path(100).display());
+    tested(programs, &[&verdicts, &against]);
+    let found = programs.json("verdicts.json");
+    let error = found["error"].as_str().unwrap_or_default();
+    assert!(error.ends_with("; add --bench"), "{found}");
+}
+
+/// Runs this build with a file for the verdicts, of the path's own folder.
+fn with_verdicts_in(programs: &Programs, path: &str) -> String {
+    let mut command = programs.command(100, "plain", &["--verdicts", path]);
+    let output = command.current_dir(&programs.0).output();
+    texts(&output.expect("a program")).1
+}
+
+/// Symptom: a script looked for the file in the folder in which it had called cargo.
+pub(crate) fn the_path_of_the_verdicts_is_printed_once(programs: &Programs) {
+    let err = with_verdicts_in(programs, "verdicts.json");
+    let file = fs::canonicalize(programs.0.join("verdicts.json")).expect("the file");
+    let line = format!("tickline: the verdicts are in {}\n", file.display());
+    assert_eq!(err.matches(&line).count(), 1, "{err}");
+}
+
+pub(crate) fn a_folder_that_is_missing_is_named_with_where_its_path_begins(programs: &Programs) {
+    let err = with_verdicts_in(programs, "missing/verdicts.json");
+    let here = programs.0.display();
+    let line = format!("tickline: --verdicts: missing/verdicts.json (in {here}; ");
+    assert!(err.contains(&line), "{err}");
 }
 
 /// Symptom: a time limit ended the run, and the file had none of the verdicts that were printed.

@@ -1,0 +1,67 @@
+//! What an error's text says about the command line: where a path begins, and which command helps.
+
+use std::env;
+use std::path::Path;
+
+/// The path, and if it is relative the folder in which it begins: cargo runs a program in the
+/// folder of its package, which need not be the folder in which the user has called cargo.
+pub(crate) fn located(path: &Path) -> String {
+    let shown = path.display();
+    match env::current_dir() {
+        Ok(here) if path.is_relative() => format!(
+            "{shown} (in {}; cargo runs a program in its package's folder)",
+            here.display()
+        ),
+        _ => shown.to_string(),
+    }
+}
+
+/// The command that saves a baseline. Without `--bench NAME` cargo would give criterion's options to
+/// the package's other programs too, whose test harness refuses them.
+pub(crate) fn command_that_saves(baseline: &str) -> String {
+    let program = env::args_os().next().unwrap_or_default();
+    let name = bench_name(Path::new(&program)).unwrap_or("NAME");
+    format!("`cargo bench --bench {name} -- --save-baseline {baseline}`")
+}
+
+/// The name of a program's `[[bench]]`: what is before cargo's hash in the name of its file. `None`
+/// without such a hash: the user may have given the file another name.
+fn bench_name(program: &Path) -> Option<&str> {
+    const HASH_DIGITS: usize = 16;
+    let (name, hash) = program.file_stem()?.to_str()?.rsplit_once('-')?;
+    let is_hash = hash.len() == HASH_DIGITS && hash.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_hash.then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_benchs_name_is_before_cargos_hash() {
+        for (program, name) in [
+            ("/t/deps/wheel-0123456789abcdef", Some("wheel")),
+            ("/t/deps/a-b-0123456789abcdef", Some("a-b")),
+            ("/tmp/wheel", None),
+            ("/tmp/work-100", None),
+            ("/tmp/wheel-0123456789abcdeg", None),
+        ] {
+            assert_eq!(bench_name(Path::new(program)), name, "{program}");
+        }
+    }
+
+    /// Symptom: `./main-bench: No such file or directory`, and it was there in the user's folder.
+    #[test]
+    fn a_relative_path_has_the_folder_in_which_it_begins() {
+        let here = env::current_dir().expect("a folder");
+        let text = located(Path::new("./main-bench"));
+        let expected = format!("./main-bench (in {}; cargo runs", here.display());
+        assert!(text.starts_with(&expected), "{text}");
+    }
+
+    #[test]
+    fn an_absolute_path_is_all_that_is_said() {
+        let here = env::current_dir().expect("a folder");
+        assert_eq!(located(&here), here.display().to_string());
+    }
+}

@@ -1,0 +1,112 @@
+//! Tests of runs for which there is nothing to compare, and of wrong arguments.
+
+use std::process::{Command, Output};
+
+use crate::{Programs, texts};
+
+/// Symptom: the exit code was 0, after one line on the standard error stream.
+pub(crate) fn builds_without_a_common_benchmark_are_refused(programs: &Programs) {
+    let output = programs.against(130, "added/spin", 100);
+    refused(
+        &output,
+        "it compares benchmarks of bench_pairs that both builds have: this build has added/spin; ",
+    );
+    let (_, err) = texts(&output);
+    assert!(
+        err.contains(
+            "work-100 has no benchmark that fits the filter; write bench_pairs in both builds"
+        ),
+        "{err}"
+    );
+}
+
+/// Symptom: two equal builds had no benchmark in common, and nothing said why.
+pub(crate) fn a_benchmark_of_bench_function_is_named(programs: &Programs) {
+    let output = programs.against(130, "plain", 100);
+    refused(
+        &output,
+        "this build has only benchmarks of bench_function or compare (plain); ",
+    );
+}
+
+/// Checks that nothing was measured, the exit code, and a line.
+pub(crate) fn refused(output: &Output, line: &str) {
+    let (out, err) = texts(output);
+    assert_eq!(output.status.code(), Some(2), "{out}\n{err}");
+    assert!(err.contains("tickline: ") && err.contains(line), "{err}");
+    assert!(!err.contains("panicked"), "{err}");
+    assert!(!out.contains("pairs:"), "nothing is measured: {out}");
+}
+
+/// Symptom: the file was there, in the folder in which the user had called cargo.
+pub(crate) fn a_path_without_a_program_is_refused_with_its_folder(programs: &Programs) {
+    let output = programs.run(130, "work/spin", &["--against=no/such/program"]);
+    let here = std::env::current_dir().expect("a folder");
+    let expected = format!("--against: no/such/program (in {}; ", here.display());
+    refused(&output, &expected);
+}
+
+/// Symptom: the exit code was 0, and criterion had called each benchmark once.
+pub(crate) fn turns_without_a_measurement_are_refused(programs: &Programs) {
+    let against = format!("--against={}", programs.path(100).display());
+    for (arguments, what) in [
+        (&["work/spin"][..], "add --bench"),
+        (&["--bench", "--test"], "leave --test out"),
+    ] {
+        let output = tested(programs, &[arguments, &[&against]].concat());
+        refused(&output, what);
+    }
+}
+
+/// Runs a copy as `cargo test --benches -- ARGUMENTS` does.
+pub(crate) fn tested(programs: &Programs, arguments: &[&str]) -> Output {
+    let mut command = Command::new(programs.path(130));
+    command.args(arguments).env("CRITERION_HOME", &programs.0);
+    command.output().expect("a program")
+}
+
+pub(crate) fn a_program_may_be_tested_without_another_build(programs: &Programs) {
+    let output = tested(programs, &[]);
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{out}\n{err}");
+    assert!(out.contains("Testing work/spin"), "{out}");
+}
+
+pub(crate) fn a_list_has_nothing_to_compare(programs: &Programs) {
+    let output = tested(programs, &["--list", "--against=no/such/program"]);
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{err}");
+    assert!(out.contains("work/spin: benchmark"), "{out}");
+}
+
+/// Symptom: the builds had no benchmark in common, because they printed criterion's help.
+pub(crate) fn the_help_has_nothing_to_compare(programs: &Programs) {
+    let output = tested(programs, &["--help", "--against=no/such/program"]);
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{err}");
+    assert!(out.contains("Usage: "), "{out}");
+}
+
+/// Symptom: the exit code was 0, after one line on the standard error stream.
+pub(crate) fn a_program_without_benchmarks_is_refused(programs: &Programs) {
+    let output = programs.run(130, "work/spin", &["--against", env!("CARGO")]);
+    refused(&output, "its main does not call tickline_criterion::run");
+}
+
+/// Symptom: the program ended by a panic, with exit code 101.
+pub(crate) fn a_wrong_argument_ends_with_a_text(programs: &Programs) {
+    let other = programs.path(100).to_string_lossy().into_owned();
+    let output = programs.run(130, "work/spin", &["--against", &other, "--bogus"]);
+    refused(
+        &output,
+        "--against: this build: it can't list its benchmarks",
+    );
+    let (_, err) = texts(&output);
+    assert!(
+        err.contains("unexpected argument"),
+        "criterion's words: {err}"
+    );
+    assert!(err.contains("\"--bogus\""), "{err}");
+    let output = programs.run(130, "work/spin", &["--max-noise=much"]);
+    refused(&output, "--max-noise: much is not a percentage such as 2%");
+}
