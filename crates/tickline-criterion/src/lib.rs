@@ -106,9 +106,9 @@
 //!   that others took from those threads counts.
 //! - A routine that sends packets to itself has the kernel do a part of its work in interrupts. If
 //!   the kernel measures interrupts, this part is subtracted, too.
-//! - [`CounterTimeBuilder::include_disturbed`] (or `cargo bench -- --include-disturbed`) turns all
-//!   of this off. Where the system says nothing, the time is as the counter measured it, and a line
-//!   says so: [`CounterTime::not_subtracted`].
+//! - [`CounterTimeBuilder::include_disturbed`] (or `cargo bench --bench NAME --
+//!   --include-disturbed`) turns all of this off. Where the system says nothing, the time is as the
+//!   counter measured it, and a line says so: [`CounterTime::not_subtracted`].
 //!
 //! # Distributions
 //!
@@ -133,7 +133,7 @@
 //!   puts enough iterations into a pair to keep the pair's cost below a given share of its time.
 //! - The crate counts disturbed pairs by disturbance, and prints and stores the counts. It excludes
 //!   these pairs, also from the mean that criterion gets, and measures further pairs in their
-//!   place. With `cargo bench -- --include-disturbed` they count ([`run`]).
+//!   place. With `cargo bench --bench NAME -- --include-disturbed` they count ([`run`]).
 //!
 //! | disturbance | seen by | excluded |
 //! |---|---|---|
@@ -169,13 +169,13 @@
 //! # Comparisons
 //!
 //! [`compare`] runs two routines in turns, at eight places of their code, and gives an interval of
-//! 95 % confidence for their difference. `cargo bench -- --against PROGRAM` gives one for two
-//! builds of a program, such as a pull request and main. criterion's `--save-baseline` and
+//! 95 % confidence for their difference. `cargo bench --bench NAME -- --against PROGRAM` gives one
+//! for two builds of a program, such as a pull request and main. criterion's `--save-baseline` and
 //! `--baseline` compare with a stored run. With limits, `--max-regression 3% --max-noise 2%`, the
 //! exit code ([`run`]) and a file ([`Verdicts`]) tell CI what was found.
 //!
-//! [`comparisons`] has the commands, their output, how often equal builds are found different, and
-//! other harnesses on the same routines.
+//! [`comparisons`] has the commands, their output, a [job for CI](comparisons#for-ci), how often
+//! equal builds are found different, and other harnesses on the same routines.
 //!
 //! # Guarantees and their limits
 //!
@@ -258,8 +258,8 @@
 //!
 //! # Examples
 //!
-//! `benches/distributions.rs` (`cargo bench -p tickline-criterion`) has distributions and a
-//! comparison; `examples/known_delays.rs` has both clocks.
+//! `benches/distributions.rs` (`cargo bench -p tickline-criterion --bench distributions`) has
+//! distributions and a comparison; `examples/known_delays.rs` has both clocks.
 #![forbid(unsafe_code)]
 
 // The folders, in order: each uses only those above it.

@@ -93,9 +93,9 @@ impl CounterTimeBuilder {
 
     /// Includes disturbances: nothing is subtracted from samples that lost the CPU, and disturbed
     /// pairs of [`BenchPairs`](crate::BenchPairs) and [`compare`](crate::compare) count.
-    /// `cargo bench -- --include-disturbed` does the same, and so does the environment variable
-    /// `TICKLINE_CRITERION=include-disturbed`. The crate still prints the number of disturbed
-    /// pairs.
+    /// `cargo bench --bench NAME -- --include-disturbed` does the same, and so does the environment
+    /// variable `TICKLINE_CRITERION=include-disturbed`. The crate still prints the number of
+    /// disturbed pairs.
     pub fn include_disturbed(mut self) -> Self {
         self.settings.counting = Counting::All;
         self
