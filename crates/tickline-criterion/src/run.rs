@@ -54,7 +54,7 @@ use crate::results::{files, verdict_file};
 /// |---|---|
 /// | 0 | each benchmark passes, or has nothing to compare with because it is new; or none is compared, and neither `--against` nor a limit nor `--update-on-pass` is given |
 /// | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
-/// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline; or an option that needs a comparison, and criterion only tests (no `--bench`, or `--test`), or no benchmark of [`BenchPairs`](crate::BenchPairs) or, without `--against`, [`compare`](crate::compare()) was measured. The reason is printed |
+/// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline; or `--against`, a limit or `--update-on-pass`, and no comparison: criterion only tests (no `--bench`, or `--test`), no benchmark is of [`BenchPairs`](crate::BenchPairs) or, without `--against`, of [`compare`](crate::compare()), or with `--against` all are new. The reason is printed |
 /// | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not entirely; or half of the interval's width is above `--max-noise`, and its upper end is above `--max-regression`, or above 0 without that limit; or its comparison failed |
 #[must_use = "the exit code is for main"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
