@@ -69,19 +69,32 @@ messages() {
         head -n 200 | escape | sed -e 's/.*/      "&",/' -e '$s/,$//'
 }
 
-product=$(printf '%s %s' "$(line "$root/sys/class/dmi/id/sys_vendor")" "$(line "$root/sys/class/dmi/id/product_name")")
+# A field of the firmware's DMI tables.
+dmi() {
+    line "$root/sys/class/dmi/id/$1"
+}
+
+product=$(printf '%s %s' "$(dmi sys_vendor)" "$(dmi product_name)")
 flags=$(cpuinfo flags)
 
-# The hypervisor that the first source names: the firmware and other exact names, then systemd, then
-# the kernel.
+# The hypervisor that the first source names: the firmware and other exact names, as the program
+# knows them (machine/platform.rs), then systemd, then the kernel.
 hypervisor() {
+    case $(line "$root/proc/version") in
+    *'#1 SMP Sun Jan 10 15:06:54 PST 2016'*) echo gvisor && return ;;
+    esac
+    case $log in
+    *'Starting gVisor'*) echo gvisor && return ;;
+    *FIRECK*) echo firecracker && return ;;
+    esac
+    for device in "$root"/sys/bus/acpi/devices/*FCVMGID:*; do
+        [ -e "$device" ] && echo firecracker && return
+    done
     case $product in
     *VirtualBox*) echo virtualbox && return ;;
     *VMware*) echo vmware && return ;;
-    esac
-    case $log in
-    *FIRECK*) echo firecracker && return ;;
-    *'Starting gVisor'*) echo gvisor && return ;;
+    *'Microsoft Corporation Virtual Machine'*) echo hyper_v && return ;;
+    *'Xen HVM domU'*) echo xen && return ;;
     esac
     case $(line "$root/sys/hypervisor/type") in
     xen) echo xen && return ;;
@@ -104,6 +117,16 @@ hypervisor() {
     esac
     # An x86 kernel shows this flag wherever CPUID names a hypervisor.
     [ -n "$flags" ] && [ "$(flag hypervisor)" = false ] && echo none
+}
+
+# The cloud that the firmware names, as the program knows it (machine/platform.rs).
+cloud() {
+    case $(dmi sys_vendor) in
+    *'Amazon EC2'*) echo ec2_nitro && return ;;
+    *Xen*) case $(dmi bios_version) in *amazon*) echo ec2_xen && return ;; esac ;;
+    esac
+    case $(dmi product_name) in *'Google Compute Engine'*) echo google && return ;; esac
+    case $(dmi chassis_asset_tag) in *7783-7084-3265-9085-8269-3286-77*) echo azure ;; esac
 }
 
 # The answerer of clock_gettime REALTIME, by strace. `date +%N` must read that clock, and strace shows
@@ -135,6 +158,7 @@ text clocksource "$(line "$clocksource/current_clocksource")"
 text available_clocksources "$(line "$clocksource/available_clocksource")"
 text hypervisor "$(hypervisor)"
 text product "$product"
+text cloud "$(cloud)"
 text allowed_cpus "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null)"
 text online_cpus "$(line "$root/sys/devices/system/cpu/online")"
 if [ -n "$flags" ]; then

@@ -75,7 +75,9 @@ pub(crate) fn parse(bytes: &[u8]) -> io::Result<(Value, Document)> {
     match document["schema"].as_str() {
         Some(SCHEMA) => {
             // `serde_path_to_error` puts the key into the error.
-            let typed = serde_path_to_error::deserialize(&document).map_err(io::Error::other)?;
+            let mut typed: Document =
+                serde_path_to_error::deserialize(&document).map_err(io::Error::other)?;
+            typed.machine.add_cloud_of_product();
             Ok((document, typed))
         }
         Some(other) => bad(format!(

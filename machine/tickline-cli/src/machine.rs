@@ -157,15 +157,9 @@ impl Machine {
     /// Collects all facts except `counter_readable`, which this program may have changed since its
     /// start (`setup.rs`).
     pub(crate) fn read(status: &Status) -> Self {
-        let product = product_name(DMI);
         let system = system::facts();
-        let text_of = |text: Text| match text {
-            Text::KernelVersion => read_line("/proc/version"),
-            Text::KernelLog => system.kernel_log.as_ref().map(|log| log.join("\n")),
-            Text::AcpiDevices => Some(acpi_devices()),
-            Text::VendorAndProduct => product.clone(),
-            Text::Dmi(field) => dmi_field(DMI, field),
-        };
+        let log = system.kernel_log.as_ref().map(|log| log.join("\n"));
+        let text_of = |text: Text| platform_text(text, "", log.as_deref());
         let hypervisor = platform::first_match(&platform::HYPERVISORS, text_of);
         let (synchronised_cpus, counter_difference_ticks) = match status.comparison {
             CounterComparison::Synchronised { cpus } => (Some(cpus), None),
@@ -183,7 +177,7 @@ impl Machine {
             available_clocksources: read_line(&format!("{CLOCKSOURCE}/available_clocksource")),
             hypervisor: hypervisor.or_else(|| cpuid::hypervisor().map(str::to_owned)),
             cloud: platform::first_match(&platform::CLOUDS, text_of),
-            product,
+            product: product_name(DMI),
             cpuid: cpuid::read(),
             vdso_mapped: read_text("/proc/self/maps").map(|maps| maps.contains("[vdso]")),
             tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),
@@ -200,6 +194,18 @@ impl Machine {
     /// Collects the facts about Unix time alone.
     pub(crate) fn read_unix_time() -> Self {
         system::unix_time_facts()
+    }
+
+    /// Names the cloud of a recorded machine whose facts have the product alone, as those of older
+    /// versions of `facts.sh`. EC2 on Xen, and Azure, can't be told by the product.
+    pub(crate) fn add_cloud_of_product(&mut self) {
+        let text_of = |text: Text| match text {
+            Text::Dmi("sys_vendor" | "product_name") => self.product.clone(),
+            _ => None,
+        };
+        if self.cloud.is_none() {
+            self.cloud = platform::first_match(&platform::CLOUDS, text_of);
+        }
     }
 
     /// The counter's frequency that the hypervisor, the processor or the firmware states, Hz.
@@ -293,6 +299,20 @@ fn cpu_name() -> Option<String> {
     Some(name.1.to_owned())
 }
 
+/// A text about the platform, from the files below `root`, which is empty for this machine.
+fn platform_text(text: Text, root: &str, kernel_log: Option<&str>) -> Option<String> {
+    match text {
+        Text::KernelVersion => read_line(&format!("{root}/proc/version")),
+        Text::KernelLog => kernel_log.map(str::to_owned),
+        Text::AcpiDevices => Some(acpi_devices(&format!("{root}{ACPI_DEVICES}"))),
+        Text::VendorAndProduct => product_name(&format!("{root}{DMI}")),
+        Text::Dmi(field) => dmi_field(&format!("{root}{DMI}"), field),
+    }
+}
+
+/// The folder with the devices that the ACPI tables name.
+const ACPI_DEVICES: &str = "/sys/bus/acpi/devices";
+
 /// The folder with the fields of the firmware's DMI tables.
 const DMI: &str = "/sys/class/dmi/id";
 
@@ -307,12 +327,9 @@ fn product_name(folder: &str) -> Option<String> {
     Some(words.into_iter().flatten().collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
 }
 
-/// The devices that the ACPI tables name, one on each line; empty without ACPI or `/sys`.
-fn acpi_devices() -> String {
-    let entries = fs::read_dir("/sys/bus/acpi/devices")
-        .into_iter()
-        .flatten()
-        .flatten();
+/// The devices of the ACPI tables in this folder, one on each line; empty without ACPI or `/sys`.
+fn acpi_devices(folder: &str) -> String {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .map(|entry| format!("{}\n", entry.file_name().to_string_lossy()))
         .collect()

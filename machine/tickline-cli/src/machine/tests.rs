@@ -106,6 +106,104 @@ fn the_product_is_unknown_without_a_name() {
     assert_eq!(dmi_field(path, "bios_version"), None);
 }
 
+/// Runs `facts.sh` on the files below this root, with this kernel log, and returns its facts.
+#[cfg(target_os = "linux")]
+fn machine_by_facts_sh(root: &Path, kernel_log: &str) -> Machine {
+    let programs = root.join("programs");
+    fs::create_dir_all(&programs).unwrap();
+    let dmesg = programs.join("dmesg");
+    fs::write(&dmesg, "#!/bin/sh\nprintf '%s\\n' \"$LOG\"\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(dmesg, executable).unwrap();
+    let usual = std::env::var("PATH").unwrap();
+    let output = std::process::Command::new("sh")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/facts.sh"))
+        .arg("-r")
+        .arg(root)
+        .env("PATH", format!("{}:{usual}", programs.display()))
+        .env("LOG", kernel_log)
+        .output()
+        .unwrap();
+    let facts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_value(facts["machine"].clone()).unwrap()
+}
+
+/// Writes what this sign of a hypervisor or of a cloud looks for below the root, and returns the
+/// kernel's log.
+#[cfg(target_os = "linux")]
+fn write_sign(root: &Path, words: &[(Text, &str)]) -> String {
+    let mut log = "no clock".to_owned();
+    let write = |path: &str, text: &str| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{text}\n")).unwrap();
+    };
+    write("proc/cpuinfo", "");
+    for (text, word) in words {
+        match text {
+            Text::KernelVersion => write("proc/version", word),
+            Text::KernelLog => log = format!("[ 0.0] {word}"),
+            Text::AcpiDevices => write(&format!("sys/bus/acpi/devices/{word}00"), ""),
+            Text::VendorAndProduct => write("sys/class/dmi/id/sys_vendor", word),
+            Text::Dmi(field) => write(&format!("sys/class/dmi/id/{field}"), word),
+        }
+    }
+    log
+}
+
+/// Symptom: `facts.sh` named no cloud, so the customers of clouds were told to change the host.
+#[test]
+#[cfg(target_os = "linux")]
+fn facts_sh_names_each_hypervisor_and_each_cloud_as_the_program_does() {
+    let signs = platform::HYPERVISORS.iter().chain(&platform::CLOUDS);
+    for (code, words) in signs {
+        let root = tempfile::tempdir().unwrap();
+        let log = write_sign(root.path(), words);
+        let facts = machine_by_facts_sh(root.path(), &log);
+        let path = root.path().to_str().unwrap();
+        let text_of = |text: Text| platform_text(text, path, Some(&log));
+        let cloud = platform::first_match(&platform::CLOUDS, text_of);
+        let hypervisor = platform::first_match(&platform::HYPERVISORS, text_of);
+        assert_eq!(facts.cloud, cloud, "{words:?}");
+        assert_eq!(facts.hypervisor, hypervisor, "{words:?}");
+        assert_eq!(cloud.or(hypervisor).as_deref(), Some(*code), "{words:?}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn facts_sh_names_no_cloud_for_a_guest_on_other_xen() {
+    let root = tempfile::tempdir().unwrap();
+    let words = [
+        (Text::Dmi("sys_vendor"), "Xen"),
+        (Text::Dmi("product_name"), "HVM domU"),
+        (Text::Dmi("bios_version"), "4.17"),
+    ];
+    let log = write_sign(root.path(), &words);
+    let facts = machine_by_facts_sh(root.path(), &log);
+    assert_eq!(
+        (facts.cloud, facts.hypervisor.as_deref()),
+        (None, Some("xen"))
+    );
+}
+
+#[test]
+fn the_product_of_recorded_facts_names_the_cloud() {
+    for (product, cloud) in [
+        ("Google Google Compute Engine", Some("google")),
+        ("Amazon EC2 m5.large", Some("ec2_nitro")),
+        ("Xen HVM domU", None),
+        ("Microsoft Corporation Virtual Machine", None),
+    ] {
+        let mut machine = Machine {
+            product: Some(product.to_owned()),
+            ..Machine::default()
+        };
+        machine.add_cloud_of_product();
+        assert_eq!(machine.cloud.as_deref(), cloud, "{product}");
+    }
+}
+
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn on_x86_a_hypervisor_is_named_or_there_is_none() {
@@ -161,7 +259,7 @@ fn each_device_of_the_acpi_tables_has_a_line() {
         .flatten()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    let devices = acpi_devices();
+    let devices = acpi_devices(ACPI_DEVICES);
     let mut found: Vec<_> = devices.lines().collect();
     names.sort();
     found.sort_unstable();
