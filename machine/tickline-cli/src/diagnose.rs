@@ -102,7 +102,7 @@ const NEAR_UTC_RULES: [Rule; 3] = [
 /// leaves out findings about the clock's rate, and about what will happen.
 pub(crate) fn why_not_near_utc(document: &Document) -> Option<String> {
     if let Some(off) = document.off() {
-        return Some(format!("Unix time is off by {off}"));
+        return Some(off);
     }
     let is_fault = |finding: &Finding| finding.severity != Severity::Note;
     let fault = NEAR_UTC_RULES

@@ -54,26 +54,26 @@ pub(super) fn ntp_slewing(document: &Document) -> Option<Finding> {
     Some(finding.seen(seen_rate).fix(fix))
 }
 
-/// The finding about a large correction while Unix time is off by `off`.
+/// The finding about a large correction while Unix time is off, in the words `off`.
 fn slewing_with_offset(off: &str, ntp: &Ntp, document: &Document) -> Finding {
     let correction = rate(ntp.rate_ppb());
     let slew = Slew::of(ntp, document);
     let what = match slew {
         Slew::Away => format!(
-            "Unix time is off by {off}, and the kernel's correction of the rate by {correction} \
+            "{off}, and the kernel's correction of the rate by {correction} \
              makes it larger"
         ),
         Slew::Back(Some(left_s)) => format!(
-            "Unix time is off by {off}, which an NTP daemon removes by a slew: the rate is \
+            "{off}, which an NTP daemon removes by a slew: the rate is \
              corrected by {correction}, and at this rate the offset is gone in about {}",
             duration(left_s)
         ),
         Slew::Back(None) => format!(
-            "Unix time is off by {off}, which an NTP daemon removes by a slew: the rate is \
+            "{off}, which an NTP daemon removes by a slew: the rate is \
              corrected by {correction}"
         ),
         Slew::Unknown => format!(
-            "Unix time is off by {off}, and the rate of the kernel's clocks is corrected by \
+            "{off}, and the rate of the kernel's clocks is corrected by \
              {correction}"
         ),
     };
@@ -87,7 +87,7 @@ fn slewing_with_offset(off: &str, ntp: &Ntp, document: &Document) -> Finding {
     };
     Finding::wrong(Code::NtpSlewing, what)
         .seen(clock_rate::seen(ntp))
-        .seen(format!("left to remove, by kernel or daemon: {off}"))
+        .seen_all(document.off_seen())
         .fix(removal_of_offset(first, document))
 }
 

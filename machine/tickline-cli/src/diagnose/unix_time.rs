@@ -32,8 +32,8 @@ pub(super) fn time_off(document: &Document) -> Option<Finding> {
         return None;
     }
     Some(
-        Finding::wrong(Code::TimeOff, format!("Unix time is off by {off}"))
-            .seen(format!("left to remove, by kernel or daemon: {off}"))
+        Finding::wrong(Code::TimeOff, off)
+            .seen_all(document.off_seen())
             .fix(removal_of_offset(
                 "see what the NTP daemon does about it",
                 document,
@@ -489,10 +489,12 @@ impl Explained for Code {
             },
             Self::TimeOff => Explanation {
                 code: "time_off",
-                summary: "Unix time is off by a known offset (wrong).",
+                summary: "Unix time is off by a known offset, or by the daemon's estimate of its error (wrong).",
                 text: "The kernel or the NTP daemon still has to remove that offset. Timestamps are wrong \
                by it until the daemon has slewed it away or steps the clock. The daemon may be \
-               forbidden to step after its start (`makestep` in chrony.conf).",
+               forbidden to step after its start (`makestep` in chrony.conf). An estimated error \
+               (`esterror` of adjtimex) is no offset: the daemon does not know Unix time better \
+               than that. The evidence names the source of each figure.",
                 more: &[Commands(&["chronyc tracking"])],
             },
             Self::UnixStepped => Explanation {

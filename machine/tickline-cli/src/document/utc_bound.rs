@@ -32,6 +32,21 @@ pub(crate) struct UtcBound {
     pub(crate) is_kernels: bool,
 }
 
+/// A source of a figure about Unix time's offset.
+#[derive(Debug, Clone, Copy)]
+enum OffSource {
+    /// The offset that the kernel has still to remove.
+    Kernel,
+    /// The offset that the daemon has still to remove.
+    Daemon,
+    /// The error that the daemon estimates, which has no sign.
+    Estimate,
+}
+
+impl OffSource {
+    const ALL: [Self; 3] = [Self::Kernel, Self::Daemon, Self::Estimate];
+}
+
 impl Document {
     /// The bound of tickline's clock. If that clock has none, as in most recorded facts, it is the
     /// daemon's claim, by the kernel or by the daemon's answer. `None` without a claim, or if
@@ -162,28 +177,12 @@ impl Document {
         Some(daemon)
     }
 
-    /// The known offset of Unix time, ns; `None` if it is acceptable or unknown. It is the offset
-    /// that the kernel or the daemon has still to remove, or the error that the daemon estimates.
+    /// The known offset of Unix time, ns; `None` if it is acceptable or unknown. It is the larger
+    /// offset of those that the kernel and the daemon have still to remove, or else the error that
+    /// the daemon estimates.
     pub(crate) fn off_ns(&self) -> Option<i64> {
-        let kernel_ns = self.machine.ntp.as_ref().map(|ntp| ntp.offset_ns);
-        let estimated_ns = self
-            .set_ntp()
-            .and_then(|ntp| ntp.set_estimated_error_us())
-            .map(|us| us.saturating_mul(1_000));
-        let daemon_ns = self
-            .machine
-            .ntp_daemon
-            .as_ref()
-            .and_then(|daemon| daemon.offset_ns);
-        let largest_ns = [kernel_ns, estimated_ns, daemon_ns]
-            .into_iter()
-            .flatten()
-            .map(i64::saturating_abs)
-            .max()?;
-        if largest_ns <= self.max_error_ns.unwrap_or(STEP_NS) {
-            return None;
-        }
-        Some(largest_ns)
+        let (_, off_ns) = self.off_and_source()?;
+        Some(off_ns.saturating_abs())
     }
 
     /// That offset with its sign, which is positive if Unix time is slow. The error that the daemon
@@ -191,23 +190,71 @@ impl Document {
     /// result is `None`.
     pub(crate) fn signed_off_ns(&self) -> Option<i64> {
         let off_ns = self.off_ns()?;
-        let daemon = self.machine.ntp_daemon.as_ref();
-        let daemon_ns = daemon.and_then(|daemon| daemon.offset_ns);
-        let kernel_ns = self.machine.ntp.as_ref().map(|ntp| ntp.offset_ns);
-        let mut known = [daemon_ns, kernel_ns].into_iter().flatten();
+        let mut known = [OffSource::Daemon, OffSource::Kernel]
+            .into_iter()
+            .filter_map(|source| self.off_by(source));
         known.find(|ns| ns.saturating_abs() > off_ns / 2)
     }
 
-    /// That offset, in words. The kernel takes no larger offset than `MAXPHASE`, so there may be
-    /// more to remove than it says.
+    /// That offset, as the beginning of a sentence. An estimated error is no offset. The kernel
+    /// takes no larger offset than `MAXPHASE`, so there may be more to remove than it says.
     pub(crate) fn off(&self) -> Option<String> {
-        let off_ns = self.off_ns()?;
-        let kernel_ns = self.machine.ntp.as_ref().map(|ntp| ntp.offset_ns);
-        let off = time(signed_f64(off_ns));
-        if off_ns >= MAX_PHASE_NS && kernel_ns.map(i64::saturating_abs) == Some(off_ns) {
-            return Some(format!("at least {off}"));
+        let (source, off_ns) = self.off_and_source()?;
+        let off = time(signed_f64(off_ns.saturating_abs()));
+        Some(match source {
+            OffSource::Estimate => format!("Unix time's estimated error is {off}"),
+            OffSource::Kernel if off_ns.saturating_abs() >= MAX_PHASE_NS => {
+                format!("Unix time is off by at least {off}")
+            }
+            OffSource::Kernel | OffSource::Daemon => format!("Unix time is off by {off}"),
+        })
+    }
+
+    /// Each figure that is too large, with its source and its sign, for the evidence.
+    pub(crate) fn off_seen(&self) -> Vec<String> {
+        let mut seen = Vec::new();
+        for source in OffSource::ALL {
+            if let Some(ns) = self.too_large(source) {
+                let what = match (source, &self.machine.ntp_daemon) {
+                    (OffSource::Kernel, _) => "offset left to the kernel to remove".to_owned(),
+                    (OffSource::Daemon, daemon) => {
+                        let name = daemon.as_ref().map_or("the daemon", |daemon| &daemon.name);
+                        format!("offset left to {name} to remove")
+                    }
+                    (OffSource::Estimate, _) => "estimated error (adjtimex: esterror)".to_owned(),
+                };
+                seen.push(format!("{what}: {}", time(signed_f64(ns))));
+            }
         }
-        Some(off)
+        seen
+    }
+
+    /// The offset or error that this source states, ns.
+    fn off_by(&self, source: OffSource) -> Option<i64> {
+        match source {
+            OffSource::Kernel => Some(self.machine.ntp.as_ref()?.offset_ns),
+            OffSource::Daemon => self.machine.ntp_daemon.as_ref()?.offset_ns,
+            OffSource::Estimate => Some(
+                self.set_ntp()?
+                    .set_estimated_error_us()?
+                    .saturating_mul(1_000),
+            ),
+        }
+    }
+
+    /// As [`Self::off_by`], if that is more than is acceptable.
+    fn too_large(&self, source: OffSource) -> Option<i64> {
+        let ns = self.off_by(source)?;
+        (ns.saturating_abs() > self.max_error_ns.unwrap_or(STEP_NS)).then_some(ns)
+    }
+
+    fn off_and_source(&self) -> Option<(OffSource, i64)> {
+        let of = |source| Some((source, self.too_large(source)?));
+        let (kernel, daemon) = (of(OffSource::Kernel), of(OffSource::Daemon));
+        let offsets = daemon.into_iter().chain(kernel);
+        offsets
+            .max_by_key(|(_, ns)| ns.saturating_abs())
+            .or_else(|| of(OffSource::Estimate))
     }
 
     /// The bound of Unix time's offset, in words.

@@ -232,7 +232,9 @@ fn the_daemon_may_know_the_offset() {
         ..chronyd()
     };
     let finding = good_machine().daemon_answers(answer).only("time_off");
-    finding.says("off by 1 s");
+    finding
+        .says("off by 1 s")
+        .shows("offset left to chronyd to remove: ");
 }
 
 #[test]

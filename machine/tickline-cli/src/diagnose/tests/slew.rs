@@ -26,7 +26,9 @@ fn an_offset_that_a_daemon_slews_by_the_tick_is_one_finding() {
     });
     let finding = machine.only("ntp_slewing");
     assert_eq!(finding.severity, Severity::Wrong);
-    finding.says("off by 923 ms").says("corrected by 8.3 %");
+    finding
+        .says("estimated error is 923 ms")
+        .says("corrected by 8.3 %");
 }
 
 /// The good machine whose chronyd has `left_ms` to remove, and whose kernel's rate is corrected by

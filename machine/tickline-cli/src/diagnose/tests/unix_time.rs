@@ -246,6 +246,36 @@ fn a_known_offset_is_wrong() {
     assert_eq!(machine.max_error_ms(500).codes(), [""; 0]);
 }
 
+/// Symptom: "off by 500 ms" beside an offset of 300 ms, which the kernel removes.
+#[test]
+fn an_offset_and_an_estimated_error_keep_their_names() {
+    let finding = good_machine()
+        .ntp(|ntp| {
+            ntp.offset_ns = -300_000_000;
+            ntp.estimated_error_us = 500_000;
+        })
+        .only("time_off");
+    finding
+        .says("Unix time is off by 300 ms")
+        .shows("offset left to the kernel to remove: -300 ms")
+        .shows("estimated error (adjtimex: esterror): 500 ms");
+}
+
+#[test]
+fn an_estimated_error_alone_is_not_called_an_offset() {
+    let finding = good_machine()
+        .ntp(|ntp| {
+            ntp.offset_ns = 3_000_000;
+            ntp.estimated_error_us = 500_000;
+        })
+        .only("time_off");
+    finding
+        .says("Unix time's estimated error is 500 ms")
+        .does_not_say("off by")
+        .shows("estimated error (adjtimex: esterror): 500 ms")
+        .does_not_show("3 ms");
+}
+
 #[test]
 fn a_known_offset_above_the_error_that_the_user_asks_for_is_wrong() {
     let machine = good_machine()
