@@ -62,10 +62,14 @@ flag() {
 
 log=$(dmesg 2>/dev/null)
 
-# The kernel's messages about clocks, as the elements of a JSON array.
+# The kernel's messages about clocks, as the elements of a JSON array. Of the messages that the
+# machine has woken up, only the newest before a message about clocks is of use.
 messages() {
     printf '%s\n' "$log" |
-        grep -i -E 'clocksource|(^|[^a-z0-9_]|[^a-z0-9_]rd)tsc[sp]?([^a-z0-9]|$)|hpet|kvm-clock|pvclock|sched_clock|timekeeping|refined-jiffies|hypervisor detected|fireck|starting gvisor' |
+        grep -i -E 'clocksource|(^|[^a-z0-9_]|[^a-z0-9_]rd)tsc[sp]?([^a-z0-9]|$)|hpet|kvm-clock|pvclock|sched_clock|timekeeping|refined-jiffies|hypervisor detected|fireck|starting gvisor|pm: .*(suspend|hibernation) exit|waking up from system sleep state' |
+        awk '/PM: suspend exit|PM: .*hibernation exit|Waking up from system sleep state/ { resumed = $0; next }
+            resumed != "" { print resumed; resumed = "" }
+            { print }' |
         head -n 200 | escape | sed -e 's/.*/      "&",/' -e '$s/,$//'
 }
 
@@ -147,35 +151,6 @@ armv*) architecture=arm ;;
 *) architecture=$(uname -m) ;;
 esac
 
-printf '{\n  "schema": "tickline/2",\n  "command": "facts.sh",\n'
-printf '  "taken_at": "%s",\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
-printf '  "machine": {\n'
-text cpu "$(cpuinfo 'model name')"
-text architecture "$architecture"
-text kernel "$(line "$root/proc/sys/kernel/osrelease")"
-text kernel_command_line "$(line "$root/proc/cmdline")"
-text clocksource "$(line "$clocksource/current_clocksource")"
-text available_clocksources "$(line "$clocksource/available_clocksource")"
-text hypervisor "$(hypervisor)"
-text product "$product"
-text cloud "$(cloud)"
-text allowed_cpus "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null)"
-text online_cpus "$(line "$root/sys/devices/system/cpu/online")"
-if [ -n "$flags" ]; then
-    printf '    "cpuid": {\n'
-    # The kernel sets nonstop_tsc where CPUID calls the TSC invariant (early_init_amd,
-    # early_init_intel).
-    printf '      "invariant_tsc": %s,\n' "$(flag nonstop_tsc)"
-    printf '      "rdtscp": %s,\n      "hypervisor": %s\n    },\n' "$(flag rdtscp)" "$(flag hypervisor)"
-fi
-if [ -r /proc/self/maps ]; then
-    if grep -q '\[vdso\]' /proc/self/maps; then vdso=true; else vdso=false; fi
-    printf '    "vdso_mapped": %s,\n' "$vdso"
-fi
-# The log is empty where this user may not read it, and in some containers.
-if [ -n "$log" ]; then
-    printf '    "kernel_log": [\n%s\n    ],\n' "$(messages)"
-fi
 # The output of adjtimex(2), if the program adjtimex or busybox can print it.
 timex=$(adjtimex --print 2>/dev/null || busybox adjtimex 2>/dev/null)
 timex() {
@@ -193,38 +168,75 @@ status_flags() {
         bit=$((bit * 2))
     done
 }
-offset=$(timex offset) frequency=$(timex 'freq[a-z.]*') error=$(timex maxerror) likely=$(timex esterror)
-status=$(timex status) tick=$(timex tick) constant=$(timex 'time_\{0,1\}constant')
-if [ -n "$offset" ] && [ -n "$frequency" ] && [ -n "$error" ] && [ -n "$likely" ] && [ -n "$status" ] && [ -n "$tick" ]; then
-    # STA_NANO and STA_UNSYNC; the frequency has 16 binary places of ppm.
-    [ $((status & 8192)) -ne 0 ] || offset=$((offset * 1000))
-    if [ $((status & 64)) -eq 0 ]; then synchronised=true; else synchronised=false; fi
-    printf '    "ntp": {\n      "synchronised": %s,\n      "frequency_ppb": %s,\n' "$synchronised" $((frequency * 1000 / 65536))
-    printf '      "tick_us": %s,\n      "offset_ns": %s,\n      "time_constant": %s,\n' "$tick" "$offset" "${constant:-null}"
-    printf '      "maximum_error_us": %s,\n      "estimated_error_us": %s,\n' "$error" "$likely"
-    printf '      "flags": [%s]\n    },\n' "$(status_flags)"
-fi
-# chronyc's fields, with times in seconds: reference, its name, stratum, time of the update, offset,
-# ..., frequency and skew in ppm, root delay, root dispersion, interval, leap status. In busybox's
-# awk, a comparison in the arguments of printf needs parentheses.
-chronyc -c -n tracking 2>/dev/null | awk -F, 'NF == 14 {
-    printf "    \"ntp_daemon\": {\n      \"name\": \"chronyd\",\n"
-    printf "      \"synchronised\": %s,\n", ($14 == "Not synchronised" || $1 == "7F7F0101" ? "false" : "true")
-    printf "      \"reference\": \"%s\",\n      \"stratum\": %d,\n", ($2 == "" ? "none" : $2), $3
-    offset = ($5 < 0 ? -$5 : $5)
-    printf "      \"offset_ns\": %.0f,\n      \"bound_ns\": %.0f,\n", $5 * 1e9, (offset + $11 / 2 + $12) * 1e9
-    leap = "null"
-    if ($14 == "Normal") leap = "\"none\""
-    if ($14 == "Insert second") leap = "\"insert\""
-    if ($14 == "Delete second") leap = "\"delete\""
-    printf "      \"leap\": %s,\n", leap
-    printf "      \"frequency_ppb\": %.0f,\n      \"skew_ppb\": %.0f,\n", $8 * 1e3, $10 * 1e3
-    printf "      \"root_delay_ns\": %.0f,\n      \"root_dispersion_ns\": %.0f\n    },\n", $11 * 1e9, $12 * 1e9
-}'
-if [ -d "$root/run/systemd/system" ]; then echo '    "systemd": true,'; else echo '    "systemd": false,'; fi
-printf '    "counters": "not compared by facts.sh"\n  }'
-served=$(served)
-if [ -n "$served" ]; then
-    printf ',\n  "costs": [\n    { "clock": "clock_gettime REALTIME", "served_by": "%s" }\n  ]' "$served"
-fi
-printf '\n}\n'
+
+# The facts, as JSON.
+collect() {
+    printf '{\n  "schema": "tickline/2",\n  "command": "facts.sh",\n'
+    printf '  "taken_at": "%s",\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+    printf '  "machine": {\n'
+    text cpu "$(cpuinfo 'model name')"
+    text architecture "$architecture"
+    text kernel "$(line "$root/proc/sys/kernel/osrelease")"
+    text kernel_command_line "$(line "$root/proc/cmdline")"
+    text clocksource "$(line "$clocksource/current_clocksource")"
+    text available_clocksources "$(line "$clocksource/available_clocksource")"
+    text hypervisor "$(hypervisor)"
+    text product "$product"
+    text cloud "$(cloud)"
+    text allowed_cpus "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null)"
+    text online_cpus "$(line "$root/sys/devices/system/cpu/online")"
+    if [ -n "$flags" ]; then
+        printf '    "cpuid": {\n'
+        # The kernel sets nonstop_tsc where CPUID calls the TSC invariant (early_init_amd,
+        # early_init_intel).
+        printf '      "invariant_tsc": %s,\n' "$(flag nonstop_tsc)"
+        printf '      "rdtscp": %s,\n      "hypervisor": %s\n    },\n' "$(flag rdtscp)" "$(flag hypervisor)"
+    fi
+    if [ -r /proc/self/maps ]; then
+        if grep -q '\[vdso\]' /proc/self/maps; then vdso=true; else vdso=false; fi
+        printf '    "vdso_mapped": %s,\n' "$vdso"
+    fi
+    # The log is empty where this user may not read it, and in some containers.
+    if [ -n "$log" ]; then
+        printf '    "kernel_log": [\n%s\n    ],\n' "$(messages)"
+    fi
+    offset=$(timex offset) frequency=$(timex 'freq[a-z.]*') error=$(timex maxerror) likely=$(timex esterror)
+    status=$(timex status) tick=$(timex tick) constant=$(timex 'time_\{0,1\}constant')
+    if [ -n "$offset" ] && [ -n "$frequency" ] && [ -n "$error" ] && [ -n "$likely" ] && [ -n "$status" ] && [ -n "$tick" ]; then
+        # STA_NANO and STA_UNSYNC; the frequency has 16 binary places of ppm.
+        [ $((status & 8192)) -ne 0 ] || offset=$((offset * 1000))
+        if [ $((status & 64)) -eq 0 ]; then synchronised=true; else synchronised=false; fi
+        printf '    "ntp": {\n      "synchronised": %s,\n      "frequency_ppb": %s,\n' "$synchronised" $((frequency * 1000 / 65536))
+        printf '      "tick_us": %s,\n      "offset_ns": %s,\n      "time_constant": %s,\n' "$tick" "$offset" "${constant:-null}"
+        printf '      "maximum_error_us": %s,\n      "estimated_error_us": %s,\n' "$error" "$likely"
+        printf '      "flags": [%s]\n    },\n' "$(status_flags)"
+    fi
+    # chronyc's fields, with times in seconds: reference, its name, stratum, time of the update, offset,
+    # ..., frequency and skew in ppm, root delay, root dispersion, interval, leap status. In busybox's
+    # awk, a comparison in the arguments of printf needs parentheses.
+    chronyc -c -n tracking 2>/dev/null | awk -F, 'NF == 14 {
+        printf "    \"ntp_daemon\": {\n      \"name\": \"chronyd\",\n"
+        printf "      \"synchronised\": %s,\n", ($14 == "Not synchronised" || $1 == "7F7F0101" ? "false" : "true")
+        printf "      \"reference\": \"%s\",\n      \"stratum\": %d,\n", ($2 == "" ? "none" : $2), $3
+        offset = ($5 < 0 ? -$5 : $5)
+        printf "      \"offset_ns\": %.0f,\n      \"bound_ns\": %.0f,\n", $5 * 1e9, (offset + $11 / 2 + $12) * 1e9
+        leap = "null"
+        if ($14 == "Normal") leap = "\"none\""
+        if ($14 == "Insert second") leap = "\"insert\""
+        if ($14 == "Delete second") leap = "\"delete\""
+        printf "      \"leap\": %s,\n", leap
+        printf "      \"frequency_ppb\": %.0f,\n      \"skew_ppb\": %.0f,\n", $8 * 1e3, $10 * 1e3
+        printf "      \"root_delay_ns\": %.0f,\n      \"root_dispersion_ns\": %.0f\n    },\n", $11 * 1e9, $12 * 1e9
+    }'
+    if [ -d "$root/run/systemd/system" ]; then echo '    "systemd": true,'; else echo '    "systemd": false,'; fi
+    printf '    "counters": "not compared by facts.sh"\n  }'
+    served=$(served)
+    if [ -n "$served" ]; then
+        printf ',\n  "costs": [\n    { "clock": "clock_gettime REALTIME", "served_by": "%s" }\n  ]' "$served"
+    fi
+    printf '\n}\n'
+}
+
+# One write, so that a failure has one message.
+facts=$(collect)
+printf '%s\n' "$facts" || exit 2

@@ -287,14 +287,30 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
     }
     let limit_ppm = document.watchdog_limit_ppm();
     let clock = document.clocksource().unwrap_or("the kernel's clock");
-    Fix::from(format!(
+    let fix = Fix::from(format!(
         "run `tickline warp` when idle, under load, and hours later, while NTP slews nothing: it \
          measures the TSC's rate by {clock}. If the rates differ by {limit_ppm} ppm or more, the \
          kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
          changing frequency (chronyc tracking). The rates do not show a single jump"
     ))
     .then_fix("if the kernel is right: ", host_or_firmware_fix(document))
-    .or_unless_impossible("only if the rate is steady: ", &no_watchdog(document))
+    .or_unless_impossible("only if the rate is steady: ", &no_watchdog(document));
+    if document.skew_after_resume().is_none() {
+        return fix;
+    }
+    let firmware = match document.machine.is_guest() {
+        Some(true) => "the hypervisor sets the counter then: let the guest not suspend",
+        _ => {
+            "firmware sets the counter then: update the firmware (BIOS), or let the machine not suspend"
+        }
+    };
+    fix.preceded_by(
+        format!(
+            "the skew came right after a resume: restart, and see whether it comes without a \
+             suspend. If it does not, {firmware}"
+        ),
+        "if it does: ",
+    )
 }
 
 /// The processors whose hpet stops in deep idle states, by their names: Intel's client processors

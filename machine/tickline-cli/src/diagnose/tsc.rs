@@ -113,6 +113,13 @@ fn rejected(name: &str, document: &Document) -> Option<Finding> {
     .seen_all(offer(document))
     .seen_all(rejection.messages)
     .fix(fix_for_rejected(document));
+    if rejection.cause == Cause::Skew {
+        finding = finding.seen_all(document.skew());
+        let resumed = document.skew_after_resume();
+        finding = finding.seen_all(resumed.map(|after| {
+            format!("that was {after} after a resume, at which firmware may set the counter")
+        }));
+    }
     if blames_stopping_hpet(document) {
         finding = finding.seen(
             "the processor is of a kind whose hpet stops in deep idle states \
@@ -348,8 +355,10 @@ impl Explained for Code {
                     Prose(
                         "The difference does not show which of the two clocks was wrong. On a busy \
                    machine or in a guest, a delayed reading of the other clock looks like a skew; \
-                   broken firmware causes a real skew. So first see whether the TSC keeps one \
-                   rate:",
+                   broken firmware causes a real skew. A skew in the seconds after a resume may be \
+                   one jump: firmware set the counter while the machine slept, or the other clock \
+                   stood still. So first see whether it comes without a suspend, too, and whether \
+                   the TSC keeps one rate:",
                     ),
                     Commands(&["tickline warp"]),
                     Prose(

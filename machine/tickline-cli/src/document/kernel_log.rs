@@ -5,18 +5,22 @@
 //! | `Measured N cycles TSC warp between CPUs, turning off TSC clock.` | `arch/x86/kernel/tsc_sync.c` |
 //! | `Marking TSC unstable due to REASON`; newer kernels put `tsc: ` in front, some older ones a colon before the reason | `arch/x86/kernel/tsc.c` |
 //! | `timekeeping watchdog on CPUn: Marking clocksource 'tsc' as unstable because the skew is too large:` | `kernel/time/clocksource.c` |
+//! | then `'hpet' wd_nsec: N ...` and `'tsc' cs_nsec: N ...`, the same interval by both clocks (Linux 5.5 and older: cycles alone) | the same |
 //! | `Clocksource 'tsc' skewed N ns (M ms) over watchdog 'hpet' interval of ...` | `kernel/time/clocksource.c` |
 //! | `timekeeping watchdog on CPUn: ... read-back delay of ..., marking unstable`, later `marking tsc unstable` | `kernel/time/clocksource.c` |
 //! | `CPUs N behind CPU M for clocksource tsc.`, or `ahead of` | `kernel/time/clocksource.c`, `clocksource_verify_percpu` of Linux 5.13 to 7.0 |
 //! | `Clocksource tsc unstable (delta = N ns)` | `kernel/time/clocksource.c`, in kernels older than the four above |
 //! | `Marking clocksource tsc unstable due to inter CPU skew`, then `CPUn TICKS < CPUm TICKS (cycles)` | `kernel/time/clocksource.c` since the watchdog was rewritten (Linux 7.1, commit 763aacf86f1b) |
 //! | `Marking clocksource tsc unstable due to frequency skew`, then `Watchdog hpet interval: N ns` and `Clocksource tsc interval: N ns` | the same |
+//! | `PM: suspend exit`, `PM: hibernation: hibernation exit`, `ACPI: PM: Waking up from system sleep state S3` | `kernel/power/`, `drivers/acpi/sleep.c` |
 //! | `TSC found unstable after boot` | `kernel/sched/clock.c` |
 //! | `Override clocksource tsc is unstable and not HRT compatible` | `kernel/time/clocksource.c` |
 //! | `Marking TSC unstable due to KVM discovered backwards TSC` | `arch/x86/kvm/x86.c`, on a host |
 //! | `[Firmware Bug]: TSC ADJUST ...` | `arch/x86/kernel/tsc_sync.c` |
 
 use super::Document;
+use crate::float::signed_f64;
+use crate::words::{rate, time};
 
 /// Why the kernel has rejected the TSC, by its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,6 +144,97 @@ fn messages(log: &[String], cause: Cause) -> Vec<String> {
     found
 }
 
+/// A skew that the kernel's watchdog has measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Skew {
+    /// The TSC's time minus the other clock's, ns.
+    difference_ns: i64,
+    /// The interval by the other clock, ns; `None` if the message does not have it.
+    interval_ns: Option<i64>,
+}
+
+/// The newest skew of the TSC whose figures the log has.
+fn skew(log: &[String]) -> Option<Skew> {
+    /// The words before the figure of the other clock, and of the TSC in the next line.
+    const TWO_LINES: [[[&str; 2]; 2]; 2] = [
+        [["'", "' wd_nsec: "], ["'tsc", " cs_nsec: "]],
+        [
+            ["clocksource: Watchdog ", "interval: "],
+            ["clocksource: Clocksource ", "tsc interval: "],
+        ],
+    ];
+    let in_one_line = |line: &String| {
+        Some(Skew {
+            difference_ns: figure_after(["Clocksource 'tsc", "skewed "], line)?,
+            interval_ns: figure_after(["over watchdog ", "interval of "], line),
+        })
+    };
+    let in_two_lines = |lines: &[String]| {
+        let [first, second] = lines else { return None };
+        TWO_LINES.into_iter().find_map(|[other, tsc]| {
+            let interval_ns = figure_after(other, first)?;
+            Some(Skew {
+                difference_ns: figure_after(tsc, second)?.checked_sub(interval_ns)?,
+                interval_ns: Some(interval_ns),
+            })
+        })
+    };
+    let in_old_kernels = |line: &String| {
+        Some(Skew {
+            difference_ns: figure_after(["Clocksource tsc", "unstable (delta = "], line)?,
+            interval_ns: None,
+        })
+    };
+    let newest = || log.iter().rev();
+    newest()
+        .find_map(in_one_line)
+        .or_else(|| log.windows(2).rev().find_map(in_two_lines))
+        .or_else(|| newest().find_map(in_old_kernels))
+}
+
+/// The whole number after both words, with any spaces between them.
+fn figure_after([first, second]: [&str; 2], line: &str) -> Option<i64> {
+    let (_, rest) = line.split_once(first)?;
+    let (_, rest) = rest.split_once(second)?;
+    let rest = rest.trim_start();
+    let end = rest
+        .find(|character: char| !character.is_ascii_digit() && character != '-')
+        .unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+/// The time between the newest message that the machine has woken up and the first message about
+/// a skew after it, s; `None` if there are none, if the log has no seconds since boot, or if the
+/// time is longer than a resume explains.
+fn skew_after_resume_s(log: &[String]) -> Option<f64> {
+    /// Twenty rounds of the watchdog (`WATCHDOG_INTERVAL` is half a second).
+    const LONGEST_S: f64 = 10.0;
+    let is_skew = |line: &String| {
+        let of_skew = MESSAGES.iter().filter(|(cause, _)| *cause == Cause::Skew);
+        of_skew
+            .into_iter()
+            .any(|(_, parts)| parts.iter().all(|part| line.contains(part)))
+    };
+    let place = log.iter().position(is_skew)?;
+    let resumed = log[..place].iter().rev().find(|line| is_resume(line))?;
+    let after_s = seconds(&log[place])? - seconds(resumed)?;
+    (0.0..=LONGEST_S).contains(&after_s).then_some(after_s)
+}
+
+/// Whether the kernel says that the machine has woken up.
+pub(crate) fn is_resume(message: &str) -> bool {
+    let has = |part| message.contains(part);
+    has("PM: suspend exit")
+        || has("PM: ") && has("hibernation exit")
+        || has("Waking up from system sleep state")
+}
+
+/// The seconds since boot at the start of a message: `[ 9001.200000]`.
+fn seconds(message: &str) -> Option<f64> {
+    let (seconds, _) = message.strip_prefix('[')?.split_once(']')?;
+    seconds.trim().parse().ok()
+}
+
 /// The messages that the kernel has found out no frequency of the TSC
 /// (`determine_cpu_tsc_frequencies` and `pit_hpet_ptimer_calibrate_cpu` in
 /// `arch/x86/kernel/tsc.c`).
@@ -190,6 +285,33 @@ impl Document {
     /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.
     pub(crate) fn rejection(&self) -> Option<Rejection> {
         rejection(self.machine.kernel_log.as_deref()?)
+    }
+
+    /// How far the TSC was off by the kernel's watchdog, in words; `None` if the log does not say.
+    pub(crate) fn skew(&self) -> Option<String> {
+        let Skew {
+            difference_ns,
+            interval_ns,
+        } = skew(self.machine.kernel_log.as_deref()?)?;
+        let verb = if difference_ns < 0 { "lost" } else { "gained" };
+        let size = time(signed_f64(difference_ns.saturating_abs()));
+        let Some(interval_ns) = interval_ns.filter(|ns| *ns > 0) else {
+            return Some(format!("the TSC {verb} {size} against the other clock"));
+        };
+        let ppb = i128::from(difference_ns) * 1_000_000_000 / i128::from(interval_ns);
+        let rate =
+            i64::try_from(ppb).map_or_else(|_| String::new(), |ppb| format!(" ({})", rate(ppb)));
+        let interval = time(signed_f64(interval_ns));
+        Some(format!(
+            "the TSC {verb} {size} in {interval} of the other clock{rate}"
+        ))
+    }
+
+    /// How soon after a resume the kernel's watchdog saw a skew, in words; `None` if that was long
+    /// after, or is unknown.
+    pub(crate) fn skew_after_resume(&self) -> Option<String> {
+        let after_s = skew_after_resume_s(self.machine.kernel_log.as_deref()?)?;
+        Some(time(after_s * 1e9))
     }
 
     /// The kernel's messages that firmware has written to the TSC; `None` if the log is unreadable.

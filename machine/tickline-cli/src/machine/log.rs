@@ -6,6 +6,8 @@
     reason = "klogctl, which none of this program's other dependencies wraps"
 )]
 
+use crate::document::kernel_log::is_resume;
+
 /// Words, in lower case, of messages about clocks, besides the TSC. The last three name the
 /// hypervisor.
 const TOPICS: [&str; 10] = [
@@ -31,14 +33,19 @@ pub(super) fn read() -> Option<Vec<String>> {
     Some(messages_about_clocks(&log))
 }
 
-/// The messages about clocks; of very many, those of the boot and the newest.
+/// The messages about clocks, each with the newest message that the machine has woken up, if that
+/// stands between it and the message before. Of very many, those of the boot and the newest.
 fn messages_about_clocks(log: &str) -> Vec<String> {
-    let mut messages: Vec<String> = log
-        .lines()
-        .map(without_level)
-        .filter(|message| is_about_clocks(message))
-        .map(str::to_owned)
-        .collect();
+    let mut messages: Vec<String> = Vec::new();
+    let mut resumed = None;
+    for message in log.lines().map(without_level) {
+        if is_resume(message) {
+            resumed = Some(message.to_owned());
+        } else if is_about_clocks(message) {
+            messages.extend(resumed.take());
+            messages.push(message.to_owned());
+        }
+    }
     let newest = messages.len().saturating_sub(KEPT);
     messages.drain(KEPT.min(newest)..newest);
     messages
@@ -103,6 +110,26 @@ mod tests {
             "[    0.500000] tsc: Marking TSC unstable due to boot parameter",
             "[    0.600000] hpet0: 3 comparators",
             "[    0.700000] Hypervisor detected: KVM",
+        ];
+        assert_eq!(messages_about_clocks(log), expected);
+    }
+
+    /// A laptop resumes hundreds of times, and most resumes say nothing about a clock.
+    #[test]
+    fn the_newest_resume_before_a_message_about_clocks_is_kept() {
+        let log = "\
+<6>[    1.000000] tsc: Detected 2600.000 MHz processor
+<6>[  900.000000] PM: suspend exit
+<6>[ 9000.900000] ACPI: PM: Waking up from system sleep state S3
+<6>[ 9001.200000] PM: suspend exit
+<6>[ 9002.000000] EXT4-fs (vda): mounted filesystem
+<4>[ 9003.000000] clocksource: Switched to clocksource hpet
+<6>[ 9900.000000] PM: suspend exit
+";
+        let expected = [
+            "[    1.000000] tsc: Detected 2600.000 MHz processor",
+            "[ 9001.200000] PM: suspend exit",
+            "[ 9003.000000] clocksource: Switched to clocksource hpet",
         ];
         assert_eq!(messages_about_clocks(log), expected);
     }

@@ -152,6 +152,19 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
     assert_eq!(faults(&document_schema(), &facts), [""; 0]);
 }
 
+/// Symptom: nothing said that the watchdog's message came right after a resume.
+#[test]
+fn the_collector_keeps_the_resume_before_a_message_about_clocks() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    let programs = machine_with_hpet(root);
+    let log = "[ 1.0] PM: suspend exit\n[ 2.0] PM: suspend exit\n[ 3.0] tsc: 3000 MHz\n[ 4.0] PM: suspend exit";
+    program(&programs, "dmesg", log);
+    let facts = collected("sh", &[&programs], root);
+    let expected = json!(["[ 2.0] PM: suspend exit", "[ 3.0] tsc: 3000 MHz"]);
+    assert_eq!(facts["machine"]["kernel_log"], expected);
+}
+
 /// Symptom: with busybox's awk (Alpine, OpenWrt), chronyd was lost.
 #[test]
 fn each_shell_and_each_awk_collects_the_same() {
@@ -221,6 +234,18 @@ fn the_collector_and_the_program_describe_a_machine_alike() {
             "{key}"
         );
     }
+}
+
+/// Symptom: 22 messages.
+#[test]
+fn a_closed_output_has_one_message() {
+    let output = Command::new("sh")
+        .args(["-c", "sh \"$0\" >&-", SCRIPT])
+        .output()
+        .unwrap();
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(messages.lines().count(), 1, "{messages}");
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

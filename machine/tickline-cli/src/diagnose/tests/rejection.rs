@@ -51,6 +51,88 @@ fn a_wrong_rate_is_a_skew_in_old_and_new_kernels() {
     assert_found(MEASURED_SKEW, "tsc_skew");
 }
 
+/// Symptom: the evidence left out by how much the clocks differed, the first question of an
+/// operator.
+#[test]
+fn a_skew_has_its_size_in_the_forms_of_all_kernels() {
+    let by_both = [
+        MARKED_FOR_SKEW,
+        "clocksource:                       'hpet' wd_nsec: 503207012 wd_now: 48a38f74 \
+         wd_last: 47e3ab74 mask: ffffffff",
+        "clocksource:                       'tsc' cs_nsec: 501207012 cs_now: 3224653e7bd \
+         cs_last: 3220d4f8d57 mask: ffffffffffffffff",
+    ];
+    let rewritten = [
+        "clocksource: Marking clocksource tsc unstable due to frequency skew",
+        "clocksource: Watchdog                    hpet interval:        499958332ns",
+        "clocksource: Clocksource                  tsc interval:        500987654ns",
+    ];
+    for (messages, shown) in [
+        (
+            &by_both[..],
+            "the TSC lost 2 ms in 503 ms of the other clock (-3974.5 ppm)",
+        ),
+        (
+            &[MEASURED_SKEW],
+            "the TSC gained 437 us in 503 ms of the other clock (868.5 ppm)",
+        ),
+        (
+            &rewritten,
+            "the TSC gained 1 ms in 500 ms of the other clock (2058.8 ppm)",
+        ),
+        (
+            &["Clocksource tsc unstable (delta = -201134949 ns)"],
+            "the TSC lost 201 ms against the other clock",
+        ),
+    ] {
+        let machine = machine_on_hpet_without_tsc().log(messages);
+        machine.first("tsc_skew").shows(shown);
+    }
+}
+
+#[test]
+fn the_figures_of_a_skipped_check_are_no_skew() {
+    let skipped = "clocksource: Long readout interval, skipping watchdog check: cs_nsec: \
+                   2503207012 wd_nsec: 2501207012";
+    machine_on_hpet_without_tsc()
+        .log(&[skipped, MARKED_FOR_SKEW])
+        .first("tsc_skew")
+        .does_not_show("the TSC gained")
+        .does_not_show("the TSC lost");
+}
+
+/// Symptom: two seconds after a resume, and nothing said so.
+#[test]
+fn a_skew_right_after_a_resume_is_called_so() {
+    let marked = format!("[ 9003.000000] {MARKED_FOR_SKEW}");
+    for (resumed, after) in [
+        ("[ 9001.200000] PM: suspend exit", Some("1.8 s")),
+        (
+            "[ 9002.000000] PM: hibernation: hibernation exit",
+            Some("1 s"),
+        ),
+        (
+            "[ 9002.500000] ACPI: PM: Waking up from system sleep state S3",
+            Some("500 ms"),
+        ),
+        ("[ 8990.000000] PM: suspend exit", None),
+        ("[Sat Nov 28 07:00:00 2026] PM: suspend exit", None),
+        ("[ 9002.000000] clocksource: another message", None),
+    ] {
+        let machine = machine_on_hpet_without_tsc().log(&[resumed, &marked]);
+        let finding = machine.first("tsc_skew");
+        match after {
+            Some(after) => finding
+                .shows(&format!("that was {after} after a resume"))
+                .fix_begins("the skew came right after a resume")
+                .fix_has("if it does: run `tickline warp`"),
+            None => finding
+                .does_not_show("resume")
+                .fix_begins("run `tickline warp`"),
+        };
+    }
+}
+
 #[test]
 fn a_log_of_slow_reads_leads_to_tsc_watchdog_delay() {
     assert_found(
