@@ -46,6 +46,9 @@ pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
 }
 
 fn diagnose_this_machine(args: &Doctor) -> io::Result<Exit> {
+    if args.fix {
+        switch_clocksource::check_can_ask(args)?;
+    }
     let setup = Setup::start()?;
     let destinations = open_destinations(args)?;
     let progress = Progress::new();

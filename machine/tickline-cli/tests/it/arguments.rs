@@ -130,6 +130,15 @@ fn a_wait_ends_at_the_timeout_with_the_reason() {
     assert_eq!(waiting.lines().count(), 1, "{waiting}");
 }
 
+/// Symptom: it measured, and printed the diagnosis, before it refused.
+#[test]
+fn a_fix_that_cannot_ask_is_refused() {
+    assert_refused(&[
+        ("--fix", &["not a terminal", "--yes"]),
+        ("doctor --fix --secs 3600", &["not a terminal"]),
+    ]);
+}
+
 #[test]
 fn a_list_of_cpus_that_cannot_be_compared_is_refused() {
     assert_refused(&[

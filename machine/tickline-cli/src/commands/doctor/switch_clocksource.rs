@@ -112,14 +112,24 @@ fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
     (!passed).then(|| crate::commands::warp::result(&warp))
 }
 
+/// Refuses a run that could not ask its question, before it measures anything.
+///
+/// # Errors
+///
+/// If the user has not agreed beforehand, and standard input is not a terminal.
+pub(super) fn check_can_ask(args: &Doctor) -> io::Result<()> {
+    if args.yes || io::stdin().is_terminal() {
+        return Ok(());
+    }
+    Err(io::Error::other(
+        "--fix asks before it changes anything, and standard input is not a terminal: use one (ssh \
+         -t), or add --yes, which asks nothing; without --fix, doctor shows the commands",
+    ))
+}
+
 /// Asks the user on the terminal.
 fn user_agrees(log: &mut impl Write, clocksource: &str) -> io::Result<bool> {
     let stdin = io::stdin();
-    if !stdin.is_terminal() {
-        return Err(io::Error::other(
-            "--fix asks before it changes anything, and standard input is not a terminal: add --yes",
-        ));
-    }
     write!(log, "Switch the whole machine to {clocksource} now? [y/N] ")?;
     log.flush()?;
     let mut answer = String::new();
