@@ -206,8 +206,10 @@ impl Explained for Code {
                 text: "The program runs itself under a filter of system calls: a clock that still \
                answers is answered by the vDSO. It finds itself by /proc/self/exe, and needs \
                /dev/null and a few file descriptors. Without these, as in a container without \
-               /proc, it is unknown whether the clocks are slow. A sandbox may also refuse the \
-               filter. The clocks are not affected. To see what is there:",
+               /proc, it is unknown who answers. A call that costs at most half as much as its \
+               system call makes none: the sentence then says that this was inferred by the cost. \
+               A sandbox may also refuse the filter. The clocks are not affected. To see what is \
+               there:",
                 more: &[Commands(&["ls -l /proc/self/exe /dev/null"])],
             },
             Self::ClockInterposed => Explanation {
