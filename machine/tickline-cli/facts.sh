@@ -133,6 +133,18 @@ cloud() {
     case $(dmi chassis_asset_tag) in *7783-7084-3265-9085-8269-3286-77*) echo azure ;; esac
 }
 
+# The tool that changes the kernel's command line.
+boot_loader() {
+    for file in /usr/sbin/grubby /sbin/grubby /usr/bin/grubby; do
+        [ -e "$root$file" ] && echo grubby && return
+    done
+    if [ -e "$root/usr/sbin/update-grub" ] && [ -e "$root/etc/default/grub" ]; then
+        echo grub
+    elif [ -e "$root/etc/update-extlinux.conf" ]; then
+        echo extlinux
+    fi
+}
+
 # The answerer of clock_gettime REALTIME, by strace. `date +%N` must read that clock, and strace shows
 # only system calls. Prints nothing if strace or date fails.
 served() {
@@ -228,6 +240,7 @@ collect() {
         printf "      \"frequency_ppb\": %.0f,\n      \"skew_ppb\": %.0f,\n", $8 * 1e3, $10 * 1e3
         printf "      \"root_delay_ns\": %.0f,\n      \"root_dispersion_ns\": %.0f\n    },\n", $11 * 1e9, $12 * 1e9
     }'
+    text boot_loader "$(boot_loader)"
     if [ -d "$root/run/systemd/system" ]; then echo '    "systemd": true,'; else echo '    "systemd": false,'; fi
     printf '    "counters": "not compared by facts.sh"\n  }'
     served=$(served)

@@ -127,6 +127,10 @@ pub(crate) struct Machine {
     pub(crate) ignored_answer: Option<IgnoredAnswer>,
     /// The state of ptp4l; null if it does not run, or this user may not ask it.
     pub(crate) ptp4l: Option<Ptp4l>,
+    /// The tool that changes the kernel's command line for the next start, as a stable code:
+    /// `grubby`, `grub` (Debian's update-grub), `extlinux` (Alpine's update-extlinux); null if
+    /// there is none of these.
+    pub(crate) boot_loader: Option<String>,
     /// Whether systemd runs the machine (sd_booted(3)).
     pub(crate) systemd: Option<bool>,
     /// The number of CPUs whose counters the clock has compared and found synchronised; null unless
@@ -183,6 +187,7 @@ impl Machine {
             tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),
             allowed_cpus: status_line("Cpus_allowed_list:"),
             online_cpus: online_cpus(),
+            boot_loader: boot_loader("").map(str::to_owned),
             systemd: fs::exists("/run/systemd/system").ok(),
             synchronised_cpus,
             counters: comparison_text(status.comparison),
@@ -333,6 +338,24 @@ fn acpi_devices(folder: &str) -> String {
     entries
         .map(|entry| format!("{}\n", entry.file_name().to_string_lossy()))
         .collect()
+}
+
+/// The tool that changes the kernel's command line, by its files below `root`, which is empty for
+/// this machine.
+fn boot_loader(root: &str) -> Option<&'static str> {
+    let exists = |file: &str| Path::new(&format!("{root}{file}")).exists();
+    if ["/usr/sbin/grubby", "/sbin/grubby", "/usr/bin/grubby"]
+        .into_iter()
+        .any(exists)
+    {
+        Some("grubby")
+    } else if exists("/usr/sbin/update-grub") && exists("/etc/default/grub") {
+        Some("grub")
+    } else if exists("/etc/update-extlinux.conf") {
+        Some("extlinux")
+    } else {
+        None
+    }
 }
 
 /// The value of the line of `/proc/self/status` with this name.

@@ -257,7 +257,7 @@ fn vdso_bypassed(document: &Document) -> Option<Finding> {
                 "the vDSO is switched off, so each call for the time is a system call",
             )
             .seen(format!("the kernel's command line has {word}"))
-            .fix(without_vdso_parameter(word)),
+            .fix(without_vdso_parameter(word, document)),
         );
     }
     // An unknown clocksource may be slow by itself. On 32-bit Arm, the kernel removes every clock
@@ -299,9 +299,9 @@ fn vdso_parameter(document: &Document) -> Option<&'static str> {
 }
 
 /// The removal of a parameter that keeps the kernel's clocks from the vDSO.
-fn without_vdso_parameter(word: &str) -> Fix {
+fn without_vdso_parameter(word: &str, document: &Document) -> Fix {
     Fix::from(format!("take `{word}` off the kernel's command line"))
-        .with_steps(steps::remove_parameter(word))
+        .with_steps(steps::remove_parameter(word, document))
 }
 
 /// The finding that the vDSO can read the clocksource, but does not answer.
@@ -350,7 +350,7 @@ fn kvm_clock(document: &Document) -> Finding {
         )
         .seen("current_clocksource is kvm-clock")
         .seen(format!("the kernel's command line has {NO_VSYSCALL}"))
-        .fix(without_vdso_parameter(NO_VSYSCALL));
+        .fix(without_vdso_parameter(NO_VSYSCALL, document));
     }
     // A 64-bit vDSO reads kvm-clock if the host sets PVCLOCK_TSC_STABLE_BIT (PLATFORM.md).
     let lacks_bit = document.coarse_served_by() == Some(ServedBy::Vdso) && !document.is_x86_32();

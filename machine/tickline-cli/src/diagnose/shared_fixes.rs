@@ -355,6 +355,7 @@ pub(super) fn without_hpet(document: &Document) -> Fix {
     let steps = steps::switch("acpi_pm", document).map(|now| Steps {
         keep: kept.keep,
         undo_keep: kept.undo_keep,
+        by_boot_loader: kept.by_boot_loader,
         ..now
     });
     Fix::from(steps::switch_command("acpi_pm"))
@@ -365,7 +366,7 @@ pub(super) fn without_hpet(document: &Document) -> Fix {
 fn without_hpet_from_the_start(document: &Document) -> Fix {
     if document.has_parameter("hpet=force") {
         return Fix::from("take `hpet=force` off the kernel's command line")
-            .with_steps(steps::remove_parameter("hpet=force"));
+            .with_steps(steps::remove_parameter("hpet=force", document));
     }
     let kernel = document.machine.kernel.as_deref().unwrap_or("unknown");
     let later = if document.is_kernel_at_least(5, 4) == Some(false) {
@@ -377,7 +378,7 @@ fn without_hpet_from_the_start(document: &Document) -> Fix {
         .or(format!(
             "or use a kernel {later}, which does not use this hpet (this one is {kernel})"
         ))
-        .with_steps(steps::add_parameter("hpet=disable"))
+        .with_steps(steps::add_parameter("hpet=disable", document))
 }
 
 /// The removal of a parameter that keeps the kernel from the TSC, with the checks that must come

@@ -2,7 +2,7 @@
 //! administrator must decide, or if the commands for the host are unknown.
 
 use crate::document::kernel_log::ANY_REJECTION;
-use crate::document::{Document, Steps};
+use crate::document::{Document, KeepForm, Steps};
 use crate::machine::CLOCKSOURCE;
 
 /// The command that switches to a clocksource until the machine restarts.
@@ -36,7 +36,7 @@ pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
         Some(former) if !former.strip_prefix("clocksource=").is_some_and(is_name) => return None,
         // The commands replace one parameter, and leave the other in force.
         _ if are_several => Steps::default(),
-        former => replace_parameters(former.as_slice(), &[&word]),
+        former => replace_parameters(former.as_slice(), &[&word], document),
     };
     // For the TSC, the CPUs' counters must agree, and the kernel must not have rejected the TSC.
     // Any other timer has only one counter, and needs no check.
@@ -75,8 +75,8 @@ fn unless_rejected(then: &str) -> String {
 }
 
 /// The removal of a parameter from the kernel's command line.
-pub(super) fn remove_parameter(word: &str) -> Steps {
-    replace_parameters(&[word], &[])
+pub(super) fn remove_parameter(word: &str, document: &Document) -> Steps {
+    replace_parameters(&[word], &[], document)
 }
 
 /// The removal of a parameter that keeps the kernel from the TSC, with the selection of the TSC if
@@ -85,9 +85,9 @@ pub(super) fn remove_parameter(word: &str) -> Steps {
 /// selections.
 pub(super) fn remove_parameter_against_tsc(word: &str, document: &Document) -> Option<Steps> {
     let kept = match document.selections_against_tsc().as_slice() {
-        [] => remove_parameter(word),
+        [] => remove_parameter(word, document),
         [other] if other.strip_prefix("clocksource=").is_some_and(is_name) => {
-            replace_parameters(&[word, other], &["clocksource=tsc"])
+            replace_parameters(&[word, other], &["clocksource=tsc"], document)
         }
         _ => return None,
     };
@@ -98,8 +98,8 @@ pub(super) fn remove_parameter_against_tsc(word: &str, document: &Document) -> O
 }
 
 /// The addition of a parameter to the kernel's command line.
-pub(super) fn add_parameter(word: &str) -> Steps {
-    replace_parameters(&[], &[word])
+pub(super) fn add_parameter(word: &str, document: &Document) -> Steps {
+    replace_parameters(&[], &[word], document)
 }
 
 /// A setting that the command `now` makes, and `undo` undoes.
@@ -111,14 +111,94 @@ pub(super) fn setting(now: &str, undo: &str) -> Steps {
     }
 }
 
+/// A command that replaces the parameters of the first list by those of the second.
+type Replace = fn(&[&str], &[&str]) -> String;
+
+/// The boot loaders whose commands are known, by the codes of `Machine::boot_loader`, with the
+/// distributions that have them.
+const BOOT_LOADERS: [(&str, &str, Replace); 3] = [
+    ("grubby", "grubby: Fedora, RHEL", by_grubby),
+    ("grub", "GRUB: Debian, Ubuntu", by_grub),
+    ("extlinux", "extlinux: Alpine", by_extlinux),
+];
+
 /// The commands that replace parameters of the kernel's command line, and that undo this, for the
-/// next start.
-fn replace_parameters(former: &[&str], new: &[&str]) -> Steps {
+/// next start. If the boot loader is unknown, one command finds it out, and a person reads the
+/// command for each boot loader.
+fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Steps {
+    let known = document.machine.boot_loader.as_deref();
+    let known = BOOT_LOADERS.iter().find(|(code, ..)| Some(*code) == known);
+    let replace = known.map_or(replace_command as Replace, |(_, _, replace)| *replace);
+    let by_boot_loader = match known {
+        Some(_) => Vec::new(),
+        None => BOOT_LOADERS
+            .iter()
+            .map(|(_, name, replace)| KeepForm {
+                boot_loader: name,
+                keep: replace(former, new),
+                undo_keep: replace(new, former),
+            })
+            .collect(),
+    };
     Steps {
-        keep: Some(replace_command(former, new)),
-        undo_keep: Some(replace_command(new, former)),
+        keep: Some(replace(former, new)),
+        undo_keep: Some(replace(new, former)),
+        by_boot_loader,
         ..Steps::default()
     }
+}
+
+fn by_grubby(former: &[&str], new: &[&str]) -> String {
+    let mut command = "sudo grubby --update-kernel=ALL".to_owned();
+    for word in former {
+        command += &format!(" --remove-args={word}");
+    }
+    for word in new {
+        command += &format!(" --args={word}");
+    }
+    command
+}
+
+/// Changes nothing unless it finds what it edits.
+fn by_grub(former: &[&str], new: &[&str]) -> String {
+    let (checks, edits) = grub_edits(former, new);
+    let checks = checks.strip_prefix(" && ").unwrap_or_default();
+    format!("{checks} && sudo sed -i{edits} /etc/default/grub && sudo update-grub")
+}
+
+/// As [`by_grub`]. Alpine's tools may not know `\b`.
+fn by_extlinux(former: &[&str], new: &[&str]) -> String {
+    const FILE: &str = "/etc/update-extlinux.conf";
+    let mut checks = String::new();
+    let mut edits = String::new();
+    for word in former {
+        checks += &format!(r#"sudo grep -q '^default_kernel_opts=.*[" ]{word}[" ]' {FILE} && "#);
+        edits += &format!(r#" -e '/^default_kernel_opts=/s/\([" ]\){word}\([" ]\)/\1\2/'"#);
+    }
+    if !new.is_empty() {
+        checks += &format!(r#"sudo grep -q '^default_kernel_opts="[^"]*"' {FILE} && "#);
+    }
+    for word in new {
+        edits += &format!(r#" -e 's/^\(default_kernel_opts="[^"]*\)"/\1 {word}"/'"#);
+    }
+    format!("{checks}sudo sed -i{edits} {FILE} && sudo update-extlinux")
+}
+
+/// The checks that find what is edited in GRUB's defaults, and the edits for sed.
+fn grub_edits(former: &[&str], new: &[&str]) -> (String, String) {
+    let mut checks = String::new();
+    let mut edits = String::new();
+    for word in former {
+        checks += &format!(r" && sudo grep -q '^GRUB.*\b{word}\b' /etc/default/grub");
+        edits += &format!(r" -e 's/ *\b{word}\b//'");
+    }
+    if !new.is_empty() {
+        checks += r#" && sudo grep -q '^GRUB_CMDLINE_LINUX="[^"]*"' /etc/default/grub"#;
+    }
+    for word in new {
+        edits += &format!(r#" -e 's/^\(GRUB_CMDLINE_LINUX="[^"]*\)"/\1 {word}"/'"#);
+    }
+    (checks, edits)
 }
 
 /// The files that may have the kernel's command line, on all distributions and images of clouds.
@@ -137,27 +217,16 @@ const BY_HAND: &str = "not done: edit the command line of the kernel by hand, as
 /// finds what it edits and what it runs. Otherwise it names the files, and those that have the
 /// parameters.
 fn replace_command(former: &[&str], new: &[&str]) -> String {
-    let mut grubby = String::new();
-    let mut checks = String::new();
-    let mut edits = String::new();
     let mut found = String::new();
     for word in former {
-        grubby += &format!(" --remove-args={word}");
-        checks += &format!(r" && sudo grep -q '^GRUB.*\b{word}\b' /etc/default/grub");
-        edits += &format!(r" -e 's/ *\b{word}\b//'");
         found += &format!(
             "echo 'files that have {word}:'; grep -lsw {word} {OTHER_FILES} | grep . || echo 'none of those searched'; "
         );
     }
-    if !new.is_empty() {
-        checks += r#" && sudo grep -q '^GRUB_CMDLINE_LINUX="[^"]*"' /etc/default/grub"#;
-    }
-    for word in new {
-        grubby += &format!(" --args={word}");
-        edits += &format!(r#" -e 's/^\(GRUB_CMDLINE_LINUX="[^"]*\)"/\1 {word}"/'"#);
-    }
+    let grubby = by_grubby(former, new);
+    let (checks, edits) = grub_edits(former, new);
     format!(
-        "if command -v grubby >/dev/null; then sudo grubby --update-kernel=ALL{grubby}; \
+        "if command -v grubby >/dev/null; then {grubby}; \
          elif test -f /etc/default/grub && test -x /usr/sbin/update-grub{checks}; then sudo sed -i{edits} /etc/default/grub && \
          sudo update-grub; else {{ echo '{BY_HAND}'; {found}}} >&2; false; fi"
     )
@@ -389,6 +458,75 @@ mod tests {
             (true, kept.clone())
         );
         assert_eq!(grub.run(&kept, &steps.undo_keep.unwrap()), (true, before));
+    }
+
+    /// The steps from hpet to the TSC on a machine with this boot loader.
+    fn steps_with(boot_loader: &str) -> Steps {
+        let mut document = with_command_line("quiet clocksource=hpet");
+        document.machine.boot_loader = Some(boot_loader.to_owned());
+        switch("tsc", &document).unwrap()
+    }
+
+    /// Symptom: in place of each command stood a hint where to find one.
+    #[test]
+    fn a_known_boot_loader_has_its_own_command() {
+        let steps = steps_with("grubby");
+        let keep = "sudo grubby --update-kernel=ALL --remove-args=clocksource=hpet \
+                    --args=clocksource=tsc";
+        assert_eq!(steps.keep.as_deref(), Some(keep));
+        assert_eq!(steps.by_boot_loader, []);
+        let grub = steps_with("grub").keep.unwrap();
+        assert!(
+            grub.ends_with("/etc/default/grub && sudo update-grub"),
+            "{grub}"
+        );
+        assert!(!grub.contains("grubby"), "{grub}");
+        assert_eq!(
+            GrubFile::new().run(ON_HPET, &grub),
+            (true, ON_HPET.replace("hpet", "tsc"))
+        );
+    }
+
+    #[test]
+    fn each_boot_loader_is_named_if_it_is_unknown() {
+        let forms = from_hpet_to_tsc().by_boot_loader;
+        let names: Vec<_> = forms.iter().map(|form| form.boot_loader).collect();
+        assert_eq!(
+            names,
+            [
+                "grubby: Fedora, RHEL",
+                "GRUB: Debian, Ubuntu",
+                "extlinux: Alpine"
+            ]
+        );
+        for (form, code) in forms.iter().zip(["grubby", "grub", "extlinux"]) {
+            let steps = steps_with(code);
+            assert_eq!(Some(&form.keep), steps.keep.as_ref());
+            assert_eq!(Some(&form.undo_keep), steps.undo_keep.as_ref());
+        }
+    }
+
+    #[test]
+    fn the_settings_of_extlinux_are_changed_and_changed_back() {
+        const BEFORE: &str = "overwrite=1\ndefault_kernel_opts=\"clocksource=hpet quiet\"\n";
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("update-extlinux.conf");
+        let run = |command: String| {
+            let command = command.replace("/etc/update-extlinux.conf", file.to_str().unwrap());
+            let command = format!("sudo() {{ [ $1 = update-extlinux ] || \"$@\"; }}; {command}");
+            let mut shell = std::process::Command::new("sh");
+            let output = shell.args(["-c", &command]).output().unwrap();
+            let after = std::fs::read_to_string(&file).unwrap();
+            (output.status.success(), after.replace("\" ", "\""))
+        };
+        std::fs::write(&file, BEFORE).unwrap();
+        let steps = steps_with("extlinux");
+        let kept = BEFORE.replace("clocksource=hpet quiet", "quiet clocksource=tsc");
+        assert_eq!(run(steps.keep.unwrap()), (true, kept));
+        let undo_keep = steps.undo_keep.unwrap();
+        let undone = BEFORE.replace("clocksource=hpet quiet", "quiet  clocksource=hpet");
+        assert_eq!(run(undo_keep.clone()), (true, undone.clone()));
+        assert_eq!(run(undo_keep), (false, undone));
     }
 
     /// Symptom: for these forms, nothing was added, and the command succeeded.

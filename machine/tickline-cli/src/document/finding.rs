@@ -134,7 +134,20 @@ impl Finding {
                 details.push(("run", Detail::Text(text)));
             }
             for (name, command) in steps.named() {
-                details.push((name, Detail::Command(command.to_owned())));
+                let is_of_one = !name.ends_with("keep") || steps.by_boot_loader.is_empty();
+                if is_of_one {
+                    details.push((name, Detail::Command(command.to_owned())));
+                    continue;
+                }
+                for form in &steps.by_boot_loader {
+                    let command = if name == "keep" {
+                        &form.keep
+                    } else {
+                        &form.undo_keep
+                    };
+                    let text = format!("{command}   # {}", form.boot_loader);
+                    details.push((name, Detail::Command(text)));
+                }
             }
         }
         if let Some(ratio) = self.gain_ratio {

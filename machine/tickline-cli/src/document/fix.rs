@@ -252,6 +252,19 @@ pub(crate) struct Steps {
     pub(crate) undo: Option<String>,
     /// The command that undoes `keep`.
     pub(crate) undo_keep: Option<String>,
+    /// `keep` and `undo_keep` for each boot loader, if it is unknown which one the machine has. A
+    /// person reads these in place of the command that finds it out.
+    #[serde(skip)]
+    pub(crate) by_boot_loader: Vec<KeepForm>,
+}
+
+/// The commands that keep a change, and undo this, with one boot loader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeepForm {
+    /// Its name, and the distributions that have it.
+    pub(crate) boot_loader: &'static str,
+    pub(crate) keep: String,
+    pub(crate) undo_keep: String,
 }
 
 impl Steps {

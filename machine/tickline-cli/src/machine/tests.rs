@@ -188,6 +188,39 @@ fn facts_sh_names_no_cloud_for_a_guest_on_other_xen() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn facts_sh_names_each_boot_loader_as_the_program_does() {
+    for (files, code) in [
+        (
+            &[
+                "usr/sbin/grubby",
+                "usr/sbin/update-grub",
+                "etc/default/grub",
+            ][..],
+            Some("grubby"),
+        ),
+        (&["sbin/grubby"], Some("grubby")),
+        (&["usr/bin/grubby"], Some("grubby")),
+        (&["usr/sbin/update-grub", "etc/default/grub"], Some("grub")),
+        (&["etc/default/grub"], None),
+        (&["etc/update-extlinux.conf"], Some("extlinux")),
+        (&[], None),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let log = write_sign(root.path(), &[]);
+        for file in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let by_program = boot_loader(root.path().to_str().unwrap());
+        assert_eq!(by_program, code, "{files:?}");
+        let facts = machine_by_facts_sh(root.path(), &log);
+        assert_eq!(facts.boot_loader.as_deref(), code, "{files:?}");
+    }
+}
+
+#[test]
 fn the_product_of_recorded_facts_names_the_cloud() {
     for (product, cloud) in [
         ("Google Google Compute Engine", Some("google")),

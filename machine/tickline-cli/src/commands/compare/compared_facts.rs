@@ -222,6 +222,7 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         ntp_daemon,
         ignored_answer,
         ptp4l,
+        boot_loader,
         systemd,
         synchronised_cpus,
         counters,
@@ -269,6 +270,7 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
     if let Some(ptp4l) = ptp4l {
         add_ptp4l(ptp4l, facts);
     }
+    facts.words("boot loader", boot_loader.as_deref());
     facts.is_so("systemd", *systemd);
     facts.count("synchronised cpus", *synchronised_cpus);
     facts.words("counters", Some(counters));

@@ -53,26 +53,9 @@ fn show(finding: &Finding, screen: &mut Screen) {
         let label = format!("         {:<5} ", format!("{name}:"));
         match detail {
             Detail::Text(text) => screen.say(&label, &text),
-            Detail::Command(command) if is_too_long(name, &command) => {
-                let key = name.replace(' ', "_");
-                let text = format!(
-                    "a command for grubby or GRUB, which `sudo tickline doctor --fix` prints, and \
-                     does not run; of a recorded machine (`--facts FILE`), it is in `--json -`: \
-                     steps.{key} of this finding"
-                );
-                screen.say(&label, &text);
-            }
             Detail::Command(command) => screen.line(&format!("{label}{}", plain(&command))),
         }
     }
-}
-
-/// Whether the command hides the rest of the finding: one that edits the kernel's command line
-/// takes several lines. The fix says in words what it does.
-fn is_too_long(name: &str, command: &str) -> bool {
-    /// Three lines, bytes.
-    const LONG: usize = 300;
-    name.ends_with("keep") && command.len() > LONG
 }
 
 fn machine(document: &Document, screen: &mut Screen) {
@@ -170,7 +153,7 @@ fn track(document: &Document, screen: &mut Screen) {
 mod tests {
     use super::*;
     use crate::commands::report::example;
-    use crate::document::{Fix, GateRow, Steps};
+    use crate::document::{Fix, GateRow, KeepForm, Steps};
 
     /// The text about a document with findings of these severities, whose sentences are their
     /// names.
@@ -217,34 +200,34 @@ mod tests {
         }
     }
 
-    /// Symptom: shell lines of 400 characters in the middle of the findings.
+    /// Symptom: shell lines of 1,000 characters, and then a hint where to find a command.
     #[test]
-    fn a_long_command_that_keeps_a_change_is_left_to_the_json() {
-        let shown = |command: String| {
-            let mut document = example::document();
-            let mut finding = document.findings()[0].clone();
-            finding.fix = Fix::from("a").with_steps(Steps {
-                undo_keep: Some(command),
-                ..Steps::default()
-            });
-            document.findings = Some(vec![finding]);
-            text(&document)
+    fn a_change_of_an_unknown_boot_loader_has_a_line_for_each() {
+        let mut document = example::document();
+        let mut finding = document.findings()[0].clone();
+        let form = |boot_loader, keep: &str, undo_keep: &str| KeepForm {
+            boot_loader,
+            keep: keep.to_owned(),
+            undo_keep: undo_keep.to_owned(),
         };
-        assert!(shown("x".repeat(300)).contains("undo keep: xxx"));
-        let long = shown("x".repeat(301));
-        let has_key = long.contains("steps.undo_keep") && !long.contains("xxx");
-        assert!(has_key, "{long}");
-        // Symptom: for a recorded machine, it named the command that diagnoses this one.
-        let words = long.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            words.contains("recorded machine (`--facts FILE`)"),
-            "{long}"
-        );
-        // Symptom: it named the JSON alone, on machines without jq.
-        assert!(
-            words.contains("`sudo tickline doctor --fix` prints"),
-            "{long}"
-        );
+        finding.fix = Fix::from("a").with_steps(Steps {
+            keep: Some("the command that finds it out".to_owned()),
+            undo_keep: Some("that command, back".to_owned()),
+            by_boot_loader: vec![form("A", "do-a", "undo-a"), form("B", "do-b", "undo-b")],
+            ..Steps::default()
+        });
+        document.findings = Some(vec![finding]);
+        let shown = text(&document);
+        for line in [
+            "  keep: do-a   # A\n",
+            "  keep: do-b   # B\n",
+            "  undo keep: undo-a   # A\n",
+            "  undo keep: undo-b   # B\n",
+        ] {
+            assert!(shown.contains(line), "{line}: {shown}");
+        }
+        assert!(!shown.contains("that finds it out"), "{shown}");
+        assert!(!shown.contains("that command, back"), "{shown}");
     }
 
     #[test]
