@@ -307,9 +307,9 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
     fix.preceded_by(
         format!(
             "the skew came right after a resume: restart, and see whether it comes without a \
-             suspend. If it does not, {firmware}"
+             suspend, too. If it comes only after a resume, {firmware}"
         ),
-        "if it does: ",
+        "if it comes without one: ",
     )
 }
 

@@ -125,7 +125,7 @@ fn a_skew_right_after_a_resume_is_called_so() {
             Some(after) => finding
                 .shows(&format!("that was {after} after a resume"))
                 .fix_begins("the skew came right after a resume")
-                .fix_has("if it does: run `tickline warp`"),
+                .fix_has("if it comes without one: run `tickline warp`"),
             None => finding
                 .does_not_show("resume")
                 .fix_begins("run `tickline warp`"),
