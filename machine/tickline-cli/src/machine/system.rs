@@ -7,7 +7,9 @@
     reason = "dladdr and clock_gettime, which none of this program's other dependencies wraps"
 )]
 
+use std::ffi::OsString;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
@@ -113,9 +115,15 @@ pub(crate) fn clock_gettime_file() -> Option<String> {
     }
     // SAFETY: the name is a C string, which lives as long as the library is loaded.
     let name = OsStr::from_bytes(unsafe { CStr::from_ptr(found.dli_fname) }.to_bytes());
-    let program = std::env::current_exe().ok()?;
-    let is_program = program.file_name() == std::path::Path::new(name).file_name();
+    let program = program_name(std::env::current_exe().ok(), std::env::args_os().next())?;
+    let is_program = Path::new(name).file_name() == Some(&program);
     (!is_program).then(|| name.to_string_lossy().into_owned())
+}
+
+/// The name of the program's file, by `/proc`, or without `/proc` by its first argument.
+fn program_name(by_proc: Option<PathBuf>, first_argument: Option<OsString>) -> Option<OsString> {
+    let path = by_proc.or_else(|| Some(first_argument?.into()))?;
+    Some(path.file_name()?.to_owned())
 }
 
 /// libc's Unix time minus the Unix time of the system call, ns. A large difference shows that
@@ -186,6 +194,16 @@ mod tests {
         state: libc::TIME_OK,
         tai_offset_s: 37,
     };
+
+    /// Symptom: without /proc, a library that replaces libc's clock was not seen.
+    #[test]
+    fn without_proc_the_first_argument_names_the_program() {
+        let by_proc = || Some(PathBuf::from("/usr/bin/tickline"));
+        let argument = || Some(OsString::from("./other"));
+        assert_eq!(program_name(by_proc(), argument()), Some("tickline".into()));
+        assert_eq!(program_name(None, argument()), Some("other".into()));
+        assert_eq!(program_name(None, None), None);
+    }
 
     #[test]
     fn the_kernels_ntp_state_has_each_figure_in_its_place() {
