@@ -50,7 +50,38 @@ fn a_server_is_restarted_unless_the_page_is_switched_off() {
     for name in UNITS {
         assert_has(name, "ExecStart", &["/usr/bin/tickline serve"]);
         assert_has(name, "Restart", &["on-failure"]);
-        assert_has(name, "StartLimitIntervalSec", &["0"]);
+        assert_has(name, "RestartSec", &["100ms"]);
+    }
+}
+
+/// The time, in s, in which the given number of starts is the limit of a unit.
+fn start_limit(name: &str) -> (f64, f64) {
+    let unit = unit(name);
+    let value = |key: &str| {
+        let mut fields = unit.lines().filter_map(|line| line.split_once('='));
+        let (_, value) = fields.find(|(found, _)| *found == key).unwrap();
+        value.parse::<f64>().unwrap()
+    };
+    (value("StartLimitIntervalSec"), value("StartLimitBurst"))
+}
+
+/// Symptom: `restart counter is at 6` after 2 s, for ever, and nothing in `systemctl --failed`.
+#[test]
+fn a_unit_that_fails_at_each_start_is_failed_in_the_end() {
+    for name in UNITS {
+        let (interval_s, burst) = start_limit(name);
+        // RestartSec, and a start on a slow machine: an emulated one needed a third of a second.
+        assert!(burst * 0.45 < interval_s, "{name}");
+    }
+}
+
+/// Programs need the server again at once, however often it is killed. A server that waits for room on
+/// a full disk, 6 s at each start, runs longer still.
+#[test]
+fn a_server_that_runs_for_two_seconds_before_it_ends_never_reaches_the_limit_of_starts() {
+    for name in UNITS {
+        let (interval_s, burst) = start_limit(name);
+        assert!(interval_s < 2.0 * burst, "{name}");
     }
 }
 
@@ -65,7 +96,8 @@ fn a_permanent_error_is_the_end_of_the_unit() {
     let code = output.status.code().unwrap().to_string();
     assert_ne!(code, "2", "an error that may pass");
     for name in UNITS {
-        assert_has(name, "RestartPreventExitStatus", &[&code]);
+        // 233 is systemd's EXIT_RUNTIME_DIRECTORY (systemd.exec(5)).
+        assert_has(name, "RestartPreventExitStatus", &[&format!("{code} 233")]);
     }
 }
 
@@ -155,19 +187,52 @@ fn openrc_gives_up_a_server_that_ends_at_each_start() {
     );
 }
 
-/// Symptom: `rc-service tickline status` said "started", and no more, while the page was off.
-#[test]
-fn openrcs_status_says_what_the_page_gives() {
+/// What a function of OpenRC's script prints, and its exit code, if `tickline serve status` says `told`
+/// and OpenRC's own `default_status` returns `code`.
+fn call_openrc(function: &str, told: &str, code: i32) -> (String, Option<i32>) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/openrc/tickline");
+    let call = format!(
+        ". {script}; command=say; say() {{ echo '{told}'; false; }}; eerror() {{ echo \"$1\"; }}; \
+         default_status() {{ return {code}; }}; {function}"
+    );
+    let output = Command::new("sh").args(["-c", &call]).output().unwrap();
+    assert_eq!(text(&output.stderr), "");
+    (text(&output.stdout), output.status.code())
+}
+
+/// Symptoms: `rc-service tickline status` said "started", and no more, while the page was off, and
+/// "stopped", and no more, when OpenRC had given up.
+#[test]
+fn openrcs_status_says_what_the_page_gives_in_every_state_of_the_service() {
     for (told, expected) in [
         ("phase   off: switched off", "page: off: switched off\n"),
         ("tickline: there is no page", "page: there is no page\n"),
     ] {
-        let after =
-            format!(". {script}; command=say; say() {{ echo '{told}'; false; }}; status_post");
-        let output = Command::new("sh").args(["-c", &after]).output().unwrap();
-        assert_eq!(text(&output.stdout), expected);
-        assert!(output.status.success(), "{output:?}");
+        // Started, stopped, crashed (openrc-run.sh).
+        for code in [0, 3, 32] {
+            let found = call_openrc("status", told, code);
+            assert_eq!(found, (expected.to_owned(), Some(code)));
+        }
+    }
+}
+
+/// Symptom: a start succeeded, and half a minute later the service was stopped.
+#[test]
+fn openrc_starts_no_server_of_a_page_that_is_switched_off() {
+    let told = "phase   off: switched off, until `tickline serve on`".replace('`', "");
+    let (shown, code) = call_openrc("start_pre", &told, 0);
+    assert!(shown.contains("tickline serve on"), "{shown}");
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn openrc_starts_a_server_of_any_other_page() {
+    for told in [
+        "tickline: no page is served",
+        "phase   off: no server publishes a line",
+        "phase   no_line: there is no line",
+    ] {
+        assert_eq!(call_openrc("start_pre", told, 0), (String::new(), Some(0)));
     }
 }
 
