@@ -107,7 +107,7 @@ fn a_signal_ends_a_server_that_waits_for_another_one() {
     let (code, messages) = second.ended();
     assert_eq!(code, Some(0), "{messages}");
     assert!(
-        messages.contains("stopped: another server serves this page"),
+        messages.contains("stopped before it served this page"),
         "{messages}"
     );
 }
@@ -216,6 +216,32 @@ fn a_server_without_a_writable_folder_says_what_to_do() {
     }
     assert!(shown.contains("mount a writable folder there"), "{shown}");
     assert!(shown.ends_with("\n78\n"), "{shown}");
+}
+
+/// Symptom: exit code 2 at once, and ten starts a second by the unit, each with lines of log for a disk
+/// that was full.
+#[test]
+fn a_server_that_finds_the_disk_full_serves_when_there_is_room() {
+    // The file takes the only page of the disk. The server says that it tries again, and the file goes.
+    const SCRIPT: &str = "mount -t tmpfs -o size=4k,mode=755 none \"$1\" && echo mounted && cd \"$1\" && \
+        echo full > full && \"$0\" serve --page \"$1/page\" 2>&1 | while read -r line; do \
+            echo \"$line\"; pid=${line##*process }; \
+            case $line in *'trying again'*) rm full;; *'serves this page') kill \"${pid%% *}\";; esac; \
+        done";
+    let (folder, _page) = folder();
+    let output = Command::new("unshare")
+        .args(["--mount", "--fork", "sh", "-c", SCRIPT])
+        .arg(env!("CARGO_BIN_EXE_tickline"))
+        .arg(folder.path())
+        .output();
+    let shown = output
+        .map(|output| text(&output.stdout))
+        .unwrap_or_default();
+    if !is_root() || !shown.starts_with("mounted\n") {
+        return eprintln!("SKIPPED: no mount namespace: {shown}");
+    }
+    assert!(shown.contains("No space left on device"), "{shown}");
+    assert!(shown.contains("serves this page"), "{shown}");
 }
 
 /// Symptom: the terminal did what the name of a folder says.

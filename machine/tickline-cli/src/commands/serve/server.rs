@@ -40,7 +40,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let mut publisher = match start(&clock, page, &stop, mask) {
         Ok(Some(publisher)) => publisher,
         Ok(None) => {
-            log.write("stopped: another server serves this page");
+            log.write("stopped before it served this page");
             return Ok(Exit::Success);
         }
         Err(error) => return failed(error),
@@ -87,16 +87,17 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     }
 }
 
-/// For how long a server waits for the end of another one, which may be stopping: longer than the
-/// unit's `TimeoutStopSec`.
+/// For how long a server tries to start while an error may pass. For the end of another server, which
+/// may be stopping, that is longer than the unit's `TimeoutStopSec`; on a full disk it is the pause
+/// between two starts by systemd, which would be a tenth of a second otherwise.
 const PATIENCE: Duration = Duration::from_secs(6);
 
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Starts to publish. While another server serves the page, waits for its end, for [`PATIENCE`] at
-/// most: there is an overlap in an upgrade, or when a trial server ends. `None` if a stop signal
-/// ends the wait.
+/// Starts to publish. Tries again for [`PATIENCE`] at most, while another server serves the page, as
+/// in an upgrade or at the end of a trial server, and after any other error that may pass. `None` if
+/// a stop signal ends the wait.
 fn start(
     clock: &Clock,
     page: &Path,
@@ -106,7 +107,7 @@ fn start(
     let mut waited = Duration::ZERO;
     loop {
         let error = match Publisher::start(clock.clone(), page) {
-            Err(error) if matches!(error.cause(), PageErrorCause::Served { .. }) => error,
+            Err(error) if may_pass(&error) => error,
             result => return result.map(Some),
         };
         // ORDERING: Relaxed, as in `run`.
@@ -118,12 +119,21 @@ fn start(
         }
         if waited.is_zero() {
             let patience_s = PATIENCE.as_secs();
-            let text = format!("{error}; waiting for its end, {patience_s} s at most");
+            let text = if matches!(error.cause(), PageErrorCause::Served { .. }) {
+                format!("{error}; waiting for its end, {patience_s} s at most")
+            } else {
+                format!("{error}; trying again for {patience_s} s")
+            };
             line_to_stderr(&format!("tickline: {}", plain(&text)));
         }
         ppoll(&mut [], Some(TimeSpec::from_duration(PAUSE)), Some(mask)).ok();
         waited += PAUSE;
     }
+}
+
+/// Whether the next try to start may succeed, though nobody removes the error's cause.
+fn may_pass(error: &PageError) -> bool {
+    missing_folder(error).is_none() && !is_permanent(*error.cause())
 }
 
 /// The end of a server that cannot serve. Its exit code says whether another start may help.
@@ -369,7 +379,7 @@ mod tests {
         }
     }
 
-    /// The unit starts such a server again.
+    /// Such a server tries again, and then its unit starts it again.
     #[test]
     fn an_error_that_may_pass_is_not_permanent() {
         for errno in [Errno::ENOSPC, Errno::ENOMEM, Errno::EMFILE, Errno::ENOENT] {
