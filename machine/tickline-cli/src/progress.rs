@@ -1,6 +1,9 @@
-//! A progress bar on stderr during a measurement, if stderr is a terminal.
+//! A progress bar on stderr during a measurement, if stderr is a terminal that can redraw a line.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use std::env;
+use std::ffi::OsStr;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// The bar of one command, for all parts of its measurement.
 #[derive(Debug)]
@@ -10,15 +13,28 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new() -> Self {
+        Self::drawn_on(target(env::var_os("TERM").as_deref()))
+    }
+
+    /// The progress of a measurement that shows none, such as one for a monitoring system.
+    pub(crate) fn hidden() -> Self {
+        Self::drawn_on(ProgressDrawTarget::hidden())
+    }
+
+    fn drawn_on(target: ProgressDrawTarget) -> Self {
         Self::shown(
-            ProgressBar::new(1_000),
+            ProgressBar::with_draw_target(Some(1_000), target),
             "measuring {msg:17} [{bar:30}] {percent:>3} %",
         )
     }
 
     /// The progress of a measurement without an end: a number of samples.
     pub(crate) fn without_end() -> Self {
-        Self::shown(ProgressBar::no_length(), "measuring {msg:17} {pos}")
+        let target = target(env::var_os("TERM").as_deref());
+        Self::shown(
+            ProgressBar::with_draw_target(None, target),
+            "measuring {msg:17} {pos}",
+        )
     }
 
     /// The bar before the first part, drawn at once.
@@ -55,6 +71,20 @@ impl Progress {
     /// Removes the bar.
     pub(crate) fn finish(self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Where the bar is drawn, by the variable `TERM`. A terminal that is `dumb`, as a serial console may
+/// be, would show each state of the bar behind the one before. Windows does not set the variable.
+fn target(term: Option<&OsStr>) -> ProgressDrawTarget {
+    let is_dumb = match term {
+        None => cfg!(unix),
+        Some(term) => term.is_empty() || term == "dumb",
+    };
+    if is_dumb {
+        ProgressDrawTarget::hidden()
+    } else {
+        ProgressDrawTarget::stderr()
     }
 }
 

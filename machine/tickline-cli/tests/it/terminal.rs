@@ -147,6 +147,23 @@ fn every_command_that_measures_shows_its_progress() {
     }
 }
 
+/// Symptom: forty states of the bar, one behind the other, on a serial console.
+#[test]
+fn a_terminal_that_can_not_redraw_a_line_gets_no_bar() {
+    for term in ["dumb", ""] {
+        let shown = shown(80, &["doctor", "--secs", "1"], &[PLAIN, ("TERM", term)]);
+        assert!(!shown.contains("measuring the start"), "{term}: {shown}");
+    }
+}
+
+/// Symptom: the bar before the one line that a monitoring system reads.
+#[test]
+fn a_check_shows_no_bar() {
+    let arguments = ["doctor", "--check", "--secs", "1"];
+    let (shown, _) = shown_with_code(80, &arguments, &[PLAIN]);
+    assert!(!shown.contains("measuring the start"), "{shown}");
+}
+
 #[test]
 fn the_rows_of_watch_on_a_terminal_are_its_progress() {
     let arguments = ["watch", "--secs", "1", "--interval", "0.3", "--csv", "-"];
