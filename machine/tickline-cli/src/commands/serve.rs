@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use rustix::process::Uid;
 use tickline_page::lease::LeasePhase;
-use tickline_page::page_file::{self, AttachedFile, PageError};
+use tickline_page::page_file::{self, AttachedFile, FileError, PageError, PageErrorCause};
 
 use crate::args::{self, ServeAction};
 use crate::exit::Exit;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
             if args.page.is_none()
                 && let Err(error) = make_folder(&page)
             {
-                return no_folder(error);
+                return no_folder(&page, error);
             }
             server::run(&page)
         }
@@ -173,6 +173,15 @@ fn page_error(error: PageError) -> io::Error {
             "there is no page {page}, so nothing is served there: `tickline serve` makes it"
         ));
     }
+    let is_other_file = matches!(
+        error.cause(),
+        PageErrorCause::File(FileError::TooShort { .. }) | PageErrorCause::NotAPage { .. }
+    );
+    // The error's advice, to move the file away, is for a page.
+    if is_other_file && error.path().file_name() != page::of_machine().file_name() {
+        let page = plain_path(error.path());
+        return io::Error::other(format!("is {page} the right path? {error}"));
+    }
     io::Error::other(error)
 }
 
@@ -215,19 +224,29 @@ fn make_folder(page: &Path) -> io::Result<()> {
 }
 
 /// The end of a server that has no folder for its page.
-fn no_folder(error: io::Error) -> io::Result<Exit> {
+fn no_folder(page: &Path, error: io::Error) -> io::Result<Exit> {
     match error.kind() {
+        io::ErrorKind::NotFound => output::error_to_stderr(&io::Error::other(no_parent(page))),
         io::ErrorKind::ReadOnlyFilesystem => {
             let error =
                 format!("{error}; mount a writable folder there, or name another page by --page");
             output::error_to_stderr(&io::Error::other(error));
         }
-        io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => {
-            output::error_to_stderr(&error)
-        }
+        io::ErrorKind::PermissionDenied => output::error_to_stderr(&error),
         _ => return Err(error),
     }
     Ok(Exit::Permanent)
+}
+
+/// The folder of a default page cannot be made, because the folder for it is missing.
+fn no_parent(page: &Path) -> String {
+    let folder = page.parent().unwrap_or(page);
+    let parent = plain_path(folder.parent().unwrap_or(folder));
+    let folder = plain_path(folder);
+    format!(
+        "{folder} cannot be made: there is no {parent}; mount a tmpfs there, or name another page by \
+         --page"
+    )
 }
 
 #[cfg(test)]
@@ -267,6 +286,16 @@ mod tests {
             assert!(folder.is_dir());
             assert_eq!(folder.permissions().mode() & 0o777, 0o755);
         }
+    }
+
+    /// Symptom: "/run/tickline: No such file or directory" in an empty container.
+    #[test]
+    fn a_machine_without_run_is_told_what_to_mount() {
+        assert_eq!(
+            no_parent(page::of_machine()),
+            "/run/tickline cannot be made: there is no /run; mount a tmpfs there, or name another page \
+             by --page"
+        );
     }
 
     #[test]

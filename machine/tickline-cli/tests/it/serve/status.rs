@@ -36,6 +36,16 @@ fn the_status_has_its_schema_and_the_pages_owner() {
     assert_eq!(shown["owner"], fs::metadata(&page).unwrap().uid());
 }
 
+/// Symptom: the advice to move `/etc/passwd` away.
+#[test]
+fn a_file_that_is_no_page_may_be_the_wrong_path() {
+    let (_folder, page) = folder();
+    fs::write(&page, "junk").unwrap();
+    for word in ["status", "off"] {
+        assert_fails(&run(&page, &[word]), 2, "the right path? ");
+    }
+}
+
 #[test]
 fn the_status_of_a_page_that_is_not_served_is_negative() {
     let (_folder, page) = page_without_server();
