@@ -30,6 +30,9 @@ pub(super) struct PageReport {
     pub(super) phase: PagePhase,
     #[serde(serialize_with = "serialize_reason")]
     pub(super) no_line_reason: Option<Reason>,
+    /// What another process can know about a server without a line, if there is no such reason.
+    #[serde(skip)]
+    servers_reason: Option<&'static str>,
     pub(super) switched_off: bool,
     pub(super) serving: bool,
     generation: u64,
@@ -122,6 +125,15 @@ impl PageReport {
             Err(error) => (None, Some(unknown_server(&error))),
         };
         let mappings = machine::page::mappings(page, server_pid)?;
+        let machines_state = (snapshot.phase == LeasePhase::NoLine)
+            .then(no_line::machines_state)
+            .flatten();
+        let no_line_reason = machines_state.and_then(no_line::reason_of_machine);
+        let has_server = server_unknown.is_none().then_some(server_pid.is_some());
+        let servers_reason = match (no_line_reason, machines_state) {
+            (None, Some(state)) => no_line::servers_reason(state, has_server),
+            _ => None,
+        };
         let known_lead_ns = |stated_ns: Option<i64>| {
             if snapshot.phase == LeasePhase::Doubted {
                 // The OS clock has left the line, so the lead has no known limit.
@@ -136,9 +148,8 @@ impl PageReport {
             server_pid,
             server_unknown,
             phase: PagePhase::of(&snapshot),
-            no_line_reason: (snapshot.phase == LeasePhase::NoLine)
-                .then(no_line::machines_reason)
-                .flatten(),
+            no_line_reason,
+            servers_reason,
             switched_off: snapshot.is_switched_off,
             serving: snapshot.is_served,
             generation: snapshot.generation,

@@ -47,6 +47,16 @@ fn a_file_that_is_no_page_may_be_the_wrong_path() {
 }
 
 #[test]
+fn a_page_whose_server_has_stopped_says_so() {
+    let (_folder, page) = page_of_stopped_server();
+    let shown = text(&run(&page, &["status"]).stdout);
+    if shown.contains("tickline doctor") {
+        return eprintln!("SKIPPED: a gate is closed on this machine: {shown}");
+    }
+    assert!(shown.contains("the server has stopped"), "{shown}");
+}
+
+#[test]
 fn the_status_of_a_page_that_is_not_served_is_negative() {
     let (_folder, page) = page_without_server();
     assert_eq!(run(&page, &["status"]).status.code(), Some(1));

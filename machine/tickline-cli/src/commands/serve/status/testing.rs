@@ -12,6 +12,7 @@ pub(in crate::commands::serve) fn report() -> PageReport {
         server_unknown: None,
         phase: PagePhase::Stored(LeasePhase::Published),
         no_line_reason: None,
+        servers_reason: None,
         switched_off: false,
         serving: true,
         generation: 2,

@@ -36,6 +36,9 @@ impl PageReport {
                 &format!("{}: {reason}; `tickline doctor` says more", reason.code()),
             );
         }
+        if let Some(reason) = self.servers_reason {
+            say(&mut screen, "reason", reason);
+        }
         self.say_lease(&mut screen);
         self.say_lead(&mut screen);
         self.say_rate(&mut screen);
