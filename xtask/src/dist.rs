@@ -11,9 +11,9 @@ use crate::step::{command, must_succeed, output, output_of};
 /// The target of static programs.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
 
-/// The command that builds the program. `[profile.dist]` is in the workspace's `Cargo.toml`.
-const BUILD: &str =
-    "cargo build -q --profile dist -p tickline-cli --target x86_64-unknown-linux-musl";
+/// The command that builds the program. It takes minutes, and shows which crate it compiles.
+/// `[profile.dist]` is in the workspace's `Cargo.toml`.
+const BUILD: &str = "cargo build --profile dist -p tickline-cli --target x86_64-unknown-linux-musl";
 
 /// The command that makes the package; the target's name and the package's folder follow. `cargo
 /// install cargo-deb` installs it.
@@ -31,7 +31,6 @@ pub(crate) fn run() -> Result<u8, String> {
         .args(["target", "add", TARGET])
         .output()
         .ok();
-    // The commands themselves print nothing.
     for line in [BUILD, PRELOAD] {
         eprintln!("{line}");
         must_succeed(line)?;
