@@ -244,8 +244,8 @@ fn no_parent(page: &Path) -> String {
     let parent = plain_path(folder.parent().unwrap_or(folder));
     let folder = plain_path(folder);
     format!(
-        "{folder} cannot be made: there is no {parent}; mount a tmpfs there, or name another page by \
-         --page"
+        "{folder} cannot be made: there is no {parent}; make it (in a container, mount a tmpfs there), \
+         or name another page by --page"
     )
 }
 
@@ -293,8 +293,8 @@ mod tests {
     fn a_machine_without_run_is_told_what_to_mount() {
         assert_eq!(
             no_parent(page::of_machine()),
-            "/run/tickline cannot be made: there is no /run; mount a tmpfs there, or name another page \
-             by --page"
+            "/run/tickline cannot be made: there is no /run; make it (in a container, mount a tmpfs \
+             there), or name another page by --page"
         );
     }
 
