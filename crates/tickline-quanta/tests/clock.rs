@@ -235,8 +235,9 @@ mod mocks {
     }
 
     #[test]
-    fn a_raw_time_of_a_mock_is_in_nanoseconds() {
-        let (clock, _) = Clock::mock();
+    fn a_raw_time_of_a_mock_is_in_nanoseconds_whatever_its_time_is() {
+        let (clock, mock) = Clock::mock();
+        mock.increment(1_040_u64);
         assert_eq!((ns(clock.scaled(7)), clock.delta_as_nanos(7, 9)), (7, 2));
     }
 
@@ -260,9 +261,11 @@ mod mocks {
     }
 
     #[test]
-    fn a_mock_that_is_moved_below_zero_panics() {
-        let (_, mock) = Clock::mock();
-        assert!(catch_unwind(AssertUnwindSafe(|| mock.decrement(1_u64))).is_err());
+    fn a_mock_that_is_moved_below_zero_panics_and_stays_at_its_time() {
+        let (clock, mock) = Clock::mock();
+        mock.increment(5_u64);
+        assert!(catch_unwind(AssertUnwindSafe(|| mock.decrement(6_u64))).is_err());
+        assert_eq!((clock.raw(), mock.value()), (5, 5));
     }
 
     #[test]
