@@ -37,12 +37,12 @@ use crate::wait::{Pauses, UtcNotWithin};
 #[derive(Debug, Clone)]
 pub struct Utc {
     shared: Arc<Shared>,
-    claims: Claims,
+    claimed_by: ClaimedBy,
 }
 
-/// Where a [`Utc`] has its claims from.
+/// Who makes the claims of a [`Utc`].
 #[derive(Debug, Clone)]
-enum Claims {
+enum ClaimedBy {
     /// The thread publishes them.
     Thread(Arc<BackgroundThread>),
     /// The clock may not ask a source, or the system has none: there are no claims.
@@ -72,22 +72,22 @@ impl Utc {
     /// to create the thread.
     pub fn start(clock: &Clock) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new(clock));
-        let claims = if clock.probes() == Probes::Minimal || OsClock::raw_ns().is_none() {
-            Claims::Nobody
+        let claimed_by = if clock.probes() == Probes::Minimal || OsClock::raw_ns().is_none() {
+            ClaimedBy::Nobody
         } else {
             let inside = Arc::clone(&shared);
             let work = move |sleep: &_| run(&inside, sleep);
             let thread = BackgroundThread::start(c"tickline-utc", STACK_BYTES, work);
-            Claims::Thread(Arc::new(thread?))
+            ClaimedBy::Thread(Arc::new(thread?))
         };
-        Ok(Self { shared, claims })
+        Ok(Self { shared, claimed_by })
     }
 
     #[cfg(feature = "mock")]
     pub(crate) fn by_mock(mock: MockUtc) -> Self {
         Self {
             shared: Arc::new(Shared::new(&mock.clock())),
-            claims: Claims::Mock(mock),
+            claimed_by: ClaimedBy::Mock(mock),
         }
     }
 
@@ -111,12 +111,12 @@ impl Utc {
     #[cold]
     #[inline(never)]
     fn now_slow(&self) -> Result<UtcReading, UtcUnknown> {
-        match &self.claims {
-            Claims::Thread(thread) if thread.is_running() => bounds_by_os(&self.shared.latch),
-            Claims::Thread(_) => Err(UtcUnknown::NoThread),
-            Claims::Nobody => Err(UtcUnknown::NoSource),
+        match &self.claimed_by {
+            ClaimedBy::Thread(thread) if thread.is_running() => bounds_by_os(&self.shared.latch),
+            ClaimedBy::Thread(_) => Err(UtcUnknown::NoThread),
+            ClaimedBy::Nobody => Err(UtcUnknown::NoSource),
             #[cfg(feature = "mock")]
-            Claims::Mock(mock) => mock.now(),
+            ClaimedBy::Mock(mock) => mock.now(),
         }
     }
 
@@ -183,7 +183,7 @@ impl Utc {
                 return Ok(reading);
             }
             let is_in_vain =
-                matches!(self.claims, Claims::Nobody) || last == Err(UtcUnknown::NoThread);
+                matches!(self.claimed_by, ClaimedBy::Nobody) || last == Err(UtcUnknown::NoThread);
             match pauses.next() {
                 Some(pause) if !is_in_vain => self.sleep(pause),
                 _ => {
@@ -199,10 +199,10 @@ impl Utc {
 
     /// Sleeps, or moves the mock.
     fn sleep(&self, time: Duration) {
-        match &self.claims {
-            Claims::Thread(_) | Claims::Nobody => std::thread::sleep(time),
+        match &self.claimed_by {
+            ClaimedBy::Thread(_) | ClaimedBy::Nobody => std::thread::sleep(time),
             #[cfg(feature = "mock")]
-            Claims::Mock(mock) => mock.advance(time),
+            ClaimedBy::Mock(mock) => mock.advance(time),
         }
     }
 }
