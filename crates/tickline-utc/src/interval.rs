@@ -114,6 +114,24 @@ mod tests {
     }
 
     #[test]
+    fn a_margin_moves_both_ends_outwards() {
+        assert_eq!(SMALL.widened_by(2), Interval::between(1, 7));
+    }
+
+    #[test]
+    fn an_interval_around_a_value_has_the_half_width_on_either_side() {
+        assert_eq!(Interval::around(4, 1), SMALL);
+    }
+
+    #[test]
+    fn a_sum_is_least_between_the_least_of_both() {
+        assert_eq!(
+            SMALL.plus(Interval::between(-1, 4)),
+            Interval::between(2, 9)
+        );
+    }
+
+    #[test]
     fn a_difference_is_least_between_the_least_and_the_greatest() {
         assert_eq!(
             Interval::between(10, 20).minus(SMALL),

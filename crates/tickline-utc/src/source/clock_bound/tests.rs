@@ -67,7 +67,7 @@ fn version_2_bounds_the_os_clock_by_the_daemons_bound_and_drift() {
     let bound_ns = 500 + 15_000 + 1;
     assert_eq!(
         (report.offset_ns, report.valid_ns),
-        (Interval::around(0, bound_ns), 999_000_000_000)
+        (Interval::between(-bound_ns, bound_ns), 999_000_000_000)
     );
     assert_eq!(report.rates_ppb, unknown_rates_ppb(7_000));
 }
@@ -79,14 +79,18 @@ fn version_3_is_the_daemons_line_by_the_counter() {
         .unwrap();
     // 2^-20 is 954 ppb, rounded up.
     let bound_ns = 500 + 15_000 + 954 + 1 + 2;
+    let offset_ns = Interval::between(7_000 - bound_ns, 7_000 + bound_ns);
     assert_eq!(
         (report.offset_ns, report.valid_ns),
-        (Interval::around(7_000, bound_ns), 999_000_000_000)
+        (offset_ns, 999_000_000_000)
     );
     // 2^31 ticks are a second by the daemon, and 20 ppm more by `CLOCK_MONOTONIC_RAW`, whose
     // measurement may be off by 2 ppm.
     let (rate_ppb, drift_ppb) = (-19_999, 15_000 + 954 + 1_999 + WANDER_PPB + 2);
-    assert_eq!(report.rates_ppb, Interval::around(rate_ppb, drift_ppb));
+    assert_eq!(
+        report.rates_ppb,
+        Interval::between(rate_ppb - drift_ppb, rate_ppb + drift_ppb)
+    );
 }
 
 const VERSIONS: [u16; 2] = [2, 0x0303];
