@@ -82,6 +82,25 @@ pub(crate) struct Answers {
     pub(crate) measurements: Vec<MeasurementId>,
 }
 
+impl Answers {
+    /// What the sources, the best one first, have answered between two moments. `None` if meanwhile
+    /// the clock was set, or the machine was suspended.
+    fn new<const N: usize>(
+        answers: [Option<Answer>; N],
+        kernel: &KernelSource,
+        [before, after]: [&Moment; 2],
+    ) -> Option<Self> {
+        let reports = answers.iter().flatten().flatten();
+        let measurements = reports.map(|report| report.id).collect();
+        let best = best(answers).map(|report| kernel.announce(report));
+        Some(Self {
+            moment: *after,
+            best: widen(before, after, best)?,
+            measurements,
+        })
+    }
+}
+
 /// The fastest slew is one part in so many: Linux changes a rate by 11 % at most
 /// (`timekeeping_adjust`).
 const SLEW_PARTS: i64 = 8;
@@ -124,19 +143,7 @@ impl Sources {
                 .report(&tracking, phc_bound_ns, clock.as_ref(), [&before, &after])
         });
         let answers = [version_3, version_2, by_chronyd, by_ptp4l, by_kernel];
-        let measurements = answers
-            .iter()
-            .flatten()
-            .flatten()
-            .map(|report| report.id)
-            .collect();
-        let best = best(answers).map(|report| self.kernel.announce(report));
-        let best = widen(&before, &after, best)?;
-        Some(Answers {
-            moment: after,
-            best,
-            measurements,
-        })
+        Answers::new(answers, &self.kernel, [&before, &after])
     }
 }
 

@@ -102,7 +102,7 @@ pub(super) mod tests {
     };
 
     /// A clock whose UTC day ends with a leap second.
-    const LEAP: KernelClock = KernelClock {
+    pub(in crate::source) const LEAP: KernelClock = KernelClock {
         status: STA_INS,
         ..USUAL
     };

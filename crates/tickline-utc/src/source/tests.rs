@@ -35,11 +35,39 @@ fn a_request_has_no_answers_if_the_steering_changed_meanwhile() {
     assert!(ask(&mut ClaimMaker::default(), 1).is_none());
 }
 
+/// Whether the kernel's measurement is among those of the answers.
+fn has_kernels_measurement(answers: &Answers) -> bool {
+    let mut measurements = answers.measurements.iter();
+    measurements.any(|id| id.origin == Origin::Kernel)
+}
+
 #[test]
-fn a_request_returns_the_measurement_of_a_source_that_is_not_the_best() {
-    let measurements = ask(&mut ClaimMaker::default(), 0).unwrap().measurements;
-    let is_kernels = |id: &MeasurementId| id.origin == Origin::Kernel;
-    assert!(measurements.iter().any(is_kernels), "{measurements:?}");
+fn a_request_returns_the_kernels_measurement() {
+    let answers = ask(&mut ClaimMaker::default(), 0).unwrap();
+    assert!(has_kernels_measurement(&answers), "{answers:?}");
+}
+
+/// The answers of chronyd, and of a kernel with this clock.
+fn answers_of_chronyd_and(clock: KernelClock) -> Answers {
+    let mut kernel = KernelSource::default();
+    let answers = [Some(report_of(0, 1)), kernel.report(&clock)];
+    Answers::new(answers, &kernel, [&before(), &after(0)]).unwrap()
+}
+
+#[test]
+fn the_measurement_of_a_source_that_is_not_the_best_is_returned() {
+    let answers = answers_of_chronyd_and(kernel::tests::USUAL);
+    assert_eq!(answers.best.unwrap().id.origin, Origin::Chronyd);
+    assert!(has_kernels_measurement(&answers), "{answers:?}");
+}
+
+#[test]
+fn the_best_report_has_the_kernels_leap_second() {
+    for (clock, has_leap) in [(kernel::tests::USUAL, false), (kernel::tests::LEAP, true)] {
+        let best = answers_of_chronyd_and(clock).best.unwrap();
+        assert_eq!(best.id.origin, Origin::Chronyd);
+        assert_eq!(best.leap_second_today, has_leap);
+    }
 }
 
 #[test]

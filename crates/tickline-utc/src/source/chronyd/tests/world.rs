@@ -8,7 +8,7 @@ use super::*;
 use crate::claim::Claim;
 use crate::claim_maker::tests::bounds_ns;
 use crate::claim_maker::{ClaimMaker, valid_ns};
-use crate::source::{Answers, KernelSource, best, widen};
+use crate::source::{Answers, KernelSource};
 use crate::sys::STA_UNSYNC;
 
 const SECOND_NS: f64 = 1e9;
@@ -313,14 +313,8 @@ impl World {
             self.chronyd.forget();
         }
         let answers = [None, None, by_chronyd, by_kernel];
-        let measurements = answers
-            .iter()
-            .flatten()
-            .flatten()
-            .map(|report| report.id)
-            .collect();
-        let best = widen(&before, &after, best(answers));
-        let Some(best) = best.filter(|_| steering(self) == steered) else {
+        let answers = Answers::new(answers, &self.kernel, [&before, &after]);
+        let Some(answers) = answers.filter(|_| steering(self) == steered) else {
             return;
         };
         if core::mem::take(&mut self.was_set) {
@@ -328,11 +322,6 @@ impl World {
             *claim = Claim::none(UtcUnknown::Disrupted);
             return self.poll(maker, claim);
         }
-        let answers = Answers {
-            moment: after,
-            best,
-            measurements,
-        };
         *claim = maker.next_claim(answers, valid_ns(0)).unwrap_or(*claim);
     }
 
