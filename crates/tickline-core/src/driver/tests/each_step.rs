@@ -163,12 +163,14 @@ fn readings_stay_in_order_if_a_change_comes_before_any_step_of_a_driver() {
     }
 }
 
-/// Readers find no line once `disable()` has returned, and none comes before `enable()`.
+/// Readers find no line once `disable()` has returned, and none comes before `enable()`, although a
+/// reader takes the slow path meanwhile.
 #[test]
 fn a_disable_before_any_step_of_a_driver_counts() {
     let interrupt = |interrupted: &Interrupted, step| {
         let process = &interrupted.process;
         process.disable();
+        interrupted.read("disable", step);
         assert_eq!(process.clock.stage(), Stage::Disabled);
         assert!(process.clock.shared.by_line().is_none(), "step {step}");
     };
@@ -180,11 +182,13 @@ fn a_disable_before_any_step_of_a_driver_counts() {
     });
 }
 
-/// When the driver comes again, the common line has ended, and readers find the CPUs' lines.
+/// When the driver comes again, the common line has ended, and readers find the CPUs' lines,
+/// although a reader has taken the slow path meanwhile.
 #[test]
 fn a_change_to_the_cpus_lines_before_any_step_of_a_driver_counts() {
-    let interrupt = |interrupted: &Interrupted, _| {
+    let interrupt = |interrupted: &Interrupted, step| {
         interrupted.process.clock.set_line_kind(LineKind::PerCpu);
+        interrupted.read("to the CPUs' lines", step);
     };
     interrupt_each_step(interrupt, |interrupted, step| {
         let process = &interrupted.process;
