@@ -24,7 +24,7 @@ pub struct Figures {
     /// Line minus target at the last publication, ns.
     pub offset_ns: i64,
     /// Whether the samples of several iterations in a row were too old for a line when they were
-    /// complete. To mend that, choose a longer interval, or leave the writer's thread more time on
+    /// complete. To fix that, choose a longer interval, or leave the writer's thread more time on
     /// a CPU.
     pub are_samples_too_old: bool,
     /// Whether the counter is too slow: see [`LineCell`](crate::cell::LineCell). There is no line
