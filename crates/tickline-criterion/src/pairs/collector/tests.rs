@@ -96,6 +96,7 @@ fn a_visit_has_the_couples_since_the_one_before_and_its_copy() {
         }
         sample.end_visit(copy);
     }
+    assert_eq!((sample.pending(), sample.wanted), (9, 100));
     assert!(sample.has_share(9, 100) && !sample.has_share(10, 100));
     let replicates = collector.collected.replicates(3);
     let couples: Vec<(usize, usize)> = replicates
