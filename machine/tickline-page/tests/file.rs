@@ -7,8 +7,6 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{capabilities, set_capabilities};
 use tempfile::TempDir;
 use tickline_page::lease::{Field, LeaseMemory, LeaseStore, SlotNumber};
 use tickline_page::page_file::{AttachedFile, LockedPageFile, switch_off, switch_on, writer_pid};
@@ -401,36 +399,4 @@ fn a_snapshot_has_the_generation_of_the_page() {
     let attached = AttachedFile::open(&page).unwrap();
     let generation = attached.file.snapshot(&counter).generation;
     assert_eq!(generation, word.generation() + 1);
-}
-
-/// The limit of locked memory may be 0. Then the page is not locked, and says so.
-#[test]
-fn a_page_that_is_locked_in_memory_counts_as_locked() {
-    let (_folder, page) = folder();
-    let writer = LockedPageFile::create(&page).unwrap();
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
-    let locked_kb = locked.unwrap().trim().trim_end_matches(" kB");
-    if writer.is_locked_in_memory() {
-        assert_ne!(locked_kb, "0");
-    }
-}
-
-/// A systemd unit may say so by `LimitMEMLOCK=0`. Root is above the limit by a capability. Only
-/// this thread gives its capabilities up.
-#[test]
-fn a_page_that_may_not_be_locked_in_memory_counts_as_not_locked() {
-    let before = getrlimit(Resource::Memlock);
-    let none = Rlimit {
-        current: Some(0),
-        ..before
-    };
-    setrlimit(Resource::Memlock, none).unwrap();
-    let mut own = capabilities(None).unwrap();
-    own.effective.remove(own.effective);
-    set_capabilities(None, own).unwrap();
-    let (_folder, page) = folder();
-    let writer = LockedPageFile::create(&page).unwrap();
-    setrlimit(Resource::Memlock, before).unwrap();
-    assert!(!writer.is_locked_in_memory());
 }

@@ -17,6 +17,8 @@ mod cases;
 ))]
 mod denied;
 #[cfg(all(feature = "file", target_os = "linux"))]
+mod locked;
+#[cfg(all(feature = "file", target_os = "linux"))]
 mod namespaces;
 #[cfg(all(feature = "file", target_os = "linux"))]
 mod truncated;
