@@ -15,6 +15,7 @@ pub(crate) mod page;
 mod platform;
 #[cfg(target_os = "linux")]
 mod ptp4l;
+pub(crate) mod resume;
 #[cfg_attr(not(target_os = "linux"), path = "machine/unsupported.rs")]
 mod system;
 #[cfg(test)]

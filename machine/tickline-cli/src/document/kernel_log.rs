@@ -20,6 +20,7 @@
 
 use super::Document;
 use crate::float::signed_f64;
+use crate::machine::resume::is_resume;
 use crate::words::{rate, time};
 
 /// Why the kernel has rejected the TSC, by its messages.
@@ -219,14 +220,6 @@ fn skew_after_resume_s(log: &[String]) -> Option<f64> {
     let resumed = log[..place].iter().rev().find(|line| is_resume(line))?;
     let after_s = seconds(&log[place])? - seconds(resumed)?;
     (0.0..=LONGEST_S).contains(&after_s).then_some(after_s)
-}
-
-/// Whether the kernel says that the machine has woken up.
-pub(crate) fn is_resume(message: &str) -> bool {
-    let has = |part| message.contains(part);
-    has("PM: suspend exit")
-        || has("PM: ") && has("hibernation exit")
-        || has("Waking up from system sleep state")
 }
 
 /// The seconds since boot at the start of a message: `[ 9001.200000]`.

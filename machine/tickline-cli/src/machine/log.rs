@@ -6,7 +6,7 @@
     reason = "klogctl, which none of this program's other dependencies wraps"
 )]
 
-use crate::document::kernel_log::is_resume;
+use super::resume::is_resume;
 
 /// Words, in lower case, of messages about clocks, besides the TSC. The last three name the
 /// hypervisor.
