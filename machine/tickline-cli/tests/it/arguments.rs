@@ -255,7 +255,9 @@ fn a_file_that_cannot_be_read_is_refused_by_its_name() {
         ("flight no/such/file", &["no/such/file: No such file"]),
         (
             "flight x",
-            &["x: it begins with \"of value\", where a flight recorder's file"],
+            &[
+                "x: it is not the file of a flight recorder of this version: it begins with \"of value\"",
+            ],
         ),
         (
             "flight x --out ./x",
