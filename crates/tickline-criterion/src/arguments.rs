@@ -107,19 +107,17 @@ impl OwnOption {
 #[derive(Debug, Clone, Copy)]
 struct Given<'a> {
     option: OwnOption,
-    /// The value after its `=`.
-    joined: Option<&'a str>,
+    /// The value after its `=`, which may be no text.
+    joined: Option<&'a [u8]>,
 }
 
 impl<'a> Given<'a> {
     /// `None` if the argument is none of these options.
     fn read(argument: &'a OsStr) -> Option<Self> {
-        let text = argument.to_str()?;
-        let (name, joined) = match text.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (text, None),
-        };
-        let option = OWN.into_iter().find(|own| own.name == name)?;
+        let bytes = argument.as_encoded_bytes();
+        let mut parts = bytes.splitn(2, |byte| *byte == b'=');
+        let (name, joined) = (parts.next()?, parts.next());
+        let option = OWN.into_iter().find(|own| own.name.as_bytes() == name)?;
         Some(Self { option, joined })
     }
 
@@ -129,7 +127,13 @@ impl<'a> Given<'a> {
         match (value, self.joined) {
             (None, None) => Ok(OsString::new()),
             (None, Some(_)) => Err(format!("{name} takes no value")),
-            (Some(_), Some(joined)) => Ok(joined.into()),
+            (Some(_), Some(joined)) => match str::from_utf8(joined) {
+                Ok(text) => Ok(text.into()),
+                Err(_) => {
+                    let shown = OsString::from(String::from_utf8_lossy(joined).into_owned());
+                    Err(self.option.wrong(&shown, " in UTF-8"))
+                }
+            },
             (Some(value), None) => arguments
                 .next()
                 .ok_or_else(|| format!("{name} needs {value}")),
@@ -311,15 +315,16 @@ pub(crate) fn own_argument() -> Option<&'static str> {
         .find_map(|argument| Some(Given::read(&argument)?.option.name))
 }
 
-/// The file for the verdicts, also if other arguments are wrong.
+/// The file for the verdicts, also if other arguments are wrong. A path that is refused is none.
 pub(crate) fn verdicts(arguments: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
     let (mut file, mut arguments) = (None, arguments.into_iter());
     while let Some(argument) = arguments.next() {
         if let Some(given) = Given::read(&argument)
             && let Ok(value) = given.value(&mut arguments)
             && given.option.name == "--verdicts"
+            && let Ok(path) = given.option.path(value)
         {
-            file = Some(PathBuf::from(value));
+            file = Some(path);
         }
     }
     file
@@ -534,30 +539,41 @@ mod tests {
         }
     }
 
-    /// Symptom: the path had replacement characters.
-    #[test]
+    /// An option and its value, as two arguments and as one.
     #[cfg(unix)]
-    fn the_file_for_the_verdicts_may_have_a_name_that_is_no_text() {
+    fn both_forms(option: &str, value: &[u8]) -> [Vec<OsString>; 2] {
         use std::os::unix::ffi::OsStringExt;
-        let name = OsString::from_vec(vec![b'a', 0xff]);
-        let found = verdicts(["--verdicts".into(), name.clone(), "--agianst".into()]);
-        assert_eq!(found, Some(PathBuf::from(name)));
+        let joined = [option.as_bytes(), b"=", value].concat();
+        [
+            vec![option.into(), OsString::from_vec(value.to_vec())],
+            vec![OsString::from_vec(joined)],
+        ]
     }
 
-    /// Symptom: "path contains invalid UTF-8 characters", without the path.
+    /// Symptom: the file was written, although its path was refused.
+    #[test]
+    #[cfg(unix)]
+    fn a_refused_path_is_no_file_for_the_verdicts() {
+        for arguments in both_forms("--verdicts", b"a\xff") {
+            assert_eq!(verdicts(arguments), None);
+        }
+    }
+
+    /// Symptoms: "path contains invalid UTF-8 characters", without the path; after `=` such a path was
+    /// left to criterion.
     #[test]
     #[cfg(unix)]
     fn a_path_that_is_not_utf_8_is_named_with_that_limit() {
-        use std::os::unix::ffi::OsStringExt;
         for (option, what) in [
             ("--against", "the path of a program"),
             ("--layout", "the path of a program"),
             ("--verdicts", "the path of a file"),
         ] {
-            let path = OsString::from_vec(b"a\xff.json".to_vec());
-            let error = Options::take([option.into(), path]).expect_err("no UTF-8");
             let expected = format!("{option}: a\u{fffd}.json is not {what} in UTF-8");
-            assert_eq!(error, expected);
+            for arguments in both_forms(option, b"a\xff.json") {
+                let error = Options::take(arguments).expect_err("no UTF-8");
+                assert_eq!(error, expected);
+            }
         }
     }
 
