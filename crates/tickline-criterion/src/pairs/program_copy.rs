@@ -6,9 +6,15 @@
 //! own. Therefore each process runs a new copy, and the pages are part of what the interval samples
 //! (`placement.rs`).
 //!
-//! A comparison that is killed leaves its copies. The next one removes those that nobody uses: the
-//! owner of a copy holds a lock, which the kernel removes with the owner's process (Linux).
-//! Elsewhere copies are left.
+//! A comparison that is killed leaves its copies. A later one removes those that are a day old and
+//! that nobody uses: the owner of a copy holds a lock, which the kernel removes with the owner's
+//! process (Linux). Elsewhere copies are left.
+//!
+//! Some file systems that several machines share have locks of each machine alone: 9p, sshfs, NFS
+//! with local locks. There another machine's comparison sees no lock. Only its age keeps it from
+//! removing a copy in use: none is removed in its first day, and a process that serves for longer
+//! loses its file, which on NFS ends it. If the machines' clocks differ, the day is as much shorter
+//! or longer.
 //!
 //! | rejected | price |
 //! |---|---|
@@ -20,6 +26,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::number::random_below;
 
@@ -40,6 +47,9 @@ const PREFIX: &str = ".copy-";
 /// The number of hexadecimal digits.
 const DIGITS: usize = 16;
 
+/// The smallest age of a copy that is removed, since it was written.
+const MIN_AGE: Duration = Duration::from_secs(24 * 3_600);
+
 /// A copy beside the program, which is removed in the end.
 #[derive(Debug)]
 pub(crate) struct ProgramCopy {
@@ -55,21 +65,51 @@ impl ProgramCopy {
     ///
     /// If the folder takes no file, or the program can't be read.
     pub(crate) fn new(program: &Path) -> io::Result<Self> {
-        let mut original = File::open(program)?;
+        Self::with_lock(program, lock::hold)
+    }
+
+    /// Tries again if another comparison removes the copy before `hold` has locked it: this process
+    /// would run the original, and the other of its pair a copy.
+    fn with_lock(
+        program: &Path,
+        mut hold: impl FnMut(&Path) -> io::Result<Option<lock::Lock>>,
+    ) -> io::Result<Self> {
+        const TRIES: usize = 3;
+        let original = File::open(program)?;
+        let mut tries = 1;
+        loop {
+            let (mut copy, file) = Self::empty(program)?;
+            match hold(&copy.path) {
+                Ok(lock) => copy._lock = lock,
+                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => {
+                    tries += 1;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            return copy.filled(original, file);
+        }
+    }
+
+    /// A new file, and the handle that may write to it.
+    fn empty(program: &Path) -> io::Result<(Self, File)> {
         // A number at random: processes with one number may share the folder (containers). The end
         // of the name stays, which is how Windows knows a program.
         let mut name = OsString::from(format!("{PREFIX}{:0DIGITS$x}-", random_below(u64::MAX)));
         name.push(program.file_name().unwrap_or_default());
         let path = program.with_file_name(name);
         // Neither a file nor a link is overwritten.
-        let mut file = File::create_new(&path)?;
-        let mut copy = Self { path, _lock: None };
+        let file = File::create_new(&path)?;
         // The lock is that of another file handle: a program can't be started while a handle may
         // write to it.
-        copy._lock = lock::hold(File::open(&copy.path)?)?;
+        Ok((Self { path, _lock: None }, file))
+    }
+
+    /// The copy with the program's bytes and mode.
+    fn filled(self, mut original: File, mut file: File) -> io::Result<Self> {
         io::copy(&mut original, &mut file)?;
         file.set_permissions(original.metadata()?.permissions())?;
-        Ok(copy)
+        Ok(self)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -84,7 +124,7 @@ impl Drop for ProgramCopy {
     }
 }
 
-/// Removes the copies of a program whose owners were killed.
+/// Removes the copies of a program whose owners were killed, after [`MIN_AGE`].
 pub(crate) fn remove_left(program: &Path) {
     let folder = match program.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -93,14 +133,19 @@ pub(crate) fn remove_left(program: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| is_name_of_copy(&entry.file_name(), program)) {
         let path = entry.path();
-        if entry.file_type().is_ok_and(|file| file.is_file())
-            && let Ok(file) = File::open(&path)
-            && let Some(_lock) = lock::if_unused(file)
+        // The metadata are not those of a link's target.
+        if entry.metadata().is_ok_and(|data| is_old_file(&data))
+            && let Some(_lock) = lock::if_unused(&path)
         {
             // A copy that can't be removed takes room, and does no other harm.
             _ = fs::remove_file(&path);
         }
     }
+}
+
+fn is_old_file(data: &fs::Metadata) -> bool {
+    let age = data.modified().ok().and_then(|time| time.elapsed().ok());
+    data.is_file() && age.is_some_and(|age| age >= MIN_AGE)
 }
 
 /// Whether a file has the name of a copy of the program.
@@ -117,6 +162,8 @@ fn is_name_of_copy(name: &OsStr, program: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     /// A folder of its own, with a file that is a program.
@@ -192,11 +239,25 @@ mod tests {
         assert_eq!(files.count(), 1, "only the program is left");
         remove(&program);
     }
+
+    /// Makes a file look as if it was written so long ago.
+    fn set_age(path: &Path, age: Duration) {
+        let file = File::options().append(true).open(path).expect("a file");
+        let time = SystemTime::now() - age;
+        file.set_modified(time).expect("own file");
+    }
+
+    /// Makes a file so old that it would be removed if nobody used it.
+    fn make_old(path: &Path) {
+        set_age(path, 2 * MIN_AGE);
+    }
+
     /// A file with the name of a copy, which nobody uses.
     #[cfg(target_os = "linux")]
     fn left_copy(program: &Path) -> PathBuf {
         let left = program.with_file_name(".copy-0123456789abcdef-program-103");
         fs::write(&left, "").expect("a file");
+        make_old(&left);
         left
     }
 
@@ -215,6 +276,7 @@ mod tests {
     fn a_copy_that_is_used_stays() {
         let program = program("copy-used");
         let copy = ProgramCopy::new(&program).expect("a copy");
+        make_old(copy.path());
         remove_left(&program);
         assert!(copy.path().exists());
         drop(copy);
@@ -235,6 +297,7 @@ mod tests {
         ] {
             let path = program.with_file_name(name);
             fs::write(&path, "").expect("a file");
+            make_old(&path);
             remove_left(&program);
             assert!(path.exists(), "{name}");
         }
@@ -246,9 +309,33 @@ mod tests {
     fn a_link_with_the_name_of_a_copy_stays() {
         let program = program("copy-link");
         let link = program.with_file_name(".copy-0123456789abcdef-program-103");
+        make_old(&program);
         std::os::unix::fs::symlink(&program, &link).expect("a link");
         remove_left(&program);
         assert!(link.is_symlink() && program.exists());
+        remove(&program);
+    }
+
+    /// A comparison on another machine may use it: some shared file systems have locks of each
+    /// machine alone.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_copy_of_the_last_day_stays() {
+        let program = program("copy-young");
+        let left = left_copy(&program);
+        set_age(&left, MIN_AGE / 2);
+        remove_left(&program);
+        assert!(left.exists());
+        remove(&program);
+    }
+
+    /// NFS refuses the lock of another handle.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_lock_for_a_removal_is_of_a_handle_that_may_write() {
+        let program = program("copy-handle");
+        let mut lock = lock::if_unused(&left_copy(&program)).expect("nobody uses it");
+        io::Write::write_all(&mut lock, b"x").expect("writable");
         remove(&program);
     }
 
@@ -257,11 +344,44 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_copy_that_was_removed_before_its_lock_is_an_error() {
         let program = program("copy-lost");
-        let left = left_copy(&program);
-        let file = File::open(&left).expect("a file");
-        remove_left(&program);
-        let error = lock::hold(file).expect_err("it has no name");
+        let lost = program.with_file_name("lost");
+        fs::write(&lost, "").expect("a file");
+        let name_of_handle = |file: &File| {
+            let number = std::os::fd::AsRawFd::as_raw_fd(file);
+            PathBuf::from(format!("/proc/self/fd/{number}"))
+        };
+        let file = File::open(&lost).expect("a file");
+        fs::remove_file(&lost).expect("own file");
+        let error = lock::hold(&name_of_handle(&file)).expect_err("it has no name");
         assert_eq!(error.to_string(), "another comparison has removed it");
+        remove(&program);
+    }
+
+    /// Symptom: one process of a pair ran the original, and the other a copy.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_copy_that_was_removed_before_its_lock_is_made_again() {
+        let program = program("copy-again");
+        let mut names = Vec::new();
+        let copy = ProgramCopy::with_lock(&program, |path| {
+            names.push(path.to_owned());
+            if names.len() < 3 {
+                fs::remove_file(path).expect("own file");
+            }
+            lock::hold(path)
+        })
+        .expect("a copy");
+        assert_eq!(Some(copy.path()), names.last().map(PathBuf::as_path));
+        drop(copy);
+        remove(&program);
+    }
+
+    #[test]
+    fn a_copy_that_is_removed_each_time_is_an_error() {
+        let program = program("copy-never");
+        let error = ProgramCopy::with_lock(&program, |_| Err(io::ErrorKind::NotFound.into()))
+            .expect_err("no copy");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
         remove(&program);
     }
 }
