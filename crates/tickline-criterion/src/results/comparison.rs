@@ -51,6 +51,14 @@ impl Sides {
         }
     }
 
+    /// What the confidence is about, if it is less than it seems.
+    const fn confidence_is_of(self) -> &'static str {
+        match self {
+            Self::Builds => " (of this link order)",
+            Self::Routines | Self::BuildsInLayouts => "",
+        }
+    }
+
     /// The smallest difference, in % of A's median, by which the sides count as different. A
     /// smaller one can come from what [`unseen`](Self::unseen) names.
     const fn min_percent(self) -> f64 {
@@ -133,11 +141,12 @@ impl Comparison {
             [self.difference_ns, self.low_ns, self.high_ns].map(|ns| ns / unit_ns);
         let percent = self.percent();
         format!(
-            "estimate over {} {}: {estimate:+.3} {unit} ({:+.2} %), 95 % in [{low:+.3}, {high:+.3}] {unit} \
-             ([{:+.2}, {:+.2}] %)",
+            "estimate over {} {}: {estimate:+.3} {unit} ({:+.2} %), 95 %{} in [{low:+.3}, \
+             {high:+.3}] {unit} ([{:+.2}, {:+.2}] %)",
             self.replicates(),
             self.sides.replicates(),
             percent.estimate,
+            self.sides.confidence_is_of(),
             percent.low,
             percent.high
         )
@@ -385,7 +394,8 @@ mod tests {
             lines,
             [
                 "medians per iteration, 16 to a pair: 200.0 ns and 202.0 ns; estimate over 10 pairs of processes: \
-                 +2.000 ns (+1.00 %), 95 % in [+1.000, +3.000] ns ([+0.50, +1.50] %): this build is slower",
+                 +2.000 ns (+1.00 %), 95 % (of this link order) in [+1.000, +3.000] ns ([+0.50, +1.50] %): this \
+                 build is slower",
                 "3000 couples of 16 iterations each, 0 more disturbed and excluded",
                 "not seen: where each build's linker has placed the code; a difference below 0.5 % never counts",
             ]
