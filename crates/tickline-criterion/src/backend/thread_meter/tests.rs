@@ -171,7 +171,7 @@ fn is_unknown(meter: &ThreadMeter, before: Option<NonZeroU64>) -> bool {
 }
 
 #[test]
-fn a_reading_of_the_times_has_the_counter_s_ticks() {
+fn a_reading_of_the_times_has_the_counters_ticks() {
     let Some(meter) = meter() else { return };
     let start = meter.clock.start();
     let read = |thread: &mut Thread| {
