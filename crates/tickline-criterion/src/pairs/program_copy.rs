@@ -13,8 +13,8 @@
 //! Some file systems that several machines share have locks of each machine alone: 9p, sshfs, NFS
 //! with local locks. There another machine's comparison sees no lock. Only its age keeps it from
 //! removing a copy in use: none is removed in its first day, and a process that serves for longer
-//! loses its file, which on NFS ends it. If the machines' clocks differ, the day is as much shorter
-//! or longer.
+//! loses its file, which on NFS may end it. If the machines' clocks differ, the day is as much
+//! shorter or longer.
 //!
 //! | rejected | price |
 //! |---|---|
