@@ -25,12 +25,13 @@ pub(crate) fn command_that_saves(baseline: &str) -> String {
 }
 
 /// The name of a program's `[[bench]]`: what is before cargo's hash in the name of its file. `None`
-/// without such a hash: the user may have given the file another name.
+/// without such a hash: the user may have given the file another name. `None` with a `_`: cargo
+/// writes one in place of each `-`, too.
 fn bench_name(program: &Path) -> Option<&str> {
     const HASH_DIGITS: usize = 16;
     let (name, hash) = program.file_stem()?.to_str()?.rsplit_once('-')?;
     let is_hash = hash.len() == HASH_DIGITS && hash.bytes().all(|digit| digit.is_ascii_hexdigit());
-    is_hash.then_some(name)
+    (is_hash && !name.contains('_')).then_some(name)
 }
 
 #[cfg(test)]
@@ -41,13 +42,20 @@ mod tests {
     fn a_benchs_name_is_before_cargos_hash() {
         for (program, name) in [
             ("/t/deps/wheel-0123456789abcdef", Some("wheel")),
-            ("/t/deps/a-b-0123456789abcdef", Some("a-b")),
+            ("/t/deps/wheel2-0123456789abcdef", Some("wheel2")),
             ("/tmp/wheel", None),
             ("/tmp/work-100", None),
             ("/tmp/wheel-0123456789abcdeg", None),
         ] {
             assert_eq!(bench_name(Path::new(program)), name, "{program}");
         }
+    }
+
+    /// Symptom: the command named `--bench my_bench`, and the target was `my-bench`.
+    #[test]
+    fn a_name_with_an_underscore_may_have_a_hyphen_in_its_place() {
+        let program = Path::new("/t/deps/my_bench-0123456789abcdef");
+        assert_eq!(bench_name(program), None);
     }
 
     /// Symptom: `./main-bench: No such file or directory`, and it was there in the user's folder.
