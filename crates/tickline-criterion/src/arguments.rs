@@ -89,6 +89,11 @@ impl OwnOption {
         )
     }
 
+    /// The error of a value that is not there.
+    fn missing(self) -> String {
+        format!("{} needs {}", self.name, self.value.unwrap_or_default())
+    }
+
     /// The value as a percentage that is not negative: `3%` or `3`.
     fn percent(self, value: &OsStr) -> Result<f64, String> {
         percent(value).ok_or_else(|| self.wrong(value, ""))
@@ -97,6 +102,7 @@ impl OwnOption {
     /// The value as a path. It is passed on as JSON, which has only UTF-8.
     fn path(self, value: OsString) -> Result<PathBuf, String> {
         match value.to_str() {
+            Some("") => Err(self.missing()),
             Some(_) => Ok(value.into()),
             None => Err(self.wrong(&value, " in UTF-8")),
         }
@@ -134,9 +140,7 @@ impl<'a> Given<'a> {
                     Err(self.option.wrong(&shown, " in UTF-8"))
                 }
             },
-            (Some(value), None) => arguments
-                .next()
-                .ok_or_else(|| format!("{name} needs {value}")),
+            (Some(_), None) => arguments.next().ok_or_else(|| self.option.missing()),
         }
     }
 }
@@ -606,6 +610,8 @@ mod tests {
     fn a_wrong_value_is_named_with_what_it_should_be() {
         for (line, error) in [
             ("--against", "--against needs the path of a program"),
+            ("--against=", "--against needs the path of a program"),
+            ("--verdicts=", "--verdicts needs the path of a file"),
             (
                 "--against x --max-regression=much",
                 "--max-regression: much is not a percentage such as 3%",
