@@ -14,7 +14,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::number::middle;
-use crate::results::text::{INDENT, Ns};
+use crate::results::text::{INDENT, Ns, signed_percent};
 use crate::results::verdict::Percent;
 
 /// The smallest reported difference, %. A smaller one may come from a change of the core's
@@ -114,11 +114,17 @@ impl fmt::Display for Change {
         };
         let [then, now] = [self.then, self.now]
             .map(|[low, median, high]| format!("{} ({} to {})", Ns(median), Ns(low), Ns(high)));
+        // There is no percentage of a time of 0.
+        let percent = if self.percent.is_finite() {
+            format!(": {} %", signed_percent(self.percent))
+        } else {
+            String::new()
+        };
         write!(
             f,
-            "{INDENT}baseline {}: {}{then}, now {now}: {:+.2} %: {verdict}\n{INDENT}the two runs did not take \
+            "{INDENT}baseline {}: {}{then}, now {now}{percent}: {verdict}\n{INDENT}the two runs did not take \
              turns: what else changed between them is unknown; --against PROGRAM gives an interval of 95 %",
-            self.name, self.label, self.percent
+            self.name, self.label
         )
     }
 }
@@ -249,6 +255,17 @@ mod tests {
                 .expect("ten rounds")
                 .is_different()
         );
+    }
+
+    /// Symptom: "now 2.0 ns (2.0 ns to 2.0 ns): +inf %".
+    #[test]
+    fn of_a_time_of_zero_the_text_has_no_percentage() {
+        for (ns, verdict) in [(0.0, "no difference found"), (2.0, "more now")] {
+            let change = Change::new("main", &exact(0.0), &exact(ns)).expect("ten samples");
+            let expected = format!("now {ns:.1} ns ({ns:.1} ns to {ns:.1} ns): {verdict}");
+            let text = change.to_string();
+            assert!(text.contains(&expected), "{text}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::pairs::collector::Collector;
 use crate::pairs::disturbance::Disturbances;
 use crate::results::files;
 use crate::results::plot::{self, Mark, Series};
-use crate::results::text::{INDENT, Ns, iterations, unit};
+use crate::results::text::{INDENT, Ns, iterations, signed_percent, unit};
 use crate::results::verdict::Percent;
 use crate::statistics::couples::{Couple, MIN_COUPLES, Replicate, analyse};
 use crate::statistics::distribution::Distribution;
@@ -140,15 +140,20 @@ impl Comparison {
         let [estimate, low, high] =
             [self.difference_ns, self.low_ns, self.high_ns].map(|ns| ns / unit_ns);
         let percent = self.percent();
+        // There is no percentage of a time of 0.
+        let [of_estimate, of_interval] = if percent.is_finite() {
+            let [estimate, low, high] =
+                [percent.estimate, percent.low, percent.high].map(signed_percent);
+            [format!(" ({estimate} %)"), format!(" ([{low}, {high}] %)")]
+        } else {
+            [String::new(), String::new()]
+        };
         format!(
-            "estimate over {} {}: {estimate:+.3} {unit} ({:+.2} %), 95 %{} in [{low:+.3}, \
-             {high:+.3}] {unit} ([{:+.2}, {:+.2}] %)",
+            "estimate over {} {}: {estimate:+.3} {unit}{of_estimate}, \
+             95 %{} in [{low:+.3}, {high:+.3}] {unit}{of_interval}",
             self.replicates(),
             self.sides.replicates(),
-            percent.estimate,
             self.sides.confidence_is_of(),
-            percent.low,
-            percent.high
         )
     }
 
@@ -400,6 +405,26 @@ mod tests {
                 "not seen: where each build's linker has placed the code; a difference below 0.5 % never counts",
             ]
         );
+    }
+
+    /// Symptom: "+2.000 ns (+inf %)".
+    #[test]
+    fn of_a_time_of_zero_the_text_has_no_percentage() {
+        for ns in [0.0, 2.0] {
+            let text = Comparison {
+                median_a_ns: 0.0,
+                ..comparison(ns)
+            }
+            .estimate();
+            assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
+            assert!(text.ends_with("] ns"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_estimate_that_rounds_to_zero_percent_is_not_negative() {
+        let text = comparison(-0.001).estimate();
+        assert!(text.contains("(+0.00 %)"), "{text}");
     }
 
     #[test]

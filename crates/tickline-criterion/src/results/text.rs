@@ -27,6 +27,16 @@ impl fmt::Display for Ns {
     }
 }
 
+/// A percentage with its sign, without the `%`. A value that rounds to 0 is `+0.00`.
+pub(crate) fn signed_percent(percent: f64) -> String {
+    let text = format!("{percent:+.2}");
+    if text == "-0.00" {
+        "+0.00".to_owned()
+    } else {
+        text
+    }
+}
+
 /// `1 iteration`, `2 iterations`.
 pub(crate) fn iterations(count: u64) -> String {
     let ending = if count == 1 { "" } else { "s" };
@@ -40,6 +50,12 @@ mod tests {
     #[test]
     fn one_iteration_is_no_plural() {
         assert_eq!([1, 2].map(iterations), ["1 iteration", "2 iterations"]);
+    }
+
+    #[test]
+    fn a_percentage_that_rounds_to_zero_is_not_negative() {
+        let found = [-0.0, -0.004, -0.006, 2.0].map(signed_percent);
+        assert_eq!(found, ["+0.00", "+0.00", "-0.01", "+2.00"]);
     }
 
     #[test]

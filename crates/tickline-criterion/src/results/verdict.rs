@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{self, Options};
+use crate::results::text::signed_percent;
 use crate::results::verdict_file;
 
 /// The version of [`Verdicts`].
@@ -39,7 +40,7 @@ impl Percent {
     }
 
     /// Whether there is such a percentage: there is none of a time of 0.
-    fn is_finite(self) -> bool {
+    pub(crate) fn is_finite(self) -> bool {
         self.estimate.is_finite() && self.low.is_finite() && self.high.is_finite()
     }
 }
@@ -231,8 +232,12 @@ fn lacks_a_comparison(options: &Options, verdicts: &[Verdict]) -> bool {
 }
 
 /// Judges a difference by the limits of `--max-regression` and `--max-noise`. Returns the
-/// conclusion and its reason.
-fn judge_difference(options: &Options, difference: Percent) -> (Conclusion, String) {
+/// conclusion and its reason. `is_different` is what is printed above the verdict.
+fn judge_difference(
+    options: &Options,
+    difference: Percent,
+    is_different: bool,
+) -> (Conclusion, String) {
     if options.have_limits() && !difference.is_finite() {
         let reason = "it is compared with a time of 0, of which there is no percentage";
         return (Conclusion::CannotTell, reason.to_owned());
@@ -243,7 +248,8 @@ fn judge_difference(options: &Options, difference: Percent) -> (Conclusion, Stri
             low,
             high,
         } = difference;
-        let range = format!("{estimate:+.2} %, from {low:+.2} to {high:+.2} %");
+        let [middle, from, to] = [estimate, low, high].map(signed_percent);
+        let range = format!("{middle} %, from {from} to {to} %");
         if low > limit {
             return (
                 Conclusion::Slower,
@@ -261,7 +267,7 @@ fn judge_difference(options: &Options, difference: Percent) -> (Conclusion, Stri
         && difference.noise() > limit
         && may_be_slower
     {
-        let slower = if difference.low > 0.0 {
+        let slower = if is_different && difference.low > 0.0 {
             "slower, but by how much can't be told: "
         } else {
             ""
@@ -322,7 +328,7 @@ impl Findings {
         is_different: bool,
     ) {
         let options = Options::of_this_process();
-        let (conclusion, mut reason) = judge_difference(options, difference);
+        let (conclusion, mut reason) = judge_difference(options, difference, is_different);
         if conclusion == Conclusion::Slower {
             reason.push_str(caveat(options, compared_with));
         }
@@ -376,6 +382,11 @@ mod tests {
         }
     }
 
+    /// Judges a difference that the measurement can tell from none.
+    fn judge(options: &Options, difference: Percent) -> (Conclusion, String) {
+        judge_difference(options, difference, true)
+    }
+
     fn verdict(conclusion: Conclusion) -> Verdict {
         Verdict {
             benchmark: "a/b".to_owned(),
@@ -395,7 +406,7 @@ mod tests {
             (2.9, 1.0, Conclusion::Passes),
             (-9.0, 1.0, Conclusion::Passes),
         ] {
-            let found = judge_difference(&options(3.0, 2.0), percent(estimate, noise)).0;
+            let found = judge(&options(3.0, 2.0), percent(estimate, noise)).0;
             assert_eq!(found, conclusion, "{estimate}");
         }
     }
@@ -414,7 +425,7 @@ mod tests {
             (without_regression.clone(), -3.0, 2.9, Conclusion::Passes),
             (without_regression, -2.5, 2.9, Conclusion::CannotTell),
         ] {
-            let found = judge_difference(&options, percent(estimate, noise)).0;
+            let found = judge(&options, percent(estimate, noise)).0;
             assert_eq!(found, conclusion, "{estimate}");
         }
     }
@@ -429,20 +440,20 @@ mod tests {
                 low,
                 high,
             };
-            let found = judge_difference(&options(3.0, 2.0), difference).0;
+            let found = judge(&options(3.0, 2.0), difference).0;
             assert_eq!(found, Conclusion::CannotTell, "{difference:?}");
         }
     }
 
     #[test]
     fn a_wide_interval_around_the_limit_cannot_tell() {
-        let (conclusion, reason) = judge_difference(&options(3.0, 2.0), percent(2.0, 2.5));
+        let (conclusion, reason) = judge(&options(3.0, 2.0), percent(2.0, 2.5));
         assert_eq!(conclusion, Conclusion::CannotTell);
         assert!(
             reason.starts_with("the noise of 2.50 % is above 2 %"),
             "{reason}"
         );
-        let slower = judge_difference(&options(3.0, 2.0), percent(30.0, 2.5)).0;
+        let slower = judge(&options(3.0, 2.0), percent(30.0, 2.5)).0;
         assert_eq!(slower, Conclusion::Slower, "noise does not hide it");
     }
 
@@ -453,12 +464,23 @@ mod tests {
             max_regression_percent: None,
             ..options(3.0, 2.0)
         };
-        let (conclusion, reason) = judge_difference(&without_regression, percent(5.0, 4.75));
+        let (conclusion, reason) = judge(&without_regression, percent(5.0, 4.75));
         assert_eq!(conclusion, Conclusion::CannotTell);
         assert!(
             reason.starts_with("slower, but by how much can't be told: the noise of 4.75 %"),
             "{reason}"
         );
+    }
+
+    /// Symptom: "slower, but by how much can't be told" was below "no difference found".
+    #[test]
+    fn a_benchmark_that_does_not_differ_is_not_called_slower() {
+        let without_regression = Options {
+            max_regression_percent: None,
+            ..options(3.0, 2.0)
+        };
+        let (_, reason) = judge_difference(&without_regression, percent(5.0, 4.75), false);
+        assert!(reason.starts_with("the noise of 4.75 %"), "{reason}");
     }
 
     /// Symptom: an unrelated function made a benchmark slower by 14 %, and the verdict was firm.
@@ -480,7 +502,7 @@ mod tests {
 
     #[test]
     fn without_limits_all_pass() {
-        let found = judge_difference(&Options::default(), percent(50.0, 9.0));
+        let found = judge(&Options::default(), percent(50.0, 9.0));
         assert_eq!(found, (Conclusion::Passes, String::new()));
     }
 
