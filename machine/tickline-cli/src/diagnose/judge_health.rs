@@ -54,10 +54,7 @@ pub(crate) fn level(document: &Document, findings: &[Finding], accepted: &[Strin
         Level::Wrong
     } else if counts(Severity::Slow) {
         Level::Slow
-    } else if !document.is_answered_by_vdso()
-        && document.avoided_system_call_ns().is_none()
-        && !accepts_cost
-    {
+    } else if !document.is_answered_by_vdso() && !accepts_cost {
         Level::Unknown
     } else if counts(Severity::Unsure) {
         Level::Unsure
@@ -94,12 +91,6 @@ fn cost(document: &Document, slow: Option<&Finding>) -> String {
             None => String::new(),
         };
         return format!("{function} {cost} (vDSO{clocksource})");
-    }
-    if let (Some(ns), Some(call_ns)) = (document.precise_ns(), document.avoided_system_call_ns()) {
-        return format!(
-            "a call for the time takes {ns:.0} ns, and its system call {call_ns:.0} ns, so it \
-             makes none (inferred by the cost){clocksource}"
-        );
     }
     format!("it is unknown who answers the clocks{clocksource}")
 }

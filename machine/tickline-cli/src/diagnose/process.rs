@@ -46,31 +46,34 @@ pub(super) fn counter_denied(document: &Document) -> Option<Finding> {
 /// two calls.
 const FAKED_NS: u64 = 1_000_000_000;
 
-/// A library such as libfaketime replaces libc's `clock_gettime`.
+/// A library such as libfaketime replaces libc's `clock_gettime`, or something unknown gives the
+/// process another time than the kernel.
 pub(super) fn clock_interposed(document: &Document) -> Option<Finding> {
-    let file = document.machine.clock_gettime_file.as_deref()?;
-    if machine::is_libc(file) {
-        return None;
-    }
-    let name = file.rsplit('/').next().unwrap_or(file);
-    let seen_file = format!("the dynamic linker has clock_gettime from {file}");
+    let file = document.machine.clock_gettime_file.as_deref();
+    let stranger = file.filter(|file| !machine::is_libc(file));
+    let seen_file = file.map(|file| format!("the dynamic linker has clock_gettime from {file}"));
+    let name = stranger.map(|file| file.rsplit('/').next().unwrap_or(file));
     let difference_ns = document.machine.clock_gettime_difference_ns.unwrap_or(0);
     let finding = if difference_ns.unsigned_abs() > FAKED_NS {
         let difference_s = difference_ns / 1_000_000_000;
-        Finding::wrong(
-            Code::ClockInterposed,
-            format!("{name} replaces libc's clock_gettime, and gives this process another time"),
-        )
-        .seen(seen_file)
-        .seen(format!(
-            "Unix time by clock_gettime minus that by the system call: {difference_s} s"
-        ))
+        // A file that has the name of a libc may still be another library.
+        let what = match name {
+            Some(name) => {
+                format!("{name} replaces libc's clock_gettime, and gives this process another time")
+            }
+            None => "clock_gettime gives this process another time than the kernel does".to_owned(),
+        };
+        Finding::wrong(Code::ClockInterposed, what)
+            .seen_all(seen_file)
+            .seen(format!(
+                "Unix time by clock_gettime minus that by the system call: {difference_s} s"
+            ))
     } else {
         Finding::note(
             Code::ClockInterposed,
-            format!("{name} replaces libc's clock_gettime in this process"),
+            format!("{} replaces libc's clock_gettime in this process", name?),
         )
-        .seen(seen_file)
+        .seen_all(seen_file)
     };
     Some(
         finding
@@ -206,10 +209,8 @@ impl Explained for Code {
                 text: "The program runs itself under a filter of system calls: a clock that still \
                answers is answered by the vDSO. It finds itself by /proc/self/exe, and needs \
                /dev/null and a few file descriptors. Without these, as in a container without \
-               /proc, it is unknown who answers. A call that costs at most half as much as its \
-               system call makes none: the sentence then says that this was inferred by the cost. \
-               A sandbox may also refuse the filter. The clocks are not affected. To see what is \
-               there:",
+               /proc, it is unknown whether the clocks are slow. A sandbox may also refuse the \
+               filter. The clocks are not affected. To see what is there:",
                 more: &[Commands(&["ls -l /proc/self/exe /dev/null"])],
             },
             Self::ClockInterposed => Explanation {
@@ -218,8 +219,9 @@ impl Explained for Code {
                   the time).",
                 text: "The dynamic linker found `clock_gettime` in a file other than libc, because of \
                LD_PRELOAD or /etc/ld.so.preload. libfaketime replaces the function to change the \
-               time; profilers do so to count calls. The doctor compares the library's time with \
-               that of a system call. If they differ by more than a second, the time is faked.",
+               time; profilers do so to count calls. The doctor compares the time by libc with \
+               that of a system call. If they differ by more than a second, the time is faked, \
+               whatever the file is called.",
                 more: &[
                     Prose(
                         "Programs that are started with the same environment have the same clock. A \

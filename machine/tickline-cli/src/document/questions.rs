@@ -6,8 +6,8 @@ use tickline_core::clocksource::Clocksource;
 use super::Document;
 use super::kernel_log::Cause;
 use crate::cpu_list::{self, ranges};
-use crate::machine::{Leap, Ntp, is_libc};
-use crate::measure::calls::{MONOTONIC, SYSTEM_CALL};
+use crate::machine::{Leap, Ntp};
+use crate::measure::calls::MONOTONIC;
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
 
@@ -87,29 +87,6 @@ impl Document {
     pub(crate) fn is_answered_by_vdso(&self) -> bool {
         self.precise_served_by()
             .is_some_and(|(_, served_by)| served_by == ServedBy::Vdso)
-    }
-
-    /// The cost of the system call for the precise clock, ns, if the precise clock is so much
-    /// cheaper that it can't have made that call. `None` if the answerer is proved; where the cost
-    /// says little: in gVisor, beside a library that replaces the clock, or with counters that
-    /// differ; or if either cost is unknown.
-    ///
-    /// A clock that makes the call does all the work of the call made directly, in the same run
-    /// and under the same tracers and filters. Costs of one run scatter by less than
-    /// `CERTAIN_RATIO`.
-    pub(crate) fn avoided_system_call_ns(&self) -> Option<f64> {
-        const CERTAIN_RATIO: f64 = 2.0;
-        let file = self.machine.clock_gettime_file.as_deref();
-        let is_interposed = file.is_some_and(|file| !is_libc(file));
-        if self.precise_served_by().is_some()
-            || is_interposed
-            || self.hypervisor() == "gvisor"
-            || self.are_unsynchronised()
-        {
-            return None;
-        }
-        let call_ns = self.cost_ns(SYSTEM_CALL)?;
-        (self.precise_ns()? * CERTAIN_RATIO <= call_ns).then_some(call_ns)
     }
 
     /// The answerer of the coarse clock: the vDSO if the process uses it, whatever the clocksource.

@@ -7,9 +7,8 @@
     reason = "dladdr and clock_gettime, which none of this program's other dependencies wraps"
 )]
 
-use std::ffi::OsString;
+use std::ffi::CStr;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
@@ -99,8 +98,33 @@ pub(crate) fn allow_counter() {
 /// The file from which the dynamic linker has taken `clock_gettime`: libc, or a library in
 /// `LD_PRELOAD`. `None` if the program itself has the function, as a static program does.
 pub(crate) fn clock_gettime_file() -> Option<String> {
-    use std::ffi::{CStr, OsStr};
-    use std::os::unix::ffi::OsStrExt;
+    library_of(libc::clock_gettime as *const libc::c_void)
+}
+
+/// The library that has the function at this address; `None` if the program itself has it, or if
+/// the linker knows no file there. The program is known by its place in memory: its name is that
+/// of its first argument, which any caller may choose.
+fn library_of(function: *const libc::c_void) -> Option<String> {
+    const NAMELESS: &str = "a library without a name";
+    let found = file_at(function)?;
+    let program = file_at(library_of as *const libc::c_void);
+    if program.is_some_and(|program| program.dli_fbase == found.dli_fbase) {
+        return None;
+    }
+    if found.dli_fname.is_null() {
+        return Some(NAMELESS.to_owned());
+    }
+    // SAFETY: the name is a C string, which lives as long as the library is loaded.
+    let name = unsafe { CStr::from_ptr(found.dli_fname) }.to_string_lossy();
+    Some(if name.is_empty() {
+        NAMELESS.to_owned()
+    } else {
+        name.into_owned()
+    })
+}
+
+/// What the dynamic linker knows about the file at this address.
+fn file_at(address: *const libc::c_void) -> Option<libc::Dl_info> {
     let mut found = libc::Dl_info {
         dli_fname: std::ptr::null(),
         dli_fbase: std::ptr::null_mut(),
@@ -108,22 +132,8 @@ pub(crate) fn clock_gettime_file() -> Option<String> {
         dli_saddr: std::ptr::null_mut(),
     };
     // SAFETY: dladdr accepts any address, and `found` is valid for a write.
-    let is_found =
-        unsafe { libc::dladdr(libc::clock_gettime as *const libc::c_void, &raw mut found) } != 0;
-    if !is_found || found.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: the name is a C string, which lives as long as the library is loaded.
-    let name = OsStr::from_bytes(unsafe { CStr::from_ptr(found.dli_fname) }.to_bytes());
-    let program = program_name(std::env::current_exe().ok(), std::env::args_os().next())?;
-    let is_program = Path::new(name).file_name() == Some(&program);
-    (!is_program).then(|| name.to_string_lossy().into_owned())
-}
-
-/// The name of the program's file, by `/proc`, or without `/proc` by its first argument.
-fn program_name(by_proc: Option<PathBuf>, first_argument: Option<OsString>) -> Option<OsString> {
-    let path = by_proc.or_else(|| Some(first_argument?.into()))?;
-    Some(path.file_name()?.to_owned())
+    let is_found = unsafe { libc::dladdr(address, &raw mut found) } != 0;
+    is_found.then_some(found)
 }
 
 /// libc's Unix time minus the Unix time of the system call, ns. A large difference shows that
@@ -195,14 +205,12 @@ mod tests {
         tai_offset_s: 37,
     };
 
-    /// Symptom: without /proc, a library that replaces libc's clock was not seen.
+    /// Symptom: without /proc and a first argument, no library was seen. A name tells nothing.
     #[test]
-    fn without_proc_the_first_argument_names_the_program() {
-        let by_proc = || Some(PathBuf::from("/usr/bin/tickline"));
-        let argument = || Some(OsString::from("./other"));
-        assert_eq!(program_name(by_proc(), argument()), Some("tickline".into()));
-        assert_eq!(program_name(None, argument()), Some("other".into()));
-        assert_eq!(program_name(None, None), None);
+    fn a_function_of_the_program_itself_is_in_no_library() {
+        let own = library_of as *const libc::c_void;
+        assert!(cfg!(target_feature = "crt-static") || file_at(own).is_some());
+        assert_eq!(library_of(own), None);
     }
 
     #[test]
