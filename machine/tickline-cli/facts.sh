@@ -62,15 +62,32 @@ flag() {
 
 log=$(dmesg 2>/dev/null)
 
-# The kernel's messages about clocks, as the elements of a JSON array. Of the messages that the
-# machine has woken up, only the newest before a message about clocks is of use.
+# The kernel's messages about clocks, as the elements of a JSON array; fails if a program for that is
+# missing. Which messages are kept is as in the program (machine/log.rs): of those of suspends and
+# resumes, the newest before a message about clocks; of very many, the first and the last hundred, and
+# all about a rejection.
 messages() {
-    printf '%s\n' "$log" |
-        grep -i -E 'clocksource|(^|[^a-z0-9_]|[^a-z0-9_]rd)tsc[sp]?([^a-z0-9]|$)|hpet|kvm-clock|pvclock|sched_clock|timekeeping|refined-jiffies|hypervisor detected|fireck|starting gvisor|pm: .*(suspend|hibernation) exit|waking up from system sleep state' |
-        awk '/PM: suspend exit|PM: .*hibernation exit|Waking up from system sleep state/ { resumed = $0; next }
-            resumed != "" { print resumed; resumed = "" }
-            { print }' |
-        head -n 200 | escape | sed -e 's/.*/      "&",/' -e '$s/,$//'
+    found=$(printf '%s\n' "$log" |
+        grep -i -E 'clocksource|(^|[^a-z0-9_]|[^a-z0-9_]rd)tsc[sp]?([^a-z0-9]|$)|hpet|kvm-clock|pvclock|sched_clock|timekeeping|refined-jiffies|hypervisor detected|fireck|starting gvisor|pm: .*(suspend|hibernation) (entry|exit)|waking up from system sleep state')
+    [ $? -le 1 ] || return 1
+    [ -n "$found" ] || return 0
+    found=$(printf '%s\n' "$found" |
+        awk '/PM: .*(suspend|hibernation) (entry|exit)/ { slept = $0; next }
+            /Waking up from system sleep state/ { if (slept !~ /(suspend|hibernation) entry/) slept = $0; next }
+            { before[++count] = slept; line[count] = $0; slept = "" }
+            END {
+                slept = ""
+                for (i = 1; i <= count; i++) {
+                    if (before[i] != "") slept = before[i]
+                    if (i > 100 && i <= count - 100 && tolower(line[i]) !~ /unstable|tsc warp|skewed|(behind|ahead of) cpu|\(cycles\)|(wd|cs)_now:|clocksource: (watchdog|clocksource) .*interval:/) continue
+                    if (slept != "") print slept
+                    slept = ""
+                    print line[i]
+                }
+            }') || return 1
+    [ -n "$found" ] || return 0
+    found=$(printf '%s\n' "$found" | escape | sed -e 's/.*/      "&",/' -e '$s/,$//') && [ -n "$found" ] || return 1
+    printf '%s\n' "$found"
 }
 
 # A field of the firmware's DMI tables.
@@ -209,8 +226,8 @@ collect() {
         printf '    "vdso_mapped": %s,\n' "$vdso"
     fi
     # The log is empty where this user may not read it, and in some containers.
-    if [ -n "$log" ]; then
-        printf '    "kernel_log": [\n%s\n    ],\n' "$(messages)"
+    if [ -n "$log" ] && messages=$(messages); then
+        printf '    "kernel_log": [\n%s\n    ],\n' "$messages"
     fi
     offset=$(timex offset) frequency=$(timex 'freq[a-z.]*') error=$(timex maxerror) likely=$(timex esterror)
     status=$(timex status) tick=$(timex tick) constant=$(timex 'time_\{0,1\}constant')

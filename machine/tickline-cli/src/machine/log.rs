@@ -6,7 +6,7 @@
     reason = "klogctl, which none of this program's other dependencies wraps"
 )]
 
-use super::resume::is_resume;
+use super::resume::{is_resume, is_suspend, is_waking};
 
 /// Words, in lower case, of messages about clocks, besides the TSC. The last three name the
 /// hypervisor.
@@ -33,22 +33,55 @@ pub(super) fn read() -> Option<Vec<String>> {
     Some(messages_about_clocks(&log))
 }
 
-/// The messages about clocks, each with the newest message that the machine has woken up, if that
-/// stands between it and the message before. Of very many, those of the boot and the newest.
-fn messages_about_clocks(log: &str) -> Vec<String> {
-    let mut messages: Vec<String> = Vec::new();
-    let mut resumed = None;
+/// The messages about clocks, each with the newest message of a suspend or a resume, if that stands
+/// between it and the message before. Of very many, those of the boot, the newest, and all about a
+/// rejection.
+pub(super) fn messages_about_clocks(log: &str) -> Vec<String> {
+    let mut found: Vec<(Option<&str>, &str)> = Vec::new();
+    let mut slept = None;
     for message in log.lines().map(without_level) {
-        if is_resume(message) {
-            resumed = Some(message.to_owned());
+        // A suspend lasts until its end, whatever wakes up meanwhile.
+        let is_within = is_waking(message) && slept.is_some_and(is_suspend);
+        if is_resume(message) || is_suspend(message) {
+            if !is_within {
+                slept = Some(message);
+            }
         } else if is_about_clocks(message) {
-            messages.extend(resumed.take());
-            messages.push(message.to_owned());
+            found.push((slept.take(), message));
         }
     }
-    let newest = messages.len().saturating_sub(KEPT);
-    messages.drain(KEPT.min(newest)..newest);
-    messages
+    let newest = found.len().saturating_sub(KEPT);
+    let mut kept = Vec::new();
+    let mut slept = None;
+    for (number, (before, message)) in found.into_iter().enumerate() {
+        slept = before.or(slept);
+        if number < KEPT || number >= newest || is_rejection(message) {
+            kept.extend(slept.take());
+            kept.push(message);
+        }
+    }
+    kept.into_iter().map(str::to_owned).collect()
+}
+
+/// Whether a message may be about a rejection of the TSC, or may have its figures.
+fn is_rejection(message: &str) -> bool {
+    const WORDS: [&str; 8] = [
+        "unstable",
+        "tsc warp",
+        "skewed",
+        "behind cpu",
+        "ahead of cpu",
+        "(cycles)",
+        "wd_now:",
+        "cs_now:",
+    ];
+    let message = message.to_lowercase();
+    let has = |part: &&str| message.contains(*part);
+    let is_interval = ["clocksource: watchdog ", "clocksource: clocksource "]
+        .iter()
+        .any(has)
+        && message.contains("interval:");
+    is_interval || WORDS.iter().any(has)
 }
 
 /// The whole kernel log, by syslog(2).
@@ -132,6 +165,57 @@ mod tests {
             "[ 9003.000000] clocksource: Switched to clocksource hpet",
         ];
         assert_eq!(messages_about_clocks(log), expected);
+    }
+
+    /// With s2idle, the devices resume before the suspend's end.
+    #[test]
+    fn the_beginning_of_a_suspend_is_kept_before_a_message_of_its_time() {
+        let log = "\
+<6>[  900.000000] PM: suspend exit
+<6>[ 9000.000000] PM: suspend entry (deep)
+<6>[ 9040.900000] ACPI: PM: Waking up from system sleep state S3
+<4>[ 9041.000000] clocksource: Switched to clocksource hpet
+<6>[ 9042.000000] PM: suspend exit
+";
+        let expected = [
+            "[ 9000.000000] PM: suspend entry (deep)",
+            "[ 9041.000000] clocksource: Switched to clocksource hpet",
+        ];
+        assert_eq!(messages_about_clocks(log), expected);
+    }
+
+    #[test]
+    fn messages_of_a_resume_take_no_room_of_others() {
+        let log: String = (0..200)
+            .map(|number| format!("PM: suspend exit\ntsc {number}\n"))
+            .collect();
+        assert_eq!(messages_about_clocks(&log).len(), 400);
+    }
+
+    /// Symptom: after hundreds of resumes, the log had no word of why the TSC was rejected.
+    #[test]
+    fn each_message_about_a_rejection_is_kept_with_its_resume() {
+        const FILLING: &str = "Timekeeping suspended for 4 seconds\n";
+        for message in [
+            "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.",
+            "clocksource: Marking clocksource tsc unstable due to inter CPU skew",
+            "clocksource: CPU1 5 < CPU2 9 (cycles)",
+            "clocksource:         CPUs 3 behind CPU 1 for clocksource tsc.",
+            "clocksource:         CPUs 3 ahead of CPU 1 for clocksource tsc.",
+            "clocksource: Watchdog                    hpet interval:        499958332ns",
+            "clocksource: Clocksource                  tsc interval:        500987654ns",
+            "clocksource:                       'hpet' wd_nsec: 503207012 wd_now: 48a38f74",
+            "clocksource:                       'tsc' cs_nsec: 501207012 cs_now: 3224653e7bd",
+            "clocksource: Clocksource 'tsc' skewed 436888 ns (0 ms) over watchdog 'hpet'",
+            "hpet read-back delay of 162520ns, attempt 4, tsc, marking unstable",
+            "TSC found unstable after boot",
+        ] {
+            let before = FILLING.repeat(150);
+            let log = format!("{before}PM: suspend exit\n{FILLING}{message}\n{before}");
+            let kept = messages_about_clocks(&log);
+            assert_eq!(kept.len(), 202, "{message}");
+            assert_eq!(kept[100..102], ["PM: suspend exit", message]);
+        }
     }
 
     /// Symptom: messages about keys and touch screens took the place of the TSC's.

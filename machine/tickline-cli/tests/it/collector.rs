@@ -165,6 +165,21 @@ fn the_collector_keeps_the_resume_before_a_message_about_clocks() {
     assert_eq!(facts["machine"]["kernel_log"], expected);
 }
 
+/// Symptom: without awk, the log was readable and said nothing, so that no rejection was known.
+#[test]
+fn a_log_that_cannot_be_filtered_is_left_out() {
+    for missing in ["awk", "grep", "tr", "sed"] {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let programs = machine_with_hpet(root);
+        write(&programs, missing, "#!/bin/sh\nexit 127\n");
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(programs.join(missing), executable).unwrap();
+        let facts = collected("sh", &[&programs], root);
+        assert_eq!(facts["machine"]["kernel_log"], Value::Null, "{missing}");
+    }
+}
+
 /// Symptom: with busybox's awk (Alpine, OpenWrt), chronyd was lost.
 #[test]
 fn each_shell_and_each_awk_collects_the_same() {
