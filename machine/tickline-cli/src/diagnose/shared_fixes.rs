@@ -295,9 +295,9 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
     ))
     .then_fix("if the kernel is right: ", host_or_firmware_fix(document))
     .or_unless_impossible("only if the rate is steady: ", &no_watchdog(document));
-    if document.skew_after_resume().is_none() {
+    let Some(when) = document.skew_after_resume() else {
         return fix;
-    }
+    };
     let firmware = match document.machine.is_guest() {
         Some(true) => "the hypervisor sets the counter then: let the guest not suspend",
         _ => {
@@ -306,8 +306,8 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
     };
     fix.preceded_by(
         format!(
-            "the skew came right after a resume: restart, and see whether it comes without a \
-             suspend, too. If it comes only after a resume, {firmware}"
+            "the skew came {when}: restart, and see whether it comes without a suspend, \
+             too. If it comes only after a resume, {firmware}"
         ),
         "if it comes without one: ",
     )

@@ -115,10 +115,13 @@ fn rejected(name: &str, document: &Document) -> Option<Finding> {
     .fix(fix_for_rejected(document));
     if rejection.cause == Cause::Skew {
         finding = finding.seen_all(document.skew());
-        let resumed = document.skew_after_resume();
-        finding = finding.seen_all(resumed.map(|after| {
-            format!("that was {after} after a resume, at which firmware may set the counter")
-        }));
+        // An hpet that stops explains the skew by itself.
+        let resumed = document
+            .skew_after_resume()
+            .filter(|_| !blames_stopping_hpet(document));
+        finding = finding.seen_all(
+            resumed.map(|when| format!("that was {when}, at which firmware may set the counter")),
+        );
     }
     if blames_stopping_hpet(document) {
         finding = finding.seen(

@@ -12,7 +12,7 @@
 //! | `Clocksource tsc unstable (delta = N ns)` | `kernel/time/clocksource.c`, in kernels older than the four above |
 //! | `Marking clocksource tsc unstable due to inter CPU skew`, then `CPUn TICKS < CPUm TICKS (cycles)` | `kernel/time/clocksource.c` since the watchdog was rewritten (Linux 7.1, commit 763aacf86f1b) |
 //! | `Marking clocksource tsc unstable due to frequency skew`, then `Watchdog hpet interval: N ns` and `Clocksource tsc interval: N ns` | the same |
-//! | `PM: suspend exit`, `PM: hibernation: hibernation exit`, `ACPI: PM: Waking up from system sleep state S3` | `kernel/power/`, `drivers/acpi/sleep.c` |
+//! | `PM: suspend entry`, `PM: suspend exit`, `PM: hibernation: hibernation exit`, `ACPI: PM: Waking up from system sleep state S3` | `kernel/power/`, `drivers/acpi/sleep.c` |
 //! | `TSC found unstable after boot` | `kernel/sched/clock.c` |
 //! | `Override clocksource tsc is unstable and not HRT compatible` | `kernel/time/clocksource.c` |
 //! | `Marking TSC unstable due to KVM discovered backwards TSC` | `arch/x86/kvm/x86.c`, on a host |
@@ -20,7 +20,7 @@
 
 use super::Document;
 use crate::float::signed_f64;
-use crate::machine::resume::is_resume;
+use crate::machine::resume::{is_end, is_resume, is_suspend};
 use crate::words::{rate, time};
 
 /// Why the kernel has rejected the TSC, by its messages.
@@ -154,8 +154,23 @@ struct Skew {
     interval_ns: Option<i64>,
 }
 
-/// The newest skew of the TSC whose figures the log has.
-fn skew(log: &[String]) -> Option<Skew> {
+/// The newest skew of the TSC: the place of its last message in the log, and its figures; `None` for
+/// the figures if the log does not have them.
+fn newest_skew(log: &[String]) -> Option<(usize, Option<Skew>)> {
+    let is_skew = |line: &str| {
+        let mut of_skew = MESSAGES.iter().filter(|(cause, _)| *cause == Cause::Skew);
+        of_skew.any(|(_, parts)| parts.iter().all(|part| line.contains(part)))
+    };
+    (0..log.len()).rev().find_map(|place| {
+        let line = &log[place];
+        let before = place.checked_sub(1).map(|place| log[place].as_str());
+        let skew = skew_of(before.unwrap_or_default(), line);
+        (skew.is_some() || is_skew(line)).then_some((place, skew))
+    })
+}
+
+/// The skew whose figures end with this line.
+fn skew_of(before: &str, line: &str) -> Option<Skew> {
     /// The words before the figure of the other clock, and of the TSC in the next line.
     const TWO_LINES: [[[&str; 2]; 2]; 2] = [
         [["'", "' wd_nsec: "], ["'tsc", " cs_nsec: "]],
@@ -164,33 +179,28 @@ fn skew(log: &[String]) -> Option<Skew> {
             ["clocksource: Clocksource ", "tsc interval: "],
         ],
     ];
-    let in_one_line = |line: &String| {
+    let in_one_line = || {
         Some(Skew {
             difference_ns: figure_after(["Clocksource 'tsc", "skewed "], line)?,
             interval_ns: figure_after(["over watchdog ", "interval of "], line),
         })
     };
-    let in_two_lines = |lines: &[String]| {
-        let [first, second] = lines else { return None };
+    let in_two_lines = || {
         TWO_LINES.into_iter().find_map(|[other, tsc]| {
-            let interval_ns = figure_after(other, first)?;
+            let interval_ns = figure_after(other, before)?;
             Some(Skew {
-                difference_ns: figure_after(tsc, second)?.checked_sub(interval_ns)?,
+                difference_ns: figure_after(tsc, line)?.checked_sub(interval_ns)?,
                 interval_ns: Some(interval_ns),
             })
         })
     };
-    let in_old_kernels = |line: &String| {
+    let in_old_kernels = || {
         Some(Skew {
             difference_ns: figure_after(["Clocksource tsc", "unstable (delta = "], line)?,
             interval_ns: None,
         })
     };
-    let newest = || log.iter().rev();
-    newest()
-        .find_map(in_one_line)
-        .or_else(|| log.windows(2).rev().find_map(in_two_lines))
-        .or_else(|| newest().find_map(in_old_kernels))
+    in_one_line().or_else(in_two_lines).or_else(in_old_kernels)
 }
 
 /// The whole number after both words, with any spaces between them.
@@ -204,22 +214,20 @@ fn figure_after([first, second]: [&str; 2], line: &str) -> Option<i64> {
     rest[..end].parse().ok()
 }
 
-/// The time between the newest message that the machine has woken up and the first message about
-/// a skew after it, s; `None` if there are none, if the log has no seconds since boot, or if the
-/// time is longer than a resume explains.
-fn skew_after_resume_s(log: &[String]) -> Option<f64> {
+/// When the newest skew came, in words, if that was between a suspend's beginning and its end, or
+/// soon after a resume; `None` if it was not, or is unknown, as in a log without seconds since boot.
+fn skew_after_resume(log: &[String]) -> Option<String> {
     /// Twenty rounds of the watchdog (`WATCHDOG_INTERVAL` is half a second).
     const LONGEST_S: f64 = 10.0;
-    let is_skew = |line: &String| {
-        let of_skew = MESSAGES.iter().filter(|(cause, _)| *cause == Cause::Skew);
-        of_skew
-            .into_iter()
-            .any(|(_, parts)| parts.iter().all(|part| line.contains(part)))
-    };
-    let place = log.iter().position(is_skew)?;
-    let resumed = log[..place].iter().rev().find(|line| is_resume(line))?;
-    let after_s = seconds(&log[place])? - seconds(resumed)?;
-    (0.0..=LONGEST_S).contains(&after_s).then_some(after_s)
+    let (place, _) = newest_skew(log)?;
+    let newest = |is: fn(&str) -> bool| log[..place].iter().rev().find(|line| is(line));
+    // With s2idle, the devices resume before the suspend's end.
+    if newest(|line| is_suspend(line) || is_end(line)).is_some_and(|line| is_suspend(line)) {
+        return Some("between the beginning of a suspend and its end".to_owned());
+    }
+    let after_s = seconds(&log[place])? - seconds(newest(is_resume)?)?;
+    let is_soon = (0.0..=LONGEST_S).contains(&after_s);
+    is_soon.then(|| format!("{} after a resume", time(after_s * 1e9)))
 }
 
 /// The seconds since boot at the start of a message: `[ 9001.200000]`.
@@ -282,29 +290,35 @@ impl Document {
 
     /// How far the TSC was off by the kernel's watchdog, in words; `None` if the log does not say.
     pub(crate) fn skew(&self) -> Option<String> {
+        let (_, skew) = newest_skew(self.machine.kernel_log.as_deref()?)?;
         let Skew {
             difference_ns,
             interval_ns,
-        } = skew(self.machine.kernel_log.as_deref()?)?;
-        let verb = if difference_ns < 0 { "lost" } else { "gained" };
+        } = skew?;
+        let verb = match difference_ns.signum() {
+            0 => return None,
+            1 => "gained",
+            _ => "lost",
+        };
         let size = time(signed_f64(difference_ns.saturating_abs()));
         let Some(interval_ns) = interval_ns.filter(|ns| *ns > 0) else {
             return Some(format!("the TSC {verb} {size} against the other clock"));
         };
-        let ppb = i128::from(difference_ns) * 1_000_000_000 / i128::from(interval_ns);
-        let rate =
-            i64::try_from(ppb).map_or_else(|_| String::new(), |ppb| format!(" ({})", rate(ppb)));
         let interval = time(signed_f64(interval_ns));
+        // More than the whole interval is a jump, and no rate.
+        let is_rate = difference_ns.unsigned_abs() < interval_ns.unsigned_abs();
+        let ppb = i128::from(difference_ns) * 1_000_000_000 / i128::from(interval_ns);
+        let rate = i64::try_from(ppb).ok().filter(|_| is_rate).map(rate);
+        let rate = rate.map_or_else(String::new, |rate| format!(" ({rate})"));
         Some(format!(
             "the TSC {verb} {size} in {interval} of the other clock{rate}"
         ))
     }
 
-    /// How soon after a resume the kernel's watchdog saw a skew, in words; `None` if that was long
-    /// after, or is unknown.
+    /// When the kernel's watchdog saw that skew, in words, if a suspend or a resume may explain it;
+    /// `None` if none may, or if that is unknown.
     pub(crate) fn skew_after_resume(&self) -> Option<String> {
-        let after_s = skew_after_resume_s(self.machine.kernel_log.as_deref()?)?;
-        Some(time(after_s * 1e9))
+        skew_after_resume(self.machine.kernel_log.as_deref()?)
     }
 
     /// The kernel's messages that firmware has written to the TSC; `None` if the log is unreadable.

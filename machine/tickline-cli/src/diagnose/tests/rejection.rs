@@ -90,6 +90,80 @@ fn a_skew_has_its_size_in_the_forms_of_all_kernels() {
     }
 }
 
+/// Symptom: "lost 6.2 s in 503 ms (-1239.4 %)", "gained 0 ns".
+#[test]
+fn a_jump_is_no_rate_and_no_difference_is_no_skew() {
+    let measured = |difference_ns: i64| {
+        let message = format!(
+            "clocksource: Clocksource 'tsc' skewed {difference_ns} ns over watchdog 'hpet' interval \
+             of 503029760 ns (503 ms)"
+        );
+        let machine = machine_on_hpet_without_tsc().log(&[&message]);
+        machine.first("tsc_skew")
+    };
+    for difference_ns in [-6_234_567_890, 503_029_760, -503_029_760] {
+        measured(difference_ns)
+            .shows("in 503 ms of the other clock")
+            .does_not_show("%)");
+    }
+    measured(503_029_759).shows("of the other clock (100 %)");
+    measured(0).does_not_show("the TSC gained");
+}
+
+/// Symptom: the size was that of the newest skew, and the resume that of the first.
+#[test]
+fn the_size_and_the_resume_are_of_one_skew() {
+    let at = |seconds: &str, message: &str| format!("[ {seconds}] {message}");
+    let log = [
+        at("9001.000000", "PM: suspend exit"),
+        at(
+            "9002.000000",
+            "Clocksource tsc unstable (delta = -7000000 ns)",
+        ),
+        at("9900.000000", MEASURED_SKEW),
+    ];
+    let log = log.each_ref().map(String::as_str);
+    let finding = machine_on_hpet_without_tsc().log(&log).first("tsc_skew");
+    finding
+        .shows("the TSC gained 437 us")
+        .does_not_show("the TSC lost")
+        .does_not_show("after a resume");
+    let later = machine_on_hpet_without_tsc().log(&[log[2], log[0], log[1]]);
+    later
+        .first("tsc_skew")
+        .shows("the TSC lost 7 ms")
+        .shows("1 s after a resume");
+}
+
+/// With s2idle, the devices resume before the suspend's end, at any time after its beginning.
+#[test]
+fn a_skew_within_a_suspend_is_called_so() {
+    const WITHIN: &str = "that was between the beginning of a suspend and its end";
+    let marked = format!("[ 9003.000000] {MARKED_FOR_SKEW}");
+    let entry = "[ 5000.000000] PM: suspend entry (s2idle)";
+    let waking = "[ 5001.000000] ACPI: PM: Waking up from system sleep state S3";
+    let exit = "[ 5002.000000] PM: suspend exit";
+    for (log, is_within) in [
+        (&[entry][..], true),
+        (&[entry, waking], true),
+        (&[exit, entry], true),
+        (&[entry, exit], false),
+        (&[exit], false),
+    ] {
+        let log: Vec<_> = log.iter().copied().chain([marked.as_str()]).collect();
+        let finding = machine_on_hpet_without_tsc().log(&log).first("tsc_skew");
+        if is_within {
+            finding
+                .shows(WITHIN)
+                .fix_begins("the skew came between the beginning of a suspend and its end");
+        } else {
+            finding
+                .does_not_show(WITHIN)
+                .fix_begins("run `tickline warp`");
+        }
+    }
+}
+
 #[test]
 fn the_figures_of_a_skipped_check_are_no_skew() {
     let skipped = "clocksource: Long readout interval, skipping watchdog check: cs_nsec: \
@@ -124,7 +198,7 @@ fn a_skew_right_after_a_resume_is_called_so() {
         match after {
             Some(after) => finding
                 .shows(&format!("that was {after} after a resume"))
-                .fix_begins("the skew came right after a resume")
+                .fix_begins(&format!("the skew came {after} after a resume"))
                 .fix_has("if it comes without one: run `tickline warp`"),
             None => finding
                 .does_not_show("resume")

@@ -55,6 +55,16 @@ fn the_clock_that_a_stopping_hpet_makes_wrong_is_named() {
         .does_not_say(BROKEN);
 }
 
+/// Symptom: beside a sentence that called hpet the broken clock, a resume was to blame.
+#[test]
+fn no_resume_is_evidence_beside_an_hpet_that_stops() {
+    let marked = format!("[ 9003.000000] {MARKED_FOR_SKEW}");
+    let log = ["[ 9001.200000] PM: suspend exit", &marked];
+    let machine = machine_on_hpet_without_tsc().log(&log);
+    let finding = machine.kernel("5.3.0").cpu(WHISKEY_LAKE).first("tsc_skew");
+    finding.does_not_show("resume").fix_lacks("resume");
+}
+
 /// Coffee Lake's hpet was the first that a kernel gave up.
 #[test]
 fn the_first_kernel_without_this_hpet_depends_on_the_present_one() {
