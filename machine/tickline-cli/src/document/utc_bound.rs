@@ -185,15 +185,23 @@ impl Document {
         Some(off_ns.saturating_abs())
     }
 
-    /// That offset with its sign, which is positive if Unix time is slow. The error that the daemon
-    /// estimates has no sign: it has that of the daemon's offset, if that is most of it, else the
-    /// result is `None`.
+    /// That offset with its sign, which is positive if Unix time is slow; `None` if the offsets of
+    /// the kernel and the daemon have opposite signs. The error that the daemon estimates has no
+    /// sign: the offset is that of the daemon or the kernel which is most of it, else `None`.
     pub(crate) fn signed_off_ns(&self) -> Option<i64> {
-        let off_ns = self.off_ns()?;
-        let mut known = [OffSource::Daemon, OffSource::Kernel]
-            .into_iter()
-            .filter_map(|source| self.off_by(source));
-        known.find(|ns| ns.saturating_abs() > off_ns / 2)
+        let (source, off_ns) = self.off_and_source()?;
+        let known = [OffSource::Daemon, OffSource::Kernel].map(|source| self.off_by(source));
+        let has_sign = |sign| known.iter().flatten().any(|ns| ns.signum() == sign);
+        if has_sign(1) && has_sign(-1) {
+            return None;
+        }
+        match source {
+            OffSource::Kernel | OffSource::Daemon => Some(off_ns),
+            OffSource::Estimate => {
+                let mut known = known.into_iter().flatten();
+                known.find(|ns| ns.saturating_abs() > off_ns / 2)
+            }
+        }
     }
 
     /// That offset, as the beginning of a sentence. An estimated error is no offset. The kernel

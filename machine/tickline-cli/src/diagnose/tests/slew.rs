@@ -96,6 +96,46 @@ fn a_correction_towards_utc_removes_the_offset_in_a_time() {
     }
 }
 
+/// Symptom: of a kernel that had 300 ms to take away, and a chronyd that had 160 ms to add, one
+/// sentence had the size of the first, and the sign and the time of the second.
+#[test]
+fn offsets_of_opposite_signs_have_no_direction() {
+    let answer = NtpDaemon {
+        offset_ns: Some(160_000_000),
+        frequency_ppb: Some(0),
+        ..chronyd()
+    };
+    good_machine()
+        .daemon_answers(answer)
+        .ntp(|ntp| {
+            ntp.frequency_ppb = 400_000;
+            ntp.offset_ns = -300_000_000;
+        })
+        .first("ntp_slewing")
+        .says("off by 300 ms")
+        .does_not_say("removes")
+        .does_not_say("makes it larger");
+}
+
+/// The kernel has the larger offset here, and chronyd's is more than half of it.
+#[test]
+fn the_time_of_a_slew_is_that_of_the_offset_in_its_sentence() {
+    let answer = NtpDaemon {
+        offset_ns: Some(200_000_000),
+        frequency_ppb: Some(0),
+        ..chronyd()
+    };
+    good_machine()
+        .daemon_answers(answer)
+        .ntp(|ntp| {
+            ntp.frequency_ppb = 400_000;
+            ntp.offset_ns = 300_000_000;
+        })
+        .first("ntp_slewing")
+        .says("off by 300 ms")
+        .does_not_say("in about");
+}
+
 /// 300 ppm of these 700 make up for the crystal, and the rest removes 1.2 s in 3,000 s.
 #[test]
 fn the_lasting_part_of_a_correction_removes_nothing() {
