@@ -202,16 +202,17 @@ impl Machine {
         system::unix_time_facts()
     }
 
-    /// Names the cloud of a recorded machine whose facts have the product alone, as those of older
+    /// Names the cloud of a recorded guest whose facts have the product alone, as those of older
     /// versions of `facts.sh`. EC2 on Xen, and Azure, can't be told by the product.
     pub(crate) fn add_cloud_of_product(&mut self) {
-        let text_of = |text: Text| match text {
-            Text::Dmi("sys_vendor" | "product_name") => self.product.clone(),
+        if self.cloud.is_some() || self.is_guest() != Some(true) {
+            return;
+        }
+        self.cloud = match self.product.as_deref() {
+            Some("Google Google Compute Engine") => Some("google".to_owned()),
+            Some(product) if product.starts_with("Amazon EC2") => Some("ec2_nitro".to_owned()),
             _ => None,
         };
-        if self.cloud.is_none() {
-            self.cloud = platform::first_match(&platform::CLOUDS, text_of);
-        }
     }
 
     /// The counter's frequency that the hypervisor, the processor or the firmware states, Hz.

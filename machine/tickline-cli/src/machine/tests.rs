@@ -255,14 +255,21 @@ fn facts_sh_names_each_boot_loader_as_the_program_does() {
 }
 
 #[test]
-fn the_product_of_recorded_facts_names_the_cloud() {
-    for (product, cloud) in [
-        ("Google Google Compute Engine", Some("google")),
-        ("Amazon EC2 m5.large", Some("ec2_nitro")),
-        ("Xen HVM domU", None),
-        ("Microsoft Corporation Virtual Machine", None),
+fn the_product_of_a_recorded_guest_names_the_cloud() {
+    for (hypervisor, product, cloud) in [
+        ("kvm", "Google Google Compute Engine", Some("google")),
+        ("kvm", "Amazon EC2 m5.large", Some("ec2_nitro")),
+        ("xen", "Xen HVM domU", None),
+        ("hyper_v", "Microsoft Corporation Virtual Machine", None),
+        // Words anywhere in a name, and machines without a host.
+        ("kvm", "Acme Appliance for Amazon EC2", None),
+        ("kvm", "Acme Google Compute Engine", None),
+        ("kvm", "Google Google Compute Engine Appliance", None),
+        ("none", "Amazon EC2 m5.metal", None),
+        ("unknown", "Google Google Compute Engine", None),
     ] {
         let mut machine = Machine {
+            hypervisor: Some(hypervisor.to_owned()),
             product: Some(product.to_owned()),
             ..Machine::default()
         };
