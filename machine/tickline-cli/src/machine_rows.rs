@@ -16,6 +16,7 @@ pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
         ("product", product(machine)),
         ("kernel", text(&machine.kernel)),
         ("command line", command_line(document)),
+        ("boot loader", text(&machine.boot_loader)),
         ("clocksource", clocksource(machine)),
         ("hypervisor", text(&machine.hypervisor)),
         ("counter", counter(clock, document.nominal_hz())),

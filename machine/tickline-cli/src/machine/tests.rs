@@ -237,6 +237,22 @@ fn facts_sh_names_each_boot_loader_as_the_program_does() {
         (&["usr/bin/grubby"], Some("grubby")),
         (&["usr/sbin/update-grub", "etc/default/grub"], Some("grub")),
         (&["etc/default/grub"], None),
+        (
+            &[
+                "usr/sbin/update-grub",
+                "etc/default/grub",
+                "etc/kernel/cmdline",
+            ],
+            None,
+        ),
+        (
+            &[
+                "usr/sbin/update-grub",
+                "etc/default/grub",
+                "etc/default/grub.d/50.cfg",
+            ],
+            None,
+        ),
         (&["etc/update-extlinux.conf"], Some("extlinux")),
         (&[], None),
     ] {
@@ -245,7 +261,7 @@ fn facts_sh_names_each_boot_loader_as_the_program_does() {
         for file in files {
             let path = root.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "").unwrap();
+            fs::write(path, "GRUB_CMDLINE_LINUX=\"quiet\"\n").unwrap();
         }
         let by_program = boot_loader(root.path().to_str().unwrap());
         assert_eq!(by_program, code, "{files:?}");

@@ -21,6 +21,16 @@ fn row_of(machine: Machine, name: &str) -> String {
     row(&document, name)
 }
 
+#[test]
+fn the_boot_loader_has_a_row() {
+    let machine = Machine {
+        boot_loader: Some("grub".to_owned()),
+        ..Machine::default()
+    };
+    assert_eq!(row_of(machine, "boot loader"), "grub");
+    assert_eq!(row_of(Machine::default(), "boot loader"), UNKNOWN);
+}
+
 fn events(counts: [(&str, u64); 2]) -> BTreeMap<String, u64> {
     let counts = counts.map(|(event, count)| (event.to_owned(), count));
     counts.into()
