@@ -133,21 +133,8 @@ impl Finding {
                 let text = "the following commands on the host".to_owned();
                 details.push(("run", Detail::Text(text)));
             }
-            for (name, command) in steps.named() {
-                let is_of_one = !name.ends_with("keep") || steps.by_boot_loader.is_empty();
-                if is_of_one {
-                    details.push((name, Detail::Command(command.to_owned())));
-                    continue;
-                }
-                for form in &steps.by_boot_loader {
-                    let command = if name == "keep" {
-                        &form.keep
-                    } else {
-                        &form.undo_keep
-                    };
-                    let text = format!("{command}   # {}", form.boot_loader);
-                    details.push((name, Detail::Command(text)));
-                }
+            for (name, command) in steps.shown() {
+                details.push((name, Detail::Command(command)));
             }
         }
         if let Some(ratio) = self.gain_ratio {

@@ -281,6 +281,27 @@ impl Steps {
             .into_iter()
             .filter_map(|(name, command)| Some((name, command.as_deref()?)))
     }
+
+    /// The name and the command of each step, as a person reads them: a line for each boot loader
+    /// if it is unknown which one the machine has.
+    pub(crate) fn shown(&self) -> Vec<(&'static str, String)> {
+        let mut lines = Vec::new();
+        for (name, command) in self.named() {
+            if !name.ends_with("keep") || self.by_boot_loader.is_empty() {
+                lines.push((name, command.to_owned()));
+                continue;
+            }
+            for form in &self.by_boot_loader {
+                let command = if name == "keep" {
+                    &form.keep
+                } else {
+                    &form.undo_keep
+                };
+                lines.push((name, format!("{command}   # {}", form.boot_loader)));
+            }
+        }
+        lines
+    }
 }
 
 #[cfg(test)]

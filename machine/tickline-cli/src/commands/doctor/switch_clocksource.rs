@@ -90,8 +90,8 @@ fn show(log: &mut impl Write, finding: &Finding, steps: &Steps) -> io::Result<()
         plain(&finding.what),
         finding.code
     )?;
-    for (name, command) in steps.named() {
-        writeln!(log, "  {name:<10} {}", plain(command))?;
+    for (name, command) in steps.shown() {
+        writeln!(log, "  {name:<10} {}", plain(&command))?;
     }
     Ok(())
 }
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::args::Args;
     use crate::commands::report::example;
-    use crate::document::Fix;
+    use crate::document::{Fix, KeepForm};
 
     #[test]
     fn the_clocksource_is_written_or_the_error_names_the_command() {
@@ -208,6 +208,25 @@ mod tests {
     fn a_file_that_cannot_be_read_back_is_named() {
         let error = read_clocksource(Path::new("/no/such/file")).unwrap_err();
         assert!(error.to_string().contains("/no/such/file"), "{error}");
+    }
+
+    /// Symptom: a shell line of 1,000 characters, where the doctor shows a line for each boot loader.
+    #[test]
+    fn a_change_of_an_unknown_boot_loader_has_a_line_for_each() {
+        let finding = example::document().findings()[0].clone();
+        let steps = Steps {
+            keep: Some("the command that finds it out".to_owned()),
+            by_boot_loader: vec![KeepForm {
+                boot_loader: "A",
+                keep: "do-a".to_owned(),
+                undo_keep: "undo-a".to_owned(),
+            }],
+            ..Steps::default()
+        };
+        let mut log = Vec::new();
+        show(&mut log, &finding, &steps).unwrap();
+        let log = String::from_utf8(log).unwrap();
+        assert!(log.ends_with("\n  keep       do-a   # A\n"), "{log}");
     }
 
     #[test]
