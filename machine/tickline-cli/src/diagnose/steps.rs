@@ -133,8 +133,10 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
         Some(_) => Vec::new(),
         None => BOOT_LOADERS
             .iter()
-            .map(|(_, name, replace)| KeepForm {
-                boot_loader: name,
+            .map(|(_, name, replace)| (*name, *replace))
+            .chain([("systemd-boot, Arch, NixOS, others", by_hand as Replace)])
+            .map(|(boot_loader, replace)| KeepForm {
+                boot_loader,
                 keep: replace(former, new),
                 undo_keep: replace(new, former),
             })
@@ -159,46 +161,95 @@ fn by_grubby(former: &[&str], new: &[&str]) -> String {
     command
 }
 
-/// Changes nothing unless it finds what it edits.
+/// A file of shell variables that have the kernel's parameters, and the program that applies it.
+struct Defaults {
+    file: &'static str,
+    /// The variable that receives parameters.
+    variable: &'static str,
+    /// A regular expression for the variables that lose them.
+    variables: &'static str,
+    update: &'static str,
+}
+
+const GRUB: Defaults = Defaults {
+    file: "/etc/default/grub",
+    variable: "GRUB_CMDLINE_LINUX",
+    variables: "GRUB_CMDLINE_LINUX[_A-Z]*",
+    update: "/usr/sbin/update-grub",
+};
+
+const EXTLINUX: Defaults = Defaults {
+    file: "/etc/update-extlinux.conf",
+    variable: "default_kernel_opts",
+    variables: "default_kernel_opts",
+    update: "/sbin/update-extlinux",
+};
+
+impl Defaults {
+    /// The conditions under which the edit changes what it should. They refuse a value without
+    /// double quotes, or with escaped ones.
+    fn checks(&self, former: &[&str], new: &[&str]) -> String {
+        let Self {
+            file,
+            variable,
+            variables,
+            update,
+        } = self;
+        let mut checks = format!("test -x {update}");
+        for word in former {
+            checks += &format!(r#" && sudo grep -qE '^{variables}="([^"\\]* )?{word}[ "]' {file}"#);
+        }
+        if !new.is_empty() {
+            checks += &format!(r#" && sudo grep -qE '^{variable}="[^"\\]*"( |$)' {file}"#);
+        }
+        checks
+    }
+
+    /// The edit. It removes the new parameters too before it adds them, so that none stands twice.
+    /// It spells word boundaries out, because Alpine's sed may not know `\b`.
+    fn edit(&self, former: &[&str], new: &[&str]) -> String {
+        let Self {
+            file,
+            variable,
+            variables,
+            update,
+        } = self;
+        let removed = [former, new].concat().join("|");
+        let mut script = format!(r#":a;s/^({variables}="([^"\\]* )?)({removed})([ "])/\1\4/;ta"#);
+        if !new.is_empty() {
+            let added = new.join(" ");
+            script +=
+                &format!(r#";s/^({variable}="[^"\\]*[^" \\]|{variable}=") *"( |$)/\1 {added}"\2/"#);
+        }
+        let update = update.rsplit('/').next().unwrap_or(update);
+        format!("sudo sed -i -E '{script}' {file} && sudo {update}")
+    }
+}
+
+/// What makes an edit of GRUB's defaults vain: another file that sets the variable, or the command
+/// line of systemd-boot.
+const NOT_ELSEWHERE: &str = "test ! -e /etc/kernel/cmdline && \
+    ! sudo grep -qs '^GRUB_CMDLINE_LINUX=' /etc/default/grub.d/*.cfg";
+
+/// Changes nothing unless it finds what it edits and what it runs.
 fn by_grub(former: &[&str], new: &[&str]) -> String {
-    let (checks, edits) = grub_edits(former, new);
-    let checks = checks.strip_prefix(" && ").unwrap_or_default();
-    format!("{checks} && sudo sed -i{edits} /etc/default/grub && sudo update-grub")
+    format!(
+        "if {} && {NOT_ELSEWHERE}; then {}; else echo 'not done: edit GRUB_CMDLINE_LINUX by hand in \
+         /etc/default/grub or grub.d/*.cfg, then run update-grub; or /etc/kernel/cmdline' >&2; \
+         false; fi",
+        GRUB.checks(former, new),
+        GRUB.edit(former, new)
+    )
 }
 
-/// As [`by_grub`]. Alpine's tools may not know `\b`.
+/// As [`by_grub`].
 fn by_extlinux(former: &[&str], new: &[&str]) -> String {
-    const FILE: &str = "/etc/update-extlinux.conf";
-    let mut checks = String::new();
-    let mut edits = String::new();
-    for word in former {
-        checks += &format!(r#"sudo grep -q '^default_kernel_opts=.*[" ]{word}[" ]' {FILE} && "#);
-        edits += &format!(r#" -e '/^default_kernel_opts=/s/\([" ]\){word}\([" ]\)/\1\2/'"#);
-    }
-    if !new.is_empty() {
-        checks += &format!(r#"sudo grep -q '^default_kernel_opts="[^"]*"' {FILE} && "#);
-    }
-    for word in new {
-        edits += &format!(r#" -e 's/^\(default_kernel_opts="[^"]*\)"/\1 {word}"/'"#);
-    }
-    format!("{checks}sudo sed -i{edits} {FILE} && sudo update-extlinux")
-}
-
-/// The checks that find what is edited in GRUB's defaults, and the edits for sed.
-fn grub_edits(former: &[&str], new: &[&str]) -> (String, String) {
-    let mut checks = String::new();
-    let mut edits = String::new();
-    for word in former {
-        checks += &format!(r" && sudo grep -q '^GRUB.*\b{word}\b' /etc/default/grub");
-        edits += &format!(r" -e 's/ *\b{word}\b//'");
-    }
-    if !new.is_empty() {
-        checks += r#" && sudo grep -q '^GRUB_CMDLINE_LINUX="[^"]*"' /etc/default/grub"#;
-    }
-    for word in new {
-        edits += &format!(r#" -e 's/^\(GRUB_CMDLINE_LINUX="[^"]*\)"/\1 {word}"/'"#);
-    }
-    (checks, edits)
+    format!(
+        "if {}; then {}; else echo 'not done: edit default_kernel_opts by hand in \
+         /etc/update-extlinux.conf, then run update-extlinux' >&2; false; fi",
+        EXTLINUX.checks(former, new),
+        EXTLINUX.edit(former, new)
+    )
 }
 
 /// The files that may have the kernel's command line, on all distributions and images of clouds.
@@ -206,10 +257,24 @@ const OTHER_FILES: &str = "/etc/update-extlinux.conf /etc/default/grub /etc/defa
     /etc/kernel/cmdline";
 
 /// What to do where no command is known.
-const BY_HAND: &str = "not done: edit the command line of the kernel by hand, as root: in \
+const BY_HAND: &str = "edit the command line of the kernel by hand, as root: in \
     /etc/update-extlinux.conf, then run update-extlinux (Alpine); in /etc/default/grub or \
     /etc/default/grub.d/*.cfg, then run update-grub or grub2-mkconfig; or in /etc/kernel/cmdline, \
     then run kernel-install add-all (systemd-boot)";
+
+/// The edit by hand, as a comment in a shell.
+fn by_hand(former: &[&str], new: &[&str]) -> String {
+    let change = match (former.join(" "), new.join(" ")) {
+        (former, new) if former.is_empty() => format!("add {new}"),
+        (former, new) if new.is_empty() => format!("remove {former}"),
+        (former, new) => format!("replace {former} by {new}"),
+    };
+    format!(
+        "# {change} by hand: in /etc/default/grub or grub.d/*.cfg, then run grub-mkconfig -o \
+         /boot/grub/grub.cfg (or grub2); in /etc/kernel/cmdline, then run kernel-install add-all; \
+         or in boot.kernelParams, then run nixos-rebuild boot"
+    )
+}
 
 /// The command that replaces the parameters: by grubby if it is installed (Fedora and its
 /// derivatives), otherwise in GRUB's defaults (Debian and its derivatives). These can have another
@@ -224,11 +289,11 @@ fn replace_command(former: &[&str], new: &[&str]) -> String {
         );
     }
     let grubby = by_grubby(former, new);
-    let (checks, edits) = grub_edits(former, new);
+    let checks = GRUB.checks(former, new);
+    let edit = GRUB.edit(former, new);
     format!(
-        "if command -v grubby >/dev/null; then {grubby}; \
-         elif test -f /etc/default/grub && test -x /usr/sbin/update-grub{checks}; then sudo sed -i{edits} /etc/default/grub && \
-         sudo update-grub; else {{ echo '{BY_HAND}'; {found}}} >&2; false; fi"
+        "if command -v grubby >/dev/null; then {grubby}; elif {checks} && {NOT_ELSEWHERE}; then \
+         {edit}; else {{ echo 'not done: {BY_HAND}'; {found}}} >&2; false; fi"
     )
 }
 
@@ -372,6 +437,7 @@ mod tests {
     struct GrubFile {
         _folder: tempfile::TempDir,
         file: PathBuf,
+        of_systemd_boot: PathBuf,
         update: PathBuf,
     }
 
@@ -384,6 +450,7 @@ mod tests {
             std::fs::set_permissions(&update, std::fs::Permissions::from_mode(0o755)).unwrap();
             Self {
                 file: folder.path().join("grub"),
+                of_systemd_boot: folder.path().join("cmdline"),
                 update,
                 _folder: folder,
             }
@@ -401,6 +468,10 @@ mod tests {
             let command = only_sed.to_owned()
                 + &command
                     .replace("/etc/default/grub", self.file.to_str().unwrap())
+                    .replace(
+                        "/etc/kernel/cmdline",
+                        self.of_systemd_boot.to_str().unwrap(),
+                    )
                     .replace("/usr/sbin/update-grub", self.update.to_str().unwrap());
             let output = std::process::Command::new("sh")
                 .args(["-c", &command])
@@ -477,7 +548,7 @@ mod tests {
         assert_eq!(steps.by_boot_loader, []);
         let grub = steps_with("grub").keep.unwrap();
         assert!(
-            grub.ends_with("/etc/default/grub && sudo update-grub"),
+            grub.contains("/etc/default/grub && sudo update-grub;"),
             "{grub}"
         );
         assert!(!grub.contains("grubby"), "{grub}");
@@ -496,7 +567,8 @@ mod tests {
             [
                 "grubby: Fedora, RHEL",
                 "GRUB: Debian, Ubuntu",
-                "extlinux: Alpine"
+                "extlinux: Alpine",
+                "systemd-boot, Arch, NixOS, others",
             ]
         );
         for (form, code) in forms.iter().zip(["grubby", "grub", "extlinux"]) {
@@ -506,27 +578,112 @@ mod tests {
         }
     }
 
+    /// Symptom: the parameter was added inside a pair of escaped quotes, and the file was no shell
+    /// script any more.
     #[test]
-    fn the_settings_of_extlinux_are_changed_and_changed_back() {
-        const BEFORE: &str = "overwrite=1\ndefault_kernel_opts=\"clocksource=hpet quiet\"\n";
+    fn a_value_with_escaped_quotes_stays_as_it_is() {
+        let escaped =
+            ON_HPET.replace("\"quiet", r#""quiet dyndbg=\"file x.c +p\""#) + "GRUB_DEFAULT=0\n";
+        for steps in [from_hpet_to_tsc(), steps_with("grub")] {
+            let keep = steps.keep.unwrap();
+            let after = GrubFile::new().run(&escaped, &keep);
+            assert_eq!(after, (false, escaped.clone()));
+        }
+    }
+
+    /// Symptom: the command for a known boot loader failed in silence.
+    #[test]
+    fn the_command_for_grub_names_the_edit_that_it_does_not_make() {
+        let keep = steps_with("grub").keep.unwrap();
+        for other in [
+            ON_HPET.replace('"', "'"),
+            "GRUB_CMDLINE_LINUX=clocksource=hpet\n".to_owned(),
+            "GRUB_CMDLINE_LINUX=\"\"\n".to_owned(),
+        ] {
+            // `run` asserts that a failure has a text.
+            assert_eq!(GrubFile::new().run(&other, &keep), (false, other));
+        }
+        assert!(keep.contains("edit GRUB_CMDLINE_LINUX by hand"), "{keep}");
+    }
+
+    /// Symptom: the command succeeded, and the next start had the old parameters.
+    #[test]
+    fn where_another_file_has_the_last_word_grubs_file_stays_as_it_is() {
+        for keep in [steps_with("grub").keep, from_hpet_to_tsc().keep] {
+            let (grub, keep) = (GrubFile::new(), keep.unwrap());
+            std::fs::write(&grub.of_systemd_boot, "clocksource=hpet").unwrap();
+            assert_eq!(grub.run(ON_HPET, &keep), (false, ON_HPET.to_owned()));
+            std::fs::remove_file(&grub.of_systemd_boot).unwrap();
+            let folder = grub.file.with_extension("d");
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join("50.cfg"), "GRUB_CMDLINE_LINUX=\"\"\n").unwrap();
+            assert_eq!(grub.run(ON_HPET, &keep), (false, ON_HPET.to_owned()));
+        }
+    }
+
+    /// Symptom: the second `keep` added the word again, and `undo keep` removed one of the two.
+    #[test]
+    fn a_parameter_that_is_kept_twice_stands_once() {
+        let mut document = with_command_line("quiet");
+        document.machine.boot_loader = Some("grub".to_owned());
+        let steps = add_parameter("tsc=reliable", &document);
+        let (grub, keep) = (GrubFile::new(), steps.keep.unwrap());
+        let kept = "GRUB_CMDLINE_LINUX=\"quiet tsc=reliable\"\n".to_owned();
+        let before = kept.replace(" tsc=reliable", "");
+        assert_eq!(grub.run(&before, &keep), (true, kept.clone()));
+        assert_eq!(grub.run(&kept, &keep), (true, kept.clone()));
+        let twice = kept.replace("quiet", "tsc=reliable tsc=reliable quiet");
+        let (done, undone) = grub.run(&twice, &steps.undo_keep.unwrap());
+        assert_eq!((done, undone.replace(' ', "")), (true, before));
+    }
+
+    /// Symptom: the word was removed from comments, and from words that only begin with it.
+    #[test]
+    fn only_the_parameter_itself_is_removed() {
+        let others = "# GRUB_CMDLINE_LINUX=\"clocksource=hpet\"\n\
+                      GRUB_CMDLINE_LINUX_DEFAULT=\"clocksource=hpet-x\" # clocksource=hpet\n";
+        let before = others.to_owned() + ON_HPET;
+        let kept = others.to_owned() + &ON_HPET.replace("hpet", "tsc");
+        let keep = steps_with("grub").keep.unwrap();
+        assert_eq!(GrubFile::new().run(&before, &keep), (true, kept));
+    }
+
+    /// Runs a command for extlinux as `GrubFile::run` does.
+    fn run_for_extlinux(before: &str, command: &str) -> (bool, String) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("update-extlinux.conf");
-        let run = |command: String| {
-            let command = command.replace("/etc/update-extlinux.conf", file.to_str().unwrap());
-            let command = format!("sudo() {{ [ $1 = update-extlinux ] || \"$@\"; }}; {command}");
-            let mut shell = std::process::Command::new("sh");
-            let output = shell.args(["-c", &command]).output().unwrap();
-            let after = std::fs::read_to_string(&file).unwrap();
-            (output.status.success(), after.replace("\" ", "\""))
-        };
-        std::fs::write(&file, BEFORE).unwrap();
+        std::fs::write(&file, before).unwrap();
+        let command = command
+            .replace("/etc/update-extlinux.conf", file.to_str().unwrap())
+            .replace("test -x /sbin/update-extlinux", "true");
+        let command = format!("sudo() {{ [ $1 = update-extlinux ] || \"$@\"; }}; {command}");
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", &command]).output().unwrap();
+        let is_silent = output.stderr.is_empty();
+        assert_eq!(output.status.success(), is_silent, "{output:?}");
+        let after = std::fs::read_to_string(&file).unwrap();
+        (output.status.success(), after)
+    }
+
+    #[test]
+    fn the_settings_of_extlinux_are_changed_and_changed_back() {
+        const BEFORE: &str = "overwrite=1\ndefault_kernel_opts=\"quiet clocksource=hpet\"\n";
         let steps = steps_with("extlinux");
-        let kept = BEFORE.replace("clocksource=hpet quiet", "quiet clocksource=tsc");
-        assert_eq!(run(steps.keep.unwrap()), (true, kept));
+        let kept = BEFORE.replace("hpet", "tsc");
+        let after = run_for_extlinux(BEFORE, &steps.keep.unwrap());
+        assert_eq!(after, (true, kept.clone()));
         let undo_keep = steps.undo_keep.unwrap();
-        let undone = BEFORE.replace("clocksource=hpet quiet", "quiet  clocksource=hpet");
-        assert_eq!(run(undo_keep.clone()), (true, undone.clone()));
-        assert_eq!(run(undo_keep), (false, undone));
+        let after = run_for_extlinux(&kept, &undo_keep);
+        assert_eq!(after, (true, BEFORE.to_owned()));
+        let again = run_for_extlinux(BEFORE, &undo_keep);
+        assert_eq!(again, (false, BEFORE.to_owned()));
+    }
+
+    #[test]
+    fn a_setting_of_extlinux_with_escaped_quotes_stays_as_it_is() {
+        let odd = "default_kernel_opts=\"clocksource=hpet dyndbg=\\\"file x.c +p\\\" quiet\"\n";
+        let keep = steps_with("extlinux").keep.unwrap();
+        assert_eq!(run_for_extlinux(odd, &keep), (false, odd.to_owned()));
     }
 
     /// Symptom: for these forms, nothing was added, and the command succeeded.
@@ -552,8 +709,10 @@ mod tests {
     fn without_update_grub_the_file_stays_as_it_is() {
         let grub = GrubFile::new();
         std::fs::remove_file(&grub.update).unwrap();
-        let keep = from_hpet_to_tsc().keep.unwrap();
-        assert_eq!(grub.run(ON_HPET, &keep), (false, ON_HPET.to_owned()));
+        for steps in [from_hpet_to_tsc(), steps_with("grub")] {
+            let keep = steps.keep.unwrap();
+            assert_eq!(grub.run(ON_HPET, &keep), (false, ON_HPET.to_owned()));
+        }
     }
 
     /// Symptom: on Alpine, and in images whose parameters are in /etc/default/grub.d, "edit the
