@@ -187,7 +187,7 @@ const EXTLINUX: Defaults = Defaults {
 
 impl Defaults {
     /// The conditions under which the edit changes what it should. They refuse a value without
-    /// double quotes, or with escaped ones.
+    /// double quotes, or with escaped ones. `$f` is the file, in the edit too.
     fn checks(&self, former: &[&str], new: &[&str]) -> String {
         let Self {
             file,
@@ -195,12 +195,12 @@ impl Defaults {
             variables,
             update,
         } = self;
-        let mut checks = format!("test -x {update}");
+        let mut checks = format!("f={file}; test -x {update}");
         for word in former {
-            checks += &format!(r#" && sudo grep -qE '^{variables}="([^"\\]* )?{word}[ "]' {file}"#);
+            checks += &format!(r#" && sudo grep -qE '^{variables}="([^"\\]* )?{word}[ "]' $f"#);
         }
         if !new.is_empty() {
-            checks += &format!(r#" && sudo grep -qE '^{variable}="[^"\\]*"( |$)' {file}"#);
+            checks += &format!(r#" && sudo grep -qE '^{variable}="[^"\\]*"( |$)' $f"#);
         }
         checks
     }
@@ -209,10 +209,10 @@ impl Defaults {
     /// It spells word boundaries out, because Alpine's sed may not know `\b`.
     fn edit(&self, former: &[&str], new: &[&str]) -> String {
         let Self {
-            file,
             variable,
             variables,
             update,
+            ..
         } = self;
         let removed = [former, new].concat().join("|");
         let mut script = format!(r#":a;s/^({variables}="([^"\\]* )?)({removed})([ "])/\1\4/;ta"#);
@@ -222,14 +222,14 @@ impl Defaults {
                 &format!(r#";s/^({variable}="[^"\\]*[^" \\]|{variable}=") *"( |$)/\1 {added}"\2/"#);
         }
         let update = update.rsplit('/').next().unwrap_or(update);
-        format!("sudo sed -i -E '{script}' {file} && sudo {update}")
+        format!("sudo sed -i -E '{script}' $f && sudo {update}")
     }
 }
 
 /// What makes an edit of GRUB's defaults vain: another file that sets the variable, or the command
 /// line of systemd-boot.
 const NOT_ELSEWHERE: &str = "test ! -e /etc/kernel/cmdline && \
-    ! sudo grep -qs '^GRUB_CMDLINE_LINUX=' /etc/default/grub.d/*.cfg";
+    ! sudo grep -qs '^GRUB_CMDLINE_LINUX=' $f.d/*.cfg";
 
 /// Changes nothing unless it finds what it edits and what it runs.
 fn by_grub(former: &[&str], new: &[&str]) -> String {
@@ -547,10 +547,7 @@ mod tests {
         assert_eq!(steps.keep.as_deref(), Some(keep));
         assert_eq!(steps.by_boot_loader, []);
         let grub = steps_with("grub").keep.unwrap();
-        assert!(
-            grub.contains("/etc/default/grub && sudo update-grub;"),
-            "{grub}"
-        );
+        assert!(grub.contains(" $f && sudo update-grub;"), "{grub}");
         assert!(!grub.contains("grubby"), "{grub}");
         assert_eq!(
             GrubFile::new().run(ON_HPET, &grub),
