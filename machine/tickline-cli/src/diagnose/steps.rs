@@ -579,8 +579,7 @@ mod tests {
     /// script any more.
     #[test]
     fn a_value_with_escaped_quotes_stays_as_it_is() {
-        let escaped =
-            ON_HPET.replace("\"quiet", r#""quiet dyndbg=\"file x.c +p\""#) + "GRUB_DEFAULT=0\n";
+        let escaped = ON_HPET.replace("hpet", r#"hpet dyndbg=\"file x.c +p\" quiet"#);
         for steps in [from_hpet_to_tsc(), steps_with("grub")] {
             let keep = steps.keep.unwrap();
             let after = GrubFile::new().run(&escaped, &keep);
