@@ -24,6 +24,6 @@ pub use mapped::PageFile;
 pub use trust::FileError;
 #[cfg(feature = "file")]
 pub use with_std::{
-    AttachedFile, LockedPageFile, PageError, PageErrorCause, PageSnapshot, switch_off, switch_on,
-    writer_pid,
+    AttachedFile, LockedPageFile, PageError, PageErrorCause, PageSnapshot, PageWriter, page_writer,
+    switch_off, switch_on,
 };

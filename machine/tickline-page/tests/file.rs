@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tickline_page::lease::{Field, LeaseMemory, LeaseStore, SlotNumber};
-use tickline_page::page_file::{AttachedFile, LockedPageFile, switch_off, switch_on, writer_pid};
+use tickline_page::page_file::{AttachedFile, LockedPageFile, page_writer, switch_off, switch_on};
 use tickline_page::{BootContext, Header};
 
 fn folder() -> (TempDir, PathBuf) {
@@ -328,7 +328,7 @@ fn a_link_is_no_lock() {
     drop(LockedPageFile::create(&page).unwrap());
     fs::remove_file(folder.path().join("page.lock")).unwrap();
     symlink(&page, folder.path().join("page.lock")).unwrap();
-    assert!(writer_pid(&page).is_err());
+    assert!(page_writer(&page).is_err());
     assert!(LockedPageFile::create(&page).is_err());
 }
 
@@ -399,4 +399,18 @@ fn a_snapshot_has_the_generation_of_the_page() {
     let attached = AttachedFile::open(&page).unwrap();
     let generation = attached.file.snapshot(&counter).generation;
     assert_eq!(generation, word.generation() + 1);
+}
+
+/// Symptom: a server went on with a file that no program found.
+#[test]
+fn a_page_whose_folder_was_replaced_by_a_file_is_not_at_its_path() {
+    let (folder, _) = folder();
+    let inner = folder.path().join("folder");
+    fs::create_dir(&inner).unwrap();
+    fs::set_permissions(&inner, Permissions::from_mode(0o755)).unwrap();
+    let writer = LockedPageFile::create(&inner.join("page")).unwrap();
+    assert!(writer.is_at_its_path());
+    fs::rename(&inner, folder.path().join("old")).unwrap();
+    fs::write(&inner, "").unwrap();
+    assert!(!writer.is_at_its_path());
 }

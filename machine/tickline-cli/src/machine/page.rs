@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{major, minor};
 use serde::Serialize;
 use tickline_page::HardwareCounter;
-use tickline_page::page_file::{AttachedFile, writer_pid};
+use tickline_page::page_file::{AttachedFile, PageWriter, page_writer};
 use tickline_page::program::{LIBRARY, PAGE};
 
 use crate::words::with_path;
@@ -70,7 +70,7 @@ pub(crate) fn find() -> io::Result<PathBuf> {
 /// What to do about a server whose page's file was deleted; `None` if no process is seen to hold
 /// the lock of this page, which has no file.
 pub(crate) fn deleted(page: &Path) -> Option<String> {
-    let pid = writer_pid(page).ok().flatten()?;
+    let pid = page_writer(page).ok()?.pid()?;
     let page = page.display();
     Some(format!(
         "there is no page {page}, but process {pid} serves a deleted file: restart it, and then the \
@@ -86,7 +86,7 @@ fn serves(page: &Path) -> bool {
 }
 
 fn has_server(page: &Path) -> bool {
-    matches!(writer_pid(page), Ok(Some(_)))
+    page_writer(page).is_ok_and(|writer| writer != PageWriter::None)
 }
 
 /// The path of the machine's page.
@@ -131,7 +131,7 @@ pub(super) fn is_switched_off() -> Option<bool> {
 /// page, or if none was found and this user may not examine every process.
 pub(super) fn count_readers() -> Option<usize> {
     let counts = default_pages().into_iter().filter_map(|page| {
-        let found = mappings(&page, writer_pid(&page).ok().flatten()).ok()?;
+        let found = mappings(&page, page_writer(&page).ok().and_then(PageWriter::pid)).ok()?;
         let are_all_known = found.unreadable == 0 && !found.are_some_hidden;
         (are_all_known || !found.readers.is_empty()).then_some(found.readers.len())
     });

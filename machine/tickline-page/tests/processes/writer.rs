@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use tickline_page::page_file::{LockedPageFile, writer_pid};
+use tickline_page::page_file::{LockedPageFile, PageWriter, page_writer};
 
 /// The environment variable that has the page's path in a child process.
 pub(crate) const PAGE: &str = "TICKLINE_TEST_PAGE";
@@ -49,7 +49,7 @@ pub(crate) fn output_of(
 #[test]
 fn child_asks_for_the_writer() {
     if let Some(page) = given_page() {
-        println!("said: {:?}", writer_pid(&page).unwrap());
+        println!("said: {:?}", page_writer(&page).unwrap());
     }
 }
 
@@ -60,7 +60,7 @@ fn writer_by_child(page: &Path) -> String {
 
 /// What a process says of a page whose writer is this process.
 fn this_process() -> String {
-    format!("{:?}", Some(std::process::id()))
+    format!("{:?}", PageWriter::Process(std::process::id()))
 }
 
 #[test]
@@ -73,9 +73,13 @@ fn a_writer_is_known_to_other_processes() {
 #[test]
 fn a_page_without_a_writer_has_none() {
     let (_folder, page) = folder();
-    assert_eq!(writer_pid(&page).unwrap(), None, "no file");
+    assert_eq!(page_writer(&page).unwrap(), PageWriter::None, "no file");
     drop(LockedPageFile::create(&page).unwrap());
-    assert_eq!(writer_pid(&page).unwrap(), None, "no writer any more");
+    assert_eq!(
+        page_writer(&page).unwrap(),
+        PageWriter::None,
+        "no writer any more"
+    );
     assert_eq!(writer_by_child(&page), "None");
 }
 
@@ -103,7 +107,30 @@ fn a_writer_stays_known_after_a_second_one_was_refused() {
 fn a_writer_stays_known_after_its_own_process_has_asked() {
     let (_folder, page) = folder();
     let _writer = LockedPageFile::create(&page).unwrap();
-    let asked = writer_pid(&page).unwrap();
-    assert_eq!(asked, Some(std::process::id()));
+    let asked = page_writer(&page).unwrap();
+    assert_eq!(asked.pid(), Some(std::process::id()));
     assert_eq!(writer_by_child(&page), this_process());
+}
+
+/// Symptom: `serve status` in a container said that the server had stopped.
+#[test]
+fn a_writer_outside_of_the_pid_namespace_is_known_to_exist() {
+    let (_folder, page) = folder();
+    let _writer = LockedPageFile::create(&page).unwrap();
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork"])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "writer::child_asks_for_the_writer",
+            "--nocapture",
+        ])
+        .env(PAGE, &page)
+        .output();
+    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let said = said.unwrap_or_default();
+    if !said.contains("said: ") {
+        return eprintln!("SKIPPED: no pid namespace: {said}");
+    }
+    assert!(said.contains("said: Invisible"), "{said}");
 }

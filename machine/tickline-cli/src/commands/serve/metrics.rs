@@ -48,7 +48,7 @@ pub(super) fn text(state: PageState<'_>, taken_at: Timestamp) -> String {
         Gauge::yes_or_no(
             "tickline_page_server",
             "Whether a server keeps the page.",
-            report.and_then(has_server),
+            report.and_then(|report| report.has_server),
         ),
         Gauge::labelled(
             "tickline_page_phase",
@@ -99,14 +99,6 @@ pub(super) fn text(state: PageState<'_>, taken_at: Timestamp) -> String {
     let mut text: String = gauges.iter().map(Gauge::text).collect();
     text += "# EOF\n";
     text
-}
-
-/// Whether a server keeps the page; `None` if that is unknown.
-fn has_server(report: &PageReport) -> Option<bool> {
-    if report.server_unknown.is_some() {
-        return None;
-    }
-    Some(report.server_pid.is_some())
 }
 
 fn phases(report: &PageReport) -> impl Iterator<Item = Sample> + use<> {
@@ -173,7 +165,7 @@ mod tests {
     #[test]
     fn an_unknown_server_is_not_written() {
         let mut unknown = report();
-        unknown.server_unknown = Some("no right".to_owned());
+        unknown.has_server = None;
         let shown = text(PageState::Known(&unknown), Timestamp::UNIX_EPOCH);
         assert!(!shown.contains("tickline_page_server"), "{shown}");
     }

@@ -11,7 +11,7 @@ use tickline::Reason;
 use tickline_page::HardwareCounter;
 use tickline_page::lease::{LeasePhase, ProcessHighWater};
 use tickline_page::page_file::{
-    AttachedFile, FileError, PageError, PageErrorCause, PageSnapshot, writer_pid,
+    AttachedFile, FileError, PageError, PageErrorCause, PageSnapshot, PageWriter, page_writer,
 };
 
 use super::line_lead::LineLead;
@@ -26,11 +26,14 @@ pub(super) struct PageReport {
     owner: u32,
     pub(super) server_pid: Option<u32>,
     pub(super) server_unknown: Option<String>,
+    /// Whether there is a server, if that is known.
+    #[serde(skip)]
+    pub(super) has_server: Option<bool>,
     #[serde(serialize_with = "serialize_phase")]
     pub(super) phase: PagePhase,
     #[serde(serialize_with = "serialize_reason")]
     pub(super) no_line_reason: Option<Reason>,
-    /// What another process can know about a server without a line, if there is no such reason.
+    /// What is known about the server of a page without a line, if there is no such reason.
     #[serde(skip)]
     servers_reason: Option<&'static str>,
     pub(super) switched_off: bool,
@@ -81,14 +84,28 @@ impl PagePhase {
     }
 }
 
-/// Why the server's process is unknown, if the lock shows none. A page that serves has a server, or
-/// had one until a second ago.
-fn hidden_server(pid: Option<u32>, snapshot: &PageSnapshot) -> Option<String> {
-    (pid.is_none() && snapshot.is_served)
-        .then(|| "its process is not visible here, as in a container, or has just ended".to_owned())
+/// Whether there is a server, if that is known, and why its process is unknown. A page that serves has
+/// a server, or had one until a second ago, also if the lock shows none.
+fn server(
+    writer: &Result<PageWriter, PageError>,
+    is_served: bool,
+) -> (Option<bool>, Option<String>) {
+    match writer {
+        Ok(PageWriter::Process(_)) => (Some(true), None),
+        Ok(PageWriter::Invisible) => {
+            let reason = "its process is not visible here, as in a container";
+            (Some(true), Some(reason.to_owned()))
+        }
+        Ok(PageWriter::None) if is_served => {
+            let reason = "its process is not visible here, as in a container, or has just ended";
+            (None, Some(reason.to_owned()))
+        }
+        Ok(PageWriter::None) => (Some(false), None),
+        Err(error) => (None, Some(unknown_server(error))),
+    }
 }
 
-/// Why the server's process is unknown, by the error of [`writer_pid`].
+/// Why the server's process is unknown, by the error of [`page_writer`].
 fn unknown_server(error: &PageError) -> String {
     match error.cause() {
         // The lock has mode 600, so this is the usual case of any other user.
@@ -120,20 +137,15 @@ impl PageReport {
                     .lead_ns(stated_ns, snapshot.lease_left_ns.unwrap_or(0).max(0))
                     .saturating_sub(stated_ns)
             });
-        let (server_pid, server_unknown) = match writer_pid(page) {
-            Ok(pid) => (pid, hidden_server(pid, &snapshot)),
-            Err(error) => (None, Some(unknown_server(&error))),
-        };
+        let writer = page_writer(page);
+        let (has_server, server_unknown) = server(&writer, snapshot.is_served);
+        let server_pid = writer.ok().and_then(PageWriter::pid);
         let mappings = machine::page::mappings(page, server_pid)?;
-        let machines_state = (snapshot.phase == LeasePhase::NoLine)
-            .then(no_line::machines_state)
-            .flatten();
+        let is_without_line = snapshot.phase == LeasePhase::NoLine;
+        let machines_state = is_without_line.then(no_line::machines_state).flatten();
         let no_line_reason = machines_state.and_then(no_line::reason_of_machine);
-        let has_server = server_unknown.is_none().then_some(server_pid.is_some());
-        let servers_reason = match (no_line_reason, machines_state) {
-            (None, Some(state)) => no_line::servers_reason(state, has_server),
-            _ => None,
-        };
+        let servers_reason = (is_without_line && no_line_reason.is_none())
+            .then(|| no_line::servers_reason(has_server));
         let known_lead_ns = |stated_ns: Option<i64>| {
             if snapshot.phase == LeasePhase::Doubted {
                 // The OS clock has left the line, so the lead has no known limit.
@@ -147,6 +159,7 @@ impl PageReport {
             owner: attached.file.owner(),
             server_pid,
             server_unknown,
+            has_server,
             phase: PagePhase::of(&snapshot),
             no_line_reason,
             servers_reason,
@@ -215,12 +228,35 @@ mod tests {
         }
     }
 
+    /// Whether there is a server, and whether it is said that its process is unknown.
+    fn server_of(writer: PageWriter, is_served: bool) -> (Option<bool>, bool) {
+        let (has_server, unknown) = server(&Ok(writer), is_served);
+        (has_server, unknown.is_some())
+    }
+
     /// Symptom: in a container no server, and an alert about it, while the page served.
     #[test]
-    fn a_page_that_serves_has_a_server_even_if_none_is_visible() {
-        let served = served(LeasePhase::Published);
-        assert!(hidden_server(None, &served).is_some());
-        assert_eq!(hidden_server(None, &unserved(LeasePhase::Published)), None);
-        assert_eq!(hidden_server(Some(42), &served), None);
+    fn a_page_that_serves_is_not_said_to_have_no_server() {
+        assert_eq!(server_of(PageWriter::None, true), (None, true));
+    }
+
+    /// Symptom: in a PID namespace "the server has stopped" of a server that held the lock.
+    #[test]
+    fn a_server_that_is_invisible_here_is_known_to_exist() {
+        for is_served in [false, true] {
+            assert_eq!(
+                server_of(PageWriter::Invisible, is_served),
+                (Some(true), true)
+            );
+        }
+    }
+
+    #[test]
+    fn a_lock_says_whether_there_is_a_server() {
+        assert_eq!(
+            server_of(PageWriter::Process(42), true),
+            (Some(true), false)
+        );
+        assert_eq!(server_of(PageWriter::None, false), (Some(false), false));
     }
 }

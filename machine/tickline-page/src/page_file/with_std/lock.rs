@@ -85,7 +85,7 @@ impl Lock {
                 Ok(Self { held, _file: file })
             }
             Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(PageErrorCause::Served {
-                process: holder_elsewhere(&file),
+                process: holder_elsewhere(&file).ok().and_then(PageWriter::pid),
             }),
             Err(error) => Err(refused("it cannot be locked")(error).into()),
         }
@@ -105,10 +105,36 @@ fn holder_here(path: &PagePath<'_>, held_locks: &[HeldLock]) -> Option<u32> {
     held_locks.contains(&held).then_some(held.process)
 }
 
-/// The other process that holds a lock, if it is visible in this process's pid namespace.
-fn holder_elsewhere(lock: impl AsFd) -> Option<u32> {
-    let found = fcntl_getlk(lock, &Flock::from(FlockType::WriteLock)).ok()??;
-    u32::try_from(found.pid?.as_raw_nonzero().get()).ok()
+/// The writer of a page, as another process can know it by the page's lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageWriter {
+    /// No process holds the lock.
+    None,
+    /// The process of this number.
+    Process(u32),
+    /// A process that has no number in this process's pid namespace.
+    Invisible,
+}
+
+impl PageWriter {
+    /// The number of the process, if it is visible here.
+    #[must_use]
+    pub const fn pid(self) -> Option<u32> {
+        match self {
+            Self::Process(pid) => Some(pid),
+            Self::None | Self::Invisible => None,
+        }
+    }
+}
+
+/// The other process that holds a lock.
+fn holder_elsewhere(lock: impl AsFd) -> Result<PageWriter, Errno> {
+    let found = fcntl_getlk(lock, &Flock::from(FlockType::WriteLock))?;
+    Ok(found.map_or(PageWriter::None, |lock| {
+        let pid = lock.pid.map(|pid| pid.as_raw_nonzero().get());
+        pid.and_then(|pid| u32::try_from(pid).ok())
+            .map_or(PageWriter::Invisible, PageWriter::Process)
+    }))
 }
 
 const CANNOT_OPEN: &str = "its lock cannot be opened";
@@ -117,18 +143,17 @@ fn lock_name(path: &PagePath<'_>) -> Vec<u8> {
     [path.name, b".lock"].concat()
 }
 
-/// The number of the process that holds the lock of a page. `None` if no process holds it, or if
-/// the holder is not visible in this process's pid namespace. Only the page's owner may ask.
+/// The process that holds the lock of a page. Only the page's owner may ask.
 ///
 /// # Errors
 ///
-/// If the lock cannot be opened.
-pub fn writer_pid(path: &Path) -> Result<Option<u32>, PageError> {
+/// If the lock cannot be opened or asked.
+pub fn page_writer(path: &Path) -> Result<PageWriter, PageError> {
     let ask = || {
         let page_path = PagePath::resolve(path.as_os_str().as_bytes())?;
         let held_locks = held_locks();
         if let Some(process) = holder_here(&page_path, &held_locks) {
-            return Ok(Some(process));
+            return Ok(PageWriter::Process(process));
         }
         match openat(
             &page_path.folder,
@@ -136,8 +161,8 @@ pub fn writer_pid(path: &Path) -> Result<Option<u32>, PageError> {
             OFlags::RDONLY.union(GUARDED),
             Mode::empty(),
         ) {
-            Ok(lock) => Ok(holder_elsewhere(&lock)),
-            Err(Errno::NOENT) => Ok(None),
+            Ok(lock) => holder_elsewhere(&lock).map_err(refused("its lock cannot be asked")),
+            Err(Errno::NOENT) => Ok(PageWriter::None),
             Err(error) => Err(refused(CANNOT_OPEN)(error)),
         }
     };

@@ -142,7 +142,7 @@ impl LockedPageFile {
     pub fn is_at_its_path(&self) -> bool {
         match (fstat(&self.file), lstat(&self.path)) {
             (Ok(own), Ok(found)) => (own.st_dev, own.st_ino) == (found.st_dev, found.st_ino),
-            (_, Err(error)) => error != Errno::NOENT,
+            (_, Err(error)) => !matches!(error, Errno::NOENT | Errno::NOTDIR),
             (Err(_), Ok(_)) => true,
         }
     }

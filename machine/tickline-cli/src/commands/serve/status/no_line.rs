@@ -14,23 +14,19 @@ pub(super) fn machines_state() -> Option<ClockState> {
     Some(clock.status().state)
 }
 
-/// What keeps the server from a line where no gate of the machine is closed, as far as another process
-/// can know it. `has_server` is `None` if it is unknown whether there is one.
-pub(super) const fn servers_reason(
-    state: ClockState,
-    has_server: Option<bool>,
-) -> Option<&'static str> {
-    match (has_server, state) {
-        (Some(false), _) => Some(
+/// What is known about a server without a line, where the machine gives no reason. `has_server` is
+/// `None` if it is unknown whether there is one.
+pub(super) const fn servers_reason(has_server: Option<bool>) -> &'static str {
+    match has_server {
+        Some(false) => {
             "the server has stopped, or is not visible here, as in a container; to start it: \
-             systemctl start tickline, or `tickline serve`",
-        ),
-        // This machine's counters must be compared, and this process has not done so.
-        (Some(true), ClockState::Fallback(Reason::Untested)) => Some(
-            "no gate of the machine is closed; after its start a server compares the counters of the \
-             CPUs for some seconds, and later its log has the reason",
-        ),
-        _ => None,
+             systemctl start tickline, or `tickline serve`"
+        }
+        Some(true) => {
+            "in its first seconds a server may compare the counters of the CPUs; later its log has the \
+             reason"
+        }
+        None => "unknown here; if a server runs, its log has the reason",
     }
 }
 
@@ -77,16 +73,25 @@ mod tests {
 
     /// Symptom: the same text for a server that compared the counters and for one that was stopped.
     #[test]
-    fn a_stopped_server_is_told_from_one_that_compares_the_counters() {
-        let untested = ClockState::Fallback(Reason::Untested);
-        let reason = |has_server| servers_reason(untested, has_server).unwrap_or_default();
-        assert!(reason(Some(false)).starts_with("the server has stopped"));
-        assert!(reason(Some(true)).contains("compares the counters"));
-        assert_eq!(reason(None), "");
+    fn a_stopped_server_is_told_from_one_that_may_compare_the_counters() {
+        assert!(servers_reason(Some(false)).starts_with("the server has stopped"));
+        assert!(servers_reason(Some(true)).contains("may compare the counters"));
     }
 
+    /// Symptom: no reason at all for a user who may not see the lock.
     #[test]
-    fn a_server_whose_counters_need_no_comparison_has_a_reason_of_its_own() {
-        assert_eq!(servers_reason(ClockState::Fast, Some(true)), None);
+    fn a_user_who_can_not_see_the_server_does_not_know_its_reason() {
+        assert!(servers_reason(None).starts_with("unknown here"));
+    }
+
+    /// Symptom: "no gate of the machine is closed", where the server's comparison had closed one.
+    #[test]
+    fn nothing_is_claimed_about_the_gates_that_only_the_server_knows() {
+        for has_server in [Some(false), Some(true), None] {
+            assert!(
+                !servers_reason(has_server).contains("gate"),
+                "{has_server:?}"
+            );
+        }
     }
 }

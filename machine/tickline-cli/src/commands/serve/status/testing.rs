@@ -10,6 +10,7 @@ pub(in crate::commands::serve) fn report() -> PageReport {
         owner: 7,
         server_pid: Some(42),
         server_unknown: None,
+        has_server: Some(true),
         phase: PagePhase::Stored(LeasePhase::Published),
         no_line_reason: None,
         servers_reason: None,
