@@ -245,11 +245,12 @@ pub(crate) const SERVE: &[Section] = &[
         "Exit codes",
         "  0  the server was stopped, or the page is switched off; with status: the page serves a line
   1  with status: the page serves no line, and programs ask the OS clock
-  2  an error that may pass, such as a full disk or another server, after 6 s of tries, so another
-     start may help; or a bad argument; with status, off and on: any error, such as no page
-  78 an error that remains until somebody fixes its cause: the page is not trusted, or its file is
-     not a page, was truncated, or is in a folder that is missing or cannot be written to. The units
-     do not restart such a server",
+  2  another start may help: the page could not be served for 6 s, as with a full disk or another
+     server, or its file was deleted, replaced or changed while it was served. Also for a bad
+     argument, a clock that cannot start or stands still; with status, off and on: for any error
+  78 any other error of the page or its folder, which remains until somebody fixes its cause: the
+     page is not trusted, or its file is not a page, was truncated, or is in a folder that is
+     missing or cannot be written to. The units do not restart such a server",
     ),
     Section::new(
         "How it ends",

@@ -24,9 +24,10 @@ use crate::args::{self, ServeAction};
 use crate::exit::Exit;
 use crate::machine::page;
 use crate::output::{self, JsonOutput};
-use crate::words::{plain_path, with_path};
+use crate::words::plain_path;
 
 use metrics::PageState;
+use server::Folder;
 use status::PageReport;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
@@ -34,13 +35,12 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
         None => {
             refuse_outputs(args)?;
             let page = served_page(args)?;
-            // Make only the folder of a default page. The user makes any other folder.
-            if args.page.is_none()
-                && let Err(error) = make_folder(&page)
-            {
-                return no_folder(&page, error);
-            }
-            server::run(&page)
+            let folder = if args.page.is_none() {
+                Folder::Make
+            } else {
+                Folder::Keep
+            };
+            server::run(&page, folder)
         }
         Some(ServeAction::Status) => show_status(args),
         Some(ServeAction::Off) => {
@@ -173,16 +173,25 @@ fn page_error(error: PageError) -> io::Error {
             "there is no page {page}, so nothing is served there: `tickline serve` makes it"
         ));
     }
-    let is_other_file = matches!(
-        error.cause(),
-        PageErrorCause::File(FileError::TooShort { .. }) | PageErrorCause::NotAPage { .. }
-    );
-    // The error's advice, to move the file away, is for a page.
-    if is_other_file && error.path().file_name() != page::of_machine().file_name() {
-        let page = plain_path(error.path());
-        return io::Error::other(format!("is {page} the right path? {error}"));
+    match wrong_path(&error) {
+        Some(text) => io::Error::other(text),
+        None => io::Error::other(error),
     }
-    io::Error::other(error)
+}
+
+/// Doubts the path of a file that is no page, unless it has a page's name. The error's own advice, to
+/// move the file away, is for a page.
+fn wrong_path(error: &PageError) -> Option<String> {
+    let (PageErrorCause::File(FileError::TooShort { bytes }) | PageErrorCause::NotAPage { bytes }) =
+        error.cause()
+    else {
+        return None;
+    };
+    let is_named_so = error.path().file_name() == page::of_machine().file_name();
+    (!is_named_so).then(|| {
+        let page = plain_path(error.path());
+        format!("{page}: this file of {bytes} bytes is not a page; is this the right path?")
+    })
 }
 
 fn off(page: &Path) -> io::Result<Exit> {
@@ -213,39 +222,31 @@ fn say(page: &Path, text: &str) -> io::Result<Exit> {
 
 /// Makes the folder of a default page, unless it exists.
 fn make_folder(page: &Path) -> io::Result<()> {
-    let folder = page.parent().unwrap_or(page);
-    let result = match DirBuilder::new().mode(0o755).create(folder) {
+    let folder = folder_of(page);
+    match DirBuilder::new().mode(0o755).create(folder) {
         // The umask may have removed permissions from the new folder.
         Ok(()) => std::fs::set_permissions(folder, Permissions::from_mode(0o755)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
-    };
-    result.map_err(|error| with_path(folder, &error))
+    }
 }
 
-/// The end of a server that has no folder for its page.
-fn no_folder(page: &Path, error: io::Error) -> io::Result<Exit> {
-    match error.kind() {
-        io::ErrorKind::NotFound => output::error_to_stderr(&io::Error::other(no_parent(page))),
-        io::ErrorKind::ReadOnlyFilesystem => {
-            let error =
-                format!("{error}; mount a writable folder there, or name another page by --page");
-            output::error_to_stderr(&io::Error::other(error));
-        }
-        io::ErrorKind::PermissionDenied => output::error_to_stderr(&error),
-        _ => return Err(error),
-    }
-    Ok(Exit::Permanent)
+fn folder_of(page: &Path) -> &Path {
+    page.parent().unwrap_or(page)
 }
 
 /// The folder of a default page cannot be made, because the folder for it is missing.
 fn no_parent(page: &Path) -> String {
-    let folder = page.parent().unwrap_or(page);
-    let parent = plain_path(folder.parent().unwrap_or(folder));
-    let folder = plain_path(folder);
+    let folder = folder_of(page);
+    let missing = folder.parent().unwrap_or(folder);
+    let remedy = if missing.starts_with("/run/user") {
+        "log in, or run `loginctl enable-linger`"
+    } else {
+        "make it (in a container, mount a tmpfs there)"
+    };
+    let [folder, missing] = [folder, missing].map(plain_path);
     format!(
-        "{folder} cannot be made: there is no {parent}; make it (in a container, mount a tmpfs there), \
-         or name another page by --page"
+        "{folder} cannot be made: there is no {missing}; {remedy}, or name another page by --page"
     )
 }
 
@@ -295,6 +296,16 @@ mod tests {
             no_parent(page::of_machine()),
             "/run/tickline cannot be made: there is no /run; make it (in a container, mount a tmpfs \
              there), or name another page by --page"
+        );
+    }
+
+    /// Symptom: the advice to make a folder that only logind makes.
+    #[test]
+    fn a_user_without_a_session_is_told_to_log_in() {
+        let text = no_parent(Path::new("/run/user/7/tickline/page.v1"));
+        assert!(
+            text.contains("there is no /run/user/7; log in, or run `loginctl"),
+            "{text}"
         );
     }
 

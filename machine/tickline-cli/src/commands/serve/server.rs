@@ -21,10 +21,21 @@ use crate::measure::standstill;
 use crate::output::{error_to_stderr, line_to_stderr};
 use crate::setup::with_cause;
 use crate::signal;
-use crate::words::{plain, plain_path};
+use crate::words::{plain, plain_path, with_path};
+
+use super::{folder_of, make_folder, no_parent, wrong_path};
+
+/// Whether the server makes the page's folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folder {
+    /// The folder of a default page: the server makes it, unless it exists.
+    Make,
+    /// The folder of any other page: the user makes it.
+    Keep,
+}
 
 /// Serves the page until a signal comes or the page is switched off.
-pub(super) fn run(page: &Path) -> io::Result<Exit> {
+pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
     let (stop, mask) = stop_flag()?;
     let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start();
     let clock = clock.map_err(|error| io::Error::other(with_cause(&error)))?;
@@ -37,13 +48,14 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         page,
         last_text: None,
     };
-    let mut publisher = match start(&clock, page, &stop, mask) {
+    let mut publisher = match start(&clock, page, folder, &stop, mask) {
         Ok(Some(publisher)) => publisher,
         Ok(None) => {
             log.write("stopped before it served this page");
             return Ok(Exit::Success);
         }
-        Err(error) => return failed(error),
+        Err(StartError::Folder(error)) => return no_folder(page, &error),
+        Err(StartError::Page(error)) => return no_page(error),
     };
     if publisher.phase() != LeasePhase::Off {
         log.log_start(&publisher);
@@ -95,19 +107,45 @@ const PATIENCE: Duration = Duration::from_secs(6);
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Why a server did not start.
+#[derive(Debug)]
+enum StartError {
+    /// The folder of a default page cannot be made.
+    Folder(io::Error),
+    Page(PageError),
+}
+
+impl StartError {
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Folder(error) => error.raw_os_error().is_some_and(is_shortage),
+            Self::Page(error) => may_pass(error),
+        }
+    }
+}
+
+/// Tries once to start to publish.
+fn try_start(clock: &Clock, page: &Path, folder: Folder) -> Result<Publisher, StartError> {
+    if folder == Folder::Make {
+        make_folder(page).map_err(StartError::Folder)?;
+    }
+    Publisher::start(clock.clone(), page).map_err(StartError::Page)
+}
+
 /// Starts to publish. Tries again for [`PATIENCE`] at most, while another server serves the page, as
 /// in an upgrade or at the end of a trial server, and after any other error that may pass. `None` if
 /// a stop signal ends the wait.
 fn start(
     clock: &Clock,
     page: &Path,
+    folder: Folder,
     stop: &AtomicBool,
     mask: SigSet,
-) -> Result<Option<Publisher>, PageError> {
+) -> Result<Option<Publisher>, StartError> {
     let mut waited = Duration::ZERO;
     loop {
-        let error = match Publisher::start(clock.clone(), page) {
-            Err(error) if may_pass(&error) => error,
+        let error = match try_start(clock, page, folder) {
+            Err(error) if error.may_pass() => error,
             result => return result.map(Some),
         };
         // ORDERING: Relaxed, as in `run`.
@@ -119,10 +157,17 @@ fn start(
         }
         if waited.is_zero() {
             let patience_s = PATIENCE.as_secs();
-            let text = if matches!(error.cause(), PageErrorCause::Served { .. }) {
-                format!("{error}; waiting for its end, {patience_s} s at most")
-            } else {
-                format!("{error}; trying again for {patience_s} s")
+            let text = match &error {
+                StartError::Page(error)
+                    if matches!(error.cause(), PageErrorCause::Served { .. }) =>
+                {
+                    format!("{error}; waiting for its end, {patience_s} s at most")
+                }
+                StartError::Page(error) => format!("{error}; trying again for {patience_s} s"),
+                StartError::Folder(error) => {
+                    let error = with_path(folder_of(page), error);
+                    format!("{error}; trying again for {patience_s} s")
+                }
             };
             line_to_stderr(&format!("tickline: {}", plain(&text)));
         }
@@ -131,12 +176,16 @@ fn start(
     }
 }
 
-/// Whether the next try to start may succeed, though nobody removes the error's cause.
-fn may_pass(error: &PageError) -> bool {
-    missing_folder(error).is_none() && !is_permanent(*error.cause())
+/// The end of a server that has no page. Its exit code says whether another start may help.
+fn no_page(error: PageError) -> io::Result<Exit> {
+    if let Some(text) = wrong_path(&error) {
+        error_to_stderr(&io::Error::other(text));
+        return Ok(Exit::Permanent);
+    }
+    failed(error)
 }
 
-/// The end of a server that cannot serve. Its exit code says whether another start may help.
+/// The end of a server that cannot serve.
 fn failed(error: PageError) -> io::Result<Exit> {
     if let Some(folder) = missing_folder(&error) {
         let folder = plain_path(folder);
@@ -144,11 +193,27 @@ fn failed(error: PageError) -> io::Result<Exit> {
         error_to_stderr(&io::Error::other(text));
         return Ok(Exit::Permanent);
     }
-    if is_permanent(*error.cause()) {
-        error_to_stderr(&error);
-        return Ok(Exit::Permanent);
+    if may_pass(&error) {
+        return Err(io::Error::other(error));
     }
-    Err(io::Error::other(error))
+    error_to_stderr(&error);
+    Ok(Exit::Permanent)
+}
+
+/// The end of a server whose default page has no folder.
+fn no_folder(page: &Path, error: &io::Error) -> io::Result<Exit> {
+    let text = with_path(folder_of(page), error);
+    if error.raw_os_error().is_some_and(is_shortage) {
+        return Err(text);
+    }
+    error_to_stderr(&match error.kind() {
+        io::ErrorKind::NotFound => io::Error::other(no_parent(page)),
+        io::ErrorKind::ReadOnlyFilesystem => io::Error::other(format!(
+            "{text}; mount a writable folder there, or name another page by --page"
+        )),
+        _ => text,
+    });
+    Ok(Exit::Permanent)
 }
 
 /// The folder of the page, if the error is that there is none. The server does not make it: who may
@@ -160,23 +225,38 @@ fn missing_folder(error: &PageError) -> Option<&Path> {
     is_missing.then_some(folder)
 }
 
-/// Whether this error remains until somebody removes its cause. Any other error may have passed at
-/// the next start: a full disk, a word that another process has changed, or another server, after
-/// whose end nothing would serve the page.
-const fn is_permanent(cause: PageErrorCause) -> bool {
+/// Whether the next start may succeed, though nobody removes the error's cause.
+fn may_pass(error: &PageError) -> bool {
+    cause_may_pass(*error.cause(), missing_folder(error).is_none())
+}
+
+/// As [`may_pass`]: another server may end, another process may write to the page once, and a machine
+/// may have room again. A file may vanish for a moment, while its folder is there. Any other error
+/// remains.
+fn cause_may_pass(cause: PageErrorCause, has_folder: bool) -> bool {
     match cause {
-        PageErrorCause::File(FileError::System { errno, .. }) => matches!(
-            Errno::from_raw(errno),
-            Errno::EACCES | Errno::EPERM | Errno::EROFS | Errno::ENOTDIR | Errno::ELOOP
-        ),
-        PageErrorCause::File(_)
-        | PageErrorCause::OtherOwner { .. }
-        | PageErrorCause::NotAPage { .. }
-        | PageErrorCause::OtherServer(_)
-        | PageErrorCause::UnknownWord { .. }
-        | PageErrorCause::Counter(_) => true,
+        PageErrorCause::Served { .. } | PageErrorCause::Changed(_) => true,
+        PageErrorCause::File(FileError::System { errno, .. }) => {
+            is_shortage(errno) || (errno == Errno::ENOENT as i32 && has_folder)
+        }
+        PageErrorCause::Process(FileError::System { errno, .. }) => is_shortage(errno),
         _ => false,
     }
+}
+
+/// Whether the system lacks something that it may have soon, or failed once.
+fn is_shortage(errno: i32) -> bool {
+    matches!(
+        Errno::from_raw(errno),
+        Errno::ENOSPC
+            | Errno::EDQUOT
+            | Errno::ENOMEM
+            | Errno::EMFILE
+            | Errno::ENFILE
+            | Errno::EAGAIN
+            | Errno::EINTR
+            | Errno::EIO
+    )
 }
 
 /// The flag that a stop signal sets, and the signal mask for the server's sleep. These signals are
@@ -363,37 +443,100 @@ mod tests {
         }
     }
 
-    /// Symptom: systemd started a server ten times a second for ever, and called the unit active.
+    const FEW: [Errno; 8] = [
+        Errno::ENOSPC,
+        Errno::EDQUOT,
+        Errno::ENOMEM,
+        Errno::EMFILE,
+        Errno::ENFILE,
+        Errno::EAGAIN,
+        Errno::EINTR,
+        Errno::EIO,
+    ];
+
+    /// Symptom: exit code 2, after which a unit started its server for ever, 6 s at each start.
     #[test]
-    fn an_error_that_somebody_has_to_fix_is_permanent() {
+    fn an_error_that_somebody_has_to_fix_does_not_pass() {
         for cause in [
             FileError::WritableByOthers { mode: 0o777 }.into(),
             FileError::TooShort { bytes: 0 }.into(),
-            system_error(Errno::EROFS),
-            system_error(Errno::EACCES),
             PageErrorCause::NotAPage { bytes: 5 },
             PageErrorCause::UnknownWord { word: u64::MAX },
             PageErrorCause::OtherOwner { owner: 1, user: 0 },
+            PageErrorCause::UnknownOffset { time_namespace: 7 },
+            PageErrorCause::Counter(Reason::NoCounter),
+            PageErrorCause::Process(failed_call(Errno::ENOENT)),
         ] {
-            assert!(is_permanent(cause), "{cause}");
+            assert!(!cause_may_pass(cause, true), "{cause}");
         }
     }
 
-    /// Such a server tries again, and then its unit starts it again.
+    /// A directory at the path of the page, of its lock or of its new file; a name that is too long; a
+    /// file system without locks or mappings.
     #[test]
-    fn an_error_that_may_pass_is_not_permanent() {
-        for errno in [Errno::ENOSPC, Errno::ENOMEM, Errno::EMFILE, Errno::ENOENT] {
-            assert!(!is_permanent(system_error(errno)), "{errno}");
+    fn an_errno_that_is_not_known_to_pass_does_not_pass() {
+        for errno in [
+            Errno::EISDIR,
+            Errno::ENAMETOOLONG,
+            Errno::ENOLCK,
+            Errno::ENODEV,
+            Errno::EOPNOTSUPP,
+            Errno::EINVAL,
+            Errno::EROFS,
+            Errno::EACCES,
+            Errno::EPERM,
+            Errno::ENOTDIR,
+            Errno::ELOOP,
+        ] {
+            let cause = PageErrorCause::File(failed_call(errno));
+            assert!(!cause_may_pass(cause, true), "{errno}");
         }
-        assert!(!is_permanent(PageErrorCause::Changed(PageChanged)));
-        assert!(!is_permanent(PageErrorCause::Served { process: Some(42) }));
     }
 
-    fn system_error(errno: Errno) -> PageErrorCause {
-        PageErrorCause::File(FileError::System {
+    #[test]
+    fn a_shortage_may_pass() {
+        for errno in FEW {
+            for cause in [PageErrorCause::File, PageErrorCause::Process] {
+                assert!(cause_may_pass(cause(failed_call(errno)), true), "{errno}");
+            }
+        }
+    }
+
+    /// Symptom: 78 at once for a folder of a default page on a full disk.
+    #[test]
+    fn a_shortage_at_the_making_of_the_folder_may_pass() {
+        let passes =
+            |errno| StartError::Folder(io::Error::from_raw_os_error(errno as i32)).may_pass();
+        assert!(FEW.into_iter().all(passes));
+        for errno in [
+            Errno::ENOENT,
+            Errno::EROFS,
+            Errno::EACCES,
+            Errno::ENAMETOOLONG,
+        ] {
+            assert!(!passes(errno), "{errno}");
+        }
+    }
+
+    #[test]
+    fn another_process_that_serves_or_changes_the_page_may_end() {
+        assert!(cause_may_pass(PageErrorCause::Changed(PageChanged), true));
+        let process = Some(42);
+        assert!(cause_may_pass(PageErrorCause::Served { process }, true));
+    }
+
+    #[test]
+    fn a_file_that_is_missing_may_be_back_unless_its_folder_is_missing_too() {
+        let missing = PageErrorCause::File(failed_call(Errno::ENOENT));
+        assert!(cause_may_pass(missing, true));
+        assert!(!cause_may_pass(missing, false));
+    }
+
+    const fn failed_call(errno: Errno) -> FileError {
+        FileError::System {
             problem: "it cannot be made",
             errno: errno as i32,
-        })
+        }
     }
 
     /// Symptom: a slew was logged once for each phase.

@@ -42,7 +42,8 @@ fn a_file_that_is_no_page_may_be_the_wrong_path() {
     let (_folder, page) = folder();
     fs::write(&page, "junk").unwrap();
     for word in ["status", "off"] {
-        assert_fails(&run(&page, &[word]), 2, "the right path? ");
+        assert_fails(&run(&page, &[word]), 2, "the right path?");
+        assert!(!text(&run(&page, &[word]).stderr).contains("move"));
     }
 }
 
