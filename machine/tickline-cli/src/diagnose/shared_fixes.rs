@@ -355,7 +355,7 @@ pub(super) fn without_hpet(document: &Document) -> Fix {
     let steps = steps::switch("acpi_pm", document).map(|now| Steps {
         keep: kept.keep,
         undo_keep: kept.undo_keep,
-        by_boot_loader: kept.by_boot_loader,
+        by_hand: kept.by_hand,
         ..now
     });
     Fix::from(steps::switch_command("acpi_pm"))

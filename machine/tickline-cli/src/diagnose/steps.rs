@@ -2,7 +2,7 @@
 //! administrator must decide, or if the commands for the host are unknown.
 
 use crate::document::kernel_log::ANY_REJECTION;
-use crate::document::{Document, KeepForm, Steps};
+use crate::document::{ByHand, Document, Steps};
 use crate::machine::CLOCKSOURCE;
 
 /// The command that switches to a clocksource until the machine restarts.
@@ -114,39 +114,65 @@ pub(super) fn setting(now: &str, undo: &str) -> Steps {
 /// A command that replaces the parameters of the first list by those of the second.
 type Replace = fn(&[&str], &[&str]) -> String;
 
-/// The boot loaders whose commands are known, by the codes of `Machine::boot_loader`, with the
-/// distributions that have them.
-const BOOT_LOADERS: [(&str, &str, Replace); 3] = [
-    ("grubby", "grubby: Fedora, RHEL", by_grubby),
-    ("grub", "GRUB: Debian, Ubuntu", by_grub),
-    ("extlinux", "extlinux: Alpine", by_extlinux),
+/// The boot loaders whose commands are known, by the codes of `Machine::boot_loader`.
+const BOOT_LOADERS: [(&str, Replace); 3] = [
+    ("grubby", by_grubby),
+    ("grub", by_grub),
+    ("extlinux", by_extlinux),
 ];
 
 /// The commands that replace parameters of the kernel's command line, and that undo this, for the
-/// next start. If the boot loader is unknown, one command finds it out, and a person reads the
-/// command for each boot loader.
+/// next start. If the boot loader is unknown, one command finds it out.
 fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Steps {
     let known = document.machine.boot_loader.as_deref();
-    let known = BOOT_LOADERS.iter().find(|(code, ..)| Some(*code) == known);
-    let replace = known.map_or(replace_command as Replace, |(_, _, replace)| *replace);
-    let by_boot_loader = match known {
-        Some(_) => Vec::new(),
-        None => BOOT_LOADERS
-            .iter()
-            .map(|(_, name, replace)| (*name, *replace))
-            .chain([("systemd-boot, Arch, NixOS, others", by_hand as Replace)])
-            .map(|(boot_loader, replace)| KeepForm {
-                boot_loader,
-                keep: replace(former, new),
-                undo_keep: replace(new, former),
-            })
-            .collect(),
-    };
+    let known = BOOT_LOADERS.iter().find(|(code, _)| Some(*code) == known);
+    let replace = known.map_or(replace_command as Replace, |(_, replace)| *replace);
     Steps {
         keep: Some(replace(former, new)),
         undo_keep: Some(replace(new, former)),
-        by_boot_loader,
+        by_hand: by_hand(known.map(|(code, _)| *code), former, new),
         ..Steps::default()
+    }
+}
+
+/// The edit in words; `None` for grubby, whose command is short.
+fn by_hand(boot_loader: Option<&str>, former: &[&str], new: &[&str]) -> Option<ByHand> {
+    let change = change(former, new);
+    let grub = format!(
+        "in /etc/default/grub, GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT, {change}; then run \
+         sudo update-grub (Debian, Ubuntu)"
+    );
+    let extlinux = format!(
+        "in /etc/update-extlinux.conf, default_kernel_opts, {change}; then run sudo \
+         update-extlinux (Alpine)"
+    );
+    let keep = match boot_loader {
+        Some("grubby") => return None,
+        Some("grub") => vec![grub],
+        Some("extlinux") => vec![extlinux],
+        _ => vec![
+            format!("{} (Fedora, RHEL)", by_grubby(former, new)),
+            grub,
+            extlinux,
+            format!(
+                "elsewhere {change} where the boot loader has the kernel's command line: \
+                 /etc/kernel/cmdline, then kernel-install add-all (systemd-boot); GRUB's file, then \
+                 grub-mkconfig (Arch, openSUSE); boot.kernelParams (NixOS)"
+            ),
+        ],
+    };
+    let back = self::change(new, former);
+    Some(ByHand {
+        keep,
+        undo_keep: format!("{back} there, and run the same command"),
+    })
+}
+
+fn change(former: &[&str], new: &[&str]) -> String {
+    match (former.join(" "), new.join(" ")) {
+        (former, new) if former.is_empty() => format!("add {new}"),
+        (former, new) if new.is_empty() => format!("remove {former}"),
+        (former, new) => format!("replace {former} by {new}"),
     }
 }
 
@@ -261,20 +287,6 @@ const BY_HAND: &str = "edit the command line of the kernel by hand, as root: in 
     /etc/update-extlinux.conf, then run update-extlinux (Alpine); in /etc/default/grub or \
     /etc/default/grub.d/*.cfg, then run update-grub or grub2-mkconfig; or in /etc/kernel/cmdline, \
     then run kernel-install add-all (systemd-boot)";
-
-/// The edit by hand, as a comment in a shell.
-fn by_hand(former: &[&str], new: &[&str]) -> String {
-    let change = match (former.join(" "), new.join(" ")) {
-        (former, new) if former.is_empty() => format!("add {new}"),
-        (former, new) if new.is_empty() => format!("remove {former}"),
-        (former, new) => format!("replace {former} by {new}"),
-    };
-    format!(
-        "# {change} by hand: in /etc/default/grub or grub.d/*.cfg, then run grub-mkconfig -o \
-         /boot/grub/grub.cfg (or grub2); in /etc/kernel/cmdline, then run kernel-install add-all; \
-         or in boot.kernelParams, then run nixos-rebuild boot"
-    )
-}
 
 /// The command that replaces the parameters: by grubby if it is installed (Fedora and its
 /// derivatives), otherwise in GRUB's defaults (Debian and its derivatives). These can have another
@@ -545,7 +557,7 @@ mod tests {
         let keep = "sudo grubby --update-kernel=ALL --remove-args=clocksource=hpet \
                     --args=clocksource=tsc";
         assert_eq!(steps.keep.as_deref(), Some(keep));
-        assert_eq!(steps.by_boot_loader, []);
+        assert_eq!(steps.by_hand, None);
         let grub = steps_with("grub").keep.unwrap();
         assert!(grub.contains(" $f && sudo update-grub;"), "{grub}");
         assert!(!grub.contains("grubby"), "{grub}");
@@ -556,22 +568,45 @@ mod tests {
     }
 
     #[test]
-    fn each_boot_loader_is_named_if_it_is_unknown() {
-        let forms = from_hpet_to_tsc().by_boot_loader;
-        let names: Vec<_> = forms.iter().map(|form| form.boot_loader).collect();
+    fn a_long_command_is_words_for_a_person() {
+        let by_hand = steps_with("grub").by_hand.expect("words");
         assert_eq!(
-            names,
+            by_hand.keep,
             [
-                "grubby: Fedora, RHEL",
-                "GRUB: Debian, Ubuntu",
-                "extlinux: Alpine",
-                "systemd-boot, Arch, NixOS, others",
+                "in /etc/default/grub, GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT, replace \
+                 clocksource=hpet by clocksource=tsc; then run sudo update-grub (Debian, Ubuntu)"
             ]
         );
-        for (form, code) in forms.iter().zip(["grubby", "grub", "extlinux"]) {
-            let steps = steps_with(code);
-            assert_eq!(Some(&form.keep), steps.keep.as_ref());
-            assert_eq!(Some(&form.undo_keep), steps.undo_keep.as_ref());
+        assert_eq!(
+            by_hand.undo_keep,
+            "replace clocksource=tsc by clocksource=hpet there, and run the same command"
+        );
+    }
+
+    #[test]
+    fn an_added_parameter_is_removed_again_by_hand() {
+        let by_hand = add_parameter("hpet=disable", &with_command_line("quiet"));
+        let by_hand = by_hand.by_hand.expect("words");
+        assert!(by_hand.keep[1].contains(", add hpet=disable; then"));
+        assert_eq!(
+            by_hand.undo_keep,
+            "remove hpet=disable there, and run the same command"
+        );
+    }
+
+    #[test]
+    fn each_boot_loader_is_named_if_it_is_unknown() {
+        let by_hand = from_hpet_to_tsc().by_hand.expect("words");
+        let has = |text: &String, name| assert!(text.contains(name), "{name}: {text}");
+        for (text, name) in by_hand
+            .keep
+            .iter()
+            .zip(["grubby", "update-grub", "update-extlinux"])
+        {
+            has(text, name);
+        }
+        for name in ["systemd-boot", "Arch", "openSUSE", "NixOS"] {
+            has(&by_hand.keep[3], name);
         }
     }
 

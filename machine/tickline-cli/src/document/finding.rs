@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::explanation::Explained;
-use super::fix::{Fix, Place};
+use super::fix::{Fix, Place, ShownStep};
 
 /// The severity of a finding, the most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -133,8 +133,12 @@ impl Finding {
                 let text = "the following commands on the host".to_owned();
                 details.push(("run", Detail::Text(text)));
             }
-            for (name, command) in steps.shown() {
-                details.push((name, Detail::Command(command)));
+            for (name, step) in steps.shown() {
+                let detail = match step {
+                    ShownStep::Command(command) => Detail::Command(command),
+                    ShownStep::Words(text) => Detail::Text(text),
+                };
+                details.push((name, detail));
             }
         }
         if let Some(ratio) = self.gain_ratio {

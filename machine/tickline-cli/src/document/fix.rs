@@ -252,19 +252,25 @@ pub(crate) struct Steps {
     pub(crate) undo: Option<String>,
     /// The command that undoes `keep`.
     pub(crate) undo_keep: Option<String>,
-    /// `keep` and `undo_keep` for each boot loader, if it is unknown which one the machine has. A
-    /// person reads these in place of the command that finds it out.
+    /// What a person does in place of `keep`, if that is a long command.
     #[serde(skip)]
-    pub(crate) by_boot_loader: Vec<KeepForm>,
+    pub(crate) by_hand: Option<ByHand>,
 }
 
-/// The commands that keep a change, and undo this, with one boot loader.
+/// An edit of the kernel's command line, in words. As a command that changes nothing it does not
+/// understand, it is too long for a person to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeepForm {
-    /// Its name, and the distributions that have it.
-    pub(crate) boot_loader: &'static str,
-    pub(crate) keep: String,
+pub(crate) struct ByHand {
+    /// The edit, one text for each boot loader that the machine may have.
+    pub(crate) keep: Vec<String>,
     pub(crate) undo_keep: String,
+}
+
+/// A step as a person reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ShownStep {
+    Command(String),
+    Words(String),
 }
 
 impl Steps {
@@ -282,25 +288,21 @@ impl Steps {
             .filter_map(|(name, command)| Some((name, command.as_deref()?)))
     }
 
-    /// The name and the command of each step, as a person reads them: a line for each boot loader
-    /// if it is unknown which one the machine has.
-    pub(crate) fn shown(&self) -> Vec<(&'static str, String)> {
-        let mut lines = Vec::new();
+    /// The name of each step, and the step as a person reads it.
+    pub(crate) fn shown(&self) -> Vec<(&'static str, ShownStep)> {
+        let mut shown = Vec::new();
         for (name, command) in self.named() {
-            if !name.ends_with("keep") || self.by_boot_loader.is_empty() {
-                lines.push((name, command.to_owned()));
-                continue;
-            }
-            for form in &self.by_boot_loader {
-                let command = if name == "keep" {
-                    &form.keep
-                } else {
-                    &form.undo_keep
-                };
-                lines.push((name, format!("{command}   # {}", form.boot_loader)));
-            }
+            let words = match (name, &self.by_hand) {
+                ("keep", Some(by_hand)) => by_hand.keep.clone(),
+                ("undo keep", Some(by_hand)) => vec![by_hand.undo_keep.clone()],
+                _ => {
+                    shown.push((name, ShownStep::Command(command.to_owned())));
+                    continue;
+                }
+            };
+            shown.extend(words.into_iter().map(|text| (name, ShownStep::Words(text))));
         }
-        lines
+        shown
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use crate::args::Doctor;
-use crate::document::{Document, Finding, Place, Steps};
+use crate::document::{Document, Finding, Place, ShownStep, Steps};
 use crate::exit::Exit;
 use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::{self, MONOTONIC};
@@ -90,8 +90,9 @@ fn show(log: &mut impl Write, finding: &Finding, steps: &Steps) -> io::Result<()
         plain(&finding.what),
         finding.code
     )?;
-    for (name, command) in steps.shown() {
-        writeln!(log, "  {name:<10} {}", plain(&command))?;
+    for (name, step) in steps.shown() {
+        let (ShownStep::Command(text) | ShownStep::Words(text)) = step;
+        writeln!(log, "  {name:<10} {}", plain(&text))?;
     }
     Ok(())
 }
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
     use crate::args::Args;
     use crate::commands::report::example;
-    use crate::document::{Fix, KeepForm};
+    use crate::document::{ByHand, Fix};
 
     #[test]
     fn the_clocksource_is_written_or_the_error_names_the_command() {
@@ -210,23 +211,23 @@ mod tests {
         assert!(error.to_string().contains("/no/such/file"), "{error}");
     }
 
-    /// Symptom: a shell line of 1,000 characters, where the doctor shows a line for each boot loader.
+    /// Symptom: a shell line of 1,000 characters.
     #[test]
-    fn a_change_of_an_unknown_boot_loader_has_a_line_for_each() {
+    fn an_edit_by_hand_is_shown_in_place_of_the_command() {
         let finding = example::document().findings()[0].clone();
         let steps = Steps {
-            keep: Some("the command that finds it out".to_owned()),
-            by_boot_loader: vec![KeepForm {
-                boot_loader: "A",
-                keep: "do-a".to_owned(),
-                undo_keep: "undo-a".to_owned(),
-            }],
+            keep: Some("the long command".to_owned()),
+            by_hand: Some(ByHand {
+                keep: vec!["edit a".to_owned(), "edit b".to_owned()],
+                undo_keep: "edit it back".to_owned(),
+            }),
             ..Steps::default()
         };
         let mut log = Vec::new();
         show(&mut log, &finding, &steps).unwrap();
         let log = String::from_utf8(log).unwrap();
-        assert!(log.ends_with("\n  keep       do-a   # A\n"), "{log}");
+        let keep = "\n  keep       edit a\n  keep       edit b\n";
+        assert!(log.ends_with(keep), "{log}");
     }
 
     #[test]

@@ -153,7 +153,7 @@ fn track(document: &Document, screen: &mut Screen) {
 mod tests {
     use super::*;
     use crate::commands::report::example;
-    use crate::document::{Fix, GateRow, KeepForm, Steps};
+    use crate::document::{ByHand, Fix, GateRow, Steps};
 
     /// The text about a document with findings of these severities, whose sentences are their
     /// names.
@@ -202,31 +202,28 @@ mod tests {
 
     /// Symptom: shell lines of 1,000 characters, and then a hint where to find a command.
     #[test]
-    fn a_change_of_an_unknown_boot_loader_has_a_line_for_each() {
+    fn an_edit_by_hand_has_a_text_for_each_boot_loader() {
         let mut document = example::document();
         let mut finding = document.findings()[0].clone();
-        let form = |boot_loader, keep: &str, undo_keep: &str| KeepForm {
-            boot_loader,
-            keep: keep.to_owned(),
-            undo_keep: undo_keep.to_owned(),
-        };
         finding.fix = Fix::from("a").with_steps(Steps {
-            keep: Some("the command that finds it out".to_owned()),
+            keep: Some("the long command".to_owned()),
             undo_keep: Some("that command, back".to_owned()),
-            by_boot_loader: vec![form("A", "do-a", "undo-a"), form("B", "do-b", "undo-b")],
+            by_hand: Some(ByHand {
+                keep: vec!["edit a".to_owned(), "edit b".to_owned()],
+                undo_keep: "edit it back".to_owned(),
+            }),
             ..Steps::default()
         });
         document.findings = Some(vec![finding]);
         let shown = text(&document);
         for line in [
-            "  keep: do-a   # A\n",
-            "  keep: do-b   # B\n",
-            "  undo keep: undo-a   # A\n",
-            "  undo keep: undo-b   # B\n",
+            "  keep: edit a\n",
+            "  keep: edit b\n",
+            "  undo keep: edit it back\n",
         ] {
             assert!(shown.contains(line), "{line}: {shown}");
         }
-        assert!(!shown.contains("that finds it out"), "{shown}");
+        assert!(!shown.contains("the long command"), "{shown}");
         assert!(!shown.contains("that command, back"), "{shown}");
     }
 
