@@ -24,11 +24,11 @@ impl Histograms {
     ///
     /// # Panics
     ///
-    /// A program that also calls this at its start finds a wrong name there, and not at the first
-    /// scrape.
-    ///
     /// If `metric` is empty, begins with a digit, or has other characters than ASCII letters,
     /// digits and `_`.
+    ///
+    /// A program that also calls this at its start finds a wrong name there, and not at the first
+    /// scrape.
     pub fn to_prometheus(&self, metric: &str) -> String {
         assert!(
             is_name(metric),
