@@ -7,6 +7,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, abort};
@@ -133,34 +134,166 @@ fn a_server_starts_again_where_two_files_have_room() {
     );
 }
 
-/// The error of a `create` for which there is no room, and which leaves all files.
+/// The error, of this kind, of a `create` that leaves all files.
 fn error_that_leaves_all_files(
     path: &Path,
+    kind: ErrorKind,
     create: impl FnOnce() -> io::Result<FlightRecorder>,
 ) -> String {
     let files = || {
         let mut files: Vec<_> = fs::read_dir(path.parent().unwrap())
             .unwrap()
             .map(|entry| entry.unwrap())
-            .map(|entry| (entry.file_name(), entry.metadata().unwrap().len()))
+            .map(|entry| (entry.file_name(), entry.metadata().unwrap().ino()))
             .collect();
         files.sort();
         files
     };
     let before = files();
     let error = create().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+    assert_eq!(error.kind(), kind, "{error}");
     assert_eq!(files(), before);
     error.to_string()
 }
 
+/// Asserts that a restart beside this `PATH.old` fails with this error, and leaves all files.
+fn old_file_in_the_way(path: &Path, kind: ErrorKind, reason: &str) {
+    of_an_ended_recorder(path);
+    let error = error_that_leaves_all_files(path, kind, || create(path));
+    let path = path.display();
+    let expected = format!(
+        "{path}: {path}.old is in the way of the file of the process before, {path}: {reason}; move one \
+         of them away"
+    );
+    assert_eq!(error, expected);
+}
+
+/// Symptom: with room for three files, a restart replaced the file of a live recorder, which then
+/// wrote to a file without a name.
 #[test]
 fn the_old_file_of_a_live_recorder_stays() {
-    in_a_tmpfs("40m", "the_old_file_of_a_live_recorder_stays", |path| {
-        let _live = create(&old(path)).unwrap();
-        of_an_ended_recorder(path);
-        error_that_leaves_all_files(path, || create(path));
-    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = &folder.path().join("box");
+    let _live = create(&old(path)).unwrap();
+    old_file_in_the_way(
+        path,
+        ErrorKind::ResourceBusy,
+        "another recorder writes to it",
+    );
+}
+
+/// Symptom: a restart replaced a file of the user.
+#[test]
+fn an_old_file_that_is_not_a_recorder_s_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = &folder.path().join("box");
+    fs::write(old(path), "a text").unwrap();
+    let reason = "it is not a recorder's file, so it stays";
+    old_file_in_the_way(path, ErrorKind::AlreadyExists, reason);
+}
+
+#[test]
+fn an_old_file_that_is_a_link_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = &folder.path().join("box");
+    std::os::unix::fs::symlink("elsewhere", old(path)).unwrap();
+    old_file_in_the_way(path, ErrorKind::Other, "it is not a regular file");
+}
+
+#[test]
+fn the_old_file_of_a_live_recorder_stays_where_two_files_have_room() {
+    in_a_tmpfs(
+        "40m",
+        "the_old_file_of_a_live_recorder_stays_where_two_files_have_room",
+        |path| {
+            let _live = create(&old(path)).unwrap();
+            old_file_in_the_way(
+                path,
+                ErrorKind::ResourceBusy,
+                "another recorder writes to it",
+            );
+        },
+    );
+}
+
+/// Calls `limit` where two files have room and the old file would have to be removed. A `create`
+/// then fails, and leaves all files.
+fn fails_after(limit: impl FnOnce(), path: &Path, kind: ErrorKind) {
+    of_an_ended_recorder(path);
+    of_an_ended_recorder(path);
+    limit();
+    error_that_leaves_all_files(path, kind, || create(path));
+}
+
+/// Symptom: the old file was removed before the mapping failed.
+#[test]
+fn the_old_file_stays_if_the_address_space_is_limited() {
+    in_a_tmpfs(
+        "40m",
+        "the_old_file_stays_if_the_address_space_is_limited",
+        |path| fails_after(limit_address_space, path, ErrorKind::OutOfMemory),
+    );
+}
+
+/// Leaves this process 8 MiB more than it has mapped.
+fn limit_address_space() {
+    let pages = fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: libc::rlim_t = pages.split(' ').next().unwrap().parse().unwrap();
+    // SAFETY: the call only asks.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let page = libc::rlim_t::try_from(page).unwrap();
+    let limit = libc::rlimit {
+        rlim_cur: pages * page + (8 << 20),
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: the call reads the limits, and changes no memory.
+    assert_eq!(
+        unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) },
+        0
+    );
+}
+
+/// Symptom: the file of the process before had replaced the old one when the link failed.
+#[test]
+fn the_old_file_stays_if_links_are_not_permitted() {
+    in_a_tmpfs(
+        "40m",
+        "the_old_file_stays_if_links_are_not_permitted",
+        |path| fails_after(forbid_links, path, ErrorKind::PermissionDenied),
+    );
+}
+
+/// Lets each link of this thread fail (seccomp(2)).
+fn forbid_links() {
+    let [load, equal, end] = [
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        libc::BPF_JMP | libc::BPF_JEQ,
+        libc::BPF_RET,
+    ]
+    .map(|code| u16::try_from(code).unwrap());
+    let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+    let mut steps = [
+        // The number of the call is at the beginning of the data.
+        step(load, 0, 0),
+        step(equal, 1, u32::try_from(libc::SYS_linkat).unwrap()),
+        step(end, 0, libc::SECCOMP_RET_ERRNO | 1),
+        step(end, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog {
+        len: 4,
+        filter: steps.as_mut_ptr(),
+    };
+    // SAFETY: both calls read their arguments, and change no memory.
+    unsafe {
+        let [yes, none]: [libc::c_ulong; 2] = [1, 0];
+        let refused = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, yes, none, none, none);
+        assert_eq!(refused, 0);
+        let mode = libc::c_ulong::from(libc::SECCOMP_MODE_FILTER);
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter),
+            0
+        );
+    }
 }
 
 /// Nothing would replace it.
@@ -169,7 +302,7 @@ fn the_old_file_stays_if_no_file_is_renamed() {
     in_a_tmpfs("40m", "the_old_file_stays_if_no_file_is_renamed", |path| {
         of_an_ended_recorder(&old(path));
         fill(path, 15);
-        error_that_leaves_all_files(path, || create(path));
+        error_that_leaves_all_files(path, ErrorKind::StorageFull, || create(path));
     });
 }
 
@@ -181,8 +314,8 @@ fn the_old_file_stays_if_its_room_would_not_be_enough() {
         |path| {
             of_an_ended_recorder(path);
             of_an_ended_recorder(path);
-            let large = FlightRecorder::builder().threads_in_file(24);
-            error_that_leaves_all_files(path, || large.create(path));
+            let large = FlightRecorder::builder().threads_in_file(48);
+            error_that_leaves_all_files(path, ErrorKind::StorageFull, || large.create(path));
         },
     );
 }
@@ -196,8 +329,9 @@ fn the_error_names_the_way_out_and_what_takes_the_room() {
             of_an_ended_recorder(path);
             of_an_ended_recorder(path);
             let len = fs::metadata(path).unwrap().len();
-            let large = FlightRecorder::builder().threads_in_file(32);
-            let error = error_that_leaves_all_files(path, || large.create(path));
+            let large = FlightRecorder::builder().threads_in_file(64);
+            let error =
+                error_that_leaves_all_files(path, ErrorKind::StorageFull, || large.create(path));
             let path = path.display();
             let expected = format!(
                 " free; a smaller threads_in_file or bytes_per_thread takes less; {path} takes \

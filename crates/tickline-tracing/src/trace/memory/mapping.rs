@@ -79,55 +79,56 @@ fn prepare_for_forks() -> io::Result<()> {
 impl Mapping {
     /// Creates a file that begins with `head`; the rest is zeros. The file gets its name once it is
     /// complete. An older file with the same first word, of any version, is renamed to `path.old`.
-    /// If there is no room beside both, an older `path.old` is removed before the file is made.
+    /// If there is no room beside both, an older `path.old` is removed before the file is filled.
     pub(crate) fn create(path: &Path, words: usize, head: [u64; 3]) -> io::Result<Self> {
-        let (older, old_path) = (older(path, head[0])?, with_suffix(path, ".old"));
-        // The rename to `path.old` will replace this file. It is not removed if no file is renamed,
-        // if another recorder writes to it, or if it is not a recorder's.
-        let replaced = match older {
-            Some(_) => self::older(&old_path, head[0]).ok().flatten(),
-            None => None,
-        };
-        let room = Room {
+        let older = older(path, head[0])?;
+        let mut room = Room {
             path,
-            old_path: &old_path,
-            replaced,
+            old_path: &with_suffix(path, ".old"),
+            replaced: None,
+            is_removed: false,
         };
-        with_temporary(path, |temporary| {
+        if older.is_some() {
+            room.replaced = room.replaced(head[0])?;
+        }
+        let made = with_temporary(path, |temporary| {
             let file = File::options()
                 .read(true)
                 .write(true)
                 .create_new(true)
                 .mode(0o600)
                 .open(temporary)?;
-            let mapping = Self::lock_and_map(file, words, room)?;
+            file.set_len((words * size_of::<AtomicU64>()) as u64)?;
+            let mapping = Self::lock_and_map(file, words)?;
+            // What can fail for other reasons than room fails before anything is removed.
+            check_links(temporary)?;
+            room.fill(temporary, size_of_val(mapping.words) as u64)?;
             for (word, value) in mapping.words.iter().zip(head) {
                 // ORDERING: Relaxed: no other thread has the file yet.
                 word.store(value, Ordering::Relaxed);
             }
             if older.is_some() {
-                fs::rename(path, &old_path)?;
+                fs::rename(path, room.old_path)?;
             }
             // Unlike a rename, a link fails if another recorder was faster.
             match fs::hard_link(temporary, path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(busy()),
                 linked => linked.map(|()| mapping),
             }
-        })
+        });
+        made.map_err(|error| room.explained(error))
     }
 
-    /// Locks, fills and maps an empty file.
-    fn lock_and_map(mut file: File, words: usize, room: Room<'_>) -> io::Result<Self> {
-        let bytes = words * size_of::<AtomicU64>();
+    /// Locks and maps a file of this length.
+    fn lock_and_map(file: File, words: usize) -> io::Result<Self> {
         prepare_for_forks()?;
         lock(&file)?;
-        room.fill(&mut file, bytes as u64)?;
         let mut files = lock_files();
         // SAFETY: the call makes a new mapping, and changes no memory of the program.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                bytes,
+                words * size_of::<AtomicU64>(),
                 PROTECTION,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
@@ -216,46 +217,87 @@ struct Room<'a> {
     old_path: &'a Path,
     /// The file at `old_path`, locked, if the new file may have its room.
     replaced: Option<File>,
+    /// Whether the file at `old_path` was removed.
+    is_removed: bool,
 }
 
 impl Room<'_> {
-    /// Writes so many zeros to an empty file. Removes the replaced file if that makes the room.
-    fn fill(mut self, file: &mut File, bytes: u64) -> io::Result<()> {
-        let filled = check_free_space(file, bytes, 0).and_then(|()| write_zeros(file, bytes));
-        let (Err(error), Some(replaced)) = (&filled, self.replaced.take()) else {
-            return filled.map_err(|error| self.with_way_out(error));
-        };
-        // Another link would keep the room.
-        let found = replaced.metadata()?;
-        let gain = if found.nlink() == 1 {
-            found.blocks().saturating_mul(512)
-        } else {
-            0
-        };
-        // The writes have taken room if the check could not foresee the error, as for a quota.
-        file.set_len(0)?;
-        if is_full(error) && gain > 0 && check_free_space(file, bytes, gain).is_ok() {
-            fs::remove_file(self.old_path)?;
-            // An open file keeps its room.
-            drop(replaced);
-            return write_zeros(file, bytes).map_err(|error| self.with_way_out(error));
-        }
-        filled.map_err(|error| self.with_way_out(error))
+    /// Opens and locks the file at `old_path`, which a rename is to replace, if there is one. Fails
+    /// if another recorder writes to it, or if it is not a recorder's.
+    fn replaced(&self, magic: u64) -> io::Result<Option<File>> {
+        older(self.old_path, magic).map_err(|error| {
+            let (path, old_path) = (self.path.display(), self.old_path.display());
+            let text = format!(
+                "{old_path} is in the way of the file of the process before, {path}: {error}; move \
+                 one of them away"
+            );
+            io::Error::new(error.kind(), text)
+        })
     }
 
-    /// The error of a full file system, with what takes the room, and what would take less.
-    fn with_way_out(&self, error: io::Error) -> io::Error {
-        if !is_full(&error) {
-            return error;
+    /// Writes so many zeros to the file at `new`. Removes the replaced file if that makes the room.
+    /// The file at `new` is opened once more, because a child that another thread forks meanwhile
+    /// keeps this descriptor, and must not keep the lock.
+    fn fill(&mut self, new: &Path, bytes: u64) -> io::Result<()> {
+        let file = &mut File::options().write(true).open(new)?;
+        let free = free_space(file)?;
+        let (error, room) = if u128::from(bytes) <= free {
+            // The free space may not be there for this user, as with a quota.
+            match write_zeros(file, bytes) {
+                Ok(()) => return Ok(()),
+                Err(error) => (error, file.stream_position()?.into()),
+            }
+        } else {
+            // The write would notice it only after it has filled the disk.
+            let text = format!("it takes {bytes} bytes, and its file system has {free} free");
+            (io::Error::new(io::ErrorKind::StorageFull, text), free)
+        };
+        let Some(replaced) = self.replaced.take().filter(|_| is_full(&error)) else {
+            return Err(error);
+        };
+        let found = replaced.metadata()?;
+        // Another link would keep the room.
+        let gain = match found.nlink() {
+            1 => u128::from(found.blocks()) * 512,
+            _ => 0,
+        };
+        if room + gain < bytes.into() {
+            return Err(error);
         }
-        let mut text = format!("{error}; a smaller threads_in_file or bytes_per_thread takes less");
-        for path in [self.path, self.old_path] {
-            if let Ok(found) = fs::symlink_metadata(path) {
-                text += &format!("; {} takes {}", path.display(), found.len());
+        fs::remove_file(self.old_path)?;
+        self.is_removed = true;
+        // An open file keeps its room.
+        drop(replaced);
+        write_zeros(file, bytes)
+    }
+
+    /// The error with what was removed, and, if the file system is full, with what takes the room
+    /// and what would take less.
+    fn explained(&self, error: io::Error) -> io::Error {
+        let (mut text, kind) = (String::new(), error.kind());
+        if is_full(&error) {
+            text += "; a smaller threads_in_file or bytes_per_thread takes less";
+            for path in [self.path, self.old_path] {
+                if let Ok(found) = fs::symlink_metadata(path) {
+                    text += &format!("; {} takes {}", path.display(), found.len());
+                }
             }
         }
-        io::Error::new(error.kind(), text)
+        if self.is_removed {
+            text += &format!("; {} was removed for its room", self.old_path.display());
+        }
+        if text.is_empty() {
+            return error;
+        }
+        io::Error::new(kind, format!("{error}{text}"))
     }
+}
+
+/// Fails if the file at `temporary` can't get another name.
+fn check_links(temporary: &Path) -> io::Result<()> {
+    let link = with_suffix(temporary, ".link");
+    fs::hard_link(temporary, &link)?;
+    fs::remove_file(link)
 }
 
 fn is_full(error: &io::Error) -> bool {
@@ -265,27 +307,21 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// This write allocates all blocks. Without it, a full disk would later end the process by SIGBUS
-/// at a store to the mapping; here it is an error.
+/// Writes zeros from the present position up to this length. This allocates all blocks. Without it,
+/// a full disk would later end the process by SIGBUS at a store to the mapping; here it is an error.
 fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
-    file.rewind()?;
-    io::copy(&mut io::repeat(0).take(bytes), file).map(drop)
+    let left = bytes.saturating_sub(file.stream_position()?);
+    io::copy(&mut io::repeat(0).take(left), file).map(drop)
 }
 
-/// Fails at once if the file system has not so many free bytes, with `gain` further ones; the write
-/// of the blocks would notice it only after it has filled the disk.
-fn check_free_space(file: &File, bytes: u64, gain: u64) -> io::Result<()> {
+/// The free bytes of the file's system, without those that only root may use.
+fn free_space(file: &File) -> io::Result<u128> {
     let found = fstatvfs(file)?;
     // Some file systems state no size: ramfs, and tmpfs without a limit.
     if found.blocks() == 0 {
-        return Ok(());
+        return Ok(u128::MAX);
     }
-    let free = u128::from(found.blocks_free()) * u128::from(found.fragment_size());
-    if u128::from(bytes) <= free + u128::from(gain) {
-        return Ok(());
-    }
-    let text = format!("it takes {bytes} bytes, and its file system has {free} free");
-    Err(io::Error::new(io::ErrorKind::StorageFull, text))
+    Ok(u128::from(found.blocks_available()) * u128::from(found.fragment_size()))
 }
 
 fn busy() -> io::Error {
@@ -309,16 +345,59 @@ fn lock(file: &File) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    /// A room whose replaced file has this content, in this folder.
+    fn with_replaced<T>(content: &[u8], run: impl FnOnce(Room<'_>) -> T) -> T {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, old_path) = (folder.path().join("box"), folder.path().join("box.old"));
+        fs::write(&old_path, content).unwrap();
+        run(Room {
+            path: &path,
+            old_path: &old_path,
+            replaced: Some(File::open(&old_path).unwrap()),
+            is_removed: false,
+        })
+    }
+
     /// Symptom: a recorder whose file was larger than the free space filled the disk before it
     /// failed.
     #[test]
     fn a_file_for_which_no_space_is_free_is_refused_before_it_is_filled() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = File::create(folder.path().join("box")).unwrap();
-        let error = check_free_space(&file, u64::MAX, 0).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        assert!(error.to_string().contains(&u64::MAX.to_string()), "{error}");
-        check_free_space(&file, 1, 0).unwrap();
+        with_replaced(&[1], |mut room| {
+            let new = room.path;
+            let file = File::create(new).unwrap();
+            let error = room.fill(new, u64::MAX).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+            assert!(error.to_string().contains(&u64::MAX.to_string()), "{error}");
+            assert_eq!(file.metadata().unwrap().len(), 0);
+            room.fill(new, 1).unwrap();
+        });
+    }
+
+    /// The file system of `/dev/full` has free space, and each write to it fails.
+    #[cfg(target_os = "linux")]
+    const FULL: &str = "/dev/full";
+
+    /// Symptom: after a write that failed for another reason than the free space, as with a quota,
+    /// the old file was removed in vain.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_old_file_stays_if_its_room_and_what_was_written_are_not_enough() {
+        with_replaced(&[1; 4_096], |mut room| {
+            room.fill(Path::new(FULL), 1 << 20).unwrap_err();
+            assert!(room.old_path.exists());
+        });
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_error_says_that_the_old_file_was_removed() {
+        with_replaced(&[1; 1 << 20], |mut room| {
+            let error = room.fill(Path::new(FULL), 4_096).unwrap_err();
+            assert!(!room.old_path.exists());
+            let expected = format!("; {} was removed for its room", room.old_path.display());
+            let error = room.explained(error).to_string();
+            assert!(error.ends_with(&expected), "{error}");
+        });
     }
 
     /// A recorder may be preempted between its open of an old file and its lock. Without the check
