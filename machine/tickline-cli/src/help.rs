@@ -383,7 +383,8 @@ pub(crate) const FLIGHT: &[Section] = &[
         "  The trace has the last moments of the process, up to its end: events, and spans, even those that
   had not ended. https://ui.perfetto.dev opens it in either format. A mark on each thread says
   how far back its records reach. The trace leaves out a request that began before the mark, if that
-  request may have ended.",
+  request may have ended. If more threads ran at once than the file has rings, the trace has nothing
+  of the further ones, and no request without an end.",
     ),
     Section::new(
         "Examples",

@@ -195,7 +195,15 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let whole_words = rings
         .saturating_mul(words as u64)
         .saturating_add(FILE_HEAD as u64);
-    input.whole_bytes = Some(whole_words.saturating_mul(8));
+    let whole_bytes = whole_words.saturating_mul(8);
+    if whole_bytes > MAX_FILE_BYTES {
+        return Err(invalid(&format!(
+            "no recorder has a file of {whole_bytes} bytes, with rings for {} threads: the limit is \
+             {MAX_FILE_BYTES} bytes",
+            number(THREADS)
+        )));
+    }
+    input.whole_bytes = Some(whole_bytes);
     let mut next_ring =
         || Ok::<_, io::Error>(Ring::within(Arc::new(input.memory(words)?), 0..words));
     let process = next_ring()?;
@@ -234,8 +242,8 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
             threads.push(ThreadSnapshot::from_ring(&ring));
         }
     };
-    // A missing ring may have the end of any request.
-    let ends_lost_before_ns = if missing_rings > 0 {
+    // A missing ring may have the end of any request, and so may a thread without a ring.
+    let ends_lost_before_ns = if missing_rings > 0 || number(THREADS_WITHOUT_RING) > 0 {
         u64::MAX
     } else {
         number(ENDS_LOST_BEFORE)
@@ -352,12 +360,31 @@ mod tests {
         assert_eq!(error_of_bytes(&bytes).to_string(), expected);
     }
 
-    /// The number of threads is a hostile file's, too.
+    /// Symptom: a file with a damaged number of threads claimed to lack 18446744073709551600 rings.
     #[test]
-    fn the_length_that_should_be_is_at_most_the_largest_number() {
-        let error = error_of_bytes(&head(ring::capacity(0) as u64, u64::MAX));
-        let expected = format!("it ends after 4096 of {} bytes", u64::MAX);
-        assert_eq!(error.to_string(), expected);
+    fn a_file_larger_than_a_recorder_makes_is_refused() {
+        let capacity = ring::capacity(0);
+        let ring = 8 * (CONTROL_WORDS + capacity) as u64;
+        let threads = (MAX_FILE_BYTES - 4_096) / ring;
+        for (threads, whole) in [
+            (threads, (threads + 1) * ring + 4_096),
+            (u64::MAX, u64::MAX),
+        ] {
+            let error = error_of_bytes(&head(capacity as u64, threads));
+            let expected = format!(
+                "no recorder has a file of {whole} bytes, with rings for {threads} threads: the limit is \
+                 68719476736 bytes"
+            );
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_limit_is_not_refused_for_its_size() {
+        let capacity = ring::capacity(0);
+        let threads = (MAX_FILE_BYTES - 4_096) / (8 * (CONTROL_WORDS + capacity) as u64) - 1;
+        let error = error_of_bytes(&head(capacity as u64, threads));
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{error}");
     }
 
     #[test]

@@ -52,8 +52,8 @@
 //! # fn main() -> std::io::Result<()> {
 //! # let folder = std::env::temp_dir();
 //! # let (path, trace) = (folder.join("tickline-doc-box"), folder.join("tickline-doc-box.pftrace"));
-//! // In the server: rings for 32 threads, 34 MB.
-//! let recorder = FlightRecorder::builder().with_fields().threads_in_file(32).create(&path)?;
+//! // In the server: rings for 64 threads, 34 MB.
+//! let recorder = FlightRecorder::builder().with_fields().threads_in_file(64).create(&path)?;
 //! // After the server's end: `tickline flight FILE --out trace.pftrace`, or
 //! let (file, trace_file) = (File::open(&path)?, File::create(&trace)?);
 //! let summary = flight::convert(file, trace_file, TraceFormat::from_path(&trace))?;
@@ -80,14 +80,15 @@
 //!   which has the cause, is gone after two restarts. If that matters, move `PATH.old` away before
 //!   each start, or put the time of the start into the name and remove old files.
 //! - A restart needs room for two files: the new one, and that of the process before. `PATH.old` is
-//!   removed first if there is no room for three. The default file takes 18 MB; the `/dev/shm` of a
-//!   container often has 64 MB. If `create` fails, a
-//!   server should go on without the recorder, as the
+//!   removed first if there is no room for three. The default file takes 17 MB; the `/dev/shm` of a
+//!   container often has 64 MB. If `create` fails, a server should go on without the recorder, as the
 //!   [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
 //!   shows.
 //! - A process that has ended can't say which requests were open. Requests whose ends may have been
-//!   overwritten are left out: [`TraceSummary::undecided_spans`]. If more threads run than the file
-//!   has rings, a mark says how many; requests that ended on these threads look open.
+//!   overwritten are left out: [`TraceSummary::undecided_spans`].
+//! - If more threads run at once than the file has rings, the further ones record in memory, and the
+//!   file has nothing of them: [`TraceSummary::threads_without_ring`]. As any request may have ended
+//!   on one of these threads, a request without an end in the file is then left out, too.
 //!
 //! # Content of the trace
 //!
@@ -130,7 +131,7 @@ use super::mark::Mark;
 use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
 use super::recorder::Recorder;
-use super::settings::{Settings, Tracks, WhenFull, settings};
+use super::settings::{DEFAULT_BYTES_IN_FILE, Settings, Tracks, WhenFull, settings};
 use super::snapshot::Snapshot;
 use super::span_tracks::Attempt;
 use super::summary::TraceSummary;
@@ -140,9 +141,9 @@ use super::trace_sink::{RecorderInLayer, TraceSink};
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 
-/// 18 MB with the default size of a ring. A restart needs room for two files, and the `/dev/shm` of
+/// 17 MB with the default size of a ring. A restart needs room for two files, and the `/dev/shm` of
 /// a container has 64 MB (Docker, Kubernetes).
-const DEFAULT_THREADS_IN_FILE: usize = 16;
+const DEFAULT_THREADS_IN_FILE: usize = 32;
 
 /// A sink that keeps the last spans and events. Clones share one recorder: use one clone as the
 /// sink, and another to write the file.
@@ -191,8 +192,9 @@ impl FlightRecorderBuilder {
         self
     }
 
-    /// The number of threads for which [`create`](Self::create) makes rings in the file: 16 by
-    /// default, which takes 18 MB. Further threads record in memory, and the file counts them.
+    /// The number of threads for which [`create`](Self::create) makes rings in the file: 32 by
+    /// default, which takes 17 MB. Further threads record in memory, and the file only counts them
+    /// ([`TraceSummary::threads_without_ring`]).
     pub fn threads_in_file(self, threads_in_file: usize) -> Self {
         Self {
             threads_in_file,
@@ -219,8 +221,8 @@ impl FlightRecorderBuilder {
     /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes. The file has at most 64 GiB.
     ///
     /// If an earlier process has left a file at `path`, `create` renames it to `PATH.old`, and
-    /// replaces an older file of that name. If there is no room for all three files, it removes the
-    /// `PATH.old` of an ended recorder before it makes the new one.
+    /// replaces the file of an ended recorder that has that name. If there is no room for all three
+    /// files, it removes that `PATH.old` before it fills the new file.
     ///
     /// # Errors
     ///
@@ -229,12 +231,20 @@ impl FlightRecorderBuilder {
     /// - [`StorageFull`](io::ErrorKind::StorageFull) if the file system has too little free space;
     ///   the text has the sizes of the files at `path` and `PATH.old`.
     /// - If the file cannot be created with all its blocks, for example because of a quota.
-    /// - If another recorder writes to an existing file, or the existing file is not a recorder's.
-    /// - If the process has no memory to prepare for a `fork`.
+    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if another recorder writes to the file at
+    ///   `path`, or to the `PATH.old` that would be replaced.
+    /// - [`AlreadyExists`](io::ErrorKind::AlreadyExists) if one of these files is not a recorder's.
+    /// - If the file system has no hard links.
+    /// - If the process has no memory for the mapping, or to prepare for a `fork`.
     /// - On a system other than Unix.
     ///
-    /// No new file is then left, and all others stay, but for a `PATH.old` whose removal did not
-    /// make enough room.
+    /// No new file is then left, and all others stay, with two exceptions:
+    ///
+    /// - An error after `PATH.old` was removed, for example because another program has taken the
+    ///   room meanwhile. The text then says that it was removed.
+    /// - If two processes start at once, the one that fails with
+    ///   [`ResourceBusy`](io::ErrorKind::ResourceBusy) may be the one that has renamed the earlier
+    ///   file to `PATH.old`. The other's file is at `path`.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {
         let Self {
             settings,
@@ -244,7 +254,7 @@ impl FlightRecorderBuilder {
         recorder.file = Some(RingFile::create(
             path.as_ref(),
             threads_in_file,
-            settings.bytes_per_thread,
+            settings.bytes_per_thread.unwrap_or(DEFAULT_BYTES_IN_FILE),
         )?);
         Ok(FlightRecorder(RecorderInLayer::new(Arc::new(recorder))))
     }
@@ -259,12 +269,14 @@ impl FlightRecorderBuilder {
 ///
 /// - The file cannot be read, or is not a recorder's.
 /// - Another kind of machine wrote the file.
+/// - By its head it has more than 64 GiB, the limit of a recorder's file.
 /// - The file is truncated before the end of its first thread's ring, or the names of a callsite
 ///   are longer than a recorder writes them.
 /// - A write fails: the first error.
 ///
 /// Damaged records are left out, and counted by [`TraceSummary::damaged_records`]. So are the rings
-/// that a truncated file lacks, by [`TraceSummary::missing_rings`].
+/// that a truncated file lacks, by [`TraceSummary::missing_rings`], and the threads for which the file
+/// had no ring, by [`TraceSummary::threads_without_ring`].
 pub fn convert(
     file: impl Read,
     output: impl Write,

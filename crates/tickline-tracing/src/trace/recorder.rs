@@ -141,7 +141,7 @@ impl Recorder {
     }
 
     fn allocate_ring(&self, number: u64, name: &str) -> Option<Ring> {
-        let ring = Ring::new(self.settings.bytes_per_thread)?;
+        let ring = Ring::new(self.settings.bytes_in_memory())?;
         ring.claim(number, name);
         Some(ring)
     }

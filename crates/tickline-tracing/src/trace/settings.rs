@@ -8,6 +8,9 @@ use super::trace_output::{TraceFormat, TraceStyle};
 /// The default memory of a ring: enough for 26,000 entered spans without fields.
 const DEFAULT_BYTES: usize = 1 << 20;
 
+/// The default size of a ring in a file: enough for 13,000 entered spans without fields.
+pub(crate) const DEFAULT_BYTES_IN_FILE: usize = 1 << 19;
+
 /// The limit of a ring in memory, bytes: far more than a trace needs, and less than the address
 /// space of any program. With a larger number, which must be a mistake, the first span of each
 /// thread would ask the system for memory in vain.
@@ -78,7 +81,8 @@ pub(crate) enum WhenFull {
 /// The settings of a recorder.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Settings {
-    pub(crate) bytes_per_thread: usize,
+    /// `None` if the program does not choose it.
+    pub(crate) bytes_per_thread: Option<usize>,
     /// The age, ns, up to which a ring that overwrites keeps records. It uses no more memory than
     /// these need.
     pub(crate) keep_ns: u64,
@@ -96,13 +100,14 @@ pub(crate) struct Settings {
 /// The methods for the settings of both sinks, in a builder with the field `settings`.
 macro_rules! settings {
     () => {
-        /// The largest size of a thread's ring: 1 MiB by default, at least 128 KiB and at most 16
-        /// GiB, rounded up to a power of two. The system commits the memory when it is first used.
+        /// The largest size of a thread's ring: at least 128 KiB and at most 16 GiB, rounded up to a
+        /// power of two. By default it is 1 MiB, and 512 KiB in a flight recorder's file. The system
+        /// commits the memory when it is first used.
         /// An entered span takes 40 bytes, a span of a request 72, an event 32. A field with a
         /// number adds 10 bytes; one with a text adds 4, and the text. The records of a thread for
         /// whose ring the system has no memory count as dropped.
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
-            self.settings.bytes_per_thread = bytes;
+            self.settings.bytes_per_thread = Some(bytes);
             self
         }
 
@@ -181,13 +186,18 @@ impl Settings {
         Ok(style)
     }
 
+    /// The size of rings in memory.
+    pub(crate) fn bytes_in_memory(&self) -> usize {
+        self.bytes_per_thread.unwrap_or(DEFAULT_BYTES)
+    }
+
     /// Whether rings in memory may have this size.
     ///
     /// # Errors
     ///
     /// `InvalidInput`, with the size and the limit.
     pub(crate) fn check_bytes_per_thread(&self) -> io::Result<()> {
-        let bytes = self.bytes_per_thread;
+        let bytes = self.bytes_in_memory();
         if bytes as u64 <= MAX_BYTES {
             return Ok(());
         }
@@ -203,7 +213,6 @@ impl Settings {
     /// The default settings of both sinks.
     pub(crate) fn new(when_full: WhenFull) -> Self {
         Self {
-            bytes_per_thread: DEFAULT_BYTES,
             keep_ns: u64::MAX,
             when_full,
             ..Self::default()

@@ -23,7 +23,8 @@ pub struct TraceSummary {
     /// In the trace of a flight recorder: the instant since when no thread's records are missing;
     /// `None` if no record was overwritten. It is of `CLOCK_MONOTONIC` as the recording process
     /// read it. Threads that have ended, and whose rings are gone, do not count here, and
-    /// [`missing_rings`](Self::missing_rings) do not.
+    /// [`missing_rings`](Self::missing_rings) and
+    /// [`threads_without_ring`](Self::threads_without_ring) do not.
     pub complete_since: Option<Instant>,
     /// The number of damaged records in a recorder's file, which the trace leaves out. Always 0 for
     /// the recorder itself.
@@ -34,11 +35,16 @@ pub struct TraceSummary {
     pub cut_values: u64,
     /// The number of spans of requests that the trace of an ended process leaves out, because they
     /// may have ended: overwritten records of other threads, from after these spans' beginnings,
-    /// may include their ends, and so may missing rings.
+    /// may include their ends, and so may missing rings and threads without a ring.
     pub undecided_spans: u64,
     /// The number of threads' rings that are missing, at least in part, at the end of a recorder's
     /// file that was truncated. The trace has nothing of these. Always 0 for the recorder itself.
     pub missing_rings: u64,
+    /// The number of threads that got no ring in a recorder's file, because more threads ran at once
+    /// than the file has rings. The trace has nothing of these
+    /// ([`threads_in_file`](crate::flight::FlightRecorderBuilder::threads_in_file)). Always 0 for the
+    /// recorder itself.
+    pub threads_without_ring: u64,
     ended: u64,
 }
 
@@ -56,6 +62,7 @@ impl fmt::Debug for TraceSummary {
             cut_values,
             undecided_spans,
             missing_rings,
+            threads_without_ring,
             ended: _,
         } = self;
         f.debug_struct("TraceSummary")
@@ -68,6 +75,7 @@ impl fmt::Debug for TraceSummary {
             .field("cut_values", cut_values)
             .field("undecided_spans", undecided_spans)
             .field("missing_rings", missing_rings)
+            .field("threads_without_ring", threads_without_ring)
             .finish_non_exhaustive()
     }
 }
@@ -105,7 +113,7 @@ mod tests {
             format!("{summary:?}"),
             "TraceSummary { intervals: 1, unended_intervals: 0, events: 0, dropped_records: 0, \
              complete_since: None, damaged_records: 0, cut_values: 0, \
-             undecided_spans: 0, missing_rings: 0, .. }"
+             undecided_spans: 0, missing_rings: 0, threads_without_ring: 0, .. }"
         );
     }
 }

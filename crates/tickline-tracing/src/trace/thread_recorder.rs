@@ -373,7 +373,7 @@ mod tests {
     impl Woken {
         fn new() -> Self {
             let recorder = Arc::new(Recorder::new(Settings {
-                bytes_per_thread: 1,
+                bytes_per_thread: Some(1),
                 ..Settings::new(WhenFull::Drop)
             }));
             let wakes = Arc::new(AtomicU32::new(0));

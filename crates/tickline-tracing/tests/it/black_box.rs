@@ -257,29 +257,45 @@ fn a_request_whose_end_is_in_the_file_is_decided() {
     });
 }
 
-/// Calls `run` with a file of two rings after three threads have recorded an event: the second took
-/// the ring of the first, and the third got none.
-fn with_a_thread_without_a_ring(run: impl FnOnce(Vec<Value>)) {
-    with_two_taken_rings(|path, _request| {
+/// Calls `run` with the content of a file of two rings after three threads have recorded an event:
+/// the second took the ring of the first, and the third, where the request ended, got none.
+fn with_a_thread_without_a_ring(run: impl FnOnce(TraceSummary, Vec<Value>)) {
+    with_two_taken_rings(|path, request| {
         on_thread(|| {
             info!("two");
-            on_thread(|| info!("three"));
+            let later = info_span!(parent: None, "later");
+            on_thread(|| {
+                info!("three");
+                drop((request, later));
+            });
         });
-        run(content(path).1);
+        let (summary, events) = content(path);
+        run(summary, events);
     });
 }
 
 #[test]
 fn the_records_of_a_thread_without_a_ring_are_missing() {
-    with_a_thread_without_a_ring(|events| {
+    with_a_thread_without_a_ring(|_, events| {
         assert!(!events.iter().any(|event| event["name"] == "three"));
     });
 }
 
 #[test]
 fn a_thread_without_a_ring_is_counted() {
-    with_a_thread_without_a_ring(|events| {
+    with_a_thread_without_a_ring(|summary, events| {
         assert_eq!(events.last().unwrap()["args"]["threads"], 1);
+        assert_eq!(summary.threads_without_ring, 1);
+    });
+}
+
+/// Symptom: of 20 requests, which had all ended, four "did not end". They had ended on threads
+/// without a ring.
+#[test]
+fn a_request_that_ended_on_a_thread_without_a_ring_is_undecided() {
+    with_a_thread_without_a_ring(|summary, _| {
+        let found = [summary.unended_intervals, summary.undecided_spans];
+        assert_eq!(found, [0, 2]);
     });
 }
 

@@ -40,9 +40,16 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
         0 => String::new(),
         rings => format!("; rings missing, because the file is cut short: {rings}"),
     };
+    let without_ring = match found.threads_without_ring {
+        0 => String::new(),
+        threads => format!(
+            "; threads of which the file has nothing, because it had no ring for them (threads_in_file): \
+             {threads}"
+        ),
+    };
     let text = format!(
         "{spans} spans, of which {open} did not end, {events} events; left out: {undecided} spans that may \
-         have ended, {older} older records that were overwritten, {damaged} that are damaged{missing}; \
+         have ended, {older} older records that were overwritten, {damaged} that are damaged{missing}{without_ring}; \
          open it at https://ui.perfetto.dev"
     );
     destination.save(&trace)?;

@@ -311,6 +311,25 @@ fn flight_converts_the_whole_rings_of_a_file_that_is_cut_short() {
     assert!(trace.exists());
 }
 
+/// Symptom: the line did not say that the file has nothing of some threads.
+#[test]
+fn flight_says_how_many_threads_had_no_ring() {
+    let folder = tempfile::tempdir().unwrap();
+    let [recorded, trace] = ["server.flight", "trace.json"].map(|name| folder.path().join(name));
+    let builder = tickline_tracing::flight::FlightRecorder::builder().threads_in_file(1);
+    drop(builder.create(&recorded).unwrap());
+    let mut bytes = fs::read(&recorded).unwrap();
+    // The word 5 of the head has their number.
+    bytes[5 * 8..6 * 8].copy_from_slice(&4_u64.to_ne_bytes());
+    fs::write(&recorded, bytes).unwrap();
+    let mut command = tickline(&["flight"]);
+    let output = command.arg(recorded).arg("--out").arg(&trace).output();
+    let shown = text(&output.unwrap().stdout);
+    let expected = "; threads of which the file has nothing, because it had no ring for them \
+                    (threads_in_file): 4; ";
+    assert!(shown.contains(expected), "{shown}");
+}
+
 /// Symptom: the comparison replaced one of the documents that it compares.
 #[test]
 fn a_document_that_a_command_reads_is_not_replaced() {

@@ -42,6 +42,7 @@ impl<'a> TraceContents<'a> {
         let mut contents = Self::default();
         contents.summary.dropped_records = snapshot.removed_records;
         contents.summary.missing_rings = snapshot.missing_rings;
+        contents.summary.threads_without_ring = snapshot.threads_without_ring;
         for (index, thread) in snapshot.threads.iter().enumerate() {
             contents.add(index, thread);
         }
