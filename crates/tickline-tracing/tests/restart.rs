@@ -247,10 +247,8 @@ fn limit_address_space() {
         rlim_max: libc::RLIM_INFINITY,
     };
     // SAFETY: the call reads the limits, and changes no memory.
-    assert_eq!(
-        unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) },
-        0
-    );
+    let refused = unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) };
+    assert_eq!(refused, 0);
 }
 
 /// Symptom: the file of the process before had replaced the old one when the link failed.
@@ -283,17 +281,14 @@ fn forbid_links() {
         len: 4,
         filter: steps.as_mut_ptr(),
     };
-    // SAFETY: both calls read their arguments, and change no memory.
-    unsafe {
-        let [yes, none]: [libc::c_ulong; 2] = [1, 0];
-        let refused = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, yes, none, none, none);
-        assert_eq!(refused, 0);
-        let mode = libc::c_ulong::from(libc::SECCOMP_MODE_FILTER);
-        assert_eq!(
-            libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter),
-            0
-        );
-    }
+    let [yes, none]: [libc::c_ulong; 2] = [1, 0];
+    // SAFETY: the call reads its arguments, and changes no memory.
+    let refused = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, yes, none, none, none) };
+    assert_eq!(refused, 0);
+    let mode = libc::c_ulong::from(libc::SECCOMP_MODE_FILTER);
+    // SAFETY: the call reads its arguments, and changes no memory.
+    let refused = unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter) };
+    assert_eq!(refused, 0);
 }
 
 /// Nothing would replace it.
