@@ -139,25 +139,25 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
 fn by_hand(boot_loader: Option<&str>, former: &[&str], new: &[&str]) -> Option<ByHand> {
     let change = change(former, new);
     let grub = format!(
-        "in /etc/default/grub, GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT, {change}; then run \
-         sudo update-grub (Debian, Ubuntu)"
+        "Debian, Ubuntu: {change} in /etc/default/grub, GRUB_CMDLINE_LINUX or \
+         GRUB_CMDLINE_LINUX_DEFAULT; then run sudo update-grub"
     );
     let extlinux = format!(
-        "in /etc/update-extlinux.conf, default_kernel_opts, {change}; then run sudo \
-         update-extlinux (Alpine)"
+        "Alpine: {change} in /etc/update-extlinux.conf, default_kernel_opts; then run sudo \
+         update-extlinux"
     );
     let keep = match boot_loader {
         Some("grubby") => return None,
         Some("grub") => vec![grub],
         Some("extlinux") => vec![extlinux],
         _ => vec![
-            format!("{} (Fedora, RHEL)", by_grubby(former, new)),
+            format!("Fedora, RHEL: {}", by_grubby(former, new)),
             grub,
             extlinux,
             format!(
-                "elsewhere {change} where the boot loader has the kernel's command line: \
-                 /etc/kernel/cmdline, then kernel-install add-all (systemd-boot); GRUB's file, then \
-                 grub-mkconfig (Arch, openSUSE); boot.kernelParams (NixOS)"
+                "elsewhere: {change} in /etc/kernel/cmdline, then run kernel-install add-all \
+                 (systemd-boot); in GRUB's file, then run grub-mkconfig (Arch, openSUSE); or in \
+                 boot.kernelParams (NixOS)"
             ),
         ],
     };
@@ -573,8 +573,8 @@ mod tests {
         assert_eq!(
             by_hand.keep,
             [
-                "in /etc/default/grub, GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT, replace \
-                 clocksource=hpet by clocksource=tsc; then run sudo update-grub (Debian, Ubuntu)"
+                "Debian, Ubuntu: replace clocksource=hpet by clocksource=tsc in /etc/default/grub, \
+                 GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT; then run sudo update-grub"
             ]
         );
         assert_eq!(
@@ -587,7 +587,7 @@ mod tests {
     fn an_added_parameter_is_removed_again_by_hand() {
         let by_hand = add_parameter("hpet=disable", &with_command_line("quiet"));
         let by_hand = by_hand.by_hand.expect("words");
-        assert!(by_hand.keep[1].contains(", add hpet=disable; then"));
+        assert!(by_hand.keep[1].contains(": add hpet=disable in /etc/default/grub,"));
         assert_eq!(
             by_hand.undo_keep,
             "remove hpet=disable there, and run the same command"
