@@ -43,7 +43,7 @@ fn readings_are_in_order_within_a_thread_by_every_method() {
 }
 
 #[test]
-fn an_instant_converts_to_tickline_s_and_back() {
+fn an_instant_converts_to_one_of_tickline_and_back() {
     let before = tickline::Instant::now();
     let now = Instant::now();
     assert!(tickline::Instant::from(now) >= before);

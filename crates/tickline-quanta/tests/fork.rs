@@ -9,7 +9,7 @@ use quanta::{Error, Instant, Upkeep};
 /// of the parent's handle must neither wait for a thread that does not exist (the alarm would end
 /// such a wait), nor end the child's own upkeep.
 #[test]
-fn a_forked_child_drops_its_parent_s_upkeep_and_starts_its_own() {
+fn a_forked_child_drops_its_parents_upkeep_and_starts_its_own() {
     let upkeep = Upkeep::new(Duration::from_secs(3600)).start().unwrap();
     // SAFETY: the child only allocates, makes a thread and ends; libc allows both after a fork.
     let child = unsafe { libc::fork() };

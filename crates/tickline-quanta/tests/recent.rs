@@ -107,7 +107,7 @@ fn dropping_an_upkeep_wakes_it() {
 }
 
 #[test]
-fn an_upkeep_without_a_thread_has_the_os_s_error_as_source() {
+fn an_upkeep_without_a_thread_has_the_error_of_the_os_as_source() {
     let error = Error::FailedToSpawnUpkeepThread(std::io::ErrorKind::OutOfMemory.into());
     assert_eq!(error.to_string(), "no thread for the upkeep: out of memory");
     assert_eq!(error.source().unwrap().to_string(), "out of memory");

@@ -184,7 +184,7 @@ fn the_old_file_of_a_live_recorder_stays() {
 
 /// Symptom: a restart replaced a file of the user.
 #[test]
-fn an_old_file_that_is_not_a_recorder_s_stays() {
+fn an_old_file_that_is_not_a_recorders_stays() {
     let folder = tempfile::tempdir().unwrap();
     let path = &folder.path().join("box");
     fs::write(old(path), "a text").unwrap();

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_s_rate_changes_neither_cost_nor_resolution() {
+    fn the_clocks_rate_changes_neither_cost_nor_resolution() {
         let clock = Clock::builder()
             .driver(Driver::Manual)
             .start()
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_s_cost_is_subtracted_down_to_zero() {
+    fn a_pairs_cost_is_subtracted_down_to_zero() {
         assert_eq!(SCALE.net_ns(157.0), 40.0);
         assert_eq!(SCALE.net_ns(56.0), 0.0);
     }

@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_clock_s_events_since_the_start_are_incidents() {
+    fn only_the_clocks_events_since_the_start_are_incidents() {
         let clock = Clock::builder()
             .driver(Driver::Manual)
             .start()

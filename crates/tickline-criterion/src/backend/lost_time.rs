@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_subtracted_as_far_as_the_process_s_other_threads_did_not_run() {
+    fn a_wait_is_subtracted_as_far_as_the_other_threads_of_the_process_did_not_run() {
         let during = ThreadTimes {
             run_delay_ns: 6_000_000 + GAP_NS,
             ..ran_beside(4_000_000, 2_500_000)

@@ -441,7 +441,7 @@ mod tests {
     /// Symptom: a span whose end was lost in a damaged file stayed open, although the span around
     /// it had ended.
     #[test]
-    fn a_span_s_end_also_ends_the_spans_inside_whose_ends_were_lost() {
+    fn a_spans_end_also_ends_the_spans_inside_whose_ends_were_lost() {
         let mut trace = Trace::begin(Vec::new(), 1, "").unwrap();
         let names = |address: usize| Some(format!("span {address}\0target\0").into());
         let begin = |id: u64| Record {

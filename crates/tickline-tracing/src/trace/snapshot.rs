@@ -88,7 +88,7 @@ mod tests {
 
     /// Symptom: the fields of a span whose name has a NUL had each other's names.
     #[test]
-    fn a_nul_in_a_span_s_name_does_not_separate_names() {
+    fn a_nul_in_a_spans_name_does_not_separate_names() {
         let names = tracing::subscriber::with_default(registry(), || {
             let span = tracing::info_span!(target: "tar\0get", "na\0me", field = 1);
             names_of(span.metadata().expect("a registry enables all"), "")

@@ -320,7 +320,7 @@ mod tests {
 
     /// A recorder of two layers, the first of which has no room for the beginning of a span.
     #[test]
-    fn a_layer_that_lost_a_span_s_beginning_leaves_the_end_to_the_other_layer() {
+    fn a_layer_that_lost_a_spans_beginning_leaves_the_end_to_the_other_layer() {
         let recorder = Arc::new(Recorder::new(Settings {
             tracks: Tracks::Requests,
             ..Settings::new(WhenFull::Overwrite)

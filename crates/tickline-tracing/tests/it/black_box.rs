@@ -59,7 +59,7 @@ fn only_the_owner_may_read_the_recorders_file() {
 }
 
 #[test]
-fn a_file_that_is_not_a_recorder_s_stays() {
+fn a_file_that_is_not_of_a_recorder_stays() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
     for text in ["a text", "a longer text", "ticklfs3, and more"] {
@@ -114,7 +114,7 @@ fn the_file_of_an_ended_recorder_is_kept_beside_the_new_one() {
 
 /// Symptom: after an update of the program, no recorder could be created.
 #[test]
-fn a_recorder_s_file_of_another_version_is_kept_too() {
+fn a_recorders_file_of_another_version_is_kept_too() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
     drop(create(&path, 0).unwrap());

@@ -101,7 +101,7 @@ fn busy_and_idle(flusher: &Flusher) -> Vec<[f64; 2]> {
 }
 
 #[test]
-fn each_value_is_the_thread_s_cpu_time_at_the_flush() {
+fn each_value_is_the_threads_cpu_time_at_the_flush() {
     let mut read = Vec::new();
     let view = view_of(TraceFile::builder().with_cpu_time(), |flusher| {
         read = busy_and_idle(flusher);
@@ -116,7 +116,7 @@ fn each_value_is_the_thread_s_cpu_time_at_the_flush() {
 }
 
 #[test]
-fn a_busy_thread_s_cpu_time_grows_no_faster_than_time() {
+fn a_busy_threads_cpu_time_grows_no_faster_than_time() {
     let view = view_of(TraceFile::builder().with_cpu_time(), |flusher| {
         busy_and_idle(flusher);
     });
@@ -132,7 +132,7 @@ fn a_busy_thread_s_cpu_time_grows_no_faster_than_time() {
 }
 
 #[test]
-fn an_idle_thread_s_cpu_time_hardly_grows() {
+fn an_idle_threads_cpu_time_hardly_grows() {
     let view = view_of(TraceFile::builder().with_cpu_time(), |flusher| {
         busy_and_idle(flusher);
     });

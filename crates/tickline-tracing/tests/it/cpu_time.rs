@@ -62,7 +62,7 @@ fn time_asleep_is_busy_but_not_cpu_time() {
 
 /// The kernel's counts inside the span and around it are the limits.
 #[test]
-fn the_cpu_times_of_a_span_s_threads_are_added_up() {
+fn the_cpu_times_of_a_spans_threads_are_added_up() {
     let (mut inside, mut around) = (Duration::ZERO, Duration::ZERO);
     let seen = timed(|| {
         let span = info_span!("work");
@@ -140,7 +140,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Asks {
 }
 
 #[test]
-fn another_layer_reads_a_span_s_cpu_time() {
+fn another_layer_reads_a_spans_cpu_time() {
     let (asks, told) = mpsc::channel();
     let subscriber = registry()
         .with(SpanTimingLayer::new().with_sink(CpuTimer))

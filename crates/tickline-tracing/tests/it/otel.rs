@@ -212,7 +212,7 @@ fn a_span_that_is_started_late_has_ticklines_times() {
 
 /// OpenTelemetry keeps such an event until it starts the span, and then passes its time on.
 #[test]
-fn an_event_before_the_start_of_its_span_keeps_the_system_s_time() {
+fn an_event_before_the_start_of_its_span_keeps_the_systems_time() {
     let (hand, before) = (Hand::default(), SystemTime::now());
     let spans = exported(&hand, None, false, |_| {
         let parent = info_span!("parent");

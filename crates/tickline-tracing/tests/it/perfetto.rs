@@ -496,7 +496,7 @@ fn a_mark_says_how_many_records_are_missing() {
 /// with a long value. Symptom: the end was dropped, so the span ended with the span around it, or
 /// never, and the writer kept the span's track for ever.
 #[test]
-fn a_request_s_end_without_room_in_the_ring_is_not_lost() {
+fn a_requests_end_without_room_in_the_ring_is_not_lost() {
     let (mut reader, pipe) = std::io::pipe().unwrap();
     let builder = TraceFile::builder()
         .format(TraceFormat::Perfetto)

@@ -224,7 +224,7 @@ fn a_field_without_a_value_counts_as_an_empty_text() {
 }
 
 #[test]
-fn spans_that_lack_a_label_s_field_do_not_count() {
+fn spans_that_lack_a_labels_field_do_not_count() {
     let spans = || {
         drop(info_span!("request", route = "/a", status = 200));
         drop(info_span!("other", status = 500));
@@ -315,7 +315,7 @@ fn a_value_recorded_later_changes_no_other_label() {
 
 /// A value's `Debug` may do anything.
 #[test]
-fn a_span_may_end_while_another_span_s_values_are_formatted() {
+fn a_span_may_end_while_another_spans_values_are_formatted() {
     let spans = || {
         let inside = Cell::new(Some(info_span!("request", route = "inside", status = 0)));
         let ends_inside = Calls(|| drop(inside.take()));
@@ -344,7 +344,7 @@ fn a_span_whose_value_panics_counts_like_the_next() {
 
 /// The thread remembers the series of the callsite's last span.
 #[test]
-fn the_values_of_the_callsite_s_last_span_are_not_those_of_the_next() {
+fn the_values_of_the_callsites_last_span_are_not_those_of_the_next() {
     let spans = || {
         for status in [Some(1), Some(2), Some(2), None, Some(2)] {
             drop(info_span!("request", status));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_s_cpu_clock_contains_threads_that_have_ended() {
+    fn the_cpu_clock_of_the_process_contains_threads_that_have_ended() {
         let before = process_cpu_ns().expect("a clock");
         let ran_ns = std::thread::spawn(|| {
             let begin = cpu_ns().expect("a clock");

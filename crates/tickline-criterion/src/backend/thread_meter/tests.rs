@@ -215,7 +215,7 @@ fn a_pair_that_began_before_a_fork_is_unknown() {
 }
 
 #[test]
-fn a_pair_is_unknown_if_the_file_can_t_be_read() {
+fn a_pair_is_unknown_if_the_file_cannot_be_read() {
     let Some(meter) = meter() else { return };
     with_thread(|thread| thread.file = None).expect("this thread");
     assert_eq!(meter.before(), None);
