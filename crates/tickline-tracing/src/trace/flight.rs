@@ -233,18 +233,21 @@ impl FlightRecorderBuilder {
     /// - If the file cannot be created with all its blocks, for example because of a quota.
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if another recorder writes to the file at
     ///   `path`, or to the `PATH.old` that would be replaced.
-    /// - [`AlreadyExists`](io::ErrorKind::AlreadyExists) if one of these files is not a recorder's.
+    /// - [`AlreadyExists`](io::ErrorKind::AlreadyExists) if one of these files is not a recorder's;
+    ///   another kind if it is a link or a folder.
     /// - If the file system has no hard links.
     /// - If the process has no memory for the mapping, or to prepare for a `fork`.
     /// - On a system other than Unix.
     ///
-    /// No new file is then left, and all others stay, with two exceptions:
+    /// No new file is then left, and all others stay, with three exceptions:
     ///
     /// - An error after `PATH.old` was removed, for example because another program has taken the
     ///   room meanwhile. The text then says that it was removed.
     /// - If two processes start at once, the one that fails with
     ///   [`ResourceBusy`](io::ErrorKind::ResourceBusy) may be the one that has renamed the earlier
     ///   file to `PATH.old`. The other's file is at `path`.
+    /// - If the new file can't get the name `path`, although it could get another one in this folder
+    ///   (a quota), the earlier file is at `PATH.old`, and what was there is gone.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {
         let Self {
             settings,

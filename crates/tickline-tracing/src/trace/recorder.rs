@@ -155,14 +155,22 @@ impl Recorder {
             return None;
         }
         let file = self.file.as_ref()?;
-        file.claim(number, name).or_else(|| {
-            self.remove_first_ended(&mut *self.rings.lock()?, Ring::is_mapped);
-            let ring = file.claim(number, name);
-            if ring.is_none() {
-                file.count_thread_without_ring();
-            }
-            ring
-        })
+        let ring = file.claim(number, name);
+        if ring.is_some() {
+            return ring;
+        }
+        let mut rings = self.rings.lock()?;
+        // A ring that only the list has is free as soon as it is removed. Another thread may claim
+        // it first, because a claim needs no lock.
+        let is_free = |ring: &Arc<Ring>| ring.is_mapped() && Arc::strong_count(ring) == 1;
+        let mut ring = None;
+        while ring.is_none() && self.remove_first_ended(&mut rings, is_free) {
+            ring = file.claim(number, name);
+        }
+        if ring.is_none() {
+            file.count_thread_without_ring();
+        }
+        ring
     }
 
     /// Marks the end of the thread of `ring`. If no reader takes the records, at most
@@ -178,7 +186,7 @@ impl Recorder {
         };
         rings[index..].rotate_left(1);
         // Rings in the file stay until another thread needs one.
-        let takes_memory = |ring: &Ring| !ring.is_mapped();
+        let takes_memory = |ring: &Arc<Ring>| !ring.is_mapped();
         let ended = rings
             .iter()
             .filter(|ring| ring.has_ended() && takes_memory(ring))
@@ -189,22 +197,27 @@ impl Recorder {
     }
 
     /// Removes, among the rings that `may_remove` accepts, the ring of the thread that ended first.
-    fn remove_first_ended(&self, rings: &mut Vec<Arc<Ring>>, may_remove: impl Fn(&Ring) -> bool) {
-        if let Some(first) = rings
-            .iter()
-            .position(|ring| ring.has_ended() && may_remove(ring))
+    /// Returns whether there is one.
+    fn remove_first_ended(
+        &self,
+        rings: &mut Vec<Arc<Ring>>,
+        may_remove: impl Fn(&Arc<Ring>) -> bool,
+    ) -> bool {
+        let is_first = |ring: &Arc<Ring>| ring.has_ended() && may_remove(ring);
+        let Some(first) = rings.iter().position(is_first) else {
+            return false;
+        };
+        let first = rings.remove(first);
+        first.release();
+        let records = first.get(ControlWord::Records);
+        // ORDERING: Relaxed: the count orders no other memory.
+        self.removed_records.fetch_add(records, Ordering::Relaxed);
+        if first.is_mapped()
+            && let Some(file) = &self.file
         {
-            let first = rings.remove(first);
-            first.release();
-            let records = first.get(ControlWord::Records);
-            // ORDERING: Relaxed: the count orders no other memory.
-            self.removed_records.fetch_add(records, Ordering::Relaxed);
-            if first.is_mapped()
-                && let Some(file) = &self.file
-            {
-                file.count_removed(records);
-            }
+            file.count_removed(records);
         }
+        true
     }
 
     /// The rings of all threads; `None` if the lock is lost in a forked child

@@ -41,9 +41,10 @@ pub struct TraceSummary {
     /// file that was truncated. The trace has nothing of these. Always 0 for the recorder itself.
     pub missing_rings: u64,
     /// The number of threads that got no ring in a recorder's file, because more threads ran at once
-    /// than the file has rings. The trace has nothing of these
-    /// ([`threads_in_file`](crate::flight::FlightRecorderBuilder::threads_in_file)). Always 0 for the
-    /// recorder itself.
+    /// than the file has rings
+    /// ([`threads_in_file`](crate::flight::FlightRecorderBuilder::threads_in_file)); a ring is also
+    /// in use while the recorder copies it to write a trace. The trace has nothing of these threads.
+    /// Always 0 for the recorder itself.
     pub threads_without_ring: u64,
     ended: u64,
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Barrier, OnceLock};
 use std::thread;
 
-use crate::common::{Hand, on_thread, timed};
+use crate::common::{Hand, on_thread, spawn, timed};
 use proptest::prelude::{any, prop_assert};
 use proptest::test_runner::Config;
 use proptest::{collection, proptest};
@@ -286,6 +286,26 @@ fn a_thread_without_a_ring_is_counted() {
     with_a_thread_without_a_ring(|summary, events| {
         assert_eq!(events.last().unwrap()["args"]["threads"], 1);
         assert_eq!(summary.threads_without_ring, 1);
+    });
+}
+
+/// Symptom: of bursts of as many threads as there are rings, some had none, because two threads
+/// freed one ring.
+#[test]
+fn as_many_threads_as_rings_have_one_each_time() {
+    const RINGS: usize = 4;
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    timed(create(&path, RINGS).unwrap(), || {
+        for _ in 0..3_000 {
+            thread::scope(|scope| {
+                let threads = [(); RINGS].map(|()| spawn(scope, "a thread", || info!("one")));
+                for thread in threads {
+                    thread.join().unwrap();
+                }
+            });
+        }
+        assert_eq!(content(&path).0.threads_without_ring, 0);
     });
 }
 

@@ -296,6 +296,8 @@ impl Room<'_> {
 /// Fails if the file at `temporary` can't get another name.
 fn check_links(temporary: &Path) -> io::Result<()> {
     let link = with_suffix(temporary, ".link");
+    // A process that was killed here may have left one.
+    _ = fs::remove_file(&link);
     fs::hard_link(temporary, &link)?;
     fs::remove_file(link)
 }
