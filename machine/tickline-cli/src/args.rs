@@ -152,9 +152,9 @@ pub(crate) struct Doctor {
 
     /// Switches the clocksource if that fixes a finding
     ///
-    /// After the diagnosis, it shows the commands for the switch, and the command that undoes it.
+    /// After the diagnosis, it shows the steps of the switch, and those that undo it.
     /// If the new clocksource is tsc, it compares the CPUs' counters. Then it asks. Needs root.
-    /// Where no switch fixes a finding, it changes nothing, and shows the commands of all findings.
+    /// Where no switch fixes a finding, it changes nothing, and shows the steps of all findings.
     #[arg(long, conflicts_with_all = ["facts", "check"])]
     pub(crate) fix: bool,
 

@@ -42,8 +42,7 @@ pub(super) fn counter_denied(document: &Document) -> Option<Finding> {
     Some(finding.fix(fix))
 }
 
-/// The least difference that shows a faked time, ns. It is longer than an interruption between the
-/// two calls.
+/// The least difference that shows a faked time, ns: libfaketime's usual amounts are longer.
 const FAKED_NS: u64 = 1_000_000_000;
 
 /// A library such as libfaketime replaces libc's `clock_gettime`, or something unknown gives the

@@ -138,9 +138,14 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
 /// The edit in words; `None` for grubby, whose command is short.
 fn by_hand(boot_loader: Option<&str>, former: &[&str], new: &[&str]) -> Option<ByHand> {
     let change = change(former, new);
+    let variable = if former.is_empty() {
+        "GRUB_CMDLINE_LINUX"
+    } else {
+        "GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT"
+    };
     let grub = format!(
-        "Debian, Ubuntu: {change} in /etc/default/grub, GRUB_CMDLINE_LINUX or \
-         GRUB_CMDLINE_LINUX_DEFAULT; then run sudo update-grub"
+        "Debian, Ubuntu: {change} in {variable} of /etc/default/grub, or of the file in \
+         /etc/default/grub.d that sets it; then run sudo update-grub"
     );
     let extlinux = format!(
         "Alpine: {change} in /etc/update-extlinux.conf, default_kernel_opts; then run sudo \
@@ -155,17 +160,23 @@ fn by_hand(boot_loader: Option<&str>, former: &[&str], new: &[&str]) -> Option<B
             grub,
             extlinux,
             format!(
-                "elsewhere: {change} in /etc/kernel/cmdline, then run kernel-install add-all \
-                 (systemd-boot); in GRUB's file, then run grub-mkconfig (Arch, openSUSE); or in \
-                 boot.kernelParams (NixOS)"
+                "elsewhere: {change} in /etc/kernel/cmdline, then run sudo kernel-install add-all \
+                 (systemd-boot); in /etc/default/grub, then run sudo grub-mkconfig -o \
+                 /boot/grub/grub.cfg (Arch), or grub2-mkconfig -o /boot/grub2/grub.cfg (openSUSE); \
+                 or in boot.kernelParams (NixOS)"
             ),
         ],
     };
     let back = self::change(new, former);
-    Some(ByHand {
-        keep,
-        undo_keep: format!("{back} there, and run the same command"),
-    })
+    let back = format!("{back} there, and run the same program");
+    let undo_keep = match boot_loader {
+        Some(_) => back,
+        None => format!(
+            "Fedora, RHEL: {}; elsewhere: {back}",
+            by_grubby(new, former)
+        ),
+    };
+    Some(ByHand { keep, undo_keep })
 }
 
 fn change(former: &[&str], new: &[&str]) -> String {
@@ -176,15 +187,19 @@ fn change(former: &[&str], new: &[&str]) -> String {
     }
 }
 
+/// Of an option that is given twice, grubby takes the last one only, so several parameters are one
+/// quoted list.
 fn by_grubby(former: &[&str], new: &[&str]) -> String {
-    let mut command = "sudo grubby --update-kernel=ALL".to_owned();
-    for word in former {
-        command += &format!(" --remove-args={word}");
-    }
-    for word in new {
-        command += &format!(" --args={word}");
-    }
-    command
+    let option = |name: &str, words: &[&str]| match words {
+        [] => String::new(),
+        [word] => format!(" --{name}={word}"),
+        _ => format!(" --{name}='{}'", words.join(" ")),
+    };
+    format!(
+        "sudo grubby --update-kernel=ALL{}{}",
+        option("remove-args", former),
+        option("args", new)
+    )
 }
 
 /// A file of shell variables that have the kernel's parameters, and the program that applies it.
@@ -285,7 +300,7 @@ const OTHER_FILES: &str = "/etc/update-extlinux.conf /etc/default/grub /etc/defa
 /// What to do where no command is known.
 const BY_HAND: &str = "edit the command line of the kernel by hand, as root: in \
     /etc/update-extlinux.conf, then run update-extlinux (Alpine); in /etc/default/grub or \
-    /etc/default/grub.d/*.cfg, then run update-grub or grub2-mkconfig; or in /etc/kernel/cmdline, \
+    /etc/default/grub.d/*.cfg, then run update-grub, or grub2-mkconfig -o /boot/grub2/grub.cfg; or in /etc/kernel/cmdline, \
     then run kernel-install add-all (systemd-boot)";
 
 /// The command that replaces the parameters: by grubby if it is installed (Fedora and its
@@ -573,13 +588,14 @@ mod tests {
         assert_eq!(
             by_hand.keep,
             [
-                "Debian, Ubuntu: replace clocksource=hpet by clocksource=tsc in /etc/default/grub, \
-                 GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT; then run sudo update-grub"
+                "Debian, Ubuntu: replace clocksource=hpet by clocksource=tsc in GRUB_CMDLINE_LINUX \
+                 or GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub, or of the file in \
+                 /etc/default/grub.d that sets it; then run sudo update-grub"
             ]
         );
         assert_eq!(
             by_hand.undo_keep,
-            "replace clocksource=tsc by clocksource=hpet there, and run the same command"
+            "replace clocksource=tsc by clocksource=hpet there, and run the same program"
         );
     }
 
@@ -587,10 +603,11 @@ mod tests {
     fn an_added_parameter_is_removed_again_by_hand() {
         let by_hand = add_parameter("hpet=disable", &with_command_line("quiet"));
         let by_hand = by_hand.by_hand.expect("words");
-        assert!(by_hand.keep[1].contains(": add hpet=disable in /etc/default/grub,"));
+        assert!(by_hand.keep[1].contains(": add hpet=disable in GRUB_CMDLINE_LINUX of"));
         assert_eq!(
             by_hand.undo_keep,
-            "remove hpet=disable there, and run the same command"
+            "Fedora, RHEL: sudo grubby --update-kernel=ALL --remove-args=hpet=disable; elsewhere: \
+             remove hpet=disable there, and run the same program"
         );
     }
 

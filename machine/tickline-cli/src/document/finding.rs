@@ -125,7 +125,7 @@ impl Finding {
         }
         if self.is_fixed_by_switch() {
             let text = "or run `sudo tickline doctor --fix` (as root, where there is no sudo), which \
-                        prints these commands, and asks before it changes anything";
+                        prints these steps, and asks before it changes anything";
             details.push(("fix", Detail::Text(text.to_owned())));
         }
         if let Some(steps) = &self.fix.steps {

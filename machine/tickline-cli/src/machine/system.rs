@@ -151,16 +151,14 @@ fn clock_gettime_difference_ns() -> Option<i64> {
     reason = "time_t and long have 32 bits on some targets"
 )]
 fn smallest_difference_ns(by_libc: TimeSpec, by_kernel: [TimeSpec; 2]) -> Option<i64> {
-    let ns = |time: TimeSpec| {
-        i64::from(time.tv_sec())
-            .checked_mul(1_000_000_000)?
-            .checked_add(time.tv_nsec().into())
-    };
-    let difference_ns = |time: TimeSpec| ns(by_libc)?.checked_sub(ns(time)?);
-    let [before_ns, after_ns] = by_kernel.map(difference_ns);
-    [before_ns?, after_ns?]
+    let ns =
+        |time: TimeSpec| i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec());
+    let differences_ns = by_kernel.map(|time| ns(by_libc) - ns(time));
+    let least_ns = differences_ns
         .into_iter()
-        .min_by_key(|ns| ns.unsigned_abs())
+        .min_by_key(|ns| ns.unsigned_abs())?;
+    let limits_ns = i128::from(i64::MIN)..=i128::from(i64::MAX);
+    i64::try_from(least_ns.clamp(*limits_ns.start(), *limits_ns.end())).ok()
 }
 
 /// Unix time by the system call.
@@ -301,6 +299,15 @@ mod tests {
         assert_eq!(difference_ns, Some(3_589_000_000_000));
         let difference_ns = smallest_difference_ns(at(10), [at(3_610), at(3_611)]);
         assert_eq!(difference_ns, Some(-3_600_000_000_000));
+    }
+
+    /// i64 nanoseconds since 1970 end in 2262.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn a_faked_time_may_be_in_a_far_century() {
+        let at = |second| TimeSpec::new(second, 0);
+        let difference_ns = smallest_difference_ns(at(1 << 40), [at(10), at(11)]);
+        assert_eq!(difference_ns, Some(i64::MAX));
     }
 
     #[test]

@@ -73,7 +73,6 @@ fn a_writer_is_known_to_other_processes() {
 #[test]
 fn a_page_without_a_writer_has_none() {
     let (_folder, page) = folder();
-    assert_eq!(page_writer(&page).unwrap(), PageWriter::None, "no file");
     drop(LockedPageFile::create(&page).unwrap());
     assert_eq!(
         page_writer(&page).unwrap(),
@@ -81,6 +80,14 @@ fn a_page_without_a_writer_has_none() {
         "no writer any more"
     );
     assert_eq!(writer_by_child(&page), "None");
+}
+
+/// A container may have the page alone.
+#[test]
+fn without_its_lock_a_pages_writer_is_unknown() {
+    let (_folder, page) = folder();
+    let error = page_writer(&page).unwrap_err().to_string();
+    assert!(error.contains("its lock cannot be opened"), "{error}");
 }
 
 #[test]

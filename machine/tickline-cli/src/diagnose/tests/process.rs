@@ -218,7 +218,7 @@ fn a_low_cost_does_not_prove_who_answers() {
     assert!(sentence.starts_with("UNKNOWN: "), "{sentence}");
 }
 
-/// Less may be an interruption between the two calls.
+/// Less may be a pause before each of the calls.
 #[test]
 fn a_difference_of_up_to_a_second_is_no_faked_time() {
     for (difference_ns, severity) in [

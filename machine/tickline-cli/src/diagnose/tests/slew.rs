@@ -249,3 +249,17 @@ fn a_correction_by_as_much_as_the_kernels_loop_may_make_is_a_note() {
     assert_eq!(by_tick(10_005).severity, Severity::Note);
     assert_eq!(by_tick(10_006).severity, Severity::Unsure);
 }
+
+/// A chronyd that was killed in a slew leaves its tick. Symptom: "wait", while the clock went off by
+/// 100 ms a second.
+#[test]
+fn a_loop_that_is_slower_than_what_it_works_against_removes_nothing() {
+    good_machine()
+        .ntp(|ntp| {
+            ntp.offset_ns = 480_000_000;
+            ntp.tick_us = 9_000;
+        })
+        .first("ntp_slewing")
+        .says("makes it larger")
+        .fix_lacks("wait");
+}

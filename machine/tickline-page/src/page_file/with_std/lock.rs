@@ -147,7 +147,8 @@ fn lock_name(path: &PagePath<'_>) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// If the lock cannot be opened or asked.
+/// If the lock cannot be opened or asked. A writer makes the lock before the page, so without a lock
+/// nothing is known: a container may have the page's file alone.
 pub fn page_writer(path: &Path) -> Result<PageWriter, PageError> {
     let ask = || {
         let page_path = PagePath::resolve(path.as_os_str().as_bytes())?;
@@ -162,7 +163,6 @@ pub fn page_writer(path: &Path) -> Result<PageWriter, PageError> {
             Mode::empty(),
         ) {
             Ok(lock) => holder_elsewhere(&lock).map_err(refused("its lock cannot be asked")),
-            Err(Errno::NOENT) => Ok(PageWriter::None),
             Err(error) => Err(refused(CANNOT_OPEN)(error)),
         }
     };

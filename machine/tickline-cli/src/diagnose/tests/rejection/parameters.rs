@@ -71,10 +71,9 @@ fn a_selection_beside_a_parameter_against_the_tsc_is_replaced_with_it() {
     );
     let steps = finding.fix.steps.expect("commands");
     let (keep, undo) = (steps.keep.expect("keep"), steps.undo_keep.expect("undo"));
-    let keeps =
-        "--remove-args=tsc=unstable --remove-args=clocksource=acpi_pm --args=clocksource=tsc";
+    let keeps = "--remove-args='tsc=unstable clocksource=acpi_pm' --args=clocksource=tsc";
     assert!(keep.contains(keeps), "{keep}");
-    let undoes = "--remove-args=clocksource=tsc --args=tsc=unstable --args=clocksource=acpi_pm";
+    let undoes = "--remove-args=clocksource=tsc --args='tsc=unstable clocksource=acpi_pm'";
     assert!(undo.contains(undoes), "{undo}");
 }
 
