@@ -1,4 +1,7 @@
 //! Whose a daemon's Unix socket is.
+//!
+//! The members of a group that may write to the socket's folder are trusted: they can put another
+//! socket in its place. So it is with the folder that chronyd makes.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -22,8 +25,8 @@ pub(super) enum NotAsked {
     Failed(ErrorKind),
 }
 
-/// The user of the socket at `path`, which has no link in it, if only users who `may_answer` can
-/// have a socket there.
+/// The user of the socket at `path`, which has no link in it, if only users who `may_answer`, and
+/// members of the folder's group, can have a socket there.
 pub(super) fn user_of(path: &Path, may_answer: impl Fn(u32) -> bool) -> Result<u32, NotAsked> {
     let owner = |path| sys::owner(path).map_err(|error| NotAsked::Failed(error.kind()));
     let folder = path.parent().ok_or(NotAsked::Failed(ErrorKind::NotFound))?;

@@ -12,8 +12,8 @@
 //! time now, or a little more, is the one. phc2sys, which steers `CLOCK_REALTIME` to the PHC, is
 //! not asked: tickline reads the PHC itself, and so needs the right to open each `/dev/ptpN`.
 //!
-//! The socket counts if it and its folder are root's, or this process's user's, and no other user
-//! may replace it.
+//! The socket counts if it and its folder are root's, or this process's user's, and not every user
+//! may replace it. If the folder's group may write to the folder, its members are trusted as well.
 //!
 //! UTC is then within the sum of these of the local clock, minus TAI - UTC for a PHC:
 //!

@@ -1,17 +1,18 @@
 //! The request to chronyd: by its Unix socket where this user may use it, else at its UDP port; and
 //! whether the one who answers can be chronyd.
 //!
-//! chronyd has its socket in a folder that only root and its own user may write
-//! (`CAM_OpenUnixSocket` in `cmdmon.c`), so nobody else can answer there. In a folder that every
-//! user may write, the sticky bit does the same for a socket that is there. At the UDP port any
-//! program that may bind that port can answer: in a container that is any user's, because container
-//! engines set `net.ipv4.ip_unprivileged_port_start` to 0. The kernel lists the users of the
-//! sockets at a port (`/proc/net/udp`, proc_net_tcp(5)). An answer counts only if each socket in
-//! that list, whatever its address, is root's, chronyd's user's, or this process's user's; without
-//! a list, as in a container that hides `/proc/net`, it counts ([`Answer::user`] is `None`). And it
-//! must repeat the request's random number. Root in the container, or root in another container
-//! that shares the host's network, can still answer in chronyd's place. A socket that was closed
-//! before the list was read is not in it.
+//! chronyd has its socket in a folder that root and chronyd's user and group may write: mode 0770
+//! at most (`CNF_CreateDirs` in `conf.c`). All of them are trusted: a member of the group can
+//! answer in chronyd's place. In a folder that every user may write, the sticky bit protects a
+//! socket that is there. At the UDP port any program that may bind that port can answer: in a
+//! container that is any user's, because container engines set
+//! `net.ipv4.ip_unprivileged_port_start` to 0. The kernel lists the users of the sockets at a port
+//! (`/proc/net/udp`, proc_net_tcp(5)). An answer counts only if each socket in that list, whatever
+//! its address, is root's, chronyd's user's, or this process's user's; without a list, as in a
+//! container that hides `/proc/net`, it counts ([`Answer::user`] is `None`). And it must repeat the
+//! request's random number. Root in the container, or root in another container that shares the
+//! host's network, can still answer in chronyd's place. A socket that was closed before the list
+//! was read is not in it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
