@@ -59,12 +59,13 @@
 //! [`Backend`] of your own, [a table](Clock#what-a-reading-promises) has what each kind promises.
 //!
 //! - A reading never fails, allocates or panics. It waits for another thread only while that thread
-//!   publishes a line: [2 us at most, longer for a first line](Clock#what-a-reading-promises). A
-//!   signal handler may make a reading, even the first one of the process, and may call
-//!   [`Clock::maintain`], [`Clock::enable`] and [`Clock::disable`]. With optimisation each of these
-//!   calls takes at most 4 KiB of stack besides the kernel's signal frame, which takes up to 3.3
-//!   KiB (AVX-512). The 4 KiB include libc and the vDSO, and hold on Linux if symbols are bound at
-//!   start-up (rustc's default). Without optimisation nothing is promised; we measured 6,447 bytes.
+//!   publishes a line: [2 us at most; for a first line 10 to 100 us at most, by the
+//!   processor](Clock#what-a-reading-promises). A signal handler may make a reading, even the first
+//!   one of the process, and may call [`Clock::maintain`], [`Clock::enable`] and
+//!   [`Clock::disable`]. With optimisation each of these calls takes at most 4 KiB of stack besides
+//!   the kernel's signal frame, which takes up to 3.3 KiB (AVX-512). The 4 KiB include libc and the
+//!   vDSO, and hold on Linux if symbols are bound at start-up (rustc's default). Without
+//!   optimisation nothing is promised; we measured 6,447 bytes.
 //! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`, on two conditions. Since the last
 //!   recalibration neither that clock nor the counter has jumped. And since then the rate of
 //!   `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured rate, apart from

@@ -26,9 +26,12 @@ const REPLACING_LOADS: u32 = 1_000;
 
 const _: () = assert!(REPLACING_LOADS as u64 * MIN_LOAD_NS as u64 > 2 * REPLACING_NS);
 
-/// A reader that finds a first publication helps after this many loads of the state, which take 10
-/// us or more. The writer asks the reference meanwhile, which may take 2 us (`acpi_pm`). The reader
-/// must not read the counter to measure the time, because the clock has no line yet.
+/// A reader that finds a first publication helps after this many loads of the state, with a
+/// [`spin_loop`](core::hint::spin_loop) after each. They take 10 us or more: about 100 us where
+/// `PAUSE` takes 140 cycles, as on Skylake (Intel 64 and IA-32 Architectures Optimization Reference
+/// Manual, "Pause Latency in Skylake Client Microarchitecture"). The writer asks the reference
+/// meanwhile, which may take 2 us (`acpi_pm`). The reader must not read the counter to measure the
+/// time, because the clock has no line yet.
 const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 10_000 / MIN_LOAD_NS };
 
 /// The source of a reading. A third one would be a breaking change: a reading has no other.
