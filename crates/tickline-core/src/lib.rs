@@ -113,9 +113,10 @@
 //!
 //! # Stability
 //!
-//! All public items follow semantic versioning. Each has one path: `tickline_core`, the module, the
-//! item. A clock as above needs [`cell`], [`control`], [`counter`], [`reference`](mod@reference)
-//! and [`shared`]. The other modules have the parts of clocks that need more:
+//! All public items follow semantic versioning, but for those that this documentation hides. Each
+//! has one path: `tickline_core`, the module, the item. A clock as above needs [`cell`],
+//! [`control`], [`counter`], [`reference`](mod@reference) and [`shared`]. The other modules have the
+//! parts of clocks that need more:
 //!
 //! | to build | see |
 //! |---|---|

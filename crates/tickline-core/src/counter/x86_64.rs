@@ -172,7 +172,7 @@ impl CpuCounter for HardwareCpuCounter {
     }
 }
 
-/// The processor's answer to CPUID. All zeros under Miri, which has no such instruction.
+/// The processor's answer to CPUID. All zeros under Miri.
 ///
 /// The instruction traps under a hypervisor, and then takes microseconds: keep the answer.
 ///
