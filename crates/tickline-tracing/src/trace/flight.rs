@@ -4,7 +4,8 @@
 //! Each thread has a ring, in which new records overwrite the oldest. The program chooses the size
 //! of a ring ([`FlightRecorderBuilder::bytes_per_thread`]), or the time that it covers
 //! ([`FlightRecorderBuilder::keep_last`]). Threads format nothing but values of fields by their
-//! `Debug`, write no file, and never wait for each other. On request the recorder writes all rings
+//! `Debug`, and write no file. They wait for each other
+//! [in a few cases](crate::trace_file#when-a-thread-waits). On request the recorder writes all rings
 //! to a file, while the program goes on. [`trace_file`](crate::trace_file#formats) describes the
 //! formats, and has the types that trace files and recorders share: [`Tracks`], [`TraceFormat`],
 //! [`TraceSummary`].
@@ -65,8 +66,10 @@
 //!
 //! - A record is in the file once it is complete. A record that a thread was writing when the
 //!   process ended is lost.
-//! - The file has the names of all callsites and of their fields: up to 4 KiB for a callsite, in
-//!   one ring.
+//! - One ring of the file has the names of callsites and of their fields, up to 4 KiB for a
+//!   callsite: names of fields beyond that are left out. A callsite has no names if its own name,
+//!   its target and its source location take more than 1 KiB, or if the ring is full when a record
+//!   of it is written first. The summary does not count these callsites.
 //! - Only the file's owner may read it (mode 0600). It has its full size from the start, so
 //!   `create` fails on a full disk. (Btrfs and ZFS need new space for each change of a file. There
 //!   a full disk ends the process by `SIGBUS`.) Do not truncate the file while the process runs:
@@ -86,8 +89,8 @@
 //!   shows.
 //! - A process that has ended can't say which requests were open. Requests whose ends may have been
 //!   overwritten are left out: [`TraceSummary::undecided_spans`].
-//! - If more threads run at once than the file has rings, the further ones record in memory, and the
-//!   file has nothing of them: [`TraceSummary::threads_without_ring`]. As any request may have ended
+//! - If more threads run at once than the file has rings, the others record in memory, and the file
+//!   has nothing of them: [`TraceSummary::threads_without_ring`]. As any request may have ended
 //!   on one of these threads, a request without an end in the file is then left out, too.
 //!
 //! # Content of the trace

@@ -22,9 +22,9 @@ pub struct TraceSummary {
     pub dropped_records: u64,
     /// In the trace of a flight recorder: the instant since when no thread's records are missing;
     /// `None` if no record was overwritten. It is of `CLOCK_MONOTONIC` as the recording process
-    /// read it. Threads that have ended, and whose rings are gone, do not count here, and
+    /// read it. Threads that have ended, and whose rings are gone, do not count here. Nor do
     /// [`missing_rings`](Self::missing_rings) and
-    /// [`threads_without_ring`](Self::threads_without_ring) do not.
+    /// [`threads_without_ring`](Self::threads_without_ring).
     pub complete_since: Option<Instant>,
     /// The number of damaged records in a recorder's file, which the trace leaves out. Always 0 for
     /// the recorder itself.

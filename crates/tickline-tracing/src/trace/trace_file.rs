@@ -68,14 +68,30 @@
 //! # Cost
 //!
 //! A thread writes three words to a ring of its own when it enters a span, and two when it exits.
-//! It does not wait for other threads. With
-//! [`SpanTimingLayer::for_sinks_only`](crate::SpanTimingLayer::for_sinks_only) a span costs less
-//! still, because the layer stores nothing in the registry. The writer's thread turns the words
-//! into text or packets.
+//! With [`SpanTimingLayer::for_sinks_only`](crate::SpanTimingLayer::for_sinks_only) a span costs
+//! less still, because the layer stores nothing in the registry. The writer's thread turns the
+//! words into text or packets.
 //!
 //! Records that do not fit into the ring are dropped and counted. The file says how many are
 //! missing, and where. The end of a span that has begun in the file is not dropped, but only its
 //! fields. With [`TraceFileBuilder::wait_when_full`] the program's threads wait instead.
+//!
+//! # When a thread waits
+//!
+//! Most records wait for no other thread, in a trace file and in a [flight
+//! recorder](crate::flight). In these cases a thread needs a lock, and waits if another thread has
+//! it:
+//!
+//! - at its first record, and when it ends: that of the list of rings;
+//! - at a record of a callsite that it has not recorded lately (it remembers up to 64): that of the
+//!   callsites' names;
+//! - at a record of a span: that of the span. Another thread has it only while it works on the same
+//!   span. After 100 tries the waiting thread sleeps for 50 us at a time;
+//! - at the beginning of a span, if the table of open spans must grow, or has no place for the span:
+//!   those of the table;
+//! - at the end of a request's span, if the ring is full: that of the list of such ends.
+//!
+//! A thread that writes a trace takes these locks, too, while it copies the lists.
 
 use core::time::Duration;
 use std::fs::File;
