@@ -1,5 +1,6 @@
-//! Models for loom, which checks every interleaving of a few threads over the cell, and every value
-//! that the orderings let an atomic load return.
+//! Models for loom, which checks interleavings of a few threads over the cell, and every value that
+//! the orderings let an atomic load return. The interleavings are those with at most 2 to 5
+//! preemptions, or all: see [`check`]. With more, these models would take minutes.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tickline-core --lib --release --target-dir target/loom
 //! loom_tests`
@@ -14,8 +15,6 @@
 //! In all but `state` an exact model of a 128-bit atomic holds a clock's state
 //! (`state/modelled.rs`).
 //!
-//! The number of preemptions is bounded where a model would otherwise take minutes: see [`check`].
-//!
 //! # What loom can't see
 //!
 //! The models of leases, in `machine/tickline-page/src/lease/loom_tests.rs`, have the same limits:
@@ -26,8 +25,8 @@
 //!   weakened unnoticed (its comment says "No test sees");
 //! - the machine code of a clock's state. `state/modelled.rs` has the documented orderings of the
 //!   instructions. A test of `state` checks on hardware whether a processor splits a load;
-//! - most of the executions with more preemptions than a model's `check` allows, 3 to 5. The cell's
-//!   model of a high-water mark, the lock's, and that of a portable swap have no bound;
+//! - most of the executions with more preemptions than a model's `check` allows: 2 to 5, or any
+//!   number where it says `None`;
 //! - load buffering: relaxed loads that return later stores;
 //! - `SeqCst`, which loom treats as `AcqRel` (its README, "Unsupported features"). No modelled
 //!   access needs it. Two fences have it: the one in `counter/extended.rs` binds only the compiler,

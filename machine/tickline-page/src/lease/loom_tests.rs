@@ -1,12 +1,12 @@
-//! Models for loom: every interleaving of a few threads over a page, and every value that the
-//! orderings let an atomic load return. The first models check the memory; the others run the real
-//! writer against real readers.
+//! Models for loom: the interleavings of a few threads over a page with at most 2 or 3 preemptions,
+//! and every value that the orderings let an atomic load return. The first models check the memory;
+//! the others run the real writer against real readers.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tickline-page --lib --release --target-dir target/loom
 //! loom_tests`
 //!
-//! A model that would take minutes has a limit of preemptions, an argument of [`check`]. The head
-//! of `crates/tickline-core/src/loom_tests.rs` lists what loom cannot see.
+//! The limit of preemptions is an argument of [`check`]; with a higher one a model would take
+//! minutes. The head of `crates/tickline-core/src/loom_tests.rs` lists what loom cannot see.
 //!
 //! The models of the memory publish one line after another in two slots. In the models of the
 //! order, each reader is a process of its own. A second reading begins when the first is complete,
