@@ -143,7 +143,7 @@ fn lock_name(path: &PagePath<'_>) -> Vec<u8> {
     [path.name, b".lock"].concat()
 }
 
-/// The process that holds the lock of a page. Only the page's owner may ask.
+/// The process that holds the lock of a page. Only the page's owner and root may ask.
 ///
 /// # Errors
 ///
