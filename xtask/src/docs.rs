@@ -1,16 +1,10 @@
-//! Checks that no document is too long, and that every file name in documents and comments exists.
+//! Checks that every document has a reader, and that every file name in documents and comments
+//! exists.
 
 use std::path::Path;
 
 use crate::files::{read, root};
 use crate::step::output_of;
-
-/// The documents with limits, in lines.
-const LIMITS: [(&str, usize); 3] = [
-    ("README.md", 170),
-    ("CONTRIBUTING.md", 225),
-    ("DESIGN.md", 450),
-];
 
 /// A name in backticks with one of these suffixes must be a file of this repository. Names with
 /// other suffixes may be files of the kernel's sources, or JSON that programs write.
@@ -49,14 +43,6 @@ fn each_document_has_a_reader() {
             listed.contains(&path),
             "{LIST} does not say for whom {file} is"
         );
-    }
-}
-
-#[test]
-fn no_document_is_longer_than_its_limit() {
-    for (file, most) in LIMITS {
-        let lines = read(file).unwrap().lines().count();
-        assert!(lines <= most, "{file} has {lines} lines, of {most} at most");
     }
 }
 
