@@ -4,9 +4,9 @@
 //! Each thread has a ring, in which new records overwrite the oldest. The program chooses the size
 //! of a ring ([`FlightRecorderBuilder::bytes_per_thread`]), or the time that it covers
 //! ([`FlightRecorderBuilder::keep_last`]). Threads format nothing but values of fields by their
-//! `Debug`, and write no file. They wait for each other
-//! [in a few cases](crate::trace_file#when-a-thread-waits). On request the recorder writes all rings
-//! to a file, while the program goes on. [`trace_file`](crate::trace_file#formats) describes the
+//! `Debug`, and write no file. They wait for each other [in a few
+//! cases](crate::trace_file#when-a-thread-waits). On request the recorder writes all rings to a
+//! file, while the program goes on. [`trace_file`](crate::trace_file#formats) describes the
 //! formats, and has the types that trace files and recorders share: [`Tracks`], [`TraceFormat`],
 //! [`TraceSummary`].
 //!
