@@ -115,8 +115,8 @@
 //!
 //! All public items follow semantic versioning, but for those that this documentation hides. Each
 //! has one path: `tickline_core`, the module, the item. A clock as above needs [`cell`],
-//! [`control`], [`counter`], [`reference`](mod@reference) and [`shared`]. The other modules have the
-//! parts of clocks that need more:
+//! [`control`], [`counter`], [`reference`](mod@reference) and [`shared`]. The other modules have
+//! the parts of clocks that need more:
 //!
 //! | to build | see |
 //! |---|---|
