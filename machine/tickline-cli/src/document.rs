@@ -19,7 +19,7 @@ pub(crate) use clock_status::{ClockStatus, CpuRow, GateRow, utc_width_ns};
 use clock_status::{gates, usual_status};
 pub(crate) use explanation::{Block, Explained, Explanation};
 pub(crate) use finding::{Detail, Finding, Severity};
-pub(crate) use fix::{ByHand, Fix, Place, ShownStep, Steps};
+pub(crate) use fix::{Fix, Place, Steps};
 pub(crate) use health::{ANSWERERS_UNKNOWN, Health, Level};
 
 use jiff::Timestamp;

@@ -354,8 +354,9 @@ pub(super) fn without_hpet(document: &Document) -> Fix {
     let kept = fix.steps.clone().unwrap_or_default();
     let steps = steps::switch("acpi_pm", document).map(|now| Steps {
         keep: kept.keep,
+        keep_by_hand: kept.keep_by_hand,
         undo_keep: kept.undo_keep,
-        by_hand: kept.by_hand,
+        undo_keep_by_hand: kept.undo_keep_by_hand,
         ..now
     });
     Fix::from(steps::switch_command("acpi_pm"))

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::explanation::Explained;
-use super::fix::{Fix, Place, ShownStep};
+use super::fix::{Fix, Place};
 
 /// The severity of a finding, the most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -133,12 +133,11 @@ impl Finding {
                 let text = "the following commands on the host".to_owned();
                 details.push(("run", Detail::Text(text)));
             }
-            for (name, step) in steps.shown() {
-                let detail = match step {
-                    ShownStep::Command(command) => Detail::Command(command),
-                    ShownStep::Words(text) => Detail::Text(text),
-                };
-                details.push((name, detail));
+            for (name, command) in steps.named() {
+                details.push((name, Detail::Command(command.to_owned())));
+            }
+            for (name, text) in steps.by_hand() {
+                details.push((name, Detail::Text(text.to_owned())));
             }
         }
         if let Some(ratio) = self.gain_ratio {

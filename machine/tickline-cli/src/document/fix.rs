@@ -231,7 +231,7 @@ pub(crate) enum Place {
     Host,
 }
 
-/// The commands of a fix, for a POSIX shell.
+/// The steps of a fix: commands for a POSIX shell, or words where no short command does.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Steps {
@@ -245,32 +245,17 @@ pub(crate) struct Steps {
     pub(crate) caution: Option<String>,
     /// The command that fixes the fault until the next restart; null if only a restart fixes it.
     pub(crate) now: Option<String>,
-    /// The command that fixes the fault from the next restart on; null if the kernel's command line
-    /// has the parameter already.
+    /// The command that fixes the fault from the next restart on; null if no short command does.
     pub(crate) keep: Option<String>,
+    /// In place of `keep`: what a person edits, one text for each boot loader that the machine may
+    /// have. Empty if `keep` is not null, or if nothing must be kept.
+    pub(crate) keep_by_hand: Vec<String>,
     /// The command that undoes `now` at once.
     pub(crate) undo: Option<String>,
-    /// The command that undoes `keep`.
+    /// The command that undoes `keep`; null if that is null.
     pub(crate) undo_keep: Option<String>,
-    /// What a person does in place of `keep`, if that is a long command.
-    #[serde(skip)]
-    pub(crate) by_hand: Option<ByHand>,
-}
-
-/// An edit of the kernel's command line, in words. As a command that changes nothing it does not
-/// understand, it is too long for a person to read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ByHand {
-    /// The edit, one text for each boot loader that the machine may have.
-    pub(crate) keep: Vec<String>,
-    pub(crate) undo_keep: String,
-}
-
-/// A step as a person reads it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ShownStep {
-    Command(String),
-    Words(String),
+    /// What undoes `keep_by_hand`: one text, or two if the boot loader is unknown.
+    pub(crate) undo_keep_by_hand: Vec<String>,
 }
 
 impl Steps {
@@ -288,21 +273,11 @@ impl Steps {
             .filter_map(|(name, command)| Some((name, command.as_deref()?)))
     }
 
-    /// The name of each step, and the step as a person reads it.
-    pub(crate) fn shown(&self) -> Vec<(&'static str, ShownStep)> {
-        let mut shown = Vec::new();
-        for (name, command) in self.named() {
-            let words = match (name, &self.by_hand) {
-                ("keep", Some(by_hand)) => by_hand.keep.clone(),
-                ("undo keep", Some(by_hand)) => vec![by_hand.undo_keep.clone()],
-                _ => {
-                    shown.push((name, ShownStep::Command(command.to_owned())));
-                    continue;
-                }
-            };
-            shown.extend(words.into_iter().map(|text| (name, ShownStep::Words(text))));
-        }
-        shown
+    /// The name and the text of each step that a person does by hand.
+    pub(crate) fn by_hand(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let keep = self.keep_by_hand.iter().map(|text| ("keep", text.as_str()));
+        let undo = self.undo_keep_by_hand.iter();
+        keep.chain(undo.map(|text| ("undo keep", text.as_str())))
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use crate::args::Doctor;
-use crate::document::{Document, Finding, Place, ShownStep, Steps};
+use crate::document::{Document, Finding, Place, Steps};
 use crate::exit::Exit;
 use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::{self, MONOTONIC};
@@ -65,8 +65,8 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The findings with commands, because the text of the diagnosis leaves long ones to this option.
-/// The one that the switch fixes is last, before the question about it.
+/// The findings with steps. The one that the switch fixes is last, so that its steps stand before
+/// the question about it.
 fn shown_steps<'a>(
     document: &'a Document,
     fixed: Option<&'a Finding>,
@@ -78,7 +78,7 @@ fn shown_steps<'a>(
         .filter_map(|finding| Some((finding, finding.fix.steps.as_ref()?)))
 }
 
-/// Prints the commands of a finding.
+/// Prints the steps of a finding.
 fn show(log: &mut impl Write, finding: &Finding, steps: &Steps) -> io::Result<()> {
     let place = match steps.place {
         Place::Here => "",
@@ -90,9 +90,8 @@ fn show(log: &mut impl Write, finding: &Finding, steps: &Steps) -> io::Result<()
         plain(&finding.what),
         finding.code
     )?;
-    for (name, step) in steps.shown() {
-        let (ShownStep::Command(text) | ShownStep::Words(text)) = step;
-        writeln!(log, "  {name:<10} {}", plain(&text))?;
+    for (name, step) in steps.named().chain(steps.by_hand()) {
+        writeln!(log, "  {name:<10} {}", plain(step))?;
     }
     Ok(())
 }
@@ -187,7 +186,7 @@ mod tests {
     use super::*;
     use crate::args::Args;
     use crate::commands::report::example;
-    use crate::document::{ByHand, Fix};
+    use crate::document::Fix;
 
     #[test]
     fn the_clocksource_is_written_or_the_error_names_the_command() {
@@ -211,23 +210,19 @@ mod tests {
         assert!(error.to_string().contains("/no/such/file"), "{error}");
     }
 
-    /// Symptom: a shell line of 1,000 characters.
     #[test]
-    fn an_edit_by_hand_is_shown_in_place_of_the_command() {
+    fn an_edit_by_hand_is_shown_for_each_boot_loader() {
         let finding = example::document().findings()[0].clone();
         let steps = Steps {
-            keep: Some("the long command".to_owned()),
-            by_hand: Some(ByHand {
-                keep: vec!["edit a".to_owned(), "edit b".to_owned()],
-                undo_keep: "edit it back".to_owned(),
-            }),
+            keep_by_hand: vec!["edit a".to_owned(), "edit b".to_owned()],
+            undo_keep_by_hand: vec!["edit it back".to_owned()],
             ..Steps::default()
         };
         let mut log = Vec::new();
         show(&mut log, &finding, &steps).unwrap();
         let log = String::from_utf8(log).unwrap();
-        let keep = "\n  keep       edit a\n  keep       edit b\n";
-        assert!(log.ends_with(keep), "{log}");
+        let steps = "\n  keep       edit a\n  keep       edit b\n  undo keep  edit it back\n";
+        assert!(log.ends_with(steps), "{log}");
     }
 
     #[test]

@@ -377,8 +377,8 @@ fn a_switch_that_the_command_line_takes_back_is_a_note() {
     finding
         .says("until the next restart only: its command line selects acpi_pm")
         .fix_has("boot with clocksource=tsc instead of `clocksource=acpi_pm`");
-    let keep = finding.fix.steps.and_then(|steps| steps.keep);
-    let keep = keep.expect("a command");
+    let steps = finding.fix.steps.expect("steps");
+    let keep = &steps.keep_by_hand[0];
     assert!(
         keep.contains("--remove-args=clocksource=acpi_pm --args=clocksource=tsc"),
         "{keep}"
