@@ -67,13 +67,23 @@ pub(crate) fn find() -> io::Result<PathBuf> {
     })
 }
 
-/// What to do about a server whose page's file was deleted; `None` if no process is seen to hold
+/// What to do about a server whose page's file was deleted; `None` if no process is known to hold
 /// the lock of this page, which has no file.
 pub(crate) fn deleted(page: &Path) -> Option<String> {
-    let pid = page_writer(page).ok()?.pid()?;
+    served_without_file(page, page_writer(page).ok()?)
+}
+
+fn served_without_file(page: &Path, writer: PageWriter) -> Option<String> {
+    let server = match writer {
+        PageWriter::None => return None,
+        PageWriter::Process(pid) => format!("process {pid}"),
+        PageWriter::Invisible => {
+            "a process that is not visible here, as in a container,".to_owned()
+        }
+    };
     let page = page.display();
     Some(format!(
-        "there is no page {page}, but process {pid} serves a deleted file: restart it, and then the \
+        "there is no page {page}, but {server} serves a deleted file: restart it, and then the \
          programs that read the page"
     ))
 }
@@ -234,6 +244,22 @@ mod tests {
     fn a_page_whose_readers_are_unknown_is_named() {
         let error = mappings(Path::new("/nonexistent/page"), None).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/page"), "{error}");
+    }
+
+    /// Symptom: "nothing is served there: `tickline serve` makes it", and `tickline serve` found the
+    /// lock taken.
+    #[test]
+    fn a_server_of_a_deleted_page_is_told_of_though_it_is_not_visible() {
+        let hint = |writer| served_without_file(Path::new("/run/page"), writer);
+        let invisible = hint(PageWriter::Invisible).expect("a hint");
+        assert!(
+            invisible
+                .contains("not visible here, as in a container, serves a deleted file: restart"),
+            "{invisible}"
+        );
+        let visible = hint(PageWriter::Process(42)).expect("a hint");
+        assert!(visible.contains("but process 42 serves"), "{visible}");
+        assert_eq!(hint(PageWriter::None), None);
     }
 
     #[test]

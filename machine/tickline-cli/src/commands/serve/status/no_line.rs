@@ -19,8 +19,7 @@ pub(super) fn machines_state() -> Option<ClockState> {
 pub(super) const fn servers_reason(has_server: Option<bool>) -> &'static str {
     match has_server {
         Some(false) => {
-            "the server has stopped, or is not visible here, as in a container; to start it: \
-             systemctl start tickline, or `tickline serve`"
+            "the server has stopped; to start it: systemctl start tickline, or `tickline serve`"
         }
         Some(true) => {
             "in its first seconds a server may compare the counters of the CPUs; later its log has the \
