@@ -275,8 +275,8 @@ pub(crate) const SERVE: &[Section] = &[
         "  status --json writes the schema tickline-serve/1: page, owner (number of the user), server_pid,
   server_unknown (why it is not known), phase (off, no_line, first_publication, published,
   doubted, expired: `tickline explain PHASE` explains one), no_line_reason (in the phase no_line:
-  the code of the gate that is closed on this machine, as this command finds it, where that is no
-  matter of one process; the log of the server has its own reason), switched_off, serving,
+  the code of the gate that is closed on this machine, as this command finds it, if the cause is
+  not in one process; the log of the server has its own reason), switched_off, serving,
   generation, age_ns (of the line in use), lease_ns, lease_left_ns, lead_ns (readings are at most
   this far above the OS clock, at its present rate), unix_lead_ns (in the phase doubted both leads
   are null), ahead_ns (the line is now at least this far above the OS clock), rate_ppb (the
@@ -384,7 +384,7 @@ pub(crate) const FLIGHT: &[Section] = &[
   had not ended. https://ui.perfetto.dev opens it in either format. A mark on each thread says
   how far back its records reach. The trace leaves out a request that began before the mark, if that
   request may have ended. If more threads ran at once than the file has rings, the trace has nothing
-  of the further ones, and no request without an end.",
+  of the others, and no request without an end.",
     ),
     Section::new(
         "Examples",

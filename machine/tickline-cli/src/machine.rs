@@ -352,7 +352,7 @@ fn boot_loader(root: &str) -> Option<&'static str> {
     {
         Some("grubby")
     } else if exists("/usr/sbin/update-grub") && exists("/etc/default/grub") {
-        // A file in grub.d outdoes /etc/default/grub, and systemd-boot reads neither.
+        // A file in grub.d overrides /etc/default/grub, and systemd-boot reads neither.
         let is_elsewhere = exists("/etc/kernel/cmdline") || is_set_in_grub_d(root);
         (!is_elsewhere).then_some("grub")
     } else if exists("/etc/update-extlinux.conf") {
