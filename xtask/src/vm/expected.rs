@@ -262,7 +262,7 @@ impl Group {
                 at_least("monotonic.calls", phase.monotonic.calls, 1)
             })],
             Self::LoadUnderRun => vec![rule("`tickline run` says that it is served", |phase| {
-                has("messages", phase.messages.as_deref(), "has the clock of")
+                has("messages", phase.messages.as_deref(), " the clock of ")
             })],
             Self::ServedExchange => debian::served_exchange(),
             Self::PageServes => vec![rule("a page serves it", |phase| {
