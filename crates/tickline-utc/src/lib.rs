@@ -81,8 +81,8 @@
 //! it to its last offset, which bounds nothing. A machine that one of them steers therefore has no
 //! source.
 //!
-//! Where this user may, chronyd is asked by its Unix socket, where nobody else can answer. At its
-//! UDP port another program may: [`chronyd`](chronyd#who-answers) says what an answer there proves,
+//! Where this user may, chronyd is asked by its Unix socket, where only root, chronyd's user and
+//! group, and this user can answer. At its UDP port another program may: [`chronyd`](chronyd#who-answers) says what an answer there proves,
 //! and [`Utc::chronyd_channel`] how chronyd has answered.
 //!
 //! If a source does not answer a request, or says that it is not synchronised, its last claim goes

@@ -59,7 +59,7 @@
 //! [`Backend`] of your own, [a table](Clock#what-a-reading-promises) has what each kind promises.
 //!
 //! - A reading never fails, allocates or panics. It waits for another thread only while that thread
-//!   publishes a line: [2 us at most; for a first line 10 to 100 us at most, by the
+//!   publishes a line: [2 us at most; for a first line 10 to about 150 us, by the
 //!   processor](Clock#what-a-reading-promises). A signal handler may make a reading, even the first
 //!   one of the process, and may call [`Clock::maintain`], [`Clock::enable`] and
 //!   [`Clock::disable`]. With optimisation each of these calls takes at most 4 KiB of stack besides

@@ -87,8 +87,8 @@
 //!   callsites' names;
 //! - at a record of a span: that of the span. Another thread has it only while it works on the same
 //!   span. After 100 tries the waiting thread sleeps for 50 us at a time;
-//! - at the beginning of a span, if the table of open spans must grow, or has no place for the
-//!   span: those of the table;
+//! - at the beginning of a span, if the table of open spans must grow, and at each record of a span
+//!   that has no place in it: those of the table;
 //! - at the end of a request's span, if the ring is full: that of the list of such ends.
 //!
 //! A thread that writes a trace takes these locks, too, while it copies the lists.

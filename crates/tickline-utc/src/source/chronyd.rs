@@ -20,8 +20,8 @@
 //! # Who answers
 //!
 //! chronyd is asked by its Unix socket (`/run/chrony/chronyd.sock`) where this user may use it:
-//! root, usually. Its folder belongs to root or to chronyd's user, and nobody else can answer
-//! there. Other users ask at UDP port 323 of this machine, where any program that may bind that
+//! root, usually. Its folder belongs to root, to chronyd's user or to this process's, and nobody
+//! else can answer there, but for members of the folder's group. Other users ask at UDP port 323 of this machine, where any program that may bind that
 //! port can answer. tickline then takes an answer only if the kernel lists the port, at whatever
 //! address, for no other user than root, chronyd's user (`chrony`, `_chrony`), or the user of this
 //! process ([`NoAnswer::Stranger`]). If the kernel does not say, [`Answer::user`] is `None`, and

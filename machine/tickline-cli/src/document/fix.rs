@@ -10,8 +10,8 @@ pub(crate) struct Fix {
     #[serde(rename = "fix", serialize_with = "in_one_text")]
     #[cfg_attr(test, schemars(with = "String"))]
     parts: Vec<Part>,
-    /// The fix as commands, step by step; null if an administrator must decide, or if the commands
-    /// for another machine are unknown.
+    /// The fix step by step, as commands or words; null if an administrator must decide, or if the
+    /// commands for another machine are unknown.
     pub(crate) steps: Option<Steps>,
     /// Whether there is no fix, and therefore no gain. The text then says why.
     #[serde(skip)]
@@ -219,7 +219,7 @@ fn joined(parts: &[Part]) -> String {
     text
 }
 
-/// The machine on which the user runs the commands of a fix.
+/// The machine on which the user takes the steps of a fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -235,7 +235,7 @@ pub(crate) enum Place {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Steps {
-    /// The machine on which the user runs the commands: `here`, the machine itself, or `host`, the
+    /// The machine on which the user takes the steps: `here`, the machine itself, or `host`, the
     /// host of a guest.
     pub(crate) place: Place,
     /// The command that must succeed first; null if no check is necessary.
@@ -248,7 +248,8 @@ pub(crate) struct Steps {
     /// The command that fixes the fault from the next restart on; null if no short command does.
     pub(crate) keep: Option<String>,
     /// In place of `keep`: what a person edits, one text for each boot loader that the machine may
-    /// have. Empty if `keep` is not null, or if nothing must be kept.
+    /// have. Empty if `keep` is not null, if nothing must be kept, or if the command line selects
+    /// several clocksources: `fix` then says what to do.
     pub(crate) keep_by_hand: Vec<String>,
     /// The command that undoes `now` at once.
     pub(crate) undo: Option<String>,

@@ -49,7 +49,8 @@ tickline_core::named! {
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Channel {
-        /// By its Unix socket, where only root and chronyd's user may have one.
+        /// By its Unix socket, where only root, chronyd's user and group, and this process's user
+        /// can answer.
         Socket => "socket": "chronyd's Unix socket",
         /// At its UDP port of this machine.
         Udp => "udp": "chronyd's UDP port",
@@ -165,7 +166,7 @@ impl Asker {
     }
 }
 
-/// Asks by the socket, if nobody else can answer there.
+/// Asks by the socket, if not every user can answer there.
 fn ask_socket(folder: &Path, timeout: Duration) -> Result<Result<Answer, NoAnswer>, NotAsked> {
     let user = user_of(&folder.join(SOCKET), may_be_chronyd)?;
     let sequence = sequence();

@@ -123,7 +123,7 @@ pub(super) fn check_can_ask(args: &Doctor) -> io::Result<()> {
     }
     Err(io::Error::other(
         "--fix asks before it changes anything, and standard input is not a terminal: use one (ssh \
-         -t), or add --yes, which asks nothing; without --fix, doctor shows the commands",
+         -t), or add --yes, which asks nothing; without --fix, doctor shows the steps",
     ))
 }
 
