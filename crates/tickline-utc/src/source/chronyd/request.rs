@@ -12,7 +12,9 @@
 //! container that hides `/proc/net`, it counts ([`Answer::user`] is `None`). And it must repeat the
 //! request's random number. Root in the container, or root in another container that shares the
 //! host's network, can still answer in chronyd's place. A socket that was closed before the list
-//! was read is not in it.
+//! was read is not in it. The kernel hands out a long list in parts, and a socket can be missing
+//! from it if another one was closed between two parts: so a list without the port is read again.
+//! A stranger's socket beside chronyd's at the port can be missing in the same way.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -38,6 +40,9 @@ const USERS: [&str; 2] = ["chrony", "_chrony"];
 
 /// The kernel's lists of UDP sockets.
 const LISTS: [&str; 2] = ["/proc/net/udp", "/proc/net/udp6"];
+
+/// How often the lists are read if none has the port.
+const MOST_READINGS: usize = 10;
 
 tickline_core::named! {
     /// How chronyd was asked.
@@ -191,8 +196,10 @@ fn ask_port(port: u16, timeout: Duration) -> Result<Answer, NoAnswer> {
         .ok()
         .and_then(|socket| ask_by(&socket, port, &padded(sequence), timeout))
         .ok_or(NoAnswer::Silent)?;
-    let lists = LISTS.map(|list| std::fs::read_to_string(list).ok());
-    let user = user_of_port(users_of_port(&lists, port), may_be_chronyd)?;
+    let users = listed_users(port, || {
+        LISTS.map(|list| std::fs::read_to_string(list).ok())
+    });
+    let user = user_of_port(users, may_be_chronyd)?;
     answer(Channel::Udp, reply.try_into().ok(), sequence, user)
 }
 
@@ -265,6 +272,21 @@ fn chronyds_users(users: &str) -> impl Iterator<Item = u32> {
         USERS.contains(&name).then_some(())?;
         fields.nth(1)?.parse().ok()
     })
+}
+
+/// The users of the sockets with this local port: `read_lists` is called again while there are none,
+/// at most [`MOST_READINGS`] times.
+fn listed_users(
+    port: u16,
+    mut read_lists: impl FnMut() -> [Option<String>; 2],
+) -> Option<Vec<u32>> {
+    for _ in 1..MOST_READINGS {
+        let users = users_of_port(&read_lists(), port)?;
+        if !users.is_empty() {
+            return Some(users);
+        }
+    }
+    users_of_port(&read_lists(), port)
 }
 
 /// The users of the sockets with this local port, by the kernel's lists of UDP sockets by IPv4 and

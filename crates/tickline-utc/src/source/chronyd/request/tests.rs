@@ -329,6 +329,37 @@ fn without_the_list_the_users_of_a_port_are_unknown() {
     );
 }
 
+/// Symptom: while other sockets were closed, chronyd was now and then taken for a stranger.
+#[test]
+fn lists_without_the_port_are_read_again() {
+    let none = || Some(String::new());
+    let mut readings = [[none(), none()], [list("0100007F", 0), none()]].into_iter();
+    let users = listed_users(323, || readings.next().unwrap());
+    assert_eq!(users, Some(vec![0]));
+}
+
+#[test]
+fn lists_that_never_have_the_port_are_read_ten_times() {
+    let mut readings = 0;
+    let users = listed_users(323, || {
+        readings += 1;
+        [(); 2].map(|()| Some(String::new()))
+    });
+    assert_eq!(users, Some(vec![]));
+    assert_eq!(readings, MOST_READINGS);
+}
+
+#[test]
+fn lists_that_are_unreadable_are_read_once() {
+    let mut readings = 0;
+    let users = listed_users(323, || {
+        readings += 1;
+        [None, None]
+    });
+    assert_eq!(users, None);
+    assert_eq!(readings, 1);
+}
+
 /// Symptom: what a process of user nobody said at chronyd's port was taken for chronyd's word.
 #[test]
 fn an_answer_counts_only_if_every_socket_at_the_port_may_be_chronyds() {
