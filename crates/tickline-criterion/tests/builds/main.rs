@@ -16,6 +16,7 @@ use std::process::{Command, ExitCode, Output};
 use std::time::Duration;
 
 use criterion::Criterion;
+use libtest_mimic::{Arguments, Trial};
 use serde_json::Value;
 use tickline_criterion::{BenchPairs, CounterTime, compare};
 
@@ -51,8 +52,7 @@ fn main() -> ExitCode {
         let steps = steps.parse().expect("a number");
         return tickline_criterion::run(|| benchmarks(steps));
     }
-    run_tests(&program);
-    ExitCode::SUCCESS
+    run_tests(&program)
 }
 
 /// A list of tests, each with its path.
@@ -129,19 +129,17 @@ const TESTS: &[(&str, Test)] = &tests![
     baselines::a_baseline_that_this_crate_lacks_is_named_with_its_folder,
 ];
 
-/// Runs the tests whose names contain one of the program's arguments; without arguments, all.
-fn run_tests(program: &Path) {
-    let filters: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|argument| !argument.starts_with('-'))
-        .collect();
-    for (path, test) in TESTS {
-        let name = path.rsplit("::").next().unwrap_or(path);
-        if filters.is_empty() || filters.iter().any(|filter| name.contains(filter)) {
-            test(&Programs::new(program, name));
-            writeln!(std::io::stderr(), "test {name} ... ok").ok();
-        }
-    }
+/// Runs the tests as the built-in harness does.
+fn run_tests(program: &Path) -> ExitCode {
+    let tests = TESTS.iter().map(|&(path, test)| {
+        let program = program.to_owned();
+        Trial::test(path, move || {
+            let name = path.rsplit("::").next().unwrap_or(path);
+            test(&Programs::new(&program, name));
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), tests.collect()).exit_code()
 }
 
 /// Does `steps` steps, each of which needs the result of the step before.
@@ -157,8 +155,8 @@ fn benchmarks(steps: u64) {
     let time = CounterTime::or_wall_time();
     let mut criterion = Criterion::default()
         .with_measurement(time)
-        .warm_up_time(Duration::from_millis(50))
-        .measurement_time(Duration::from_millis(400))
+        .warm_up_time(Duration::from_millis(10))
+        .measurement_time(Duration::from_millis(200))
         .sample_size(20)
         .nresamples(1_000)
         .configure_from_args();
