@@ -57,7 +57,8 @@ impl Builds {
     ///
     /// # Errors
     ///
-    /// If a program can't list its benchmarks, or the builds have none in common.
+    /// If a program can't list its benchmarks, a layout has other benchmarks than the rest of its
+    /// build, or the builds have none in common.
     pub(crate) fn start(options: &Options) -> Result<(), String> {
         let first = options.against.first().ok_or("there is no program")?;
         let [theirs, layouts] = [absolute(&options.against)?, absolute(&options.layouts)?];
@@ -70,6 +71,8 @@ impl Builds {
             programs: [theirs, [vec![ours], layouts].concat()],
         };
         let Self { ours, theirs, .. } = &builds;
+        same_benchmarks(&options.layouts, Build::This, ours)?;
+        same_benchmarks(&options.against[1..], Build::Other, theirs)?;
         let mut names = ours.pairs.iter().flatten();
         if !names.any(|name| theirs.has_pairs(name)) {
             return Err(format!(
@@ -87,6 +90,24 @@ impl Builds {
         _ = BUILDS.set(builds);
         Ok(())
     }
+}
+
+/// Checks that further layouts of a build have its benchmarks: a wrong program would be noticed
+/// only at its turn, after minutes.
+fn same_benchmarks(layouts: &[PathBuf], build: Build, of_build: &Listing) -> Result<(), String> {
+    for program in layouts {
+        let path = path::absolute(program).map_err(|error| error.to_string())?;
+        let listing = list(&path, build);
+        let listing = listing.map_err(|error| format!("{}: {error}", hints::located(program)))?;
+        if listing.pairs != of_build.pairs {
+            return Err(format!(
+                "all layouts of a build have the same benchmarks of bench_pairs: {}; {}; give programs of one build",
+                listing.describe(&program.display().to_string()),
+                of_build.describe("the first of its build")
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The paths from the root on: the system looks for a mere name in folders of its own.

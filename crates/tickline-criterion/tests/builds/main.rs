@@ -82,6 +82,8 @@ const TESTS: &[(&str, Test)] = &tests![
     a_filter_may_follow_two_dashes,
     refusals::builds_without_a_common_benchmark_are_refused,
     refusals::a_benchmark_of_bench_function_is_named,
+    refusals::a_layout_that_is_no_program_is_refused,
+    refusals::a_layout_of_another_build_is_refused,
     a_build_whose_partner_ends_is_measured_alone,
     a_build_whose_partner_ends_cannot_be_told,
     a_line_names_the_command_for_a_partner_that_ends,
@@ -377,17 +379,25 @@ fn each_pair_of_processes_is_a_replicate(programs: &Programs) {
     assert_eq!(json["replicates_ns"].as_array().map(Vec::len), Some(10));
 }
 
-/// All programs of one layout have one place for their code.
-fn each_layout_is_a_replicate(programs: &Programs) {
+/// The build of 300 steps against that of 100, with six layouts of each: the last ones are given.
+fn six_layouts(programs: &Programs, last_of_other: &Path, last_of_this: &Path) -> Output {
     let [ours, other] = [300, 100].map(|steps| programs.path(steps));
     let mut command = programs.command(300, "work/spin", &[]);
-    for _ in 0..6 {
+    for _ in 0..5 {
         command.arg("--against").arg(&other);
     }
-    for _ in 0..5 {
+    for _ in 0..4 {
         command.arg("--layout").arg(&ours);
     }
-    let (out, err) = texts(&command.output().expect("a program"));
+    command.arg("--against").arg(last_of_other);
+    command.arg("--layout").arg(last_of_this);
+    command.output().expect("a program")
+}
+
+/// All programs of one layout have one place for their code.
+fn each_layout_is_a_replicate(programs: &Programs) {
+    let output = six_layouts(programs, &programs.path(100), &programs.path(300));
+    let (out, err) = texts(&output);
     assert!(out.contains("estimate over 6 layouts: +"), "{out}\n{err}");
     assert!(out.contains("this build is slower"), "{out}");
 }

@@ -1,8 +1,9 @@
 //! Tests of runs for which there is nothing to compare, and of wrong arguments.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::{Programs, texts};
+use crate::{Programs, six_layouts, texts};
 
 /// Symptom: the exit code was 0, after one line on the standard error stream.
 pub(crate) fn builds_without_a_common_benchmark_are_refused(programs: &Programs) {
@@ -27,6 +28,30 @@ pub(crate) fn a_benchmark_of_bench_function_is_named(programs: &Programs) {
         &output,
         "this build has only benchmarks of bench_function or compare (plain); ",
     );
+}
+
+/// Symptom: it was noticed only at its turn, after the time of the layouts before it.
+pub(crate) fn a_layout_that_is_no_program_is_refused(programs: &Programs) {
+    let missing = Path::new("no/such/layout");
+    for output in [
+        six_layouts(programs, &programs.path(100), missing),
+        six_layouts(programs, missing, &programs.path(300)),
+    ] {
+        refused(&output, "no/such/layout (in ");
+    }
+}
+
+pub(crate) fn a_layout_of_another_build_is_refused(programs: &Programs) {
+    let [old, new] = [programs.path(100), programs.path(300)];
+    for output in [
+        six_layouts(programs, &old, &old),
+        six_layouts(programs, &new, &new),
+    ] {
+        refused(
+            &output,
+            "all layouts of a build have the same benchmarks of bench_pairs: ",
+        );
+    }
 }
 
 /// Checks that nothing was measured, the exit code, and a line.
