@@ -156,9 +156,8 @@ boot_loader() {
         [ -e "$root$file" ] && echo grubby && return
     done
     if [ -e "$root/usr/sbin/update-grub" ] && [ -e "$root/etc/default/grub" ]; then
-        # A file in grub.d overrides /etc/default/grub, and systemd-boot reads neither.
-        [ -e "$root/etc/kernel/cmdline" ] && return
-        grep -qs '^GRUB_CMDLINE_LINUX=' "$root"/etc/default/grub.d/*.cfg || echo grub
+        # systemd-boot reads the other file.
+        [ -e "$root/etc/kernel/cmdline" ] || echo grub
     elif [ -e "$root/etc/update-extlinux.conf" ]; then
         echo extlinux
     fi

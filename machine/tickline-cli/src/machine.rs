@@ -130,7 +130,7 @@ pub(crate) struct Machine {
     pub(crate) ptp4l: Option<Ptp4l>,
     /// The tool that changes the kernel's command line for the next start, as a stable code:
     /// `grubby`, `grub` (Debian's update-grub), `extlinux` (Alpine's update-extlinux); null if
-    /// there is none of these, or if another file than update-grub's may have the last word.
+    /// there is none of these, or if systemd-boot may start the machine in place of GRUB.
     pub(crate) boot_loader: Option<String>,
     /// Whether systemd runs the machine (sd_booted(3)).
     pub(crate) systemd: Option<bool>,
@@ -352,25 +352,13 @@ fn boot_loader(root: &str) -> Option<&'static str> {
     {
         Some("grubby")
     } else if exists("/usr/sbin/update-grub") && exists("/etc/default/grub") {
-        // A file in grub.d overrides /etc/default/grub, and systemd-boot reads neither.
-        let is_elsewhere = exists("/etc/kernel/cmdline") || is_set_in_grub_d(root);
-        (!is_elsewhere).then_some("grub")
+        // systemd-boot reads the other file.
+        (!exists("/etc/kernel/cmdline")).then_some("grub")
     } else if exists("/etc/update-extlinux.conf") {
         Some("extlinux")
     } else {
         None
     }
-}
-
-/// Whether a file beside GRUB's defaults sets the variable that they set.
-fn is_set_in_grub_d(root: &str) -> bool {
-    let entries = fs::read_dir(format!("{root}/etc/default/grub.d"));
-    entries.into_iter().flatten().flatten().any(|entry| {
-        let path = entry.path();
-        let sets = |line: &str| line.starts_with("GRUB_CMDLINE_LINUX=");
-        path.extension().is_some_and(|extension| extension == "cfg")
-            && fs::read_to_string(path).is_ok_and(|text| text.lines().any(sets))
-    })
 }
 
 /// The value of the line of `/proc/self/status` with this name.

@@ -124,15 +124,16 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
         };
     }
     let (change, preposition) = change(former, new);
-    let variable = if former.is_empty() {
-        "GRUB_CMDLINE_LINUX"
+    // update-grub reads the files of grub.d after /etc/default/grub, so the last file that sets a
+    // variable has the last word. It joins the two variables.
+    let place = if former.is_empty() {
+        "to GRUB_CMDLINE_LINUX in /etc/default/grub, or, if files of /etc/default/grub.d set it, in \
+         the last of them"
     } else {
-        "GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT"
+        "wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has it, in /etc/default/grub and \
+         in the files of /etc/default/grub.d"
     };
-    let grub = format!(
-        "Debian, Ubuntu: {change} {preposition} {variable} in /etc/default/grub, or in the file of \
-         /etc/default/grub.d that sets it; then run sudo update-grub"
-    );
+    let grub = format!("Debian, Ubuntu: {change} {place}; then run sudo update-grub");
     let extlinux = format!(
         "Alpine: {change} {preposition} default_kernel_opts in /etc/update-extlinux.conf; then run \
          sudo update-extlinux"
@@ -346,9 +347,9 @@ mod tests {
         for (boot_loader, keep) in [
             (
                 "grub",
-                "Debian, Ubuntu: replace clocksource=hpet by clocksource=tsc in GRUB_CMDLINE_LINUX \
-                 or GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, or in the file of \
-                 /etc/default/grub.d that sets it; then run sudo update-grub",
+                "Debian, Ubuntu: replace clocksource=hpet by clocksource=tsc wherever \
+                 GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has it, in /etc/default/grub and in \
+                 the files of /etc/default/grub.d; then run sudo update-grub",
             ),
             (
                 "extlinux",
@@ -383,12 +384,23 @@ mod tests {
         );
     }
 
+    /// Symptom: the only place named was /etc/default/grub or the file that sets the variable, where
+    /// an image of a cloud sets GRUB_CMDLINE_LINUX_DEFAULT in a file of its own.
     #[test]
-    fn a_removed_parameter_is_taken_from_either_variable_of_grub() {
+    fn a_removed_parameter_is_taken_from_each_variable_and_each_file_of_grub() {
         let steps = remove_parameter("vdso=0", &with_command_line("vdso=0"));
+        let places = ": remove vdso=0 wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has \
+                      it, in /etc/default/grub and in the files of /etc/default/grub.d;";
         let grub = &steps.keep_by_hand[1];
-        let variables = ": remove vdso=0 from GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT in ";
-        assert!(grub.contains(variables), "{grub}");
+        assert!(grub.contains(places), "{grub}");
+    }
+
+    #[test]
+    fn an_added_parameter_goes_into_the_file_of_grub_with_the_last_word() {
+        let steps = add_parameter("hpet=disable", &with_command_line("quiet"));
+        let place = "/etc/default/grub, or, if files of /etc/default/grub.d set it, in the last of";
+        let grub = &steps.keep_by_hand[1];
+        assert!(grub.contains(place), "{grub}");
     }
 
     #[test]

@@ -251,7 +251,7 @@ fn facts_sh_names_each_boot_loader_as_the_program_does() {
                 "etc/default/grub",
                 "etc/default/grub.d/50.cfg",
             ],
-            None,
+            Some("grub"),
         ),
         (&["etc/update-extlinux.conf"], Some("extlinux")),
         (&[], None),
