@@ -174,6 +174,73 @@ served() {
     esac
 }
 
+# The offset of a clock of this process's time namespace in ns, as JSON.
+namespace_offset_ns() {
+    # shellcheck disable=SC2046 # Seconds and ns are two words.
+    set -- $(sed -n "s/^$1[[:space:]]//p" "/proc/$$/timens_offsets")
+    if [ $# -eq 2 ]; then echo $(($1 * 1000000000 + $2)); else echo null; fi
+}
+
+# The time namespace of this process, as the program reads it (machine/system.rs). A program that the
+# shell starts may be in another one, so /proc/self is of no use.
+time_namespace() {
+    own=$(readlink "/proc/$$/ns/time" 2>/dev/null) || return
+    [ -r "/proc/$$/timens_offsets" ] || return
+    monotonic=null boottime=null elsewhere=true
+    if [ "$own" = "$(readlink "/proc/$$/ns/time_for_children")" ]; then
+        monotonic=$(namespace_offset_ns monotonic) boottime=$(namespace_offset_ns boottime) elsewhere=false
+    fi
+    printf '    "time_namespace": {\n      "monotonic_offset_ns": %s,\n' "$monotonic"
+    printf '      "boottime_offset_ns": %s,\n      "children_elsewhere": %s\n    },\n' "$boottime" "$elsewhere"
+}
+
+# The byte at an offset in $bytes; 0 beyond their end.
+byte() {
+    at=$1
+    # shellcheck disable=SC2086 # Each byte is a word.
+    set -- $bytes
+    if [ $# -le "$at" ]; then echo 0 && return; fi
+    shift "$at"
+    echo "$1"
+}
+
+# The little-endian number of eight bytes at an offset in $bytes, as JSON.
+long() {
+    at=$1
+    # shellcheck disable=SC2086 # Each byte is a word.
+    set -- $bytes
+    if [ $# -lt $((at + 8)) ]; then echo null && return; fi
+    shift "$at"
+    printf '%u\n' $(($1 | $2 << 8 | $3 << 16 | $4 << 24 | $5 << 32 | $6 << 40 | $7 << 48 | $8 << 56))
+}
+
+# What a hypervisor tells by a VMClock, as the program reads it (machine/vmclock.rs).
+vmclock() {
+    device=$root/dev/vmclock0
+    [ -e "$device" ] && command -v od >/dev/null || return
+    if ! bytes=$(od -A n -v -t u1 -N 112 "$device" 2>/dev/null); then
+        error=$(od -N 1 "$device" 2>&1 >/dev/null)
+        printf '    "vmclock": {\n      "device": "/dev/vmclock0",\n'
+        printf '      "unreadable": "%s"\n    },\n' "$(printf '%s\n' "${error##*: }" | head -n 1 | escape)"
+        return
+    fi
+    # shellcheck disable=SC2086 # Each byte is a word.
+    set -- $bytes
+    [ "${1-} ${2-} ${3-} ${4-}" = '86 67 76 75' ] || return
+    # VMCLOCK_FLAG_VM_GEN_COUNTER_PRESENT is bit 8, so bit 0 of the second byte of the flags.
+    generation=null
+    [ $(($(byte 25) & 1)) -eq 0 ] || generation=$(long 104)
+    case $(byte 34) in
+    1) state=initialising ;;
+    2) state=synchronised ;;
+    3) state=free_running ;;
+    4) state=unreliable ;;
+    *) state=unknown ;;
+    esac
+    printf '    "vmclock": {\n      "device": "/dev/vmclock0",\n      "disruption_marker": %s,\n' "$(long 16)"
+    printf '      "clock_status": "%s",\n      "vm_generation": %s\n    },\n' "$state" "$generation"
+}
+
 case $(uname -m) in
 i?86) architecture=x86 ;;
 amd64) architecture=x86_64 ;;
@@ -213,6 +280,9 @@ collect() {
     text hypervisor "$(hypervisor)"
     text product "$product"
     text cloud "$(cloud)"
+    tracer=$(sed -n 's/^TracerPid:[[:space:]]*//p' "/proc/$$/status" 2>/dev/null)
+    [ -z "$tracer" ] || printf '    "tracer_pid": %s,\n' "$tracer"
+    time_namespace
     text allowed_cpus "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null)"
     text online_cpus "$(line "$root/sys/devices/system/cpu/online")"
     if [ -n "$flags" ]; then
@@ -226,6 +296,7 @@ collect() {
         if grep -q '\[vdso\]' /proc/self/maps; then vdso=true; else vdso=false; fi
         printf '    "vdso_mapped": %s,\n' "$vdso"
     fi
+    vmclock
     # The log is empty where this user may not read it, and in some containers.
     if [ -n "$log" ] && messages=$(messages); then
         printf '    "kernel_log": [\n%s\n    ],\n' "$messages"

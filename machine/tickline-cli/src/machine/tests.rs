@@ -108,7 +108,7 @@ fn the_product_is_unknown_without_a_name() {
 
 /// Runs `facts.sh` on the files below this root, with this kernel log, and returns its facts.
 #[cfg(target_os = "linux")]
-fn machine_by_facts_sh(root: &Path, kernel_log: &str) -> Machine {
+pub(super) fn machine_by_facts_sh(root: &Path, kernel_log: &str) -> Machine {
     let programs = root.join("programs");
     fs::create_dir_all(&programs).unwrap();
     let dmesg = programs.join("dmesg");
@@ -165,7 +165,7 @@ fn facts_sh_keeps_the_messages_that_the_program_keeps() {
 /// Writes what this sign of a hypervisor or of a cloud looks for below the root, and returns the
 /// kernel's log.
 #[cfg(target_os = "linux")]
-fn write_sign(root: &Path, words: &[(Text, &str)]) -> String {
+pub(super) fn write_sign(root: &Path, words: &[(Text, &str)]) -> String {
     let mut log = "no clock".to_owned();
     let write = |path: &str, text: &str| {
         let path = root.join(path);

@@ -69,6 +69,7 @@ fn parse(device: String, bytes: &[u8]) -> Option<VmClock> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{machine_by_facts_sh, write_sign};
     use super::*;
 
     /// A synchronised VMClock whose marker is 7, and whose generation is 3.
@@ -121,6 +122,62 @@ mod tests {
     fn something_else_is_no_vmclock() {
         assert_eq!(parsed(&[0; 112]), None);
         assert_eq!(parsed(&[]), None);
+    }
+
+    /// What `facts.sh` finds below this root, whose VMClock is this one.
+    fn by_facts_sh(root: &Path) -> Option<VmClock> {
+        let log = write_sign(root, &[]);
+        machine_by_facts_sh(root, &log).vmclock
+    }
+
+    /// What the program finds there.
+    fn by_the_program(root: &Path) -> Option<VmClock> {
+        let found = read_from(&root.join("dev/vmclock0"))?;
+        Some(VmClock {
+            device: "/dev/vmclock0".to_owned(),
+            ..found
+        })
+    }
+
+    /// Symptom: a guest that may be moved to another host looked like one that never is.
+    #[test]
+    fn facts_sh_reads_each_vmclock_as_the_program_does() {
+        let mut free_running = vmclock();
+        free_running[0x22] = 3;
+        let mut without_generation = vmclock();
+        without_generation[0x18..0x20].fill(0);
+        let mut large = vmclock();
+        large[0x10..0x18].fill(0xFF);
+        for bytes in [
+            &vmclock()[..],
+            &free_running,
+            &without_generation,
+            &large,
+            &vmclock()[..0x18],
+            &vmclock()[..0x17],
+            &vmclock()[..4],
+            &[0; 112],
+            &[],
+        ] {
+            let root = tempfile::tempdir().expect("a folder");
+            let folder = root.path().join("dev");
+            std::fs::create_dir(&folder).expect("a folder");
+            std::fs::write(folder.join("vmclock0"), bytes).expect("a file");
+            let expected = by_the_program(root.path());
+            assert_eq!(by_facts_sh(root.path()), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn facts_sh_names_a_vmclock_that_can_not_be_read_with_the_error() {
+        let root = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(root.path().join("dev/vmclock0")).expect("a folder");
+        let unreadable = |found: Option<VmClock>| found?.unreadable;
+        let by_facts_sh = unreadable(by_facts_sh(root.path())).expect("an error");
+        let by_the_program = unreadable(by_the_program(root.path())).expect("an error");
+        // Rust adds the error's number.
+        let same = by_the_program.strip_prefix(&by_facts_sh);
+        assert!(same.is_some_and(|number| number.starts_with(" (os error ")));
     }
 
     #[test]

@@ -243,11 +243,43 @@ fn the_collector_and_the_program_describe_a_machine_alike() {
         "clocksource",
         "available_clocksources",
         "online_cpus",
+        "time_namespace",
+        "tracer_pid",
+        "vmclock",
     ] {
         assert_eq!(
             facts["machine"][key], program_facts["machine"][key],
             "{key}"
         );
+    }
+}
+
+/// Symptom: a container's other CLOCK_MONOTONIC was not among the facts.
+#[test]
+fn the_collector_and_the_program_see_the_same_time_namespace() {
+    for elsewhere in [&["--fork"][..], &[]] {
+        let in_namespace = |words: &[&str]| {
+            let mut unshare = Command::new("unshare");
+            unshare
+                .args(["--user", "--map-root-user"])
+                .args(["--time", "--monotonic", "100", "--boottime", "200"])
+                .args(elsewhere)
+                .args(words)
+                .output()
+                .ok()
+                .filter(|output| matches!(output.status.code(), Some(0 | 1)))
+                .and_then(|output| serde_json::from_slice::<Value>(&output.stdout).ok())
+        };
+        let program = env!("CARGO_BIN_EXE_tickline");
+        let (Some(collected), Some(measured)) = (
+            in_namespace(&["sh", SCRIPT]),
+            in_namespace(&[program, "doctor", "--json", "-"]),
+        ) else {
+            return eprintln!("SKIPPED: no time namespace");
+        };
+        let key = "time_namespace";
+        assert!(measured["machine"][key].is_object(), "{measured}");
+        assert_eq!(collected["machine"][key], measured["machine"][key]);
     }
 }
 
