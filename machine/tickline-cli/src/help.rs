@@ -246,11 +246,11 @@ pub(crate) const SERVE: &[Section] = &[
         "  0  the server was stopped, or the page is switched off; with status: the page serves a line
   1  with status: the page serves no line, and programs ask the OS clock
   2  another start may help: the page could not be served for 6 s, as with a full disk or another
-     server, or its file was deleted, replaced or changed while it was served. Also for a bad
-     argument, a clock that cannot start or stands still; with status, off and on: for any error
-  78 any other error of the page or its folder, which remains until somebody fixes its cause: the
-     page is not trusted, or its file is not a page, was truncated, or is in a folder that is
-     missing or cannot be written to. The units do not restart such a server",
+     server, or its file was deleted, replaced or changed while it was served. Also for a clock that
+     cannot start or stands still; with status, off and on: for any error
+  78 an error that remains until somebody fixes its cause: an argument is wrong, the page is not
+     trusted, or its file is not a page, was truncated, or is in a folder that is missing or cannot
+     be written to. The units do not restart such a server",
     ),
     Section::new(
         "How it ends",
@@ -268,7 +268,7 @@ pub(crate) const SERVE: &[Section] = &[
   may write to either. So a page of root serves all programs, and a page of another user serves only
   the programs of that user. In a container that has users of its own, mount the page read-only.
   The page stays one file for as long as the machine runs: do not delete it while programs read it.
-  Only the owner may open the lock, PATH.lock.",
+  Only the owner and root may open the lock, PATH.lock.",
     ),
     Section::new(
         "JSON",

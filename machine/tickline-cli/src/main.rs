@@ -80,14 +80,20 @@ fn main() -> ExitCode {
     finish(result)
 }
 
-/// Prints help, or an error of the command line. With `--check` such an error exits as unknown: 2,
-/// the usual code of an error, would mean critical to a monitoring system.
+/// Prints help, or an error of the command line. Two commands have a code of their own for such an
+/// error, because the usual 2 would mislead: with `--check` it means critical to a monitoring system,
+/// and of a server, that another start may help.
 fn refused(error: &clap::Error) -> ExitCode {
-    let mut words = std::env::args_os().skip(1).peekable();
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let is_command = |command: &str| words.first().is_some_and(|word| word == command);
     // After `run`, the words may be those of another program.
-    let is_run = words.peek().is_some_and(|word| word == "run");
-    if error.use_stderr() && !is_run && words.any(|word| word == "--check") {
+    if error.use_stderr() && !is_command("run") && words.iter().any(|word| word == "--check") {
         return ExitCode::from(doctor::unknown(error) as u8);
+    }
+    #[cfg(target_os = "linux")]
+    if error.use_stderr() && is_command("serve") && !words.iter().any(serve::is_action) {
+        error.print().ok();
+        return ExitCode::from(Exit::Permanent as u8);
     }
     if error.use_stderr() {
         error.exit();

@@ -15,6 +15,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use jiff::Timestamp;
 use rustix::process::Uid;
 use tickline_page::lease::LeasePhase;
@@ -33,8 +34,13 @@ use status::PageReport;
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     match args.action {
         None => {
-            refuse_outputs(args)?;
-            let page = served_page(args)?;
+            let page = match refuse_outputs(args).and_then(|()| served_page(args)) {
+                Ok(page) => page,
+                Err(error) => {
+                    output::error_to_stderr(&error);
+                    return Ok(Exit::Permanent);
+                }
+            };
             let folder = if args.page.is_none() {
                 Folder::Make
             } else {
@@ -52,6 +58,12 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
             switch(args, "on", on)
         }
     }
+}
+
+/// Whether a word of the command line is an action, so that it starts no server.
+pub(crate) fn is_action(word: &OsString) -> bool {
+    let word = word.to_str();
+    word.is_some_and(|word| ServeAction::from_str(word, false).is_ok())
 }
 
 /// Switches the page off or on, by `action`, whose name is `word`. Also says if the machine's page

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{text, tickline};
+use crate::common::{assert_fails, text, tickline};
 
 const UNITS: [&str; 2] = ["tickline.service", "tickline-user.service"];
 
@@ -98,6 +98,31 @@ fn a_permanent_error_is_the_end_of_the_unit() {
     for name in UNITS {
         // Not systemd's own 233 (EXIT_RUNTIME_DIRECTORY), which also means that /run is full.
         assert_has(name, "RestartPreventExitStatus", &[&code]);
+    }
+}
+
+/// Symptom: a unit with a misspelt argument started its server 200 times.
+#[test]
+fn a_wrong_argument_is_the_end_of_the_unit() {
+    for arguments in [
+        &["serve", "--bogus"][..],
+        &["serve", "bogus"],
+        &["serve", "--json", "state.json"],
+    ] {
+        let output = tickline(arguments).output().unwrap();
+        let code = output.status.code().unwrap().to_string();
+        for name in UNITS {
+            assert_has(name, "RestartPreventExitStatus", &[&code]);
+        }
+    }
+}
+
+/// The unit's code is the server's alone.
+#[test]
+fn a_wrong_argument_of_an_action_on_a_page_is_an_error_like_any_other() {
+    for action in ["status", "off", "on"] {
+        let output = tickline(&["serve", action, "--bogus"]).output().unwrap();
+        assert_fails(&output, 2, "--bogus");
     }
 }
 

@@ -157,7 +157,7 @@ fn a_page_without_a_line_says_which_gate_is_closed() {
 #[test]
 fn json_is_for_the_status_of_a_page() {
     let (_folder, page) = folder();
-    assert_fails(&run(&page, &["--json", "-"]), 2, "--json is for status");
+    assert_fails(&run(&page, &["--json", "-"]), 78, "--json is for status");
     assert_fails(&run(&page, &["status"]), 2, "there is no page");
 }
 
