@@ -102,9 +102,9 @@ pub(crate) struct Doctor {
 
     /// With --check: findings that do not count
     ///
-    /// These are codes, such as tsc_not_chosen,ntp_unsynchronised, of a state that is known and
-    /// wanted. The line still has them, as accepted, but they do not change the status and the exit
-    /// code. `tickline explain` lists the codes.
+    /// CODES are the codes of findings that you know and want to keep, such as
+    /// tsc_not_chosen,ntp_unsynchronised. The line marks them as accepted, and they do not change
+    /// the status and the exit code. `tickline explain` lists the codes.
     #[arg(long, value_name = "CODES", requires = "check", value_delimiter = ',', value_parser = finding_code)]
     pub(crate) accept: Vec<String>,
 
@@ -118,9 +118,9 @@ pub(crate) struct Doctor {
 
     /// Waits until Unix time is within --max-error of UTC
     ///
-    /// The program measures nothing, and asks once a second. On standard error it says what it
-    /// waits for, and at the end one line on standard output. Put it before a program that must not
-    /// start with a wrong clock.
+    /// The program measures nothing, and asks once a second. It says on standard error what it
+    /// waits for. At the end it prints one line on standard output. Put it before a program that
+    /// must not start with a wrong clock.
     #[arg(long, requires = "max_error_ns", conflicts_with_all = ["target", "check", "time", "openmetrics", "facts", "fix"])]
     pub(crate) wait: bool,
 
@@ -190,7 +190,7 @@ pub(crate) struct Report {
 /// lists the codes of findings.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Explain {
-    /// The code in brackets behind a finding, or of a state, an event or a reason
+    /// The code of a finding (in brackets behind it), a state, an event or a reason
     pub(crate) code: Option<String>,
 
     /// Lists all codes, each with a sentence about it
@@ -220,7 +220,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     pub(crate) library: Option<PathBuf>,
 
-    /// Serves also where the kernel's clock is fast
+    /// Uses the page even where the kernel's clock is fast
     ///
     /// It is fast where reading it needs no system call.
     #[arg(long)]
@@ -275,7 +275,8 @@ pub(crate) struct Bench {
 
 /// Compares the counters of the CPUs
 ///
-/// It finds for each pair of CPUs the backward steps (warps), and the bounds of the difference.
+/// For each pair of CPUs it finds the backward steps (warps), and bounds for the difference between
+/// the two counters.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Warp {
     #[command(flatten)]
@@ -297,11 +298,10 @@ pub(crate) struct Warp {
 /// Shows the clock live: offset, bound, skew, state, events
 ///
 /// It prints a line for each sample, until Ctrl-C. On a terminal the line has a plot, and the
-/// columns that fit; figures without a column, such as the offsets CPU by CPU, are now and then
-/// below a line. Elsewhere it prints plain rows with all columns. At the end it prints a summary.
-/// An offset is known to within the bracket, which is half the time between two reads of
-/// CLOCK_MONOTONIC. So a bound is violated only if CLOCK_MONOTONIC is farther from it than the
-/// bracket.
+/// columns that fit. Below some lines it prints the other figures, such as the offset of each CPU.
+/// Elsewhere it prints plain rows with all columns. At the end it prints a summary. An offset is
+/// known to within the bracket, which is half the time between two reads of CLOCK_MONOTONIC. So a
+/// bound counts as violated only if CLOCK_MONOTONIC lies beyond it by more than the bracket.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Watch {
     #[command(flatten)]
@@ -360,7 +360,7 @@ pub(crate) struct Who {
 pub(crate) struct Serve {
     /// Acts on a page
     ///
-    /// The page is then not served by this process.
+    /// This process then does not serve the page.
     #[arg(value_name = "ACTION", value_enum)]
     pub(crate) action: Option<ServeAction>,
 
@@ -428,7 +428,7 @@ pub(crate) struct Compare {
 
 /// Turns the file of a flight recorder into a trace
 ///
-/// It does so however the recorded process has ended. A program makes such a file by
+/// How the recorded process has ended does not matter. A program makes such a file by
 /// flight::FlightRecorderBuilder::create of tickline-tracing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Flight {

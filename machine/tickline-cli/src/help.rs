@@ -118,7 +118,7 @@ The findings of --accept do not count.",
     Section::new(
         "Exit codes with --wait",
         "  0  Unix time is within --max-error of UTC, by the same rules as with --check
-  1  it was not, until --timeout
+  1  at --timeout, Unix time is still not known to be within --max-error of UTC
   2  an error
 The costs of the clocks, and which clock tickline reads, do not matter.",
     ),
@@ -183,7 +183,8 @@ pub(crate) const WATCH: &[Section] = &[
                      came from the OS clock, so none was wrong
   counter_reset      the counter was found before the start of the line: it was reset, or differs
                      between CPUs
-  help               a reader found the writer preempted in a publication, and ended it or the line
+  help               a reader found the writer preempted in a publication, and finished the
+                     publication or ended the line
   step_forward       the clock was stepped forward to CLOCK_MONOTONIC
   rate_change        CLOCK_MONOTONIC changed its rate by more than the samples allow
   bound_violation    CLOCK_MONOTONIC left the stated bounds
@@ -230,7 +231,7 @@ pub(crate) const WHO: &[Section] = &[
   While tickline counts, every system call of the machine takes a little longer. tickline measures
   the costs in a loop on an otherwise idle CPU. CPUs that read one hpet or acpi_pm at the same time
   wait for each other, so the true share of CPU time may be larger. On a busy machine the count may
-  end later than --secs says. The output has the time that was counted, and all rates are over it.",
+  last longer than --secs. The output says how long it lasted, and the rates are for that time.",
     ),
     Section::new(
         "Examples",
@@ -345,11 +346,12 @@ pub(crate) const COMPARE: &[Section] = &[
     Section::new(
         "More than two files",
         "  A machine differs from the rest in a fact if more than half of the machines that know the fact
-  agree on another value. The text has the machines with the same differences together, the worst
-  first: at most 10 such groups, 12 names and 6 facts of each. Below are the facts on which no half
-  agrees, and those that differ on every machine, which count as no difference. A file that cannot
-  be read is left out, and named with the reason, also on standard error. --json has all, by the
-  schema tickline-compare-fleet-1.schema.json.",
+  agree on another value. The text puts the machines with the same differences into a group. It
+  shows at most 10 groups, the worst first, and of each at most 12 names and 6 facts. Below the
+  groups are the facts on which no majority agrees, and the facts that have another value on each
+  machine. The latter do not count as differences. A file that cannot be read is left out, and named
+  with the reason, also on standard error. --json has all, by the schema
+  tickline-compare-fleet-1.schema.json.",
     ),
     Section::new(
         "What is compared",

@@ -4,7 +4,7 @@
 //! | file | who opens it | why |
 //! |---|---|---|
 //! | `PATH` | readers, read-only; its owner | the page: one inode for as long as the machine runs |
-//! | `PATH.lock` | only its owner (mode 600) | the lock of the one writer. A reader that could open it could lock all writers out. |
+//! | `PATH.lock` | only its owner and root (mode 600) | the lock of the one writer. A reader that could open it could lock all writers out. |
 //! | `PATH.new` | the writer that holds the lock | an incomplete page, which the writer renames when it is complete |
 //!
 //! If the page's owner truncates it, SIGBUS ends its readers: this crate does not handle it.

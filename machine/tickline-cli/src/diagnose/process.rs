@@ -205,8 +205,8 @@ impl Explained for Code {
             Self::AnswerersUnknown => Explanation {
                 code: ANSWERERS_UNKNOWN,
                 summary: "It could not be found out who answers the clocks (note).",
-                text: "The program runs itself under a filter of system calls: a clock that still \
-               answers is answered by the vDSO. It finds itself by /proc/self/exe, and needs \
+                text: "The program runs itself under a filter of system calls: the vDSO answers each \
+               clock that still works. It finds itself by /proc/self/exe, and needs \
                /dev/null and a few file descriptors. Without these, as in a container without \
                /proc, it is unknown whether the clocks are slow. A sandbox may also refuse the \
                filter. The clocks are not affected. To see what is there:",

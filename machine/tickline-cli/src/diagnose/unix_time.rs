@@ -471,11 +471,11 @@ impl Explained for Code {
             Self::NtpUnsynchronised => Explanation {
                 code: "ntp_unsynchronised",
                 summary: "Nothing vouches for Unix time: no NTP daemon runs, or none that tells its error (unsure).",
-                text: "The largest error that the kernel states is at its limit of 16 s. It starts at this \
-               limit, and reaches it again nine hours after a daemon has ended. Or a daemon \
-               has stated a smaller error, none answers here, and the kernel's flag says that Unix \
-               time is not synchronised: chronyd without `rtcsync` has ended, or runs outside of \
-               this container. CLOCK_MONOTONIC is not affected; timestamps are. A machine needs only one daemon, on the host: containers \
+                text: "Either the largest error that the kernel states is at its limit of 16 s: it starts \
+               at this limit, and reaches it again nine hours after a daemon has ended. Or a daemon \
+               has stated a smaller error, but no daemon answers here, and the kernel's flag says \
+               that Unix time is not synchronised: chronyd without `rtcsync` has ended, or runs \
+               outside of this container. CLOCK_MONOTONIC is not affected; timestamps are. A machine needs only one daemon, on the host: containers \
                have the host's clock.",
                 more: &[
                     Prose(

@@ -102,7 +102,7 @@ impl Finding {
         self
     }
 
-    /// Sets the fix: a text, or a text with commands.
+    /// Sets the fix: a text, or a text with steps.
     pub(crate) fn fix(mut self, fix: impl Into<Fix>) -> Self {
         self.fix = fix.into();
         self

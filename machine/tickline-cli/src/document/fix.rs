@@ -1,4 +1,4 @@
-//! The fix for a finding, in words and as commands.
+//! The fix for a finding, in words and step by step.
 
 use serde::{Serialize, Serializer};
 
@@ -11,7 +11,7 @@ pub(crate) struct Fix {
     #[cfg_attr(test, schemars(with = "String"))]
     parts: Vec<Part>,
     /// The fix step by step, as commands or words; null if an administrator must decide, or if the
-    /// commands for another machine are unknown.
+    /// steps on another machine are unknown.
     pub(crate) steps: Option<Steps>,
     /// Whether there is no fix, and therefore no gain. The text then says why.
     #[serde(skip)]
@@ -80,7 +80,7 @@ impl Fix {
         }
     }
 
-    /// Sets the commands of the fix.
+    /// Sets the steps of the fix.
     pub(crate) fn with_steps(self, steps: impl Into<Option<Steps>>) -> Self {
         Self {
             steps: steps.into(),
@@ -88,8 +88,8 @@ impl Fix {
         }
     }
 
-    /// Sets the clocksource to which the fix switches, and the commands of the switch; `None` if
-    /// these are unknown.
+    /// Sets the clocksource to which the fix switches, and the steps of the switch; `None` if these
+    /// are unknown.
     pub(crate) fn with_switch(self, clocksource: &str, steps: Option<Steps>) -> Self {
         Self {
             clocksource: Some(clocksource.to_owned()),
@@ -110,7 +110,7 @@ impl Fix {
         self
     }
 
-    /// Adds the text of another fix, without its commands, as an alternative. `introduction` stands
+    /// Adds the text of another fix, without its steps, as an alternative. `introduction` stands
     /// before it, and before its steps if it has several.
     pub(crate) fn or_fix(mut self, introduction: &str, other: &Self) -> Self {
         if other.steps_in_text() < 2 {
@@ -133,7 +133,7 @@ impl Fix {
         self.parts.iter().filter(is_step).count()
     }
 
-    /// Adds the text of another fix, without its commands. `introduction` stands before it.
+    /// Adds the text of another fix, without its steps. `introduction` stands before it.
     pub(crate) fn then_fix(mut self, introduction: &str, other: Self) -> Self {
         self.parts.extend(other.introduced_by(introduction).parts);
         self
@@ -240,7 +240,7 @@ pub(crate) struct Steps {
     pub(crate) place: Place,
     /// The command that must succeed first; null if no check is necessary.
     pub(crate) check: Option<String>,
-    /// What must be decided first, because the commands can break it; null if they break nothing.
+    /// What must be decided first, because the steps can break it; null if they break nothing.
     /// `doctor --fix` says it before it asks.
     pub(crate) caution: Option<String>,
     /// The command that fixes the fault until the next restart; null if only a restart fixes it.
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fix_that_joins_others_keeps_its_own_commands_only() {
+    fn a_fix_that_joins_others_keeps_its_own_steps_only() {
         let own = Steps {
             now: Some("own".to_owned()),
             ..Steps::default()

@@ -1,7 +1,7 @@
 //! `tickline compare A B C ...`: which machines differ from the rest, and in what.
 //!
-//! In each fact the rest is the value on which more than half of the machines agree that know the
-//! fact. Costs and rates agree within their tolerance. Machines with the same differences are one
+//! In each fact the rest is the value on which more than half of the machines that know the fact
+//! agree. Costs and rates agree within their tolerance. Machines with the same differences are one
 //! group, because a fault in a fleet is usually the same on several machines. A document that can't
 //! be read is left out, with its reason: a host that is down must not keep the others from their
 //! table.
@@ -56,7 +56,7 @@ pub(crate) struct FleetDiff {
     /// The machines that differ from the rest, in groups with the same differences; the worst
     /// health first, and then the largest group.
     different: Vec<Group>,
-    /// Facts on which no half of the machines agrees.
+    /// Facts on which no majority of the machines agrees.
     split: Vec<Split>,
     /// The names of facts whose value is another on each machine. They do not count as
     /// differences.
@@ -116,7 +116,7 @@ struct Difference {
     rest_machines: usize,
 }
 
-/// A fact on which no half of the machines agrees.
+/// A fact on which no majority of the machines agrees.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Split {
@@ -377,7 +377,7 @@ fn text(found: &FleetDiff) -> String {
         );
     }
     if !found.split.is_empty() {
-        screen.heading("No half of the machines agrees on");
+        screen.heading("No majority of the machines agrees on");
     }
     for split in &found.split {
         say_split(split, &mut screen);

@@ -16,7 +16,7 @@ use super::error::{PageError, PageErrorCause};
 use crate::page_file::mapped::{GUARDED, PagePath};
 use crate::page_file::trust::refused;
 
-/// Only the owner may open, and so lock, the file.
+/// Only the owner and root may open, and so lock, the file.
 const LOCK_MODE: Mode = Mode::from_raw_mode(0o600);
 
 const LOCK_FLAGS: OFlags = OFlags::RDWR.union(OFlags::CREATE).union(GUARDED);
