@@ -1,17 +1,26 @@
-//! Runs the checks of CI (`xtask/ci.toml`).
+//! Runs the checks of CI. Each lane has a file with its steps: `ci/check.rs`, `ci/deep.rs` and
+//! `ci/nightly.rs`. A step runs in the root of the workspace, in the order of the file.
+//!
+//! A step that runs tests lets them show their output, because a test that can't do its work prints
+//! `SKIPPED: REASON`, and passes; the summary counts these tests. Steps that need other flags or
+//! another compiler build into a directory of their own, so that cargo does not build everything
+//! again in the next step.
+
+mod check;
+mod deep;
+mod nightly;
 
 use clap::{Args, ValueEnum};
-use serde::Deserialize;
 
 use crate::files;
 use crate::step::{self, Step};
-use crate::targets::{PUBLISHED, package_options};
+use crate::targets::PUBLISHED;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// One lane in place of `check` and `deep`
     lane: Option<Lane>,
-    /// Only the steps of these names in xtask/ci.toml
+    /// Only the lane's steps of these names, as in the files of xtask/src/ci/
     #[arg(value_name = "STEP", requires = "lane")]
     names: Vec<String>,
 }
@@ -27,31 +36,22 @@ pub(crate) enum Lane {
     Nightly,
 }
 
-/// The steps of `xtask/ci.toml`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Lanes {
-    check: Vec<Step>,
-    deep: Vec<Step>,
-    nightly: Vec<Step>,
-}
-
-/// Runs the steps of these names, or all steps of these lanes, in the order of the table. Stores
-/// the results of the nightly lane.
+/// Runs the steps of these names, or all steps of these lanes, in order. Stores the results
+/// of the nightly lane.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let Arguments { lane, names } = arguments;
     let both = [Lane::Check, Lane::Deep];
-    let mut steps = steps(lane.as_ref().map_or(&both, std::slice::from_ref))?;
+    let mut steps = steps(lane.as_ref().map_or(&both, std::slice::from_ref));
     for name in names {
         if !steps.iter().any(|step| step.name == *name) {
-            return Err(format!("ci.toml has no step '{name}' in this lane"));
+            return Err(format!("this lane has no step '{name}'"));
         }
     }
     let starts: Vec<String> = steps
         .iter()
         .map(|step| format!("| {} |", step.name))
         .collect();
-    steps.retain(|step| names.is_empty() || names.contains(&step.name));
+    steps.retain(|step| names.is_empty() || names.iter().any(|name| name == step.name));
     // Read the commit before the steps run, because each step reads the tree when it begins.
     let [commit, date] = ["git rev-parse --short HEAD", "date -u +%F"].map(step::output_of);
     let (code, results) = step::run_all(&steps);
@@ -75,29 +75,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     Ok(code)
 }
 
-/// The steps of these lanes, with commands that can be run.
-pub(crate) fn steps(lanes: &[Lane]) -> Result<Vec<Step>, String> {
-    let table: Result<Lanes, _> = toml::from_str(&files::read("xtask/ci.toml")?);
-    let table = table.map_err(|error| format!("ci.toml: {error}"))?;
-    let mut steps = Vec::new();
-    for (lane, its_steps) in [
-        (Lane::Check, table.check),
-        (Lane::Deep, table.deep),
-        (Lane::Nightly, table.nightly),
-    ] {
-        if lanes.contains(&lane) {
-            steps.extend(its_steps);
-        }
-    }
-    let published = package_options(PUBLISHED);
-    let commit = step::output_of("git rev-parse --short HEAD");
-    let commit = commit.unwrap_or_else(|_| "no-commit".into());
-    for step in &mut steps {
-        let command = step.command.replace("{published}", &published);
-        step.command = command.replace("{commit}", &commit);
-    }
-    Ok(steps)
+/// The steps of these lanes.
+pub(crate) fn steps(lanes: &[Lane]) -> Vec<Step> {
+    let of_lane = |lane: &Lane| match lane {
+        Lane::Check => check::steps(),
+        Lane::Deep => deep::steps(),
+        Lane::Nightly => nightly::steps(),
+    };
+    lanes.iter().flat_map(of_lane).collect()
 }
+
+/// The options of cargo that choose the published crates.
+fn published() -> impl Iterator<Item = &'static str> {
+    PUBLISHED.iter().flat_map(|name| ["-p", *name])
+}
+
+/// The command that installs the oldest supported compiler (`rust-version` in `Cargo.toml`).
+const OLDEST_COMPILER: [&str; 6] = [
+    "rustup",
+    "toolchain",
+    "install",
+    "1.88",
+    "--profile",
+    "minimal",
+];
 
 #[cfg(test)]
 mod tests {
@@ -107,15 +108,26 @@ mod tests {
 
     #[test]
     fn the_lanes_have_steps_of_distinct_names() {
-        let steps = steps(Lane::value_variants()).unwrap();
-        let names: BTreeSet<&str> = steps.iter().map(|step| step.name.as_str()).collect();
-        assert!(names.len() == steps.len() && steps.iter().all(|step| !step.command.contains('{')));
+        let steps = steps(Lane::value_variants());
+        let names: BTreeSet<&str> = steps.iter().map(|step| step.name).collect();
+        assert_eq!(names.len(), steps.len());
+    }
+
+    /// Two words in one string would be one argument, and a brace is a name that `format!` did not
+    /// see.
+    #[test]
+    fn every_word_of_a_command_is_one_argument() {
+        for step in steps(Lane::value_variants()) {
+            for word in &step.command {
+                assert!(!word.contains([' ', '{']), "{}: {word}", step.name);
+            }
+        }
     }
 
     /// A step that is renamed loses its stored result.
     #[test]
     fn the_stored_results_are_those_of_present_steps() {
-        let steps = steps(&[Lane::Nightly]).unwrap();
+        let steps = steps(&[Lane::Nightly]);
         let stored = files::block("docs/nightly.md", "nightly").unwrap();
         let rows = stored.lines().filter(|line| line.starts_with("| "));
         // The first row is the head of the table.
@@ -130,12 +142,15 @@ mod tests {
     /// Without it, nobody would see which tests have skipped themselves.
     #[test]
     fn every_step_that_runs_tests_shows_their_output() {
-        let steps = steps(Lane::value_variants()).unwrap();
+        let steps = steps(Lane::value_variants());
         let tests = || steps.iter().filter(|step| step.runs_tests());
         assert!(tests().count() > 10);
         for step in tests() {
             let shows = ["--show-output", "--nocapture"];
-            let is_shown = shows.iter().any(|option| step.command.contains(option));
+            let is_shown = step
+                .command
+                .iter()
+                .any(|word| shows.contains(&word.as_str()));
             assert!(is_shown, "{}", step.name);
         }
     }
@@ -144,9 +159,8 @@ mod tests {
     #[test]
     fn every_test_that_is_skipped_is_there_once() {
         let sources = step::output_of("git grep -hw fn -- *.rs").unwrap();
-        for step in steps(Lane::value_variants()).unwrap() {
-            let words: Vec<&str> = step.command.split_whitespace().collect();
-            for pair in words.windows(2).filter(|pair| pair[0] == "--skip") {
+        for step in steps(Lane::value_variants()) {
+            for pair in step.command.windows(2).filter(|pair| pair[0] == "--skip") {
                 let found = sources.matches(&format!("fn {}", pair[1])).count();
                 assert_eq!(found, 1, "{}: {}", step.name, pair[1]);
             }

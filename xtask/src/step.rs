@@ -2,6 +2,7 @@
 //! other, and end with a summary.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
@@ -9,31 +10,68 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use serde::Deserialize;
-
 use crate::files;
 
-/// A command with its requirements. `xtask/ci.toml` says what each field means.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A command with its requirements.
+#[derive(Debug)]
 pub(crate) struct Step {
-    pub(crate) name: String,
-    /// The program and its arguments, separated by spaces.
-    pub(crate) command: String,
-    #[serde(default)]
-    environment: BTreeMap<String, String>,
-    #[serde(default)]
-    needs: Vec<String>,
-    #[serde(default)]
+    pub(crate) name: &'static str,
+    /// The program and its arguments.
+    pub(crate) command: Vec<String>,
+    environment: Vec<(&'static str, String)>,
+    needs: Vec<Vec<String>>,
     beside: bool,
+}
+
+impl Step {
+    /// A step that needs nothing. The command's first word is the program.
+    pub(crate) fn new<'a>(name: &'static str, command: impl IntoIterator<Item = &'a str>) -> Self {
+        Self {
+            name,
+            command: owned(command),
+            environment: Vec::new(),
+            needs: Vec::new(),
+            beside: false,
+        }
+    }
+
+    /// Adds arguments.
+    pub(crate) fn args<'a>(mut self, words: impl IntoIterator<Item = &'a str>) -> Self {
+        self.command.extend(owned(words));
+        self
+    }
+
+    /// Sets a variable of the command's environment.
+    pub(crate) fn env(mut self, name: &'static str, value: &str) -> Self {
+        self.environment.push((name, value.to_owned()));
+        self
+    }
+
+    /// Adds a command to run first, which shows that a tool is there, or installs it. If it fails,
+    /// the step is skipped. A skipped step has not passed.
+    pub(crate) fn needs<'a>(mut self, command: impl IntoIterator<Item = &'a str>) -> Self {
+        self.needs.push(owned(command));
+        self
+    }
+
+    /// Lets the step run beside the steps that follow; such steps run one after the other. It must
+    /// measure nothing, and build into a directory of its own, because one build at a time would
+    /// not keep two cores busy.
+    pub(crate) fn beside(mut self) -> Self {
+        self.beside = true;
+        self
+    }
+}
+
+fn owned<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    words.into_iter().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
 impl Step {
     /// Whether the step runs the tests of crates.
     pub(crate) fn runs_tests(&self) -> bool {
-        let words: Vec<&str> = self.command.split_whitespace().collect();
-        words[0] == "cargo" && words.contains(&"test")
+        self.command[0] == "cargo" && self.command.iter().any(|word| word == "test")
     }
 }
 
@@ -189,7 +227,7 @@ fn summary(done: &[Done<'_>]) -> String {
 
 fn run_step(step: &Step) -> Done<'_> {
     let start = Instant::now();
-    println!("\n=== {}: {}", step.name, step.command);
+    println!("\n=== {}: {}", step.name, step.command.join(" "));
     let mut skips = Vec::new();
     let result = run(step, &mut skips);
     match &result {
@@ -210,7 +248,7 @@ fn run_step(step: &Step) -> Done<'_> {
         }
     }
     Done {
-        name: &step.name,
+        name: step.name,
         result,
         skips,
         seconds: start.elapsed().as_secs_f64(),
@@ -219,10 +257,14 @@ fn run_step(step: &Step) -> Done<'_> {
 
 /// Runs a step, and adds the reasons of what skipped itself to `skips`.
 fn run(step: &Step, skips: &mut Vec<String>) -> Result<(), NotPassed> {
-    if let Some(need) = step.needs.iter().find(|need| output_of(need).is_err()) {
-        return Err(Skipped(need.clone()));
+    for need in &step.needs {
+        if output(&mut command_of(need)).is_err() {
+            return Err(Skipped(need.join(" ")));
+        }
     }
-    let (status, output) = logged(command(&step.command).envs(&step.environment), &step.name)?;
+    let mut command = command_of(&step.command);
+    command.envs(step.environment.iter().map(|(name, value)| (name, value)));
+    let (status, output) = logged(&mut command, step.name)?;
     println!("=== the output of {}\n{output}", step.name);
     skips.extend(self::skips(&output).map(str::to_owned));
     match status.code() {
@@ -351,8 +393,14 @@ pub(crate) fn must_succeed(line: &str) -> Result<(), String> {
 
 /// The command of this line, to be run in the root of the workspace.
 pub(crate) fn command(line: &str) -> Command {
-    let mut words = line.split_whitespace();
-    let mut command = Command::new(words.next().unwrap_or_default());
+    command_of(line.split_whitespace())
+}
+
+/// The command of these words, to be run in the root of the workspace.
+fn command_of<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Command {
+    let mut words = words.into_iter();
+    let program = words.next().expect("a command has a program");
+    let mut command = Command::new(program);
     command.args(words).current_dir(files::root());
     // Cargo sets these variables for its children. They would keep `cargo +nightly` from choosing
     // another toolchain.

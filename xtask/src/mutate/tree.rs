@@ -16,7 +16,7 @@ use crate::step;
 const BY_CHANCE: [&str; 2] = ["readers_never_see_", "readers_of_the_"];
 
 /// The limit of preemptions in an execution of a model. Three preemptions find every weaker
-/// ordering. The checks of `ci.toml`, which run the models without a mutation, allow more.
+/// ordering. The step of CI that runs the models without a mutation allows more.
 const PREEMPTIONS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
 
 /// A copy of the workspace.
@@ -72,7 +72,7 @@ impl Tree {
         result
     }
 
-    /// Builds the unit tests of a crate, or its models with the flags of the check in `ci.toml`.
+    /// Builds the unit tests of a crate, or its models with the flags of CI's step.
     pub(super) fn build(&self, package: &str, tests: Tests) -> Result<Built, String> {
         let mut cargo = Command::new("cargo");
         cargo.args([

@@ -30,16 +30,6 @@ failures:
 test result: FAILED. 2 passed; 1 failed; 0 ignored
 ";
 
-fn step(name: &str, command: &str, needs: &[&str]) -> Step {
-    Step {
-        name: name.to_owned(),
-        command: command.to_owned(),
-        environment: BTreeMap::new(),
-        needs: needs.iter().map(|need| (*need).to_owned()).collect(),
-        beside: false,
-    }
-}
-
 #[test]
 fn a_test_that_skips_itself_is_counted_whatever_is_before_its_mark() {
     let found: Vec<&str> = skips(OUTPUT).collect();
@@ -70,9 +60,11 @@ fn an_output_without_a_sign_of_an_error_is_shown_at_its_end() {
 #[test]
 fn a_step_passes_fails_or_is_skipped_and_says_so() {
     let steps = [
-        step("passes", "true", &[]),
-        step("fails", "false", &[]),
-        step("lacks", "true", &["true", "no-such-program-of-tickline"]),
+        Step::new("passes", ["true"]),
+        Step::new("fails", ["false"]),
+        Step::new("lacks", ["true"])
+            .needs(["true"])
+            .needs(["no-such-program-of-tickline"]),
     ];
     let (code, rows) = run_all(&steps);
     assert_eq!(code, 1);
@@ -93,7 +85,7 @@ fn a_step_passes_fails_or_is_skipped_and_says_so() {
 /// The harness calls such a test passed.
 #[test]
 fn a_step_that_passes_names_the_tests_that_skipped_themselves() {
-    let tests = step("tests", r#"env -Secho\_"SKIPPED:\_no\_root""#, &[]);
+    let tests = Step::new("tests", ["echo", "SKIPPED: no root"]);
     let done = run_step(&tests);
     assert!(done.result.is_ok());
     assert_eq!(done.skips, ["no root"]);
@@ -104,7 +96,7 @@ fn a_step_that_passes_names_the_tests_that_skipped_themselves() {
 #[test]
 fn a_command_that_skips_parts_has_neither_passed_nor_failed() {
     let mut skips = Vec::new();
-    let exit = step("parts", r#"env -Ssh\_-c\_"exit\_77""#, &[]);
+    let exit = Step::new("parts", ["sh", "-c", "exit 77"]);
     let result = run(&exit, &mut skips);
     assert!(
         matches!(&result, Err(Skipped(why)) if why.is_empty()),
@@ -163,9 +155,9 @@ fn the_summary_counts_the_tests_that_skipped_themselves() {
 
 #[test]
 fn a_step_with_tests_is_known_by_its_command() {
-    assert!(step("x", "cargo +nightly miri test --lib", &[]).runs_tests());
-    assert!(!step("x", "cargo xtask vm tsc", &[]).runs_tests());
-    assert!(!step("x", "sh tests/openmetrics.sh", &[]).runs_tests());
+    assert!(Step::new("x", ["cargo", "+nightly", "miri", "test", "--lib"]).runs_tests());
+    assert!(!Step::new("x", ["cargo", "xtask", "vm", "tsc"]).runs_tests());
+    assert!(!Step::new("x", ["sh", "tests/openmetrics.sh"]).runs_tests());
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! The lane `check`: checks for each commit, the cheap ones first.
+
+use super::published;
+use crate::step::Step;
+
+pub(super) fn steps() -> Vec<Step> {
+    vec![
+        // rustfmt would change no file, first of the workspace, then of those beside it.
+        Step::new("format", ["cargo", "fmt", "--all", "--check"]),
+        format_of(
+            "format of the bare machine",
+            "examples/bare-x86_64/Cargo.toml",
+        ),
+        format_of("format of the fuzz targets", "fuzz/Cargo.toml"),
+        format_of("format of the limiter", "tests/vm/limiter/Cargo.toml"),
+        format_of(
+            "format of the traced server",
+            "tests/traced-server/Cargo.toml",
+        ),
+        format_of("format of the peers", "benches/peers/Cargo.toml"),
+        // shellcheck finds no fault.
+        Step::new("the shell scripts", ["shellcheck", ".ci/run"])
+            .args(["machine/tickline-cli/facts.sh"])
+            .args(["machine/tickline-cli/tests/openmetrics.sh"])
+            .args(["tests/vm/programs/disks.sh"])
+            .needs(["shellcheck", "--version"]),
+        // actionlint finds no fault in `.github/workflows/`.
+        Step::new("the workflow of the forge", ["actionlint"]).needs(["actionlint", "-version"]),
+        // Everything compiles with all features, without a warning.
+        Step::new("clippy", ["cargo", "clippy", "--workspace"])
+            .args(["--all-targets", "--all-features"])
+            .args(["--", "-D", "warnings"]),
+        // rustdoc finds no broken link in the documentation of the published crates.
+        Step::new("docs", ["cargo", "doc", "--no-deps", "--all-features"])
+            .args(published())
+            .env("RUSTDOCFLAGS", "-D warnings"),
+        // The command that the README names passes.
+        Step::new("tests, as in the README", ["cargo", "test"])
+            .args(["--workspace", "--no-fail-fast"])
+            .args(["--", "--show-output"]),
+        // Also the tests of what the default features leave out.
+        Step::new("tests of tracing, all features", ["cargo", "test"])
+            .args(["-p", "tickline-tracing", "--all-features"])
+            .args(["--no-fail-fast", "--", "--show-output"]),
+        // Two parsers accept the metrics of the program. This takes two seconds, with Debian's
+        // packages python3-prometheus-client and prometheus.
+        Step::new("OpenMetrics by two parsers", ["sh"])
+            .args(["machine/tickline-cli/tests/openmetrics.sh"])
+            .needs(["promtool", "--version"])
+            .needs([
+                "/usr/bin/python3",
+                "-m",
+                "prometheus_client.openmetrics.parser",
+            ]),
+        // A changed public item is in `docs/api/`. The tool must also be able to read the output of
+        // this nightly compiler.
+        Step::new("public API, as stored", ["cargo", "xtask", "api"]).needs([
+            "cargo",
+            "+nightly",
+            "public-api",
+            "-p",
+            "tickline-core",
+            "-ss",
+        ]),
+    ]
+}
+
+/// The format of a workspace of its own.
+fn format_of(name: &'static str, manifest: &str) -> Step {
+    Step::new(
+        name,
+        ["cargo", "fmt", "--manifest-path", manifest, "--check"],
+    )
+}

@@ -1,0 +1,200 @@
+//! The lane `deep`: checks for each change. They prove more than tests do, or show that the crates
+//! can be published.
+
+use super::{OLDEST_COMPILER, published};
+use crate::step::Step;
+
+pub(super) fn steps() -> Vec<Step> {
+    let mut steps = alone();
+    steps.extend(beside_others().into_iter().map(Step::beside));
+    steps.extend(others());
+    steps
+}
+
+/// Steps that measure or wait for a guest. They have the machine to themselves.
+fn alone() -> Vec<Step> {
+    vec![
+        // Tests of the code that users run.
+        Step::new("tests, optimised", ["cargo", "test"])
+            .args(["-p", "tickline-core", "-p", "tickline-page"])
+            .args(["-p", "tickline-utc", "-p", "tickline"])
+            .args(["--release", "--all-features"])
+            .args(["--no-fail-fast", "--", "--show-output"]),
+        Step::new(
+            "a hello-world is little larger than with std",
+            ["cargo", "xtask", "size"],
+        ),
+        // Each example prints what its head says.
+        Step::new("examples run", ["cargo", "xtask", "examples"]),
+        // A browser draws the report without an error.
+        Step::new("the report in a browser", ["cargo", "xtask", "report"])
+            .needs(["chromium", "--version"]),
+        // One guest of each kind: another clocksource, rights, steps, a stop, a sleep, a daemon
+        // that dies. This takes five minutes.
+        Step::new("real kernels with bad clocks", ["cargo", "xtask", "vm"])
+            .args(["tsc", "asked", "who", "served", "hpet_rejected"])
+            .args(["measured_cpus", "switched", "demoted", "set_clock"])
+            .args(["adjtimex", "hotplug", "saved", "suspended", "utc_died"])
+            .needs(["cargo", "xtask", "vm", "--prepare"]),
+    ]
+}
+
+/// Steps that run one after the other, beside the steps of `others`. They measure nothing.
+fn beside_others() -> Vec<Step> {
+    vec![
+        // Miri finds undefined behaviour and data races in the code that the unit tests of core and
+        // leases execute. Tests leak their machines on purpose (`testing.rs`). Some loops are
+        // shorter under `cfg!(miri)`, and core's clocks have an interval of 4 ms (`testing.rs`), so
+        // that no test takes a minute.
+        //
+        // Miri does not check:
+        // - the counters and the state's swap in assembly (the portable state replaces the swap);
+        // - a real counter or a real OS clock;
+        // - the tests of `control`, `per_cpu` and `shared/high_water.rs`, which are not compiled
+        //   for Miri: they would take minutes, and other tests reach all their unsafe code;
+        // - most interleavings, because a run has one schedule;
+        // - tickline's calls of the OS: under Miri it uses std's clocks, and its tests there only
+        //   make calls that every program makes;
+        // - core's doc tests, which have no unsafe code.
+        miri("Miri on core and leases")
+            .args(["-p", "tickline-core", "-p", "tickline-page", "--lib"])
+            .args(["--", "--show-output"])
+            .env("MIRIFLAGS", "-Zmiri-ignore-leaks"),
+        // The same of the clock, with std's clocks. This takes half a minute.
+        miri("Miri on tickline")
+            .args(["-p", "tickline", "-p", "tickline-page"])
+            .args(["--features", "tickline/mock,tickline-page/clock"])
+            .args(["--test", "portable", "--test", "clock"])
+            .args(["--", "--show-output"]),
+        // Miri tries four schedules, and different values that the orderings let loads return.
+        // `mutate` weakens each ordering, with more seeds. Miri never lets a load return a later
+        // store, and never reorders the stores to one atomic. This takes two minutes.
+        miri("Miri on orderings outside of core")
+            .args(["-p", "tickline", "-p", "tickline-quanta"])
+            .args(["-p", "tickline-tracing", "-p", "tickline-utc"])
+            .args(["--lib", "ordering_", "--", "--show-output"])
+            .env("MIRIFLAGS", "-Zmiri-many-seeds=0..4"),
+        // Loom runs the models in `crates/tickline-core/src/loom_tests/` and, for leases, in
+        // `machine/tickline-page/src/lease/loom_tests.rs`. It tries their interleavings, and every
+        // value that the orderings let an atomic load return. The head of core's models says what
+        // loom can't see. The build has a directory of its own, because its other flags would make
+        // cargo build everything again, here and in the next step.
+        Step::new("loom on core and leases", ["cargo", "test"])
+            .args(["-p", "tickline-core", "-p", "tickline-page", "--lib"])
+            .args(["--release", "--target-dir", "target/loom"])
+            .args(["loom_tests", "--", "--show-output"])
+            .env("RUSTFLAGS", "--cfg loom"),
+        // The compiler is `rust-version` in `Cargo.toml`. The lane `nightly` runs tests with it.
+        Step::new("oldest supported compiler", ["cargo", "+1.88", "check"])
+            .args(["--all-features", "--target-dir", "target/msrv"])
+            .args(published())
+            .needs(OLDEST_COMPILER)
+            .needs(["cargo", "+1.88", "--version"]),
+        // All dependencies are built once more, in a folder of their own: two minutes of CPU time.
+        Step::new(
+            "packages build by themselves, without a warning",
+            ["cargo", "xtask", "publish"],
+        ),
+    ]
+}
+
+/// Steps that a build or Miri may disturb.
+fn others() -> Vec<Step> {
+    vec![
+        // No reading of a random scenario breaks a rule of order or leaves its bounds.
+        Step::new(
+            "simulated machines, 500 million steps",
+            ["cargo", "xtask", "sim", "--steps", "500000000"],
+        ),
+        Step::new(
+            "simulated machines: limits, any scenario",
+            ["cargo", "test", "--profile", "sim", "-p", "tickline-sim"],
+        )
+        .args(["--no-fail-fast", "--", "--show-output"]),
+        Step::new(
+            "a test goes red for one rule in twenty that is taken out",
+            ["cargo", "xtask", "mutate", "--sample"],
+        ),
+        // The benchmarks work; nothing is measured.
+        Step::new("benches run", ["cargo", "bench", "--", "--test"]),
+        Step::new(
+            "everything at once: order, bounds, growth",
+            ["cargo", "xtask", "soak", "--minutes", "1"],
+        ),
+        Step::new("clippy of the bare machine", ["cargo", "clippy"])
+            .args(["--manifest-path", "examples/bare-x86_64/Cargo.toml"])
+            .args(["--release", "--target", "x86_64-unknown-none"])
+            .args(["--target-dir", "target", "--", "-D", "warnings"])
+            .needs(["rustup", "target", "add", "x86_64-unknown-none"]),
+        // Core works without an operating system. This takes 4 s, 3 of them for the machine.
+        Step::new("a clock on a bare machine", ["cargo", "xtask", "bare"])
+            .needs(["rustup", "target", "add", "x86_64-unknown-none"])
+            .needs(["qemu-system-x86_64", "--version"]),
+        Step::new("fuzz targets build", ["cargo", "+nightly", "fuzz", "build"])
+            .args(["-s", "none"])
+            .needs(FUZZ),
+        fuzz("fuzz control", "control"),
+        fuzz("fuzz page", "page"),
+        // The crates compile for each target; their tests pass where something here can run them.
+        Step::new(
+            "other targets than this one",
+            ["cargo", "xtask", "targets", "--others"],
+        ),
+        Step::new("licences, sources, duplicates", ["cargo", "deny"])
+            .args(["--workspace", "check", "--hide-inclusion-graph"])
+            .args(["licenses", "sources", "bans"])
+            .needs(["cargo", "deny", "--version"]),
+        // No dependency has a known vulnerability.
+        Step::new("advisories", ["cargo", "deny", "--workspace"])
+            .args(["check", "--disable-fetch", "advisories"])
+            .needs(["cargo", "deny", "--version"])
+            .needs(["cargo", "deny", "--workspace", "fetch", "db"]),
+        // This check has a lock file of its own, with the oldest version of each dependency that
+        // `Cargo.toml` admits.
+        Step::new("oldest versions of dependencies", ["cargo", "+nightly"])
+            .args(["check", "--config", OLDEST_LOCK, "--all-features"])
+            .args(["--target-dir", "target/nightly"])
+            .args(published())
+            .needs(["mkdir", "-p", "target/minimal-versions"])
+            .needs([
+                "cargo",
+                "+nightly",
+                "update",
+                "--config",
+                OLDEST_LOCK,
+                "-Z",
+                "direct-minimal-versions",
+            ]),
+        // No feature needs another one that it does not name.
+        Step::new("every two features", ["cargo", "hack", "check"])
+            .args(["--feature-powerset", "--depth", "2", "--quiet"])
+            .args(published())
+            .needs(["cargo", "hack", "--version"]),
+    ]
+}
+
+/// The setting of the lock file of "oldest versions of dependencies".
+const OLDEST_LOCK: &str = r#"resolver.lockfile-path="target/minimal-versions/Cargo.lock""#;
+
+/// What a step with fuzzing needs.
+const FUZZ: [&str; 4] = ["cargo", "+nightly", "fuzz", "--version"];
+
+/// Tests under Miri.
+fn miri(name: &'static str) -> Step {
+    Step::new(name, ["cargo", "+nightly", "miri", "test"])
+        .needs(["cargo", "+nightly", "miri", "--version"])
+        .needs(["cargo", "+nightly", "miri", "setup"])
+}
+
+/// Runs a fuzz target for a second or two: its committed corpus, and a fixed number of mutations.
+/// New inputs go to the first folder, so that a check does not change the tree. There is no
+/// sanitizer, because the unsafe code in core is a few instructions that no sanitizer covers.
+fn fuzz(name: &'static str, target: &str) -> Step {
+    let new = format!("fuzz/target/new/{target}");
+    let corpus = format!("fuzz/corpus/{target}");
+    Step::new(name, ["cargo", "+nightly", "fuzz", "run", "-s", "none"])
+        .args([target, &new, &corpus])
+        .args(["--", "-seed=1", "-max_len=1024", "-runs=20000"])
+        .needs(FUZZ)
+        .needs(["mkdir", "-p", &new])
+}

@@ -1,0 +1,215 @@
+//! The lane `nightly`: checks that take too long for every change. `docs/nightly.md` has the last
+//! result of each step. `--write` stores a table in the documentation.
+
+use super::{OLDEST_COMPILER, published};
+use crate::step::{self, Step};
+
+pub(super) fn steps() -> Vec<Step> {
+    let mut steps = vec![
+        // This takes a quarter of an hour, ten minutes of it under Miri.
+        Step::new(
+            "a test goes red for each rule that is taken out",
+            ["cargo", "xtask", "mutate"],
+        ),
+        // Unit tests, integration tests and doc tests under emulators. This takes a quarter of an
+        // hour.
+        Step::new("every target", ["cargo", "xtask", "targets", "--write"]),
+    ];
+    steps.extend(sanitizers());
+    steps.extend(rest());
+    steps
+}
+
+/// The tests of the libraries under ThreadSanitizer and AddressSanitizer, with a standard library
+/// built for the sanitizer. These steps take half an hour. They leave out doc tests, the libraries
+/// without unsafe code (tickline-quanta, tickline-criterion), and the tests of three lists below.
+///
+/// The sanitizers do not see accesses in assembly (the reads of the counter), memory that the
+/// kernel writes, and code that no test executes. Forked children make threads, and an option makes
+/// ThreadSanitizer accept this. Core's tests leak their machines on purpose.
+fn sanitizers() -> [Step; 4] {
+    [
+        core_and_leases("core and leases under ThreadSanitizer", "thread"),
+        core_and_leases("core and leases under AddressSanitizer", "address")
+            .env("ASAN_OPTIONS", "detect_leaks=0"),
+        clocks("tickline, tracing and UTC under ThreadSanitizer", "thread")
+            .args(skip(SKIPPED_BY_THREAD_SANITIZER))
+            .env("TSAN_OPTIONS", "die_after_fork=0"),
+        clocks(
+            "tickline, tracing and UTC under AddressSanitizer",
+            "address",
+        )
+        .args(skip(SKIPPED_BY_ADDRESS_SANITIZER)),
+    ]
+}
+
+fn core_and_leases(name: &'static str, sanitizer: &str) -> Step {
+    sanitized(name, sanitizer)
+        .args(["-p", "tickline-core", "-p", "tickline-page", "--lib"])
+        .args(["--no-fail-fast", "--", "--show-output"])
+}
+
+/// The libraries with real clocks.
+fn clocks(name: &'static str, sanitizer: &str) -> Step {
+    sanitized(name, sanitizer)
+        .args(["-p", "tickline", "-p", "tickline-tracing"])
+        .args(["-p", "tickline-utc", "--lib", "--tests"])
+        .args(["--no-fail-fast", "--", "--show-output"])
+        .args(skip(SKIPPED))
+}
+
+/// Tests that can't pass under either sanitizer.
+const SKIPPED: &[&str] = &[
+    // It crashes, and the runtimes have handlers of their own.
+    "the_last_moment_is_in_the_file",
+    // They measure stack frames, which the sanitizer enlarges.
+    "readings_need_little_stack",
+    "maintaining_needs_little_stack",
+    // Two processes in one memory share the runtime's own state, which has no lock between
+    // processes.
+    "two_processes_in_one_memory_do_not_iterate_at_once",
+    "two_processes_in_one_memory_do_not_start_at_once",
+    // The library is built without the sanitizer's own standard library.
+    "an_unloaded_library_leaves_no_memory",
+    "an_unloaded_library_stays_mapped_while_a_thread_runs_its_code",
+    // The runtimes hold locks of their own when a child is forked while other threads begin.
+    "a_child_that_is_forked_while_a_thread_begins_can_start",
+    "a_child_that_is_forked_while_a_thread_begins_can_pin_one",
+    "a_child_that_is_forked_while_a_thread_begins_can_write_a_trace",
+    "a_child_that_is_forked_while_a_thread_begins_can_write_in_the_background",
+    // Their processes lack the right to the counter or to some system calls, and the runtimes use
+    // them (`life.rs`, `seccomp.rs`; `denied.rs` of UTC).
+    "a_process_without_the_right_to_the_counter_has_a_clock",
+    "a_process_without_the_right_to_the_counter_may_ask",
+    "a_process_without_the_right_to_the_counter_can_wait_for_a_clock",
+    "minimal_probes_live_under_a_filter_that_kills",
+    "full_probes_are_killed_by_the_same_filter",
+];
+
+const SKIPPED_BY_THREAD_SANITIZER: &[&str] = &[
+    // ThreadSanitizer does not see that a thread ends by a bare system call.
+    "the_kernel_marks_the_futex_of_a_thread_that_ends_without_returning",
+];
+
+const SKIPPED_BY_ADDRESS_SANITIZER: &[&str] = &[
+    // Their processes lack the right to system calls that the runtime uses (`seccomp.rs`).
+    "the_global_clock_may_be_calibrated_before_the_filter",
+    "without_a_thread_a_clock_needs_two_system_calls",
+    // It has no descriptors left for the search for leaks.
+    "errno_survives_a_reading",
+];
+
+/// Tests under a sanitizer. With a little optimisation they take a fifth of the time.
+fn sanitized(name: &'static str, sanitizer: &str) -> Step {
+    Step::new(name, ["cargo", "+nightly", "test", "-Zbuild-std"])
+        .args(["--target", "x86_64-unknown-linux-gnu"])
+        .args(["--target-dir", &format!("target/sanitize-{sanitizer}")])
+        .env("RUSTFLAGS", &format!("-Zsanitizer={sanitizer}"))
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+        .env("PROPTEST_CASES", "16")
+        .needs([
+            "rustup",
+            "component",
+            "add",
+            "rust-src",
+            "--toolchain",
+            "nightly",
+        ])
+}
+
+/// The options that leave out these tests.
+fn skip(tests: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
+    tests.iter().flat_map(|test| ["--skip", *test])
+}
+
+/// What is measured, booted or built for a long time.
+fn rest() -> Vec<Step> {
+    let commit = step::output_of("git rev-parse --short HEAD");
+    let commit = commit.unwrap_or_else(|_| "no-commit".into());
+    let of_commit = format!("target/package-check/{commit}");
+    vec![
+        // This takes 18 minutes.
+        Step::new("every guest", ["cargo", "xtask", "vm", "--write"]),
+        Step::new(
+            "everything at once, ten minutes",
+            ["cargo", "xtask", "soak", "--minutes", "10"],
+        ),
+        // This takes five minutes; most of it is the build of Perfetto's generated types.
+        Step::new("a server's trace, interval by interval", ["cargo", "run"])
+            .args(["--release"])
+            .args(["--manifest-path", "tests/traced-server/Cargo.toml"]),
+        Step::new("published programs", ["cargo", "xtask", "ports"]),
+        // If it fails, measure on a quiet machine (`cargo xtask record`).
+        Step::new(
+            "the figures are of the present code",
+            ["cargo", "xtask", "record", "--check"],
+        ),
+        Step::new(
+            "every measurement runs, and fits the tables",
+            ["cargo", "xtask", "record", "--smoke"],
+        ),
+        Step::new("programs on Debian, served", ["cargo", "xtask", "vm"])
+            .args(["--programs", "--write"]),
+        Step::new(
+            "leases: one more preemption",
+            ["cargo", "test", "--release"],
+        )
+        .args(["-p", "tickline-sim", "--test", "lease"])
+        .args(["--", "--ignored", "--show-output"]),
+        // This takes three minutes.
+        Step::new(
+            "exchanges while a page's server is stopped",
+            ["cargo", "test", "-p", "tickline-cli", "--test", "exchange"],
+        )
+        .args(["--", "--nocapture", "no_step_back"])
+        .env("TICKLINE_TEST_ROUNDS", "10"),
+        // 501 kills of the server. This takes about eleven minutes.
+        Step::new(
+            "forked children while a page's server is killed",
+            [
+                "cargo",
+                "test",
+                "-p",
+                "tickline-cli",
+                "--test",
+                "run_served",
+            ],
+        )
+        .args(["--", "--nocapture", "no_forked_child"])
+        .env("TICKLINE_TEST_ROUNDS", "167"),
+        // The tests of the trace file take ten million spans only here. The other tests do so in
+        // every optimised build.
+        Step::new("ten million spans", ["cargo", "test"])
+            .args(["-p", "tickline-tracing", "--release", "--test", "it"])
+            .args(["--", "--show-output"])
+            .args(["no_span_of_any_thread_is_lost_or_has_a_wrong_time"])
+            .args(["a_file_from_eight_threads_is_balanced"])
+            .env("TICKLINE_TEST_SPANS", "10000000"),
+        Step::new("tests by the oldest supported compiler", ["cargo", "+1.88"])
+            .args(["test", "--target-dir", "target/msrv"])
+            .args(["-p", "tickline-core", "-p", "tickline-page"])
+            .args(["-p", "tickline-utc", "-p", "tickline"])
+            .args(["--lib", "--tests", "--", "--show-output"])
+            .needs(OLDEST_COMPILER)
+            .needs(["cargo", "+1.88", "--version"]),
+        Step::new("clippy, default features", ["cargo", "clippy"])
+            .args(["--workspace", "--all-targets"])
+            .args(["--", "-D", "warnings"]),
+        // This shows warnings of future compilers.
+        Step::new("clippy, nightly", ["cargo", "+nightly", "clippy"])
+            .args(["--workspace", "--all-targets", "--all-features"])
+            .args(["--target-dir", "target/nightly", "--", "-D", "warnings"])
+            .needs(["cargo", "+nightly", "clippy", "--version"]),
+        Step::new("docs, nightly", ["cargo", "+nightly", "doc"])
+            .args(["--workspace", "--no-deps", "--all-features"])
+            .args(["--target-dir", "target/nightly"])
+            .env("RUSTDOCFLAGS", "-D warnings")
+            .needs(["cargo", "+nightly", "clippy", "--version"]),
+        // Packs each crate, and builds it from the package. Cargo unpacks packages into the user's
+        // folder by name and version, and does not unpack the same version twice. So each commit
+        // has a folder of its own. Otherwise cargo would build the first package again.
+        Step::new("packages", ["cargo", "package", "--allow-dirty"])
+            .args(["--target-dir", &of_commit])
+            .args(published()),
+    ]
+}
