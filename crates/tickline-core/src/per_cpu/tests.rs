@@ -3,13 +3,14 @@
 // Hundreds of clocks become steady here, and there is no unsafe code: Miri would take too long.
 #![cfg(not(miri))]
 
+mod schedule;
+
 use super::*;
 use crate::cell::NextLine;
 use crate::line::Slope;
 use crate::shared::ReadingSource;
 use crate::testing::{
-    CONFIG, FnClock, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, is_replacing,
-    leak,
+    CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, is_replacing, leak,
 };
 use crate::units::FixedNs;
 
@@ -344,72 +345,6 @@ fn an_iteration_before_any_calibration_panics() {
 }
 
 #[test]
-fn a_calibration_has_the_cadence_of_a_pinned_thread() {
-    let cadence = begun_calibration(CONFIG.interval_ns)
-        .control()
-        .config
-        .cadence;
-    assert_eq!(cadence, Cadence::Pinned);
-}
-
-/// A first line is short, and is replaced before anything is waited for. If another first line
-/// follows, the thread waits for the shortest interval.
-#[test]
-fn a_first_line_is_replaced_at_once_but_not_twice_in_a_row() {
-    let mut calibration = begun_calibration(CONFIG.interval_ns);
-    let published_first = Iteration {
-        outcome: crate::control::Outcome::PublishedFirst,
-        next_in_ns: 0,
-    };
-    let rested = Iteration {
-        next_in_ns: 50_000,
-        ..published_first
-    };
-    let now = |ns| FnClock(move || ns);
-    for _ in 0..2 {
-        assert_eq!(
-            calibration.after(Some(published_first), &now(500)),
-            (Some(published_first), Stay::Again)
-        );
-        assert_eq!(
-            calibration.after(Some(published_first), &now(1_000)),
-            (Some(rested), Stay::Wait(50_000))
-        );
-        assert_eq!(calibration.due_ns(), 51_000);
-    }
-}
-
-/// A calibration that could not reach its CPU at the time 0.
-fn calibration_without_its_cpu() -> CpuControl {
-    let mut calibration = begun_calibration(CONFIG.interval_ns);
-    let after = calibration.after(None, &FnClock(|| 0));
-    assert_eq!(after, (None, Stay::Leave));
-    calibration
-}
-
-#[test]
-fn a_cpu_that_cannot_be_reached_is_due_after_an_interval() {
-    let interval_ns = CONFIG.interval_ns.cast_signed();
-    assert_eq!(calibration_without_its_cpu().due_ns(), interval_ns);
-}
-
-#[test]
-fn a_calibration_is_ready_a_quarter_of_an_interval_before_it_is_due() {
-    let calibration = calibration_without_its_cpu();
-    let interval_ns = CONFIG.interval_ns.cast_signed();
-    assert!(calibration.is_ready(interval_ns - interval_ns / 4));
-    assert!(!calibration.is_ready(interval_ns / 2));
-}
-
-#[test]
-fn a_calibration_that_is_forced_is_ready_at_once() {
-    let mut calibration = calibration_without_its_cpu();
-    calibration.force_due();
-    assert!(calibration.is_ready(i64::MIN));
-    assert_eq!(calibration.due_ns(), i64::MIN);
-}
-
-#[test]
 fn each_cpu_reads_its_own_line() {
     for atomic in [false, true] {
         let (board, clocks, _) = steady_board(atomic);
@@ -518,64 +453,6 @@ fn a_cpu_whose_writer_was_moved_away_gets_a_line_again() {
     }
     board.on.set(0);
     assert!(READINGS[1](clocks, board).is_some());
-}
-
-/// A calibration that has begun, of a clock with this interval.
-fn begun_calibration(interval_ns: u64) -> CpuControl {
-    let config = Config {
-        interval_ns,
-        ..CONFIG
-    };
-    let mut calibration = CpuControl::new();
-    calibration.begin(&config);
-    calibration
-}
-
-/// What the thread does after an iteration that is followed by another one in `next_in_ns`.
-fn stay_after(calibration: &mut CpuControl, next_in_ns: u64) -> Stay {
-    let iteration = Iteration {
-        outcome: crate::control::Outcome::Published,
-        next_in_ns,
-    };
-    calibration.after(Some(iteration), &FnClock(|| 0)).1
-}
-
-#[test]
-fn a_thread_waits_on_the_cpu_for_an_iteration_that_is_due_soon() {
-    let mut calibration = begun_calibration(INTERVAL_NS);
-    assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Wait(STAY_NS));
-}
-
-#[test]
-fn a_thread_leaves_a_cpu_whose_next_iteration_is_not_due_soon() {
-    let mut calibration = begun_calibration(INTERVAL_NS);
-    assert_eq!(stay_after(&mut calibration, STAY_NS + 1), Stay::Leave);
-}
-
-/// Else a clock with a short interval would never leave its first CPU.
-#[test]
-fn a_thread_waits_on_the_cpu_for_at_most_half_of_the_interval() {
-    let mut calibration = begun_calibration(STAY_NS);
-    let half_ns = STAY_NS / 2;
-    assert_eq!(stay_after(&mut calibration, half_ns), Stay::Wait(half_ns));
-    assert_eq!(stay_after(&mut calibration, half_ns + 1), Stay::Leave);
-}
-
-#[test]
-fn a_thread_leaves_a_cpu_after_fifteen_waits() {
-    let mut calibration = begun_calibration(INTERVAL_NS);
-    for _ in 0..STAY_WAITS {
-        assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Wait(STAY_NS));
-    }
-    assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Leave);
-}
-
-#[test]
-fn a_calibration_counts_its_waits_anew() {
-    let mut calibration = begun_calibration(INTERVAL_NS);
-    (0..=STAY_WAITS).for_each(|_| _ = stay_after(&mut calibration, STAY_NS));
-    calibration.begin(&CONFIG);
-    assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Wait(STAY_NS));
 }
 
 /// The counter of CPU 3, which counts its barriers.
