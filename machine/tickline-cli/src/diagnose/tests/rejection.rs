@@ -1,6 +1,7 @@
 //! The kernel has rejected the TSC. Its log says why.
 
 mod parameters;
+mod skew;
 mod stopping_hpet;
 
 use super::super::tsc::{Code, rejection_evidence};
@@ -9,10 +10,6 @@ use crate::document::Document;
 
 const MARKED_FOR_SKEW: &str = "clocksource: timekeeping watchdog on CPU3: \
     Marking clocksource 'tsc' as unstable because the skew is too large:";
-
-const MEASURED_SKEW: &str = "clocksource:                       \
-    Clocksource 'tsc' skewed 436888 ns (0 ms) over watchdog 'hpet' \
-    interval of 503029760 ns (503 ms)";
 
 const READ_DELAY: &str = "clocksource: timekeeping watchdog on CPU227: wd-tsc-wd \
     excessive read-back delay of 153560ns vs. limit of 125000ns, \
@@ -38,172 +35,6 @@ fn unsynchronised_counters_are_a_warp() {
         "tsc: Marking TSC unstable due to check_tsc_sync_source failed",
     ] {
         assert_found(message, "tsc_warp");
-    }
-}
-
-#[test]
-fn a_wrong_rate_is_a_skew_in_old_and_new_kernels() {
-    assert_found(
-        "Clocksource tsc unstable (delta = -201134949 ns)",
-        "tsc_skew",
-    );
-    assert_found(MARKED_FOR_SKEW, "tsc_skew");
-    assert_found(MEASURED_SKEW, "tsc_skew");
-}
-
-/// Symptom: the evidence left out by how much the clocks differed, the first question of an
-/// operator.
-#[test]
-fn a_skew_has_its_size_in_the_forms_of_all_kernels() {
-    let by_both = [
-        MARKED_FOR_SKEW,
-        "clocksource:                       'hpet' wd_nsec: 503207012 wd_now: 48a38f74 \
-         wd_last: 47e3ab74 mask: ffffffff",
-        "clocksource:                       'tsc' cs_nsec: 501207012 cs_now: 3224653e7bd \
-         cs_last: 3220d4f8d57 mask: ffffffffffffffff",
-    ];
-    let rewritten = [
-        "clocksource: Marking clocksource tsc unstable due to frequency skew",
-        "clocksource: Watchdog                    hpet interval:        499958332ns",
-        "clocksource: Clocksource                  tsc interval:        500987654ns",
-    ];
-    for (messages, shown) in [
-        (
-            &by_both[..],
-            "the TSC lost 2 ms in 503 ms of the other clock (-3974.5 ppm)",
-        ),
-        (
-            &[MEASURED_SKEW],
-            "the TSC gained 437 us in 503 ms of the other clock (868.5 ppm)",
-        ),
-        (
-            &rewritten,
-            "the TSC gained 1 ms in 500 ms of the other clock (2058.8 ppm)",
-        ),
-        (
-            &["Clocksource tsc unstable (delta = -201134949 ns)"],
-            "the TSC lost 201 ms against the other clock",
-        ),
-    ] {
-        let machine = machine_on_hpet_without_tsc().log(messages);
-        machine.first("tsc_skew").shows(shown);
-    }
-}
-
-/// Symptom: "lost 6.2 s in 503 ms (-1239.4 %)", "gained 0 ns".
-#[test]
-fn a_jump_is_no_rate_and_no_difference_is_no_skew() {
-    let measured = |difference_ns: i64| {
-        let message = format!(
-            "clocksource: Clocksource 'tsc' skewed {difference_ns} ns over watchdog 'hpet' interval \
-             of 503029760 ns (503 ms)"
-        );
-        let machine = machine_on_hpet_without_tsc().log(&[&message]);
-        machine.first("tsc_skew")
-    };
-    for difference_ns in [-6_234_567_890, 503_029_760, -503_029_760] {
-        measured(difference_ns)
-            .shows("in 503 ms of the other clock")
-            .does_not_show("%)");
-    }
-    measured(503_029_759).shows("of the other clock (100 %)");
-    measured(0).does_not_show("the TSC gained");
-}
-
-/// Symptom: the size was that of the newest skew, and the resume that of the first.
-#[test]
-fn the_size_and_the_resume_are_of_one_skew() {
-    let at = |seconds: &str, message: &str| format!("[ {seconds}] {message}");
-    let log = [
-        at("9001.000000", "PM: suspend exit"),
-        at(
-            "9002.000000",
-            "Clocksource tsc unstable (delta = -7000000 ns)",
-        ),
-        at("9900.000000", MEASURED_SKEW),
-    ];
-    let log = log.each_ref().map(String::as_str);
-    let finding = machine_on_hpet_without_tsc().log(&log).first("tsc_skew");
-    finding
-        .shows("the TSC gained 437 us")
-        .does_not_show("the TSC lost")
-        .does_not_show("after a resume");
-    let later = machine_on_hpet_without_tsc().log(&[log[2], log[0], log[1]]);
-    later
-        .first("tsc_skew")
-        .shows("the TSC lost 7 ms")
-        .shows("1 s after a resume");
-}
-
-/// With s2idle, the devices resume before the suspend's end, at any time after its beginning.
-#[test]
-fn a_skew_within_a_suspend_is_called_so() {
-    const WITHIN: &str = "that was between the beginning of a suspend and its end";
-    let marked = format!("[ 9003.000000] {MARKED_FOR_SKEW}");
-    let entry = "[ 5000.000000] PM: suspend entry (s2idle)";
-    let waking = "[ 5001.000000] ACPI: PM: Waking up from system sleep state S3";
-    let exit = "[ 5002.000000] PM: suspend exit";
-    for (log, is_within) in [
-        (&[entry][..], true),
-        (&[entry, waking], true),
-        (&[exit, entry], true),
-        (&[entry, exit], false),
-        (&[exit], false),
-    ] {
-        let log: Vec<_> = log.iter().copied().chain([marked.as_str()]).collect();
-        let finding = machine_on_hpet_without_tsc().log(&log).first("tsc_skew");
-        if is_within {
-            finding
-                .shows(WITHIN)
-                .fix_begins("the skew came between the beginning of a suspend and its end");
-        } else {
-            finding
-                .does_not_show(WITHIN)
-                .fix_begins("run `tickline warp`");
-        }
-    }
-}
-
-#[test]
-fn the_figures_of_a_skipped_check_are_no_skew() {
-    let skipped = "clocksource: Long readout interval, skipping watchdog check: cs_nsec: \
-                   2503207012 wd_nsec: 2501207012";
-    machine_on_hpet_without_tsc()
-        .log(&[skipped, skipped, MARKED_FOR_SKEW])
-        .first("tsc_skew")
-        .does_not_show("the TSC gained")
-        .does_not_show("the TSC lost");
-}
-
-/// Symptom: two seconds after a resume, and nothing said so.
-#[test]
-fn a_skew_right_after_a_resume_is_called_so() {
-    let marked = format!("[ 9003.000000] {MARKED_FOR_SKEW}");
-    for (resumed, after) in [
-        ("[ 9001.200000] PM: suspend exit", Some("1.8 s")),
-        (
-            "[ 9002.000000] PM: hibernation: hibernation exit",
-            Some("1 s"),
-        ),
-        (
-            "[ 9002.500000] ACPI: PM: Waking up from system sleep state S3",
-            Some("500 ms"),
-        ),
-        ("[ 8990.000000] PM: suspend exit", None),
-        ("[Sat Nov 28 07:00:00 2026] PM: suspend exit", None),
-        ("[ 9002.000000] clocksource: another message", None),
-    ] {
-        let machine = machine_on_hpet_without_tsc().log(&[resumed, &marked]);
-        let finding = machine.first("tsc_skew");
-        match after {
-            Some(after) => finding
-                .shows(&format!("that was {after} after a resume"))
-                .fix_begins(&format!("the skew came {after} after a resume"))
-                .fix_has("if it comes without one: run `tickline warp`"),
-            None => finding
-                .does_not_show("resume")
-                .fix_begins("run `tickline warp`"),
-        };
     }
 }
 
@@ -271,32 +102,6 @@ fn an_unreadable_log_is_unknown() {
     finding
         .fix_begins("read why: sudo dmesg")
         .shows("the kernel's log, which says why, may not be read by this user");
-}
-
-/// Symptom: a TSC with a measured skew got the fix for a failed measurement.
-#[test]
-fn a_skew_must_be_checked_before_the_kernel_is_overruled() {
-    for (log, code) in [
-        (&[MARKED_FOR_SKEW, MARKED_BY_WATCHDOG][..], "tsc_skew"),
-        (
-            &[READ_DELAY, MARKED_FOR_SKEW, MARKED_BY_WATCHDOG],
-            "tsc_skew",
-        ),
-        (&[MARKED_BY_WATCHDOG], "tsc_watchdog"),
-    ] {
-        for (hypervisor, repair) in [("none", "firmware"), ("kvm", "on the host")] {
-            let finding = machine_on_hpet_without_tsc()
-                .log(log)
-                .hypervisor(hypervisor)
-                .first(code);
-            finding
-                .fix_begins("run `tickline warp` when idle")
-                .fix_has("the kernel may be right")
-                .fix_has(repair)
-                .fix_has_in_order("only if the rate is steady", "boot with tsc=nowatchdog")
-                .fix_lacks("tsc=reliable");
-        }
-    }
 }
 
 #[test]
@@ -453,23 +258,6 @@ fn a_trusted_tsc_gains_what_the_measured_costs_say() {
     finding.gains(35.0);
 }
 
-/// Symptom: on Xen the fix overruled a kernel that had measured a skew of the TSC.
-#[test]
-fn a_skew_is_checked_on_xen_as_well() {
-    let message = "clocksource:                       \
-        Clocksource 'tsc' skewed 436888 ns (0 ms) over watchdog 'xen'";
-    let finding = good_machine()
-        .system_call_answers()
-        .clocksource("xen")
-        .offers("xen")
-        .log(&[message])
-        .first("xen_clocksource");
-    finding
-        .fix_begins("run `tickline warp` when idle")
-        .fix_has("the kernel may be right")
-        .shows(message);
-}
-
 #[test]
 fn a_warp_is_fixed_by_the_firmware_or_on_the_host() {
     let warp = "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.";
@@ -569,19 +357,6 @@ fn a_cpu_behind_another_says_more_than_the_skew_that_it_causes() {
     finding.shows(behind).fix_begins("update the firmware");
 }
 
-#[test]
-fn the_limit_is_that_of_the_kernels_watchdog() {
-    let frequency_skew = "clocksource: Marking clocksource tsc unstable due to frequency skew";
-    for (log, kernel, limit) in [
-        (MARKED_FOR_SKEW, "6.12.0", "differ by 100 ppm"),
-        (MARKED_BY_WATCHDOG, "7.1.5", "differ by 500 ppm"),
-        (frequency_skew, "unknown", "differ by 500 ppm"),
-    ] {
-        let machine = machine_on_hpet_without_tsc().log(&[log]).kernel(kernel);
-        machine.findings()[0].fix_has(limit);
-    }
-}
-
 /// Symptom: a kernel 4.4 was told first what only a kernel 5.2 knows.
 #[test]
 fn the_advice_is_for_the_kernel_that_is_named() {
@@ -601,15 +376,6 @@ fn the_advice_is_for_the_kernel_that_is_named() {
         "tsc=nowatchdog",
         "on an older kernel, boot with tsc=reliable",
     );
-}
-
-/// The rates are measured by the clock that may be the wrong one. Symptom: "if the rates differ,
-/// the kernel may be right".
-#[test]
-fn differing_rates_do_not_show_which_clock_is_wrong() {
-    let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
-    let finding = machine.first("tsc_skew");
-    finding.fix_has("or hpet is the wrong clock of the two, which NTP shows");
 }
 
 /// The messages before have been lost. Symptom: the TSC was missing, and `tsc=reliable` the fix.
