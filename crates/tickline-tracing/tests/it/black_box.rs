@@ -1,5 +1,5 @@
-//! The file of a flight recorder: its owner, its content, and invalid files. `crash.rs` tests the
-//! file after each kind of end of a process.
+//! The file of a flight recorder: its owner, its content, and invalid files. `tests/crash/` tests
+//! the file after each kind of end of a process.
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::Path;

@@ -1,0 +1,197 @@
+//! The program that ends. It is this test's own program, run once for each end.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+use std::{io, mem, process, thread};
+
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::flight::FlightRecorder;
+use tickline_tracing::trace_file::{Flusher, TraceFile, TraceFileBuilder, TraceFileGuard, Tracks};
+use tracing::{info, info_span};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
+
+/// The files of a program in its folder: its trace in both formats and compressed, the trace of
+/// its recorder in memory after a panic, the file of its other recorder, and the trace of its
+/// forked child.
+pub(crate) const TRACE: &str = "trace.json";
+pub(crate) const PERFETTO: &str = "trace.pftrace";
+pub(crate) const COMPRESSED: &str = "compressed.pftrace";
+pub(crate) const PANIC: &str = "panic.json";
+pub(crate) const BOX: &str = "box";
+pub(crate) const CHILD: &str = "child.json";
+
+/// The builder of the compressed trace. Without the feature, the trace is a second one.
+fn compressed(builder: TraceFileBuilder) -> TraceFileBuilder {
+    #[cfg(feature = "compression")]
+    let builder = builder.compressed();
+    builder
+}
+
+/// Ends the program in this way, in three spans.
+pub(crate) fn end(way: &str, folder: &Path) {
+    // A signal handler does not wake the writer, which must find the request by itself.
+    let by_signal = matches!(way, "abort" | "segfault");
+    let flush_every = match way {
+        "work" => Duration::from_millis(1),
+        "wait" => Duration::from_millis(100),
+        _ if by_signal => Duration::from_millis(20),
+        // Longer than any test waits, so only the end of the program can flush the file.
+        _ => Duration::from_secs(3_600),
+    };
+    let builder = TraceFile::builder()
+        .with_fields()
+        .flush_on_panic()
+        .flush_every(flush_every);
+    let builder = if way == "fork" {
+        let builder = builder.with_cpu_time();
+        builder.wait_when_full().bytes_per_thread(1)
+    } else {
+        builder
+    };
+    let (trace, guard) = builder.clone().create(folder.join(TRACE)).unwrap();
+    let (perfetto, perfetto_guard) = builder.clone().create(folder.join(PERFETTO)).unwrap();
+    let builder = compressed(builder);
+    let (compressed, compressed_guard) = builder.create(folder.join(COMPRESSED)).unwrap();
+    if by_signal {
+        let guards = [&guard, &perfetto_guard, &compressed_guard];
+        FLUSHERS.set(guards.map(TraceFileGuard::flusher)).unwrap();
+        for signal in [libc::SIGABRT, libc::SIGSEGV] {
+            let handler: extern "C" fn(libc::c_int) = flush;
+            // SAFETY: the handler makes only async-signal-safe calls.
+            unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+        }
+    }
+    mem::forget(perfetto_guard);
+    mem::forget(compressed_guard);
+    let in_memory = FlightRecorder::builder().with_fields().build();
+    in_memory.write_on_panic(folder.join(PANIC));
+    let builder = FlightRecorder::builder()
+        .with_fields()
+        .with_source_locations();
+    let builder = match way {
+        "work" => builder.keep_last(Duration::from_millis(1)),
+        _ => builder
+            .bytes_per_thread(1)
+            .tracks(Tracks::ThreadsAndRequests),
+    };
+    let in_file = builder.threads_in_file(4).create(folder.join(BOX)).unwrap();
+    let layer = SpanTimingLayer::new()
+        .with_sink(trace)
+        .with_sink(perfetto)
+        .with_sink(compressed)
+        .with_sink(in_memory)
+        .with_sink(in_file.clone());
+    tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
+    if way == "work" {
+        for number in 0_u64.. {
+            let text = "x".repeat(usize::try_from(number % 300).unwrap());
+            info_span!("work", number, text).in_scope(|| ());
+        }
+    }
+    mem::forget(info_span!("server").entered());
+    info_span!("done").in_scope(|| ());
+    mem::forget(info_span!("request", user = 7).entered());
+    mem::forget(info_span!("crash").entered());
+    info!("the last words");
+    if way == "fork" {
+        return fork(guard, &in_file, folder);
+    }
+    mem::forget(guard);
+    match way {
+        "abort" => process::abort(),
+        "segfault" => {
+            let nowhere = std::hint::black_box(std::ptr::null::<u8>());
+            // SAFETY: none: the test needs this access to kill the program.
+            std::hint::black_box(unsafe { nowhere.read_volatile() });
+        }
+        "exit" => process::exit(7),
+        "panic" => panic!("for the test"),
+        "panic that aborts" => {
+            extern "C" fn no_unwind() {
+                panic!("for the test");
+            }
+            no_unwind();
+        }
+        "wait" => thread::sleep(Duration::from_secs(3_600)),
+        _ => {}
+    }
+}
+
+/// The CPU time that the program uses before it forks.
+pub(crate) const BEFORE_FORK: Duration = Duration::from_millis(100);
+
+/// Executes instructions until the thread has used this CPU time.
+fn use_cpu(time: Duration) {
+    let used = || {
+        let mut used = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the pointer is to a live structure.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
+        Duration::new(
+            used.tv_sec.try_into().unwrap(),
+            used.tv_nsec.try_into().unwrap(),
+        )
+    };
+    while used() < time {}
+}
+
+/// The child's spans are in none of its parent's files, and the child can't take over the
+/// recorder's file. Symptom: the child waited for ever once its ring was full, and panicked
+/// when it dropped the guard.
+fn fork(guard: TraceFileGuard, in_file: &FlightRecorder, folder: &Path) {
+    use_cpu(BEFORE_FORK);
+    // After a flush, the writer waits, and holds no lock.
+    assert!(guard.flusher().flush(Duration::from_secs(60)));
+    // SAFETY: the other thread, the writer, holds no lock that the child needs.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: no precondition. The signal ends a child that waits for ever.
+        unsafe { libc::alarm(60) };
+        let own = TraceFile::builder().with_cpu_time();
+        let (trace, own_guard) = own.create(folder.join(CHILD)).unwrap();
+        let own_layer = SpanTimingLayer::new().with_sink(trace);
+        tracing::subscriber::with_default(registry().with(own_layer), || {
+            info_span!("child").in_scope(|| ());
+        });
+        own_guard.finish().unwrap();
+        thread::spawn(|| info_span!("thread of the child").in_scope(|| ()))
+            .join()
+            .unwrap();
+        (0..20_000).for_each(|_| info_span!("child").in_scope(|| ()));
+        let summary = in_file.write_to(io::sink()).unwrap();
+        assert!(
+            summary.dropped_records > 0 && summary.damaged_records == 0,
+            "{summary:?}"
+        );
+        let error = FlightRecorder::builder()
+            .threads_in_file(1)
+            .create(folder.join(BOX))
+            .unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy, "{error}");
+        assert!(guard.finish().is_err(), "the file is the parent's");
+        process::exit(7);
+    }
+    let mut status = 0;
+    // SAFETY: the pointer is to a live integer.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert!(
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7,
+        "status {status:#x}"
+    );
+    assert_eq!(guard.finish().unwrap().intervals, 4);
+}
+
+static FLUSHERS: OnceLock<[Flusher; 3]> = OnceLock::new();
+
+extern "C" fn flush(signal: libc::c_int) {
+    for flusher in FLUSHERS.get().into_iter().flatten() {
+        _ = flusher.flush_in_signal_handler(Duration::from_secs(60));
+    }
+    // SAFETY: `signal` is async-signal-safe. The signal then ends the program: `abort` raises
+    // it again, and the instruction that segfaults is executed again.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
