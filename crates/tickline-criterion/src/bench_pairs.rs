@@ -17,7 +17,7 @@ use crate::results::comparison::{MeasuredCouples, Sides};
 use crate::results::files;
 use crate::results::outcome::{Outcome, QUANTILES};
 use crate::results::plot::{self, Mark, Series};
-use crate::results::verdict::{ComparedWith, Conclusion, findings};
+use crate::results::verdict::{ComparedWith, Conclusion, Difference, findings};
 
 /// Benchmarks whose iterations are timed individually. criterion's `Criterion` and `BenchmarkGroup`
 /// have these methods with the measurement [`CounterTime`].
@@ -266,8 +266,10 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
         Some(comparison) => findings().add(
             benchmark.name,
             ComparedWith::OtherBuild,
-            comparison.percent(),
-            comparison.is_different(),
+            Difference {
+                percent: comparison.percent(),
+                is_different: comparison.is_different(),
+            },
         ),
         None => other_cannot_tell(benchmark, "too few couples count"),
     }

@@ -22,7 +22,7 @@ use crate::message::Messages;
 use crate::pairs::collector::Collector;
 use crate::results::baseline::{Change, MIN_PARTS};
 use crate::results::replace::replace;
-use crate::results::verdict::{ComparedWith, Conclusion, findings};
+use crate::results::verdict::{ComparedWith, Conclusion, Difference, findings};
 
 /// The depth of the search: group, function, parameter, and one spare level.
 const DEPTH: u32 = 4;
@@ -255,8 +255,10 @@ fn write(messages: Messages, folder: &Path, mut files: Files<'_>) {
         Some(Ok(change)) => findings().add(
             &name,
             ComparedWith::Baseline,
-            change.percent(),
-            change.is_different(),
+            Difference {
+                percent: change.percent(),
+                is_different: change.is_different(),
+            },
         ),
         Some(Err((conclusion, error))) => {
             findings().add_without(&name, ComparedWith::Baseline, conclusion, &error);

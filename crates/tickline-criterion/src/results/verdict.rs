@@ -231,14 +231,22 @@ fn lacks_a_comparison(options: &Options, verdicts: &[Verdict]) -> bool {
     lacks_builds || options.need_verdicts() && verdicts.is_empty()
 }
 
+/// What a measurement has found between two builds, or between a run and its baseline.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Difference {
+    pub(crate) percent: Percent,
+    /// Whether the measurement can tell it from none. This is what is printed above the verdict.
+    pub(crate) is_different: bool,
+}
+
 /// Judges a difference by the limits of `--max-regression` and `--max-noise`. Returns the
-/// conclusion and its reason. `is_different` is what is printed above the verdict.
-fn judge_difference(
-    options: &Options,
-    difference: Percent,
-    is_different: bool,
-) -> (Conclusion, String) {
-    if options.have_limits() && !difference.is_finite() {
+/// conclusion and its reason.
+fn judge_difference(options: &Options, difference: Difference) -> (Conclusion, String) {
+    let Difference {
+        percent,
+        is_different,
+    } = difference;
+    if options.have_limits() && !percent.is_finite() {
         let reason = "it is compared with a time of 0, of which there is no percentage";
         return (Conclusion::CannotTell, reason.to_owned());
     }
@@ -247,7 +255,7 @@ fn judge_difference(
             estimate,
             low,
             high,
-        } = difference;
+        } = percent;
         let [middle, from, to] = [estimate, low, high].map(signed_percent);
         let range = format!("{middle} %, from {from} to {to} %");
         if low > limit {
@@ -262,19 +270,19 @@ fn judge_difference(
         }
     }
     // Noise below the limit hides no regression.
-    let may_be_slower = difference.high > options.max_regression_percent.unwrap_or(0.0);
+    let may_be_slower = percent.high > options.max_regression_percent.unwrap_or(0.0);
     if let Some(limit) = options.max_noise_percent
-        && difference.noise() > limit
+        && percent.noise() > limit
         && may_be_slower
     {
-        let slower = if is_different && difference.low > 0.0 {
+        let slower = if is_different && percent.low > 0.0 {
             "slower, but by how much can't be told: "
         } else {
             ""
         };
         let reason = format!(
             "{slower}the noise of {:.2} % is above {limit} %; measure longer, or leave CPUs free",
-            difference.noise()
+            percent.noise()
         );
         return (Conclusion::CannotTell, reason);
     }
@@ -324,11 +332,10 @@ impl Findings {
         &mut self,
         benchmark: &str,
         compared_with: ComparedWith,
-        difference: Percent,
-        is_different: bool,
+        difference: Difference,
     ) {
         let options = Options::of_this_process();
-        let (conclusion, mut reason) = judge_difference(options, difference, is_different);
+        let (conclusion, mut reason) = judge_difference(options, difference);
         if conclusion == Conclusion::Slower {
             reason.push_str(caveat(options, compared_with));
         }
@@ -336,8 +343,8 @@ impl Findings {
             benchmark: benchmark.to_owned(),
             compared_with,
             // JSON has no other numbers.
-            difference_percent: difference.is_finite().then_some(difference),
-            is_different,
+            difference_percent: difference.percent.is_finite().then_some(difference.percent),
+            is_different: difference.is_different,
             conclusion,
             reason,
         });
@@ -383,8 +390,12 @@ mod tests {
     }
 
     /// Judges a difference that the measurement can tell from none.
-    fn judge(options: &Options, difference: Percent) -> (Conclusion, String) {
-        judge_difference(options, difference, true)
+    fn judge(options: &Options, percent: Percent) -> (Conclusion, String) {
+        let difference = Difference {
+            percent,
+            is_different: true,
+        };
+        judge_difference(options, difference)
     }
 
     fn verdict(conclusion: Conclusion) -> Verdict {
@@ -479,7 +490,11 @@ mod tests {
             max_regression_percent: None,
             ..options(3.0, 2.0)
         };
-        let (_, reason) = judge_difference(&without_regression, percent(5.0, 4.75), false);
+        let difference = Difference {
+            percent: percent(5.0, 4.75),
+            is_different: false,
+        };
+        let (_, reason) = judge_difference(&without_regression, difference);
         assert!(reason.starts_with("the noise of 4.75 %"), "{reason}");
     }
 
