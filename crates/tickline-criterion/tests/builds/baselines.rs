@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::refusals::refused;
+use crate::refusals::assert_refused;
 use crate::{Programs, texts};
 
 /// Saves the baseline `main` of the build with 100 steps.
@@ -107,13 +107,13 @@ pub(crate) fn a_run_that_passes_becomes_the_baseline(programs: &Programs) {
 pub(crate) fn a_run_that_measures_nothing_updates_no_baseline(programs: &Programs) {
     let arguments = ["--baseline=main", "--update-on-pass"];
     let output = programs.run(100, "no/such/benchmark", &arguments);
-    refused(&output, "nothing was compared: ");
+    assert_refused(&output, "nothing was compared: ");
 }
 
 pub(crate) fn a_filter_that_fits_nothing_is_named(programs: &Programs) {
     let arguments = ["--baseline=main", "--max-regression=3%"];
     let output = programs.run(100, "no/such/benchmark", &arguments);
-    refused(
+    assert_refused(
         &output,
         "no benchmark that measures by CounterTime fits the filter",
     );
@@ -124,7 +124,7 @@ pub(crate) fn a_limit_for_benchmarks_that_are_not_compared_is_refused(programs: 
     save_main(programs, "plain");
     let arguments = ["--baseline=main", "--max-regression=3%"];
     let output = programs.run(100, "plain", &arguments);
-    refused(
+    assert_refused(
         &output,
         "all that was measured are benchmarks of bench_function",
     );
@@ -202,7 +202,7 @@ pub(crate) fn a_plot_that_cannot_be_written_changes_no_verdict(programs: &Progra
 /// Symptom: the program ended by criterion's panic, with exit code 101.
 pub(crate) fn a_baseline_that_criterion_lacks_is_named(programs: &Programs) {
     let output = programs.run(100, "work/spin", &["--baseline", "nowhere"]);
-    refused(
+    assert_refused(
         &output,
         "`cargo bench --bench NAME -- --save-baseline nowhere` saves one",
     );
@@ -212,7 +212,7 @@ pub(crate) fn a_missing_baseline_and_another_build_end_with_a_text(programs: &Pr
     let other = programs.path(100).to_string_lossy().into_owned();
     let arguments = ["--baseline", "nowhere", "--against", &other];
     let output = programs.run(130, "work/spin", &arguments);
-    refused(&output, "there is no baseline nowhere of this benchmark");
+    assert_refused(&output, "there is no baseline nowhere of this benchmark");
 }
 
 /// criterion has this baseline, but this crate's file is missing, as from an older version.

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     // `--against` starts copies, to whose names it adds a beginning.
     if let Some((_, steps)) = name.rsplit_once("work-") {
         let steps = steps.parse().expect("a number");
-        return tickline_criterion::run(|| benchmarks(steps));
+        return tickline_criterion::run(|| run_benchmarks(steps));
     }
     run_tests(&program)
 }
@@ -150,7 +150,7 @@ fn spin(steps: u64) -> u64 {
     (0..black_box(steps)).fold(1, |value, step| black_box(value ^ step))
 }
 
-fn benchmarks(steps: u64) {
+fn run_benchmarks(steps: u64) {
     if std::env::var_os(SAYS).is_some() {
         writeln!(std::io::stderr(), "own words").ok();
     }

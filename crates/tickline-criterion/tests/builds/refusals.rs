@@ -8,7 +8,7 @@ use crate::{Programs, six_layouts, texts};
 /// Symptom: the exit code was 0, after one line on the standard error stream.
 pub(crate) fn builds_without_a_common_benchmark_are_refused(programs: &Programs) {
     let output = programs.against(130, "added/spin", 100);
-    refused(
+    assert_refused(
         &output,
         "it compares benchmarks of bench_pairs that both builds have: this build has added/spin; ",
     );
@@ -24,7 +24,7 @@ pub(crate) fn builds_without_a_common_benchmark_are_refused(programs: &Programs)
 /// Symptom: two equal builds had no benchmark in common, and nothing said why.
 pub(crate) fn a_benchmark_of_bench_function_is_named(programs: &Programs) {
     let output = programs.against(130, "plain", 100);
-    refused(
+    assert_refused(
         &output,
         "this build has only benchmarks of bench_function or compare (plain); ",
     );
@@ -55,7 +55,7 @@ pub(crate) fn a_layout_of_another_build_is_refused(programs: &Programs) {
 }
 
 /// Checks that nothing was measured, the exit code, and a line.
-pub(crate) fn refused(output: &Output, line: &str) {
+pub(crate) fn assert_refused(output: &Output, line: &str) {
     let (out, err) = texts(output);
     assert_eq!(output.status.code(), Some(2), "{out}\n{err}");
     assert!(err.contains("tickline: ") && err.contains(line), "{err}");
@@ -68,7 +68,7 @@ pub(crate) fn a_path_without_a_program_is_refused_with_its_folder(programs: &Pro
     let output = programs.run(130, "work/spin", &["--against=no/such/program"]);
     let here = std::env::current_dir().expect("a folder");
     let expected = format!("--against: no/such/program (in {}; ", here.display());
-    refused(&output, &expected);
+    assert_refused(&output, &expected);
 }
 
 /// Symptom: the exit code was 0, and criterion had called each benchmark once.
@@ -79,7 +79,7 @@ pub(crate) fn turns_without_a_measurement_are_refused(programs: &Programs) {
         (&["--bench", "--test"], "leave --test out"),
     ] {
         let output = tested(programs, &[arguments, &[&against]].concat());
-        refused(&output, what);
+        assert_refused(&output, what);
     }
 }
 
@@ -115,14 +115,14 @@ pub(crate) fn the_help_has_nothing_to_compare(programs: &Programs) {
 /// Symptom: the exit code was 0, after one line on the standard error stream.
 pub(crate) fn a_program_without_benchmarks_is_refused(programs: &Programs) {
     let output = programs.run(130, "work/spin", &["--against", env!("CARGO")]);
-    refused(&output, "its main does not call tickline_criterion::run");
+    assert_refused(&output, "its main does not call tickline_criterion::run");
 }
 
 /// Symptom: the program ended by a panic, with exit code 101.
 pub(crate) fn a_wrong_argument_ends_with_a_text(programs: &Programs) {
     let other = programs.path(100).to_string_lossy().into_owned();
     let output = programs.run(130, "work/spin", &["--against", &other, "--bogus"]);
-    refused(
+    assert_refused(
         &output,
         "--against: this build: it can't list its benchmarks",
     );
@@ -133,5 +133,5 @@ pub(crate) fn a_wrong_argument_ends_with_a_text(programs: &Programs) {
     );
     assert!(err.contains("\"--bogus\""), "{err}");
     let output = programs.run(130, "work/spin", &["--max-noise=much"]);
-    refused(&output, "--max-noise: much is not a percentage such as 2%");
+    assert_refused(&output, "--max-noise: much is not a percentage such as 2%");
 }

@@ -83,7 +83,7 @@ fn work() {
     black_box(divisions(black_box(1.25)));
 }
 
-fn nothing() {}
+fn do_nothing() {}
 
 /// The time between the readings, ns, with work before, between and after them.
 fn time_ns(time: &CounterTime, before: fn(), between: fn(), after: fn()) -> f64 {
@@ -115,9 +115,9 @@ fn only_work_between_the_readings_counts() {
     // By turns: the processor's rate may change, and another program may use a part of it.
     let mut samples = [const { Vec::new() }; 4];
     for _ in 0..500 {
-        samples[0].push(time_ns(&time, work, nothing, nothing));
-        samples[1].push(time_ns(&time, nothing, work, nothing));
-        samples[2].push(time_ns(&time, nothing, nothing, work));
+        samples[0].push(time_ns(&time, work, do_nothing, do_nothing));
+        samples[1].push(time_ns(&time, do_nothing, work, do_nothing));
+        samples[2].push(time_ns(&time, do_nothing, do_nothing, work));
         samples[3].push(time_alone_ns());
     }
     let [before_ns, between_ns, after_ns, alone_ns] = samples.map(median);

@@ -119,7 +119,7 @@ fn wall_time_is_reported_each_time() {
 
 /// Runs a test's `body` in a child whose counter is switched off. Returns the child's lines; in the
 /// child itself, none.
-fn with_closed_gate(test: &str, body: impl FnOnce(CounterTime)) -> Vec<String> {
+fn run_with_closed_gate(test: &str, body: impl FnOnce(CounterTime)) -> Vec<String> {
     if is_child() {
         body(CounterTime::or_wall_time());
         return Vec::new();
@@ -129,7 +129,7 @@ fn with_closed_gate(test: &str, body: impl FnOnce(CounterTime)) -> Vec<String> {
 
 #[test]
 fn a_closed_gate_is_an_error_with_its_reason() {
-    with_closed_gate("a_closed_gate_is_an_error_with_its_reason", |_| {
+    run_with_closed_gate("a_closed_gate_is_an_error_with_its_reason", |_| {
         let error = CounterTime::new().expect_err("switched off");
         assert!(
             matches!(error.kind(), ErrorKind::GateClosed(_)),
@@ -140,7 +140,7 @@ fn a_closed_gate_is_an_error_with_its_reason() {
 
 #[test]
 fn wall_time_keeps_the_error_of_the_counter() {
-    with_closed_gate("wall_time_keeps_the_error_of_the_counter", |time| {
+    run_with_closed_gate("wall_time_keeps_the_error_of_the_counter", |time| {
         let error = CounterTime::new().expect_err("switched off");
         let kept = time.fallback_error().expect("switched off");
         assert_eq!(kept.kind(), error.kind());
@@ -149,7 +149,7 @@ fn wall_time_keeps_the_error_of_the_counter() {
 
 #[test]
 fn wall_time_has_no_calibration() {
-    with_closed_gate("wall_time_has_no_calibration", |time| {
+    run_with_closed_gate("wall_time_has_no_calibration", |time| {
         assert_eq!(time.calibration(), None);
     });
 }
@@ -157,7 +157,7 @@ fn wall_time_has_no_calibration() {
 /// Symptom: the first sample began with the sample inside of it.
 #[test]
 fn wall_time_measures_all_of_a_sample_that_has_another_in_it() {
-    with_closed_gate(
+    run_with_closed_gate(
         "wall_time_measures_all_of_a_sample_that_has_another_in_it",
         |time| {
             let start = time.start();
@@ -171,7 +171,7 @@ fn wall_time_measures_all_of_a_sample_that_has_another_in_it() {
 
 #[test]
 fn samples_by_wall_time_add_up() {
-    with_closed_gate("samples_by_wall_time_add_up", |time| {
+    run_with_closed_gate("samples_by_wall_time_add_up", |time| {
         let start = time.start();
         std::thread::sleep(Duration::from_millis(3));
         let sample = time.end(start);
@@ -181,7 +181,7 @@ fn samples_by_wall_time_add_up() {
 
 #[test]
 fn samples_by_wall_time_are_no_incidents() {
-    with_closed_gate("samples_by_wall_time_are_no_incidents", |time| {
+    run_with_closed_gate("samples_by_wall_time_are_no_incidents", |time| {
         time.to_f64(&time.end(time.start()));
         assert_eq!(time.incidents().to_string(), "");
     });
@@ -189,7 +189,7 @@ fn samples_by_wall_time_are_no_incidents() {
 
 #[test]
 fn the_only_line_about_wall_time_has_the_closed_gate() {
-    let lines = with_closed_gate(
+    let lines = run_with_closed_gate(
         "the_only_line_about_wall_time_has_the_closed_gate",
         |time| {
             time.to_f64(&time.end(time.start()));

@@ -240,7 +240,7 @@ impl Drop for Rival {
     }
 }
 
-fn busy_for(duration: Duration) {
+fn work_for(duration: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < duration {
         black_box(7);
@@ -251,7 +251,7 @@ fn busy_for(duration: Duration) {
 fn sample_ns(time: &CounterTime) -> (Elapsed, f64) {
     let cpu_ns = system::cpu_ns().expect("a clock");
     let start = time.start();
-    busy_for(Duration::from_millis(20));
+    work_for(Duration::from_millis(20));
     let elapsed = time.end(start);
     let cpu_ns = system::cpu_ns().expect("a clock") - cpu_ns;
     (elapsed, as_f64(cpu_ns))
@@ -277,7 +277,7 @@ fn program(test: &str, role: &str) -> std::process::Command {
 fn a_sample_beside_a_busy_program_takes_the_time_in_which_it_ran() {
     const TEST: &str = "backend::thread_meter::tests::a_sample_beside_a_busy_program_takes_the_time_in_which_it_ran";
     match std::env::var(ROLE).as_deref() {
-        Ok("rival") => busy_for(Duration::from_secs(60)), // if it is not killed before
+        Ok("rival") => work_for(Duration::from_secs(60)), // if it is not killed before
         Ok(_) => measure_beside(|| program(TEST, "rival")),
         Err(_) => {
             let child = program(TEST, "measure").output().expect("a child");
@@ -382,7 +382,7 @@ fn answer(state: &HelperState) {
             std::thread::yield_now();
             continue;
         }
-        busy_for(Duration::from_micros(20));
+        work_for(Duration::from_micros(20));
         answered = request;
         let cpu_ns = system::cpu_ns().expect("a clock");
         // ORDERING: Relaxed, because the Release store below publishes it.
