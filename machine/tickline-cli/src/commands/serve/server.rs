@@ -227,17 +227,17 @@ fn missing_folder(error: &PageError) -> Option<&Path> {
 
 /// Whether the next start may succeed, though nobody removes the error's cause.
 fn may_pass(error: &PageError) -> bool {
-    cause_may_pass(*error.cause(), missing_folder(error).is_none())
+    cause_may_pass(*error.cause(), missing_folder(error))
 }
 
 /// As [`may_pass`]: another server may end, another process may write to the page once, and a machine
 /// may have room again. A file may vanish for a moment, while its folder is there. Any other error
 /// remains.
-fn cause_may_pass(cause: PageErrorCause, has_folder: bool) -> bool {
+fn cause_may_pass(cause: PageErrorCause, missing_folder: Option<&Path>) -> bool {
     match cause {
         PageErrorCause::Served { .. } | PageErrorCause::Changed(_) => true,
         PageErrorCause::File(FileError::System { errno, .. }) => {
-            is_shortage(errno) || (errno == Errno::ENOENT as i32 && has_folder)
+            is_shortage(errno) || (errno == Errno::ENOENT as i32 && missing_folder.is_none())
         }
         PageErrorCause::Process(FileError::System { errno, .. }) => is_shortage(errno),
         _ => false,
@@ -467,7 +467,7 @@ mod tests {
             PageErrorCause::Counter(Reason::NoCounter),
             PageErrorCause::Process(failed_call(Errno::ENOENT)),
         ] {
-            assert!(!cause_may_pass(cause, true), "{cause}");
+            assert!(!cause_may_pass(cause, None), "{cause}");
         }
     }
 
@@ -489,7 +489,7 @@ mod tests {
             Errno::ELOOP,
         ] {
             let cause = PageErrorCause::File(failed_call(errno));
-            assert!(!cause_may_pass(cause, true), "{errno}");
+            assert!(!cause_may_pass(cause, None), "{errno}");
         }
     }
 
@@ -497,7 +497,7 @@ mod tests {
     fn a_shortage_may_pass() {
         for errno in FEW {
             for cause in [PageErrorCause::File, PageErrorCause::Process] {
-                assert!(cause_may_pass(cause(failed_call(errno)), true), "{errno}");
+                assert!(cause_may_pass(cause(failed_call(errno)), None), "{errno}");
             }
         }
     }
@@ -520,16 +520,17 @@ mod tests {
 
     #[test]
     fn another_process_that_serves_or_changes_the_page_may_end() {
-        assert!(cause_may_pass(PageErrorCause::Changed(PageChanged), true));
+        assert!(cause_may_pass(PageErrorCause::Changed(PageChanged), None));
         let process = Some(42);
-        assert!(cause_may_pass(PageErrorCause::Served { process }, true));
+        assert!(cause_may_pass(PageErrorCause::Served { process }, None));
     }
 
     #[test]
     fn a_file_that_is_missing_may_be_back_unless_its_folder_is_missing_too() {
         let missing = PageErrorCause::File(failed_call(Errno::ENOENT));
-        assert!(cause_may_pass(missing, true));
-        assert!(!cause_may_pass(missing, false));
+        assert!(cause_may_pass(missing, None));
+        let folder = Some(Path::new("/run/tickline"));
+        assert!(!cause_may_pass(missing, folder));
     }
 
     const fn failed_call(errno: Errno) -> FileError {

@@ -88,7 +88,7 @@ impl PagePhase {
 /// a server, or had one until a second ago, also if the lock shows none.
 fn server(
     writer: &Result<PageWriter, PageError>,
-    is_served: bool,
+    snapshot: &PageSnapshot,
 ) -> (Option<bool>, Option<String>) {
     match writer {
         Ok(PageWriter::Process(_)) => (Some(true), None),
@@ -96,7 +96,7 @@ fn server(
             let reason = "its process is not visible here, as in a container";
             (Some(true), Some(reason.to_owned()))
         }
-        Ok(PageWriter::None) if is_served => {
+        Ok(PageWriter::None) if snapshot.is_served => {
             let reason = "its process is not visible here, as in a container, or has just ended";
             (None, Some(reason.to_owned()))
         }
@@ -138,7 +138,7 @@ impl PageReport {
                     .saturating_sub(stated_ns)
             });
         let writer = page_writer(page);
-        let (has_server, server_unknown) = server(&writer, snapshot.is_served);
+        let (has_server, server_unknown) = server(&writer, &snapshot);
         let server_pid = writer.ok().and_then(PageWriter::pid);
         let mappings = machine::page::mappings(page, server_pid)?;
         let is_without_line = snapshot.phase == LeasePhase::NoLine;
@@ -229,34 +229,37 @@ mod tests {
     }
 
     /// Whether there is a server, and whether it is said that its process is unknown.
-    fn server_of(writer: PageWriter, is_served: bool) -> (Option<bool>, bool) {
-        let (has_server, unknown) = server(&Ok(writer), is_served);
+    fn server_of(writer: PageWriter, snapshot: &PageSnapshot) -> (Option<bool>, bool) {
+        let (has_server, unknown) = server(&Ok(writer), snapshot);
         (has_server, unknown.is_some())
     }
 
     /// Symptom: in a container no server, and an alert about it, while the page served.
     #[test]
     fn a_page_that_serves_is_not_said_to_have_no_server() {
-        assert_eq!(server_of(PageWriter::None, true), (None, true));
+        let page = served(LeasePhase::Published);
+        assert_eq!(server_of(PageWriter::None, &page), (None, true));
     }
 
     /// Symptom: in a PID namespace "the server has stopped" of a server that held the lock.
     #[test]
     fn a_server_that_is_invisible_here_is_known_to_exist() {
-        for is_served in [false, true] {
-            assert_eq!(
-                server_of(PageWriter::Invisible, is_served),
-                (Some(true), true)
-            );
+        for page in [
+            unserved(LeasePhase::Published),
+            served(LeasePhase::Published),
+        ] {
+            assert_eq!(server_of(PageWriter::Invisible, &page), (Some(true), true));
         }
     }
 
     #[test]
     fn a_lock_says_whether_there_is_a_server() {
+        let page = served(LeasePhase::Published);
         assert_eq!(
-            server_of(PageWriter::Process(42), true),
+            server_of(PageWriter::Process(42), &page),
             (Some(true), false)
         );
-        assert_eq!(server_of(PageWriter::None, false), (Some(false), false));
+        let page = unserved(LeasePhase::Published);
+        assert_eq!(server_of(PageWriter::None, &page), (Some(false), false));
     }
 }
