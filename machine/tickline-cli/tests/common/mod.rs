@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// The longest wait on a loaded machine for work that usually takes at most a second.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-pub fn until<T>(awaited: &str, mut done: impl FnMut() -> Option<T>) -> T {
+pub fn wait_until<T>(awaited: &str, mut done: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = done() {

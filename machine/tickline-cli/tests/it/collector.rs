@@ -21,8 +21,8 @@ fn write(root: &Path, name: &str, text: &str) {
     fs::write(path, text).expect("it can be written");
 }
 
-/// A program that prints this text, for a folder in front of the path.
-fn program(folder: &Path, name: &str, prints: &str) {
+/// Writes a program that prints this text, for a folder in front of the path.
+fn write_program(folder: &Path, name: &str, prints: &str) {
     write(
         folder,
         name,
@@ -79,7 +79,7 @@ fn machine_with_hpet(root: &Path) -> PathBuf {
             "5048,PHC0,1,1700000000.5,-0.250000000,0.0,0.0,-7.5,0.0,0.25,0.001,0.002,16.0,Normal",
         ),
     ] {
-        program(&programs, name, prints);
+        write_program(&programs, name, prints);
     }
     programs
 }
@@ -159,7 +159,7 @@ fn the_collector_keeps_the_resume_before_a_message_about_clocks() {
     let root = root.path();
     let programs = machine_with_hpet(root);
     let log = "[ 1.0] PM: suspend exit\n[ 2.0] PM: suspend exit\n[ 3.0] tsc: 3000 MHz\n[ 4.0] PM: suspend exit";
-    program(&programs, "dmesg", log);
+    write_program(&programs, "dmesg", log);
     let facts = collected("sh", &[&programs], root);
     let expected = json!(["[ 2.0] PM: suspend exit", "[ 3.0] tsc: 3000 MHz"]);
     assert_eq!(facts["machine"]["kernel_log"], expected);

@@ -16,9 +16,9 @@ fn add(folder: &Path, recorded: &str, name: &str) {
     fs::write(folder.join(name).with_extension("json"), document).expect("it is ours");
 }
 
-/// A hundred machines: 91 are well, 5 have lost their TSC, 3 follow a server without a reference
-/// clock, and the time of one is wrong.
-fn fleet(folder: &Path) {
+/// Writes a hundred machines: 91 are well, 5 have lost their TSC, 3 follow a server without a
+/// reference clock, and the time of one is wrong.
+fn write_fleet(folder: &Path) {
     for number in 0..91 {
         add(folder, "chronyd-x", &format!("web{number:02}"));
     }
@@ -41,7 +41,7 @@ fn compare(folder: &Path, options: &[&str]) -> Output {
 #[test]
 fn a_hundred_machines_give_a_table_with_those_that_differ_the_worst_first() {
     let folder = tempfile::tempdir().unwrap();
-    fleet(folder.path());
+    write_fleet(folder.path());
     let output = compare(folder.path(), &[]);
     assert_eq!(output.status.code(), Some(1));
     let shown = text(&output.stdout);
@@ -64,7 +64,7 @@ fn a_hundred_machines_give_a_table_with_those_that_differ_the_worst_first() {
 #[test]
 fn the_json_of_a_fleet_is_what_its_schema_says() {
     let folder = tempfile::tempdir().unwrap();
-    fleet(folder.path());
+    write_fleet(folder.path());
     let output = compare(folder.path(), &["--json", "-"]);
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(

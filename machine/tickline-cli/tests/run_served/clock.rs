@@ -22,7 +22,7 @@ use crate::served;
 const PAGE: &str = "TICKLINE_TEST_PAGE";
 
 /// Runs `role` in a process behind `prefix`.
-fn child_of(prefix: &[&str], role: &str, page: &Path) {
+fn run_child_behind(prefix: &[&str], role: &str, page: &Path) {
     let mut child = Command::new(env::current_exe().unwrap());
     child
         .args(["--exact", "child_role", "--nocapture"])
@@ -46,9 +46,9 @@ fn child_of(prefix: &[&str], role: &str, page: &Path) {
 pub(crate) fn play(role: &str) {
     match role {
         "served" => assert!(is_served(&start(Probes::Full))),
-        "moved" => moved(),
-        "denied" => denied(),
-        "filtered" => filtered(),
+        "moved" => play_moved(),
+        "denied" => play_denied(),
+        "filtered" => play_filtered(),
         _ => panic!("{role}"),
     }
 }
@@ -56,7 +56,7 @@ pub(crate) fn play(role: &str) {
 /// Runs a role with a page that serves; `None` where the counter may not be read.
 fn run(role: &str) -> Option<(TempDir, PathBuf)> {
     let (folder, page) = served_page()?;
-    child_of(&[], role, &page);
+    run_child_behind(&[], role, &page);
     Some((folder, page))
 }
 
@@ -89,11 +89,11 @@ fn a_clock_in_a_time_namespace_is_served() {
     let Some((_folder, page)) = run("served") else {
         return;
     };
-    child_of(&[], "moved", &page);
+    run_child_behind(&[], "moved", &page);
     let prefix = ["unshare", "-T", "-f", "--monotonic", "100000", "--"];
     let made = served::behind(&prefix, &Command::new("true")).output();
     if made.is_ok_and(|output| output.status.success()) {
-        child_of(&prefix, "served", &page);
+        run_child_behind(&prefix, "served", &page);
     } else {
         println!("SKIPPED: a clock that starts in a time namespace: unshare -T makes none here");
     }
@@ -101,7 +101,7 @@ fn a_clock_in_a_time_namespace_is_served() {
 
 /// Forked children detect that they are in another namespace. With `Probes::Minimal` they do not
 /// check, and read the OS clock.
-fn moved() {
+fn play_moved() {
     let clocks = [Probes::Full, Probes::Minimal].map(start);
     assert!(clocks.iter().all(is_served));
     let found = code_in_time_namespace(100_000_000_000_000, || {
@@ -119,7 +119,7 @@ fn a_process_that_may_not_read_the_counter_has_the_kernels_clock() {
     run("denied");
 }
 
-fn denied() {
+fn play_denied() {
     // SAFETY: the call takes no pointer. It changes only this thread.
     let result = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
     assert_eq!(result, 0);
@@ -150,7 +150,7 @@ fn a_filter_of_system_calls_sees_no_reading() {
     run("filtered");
 }
 
-fn filtered() {
+fn play_filtered() {
     let calls = ["clock_gettime", "gettimeofday", "getpid"].map(|call| json!({ "syscall": call }));
     let filter = filter(&"kill_process".into(), &json!(calls)).unwrap();
     for probes in [Probes::Minimal, Probes::Full] {

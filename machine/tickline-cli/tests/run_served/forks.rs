@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::common::server::{Server, folder, wait_for_line};
-use crate::common::{compile, tickline, until};
+use crate::common::{compile, tickline, wait_until};
 use crate::served;
 
 /// The board of `c/forks.c`, in a mapped file.
@@ -91,7 +91,7 @@ fn no_forked_child_steps_back_while_the_server_is_stopped_and_killed() {
     let mut goes_on = |time: Duration| {
         let before = [&board.children, &board.handed_over].map(found);
         thread::sleep(time);
-        until("children are forked, and hand readings over", || {
+        wait_until("children are forked, and hand readings over", || {
             let ended = program.0.try_wait().unwrap();
             assert!(ended.is_none(), "the program has ended: {ended:?}");
             let [children, handed_over] = [&board.children, &board.handed_over].map(found);

@@ -71,7 +71,7 @@ fn a_program_ends_by_the_signal_that_it_gets() {
         libc::SIGBUS,
         libc::SIGPIPE,
     ];
-    until_in_time(42, |round| {
+    wait_until_in_time(42, |round| {
         let signal = signals[usize::try_from(round).unwrap() % signals.len()];
         let mut command = served.run_traced(&["/bin/sleep", "100"]);
         // SAFETY: the closure makes one system call.
@@ -98,7 +98,7 @@ fn a_program_ends_by_the_signal_that_it_gets() {
 
 /// Repeats `round` until `enough` rounds return true: their signal came while the program was
 /// traced.
-fn until_in_time(enough: usize, round: impl FnMut(u64) -> bool) {
+fn wait_until_in_time(enough: usize, round: impl FnMut(u64) -> bool) {
     let in_time = (0..MAX_ROUNDS)
         .map(round)
         .filter(|in_time| *in_time)
@@ -115,7 +115,7 @@ fn a_stopped_program_stays_stopped() {
     let Some(served) = ServedPage::new() else {
         return;
     };
-    until_in_time(5, |round| {
+    wait_until_in_time(5, |round| {
         let mut command = served.run_traced(&["/bin/sh", "-c", "read line; exit 7"]);
         let mut child = command
             .stdin(Stdio::piped())

@@ -115,7 +115,7 @@ impl Fact {
 struct Facts(Vec<Fact>);
 
 impl Facts {
-    fn words(&mut self, name: &str, words: Option<&str>) {
+    fn add_words(&mut self, name: &str, words: Option<&str>) {
         if let Some(words) = words
             && !words.is_empty()
         {
@@ -123,19 +123,19 @@ impl Facts {
         }
     }
 
-    fn is_so(&mut self, name: &str, is_so: Option<bool>) {
+    fn add_is_so(&mut self, name: &str, is_so: Option<bool>) {
         if let Some(is_so) = is_so {
             self.add(name, None, FactValue::IsSo(is_so));
         }
     }
 
-    fn count(&mut self, name: &str, count: Option<impl TryInto<i64>>) {
+    fn add_count(&mut self, name: &str, count: Option<impl TryInto<i64>>) {
         if let Some(count) = count {
             self.add(name, None, FactValue::whole(count));
         }
     }
 
-    fn whole(&mut self, name: &str, value: Option<impl TryInto<i64>>, unit: &'static str) {
+    fn add_whole(&mut self, name: &str, value: Option<impl TryInto<i64>>, unit: &'static str) {
         if let Some(value) = value {
             self.add(name, Some(unit), FactValue::whole(value));
         }
@@ -152,7 +152,7 @@ pub(super) fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     let findings = diagnose::findings(document);
     let mut facts = Facts::default();
     let level = Health::new(document, &findings).level;
-    facts.words("health", Some(&code(level)));
+    facts.add_words("health", Some(&code(level)));
     for finding in &findings {
         let name = format!("finding {}", finding.code);
         let severity = FactValue::Words(code(finding.severity));
@@ -163,15 +163,15 @@ pub(super) fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     }
     add_machine(&document.machine, &mut facts);
     let ntp = document.machine.ntp.as_ref();
-    facts.is_so("NTP synchronised", ntp.map(|ntp| ntp.synchronised));
-    facts.is_so("counter used", document.counter_used());
+    facts.add_is_so("NTP synchronised", ntp.map(|ntp| ntp.synchronised));
+    facts.add_is_so("counter used", document.counter_used());
     for gate in &document.gates {
         let state = if gate.open {
             Some("open")
         } else {
             gate.reason.as_deref()
         };
-        facts.words(&format!("gate {}", gate.gate), state);
+        facts.add_words(&format!("gate {}", gate.gate), state);
     }
     if let Some(hz) = document.clock.frequency_hz {
         facts.0.push(Fact {
@@ -234,29 +234,29 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         ntp: _,
         counter_difference_ticks: _,
     } = machine;
-    facts.words("cpu", cpu.as_deref());
-    facts.words("architecture", architecture.as_deref());
-    facts.words("kernel", kernel.as_deref());
-    facts.words("kernel command line", kernel_command_line.as_deref());
-    facts.words("clocksource", clocksource.as_deref());
-    facts.words("available clocksources", available_clocksources.as_deref());
-    facts.words("hypervisor", hypervisor.as_deref());
-    facts.words("product", product.as_deref());
-    facts.words("cloud", cloud.as_deref());
+    facts.add_words("cpu", cpu.as_deref());
+    facts.add_words("architecture", architecture.as_deref());
+    facts.add_words("kernel", kernel.as_deref());
+    facts.add_words("kernel command line", kernel_command_line.as_deref());
+    facts.add_words("clocksource", clocksource.as_deref());
+    facts.add_words("available clocksources", available_clocksources.as_deref());
+    facts.add_words("hypervisor", hypervisor.as_deref());
+    facts.add_words("product", product.as_deref());
+    facts.add_words("cloud", cloud.as_deref());
     if let Some(cpuid) = cpuid {
         add_cpuid(cpuid, facts);
     }
-    facts.is_so("counter readable", *counter_readable);
-    facts.is_so("vdso mapped", *vdso_mapped);
-    facts.words("clock gettime file", clock_gettime_file.as_deref());
+    facts.add_is_so("counter readable", *counter_readable);
+    facts.add_is_so("vdso mapped", *vdso_mapped);
+    facts.add_words("clock gettime file", clock_gettime_file.as_deref());
     if let Some(namespace) = time_namespace {
         add_time_namespace(namespace, facts);
     }
-    facts.words("allowed cpus", allowed_cpus.as_deref());
-    facts.words("online cpus", online_cpus.as_deref());
-    facts.count("page readers", *page_readers);
-    facts.is_so("page served", *page_served);
-    facts.is_so("page switched off", *page_switched_off);
+    facts.add_words("allowed cpus", allowed_cpus.as_deref());
+    facts.add_words("online cpus", online_cpus.as_deref());
+    facts.add_count("page readers", *page_readers);
+    facts.add_is_so("page served", *page_served);
+    facts.add_is_so("page switched off", *page_switched_off);
     if let Some(vmclock) = vmclock {
         add_vmclock(vmclock, facts);
     }
@@ -264,16 +264,16 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         add_ntp_daemon(daemon, facts);
     }
     if let Some(answer) = ignored_answer {
-        facts.words("ignored answer, channel", Some(&answer.channel));
-        facts.words("ignored answer, reason", Some(&answer.reason));
+        facts.add_words("ignored answer, channel", Some(&answer.channel));
+        facts.add_words("ignored answer, reason", Some(&answer.reason));
     }
     if let Some(ptp4l) = ptp4l {
         add_ptp4l(ptp4l, facts);
     }
-    facts.words("boot loader", boot_loader.as_deref());
-    facts.is_so("systemd", *systemd);
-    facts.count("synchronised cpus", *synchronised_cpus);
-    facts.words("counters", Some(counters));
+    facts.add_words("boot loader", boot_loader.as_deref());
+    facts.add_is_so("systemd", *systemd);
+    facts.add_count("synchronised cpus", *synchronised_cpus);
+    facts.add_words("counters", Some(counters));
 }
 
 fn add_cpuid(cpuid: &Cpuid, facts: &mut Facts) {
@@ -284,11 +284,11 @@ fn add_cpuid(cpuid: &Cpuid, facts: &mut Facts) {
         leaf_15h_hz,
         hypervisor_khz,
     } = cpuid;
-    facts.is_so("cpuid, invariant tsc", *invariant_tsc);
-    facts.is_so("cpuid, rdtscp", *rdtscp);
-    facts.is_so("cpuid, hypervisor", *hypervisor);
-    facts.whole("cpuid, leaf 15h", *leaf_15h_hz, "Hz");
-    facts.whole("cpuid, leaf 4000_0010h", *hypervisor_khz, "kHz");
+    facts.add_is_so("cpuid, invariant tsc", *invariant_tsc);
+    facts.add_is_so("cpuid, rdtscp", *rdtscp);
+    facts.add_is_so("cpuid, hypervisor", *hypervisor);
+    facts.add_whole("cpuid, leaf 15h", *leaf_15h_hz, "Hz");
+    facts.add_whole("cpuid, leaf 4000_0010h", *hypervisor_khz, "kHz");
 }
 
 fn add_time_namespace(namespace: &TimeNamespace, facts: &mut Facts) {
@@ -297,9 +297,9 @@ fn add_time_namespace(namespace: &TimeNamespace, facts: &mut Facts) {
         boottime_offset_ns: boottime_ns,
         children_elsewhere,
     } = namespace;
-    facts.whole("time namespace, monotonic offset", *monotonic_ns, "ns");
-    facts.whole("time namespace, boottime offset", *boottime_ns, "ns");
-    facts.is_so(
+    facts.add_whole("time namespace, monotonic offset", *monotonic_ns, "ns");
+    facts.add_whole("time namespace, boottime offset", *boottime_ns, "ns");
+    facts.add_is_so(
         "time namespace, children elsewhere",
         Some(*children_elsewhere),
     );
@@ -314,8 +314,8 @@ fn add_vmclock(vmclock: &VmClock, facts: &mut Facts) {
         vm_generation: _,
         clock_status,
     } = vmclock;
-    facts.words("vmclock, device", Some(device));
-    facts.words("vmclock, clock status", clock_status.as_deref());
+    facts.add_words("vmclock, device", Some(device));
+    facts.add_words("vmclock, clock status", clock_status.as_deref());
 }
 
 fn add_ptp4l(ptp4l: &Ptp4l, facts: &mut Facts) {
@@ -333,14 +333,14 @@ fn add_ptp4l(ptp4l: &Ptp4l, facts: &mut Facts) {
         utc_offset_s,
         unbounded,
     } = ptp4l;
-    facts.count("ptp4l, domain", Some(*domain));
-    facts.words("ptp4l, port state", Some(port_state));
-    facts.words("ptp4l, grandmaster", grandmaster.as_deref());
-    facts.count("ptp4l, clock class", Some(*clock_class));
-    facts.whole("ptp4l, accuracy", *accuracy_ns, "ns");
-    facts.count("ptp4l, steps removed", Some(*steps_removed));
-    facts.whole("ptp4l, utc offset", utc_offset_s.map(i64::from), "s");
-    facts.words("ptp4l, unbounded", unbounded.as_deref());
+    facts.add_count("ptp4l, domain", Some(*domain));
+    facts.add_words("ptp4l, port state", Some(port_state));
+    facts.add_words("ptp4l, grandmaster", grandmaster.as_deref());
+    facts.add_count("ptp4l, clock class", Some(*clock_class));
+    facts.add_whole("ptp4l, accuracy", *accuracy_ns, "ns");
+    facts.add_count("ptp4l, steps removed", Some(*steps_removed));
+    facts.add_whole("ptp4l, utc offset", utc_offset_s.map(i64::from), "s");
+    facts.add_words("ptp4l, unbounded", unbounded.as_deref());
 }
 
 fn add_ntp_daemon(daemon: &NtpDaemon, facts: &mut Facts) {
@@ -361,9 +361,9 @@ fn add_ntp_daemon(daemon: &NtpDaemon, facts: &mut Facts) {
         channel,
         user: _,
     } = daemon;
-    facts.words("ntp daemon, name", Some(name));
-    facts.is_so("ntp daemon, synchronised", Some(*synchronised));
-    facts.words("ntp daemon, reference", reference.as_deref());
-    facts.count("ntp daemon, stratum", *stratum);
-    facts.words("ntp daemon, asked by", channel.as_deref());
+    facts.add_words("ntp daemon, name", Some(name));
+    facts.add_is_so("ntp daemon, synchronised", Some(*synchronised));
+    facts.add_words("ntp daemon, reference", reference.as_deref());
+    facts.add_count("ntp daemon, stratum", *stratum);
+    facts.add_words("ntp daemon, asked by", channel.as_deref());
 }

@@ -19,8 +19,8 @@ fn no_fix_recommends_unsynchronised_counters() {
             machine.offer_unreadable(),
         ] {
             machine.clone().finding(CODE);
-            machine.clone().no_fix_says("echo tsc");
-            machine.no_fix_says("tsc=reliable");
+            machine.clone().assert_no_fix_says("echo tsc");
+            machine.assert_no_fix_says("tsc=reliable");
         }
     }
 }
@@ -48,7 +48,7 @@ fn an_unsynchronised_pair_forbids_the_tsc_as_well() {
             .system_call_answers()
             .clocksource(clocksource);
         machine.clone().finding(CODE);
-        machine.no_fix_says("echo tsc");
+        machine.assert_no_fix_says("echo tsc");
     }
 }
 

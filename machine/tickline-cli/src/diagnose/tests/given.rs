@@ -350,7 +350,7 @@ impl Given {
 
     /// Checks that no finding's fix has this part.
     #[track_caller]
-    pub(super) fn no_fix_says(self, part: &str) {
+    pub(super) fn assert_no_fix_says(self, part: &str) {
         for finding in self.findings() {
             finding.fix_lacks(part);
         }

@@ -369,7 +369,7 @@ fn firmware_is_a_fix_on_bare_metal_only() {
             machine.clone().log(&[]).counters_differ(),
             machine.counters_differ().clocksource("tsc"),
         ] {
-            machine.no_fix_says("BIOS");
+            machine.assert_no_fix_says("BIOS");
         }
     }
 }
@@ -412,9 +412,9 @@ fn a_warp_is_overridden_on_no_host() {
                     .offers(clocksource)
                     .hypervisor(hypervisor)
                     .log(&[message]);
-                machine.clone().no_fix_says("tsc=reliable");
-                machine.clone().no_fix_says("nowatchdog");
-                machine.no_fix_says("echo tsc");
+                machine.clone().assert_no_fix_says("tsc=reliable");
+                machine.clone().assert_no_fix_says("nowatchdog");
+                machine.assert_no_fix_says("echo tsc");
             }
         }
     }
@@ -461,7 +461,7 @@ fn a_kernel_without_the_tscs_frequency_is_told_it() {
     for message in [marked, no_reference] {
         for hypervisor in ["none", "kvm", "bhyve", "other"] {
             let machine = guest_without_tsc(hypervisor).log(&[message]);
-            machine.clone().no_fix_says("tsc=reliable");
+            machine.clone().assert_no_fix_says("tsc=reliable");
             let findings = machine.findings();
             findings[0]
                 .says("could not find out the TSC's frequency")
@@ -515,5 +515,5 @@ fn a_product_of_a_hypervisor_is_a_guest() {
         .fix_has("BIOS");
     machine
         .product("QEMU Standard PC (Q35 + ICH9, 2009)")
-        .no_fix_says("BIOS");
+        .assert_no_fix_says("BIOS");
 }

@@ -21,14 +21,14 @@ fn counters_that_differ_do_not_lead_to_an_hpet_that_stops() {
         .offers("tsc hpet acpi_pm")
         .first("counters_unsynchronised");
     finding.fix_begins("echo acpi_pm");
-    machine.offers("tsc hpet").no_fix_says("echo");
+    machine.offers("tsc hpet").assert_no_fix_says("echo");
 }
 
 /// Time by the timer tick stands still for milliseconds.
 #[test]
 fn counters_that_differ_do_not_lead_to_the_timer_tick() {
     for list in ["tsc jiffies", "tsc refined-jiffies"] {
-        unsynchronised().offers(list).no_fix_says("echo");
+        unsynchronised().offers(list).assert_no_fix_says("echo");
     }
 }
 
@@ -65,7 +65,7 @@ fn a_rate_that_changes_with_the_processors_is_not_trusted() {
         let machine = machine_on_hpet_without_tsc().log(&[cpufreq]);
         let machine = machine.hypervisor(hypervisor);
         machine.clone().first("tsc_unstable").has_no_fix();
-        machine.no_fix_says("tsc=reliable");
+        machine.assert_no_fix_says("tsc=reliable");
     }
 }
 
@@ -89,7 +89,7 @@ fn a_parameter_against_a_tsc_with_a_warp_stays() {
     let machine = machine_on_hpet_without_tsc().log(&[WARP]);
     machine
         .command_line("quiet notsc")
-        .no_fix_says("take `notsc` off");
+        .assert_no_fix_says("take `notsc` off");
 }
 
 /// Hyper-V's page has one rate and one offset for all CPUs' counters.
@@ -101,7 +101,7 @@ fn a_warp_does_not_lead_to_a_page_of_hyperv() {
         .clocksource("acpi_pm");
     let chosen = machine.clone().log(&[]).first("clocksource_not_chosen");
     chosen.fix_begins("echo hyperv_clocksource_tsc_page");
-    machine.log(&[WARP]).no_fix_says("echo");
+    machine.log(&[WARP]).assert_no_fix_says("echo");
 }
 
 /// Symptom: `-cpu host,+invtsc`, and words about the TSC.
@@ -133,8 +133,8 @@ fn bare_metal_has_neither_guest_nor_host() {
     // Without the correction the counter is 2,000 ppm from its nominal rate.
     let at_limit = good_machine().ntp(|ntp| ntp.frequency_ppb = -500_000);
     for machine in [implausible, at_limit] {
-        machine.clone().no_fix_says("guest");
-        machine.no_fix_says("host");
+        machine.clone().assert_no_fix_says("guest");
+        machine.assert_no_fix_says("host");
     }
 }
 
@@ -175,7 +175,7 @@ fn the_clock_is_not_stepped_to_a_server_whose_rate_is_wrong() {
     rate.clone()
         .finding("clock_rate_wrong")
         .fix_has("follow other servers");
-    rate.no_fix_says("makestep");
+    rate.assert_no_fix_says("makestep");
 }
 
 /// systemd-timesyncd steps an offset of 0.4 s or more at any poll, and slews a smaller one even at

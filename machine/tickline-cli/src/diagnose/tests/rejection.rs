@@ -226,7 +226,7 @@ fn the_doubts_about_a_varying_tsc_are_right() {
                 .tsc_not_invariant()
                 .log(&[&format!("tsc: Marking TSC unstable due to {reason}")])
                 .hypervisor(hypervisor)
-                .no_fix_says("tsc=reliable");
+                .assert_no_fix_says("tsc=reliable");
         }
     }
 }

@@ -10,7 +10,7 @@ use tickline_page::page_file::LockedPageFile;
 
 use super::{page_of_stopped_server, page_without_server, served};
 use crate::common::server::{folder, run, status};
-use crate::common::{assert_fails, is_root, text, tickline, until};
+use crate::common::{assert_fails, is_root, text, tickline, wait_until};
 use crate::harmless::{USER, open_folder, unprivileged};
 
 #[test]
@@ -69,7 +69,7 @@ fn a_served_page_has_a_lead_and_a_lease() {
         return;
     };
     // On a busy machine the server may get no CPU between two checks, and its leases run out.
-    let shown = until("it is served", || {
+    let shown = wait_until("it is served", || {
         status(&page).filter(|shown| shown["serving"] == true)
     });
     assert!(
@@ -84,7 +84,7 @@ fn a_served_page_says_so_in_words() {
         return;
     };
     // As above, the leases may run out.
-    let words = until("it says so", || {
+    let words = wait_until("it says so", || {
         Some(text(&run(&page, &["status"]).stdout))
             .filter(|words| words.contains("phase   published: "))
     });

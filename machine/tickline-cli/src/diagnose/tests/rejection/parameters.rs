@@ -118,9 +118,9 @@ fn a_parameter_against_a_bad_tsc_stays() {
     for word in ["notsc", "tsc=unstable"] {
         let machine = machine.clone().command_line(&format!("quiet {word}"));
         let part = format!("take `{word}` off");
-        machine.clone().counters_differ().no_fix_says(&part);
+        machine.clone().counters_differ().assert_no_fix_says(&part);
         let varying = machine.tsc_not_invariant();
-        varying.clone().no_fix_says(&part);
+        varying.clone().assert_no_fix_says(&part);
         let finding = varying.first("tsc_switched_off");
         assert_eq!(finding.place(), None, "{finding:#?}");
     }
