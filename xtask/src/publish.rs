@@ -41,7 +41,12 @@ pub(crate) fn run() -> Result<u8, String> {
     );
     let (status, output) = dry_run.map_err(|error| error.to_string())?;
     println!("{output}");
-    match verdict(status.success(), &output) {
+    let verdict = if status.success() {
+        verdict_of_success(&output)
+    } else {
+        verdict_of_failure(&output)
+    };
+    match verdict {
         Verdict::Passed => Ok(0),
         Verdict::Unreachable => {
             println!("SKIPPED: the registry can't be reached, so no package was built");
@@ -110,16 +115,17 @@ enum Verdict {
     Failed,
 }
 
-/// What a dry run with this output has shown.
-fn verdict(is_success: bool, output: &str) -> Verdict {
-    if !is_success {
-        let is_unreachable = UNREACHABLE.iter().any(|sign| output.contains(sign));
-        return if is_unreachable {
-            Verdict::Unreachable
-        } else {
-            Verdict::Failed
-        };
+/// What a dry run that ended with an error has shown.
+fn verdict_of_failure(output: &str) -> Verdict {
+    if UNREACHABLE.iter().any(|sign| output.contains(sign)) {
+        Verdict::Unreachable
+    } else {
+        Verdict::Failed
     }
+}
+
+/// What a dry run that ended without an error has shown.
+fn verdict_of_success(output: &str) -> Verdict {
     let warnings: Vec<&str> = output
         .lines()
         .filter(|line| line.starts_with("warning: "))
@@ -211,21 +217,28 @@ mod tests {
         let dry_run = "   Uploading a v0.1.0\nwarning: aborting upload due to dry run\n";
         let retried = "warning: spurious network error (3 tries remaining)\n";
         let missing = "warning: ignoring test `it` as `tests/it.rs` is not included";
-        let without_host =
-            "warning: spurious network error (1 try remaining)\nerror: download failed";
-        for (is_success, output, expected) in [
-            (true, dry_run.to_owned(), Verdict::Passed),
-            (true, format!("{retried}{dry_run}"), Verdict::Passed),
+        for (output, expected) in [
+            (dry_run.to_owned(), Verdict::Passed),
+            (format!("{retried}{dry_run}"), Verdict::Passed),
             (
-                true,
                 format!("{missing}\n{dry_run}"),
                 Verdict::Warned(missing.into()),
             ),
-            (true, String::new(), Verdict::Failed),
-            (false, "error[E0425]".to_owned(), Verdict::Failed),
-            (false, without_host.to_owned(), Verdict::Unreachable),
+            (String::new(), Verdict::Failed),
         ] {
-            assert_eq!(verdict(is_success, &output), expected, "{output}");
+            assert_eq!(verdict_of_success(&output), expected, "{output}");
+        }
+    }
+
+    #[test]
+    fn a_dry_run_that_cannot_reach_the_registry_has_not_failed() {
+        let without_host =
+            "warning: spurious network error (1 try remaining)\nerror: download failed";
+        for (output, expected) in [
+            ("error[E0425]", Verdict::Failed),
+            (without_host, Verdict::Unreachable),
+        ] {
+            assert_eq!(verdict_of_failure(output), expected, "{output}");
         }
     }
 }

@@ -108,19 +108,19 @@ fn check(report: &Path) -> Result<u8, String> {
     let mut code = 0;
     for (width, scheme) in WIDTHS
         .into_iter()
-        .flat_map(|width| [(width, 1), (width, 0)])
+        .flat_map(|width| [(width, Scheme::Light), (width, Scheme::Dark)])
     {
-        // 0 is dark (`blink::mojom::PreferredColorScheme`).
         let dom = output_of(&format!(
-            "chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --blink-settings=preferredColorScheme={scheme} \
+            "chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --blink-settings=preferredColorScheme={} \
              --window-size={width},900 --virtual-time-budget=10000 --dump-dom file://{}",
+            scheme.of_chromium(),
             judged.display()
         ))?;
-        let is_dark = scheme == 0;
-        let faults = faults(&dom, is_dark)?;
+        let faults = faults(&dom, scheme)?;
         println!(
-            "{}, {width} pixels, dark: {is_dark}: {} faults",
+            "{}, {width} pixels, dark: {}: {} faults",
             report.display(),
+            scheme == Scheme::Dark,
             faults.len()
         );
         for fault in &faults {
@@ -129,6 +129,23 @@ fn check(report: &Path) -> Result<u8, String> {
         code |= u8::from(!faults.is_empty());
     }
     Ok(code)
+}
+
+/// A color scheme of the browser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Light,
+    Dark,
+}
+
+impl Scheme {
+    /// Chromium's number (`blink::mojom::PreferredColorScheme`).
+    const fn of_chromium(self) -> u8 {
+        match self {
+            Self::Dark => 0,
+            Self::Light => 1,
+        }
+    }
 }
 
 /// What `report.js` leaves in a report.
@@ -141,14 +158,14 @@ struct Judged {
 }
 
 /// The faults of a report that the browser has shown in a scheme.
-fn faults(dom: &str, is_dark: bool) -> Result<Vec<String>, String> {
+fn faults(dom: &str, scheme: Scheme) -> Result<Vec<String>, String> {
     let found = dom
         .split_once("id=\"faults\">")
         .and_then(|(_, rest)| rest.split_once("</script>"));
     let (json, _) = found.ok_or("the report was not judged")?;
     let mut judged: Judged = serde_json::from_str(json)
         .map_err(|error| format!("the report was not judged: {error}"))?;
-    if judged.is_dark != is_dark {
+    if judged.is_dark != (scheme == Scheme::Dark) {
         let fault = "the browser did not take the scheme";
         judged.faults.push(fault.to_owned());
     }
@@ -163,14 +180,14 @@ mod tests {
     fn what_the_browser_finds_is_a_fault_and_so_is_another_scheme() {
         let dom = |json: &str| format!("<body><script id=\"faults\">{json}</script></body>");
         let good = dom("{\"faults\":[],\"isDark\":true}");
-        assert_eq!(faults(&good, true).unwrap(), [""; 0]);
+        assert_eq!(faults(&good, Scheme::Dark).unwrap(), [""; 0]);
         assert_eq!(
-            faults(&good, false).unwrap(),
+            faults(&good, Scheme::Light).unwrap(),
             ["the browser did not take the scheme"]
         );
         let bad = dom("{\"faults\":[\"request for https://example.org\"],\"isDark\":false}");
         assert_eq!(
-            faults(&bad, false).unwrap(),
+            faults(&bad, Scheme::Light).unwrap(),
             ["request for https://example.org"]
         );
     }
@@ -179,7 +196,7 @@ mod tests {
     fn a_report_that_was_not_judged_has_not_passed() {
         for dom in ["<body></body>", "<script id=\"faults\"></script>", ""] {
             assert!(
-                faults(dom, false)
+                faults(dom, Scheme::Light)
                     .unwrap_err()
                     .starts_with("the report was not judged")
             );

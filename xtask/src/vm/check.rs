@@ -102,7 +102,7 @@ fn messages(phase: &Phase) -> String {
 }
 
 /// `Ok` if `is_right`, or else the value and the expectation.
-fn judged(
+fn require(
     is_right: bool,
     what: &str,
     found: Option<impl Display>,
@@ -121,40 +121,40 @@ pub(super) fn is(what: &str, found: Option<&str>, expected: &str) -> Outcome {
 
 pub(super) fn is_one_of(what: &str, found: Option<&str>, expected: &[&str]) -> Outcome {
     let is_right = found.is_some_and(|found| expected.contains(&found));
-    judged(is_right, what, found, || {
+    require(is_right, what, found, || {
         format!("\"{}\"", expected.join("\" or \""))
     })
 }
 
 pub(super) fn is_not(what: &str, found: Option<&str>, unexpected: &str) -> Outcome {
-    judged(found != Some(unexpected), what, found, || {
+    require(found != Some(unexpected), what, found, || {
         "anything else".to_owned()
     })
 }
 
 pub(super) fn is_nothing(what: &str, found: Option<&str>) -> Outcome {
-    judged(found.is_none(), what, found, || "nothing".to_owned())
+    require(found.is_none(), what, found, || "nothing".to_owned())
 }
 
 pub(super) fn has(what: &str, found: Option<&str>, text: &str) -> Outcome {
     let is_right = found.is_some_and(|found| found.contains(text));
-    judged(is_right, what, found, || format!("a text with \"{text}\""))
+    require(is_right, what, found, || format!("a text with \"{text}\""))
 }
 
 /// Whether a list has one of these entries.
 pub(super) fn lists_one_of(what: &str, found: &[String], expected: &[&str]) -> Outcome {
     let is_right = found.iter().any(|one| expected.contains(&one.as_str()));
-    judged(is_right, what, Some(found.join(" ")), || {
+    require(is_right, what, Some(found.join(" ")), || {
         format!("a list with \"{}\"", expected.join("\" or \""))
     })
 }
 
 pub(super) fn is_true(what: &str, found: Option<bool>) -> Outcome {
-    judged(found == Some(true), what, found, || "true".to_owned())
+    require(found == Some(true), what, found, || "true".to_owned())
 }
 
 pub(super) fn is_false(what: &str, found: Option<bool>) -> Outcome {
-    judged(found == Some(false), what, found, || "false".to_owned())
+    require(found == Some(false), what, found, || "false".to_owned())
 }
 
 /// How a number may compare with a limit. A limit may be missing, if it is computed.
@@ -168,7 +168,7 @@ fn compared<T: PartialOrd + Copy + Display>(
     let is_right = found
         .zip(limit)
         .is_some_and(|(found, limit)| is_right(&found, &limit));
-    judged(is_right, what, found, || match limit {
+    require(is_right, what, found, || match limit {
         Some(limit) => format!("{words} {limit}"),
         None => "a limit, which is missing".to_owned(),
     })

@@ -317,7 +317,7 @@ fn spawn(
         |disk: &PathBuf| format!("file={},if=virtio,format=raw,snapshot=on", disk.display());
     let mut child = Command::new(QEMU)
         .current_dir(super::folder())
-        .args(["-accel", accelerator(guest.is_single_threaded)])
+        .args(["-accel", accelerator(guest)])
         .args(["-display", "none", "-no-reboot", "-nodefaults"])
         .args([
             "-cpu",
@@ -353,8 +353,8 @@ fn spawn(
     Ok((child, monitor))
 }
 
-fn accelerator(is_single_threaded: bool) -> &'static str {
-    if is_single_threaded {
+fn accelerator(guest: &Guest) -> &'static str {
+    if guest.is_single_threaded {
         "tcg,thread=single"
     } else {
         "tcg,thread=multi"
