@@ -47,7 +47,7 @@ impl Good {
     }
 
     /// Changes a phase of the report, which must then have this fault and no other.
-    fn fails(&self, expected: &str, phase: &str, change: impl Fn(&mut Phase)) {
+    fn assert_fails(&self, expected: &str, phase: &str, change: impl Fn(&mut Phase)) {
         let mut phases = self.phases.clone();
         let changed = phases.iter_mut().find(|one| one.phase == phase).unwrap();
         change(changed);
@@ -60,7 +60,7 @@ impl Good {
     }
 
     /// Leaves out a phase of the report.
-    fn needs(&self, phase: &str) {
+    fn assert_needs(&self, phase: &str) {
         let mut phases = self.phases.clone();
         phases.retain(|one| one.phase != phase);
         let faults = judged(&self.guest, phases);
@@ -98,28 +98,28 @@ fn a_program_whose_time_steps_back_or_leaves_the_os_clock_has_failed() {
     let good = static_c();
     let native = "static C native";
     let run = "static C run";
-    good.fails("monotonic.backward is 1", run, |phase| {
+    good.assert_fails("monotonic.backward is 1", run, |phase| {
         phase.monotonic.backward = Some(1)
     });
-    good.fails("realtime.backward is 1", run, |phase| {
+    good.assert_fails("realtime.backward is 1", run, |phase| {
         phase.realtime.backward = Some(1)
     });
-    good.fails("realtime.above_os_ns is 101", run, |phase| {
+    good.assert_fails("realtime.above_os_ns is 101", run, |phase| {
         phase.realtime.above_os_ns = Some(101);
     });
-    good.fails("monotonic.above_os_ns is 101", run, |phase| {
+    good.assert_fails("monotonic.above_os_ns is 101", run, |phase| {
         phase.monotonic.above_os_ns = Some(101);
     });
-    good.fails("realtime.above_os_ns is 1", native, |phase| {
+    good.assert_fails("realtime.above_os_ns is 1", native, |phase| {
         phase.realtime.above_os_ns = Some(1);
     });
-    good.fails("monotonic.above_os_ns is 1", native, |phase| {
+    good.assert_fails("monotonic.above_os_ns is 1", native, |phase| {
         phase.monotonic.above_os_ns = Some(1);
     });
-    good.fails("monotonic.below_os_ns is 99", run, |phase| {
+    good.assert_fails("monotonic.below_os_ns is 99", run, |phase| {
         phase.monotonic.below_os_ns = Some(99);
     });
-    good.fails("realtime.below_os_ns is 99", run, |phase| {
+    good.assert_fails("realtime.below_os_ns is 99", run, |phase| {
         phase.realtime.below_os_ns = Some(99);
     });
 }
@@ -129,14 +129,14 @@ fn a_program_that_does_not_call_the_clock_or_ends_with_an_error_has_failed() {
     let good = static_c();
     let native = "static C native";
     let run = "static C run";
-    good.fails("realtime.calls is 0", native, |phase| {
+    good.assert_fails("realtime.calls is 0", native, |phase| {
         phase.realtime.calls = Some(0)
     });
-    good.fails("monotonic.calls is 0", native, |phase| {
+    good.assert_fails("monotonic.calls is 0", native, |phase| {
         phase.monotonic.calls = Some(0)
     });
-    good.fails("exit_code is 1", run, |phase| phase.exit_code = Some(1));
-    good.fails("error is no answer", run, |phase| {
+    good.assert_fails("exit_code is 1", run, |phase| phase.exit_code = Some(1));
+    good.assert_fails("error is no answer", run, |phase| {
         phase.error = Some("no answer".to_owned())
     });
 }
@@ -146,27 +146,27 @@ fn a_program_that_is_not_served_or_hardly_faster_has_failed() {
     let good = static_c();
     let native = "static C native";
     let run = "static C run";
-    good.fails(
+    good.assert_fails(
         "counted.served_clocks is 16, expected at most 15",
         run,
         |phase| {
             phase.counted.served_clocks = Some(16);
         },
     );
-    good.fails(
+    good.assert_fails(
         "counted.served_clocks is 299, expected at least 300",
         native,
         |phase| {
             phase.counted.served_clocks = Some(299);
         },
     );
-    good.fails("counted.served_clocks is missing", run, |phase| {
+    good.assert_fails("counted.served_clocks is missing", run, |phase| {
         phase.counted.served_clocks = None;
     });
-    good.fails("ns is 125.1, expected at most 125", run, |phase| {
+    good.assert_fails("ns is 125.1, expected at most 125", run, |phase| {
         phase.ns = Some(125.1)
     });
-    good.fails("messages is tickline: not served", run, |phase| {
+    good.assert_fails("messages is tickline: not served", run, |phase| {
         phase.messages = Some("tickline: not served".to_owned());
     });
 }
@@ -175,16 +175,16 @@ fn a_program_that_is_not_served_or_hardly_faster_has_failed() {
 fn a_program_that_exchanges_readings_must_do_so_in_order_until_the_end() {
     let good = static_c();
     let exchange = "static C served exchange";
-    good.fails("answers is 4", exchange, |phase| phase.answers = Some(4));
-    good.fails("backward is 1", exchange, |phase| phase.backward = Some(1));
-    good.fails("below_others is 1", exchange, |phase| {
+    good.assert_fails("answers is 4", exchange, |phase| phase.answers = Some(4));
+    good.assert_fails("backward is 1", exchange, |phase| phase.backward = Some(1));
+    good.assert_fails("below_others is 1", exchange, |phase| {
         phase.below_others = Some(1)
     });
-    good.fails("error is gone", exchange, |phase| {
+    good.assert_fails("error is gone", exchange, |phase| {
         phase.error = Some("gone".to_owned())
     });
-    good.fails("served is [true", "states", |phase| phase.served[0] = true);
-    good.fails(
+    good.assert_fails("served is [true", "states", |phase| phase.served[0] = true);
+    good.assert_fails(
         "served is [false, true, false, true, false, false]",
         "states",
         |phase| {
@@ -196,7 +196,7 @@ fn a_program_that_exchanges_readings_must_do_so_in_order_until_the_end() {
 #[test]
 fn a_guest_with_programs_must_be_the_wanted_one_and_do_all() {
     let good = static_c();
-    good.fails("clocksource is tsc", "machine", |phase| {
+    good.assert_fails("clocksource is tsc", "machine", |phase| {
         phase.clocksource = Some("tsc".to_owned());
     });
     for phase in [
@@ -207,7 +207,7 @@ fn a_guest_with_programs_must_be_the_wanted_one_and_do_all() {
         "states",
         "end",
     ] {
-        good.needs(phase);
+        good.assert_needs(phase);
     }
 }
 
@@ -238,19 +238,19 @@ fn postgres_must_reach_its_goals() {
         ]),
     );
     let run = "Postgres run";
-    good.fails("ns is 1000.1, expected at most 1000", run, |phase| {
+    good.assert_fails("ns is 1000.1, expected at most 1000", run, |phase| {
         phase.ns = Some(1_000.1)
     });
-    good.fails("pg_test_timing_ns is 100.2", run, |phase| {
+    good.assert_fails("pg_test_timing_ns is 100.2", run, |phase| {
         phase.figures.pg_test_timing_ns = Some(100.2);
     });
-    good.fails("explain_on_ms is 1500.1", run, |phase| {
+    good.assert_fails("explain_on_ms is 1500.1", run, |phase| {
         phase.figures.explain_on_ms = Some(1_500.1);
     });
-    good.fails("counted.served_clocks is 16", "Postgres preload", |phase| {
+    good.assert_fails("counted.served_clocks is 16", "Postgres preload", |phase| {
         phase.counted.served_clocks = Some(16);
     });
-    good.needs("Postgres preload");
+    good.assert_needs("Postgres preload");
 }
 
 #[test]
@@ -280,18 +280,18 @@ fn each_step_of_the_package_must_succeed() {
     phases.push(json!({ "phase": "end" }));
     let good = Good::new(guest("systemd"), &phases.into());
     for step in steps {
-        good.fails("done is false", step, |phase| phase.done = Some(false));
-        good.fails("reached is false", step, |phase| {
+        good.assert_fails("done is false", step, |phase| phase.done = Some(false));
+        good.assert_fails("reached is false", step, |phase| {
             phase.reached = Some(false)
         });
-        good.needs(step);
+        good.assert_needs(step);
     }
     for caller in callers {
-        good.fails("backward is 1", caller, |phase| phase.backward = Some(1));
-        good.fails("is_served is false", caller, |phase| {
+        good.assert_fails("backward is 1", caller, |phase| phase.backward = Some(1));
+        good.assert_fails("is_served is false", caller, |phase| {
             phase.is_served = Some(false)
         });
-        good.needs(caller);
+        good.assert_needs(caller);
     }
 }
 
@@ -318,57 +318,57 @@ fn counter_on_one_cpu() -> Good {
 #[test]
 fn a_counter_that_serves_keeps_its_bounds_and_the_order() {
     let good = counter_on_one_cpu();
-    good.fails("state is fallback", "before", |phase| {
+    good.assert_fails("state is fallback", "before", |phase| {
         phase.state = Some("fallback".to_owned());
     });
-    good.fails("reason is slow", "after", |phase| {
+    good.assert_fails("reason is slow", "after", |phase| {
         phase.reason = Some("slow".to_owned())
     });
-    good.fails("fast_percent is 49", "before", |phase| {
+    good.assert_fails("fast_percent is 49", "before", |phase| {
         phase.fast_percent = Some(49)
     });
-    good.fails("bounded_percent is 49", "before", |phase| {
+    good.assert_fails("bounded_percent is 49", "before", |phase| {
         phase.bounded_percent = Some(49)
     });
-    good.fails("far_percent is 11", "before", |phase| {
+    good.assert_fails("far_percent is 11", "before", |phase| {
         phase.far_percent = Some(11)
     });
-    good.fails("bound_violated is 1", "before", |phase| {
+    good.assert_fails("bound_violated is 1", "before", |phase| {
         phase.bound_violated = Some(1)
     });
-    good.fails("unix_bound_violated is 1", "after", |phase| {
+    good.assert_fails("unix_bound_violated is 1", "after", |phase| {
         phase.unix_bound_violated = Some(1);
     });
-    good.fails(
+    good.assert_fails(
         "unix_outside_ns is 131, expected at most 130",
         "before",
         |phase| {
             phase.unix_outside_ns = Some(131);
         },
     );
-    good.fails(
+    good.assert_fails(
         "unix_outside_ns is 130, expected a limit, which is missing",
         "before",
         |phase| {
             phase.unix_widest_bound_ns = None;
         },
     );
-    good.fails("readers.backward is 1", "end", |phase| {
+    good.assert_fails("readers.backward is 1", "end", |phase| {
         phase.readers.backward = Some(1)
     });
-    good.fails("readers.backward_in_thread is 1", "end", |phase| {
+    good.assert_fails("readers.backward_in_thread is 1", "end", |phase| {
         phase.readers.backward_in_thread = Some(1);
     });
-    good.fails("readers.readings is 99999", "end", |phase| {
+    good.assert_fails("readers.readings is 99999", "end", |phase| {
         phase.readers.readings = Some(99_999);
     });
-    good.fails("work.reached is false", "set_clock", |phase| {
+    good.assert_fails("work.reached is false", "set_clock", |phase| {
         phase.work.reached = Some(false)
     });
-    good.fails("work.after_us is 50001", "set_clock", |phase| {
+    good.assert_fails("work.after_us is 50001", "set_clock", |phase| {
         phase.work.after_us = Some(50_001);
     });
-    good.fails("serves is os", "program", |phase| {
+    good.assert_fails("serves is os", "program", |phase| {
         phase.serves = Some("os".to_owned())
     });
 }
