@@ -154,7 +154,12 @@ impl Harness {
                 each(|routine| {
                     let percent =
                         (median_ns(&new, routine)? / median_ns(&old, routine)? - 1.0) * 100.0;
-                    Some(told(percent, percent.abs() >= 1.0))
+                    let verdict = if percent.abs() >= 1.0 {
+                        Verdict::Different
+                    } else {
+                        Verdict::Equal
+                    };
+                    Some(found(percent, verdict))
                 })
             }
             Self::Tango => {
@@ -166,7 +171,12 @@ impl Harness {
                 each(|routine| {
                     let last = row(&text, routine)?.split_whitespace().last()?;
                     let percent = last.trim_end_matches('*').strip_suffix('%')?.parse().ok()?;
-                    Some(told(percent, last.ends_with('*')))
+                    let verdict = if last.ends_with('*') {
+                        Verdict::Different
+                    } else {
+                        Verdict::Equal
+                    };
+                    Some(found(percent, verdict))
                 })
             }
             Self::ZenbenchClosures => {
@@ -176,8 +186,12 @@ impl Harness {
                 each(|routine| {
                     let group = groups.iter().find(|group| group["group_name"] == routine)?;
                     let analysis = &group["analyses"][0][2];
-                    let is_different = analysis["significant"].as_bool()?;
-                    Some(told(analysis["pct_change"].as_f64()?, is_different))
+                    let verdict = if analysis["significant"].as_bool()? {
+                        Verdict::Different
+                    } else {
+                        Verdict::Equal
+                    };
+                    Some(found(analysis["pct_change"].as_f64()?, verdict))
                 })
             }
             Self::ZenbenchBuilds => ROUTINES
@@ -204,7 +218,12 @@ impl Harness {
                     let then = rest.split_whitespace().next()?;
                     let count = |text: &str| text.parse::<f64>().ok();
                     let percent = (count(now)? / count(then)? - 1.0) * 100.0;
-                    Some(told(percent, !counts.contains("No change")))
+                    let verdict = if counts.contains("No change") {
+                        Verdict::Equal
+                    } else {
+                        Verdict::Different
+                    };
+                    Some(found(percent, verdict))
                 })
             }
         }
@@ -222,12 +241,7 @@ impl Harness {
     }
 }
 
-fn told(percent: f64, is_different: bool) -> Found {
-    let verdict = if is_different {
-        Verdict::Different
-    } else {
-        Verdict::Equal
-    };
+fn found(percent: f64, verdict: Verdict) -> Found {
     Found {
         percent: Some(percent),
         verdict,
