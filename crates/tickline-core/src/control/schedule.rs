@@ -11,24 +11,25 @@
 //!   of the interval, and to one and a half at the end of a window of 2 intervals. Start-up, rate
 //!   changes and disruptions follow the same rule.
 //! - **An interval ends before the uncertainty of the slope could grow to twice the newest sample's
-//!   width.** Brackets from before and after a stall of seconds limit the slope on only one side.
-//!   (Found by simulation: a slope off by 221 ppm for half a second, -39 us.)
+//!   width.** Brackets from before and after a stall of seconds limit the slope on only one side:
+//!   in a simulated run without this end, a slope is off by 221 ppm for half a second, or -39 us.
 //! - **The thread comes up to 16 times as often while the maximum drift is large or the range of
 //!   the dither is unknown.** The bound then grows by at most a quarter of a bracket or 5 ns. The
 //!   range is known after at most 256 short intervals: 8 s at the default interval. Where
 //!   readers drive the clock, lines are as short only while the range is unknown.
 //! - **An offset is removed over the window, and lines are short until it is gone**: a sixteenth of
-//!   the interval, but at least 4 ms. The thread may be later than a shorter line allows. (Found by
-//!   simulation: no line for 74 % of the time.) With short lines the control loop removes an offset
-//!   within 0.3 s.
+//!   the interval, but at least 4 ms. The thread may be later than a shorter line allows: in a
+//!   simulated run with shorter ones, there is no line for 74 % of the time. With short lines the
+//!   control loop removes an offset within 0.3 s.
 //! - **A line whose slope has proven itself survives a jump** and is slewed. A first line is
 //!   retired.
 //! - **A line comes from a sample that is no older than 100 us, or than twice the time that
 //!   sampling takes now.** It is never older than half the interval. A device like hpet answers
 //!   later while other CPUs ask it, and sampling then takes milliseconds instead of 50 us. "Now" is
 //!   the quickest of the last eight samples: older samples do not show the present load, and four
-//!   in a row may have been preempted. (Found in a guest: no line for as long as the load lasted.
-//!   By simulation: a read of the reference that takes 60 us instead of 1.4.)
+//!   in a row may have been preempted. With the first limit alone, a guest has no line for as
+//!   long as the load lasts, nor has a simulated machine on which a read of the reference takes
+//!   60 us instead of 1.4.
 //! - **The interval between iterations that make no line grows**, so that a reference from which
 //!   the loop learns nothing costs little.
 //!
