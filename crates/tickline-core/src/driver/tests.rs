@@ -109,7 +109,7 @@ impl Process {
         self.clock.disable(Some(self.machine()), self.machine());
     }
 
-    fn until_published(&self) {
+    fn run_until_published(&self) {
         assert!((0..100).any(|_| self.iterate() == Some(Outcome::Published)));
     }
 }

@@ -55,13 +55,13 @@ impl Handmade {
         *self.life.lock().unwrap()
     }
 
-    fn next_life(&self) {
+    fn begin_next_life(&self) {
         *self.life.lock().unwrap() += 1;
     }
 
     /// Makes a reading, checks that it is not below the other thread's last one, and stores it for
     /// that thread.
-    fn in_order(theirs: &AtomicI64, mine: &AtomicI64, read: impl FnOnce() -> i64) -> i64 {
+    fn read_in_order(theirs: &AtomicI64, mine: &AtomicI64, read: impl FnOnce() -> i64) -> i64 {
         // ORDERING: Acquire, pairs with the other thread's Release store below.
         let last = theirs.load(Ordering::Acquire);
         let now = read();
@@ -73,11 +73,11 @@ impl Handmade {
 
     fn writer_reads(&self) -> i64 {
         let read = || reading(&self.scene.clock, &self.scene.time.view(WRITER_TICKS));
-        Self::in_order(&self.by_reader, &self.by_writer, read)
+        Self::read_in_order(&self.by_reader, &self.by_writer, read)
     }
 
-    fn reader_reads(&self, read: impl FnOnce() -> i64) -> i64 {
-        Self::in_order(&self.by_writer, &self.by_reader, read)
+    fn read_as_reader(&self, read: impl FnOnce() -> i64) -> i64 {
+        Self::read_in_order(&self.by_writer, &self.by_reader, read)
     }
 
     /// Swaps a state for an announcement, and reads the counter. `None` if another thread has
@@ -100,7 +100,7 @@ impl Handmade {
             .cell
             .publish(from, &NextLine::new(line, Bounds::default()))
             .then(|| {
-                self.next_life();
+                self.begin_next_life();
                 line
             })
     }
@@ -124,7 +124,7 @@ fn a_recurring_line_keeps_the_order() {
                 .publish(LineState::default(), first, START_TICKS)
                 .unwrap();
             let reader = spawn(&clock, move |clock| {
-                clock.reader_reads(|| {
+                clock.read_as_reader(|| {
                     let (view, read_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
                     let counter = FnClock(|| {
                         read_in.set(clock.life());
@@ -194,7 +194,7 @@ fn a_recurring_high_water_mark_keeps_the_order() {
                 asked_in.set(clock.life());
                 view.monotonic_ns()
             });
-            let now = clock.reader_reads(|| clock.scene.clock.read_slow(&view, &reference).ns);
+            let now = clock.read_as_reader(|| clock.scene.clock.read_slow(&view, &reference).ns);
             if (asked_in.get(), clock.life()) == (1, 2) && now > MARK_NS {
                 seen.saw("the state recurred");
             }
@@ -216,7 +216,7 @@ fn a_recurring_high_water_mark_keeps_the_order() {
                 .clock
                 .cell
                 .try_swap(replacing, mark)
-                .then(|| clock.next_life())
+                .then(|| clock.begin_next_life())
         })();
         assert!(
             retired.is_some(),

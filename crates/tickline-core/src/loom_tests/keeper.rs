@@ -83,7 +83,7 @@ impl KeptClock {
     }
 
     /// Takes the clock's lock, and runs `action` for the lines if the keeper admits this thread.
-    pub(super) fn admitted<T>(
+    pub(super) fn run_if_admitted<T>(
         &self,
         action: impl FnOnce(&mut Control, LineKind) -> Option<T>,
     ) -> Option<T> {
@@ -99,7 +99,7 @@ impl KeptClock {
 
     /// Runs an iteration of the common line, if the keeper admits this thread.
     fn serve(&self) -> Option<Outcome> {
-        self.admitted(|control, _| {
+        self.run_if_admitted(|control, _| {
             let outcome = self.scene.iterate(control).outcome;
             (outcome != Outcome::Barred || !self.keeper.request_judgement_if_open())
                 .then_some(outcome)
@@ -130,7 +130,7 @@ impl KeptClock {
     }
 
     /// Checks that no reading uses the counter, which is switched off.
-    fn is_not_read(&self, last_ns: i64) {
+    fn assert_not_read(&self, last_ns: i64) {
         let view = self.scene.time.view(WRITER_TICKS);
         assert_eq!(
             self.scene.clock.read_ordered_ns(&view),
@@ -162,8 +162,8 @@ fn no_reading_uses_a_counter_that_is_switched_off_under_a_judge() {
                 }
                 let last_ns = reading(&judged.scene.clock, &view);
                 judged.disable();
-                judged.is_not_read(last_ns);
-                judged.is_not_read(last_ns);
+                judged.assert_not_read(last_ns);
+                judged.assert_not_read(last_ns);
             });
             seen.saw(if judged.serve().is_some() {
                 "admitted"
@@ -212,7 +212,7 @@ fn a_fact_that_changes_under_a_judge_closes_its_gate() {
             // ORDERING: Relaxed, ordered by the request that follows.
             judged.against.store(1, Ordering::Relaxed);
             judged.request_judgement();
-            judged.is_not_read(i64::MIN);
+            judged.assert_not_read(i64::MIN);
         });
         judged.serve();
         setter.join().unwrap();

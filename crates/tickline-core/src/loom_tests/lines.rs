@@ -75,7 +75,7 @@ impl KeptClock {
     /// Changes to the CPUs' lines, as the clock's thread does.
     fn calibrate_cpus(&self) -> Option<()> {
         self.keeper.set_line_kind(LineKind::PerCpu);
-        self.admitted(|_, kind| {
+        self.run_if_admitted(|_, kind| {
             assert_eq!(kind, LineKind::PerCpu, "no other thread sets them");
             // No thread publishes a common line any more, and the last one has ended.
             let state = self.scene.clock.cell.load();

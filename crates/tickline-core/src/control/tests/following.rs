@@ -80,7 +80,7 @@ impl Stopped {
     }
 
     /// The reference goes on, and the clock gets a line.
-    fn recovers(&mut self) {
+    fn assert_recovers(&mut self) {
         self.machine.set_rate_ppb(0);
         self.machine.pass(2 * INTERVAL_NS);
         assert!((0..200).any(|_| self.iterate().outcome == Outcome::Published));
@@ -99,7 +99,7 @@ fn a_line_stops_with_its_reference() {
     let mut stopped = Stopped::before(1_000_000_000);
     assert!((0..200).any(|_| stopped.iterate().next_in_ns == INTERVAL_NS));
     stopped.stop(-1_000_000_000);
-    stopped.recovers();
+    stopped.assert_recovers();
 }
 
 /// The samples agree on a slope that saturates at 0.
@@ -108,7 +108,7 @@ fn a_reference_that_runs_backwards_slowly_makes_no_line() {
     let mut stopped = Stopped::before(1_000_000_000);
     let iterations = stopped.stop(-1_001_000_000);
     assert!(!any_published(&iterations), "{iterations:?}");
-    stopped.recovers();
+    stopped.assert_recovers();
 }
 
 /// Before the slope is known, the ticks of a fast counter do not count as nanoseconds, so
@@ -118,7 +118,7 @@ fn a_reference_that_stands_still_makes_no_line_for_a_fast_counter() {
     let mut stopped = Stopped::before(4_700_000_000);
     let iterations = stopped.stop(-1_000_000_000);
     assert!(!any_published(&iterations), "{iterations:?}");
-    stopped.recovers();
+    stopped.assert_recovers();
 }
 
 /// The kernel reports a change of its steering. The maximum drift contains the new rate at once,
@@ -224,7 +224,7 @@ impl Disturbed {
         self
     }
 
-    fn drifts_by(&self, ppb: core::ops::Range<u32>) {
+    fn assert_drift(&self, ppb: core::ops::Range<u32>) {
         assert!(ppb.contains(&self.max_drift_ppb), "{}", self.max_drift_ppb);
     }
 }
@@ -240,7 +240,7 @@ const DRIFT_OF_TWO_SAMPLES: core::ops::Range<u32> = 20_000_000..22_000_000;
 fn samples_inside_the_bounds_halve_the_assumed_change() {
     Disturbed::by(|machine| machine.steering_ppb.set(Some(1_000)), 18)
         .counts(Counted::default())
-        .drifts_by(1_080..1_100); // 480 + 600 + uncertainty
+        .assert_drift(1_080..1_100); // 480 + 600 + uncertainty
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn samples_inside_the_bounds_that_no_line_fits_double_the_assumed_change() {
             rate_changes: 1,
             ..Counted::default()
         })
-        .drifts_by(493..500); // 480 + twice the initial 5 + 3 to 9 of uncertainty
+        .assert_drift(493..500); // 480 + twice the initial 5 + 3 to 9 of uncertainty
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_sample_just_outside_the_bounds_violates_them() {
             bound_violations: 1,
             ..Counted::default()
         })
-        .drifts_by(680..700); // 480 + the least change after a contradiction, 200 + uncertainty
+        .assert_drift(680..700); // 480 + the least change after a contradiction, 200 + uncertainty
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_sample_outside_the_bounds_by_little_raises_the_assumed_change() {
         })
         // The jump of 900 ns is in a tenth of a second, and exceeds the bound by about 860 ns, so
         // by 8,600 ppb. 480 + twice that + 800 of uncertainty, because the samples no longer agree.
-        .drifts_by(18_000..19_000);
+        .assert_drift(18_000..19_000);
 }
 
 /// A monitor that has started anew does not know the rate, which may then be any.
@@ -285,7 +285,7 @@ fn a_sample_outside_the_bounds_by_much_is_a_disruption() {
             disruptions: 1,
             ..Counted::default()
         })
-        .drifts_by(500_000_000..600_000_000);
+        .assert_drift(500_000_000..600_000_000);
 }
 
 #[test]
@@ -295,14 +295,14 @@ fn a_counter_that_ran_backwards_is_a_disruption() {
             disruptions: 1,
             ..Counted::default()
         })
-        .drifts_by(DRIFT_OF_TWO_SAMPLES);
+        .assert_drift(DRIFT_OF_TWO_SAMPLES);
 }
 
 #[test]
 fn a_break_starts_the_monitor_anew() {
     Disturbed::by(|machine| machine.pass(4 * INTERVAL_NS), 1)
         .counts(Counted::default())
-        .drifts_by(DRIFT_OF_TWO_SAMPLES);
+        .assert_drift(DRIFT_OF_TWO_SAMPLES);
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_step_of_unix_time_changes_no_drift() {
             unix_steps: 1,
             ..Counted::default()
         })
-        .drifts_by(8..11);
+        .assert_drift(8..11);
 }
 
 /// The clock keeps a line even if the thread always comes 5 ms late and the line is off its target.

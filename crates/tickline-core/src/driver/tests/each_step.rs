@@ -76,11 +76,11 @@ fn act_at_step(
 const BEFORE: [fn(&Process); 3] = [
     |_| (),
     |process| {
-        process.until_published();
+        process.run_until_published();
         process.disable();
         process.clock.enable();
     },
-    Process::until_published,
+    Process::run_until_published,
 ];
 
 /// A process whose driver is interrupted, and the last time that was read.
@@ -143,7 +143,7 @@ fn a_signal_handler_before_any_step_of_a_driver_is_refused_the_lock() {
         assert!(process.clock.ask_review(process.token()).is_none());
     };
     interrupt_each_step(interrupt, |interrupted, _| {
-        interrupted.process.until_published()
+        interrupted.process.run_until_published()
     });
 }
 
@@ -157,7 +157,7 @@ fn readings_stay_in_order_if_a_change_comes_before_any_step_of_a_driver() {
         interrupt_each_step(interrupt, |interrupted, step| {
             interrupted.read(name, step);
             undo(&interrupted.process);
-            interrupted.process.until_published();
+            interrupted.process.run_until_published();
             interrupted.read(name, step);
         });
     }
@@ -264,7 +264,7 @@ fn a_driver_that_is_gone_before_any_step_has_a_successor() {
             let judged = process.judgements.get() - judgements;
             gone.release(process);
             assert!(process.clock.shared.slow().ns >= last_ns, "step {step}");
-            process.until_published();
+            process.run_until_published();
             assert_eq!(
                 process.judgements.get() - judgements,
                 judged + 1,

@@ -44,7 +44,7 @@ fn two_iterations_in_a_row_are_followed_by_a_rest() {
 #[test]
 fn no_common_line_comes_beside_those_of_the_cpus() {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     process.clock.set_line_kind(LineKind::PerCpu);
     assert!((0..100).all(|_| {
         process.machine().pass(CONFIG.interval_ns);
@@ -69,7 +69,7 @@ fn an_iteration_has_the_interval_and_the_cadence_of_its_caller() {
 #[test]
 fn an_iteration_that_is_not_due_is_not_wanted() {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     let now_ns = process.machine().truth_ns();
     let due_ns = now_ns + 1_000_000;
     process.clock.keeper.set_due(due_ns);
@@ -109,10 +109,10 @@ fn an_iteration_is_due_on_a_new_clock() {
 #[test]
 fn an_iteration_stays_due_if_a_driver_makes_no_use_of_its_permit() {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     assert!(
         is_due_in(&process, 0),
-        "`until_published` lets the time pass"
+        "`run_until_published` lets the time pass"
     );
     drop(process.ask());
     assert!(is_due_in(&process, 0));
@@ -121,7 +121,7 @@ fn an_iteration_stays_due_if_a_driver_makes_no_use_of_its_permit() {
 #[test]
 fn an_iteration_is_due_when_the_last_one_has_said() {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     let iteration = process.drive(Cadence::Scheduled).expect("it is due");
     let next_ns = iteration.next_in_ns.cast_signed();
     assert!(!is_due_in(&process, next_ns - 1_000));
@@ -131,7 +131,7 @@ fn an_iteration_is_due_when_the_last_one_has_said() {
 /// A process whose clock has a line, and whose next iteration is not due yet.
 fn driven() -> Process {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     let iteration = process.drive(Cadence::Scheduled);
     _ = iteration.expect("an iteration");
     assert!(!is_due_in(&process, 0));
@@ -157,7 +157,7 @@ fn an_iteration_is_due_at_once_after_a_review_that_finds_every_gate_open() {
 
 #[test]
 fn a_clock_has_a_line_again_after_a_review_that_finds_every_gate_open() {
-    reviewed().until_published();
+    reviewed().run_until_published();
 }
 
 /// A process whose clock was barred after the judgement. The driver has come by since.
@@ -175,13 +175,13 @@ fn a_clock_that_was_barred_late_is_judged_at_once() {
 
 #[test]
 fn a_clock_that_was_barred_late_has_a_line_again() {
-    barred_late().until_published();
+    barred_late().run_until_published();
 }
 
 /// A clock whose gate is closed for a reason that may have passed in 5 ms.
 fn waiting() -> Process {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     let ticket = process.clock.ask_review(process.token());
     let ticket = ticket.expect("a judged clock");
     let retry_at_ns = Some(process.machine().truth_ns() + 5_000_000);
@@ -208,13 +208,13 @@ fn a_clock_is_not_judged_before_the_reason_of_its_closed_gate_may_have_passed() 
 fn a_clock_has_a_line_again_once_the_reason_of_its_closed_gate_has_passed() {
     let process = waiting();
     process.machine().pass(5_000_000);
-    process.until_published();
+    process.run_until_published();
 }
 
 #[test]
 fn nothing_is_due_while_the_counter_is_switched_off() {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     process.disable();
     assert!(!is_due_in(&process, i64::MAX / 2));
 }
@@ -222,7 +222,7 @@ fn nothing_is_due_while_the_counter_is_switched_off() {
 #[test]
 fn a_judgement_is_due_once_the_counter_is_switched_on() {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     process.disable();
     process.clock.enable();
     assert!(is_due_in(&process, 0));
@@ -232,7 +232,7 @@ fn a_judgement_is_due_once_the_counter_is_switched_on() {
 #[test]
 fn a_driver_that_is_only_stopped_keeps_the_lock() {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     let stopped = process.ask();
     assert!(process.clock.is_locked());
     assert!((0..100).all(|_| {
@@ -240,7 +240,7 @@ fn a_driver_that_is_only_stopped_keeps_the_lock() {
         process.iterate().is_none()
     }));
     drop(stopped);
-    process.until_published();
+    process.run_until_published();
     assert_eq!(process.judgements.get(), 1, "the control loop goes on");
     assert!(!process.clock.is_locked());
 }

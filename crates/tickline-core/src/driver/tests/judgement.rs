@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_review_of_the_same_facts_has_no_judgement() {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     assert!(!process.review());
     assert_eq!(process.judgements.get(), 1);
 }
@@ -13,7 +13,7 @@ fn a_review_of_the_same_facts_has_no_judgement() {
 /// A process whose gate was closed while it had a line.
 fn process_with_a_closed_gate() -> Process {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     process.is_open.set(false);
     assert!(process.review());
     process
@@ -31,7 +31,7 @@ fn a_gate_that_opens_again_lets_lines_be_published() {
     let process = process_with_a_closed_gate();
     process.is_open.set(true);
     assert!(process.review());
-    process.until_published();
+    process.run_until_published();
     assert_eq!(process.judgements.get(), 3);
 }
 
@@ -39,11 +39,11 @@ fn a_gate_that_opens_again_lets_lines_be_published() {
 #[test]
 fn a_forked_child_takes_the_lock_over_and_judges_for_itself() {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     core::mem::forget(process.clock.lock(process.token()));
     assert_eq!(process.iterate(), None);
     process.number.set(2);
-    process.until_published();
+    process.run_until_published();
     assert_eq!(process.judgements.get(), 2);
 }
 
@@ -51,10 +51,10 @@ fn a_forked_child_takes_the_lock_over_and_judges_for_itself() {
 #[test]
 fn rule_k3_a_clock_that_is_barred_late_is_judged_again() {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     process.clock.shared.bar_clock();
     assert_eq!(process.iterate(), None);
-    process.until_published();
+    process.run_until_published();
     assert_eq!(process.judgements.get(), 2);
 }
 
@@ -94,7 +94,7 @@ fn rule_k2_a_ticket_that_a_change_has_voided_unbars_no_clock() {
 fn after_a_voided_ticket_enabling_asks_for_another_judgement() {
     let process = process_with_a_voided_ticket();
     process.clock.enable();
-    process.until_published();
+    process.run_until_published();
     assert_eq!(process.judgements.get(), 2);
 }
 
@@ -103,7 +103,7 @@ fn after_a_ticket_that_was_dropped_the_next_driver_judges() {
     let process = process_with_a_voided_ticket();
     process.clock.enable();
     drop(ticket(&process));
-    process.until_published();
+    process.run_until_published();
     assert_eq!(process.judgements.get(), 2);
 }
 
@@ -111,7 +111,7 @@ fn after_a_ticket_that_was_dropped_the_next_driver_judges() {
 #[test]
 fn a_judgement_begins_the_loop_anew_with_its_settings() {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     let samples = || {
         let memory = process.clock.lock(process.token()).unwrap();
         memory.control().oldest_sample_ticks()
@@ -186,7 +186,7 @@ fn a_driver_that_forgets_its_ticket_keeps_the_lock() {
 fn a_forked_child_judges_without_the_ticket_that_its_parent_forgot() {
     let process = process_with_a_forgotten_ticket();
     process.number.set(2);
-    process.until_published();
+    process.run_until_published();
     assert_eq!(process.judgements.get(), 1);
 }
 
@@ -196,7 +196,7 @@ fn a_forked_child_judges_without_the_ticket_that_its_parent_forgot() {
 fn a_childs_first_judgement_may_be_a_review() {
     for settles in [true, false] {
         let process = Process::new();
-        process.until_published();
+        process.run_until_published();
         core::mem::forget(process.ask());
         process.number.set(2);
         let mut ticket = process.clock.ask_review(process.token()).unwrap();
@@ -211,7 +211,7 @@ fn a_childs_first_judgement_may_be_a_review() {
             drop(ticket);
         }
         assert_eq!(matches!(process.ask(), Next::Iterate(_)), settles);
-        process.until_published();
+        process.run_until_published();
         assert_eq!(process.judgements.get(), 2);
     }
 }
@@ -219,10 +219,10 @@ fn a_childs_first_judgement_may_be_a_review() {
 #[test]
 fn a_judgement_that_is_requested_comes_before_the_next_line() {
     let process = Process::new();
-    process.until_published();
+    process.run_until_published();
     let machine = process.machine();
     process.clock.request_judgement(Some(machine), machine);
     assert!(!process.clock.shared.cell.load().is_published());
-    process.until_published();
+    process.run_until_published();
     assert_eq!(process.judgements.get(), 2);
 }

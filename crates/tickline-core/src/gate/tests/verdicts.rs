@@ -48,7 +48,7 @@ fn a_kernel_speaks_only_for_the_counter_that_it_keeps_time_with() {
 
 /// The verdict on a counter that the kernel rejects.
 #[track_caller]
-fn only_a_comparison_admits(machine: Machine) {
+fn assert_only_a_comparison_admits(machine: Machine) {
     let rejected = closed(Reason::KernelRejected);
     assert_eq!(machine.judged_by(Trust::Kernel), rejected);
     assert_eq!(machine.judged_by(Trust::Auto), rejected);
@@ -57,22 +57,22 @@ fn only_a_comparison_admits(machine: Machine) {
 
 #[test]
 fn a_counter_that_the_watchdog_demoted_is_rejected() {
-    only_a_comparison_admits(pc_demoted_by_watchdog());
+    assert_only_a_comparison_admits(pc_demoted_by_watchdog());
 }
 
 #[test]
 fn a_counter_at_the_end_of_the_kernels_list_is_rejected() {
-    only_a_comparison_admits(pc_demoted_without_one_shot_ticks());
+    assert_only_a_comparison_admits(pc_demoted_without_one_shot_ticks());
 }
 
 #[test]
 fn a_counter_behind_jiffies_is_rejected() {
-    only_a_comparison_admits(pc_on_jiffies());
+    assert_only_a_comparison_admits(pc_on_jiffies());
 }
 
 /// The verdict on a counter that the kernel neither uses nor rejects, for this reason.
 #[track_caller]
-fn a_comparison_decides(machine: Machine, by_kernel: Reason) {
+fn assert_a_comparison_decides(machine: Machine, by_kernel: Reason) {
     assert_eq!(machine.judged_by(Trust::Kernel), closed(by_kernel));
     assert_eq!(machine.judged_by(Trust::Auto), OPEN_IF_COMPARED);
     assert_eq!(machine.judged_by(Trust::Measured), OPEN_IF_COMPARED);
@@ -80,28 +80,28 @@ fn a_comparison_decides(machine: Machine, by_kernel: Reason) {
 
 #[test]
 fn an_administrators_choice_leaves_the_counter_to_a_comparison() {
-    a_comparison_decides(pc_on_hpet(), Reason::KernelUsesOther);
+    assert_a_comparison_decides(pc_on_hpet(), Reason::KernelUsesOther);
 }
 
 #[test]
 fn kvm_clock_leaves_the_counter_to_a_comparison() {
-    a_comparison_decides(kvm_on_kvm_clock(), Reason::KernelUsesOther);
+    assert_a_comparison_decides(kvm_on_kvm_clock(), Reason::KernelUsesOther);
 }
 
 #[test]
 fn xen_leaves_the_counter_to_a_comparison() {
-    a_comparison_decides(xen_on_aws(), Reason::KernelUsesOther);
+    assert_a_comparison_decides(xen_on_aws(), Reason::KernelUsesOther);
 }
 
 /// The name of Hyper-V's clocksource contains "tsc", and is not "tsc".
 #[test]
 fn hyper_v_leaves_the_counter_to_a_comparison() {
-    a_comparison_decides(hyper_v(), Reason::HypervisorPolicy);
+    assert_a_comparison_decides(hyper_v(), Reason::HypervisorPolicy);
 }
 
 #[test]
 fn a_masked_sysfs_leaves_the_counter_to_a_comparison() {
-    a_comparison_decides(without_sysfs(), Reason::KernelUnknown);
+    assert_a_comparison_decides(without_sysfs(), Reason::KernelUnknown);
 }
 
 /// What a kernel would accept says nothing of a clock without a name.
@@ -118,7 +118,7 @@ fn a_masked_clocksource_is_unknown_whatever_the_kernel_would_accept() {
 
 #[test]
 fn a_boards_timer_leaves_the_counter_to_a_comparison() {
-    a_comparison_decides(exynos(), Reason::KernelUsesOther);
+    assert_a_comparison_decides(exynos(), Reason::KernelUsesOther);
 }
 
 #[test]
