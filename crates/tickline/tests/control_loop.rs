@@ -9,7 +9,7 @@ mod common;
 use std::io::Write;
 use std::time::{Duration, Instant as StdInstant};
 
-use common::{read_in_order, skipped_as_too_slow, until_fast};
+use common::{read_in_order, skipped_as_too_slow, wait_until_fast};
 use tickline::{Clock, Driver, Event, Instant, Trust, UnixTime};
 
 /// The number of readings by the line.
@@ -40,7 +40,7 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     let os = Clock::builder().driver(Driver::Reader).start().unwrap();
     os.disable();
     let start = StdInstant::now();
-    if until_fast(&clock).is_none() {
+    if wait_until_fast(&clock).is_none() {
         return;
     }
     let until_fast_ms = start.elapsed().as_millis();

@@ -10,7 +10,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
-use common::{read_in_order, until_fast};
+use common::{read_in_order, wait_until_fast};
 use tickline::{Clock, ClockState, Driver, Instant, Reason, UnixTime};
 
 #[test]
@@ -53,7 +53,7 @@ fn ordered_readings_never_decrease_between_threads() {
         .start()
         .unwrap();
     let os = Clock::builder().driver(Driver::Manual).start().unwrap(); // never maintained
-    let usable = until_fast(&clock).is_some();
+    let usable = wait_until_fast(&clock).is_some();
     let os_ns = || os.now_ordered().as_nanos();
     // Odd turns: `disable()` has returned, and `enable()` has not been called.
     let (largest, turns) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -294,13 +294,13 @@ fn a_system_time_after_the_limit_is_named_with_the_limit() {
 /// No method of a clock panics, so a panic of the caller leaves no clock half changed, and a
 /// reference to a clock may go into `catch_unwind`.
 const _: () = {
-    const fn is_safe<T: UnwindSafe + RefUnwindSafe + Send + Sync>() {}
-    is_safe::<tickline::Clock>();
-    is_safe::<tickline::ClockGuard>();
-    is_safe::<tickline::ClockBuilder>();
-    is_safe::<tickline::Status>();
-    is_safe::<tickline::Reading<Instant>>();
-    is_safe::<tickline::Reading<UnixTime>>();
-    is_safe::<Instant>();
-    is_safe::<UnixTime>();
+    const fn assert_safe<T: UnwindSafe + RefUnwindSafe + Send + Sync>() {}
+    assert_safe::<tickline::Clock>();
+    assert_safe::<tickline::ClockGuard>();
+    assert_safe::<tickline::ClockBuilder>();
+    assert_safe::<tickline::Status>();
+    assert_safe::<tickline::Reading<Instant>>();
+    assert_safe::<tickline::Reading<UnixTime>>();
+    assert_safe::<Instant>();
+    assert_safe::<UnixTime>();
 };

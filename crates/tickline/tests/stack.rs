@@ -27,7 +27,7 @@ use std::hint::black_box;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{handle, in_child, until_fast};
+use common::{handle, run_in_child, wait_until_fast};
 use tickline::{Clock, Instant, Probes, Trust, UnixTime};
 
 /// The promise of README and crate docs, bytes.
@@ -158,7 +158,7 @@ fn all_calls() -> Calls {
 #[test]
 #[cfg_attr(debug_assertions, ignore = "unoptimised code promises nothing")]
 fn readings_need_little_stack() {
-    in_child(&[], || {
+    run_in_child(&[], || {
         let stack = Painted::new();
         let mut first = calls! { "now_ns": tickline::now_ns(); };
         first.make(&stack, 300);
@@ -182,7 +182,7 @@ fn readings_need_little_stack() {
 #[cfg_attr(debug_assertions, ignore = "unoptimised code promises nothing")]
 fn maintaining_needs_little_stack() {
     for name in ["full", "minimal"] {
-        in_child(&[("TICKLINE_TEST_PROBES", name)], || {
+        run_in_child(&[("TICKLINE_TEST_PROBES", name)], || {
             let is_minimal =
                 std::env::var("TICKLINE_TEST_PROBES").is_ok_and(|name| name == "minimal");
             let probes = if is_minimal {
@@ -199,7 +199,7 @@ fn maintaining_needs_little_stack() {
                 .start_global()
                 .unwrap();
             if probes == Probes::Full {
-                until_fast(Clock::global());
+                wait_until_fast(Clock::global());
             }
             drop(guard);
             let mut all = all_calls();

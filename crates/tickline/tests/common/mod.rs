@@ -64,7 +64,7 @@ pub(crate) fn own_name() -> Option<String> {
 
 /// Runs `body`, a closure of a test, in a process of its own: that test, started again with
 /// `environment`. Shows the child's output if it fails, and its skip messages in any case.
-pub(crate) fn in_child<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
+pub(crate) fn run_in_child<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
     // The type of the closure is named after the test. Otherwise the child would run no test.
     let (_, name) = std::any::type_name::<F>().split_once("::").expect("a path");
     let name = name.trim_end_matches("::{{closure}}");
@@ -107,10 +107,10 @@ pub(crate) fn in_child<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
     }
 }
 
-/// Like [`in_child`], but skips the test in an emulator.
-pub(crate) fn in_child_of_a_kernel<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
+/// Like [`run_in_child`], but skips the test in an emulator.
+pub(crate) fn run_in_child_of_a_kernel<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
     if !skipped_in_an_emulator() {
-        in_child(environment, body);
+        run_in_child(environment, body);
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn handle(signal: libc::c_int, handler: *const (), flags: libc::c_int
 
 /// Runs `body` in a forked child. Panics if `body` panics.
 #[cfg(unix)]
-pub(crate) fn in_fork(body: impl FnOnce()) {
+pub(crate) fn run_in_fork(body: impl FnOnce()) {
     let code = code_of_fork(|| {
         body();
         0
@@ -143,7 +143,7 @@ pub(crate) fn in_fork(body: impl FnOnce()) {
 /// Asserts that a child has ended with 0. If it has ended with [`CANNOT`], skips the test, and
 /// reports `why`.
 #[cfg(unix)]
-pub(crate) fn right_if_possible(why: &str, code: i32) {
+pub(crate) fn assert_right_if_possible(why: &str, code: i32) {
     match code {
         0 => {}
         CANNOT => skip(why),
@@ -155,14 +155,14 @@ pub(crate) fn right_if_possible(why: &str, code: i32) {
 /// common. After a jump, this takes a window or two.
 #[cfg(target_os = "linux")]
 #[track_caller]
-pub(crate) fn until_it_agrees_with_the_os(clock: &Clock) {
-    until(clock, || {
+pub(crate) fn wait_until_it_agrees_with_the_os(clock: &Clock) {
+    wait_until(clock, || {
         (0..100).any(|_| Bounded::read(clock).missed_ns() == 0)
     });
 }
 
 /// Calls the clock until it is fast. `None`, with a message, behind a closed gate.
-pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
+pub(crate) fn wait_until_fast(clock: &Clock) -> Option<()> {
     let start = Instant::now();
     loop {
         for _ in 0..100 {
@@ -200,7 +200,7 @@ pub(crate) fn read_in_order(clock: &Clock, last_ns: &mut u64) {
 
 /// Waits until `done` returns true, for at most 20 s.
 #[track_caller]
-pub(crate) fn until(clock: &Clock, mut done: impl FnMut() -> bool) {
+pub(crate) fn wait_until(clock: &Clock, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(
@@ -221,7 +221,7 @@ pub(crate) fn read_until<T>(
     read: impl Fn(&Clock) -> T,
     wanted: impl Fn(Status) -> bool,
 ) {
-    until(clock, || {
+    wait_until(clock, || {
         (0..100).for_each(|_| _ = std::hint::black_box(read(clock)));
         wanted(clock.status())
     });

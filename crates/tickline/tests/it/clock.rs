@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::common::{await_publications, in_child, read_in_order, read_until, until, until_fast};
+use crate::common::{
+    await_publications, read_in_order, read_until, run_in_child, wait_until, wait_until_fast,
+};
 use tickline::{
     Clock, ClockState, Driver, EnvironmentSwitch, ErrorKind, Event, Instant, LinePerCpu, Probes,
     Reason,
@@ -16,7 +18,7 @@ const DISABLED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);
 fn fast_clock() -> Option<Clock> {
     let clock = Clock::builder().driver(Driver::Reader).start();
     let clock = clock.expect("a clock without a thread");
-    until_fast(&clock).map(|_| clock)
+    wait_until_fast(&clock).map(|_| clock)
 }
 
 /// Enables a clock, and reads it until it uses the counter again.
@@ -86,7 +88,7 @@ fn disabling_and_enabling_are_each_an_event() {
 #[test]
 fn a_program_that_reads_only_unix_time_gets_the_counter_again() {
     let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
-    if until_fast(&clock).is_none() {
+    if wait_until_fast(&clock).is_none() {
         return;
     }
     clock.disable();
@@ -115,7 +117,7 @@ fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
             assert!(!clock.reading().is_from_counter());
             continue;
         }
-        until(&clock, || {
+        wait_until(&clock, || {
             clock.maintain();
             clock.status().state != ClockState::Calibrating
         });
@@ -128,13 +130,13 @@ fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
 fn ordered_ticks_are_between_those_that_were_read_before_and_after() {
     let builder = Clock::builder().driver(Driver::Reader);
     let clock = builder.line_per_cpu(LinePerCpu::Off).start().unwrap();
-    let Some(counter) = HardwareCounter::if_present().filter(|_| until_fast(&clock).is_some())
+    let Some(counter) = HardwareCounter::if_present().filter(|_| wait_until_fast(&clock).is_some())
     else {
         return;
     };
     // The line may end while this thread waits for a CPU. There are no ticks then.
     let mut found = None;
-    until(&clock, || {
+    wait_until(&clock, || {
         std::hint::black_box(clock.now()); // renews the line
         let before = counter.now_ordered();
         found = clock
@@ -207,7 +209,7 @@ fn assert_each_reading_follows_the_os_clock(clock: &Clock, when: &str) {
 #[test]
 fn each_reading_works_with_the_counter_and_after_disable() {
     let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
-    if until_fast(&clock).is_some() {
+    if wait_until_fast(&clock).is_some() {
         assert_each_reading_follows_the_os_clock(&clock, "with the counter");
     }
     clock.disable();
@@ -228,7 +230,7 @@ fn only_maintain_drives_a_manual_clock() {
         !clock.status().is_judged,
         "readers must not drive a manual clock"
     );
-    until(&clock, || {
+    wait_until(&clock, || {
         std::thread::sleep(clock.maintain().min(Duration::from_millis(1)));
         clock.status().state != ClockState::Calibrating
     });
@@ -332,7 +334,7 @@ fn a_line_for_each_cpu_is_refused_with_minimal_probes() {
 
 #[test]
 fn the_environment_switches_the_counter_off() {
-    in_child(&[("TICKLINE", "off")], || {
+    run_in_child(&[("TICKLINE", "off")], || {
         (0..1_000).for_each(|_| _ = std::hint::black_box(tickline::now_ns()));
         let status = Clock::global().status();
         assert_eq!(status.environment, EnvironmentSwitch::Off);
@@ -345,9 +347,9 @@ fn the_environment_switches_the_counter_off() {
 
 #[test]
 fn nonsense_in_the_environment_is_reported_and_ignored() {
-    in_child(&[("TICKLINE", "of")], || {
+    run_in_child(&[("TICKLINE", "of")], || {
         let clock = Clock::global();
-        until_fast(clock);
+        wait_until_fast(clock);
         let status = clock.status();
         assert_eq!(status.environment, EnvironmentSwitch::Unrecognised);
         assert_ne!(
@@ -368,7 +370,7 @@ fn a_first_reading_finds_the_variable() {
         .map(|(name, value)| (&**name, &**value))
         .collect();
     environment.push(("TICKLINE", "off"));
-    in_child(&environment, || {
+    run_in_child(&environment, || {
         std::hint::black_box(tickline::now_ns());
         let switch = Clock::global().status().environment;
         assert_eq!(switch, EnvironmentSwitch::Off);
@@ -378,9 +380,9 @@ fn a_first_reading_finds_the_variable() {
 /// The settings of `start_global` reach a control loop that readers had made before.
 #[test]
 fn start_global_sets_the_interval() {
-    in_child(&[], || {
+    run_in_child(&[], || {
         let clock = Clock::global();
-        if until_fast(clock).is_none() {
+        if wait_until_fast(clock).is_none() {
             return;
         }
         let _guard = Clock::builder()
@@ -390,7 +392,7 @@ fn start_global_sets_the_interval() {
         // A younger clock reaches a longer interval. With that setting, the global clock would,
         // too.
         let younger = Clock::builder().start().unwrap();
-        until(&younger, || {
+        wait_until(&younger, || {
             younger.status().interval_ns > Some(100_000_000)
         });
         // Iterations come more often while the machine is busy and the bound would grow wide.
@@ -405,9 +407,9 @@ fn start_global_sets_the_interval() {
 /// A status shows the interval that was set, not what the thread does.
 #[test]
 fn the_thread_recalibrates_at_the_interval_of_start_global() {
-    in_child(&[], || {
+    run_in_child(&[], || {
         let clock = Clock::global();
-        if until_fast(clock).is_none() {
+        if wait_until_fast(clock).is_none() {
             return;
         }
         let _guard = Clock::builder()
@@ -458,14 +460,14 @@ fn the_facts_of_the_processor_are_those_of_the_kernel() {
 fn the_bounds_of_the_line_convert_a_tick_and_end_with_the_line() {
     let builder = Clock::builder().line_per_cpu(LinePerCpu::Off);
     let clock = builder.start().unwrap();
-    if until_fast(&clock).is_none() {
+    if wait_until_fast(&clock).is_none() {
         assert_eq!(clock.bounds(), None);
         return;
     }
     let counter = HardwareCounter::if_present().expect("a clock is fast by a counter");
     // The line may end while this thread waits for a CPU. There are no bounds then.
     let mut found = None;
-    until(&clock, || {
+    wait_until(&clock, || {
         let (before, ticks, after) = (clock.reading(), counter.now_ordered(), clock.reading());
         found = clock.bounds().map(|bounds| (before, ticks, after, bounds));
         found.is_some()

@@ -27,14 +27,14 @@ fn fast_clock(interval: Duration) -> Option<Clock> {
             return None;
         }
     };
-    until_fast_by(&clock, |lines| lines > 0)?;
+    wait_until_fast_by(&clock, |lines| lines > 0)?;
     Some(clock)
 }
 
 /// Calls the clock until it is fast, and the number of its CPUs' lines is right. `None`, with a
 /// message, behind a closed gate.
-fn until_fast_by(clock: &Clock, lines: impl Fn(usize) -> bool) -> Option<()> {
-    common::until_fast(clock)?;
+fn wait_until_fast_by(clock: &Clock, lines: impl Fn(usize) -> bool) -> Option<()> {
+    common::wait_until_fast(clock)?;
     let wanted = |status: Status| status.state == ClockState::Fast && lines(status.per_cpu.len());
     common::read_until(clock, Clock::now, wanted);
     Some(())
@@ -98,23 +98,23 @@ fn a_clock_with_a_line_for_each_cpu_can_be_switched_off_and_on() {
     assert!(clock.status().per_cpu.is_empty());
     assert!(clock.now().as_nanos() > 0 && clock.unix_now().as_nanos() > 0);
     clock.enable();
-    until_fast_by(&clock, |lines| lines > 0).expect("fast again");
+    wait_until_fast_by(&clock, |lines| lines > 0).expect("fast again");
 }
 
 /// The global clock goes back to one line when its thread stops.
 #[test]
 fn the_global_clock_can_have_a_line_for_each_cpu() {
-    common::in_child(&[], || {
+    common::run_in_child(&[], || {
         for _ in 0..2 {
             let guard = match Clock::builder().line_per_cpu(LinePerCpu::On).start_global() {
                 Ok(guard) => guard,
                 Err(error) => return common::skip(&error.to_string()),
             };
-            let Some(()) = until_fast_by(Clock::global(), |lines| lines > 0) else {
+            let Some(()) = wait_until_fast_by(Clock::global(), |lines| lines > 0) else {
                 return;
             };
             drop(guard);
-            until_fast_by(Clock::global(), |lines| lines == 0).expect("fast by one line");
+            wait_until_fast_by(Clock::global(), |lines| lines == 0).expect("fast by one line");
         }
     });
 }
@@ -174,7 +174,7 @@ fn readings_on_one_cpu_are_in_order() {
 /// pass the thread has its former CPU mask.
 #[test]
 fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
-    common::in_child(&[], || {
+    common::run_in_child(&[], || {
         let cpus = own_cpus();
         let (first, rest) = cpus.split_first().unwrap();
         run_on(*first); // as in a container with a small cpuset
@@ -189,26 +189,26 @@ fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
                 .collect::<Vec<_>>(),
             [*first]
         );
-        common::until(&clock, || {
+        common::wait_until(&clock, || {
             let served = table()[0];
             let has_rate = served.frequency_hz.is_some_and(|hz| hz > 1_000_000);
             served.state == ClockState::Fast && served.age_ns.is_some() && has_rate
         });
 
         let home = first.to_string();
-        common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
+        common::wait_until(&clock, || threads_cpus().is_none_or(|list| list == home));
         let Some(second) = rest.first() else {
             return common::skip("one CPU: no reader can run on another");
         };
         run_on(*second);
-        common::until(&clock, || {
+        common::wait_until(&clock, || {
             core::hint::black_box(clock.now());
             table()
                 .iter()
                 .any(|cpu| cpu.cpu as usize == *second && cpu.state == ClockState::Fast)
         });
-        common::until(&clock, || clock.reading().is_from_counter());
-        common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
+        common::wait_until(&clock, || clock.reading().is_from_counter());
+        common::wait_until(&clock, || threads_cpus().is_none_or(|list| list == home));
     });
 }
 
@@ -216,11 +216,11 @@ fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
 /// child.
 #[test]
 fn a_forked_child_leaves_the_cpus_lines() {
-    common::in_child(&[], || {
+    common::run_in_child(&[], || {
         let Some(clock) = fast_clock(Duration::from_millis(1)) else {
             return;
         };
-        common::in_fork(|| {
+        common::run_in_fork(|| {
             let before = clock.now().as_nanos();
             std::thread::sleep(Duration::from_millis(50));
             for _ in 0..100 {
@@ -235,14 +235,14 @@ fn a_forked_child_leaves_the_cpus_lines() {
 /// Its readers make one, if the gates allow it; readers of only Unix time, too.
 #[test]
 fn a_forked_child_makes_a_common_line() {
-    common::in_child(&[], || {
+    common::run_in_child(&[], || {
         let Some(clock) = fast_clock(Duration::from_millis(1)) else {
             return;
         };
         if clock.status().unix_reason().is_some() {
             return common::skip("the OS clock serves Unix time");
         }
-        common::in_fork(|| {
+        common::run_in_fork(|| {
             common::read_until(&clock, Clock::unix_now, |status| {
                 status.per_cpu.is_empty() && status.state == ClockState::Fast
             });

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tickline::{Clock, ClockState, Driver, Instant, Probes, UnixTime};
 
-use crate::common::{handle, skip, until_fast};
+use crate::common::{handle, skip, wait_until_fast};
 
-in_processes! { in_child: nobody_reads_the_counter_after_disable_with_minimal_probes }
+in_processes! { run_in_child: nobody_reads_the_counter_after_disable_with_minimal_probes }
 
 /// The address of the vDSO, and its greatest length, bytes.
 static VDSO: AtomicUsize = AtomicUsize::new(0);
@@ -55,7 +55,7 @@ fn set_tsc_mode(mode: libc::c_int) -> bool {
 }
 
 /// The number of reads of the counter by code other than the vDSO during `calls`.
-fn reads_during(calls: impl FnOnce()) -> Option<u32> {
+fn count_reads_during(calls: impl FnOnce()) -> Option<u32> {
     // SAFETY: the call takes and returns a number.
     let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
     VDSO.store(usize::try_from(vdso).unwrap_or(0), Ordering::Relaxed);
@@ -73,7 +73,7 @@ fn reads_during(calls: impl FnOnce()) -> Option<u32> {
     Some(BY_OTHERS.load(Ordering::Relaxed) - before)
 }
 
-fn every_call(clock: &Clock) {
+fn make_every_call(clock: &Clock) {
     for _ in 0..200 {
         black_box((
             tickline::now_ns(),
@@ -104,13 +104,13 @@ fn every_call(clock: &Clock) {
 
 fn nobody_reads_the_counter_after_disable_with_minimal_probes() {
     let clock = Clock::global();
-    let fast = until_fast(clock).is_some();
+    let fast = wait_until_fast(clock).is_some();
     let settings = Clock::builder()
         .probes(Probes::Minimal)
         .interval(Duration::from_millis(2));
     let guard = settings.start_global().unwrap();
     // The control: a line in use reads the counter.
-    let Some(reads) = reads_during(|| {
+    let Some(reads) = count_reads_during(|| {
         for _ in 0..100 {
             black_box(clock.now());
         }
@@ -122,11 +122,11 @@ fn nobody_reads_the_counter_after_disable_with_minimal_probes() {
         "the denial was not noticed"
     );
     clock.disable();
-    let reads = reads_during(|| every_call(clock));
+    let reads = count_reads_during(|| make_every_call(clock));
     assert_eq!(reads, Some(0), "with a thread");
     drop(guard);
-    let reads = reads_during(|| {
-        every_call(clock);
+    let reads = count_reads_during(|| {
+        make_every_call(clock);
         // No thread driver: the thread would inherit the denial, its signals are blocked, and the
         // vDSO reads the counter there as well.
         for driver in [Driver::Reader, Driver::Manual] {
@@ -136,7 +136,7 @@ fn nobody_reads_the_counter_after_disable_with_minimal_probes() {
                 .start()
                 .unwrap();
             own.disable();
-            every_call(&own);
+            make_every_call(&own);
         }
     });
     assert_eq!(reads, Some(0), "without a thread");

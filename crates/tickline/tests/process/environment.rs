@@ -7,12 +7,12 @@ use std::process::Command;
 use tickline::{Clock, ClockState, Driver, EnvironmentSwitch, Probes, Reason};
 
 use crate::common::fork::CANNOT;
-use crate::common::{alone, in_child, skip, skipped_in_an_emulator};
+use crate::common::{alone, run_in_child, skip, skipped_in_an_emulator};
 
 /// Readings and starts use the variable's value at the start of the process.
 #[test]
 fn the_environment_is_that_of_the_start() {
-    in_child(&[("TICKLINE", "off")], || {
+    run_in_child(&[("TICKLINE", "off")], || {
         // SAFETY: this process has no other thread that reads the environment.
         unsafe { std::env::set_var("TICKLINE", "on") };
         let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
@@ -32,7 +32,7 @@ fn the_environment_is_that_of_the_start() {
 /// With minimal probes nothing opens a file, and the thread that starts the clock asks std.
 #[test]
 fn minimal_probes_read_the_variable_through_std() {
-    in_child(&[("TICKLINE", "off")], || {
+    run_in_child(&[("TICKLINE", "off")], || {
         // SAFETY: the call takes numbers. Only root loses a right: that to read
         // `/proc/self/environ`.
         if unsafe { libc::setresuid(65_534, 65_534, 65_534) } == 0 {
@@ -60,7 +60,7 @@ fn a_set_user_id_process_ignores_the_variable() {
         return;
     }
     if std::env::var_os(PRIVILEGED).is_some() {
-        return ignores_the_variable();
+        return assert_ignores_the_variable();
     }
     // SAFETY: the call has no precondition.
     if unsafe { libc::geteuid() } != 0 {
@@ -99,7 +99,7 @@ fn a_set_user_id_process_ignores_the_variable() {
     }
 }
 
-fn ignores_the_variable() {
+fn assert_ignores_the_variable() {
     // SAFETY: the call takes a number.
     if unsafe { libc::getauxval(libc::AT_SECURE) } == 0 {
         // SAFETY: ends the process at once; set-user-id has no effect in that folder.

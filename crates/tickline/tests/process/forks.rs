@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use tickline::{Clock, ClockState, CounterComparison, Driver, Probes, Trust};
 
 use crate::common::procfs::{await_tickline_threads, threads_named, tickline_threads, timers};
-use crate::common::{in_fork, read_in_order, read_until, skip, until, until_fast};
+use crate::common::{read_in_order, read_until, run_in_fork, skip, wait_until, wait_until_fast};
 
-in_processes! { in_child_of_a_kernel:
+in_processes! { run_in_child_of_a_kernel:
     a_forked_child_goes_on_without_its_parents_thread,
     a_forked_child_drops_what_it_inherited_with_the_descriptors,
     an_inherited_guard_does_not_stop_the_childs_own_thread,
@@ -22,10 +22,10 @@ fn a_forked_child_goes_on_without_its_parents_thread() {
         .interval(Duration::from_millis(5))
         .start()
         .unwrap();
-    until_fast(&clock);
+    wait_until_fast(&clock);
     for _ in 0..5 {
         let mut last = clock.now_ordered().as_nanos();
-        in_fork(|| {
+        run_in_fork(|| {
             read_in_order(&clock, &mut last);
             assert_eq!(
                 (clock.status().driver, tickline_threads().len()),
@@ -54,7 +54,7 @@ fn a_forked_child_drops_what_it_inherited_with_the_descriptors() {
     let guard = RefCell::new(Some(tickline::start().unwrap()));
     let clock = RefCell::new(Some(Clock::builder().start().unwrap()));
     assert_eq!(timers().len(), 2);
-    in_fork(|| {
+    run_in_fork(|| {
         drop(clock.take());
         assert_eq!(timers().len(), 1);
         drop(guard.take());
@@ -65,7 +65,7 @@ fn a_forked_child_drops_what_it_inherited_with_the_descriptors() {
 
 fn an_inherited_guard_does_not_stop_the_childs_own_thread() {
     let guard = RefCell::new(Some(tickline::start().unwrap()));
-    in_fork(|| {
+    run_in_fork(|| {
         let _own = tickline::start().unwrap(); // forgets the inherited thread
         await_tickline_threads(1);
         assert_eq!(timers().len(), 1);
@@ -91,9 +91,9 @@ fn a_child_forked_during_a_comparison_compares_for_itself() {
             return skip("no comparison to fork in");
         }
     }
-    in_fork(|| {
+    run_in_fork(|| {
         let own = start();
-        until(&own, || {
+        wait_until(&own, || {
             own.status().comparison != CounterComparison::Pending
         });
     });
@@ -103,7 +103,7 @@ fn a_child_forked_during_a_comparison_compares_for_itself() {
 fn a_forked_child_that_waits_for_a_clock_drives_it() {
     let clock = Clock::builder().start().unwrap();
     clock.disable();
-    in_fork(|| {
+    run_in_fork(|| {
         clock.enable();
         let status = clock.wait_until_decided(Duration::from_secs(20));
         assert!(status.is_judged, "{status}");

@@ -16,9 +16,9 @@ use tickline::{Clock, ClockState, CounterComparison, Driver, ErrorKind, Event, P
 
 use crate::common::fork::{CANNOT, code_of_fork};
 use crate::common::procfs::{status_field, timers};
-use crate::common::{handle, right_if_possible, skip, until_fast};
+use crate::common::{assert_right_if_possible, handle, skip, wait_until_fast};
 
-in_processes! { in_child_of_a_kernel:
+in_processes! { run_in_child_of_a_kernel:
     a_thread_that_is_killed_in_an_iteration_costs_the_others_nothing,
     a_thread_that_is_killed_while_it_collects_the_facts_costs_the_others_nothing,
     a_first_thread_that_ends_in_an_iteration_costs_the_others_nothing,
@@ -174,7 +174,7 @@ fn a_thread_that_is_killed_while_it_collects_the_facts_costs_the_others_nothing(
         if !dies {
             return skip(NO_FILTERS);
         }
-        until_fast(clock);
+        wait_until_fast(clock);
         assert!(
             clock.status().is_judged,
             "{end:?}: the collector's lock is lost"
@@ -214,7 +214,7 @@ fn a_first_thread_that_ends_in_an_iteration_costs_the_others_nothing() {
     for end in ENDS {
         let Some(clock) = manual_clock() else { return };
         let code = after_the_first_thread(clock, end, |clock| i32::from(!iterates(clock)));
-        right_if_possible(NO_FILTERS, code);
+        assert_right_if_possible(NO_FILTERS, code);
     }
 }
 
@@ -265,7 +265,7 @@ fn a_thread_that_is_killed_in_a_start_leaves_no_thread_behind() {
 /// Symptom: no reader drove the clock, and the recent time stood still, until the next start.
 fn a_start_that_is_killed_leaves_the_clock_to_readers() {
     let clock = Clock::global();
-    if until_fast(clock).is_none() {
+    if wait_until_fast(clock).is_none() {
         return;
     }
     let calls = [libc::SYS_clone3, libc::SYS_clone].map(|number| (number, vec![]));
@@ -288,7 +288,7 @@ fn a_start_that_is_killed_leaves_the_clock_to_readers() {
 
 /// Runs `start` on a thread whose filter kills every thread that gives itself a name. `None`, with
 /// a message, without filters.
-fn with_threads_killed_before_they_begin<T: Send + 'static>(
+fn run_with_threads_killed_before_they_begin<T: Send + 'static>(
     start: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let name = u64::try_from(libc::PR_SET_NAME).unwrap();
@@ -311,10 +311,10 @@ fn with_threads_killed_before_they_begin<T: Send + 'static>(
 /// Symptom: no line for as long as the guard lived, and for later guards.
 fn a_thread_that_is_killed_before_it_begins_leaves_the_clock_to_readers() {
     let clock = Clock::global();
-    if until_fast(clock).is_none() {
+    if wait_until_fast(clock).is_none() {
         return;
     }
-    let started = with_threads_killed_before_they_begin(tickline::start);
+    let started = run_with_threads_killed_before_they_begin(tickline::start);
     let Some(first) = started else { return };
     assert_eq!(first.unwrap_err().kind(), ErrorKind::ThreadNotStarted);
     assert_eq!(clock.status().driver, Driver::Reader);
@@ -326,7 +326,7 @@ fn a_thread_that_is_killed_before_it_begins_leaves_the_clock_to_readers() {
 
 /// Symptom: it counted as running for ever.
 fn a_background_thread_that_is_killed_before_it_begins_is_an_error() {
-    let started = with_threads_killed_before_they_begin(|| {
+    let started = run_with_threads_killed_before_they_begin(|| {
         BackgroundThread::start(c"sleeper", 256 << 10, |_| ())
     });
     let Some(started) = started else { return };
@@ -335,7 +335,7 @@ fn a_background_thread_that_is_killed_before_it_begins_is_an_error() {
 
 /// Symptom: each such start left a timer descriptor open.
 fn a_thread_that_is_killed_before_it_begins_leaves_no_descriptor() {
-    let started = with_threads_killed_before_they_begin(|| {
+    let started = run_with_threads_killed_before_they_begin(|| {
         BackgroundThread::start(c"sleeper", 256 << 10, |_| ())
     });
     if started.is_some() {
@@ -349,7 +349,7 @@ fn a_thread_that_is_killed_before_it_begins_leaves_no_descriptor() {
 /// times a second.
 fn a_comparison_whose_thread_is_killed_is_impossible() {
     let clock = Clock::global();
-    if until_fast(clock).is_none() {
+    if wait_until_fast(clock).is_none() {
         return;
     }
     if !clock.status().is_virtual {
@@ -383,7 +383,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// Symptom: the thread woke 7,260 times a second, and the status said "until there is a line".
 fn a_lock_that_stays_held_is_in_the_status_and_costs_no_wake_ups() {
     let clock = Clock::global();
-    if until_fast(clock).is_none() {
+    if wait_until_fast(clock).is_none() {
         return;
     }
     let code = after_the_first_thread(clock, End::Killed, |clock| {
@@ -438,7 +438,7 @@ fn a_lock_that_stays_held_is_in_the_status_and_costs_no_wake_ups() {
         }
         0
     });
-    right_if_possible(NO_FILTERS, code);
+    assert_right_if_possible(NO_FILTERS, code);
 }
 
 /// A child is forked in the handler of another thread's iteration: that thread does not exist in

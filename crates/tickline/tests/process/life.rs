@@ -15,11 +15,11 @@ use tickline_observe::monotonic_ns;
 use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use crate::common::procfs::{await_tickline_threads, own_signals, tickline_threads, timers};
 use crate::common::{
-    alone, await_publications, goes_on, in_fork, own_name, read_in_order, right_if_possible, skip,
-    until_fast, until_it_agrees_with_the_os,
+    alone, assert_right_if_possible, await_publications, goes_on, own_name, read_in_order,
+    run_in_fork, skip, wait_until_fast, wait_until_it_agrees_with_the_os,
 };
 
-in_processes! { in_child:
+in_processes! { run_in_child:
     many_clocks_live_side_by_side,
     nothing_is_left_of_a_dropped_clock,
     many_threads_use_a_clock_at_once,
@@ -27,7 +27,7 @@ in_processes! { in_child:
     a_clock_survives_the_loss_of_its_descriptors,
 }
 
-in_processes! { in_child_of_a_kernel:
+in_processes! { run_in_child_of_a_kernel:
     a_forked_child_may_exec,
     a_daemon_has_a_clock,
     without_a_thread_start_fails_and_the_clock_works,
@@ -75,15 +75,15 @@ fn a_forked_child_may_exec() {
         assert!(timers().is_empty(), "the parent's timer came along");
         assert!(tickline_threads().is_empty());
         assert_eq!(own_signals("SigBlk:"), 0, "blocked");
-        until_fast(Clock::global());
+        wait_until_fast(Clock::global());
         let _guard = tickline::start().unwrap();
         await_tickline_threads(1);
         return;
     }
     let _guard = tickline::start().unwrap();
-    until_fast(Clock::global());
+    wait_until_fast(Clock::global());
     await_tickline_threads(1);
-    in_fork(|| {
+    run_in_fork(|| {
         black_box(tickline::now_ns());
         let name = own_name().expect("this is a child");
         let mut program = Command::new(std::env::current_exe().unwrap());
@@ -95,9 +95,9 @@ fn a_forked_child_may_exec() {
 /// started.
 fn a_daemon_has_a_clock() {
     let guard = tickline::start().unwrap();
-    until_fast(Clock::global());
+    wait_until_fast(Clock::global());
     let last = Clock::global().now_ordered().as_nanos();
-    in_fork(|| {
+    run_in_fork(|| {
         // SAFETY: the call has no precondition.
         unsafe { libc::setsid() };
         let fault = code_of_fork(|| {
@@ -159,7 +159,7 @@ fn many_clocks_live_side_by_side() {
         }
     }
     for clock in &clocks {
-        until_it_agrees_with_the_os(clock);
+        wait_until_it_agrees_with_the_os(clock);
     }
 }
 
@@ -170,7 +170,7 @@ fn clock_with_interval_of_20_ms(driver: Driver) -> Clock {
 
 /// A dropped clock leaves no threads, descriptors, handlers or blocked signals.
 fn nothing_is_left_of_a_dropped_clock() {
-    until_fast(Clock::global());
+    wait_until_fast(Clock::global());
     let handled_and_blocked = || ["SigCgt:", "SigBlk:"].map(own_signals);
     let before = (open_descriptors(), handled_and_blocked());
     for _ in 0..3 {
@@ -219,7 +219,7 @@ fn many_threads_use_a_clock_at_once() {
         }
     });
     await_tickline_threads(0);
-    until_fast(Clock::global());
+    wait_until_fast(Clock::global());
 }
 
 // ---- stops ------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ fn a_process_that_was_stopped_goes_on_at_the_present_time() {
             .interval(Duration::from_millis(20))
             .start()
             .unwrap();
-        let fast = until_fast(&clock).is_some();
+        let fast = wait_until_fast(&clock).is_some();
         for _ in 0..3 {
             let (last, stopped_at) = (clock.now_ordered().as_nanos(), monotonic_ns());
             // A shell stops this process, all its threads, and continues it a while later.
@@ -250,7 +250,7 @@ fn a_process_that_was_stopped_goes_on_at_the_present_time() {
             let stopped_ns = monotonic_ns() - stopped_at;
             let now = clock.now_ordered().as_nanos();
             assert!(now >= last, "{now} after {last}");
-            until_it_agrees_with_the_os(&clock);
+            wait_until_it_agrees_with_the_os(&clock);
             assert!(
                 stopped_ns > 200_000_000,
                 "the process was not stopped: {stopped_ns} ns"
@@ -315,7 +315,7 @@ fn without_a_thread_start_fails_and_the_clock_works() {
         "{:?}",
         clock.status()
     );
-    until_it_agrees_with_the_os(clock);
+    wait_until_it_agrees_with_the_os(clock);
     crate::common::read_until(clock, Clock::now, |status| {
         status.interval_ns.is_none_or(|ns| ns > 5_000_000)
     });
@@ -361,7 +361,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
         }
         0
     });
-    right_if_possible("this kernel cannot deny the counter", code);
+    assert_right_if_possible("this kernel cannot deny the counter", code);
 }
 
 /// A wait that measures its time by std would raise SIGSEGV in the vDSO.
@@ -382,18 +382,18 @@ fn a_process_without_the_right_to_the_counter_can_wait_for_a_clock() {
         }
         0
     });
-    right_if_possible("this kernel cannot deny the counter", code);
+    assert_right_if_possible("this kernel cannot deny the counter", code);
 }
 
 // ---- namespaces -------------------------------------------------------------------------------
 
 /// Runs `body` in a time namespace whose monotonic clock is `ahead_ns` ahead.
-fn in_time_namespace(ahead_ns: i64, body: impl FnOnce()) {
+fn run_in_time_namespace(ahead_ns: i64, body: impl FnOnce()) {
     let code = code_in_time_namespace(ahead_ns, || {
         body();
         0
     });
-    right_if_possible("no time namespace can be made here", code);
+    assert_right_if_possible("no time namespace can be made here", code);
 }
 
 fn clock_with_driver(driver: Driver) -> Clock {
@@ -411,7 +411,7 @@ fn the_time_asleep_is_boottime_minus_the_monotonic_time() {
     // A machine that is too busy to bracket a reading does not say.
     let asleep_ns = || (0..1_000).find_map(|_| OsClock.suspended_ns()).unwrap();
     let outside_ns = asleep_ns();
-    in_time_namespace(DAY_NS.cast_signed(), || {
+    run_in_time_namespace(DAY_NS.cast_signed(), || {
         let less_ns = (outside_ns - asleep_ns()).cast_unsigned();
         assert!(
             less_ns.abs_diff(DAY_NS) <= SUSPENDED_BOUND_NS,
@@ -424,10 +424,10 @@ fn the_time_asleep_is_boottime_minus_the_monotonic_time() {
 /// namespace when its line ends. A clock that is created there follows it from the start.
 fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     let clock = clock_with_driver(Driver::Reader);
-    until_fast(&clock);
+    wait_until_fast(&clock);
     let last = clock.now_ordered().as_nanos();
-    in_time_namespace(DAY_NS.cast_signed(), || {
-        until_it_agrees_with_the_os(&clock);
+    run_in_time_namespace(DAY_NS.cast_signed(), || {
+        wait_until_it_agrees_with_the_os(&clock);
         assert!(
             settles(&clock, last + DAY_NS / 100 * 99),
             "{:?}",
@@ -436,7 +436,7 @@ fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
         for driver in [Driver::Reader, Driver::Thread] {
             let fresh = clock_with_driver(driver);
             assert!(settles(&fresh, last + DAY_NS), "{:?}", fresh.status());
-            until_it_agrees_with_the_os(&fresh);
+            wait_until_it_agrees_with_the_os(&fresh);
         }
     });
 }
@@ -448,7 +448,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     // The last reading must be by a line, which leaves a high-water mark: the OS clock itself steps
     // back in the namespace.
     let mut last = loop {
-        if until_fast(&clock).is_none() {
+        if wait_until_fast(&clock).is_none() {
             return;
         }
         let reading = clock.reading();
@@ -456,7 +456,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
             break reading.time().as_nanos();
         }
     };
-    in_time_namespace(-(monotonic_ns() / 2).cast_signed(), || {
+    run_in_time_namespace(-(monotonic_ns() / 2).cast_signed(), || {
         let start = Instant::now();
         // Time goes on: a reader calibrates the counter though the parent's line was to last
         // longer.
@@ -470,7 +470,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
             );
         }
         // A new clock has no past to be in order with.
-        until_it_agrees_with_the_os(&clock_with_driver(Driver::Reader));
+        wait_until_it_agrees_with_the_os(&clock_with_driver(Driver::Reader));
     });
 }
 
@@ -485,7 +485,7 @@ fn a_clock_survives_the_loss_of_its_descriptors() {
         .interval(Duration::from_millis(5))
         .start()
         .unwrap();
-    let fast = until_fast(&clock).is_some();
+    let fast = wait_until_fast(&clock).is_some();
     await_tickline_threads(1);
     let timers = timers();
     assert_eq!(timers.len(), 1);

@@ -9,9 +9,9 @@ use std::time::Duration;
 use tickline::{Clock, ClockState, Event, OsClock, Reference as _};
 use tickline_observe::wait_until;
 
-use crate::common::until_fast;
+use crate::common::wait_until_fast;
 
-in_processes! { in_child:
+in_processes! { run_in_child:
     a_moved_machine_is_disrupted_and_recovers,
     a_file_that_is_no_vmclock_is_not_mapped,
     an_empty_file_is_not_mapped,
@@ -50,7 +50,7 @@ fn a_moved_machine_is_disrupted_and_recovers() {
     assert!(is_mapped);
     assert_eq!(OsClock.disruption_marker(), Some(7));
     let clock = Clock::builder().start().unwrap();
-    if until_fast(&clock).is_none() {
+    if wait_until_fast(&clock).is_none() {
         return;
     }
     let disruptions = || clock.status().events.get(Event::Disruption);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::common::skip;
 
-in_processes! { in_child_of_a_kernel:
+in_processes! { run_in_child_of_a_kernel:
     a_start_with_real_time_priority_does_not_starve_beside_others,
 }
 

@@ -13,9 +13,9 @@ use tickline::background::{BackgroundThread, StoppableSleep, WakeCause};
 use tickline::{Clock, ClockState, Driver, Event, Probes, Reason};
 
 use crate::common::fork::{CANNOT, status_of_fork};
-use crate::common::{goes_on, skip, until_fast};
+use crate::common::{goes_on, skip, wait_until_fast};
 
-in_processes! { in_child_of_a_kernel:
+in_processes! { run_in_child_of_a_kernel:
     minimal_probes_live_under_a_filter_that_kills,
     full_probes_are_killed_by_the_same_filter,
     without_a_thread_a_clock_needs_two_system_calls,
@@ -112,7 +112,7 @@ fn install(
 }
 
 /// Runs `body` in a forked child, which finds nothing wrong, or ends by the signal `killed`.
-fn under_a_filter(killed: Option<i32>, body: impl FnOnce() -> i32) {
+fn run_under_a_filter(killed: Option<i32>, body: impl FnOnce() -> i32) {
     let status = status_of_fork(body);
     let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
     if signal.is_none() && libc::WEXITSTATUS(status) == CANNOT {
@@ -155,7 +155,7 @@ fn full_probes_are_killed_by_the_same_filter() {
 
 fn use_each_driver_under_a_filter(probes: Probes, killed: Option<i32>) {
     for driver in [Driver::Thread, Driver::Reader, Driver::Manual] {
-        under_a_filter(killed, || {
+        run_under_a_filter(killed, || {
             let threads = &[MINIMAL, TEST, PARKING, THREADS];
             if !allow_only(if driver == Driver::Thread {
                 threads
@@ -190,7 +190,7 @@ fn use_each_driver_under_a_filter(probes: Probes, killed: Option<i32>) {
 
 /// The reader and the manual driver need only the two calls: neither memory nor a futex.
 fn without_a_thread_a_clock_needs_two_system_calls() {
-    under_a_filter(None, || {
+    run_under_a_filter(None, || {
         let settings = Clock::builder()
             .probes(Probes::Minimal)
             .driver(Driver::Reader);
@@ -207,8 +207,8 @@ fn without_a_thread_a_clock_needs_two_system_calls() {
 /// A clock that calibrates with full probes, and is restricted after that: its verdicts stay, and
 /// its thread recalibrates and ends under the filter.
 fn the_global_clock_may_be_calibrated_before_the_filter() {
-    under_a_filter(None, || {
-        let fast = until_fast(Clock::global()).is_some();
+    run_under_a_filter(None, || {
+        let fast = wait_until_fast(Clock::global()).is_some();
         // These threads use the heaps that the parent's threads leave, so that the clock's thread
         // gets a heap of its own.
         let (sender, others) = std::sync::mpsc::channel();
@@ -266,7 +266,7 @@ fn the_global_clock_may_be_calibrated_before_the_filter() {
 
 /// A join would wait for ever.
 fn a_background_thread_that_was_killed_neither_runs_nor_is_joined() {
-    under_a_filter(None, || {
+    run_under_a_filter(None, || {
         let sleep = |sleep: &StoppableSleep| {
             while sleep.wait(Duration::from_millis(1)) != WakeCause::Stopped {}
         };
@@ -290,7 +290,7 @@ fn a_background_thread_that_was_killed_neither_runs_nor_is_joined() {
 
 /// Symptom: the drop of the first guard stopped the second one's thread.
 fn a_guard_of_a_killed_thread_does_not_stop_the_next_one() {
-    under_a_filter(None, || {
+    run_under_a_filter(None, || {
         let Ok(first) = tickline::start() else {
             return 1;
         };
@@ -321,7 +321,7 @@ fn a_guard_of_a_killed_thread_does_not_stop_the_next_one() {
 
 /// Symptom: the recent time stood still for ever in a process that outlives the clock's thread.
 fn a_thread_that_was_killed_does_not_stop_the_recent_time() {
-    under_a_filter(None, || {
+    run_under_a_filter(None, || {
         let Ok(guard) = tickline::start() else {
             return 1;
         };

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tickline::{Clock, ClockState, Driver, ErrorKind, Event, Probes};
 use tickline_observe::{Bracket, monotonic_ns};
 
-use crate::common::{skip, until};
-use crate::threads::while_a_start_holds_the_lock;
+use crate::common::{skip, wait_until};
+use crate::threads::run_while_a_start_holds_the_lock;
 
-in_processes! { in_child_of_a_kernel:
+in_processes! { run_in_child_of_a_kernel:
     two_processes_in_one_memory_do_not_iterate_at_once,
     two_processes_in_one_memory_do_not_start_at_once,
 }
@@ -77,7 +77,7 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     let clock = settings.start().unwrap();
     // `until` gives the CPU away between two calls. On a busy machine that takes longer than a
     // calibration at this interval may.
-    until(&clock, || {
+    wait_until(&clock, || {
         (0..1_000).any(|_| {
             clock.maintain();
             clock.status().state != ClockState::Calibrating
@@ -131,7 +131,7 @@ extern "C" fn start_and_exit(_: *mut libc::c_void) -> libc::c_int {
 /// and both changed the same data.
 fn two_processes_in_one_memory_do_not_start_at_once() {
     drop(Clock::builder().probes(Probes::Minimal).start_global());
-    while_a_start_holds_the_lock(|| {
+    run_while_a_start_holds_the_lock(|| {
         let child = clone_in_this_memory(start_and_exit, std::ptr::null_mut());
         if child < 0 {
             return skip("this machine has no clone(CLONE_VM)");

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use tickline::{Clock, ClockState, Driver};
 
-use crate::common::{goes_on, handle, until_fast};
+use crate::common::{goes_on, handle, wait_until_fast};
 
-in_processes! { in_child:
+in_processes! { run_in_child:
     a_global_allocator_may_read_the_clock,
     the_first_call_may_come_from_a_signal_handler,
     handlers_may_interrupt_every_other_call,
@@ -82,7 +82,7 @@ fn a_global_allocator_may_read_the_clock() {
     assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
     assert_eq!(STEPS_BACK.load(Ordering::Relaxed), 0);
     assert!(Clock::global().status().is_judged);
-    until_fast(Clock::global());
+    wait_until_fast(Clock::global());
 }
 
 extern "C" fn first_reader(_: libc::c_int) {
@@ -110,7 +110,7 @@ fn the_first_call_may_come_from_a_signal_handler() {
     assert!(Clock::global().status().is_judged);
     assert_eq!(STEPS_BACK.load(Ordering::Relaxed), 0);
     assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
-    until_fast(Clock::global());
+    wait_until_fast(Clock::global());
 }
 
 static INTERRUPTIONS: AtomicU32 = AtomicU32::new(0);
@@ -171,7 +171,7 @@ fn handlers_may_interrupt_every_other_call() {
     assert_eq!(STEPS_BACK.load(Ordering::Relaxed), 0);
     assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
     let own = Clock::builder().driver(Driver::Reader).start().unwrap();
-    until_fast(&own);
+    wait_until_fast(&own);
     assert_ne!(
         Clock::global().status().state,
         ClockState::Fallback(tickline::Reason::DisabledByProgram)

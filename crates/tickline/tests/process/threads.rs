@@ -17,9 +17,9 @@ use crate::allocator::{ASLEEP, SLEEPS};
 use crate::common::procfs::{
     await_tickline_threads, own_signals, signals, status_field, tickline_threads,
 };
-use crate::common::{in_fork, skip, skipped_as_too_slow, until, until_fast};
+use crate::common::{run_in_fork, skip, skipped_as_too_slow, wait_until, wait_until_fast};
 
-in_processes! { in_child:
+in_processes! { run_in_child:
     a_reading_starts_no_thread,
     guards_share_the_thread_until_the_last_is_dropped,
     a_driver_is_the_thread_only_between_start_and_drop,
@@ -37,7 +37,7 @@ in_processes! { in_child:
     a_background_thread_has_the_stack_that_its_user_chose,
 }
 
-in_processes! { in_child_of_a_kernel:
+in_processes! { run_in_child_of_a_kernel:
     the_thread_wakes_up_only_for_its_iterations,
     the_thread_blocks_all_signals_and_leaves_the_callers_alone,
     a_child_that_is_forked_during_a_start_can_start,
@@ -87,7 +87,7 @@ fn own_stack_bytes() -> usize {
 }
 
 fn a_reading_starts_no_thread() {
-    until_fast(Clock::global());
+    wait_until_fast(Clock::global());
     await_tickline_threads(0);
 }
 
@@ -98,7 +98,7 @@ fn the_thread_wakes_up_only_for_its_iterations() {
     let clock = Clock::global();
     let settings = Clock::builder().interval(Duration::from_millis(20));
     let _guard = settings.start_global().unwrap();
-    if until_fast(clock).is_none() {
+    if wait_until_fast(clock).is_none() {
         return;
     }
     await_tickline_threads(1);
@@ -110,7 +110,7 @@ fn the_thread_wakes_up_only_for_its_iterations() {
     let lines = || clock.status().events.get(Event::Replacement);
     // The time of the first count contains that of the second, so a thread that is late adds lines.
     let (lines_before, woken_before) = (lines(), wake_ups());
-    until(clock, || lines() >= lines_before + LINES);
+    wait_until(clock, || lines() >= lines_before + LINES);
     let woken = wake_ups() - woken_before;
     let published = lines() - lines_before;
     assert!(
@@ -230,7 +230,7 @@ fn the_recent_time_follows_the_thread_and_falls_back_without_one() {
         .unwrap();
     let first = tickline::recent_ns();
     let mut last = first;
-    until(Clock::global(), || {
+    wait_until(Clock::global(), || {
         let recent = tickline::recent_ns();
         assert!(recent >= last && recent <= tickline::now_ordered_ns());
         last = recent;
@@ -246,13 +246,13 @@ fn the_recent_time_is_stored_between_recalibrations() {
         .recent_every(Duration::from_millis(1))
         .start()
         .unwrap();
-    if until_fast(&clock).is_none() {
+    if wait_until_fast(&clock).is_none() {
         return;
     }
-    until(&clock, || clock.status().interval_ns > Some(200_000_000));
+    wait_until(&clock, || clock.status().interval_ns > Some(200_000_000));
     let recalibrations = || clock.status().events.get(Event::Replacement);
     let (before, mut last, mut stored) = (recalibrations(), clock.recent(), 0);
-    until(&clock, || {
+    wait_until(&clock, || {
         let recent = clock.recent();
         stored += u64::from(recent > last);
         last = recent;
@@ -314,7 +314,7 @@ fn the_counters_are_compared_if_the_result_matters() {
         .interval(Duration::from_millis(10))
         .start()
         .unwrap();
-    until_fast(&clock);
+    wait_until_fast(&clock);
     let status = clock.status();
     if !status.is_virtual && status.state == ClockState::Fast {
         skip("the kernel has compared the counters of this machine itself");
@@ -346,7 +346,7 @@ fn the_counters_are_compared_if_the_result_matters() {
 
 /// Runs `body` while another thread holds the lock of starts: in the middle of `call`, whose first
 /// allocation is under the lock, the thread sleeps until `body` has ended, or clears [`ASLEEP`].
-fn while_a_call_holds_the_lock(call: fn(), body: impl FnOnce()) {
+fn run_while_a_call_holds_the_lock(call: fn(), body: impl FnOnce()) {
     /// Wakes the thread also if `body` panics.
     struct Woken;
     impl Drop for Woken {
@@ -368,14 +368,14 @@ fn while_a_call_holds_the_lock(call: fn(), body: impl FnOnce()) {
 }
 
 /// Runs `body` while another thread is in the middle of a start.
-pub(crate) fn while_a_start_holds_the_lock(body: impl FnOnce()) {
-    while_a_call_holds_the_lock(|| drop(tickline::start().expect("a thread")), body);
+pub(crate) fn run_while_a_start_holds_the_lock(body: impl FnOnce()) {
+    run_while_a_call_holds_the_lock(|| drop(tickline::start().expect("a thread")), body);
 }
 
 /// Symptom: a thread with real-time priority spun for 40 s while a thread without, on the same CPU,
 /// held the lock.
 fn a_start_that_waits_for_another_one_sleeps() {
-    while_a_start_holds_the_lock(|| {
+    run_while_a_start_holds_the_lock(|| {
         let begins = Barrier::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -406,8 +406,8 @@ fn a_start_that_waits_for_another_one_sleeps() {
 /// A child that is forked while another thread holds the lock takes it over, with a thread of its
 /// own. The drop of the guard in the child does not wait either.
 fn a_child_that_is_forked_during_a_start_can_start() {
-    while_a_start_holds_the_lock(|| {
-        in_fork(|| {
+    run_while_a_start_holds_the_lock(|| {
+        run_in_fork(|| {
             let guard = tickline::start().unwrap();
             assert_eq!(Clock::global().status().driver, Driver::Thread);
             drop((guard, tickline::start().unwrap()));
@@ -420,8 +420,8 @@ fn a_child_that_is_forked_during_a_start_can_start() {
 /// same memory. So a start in the child gives up.
 fn with_minimal_probes_a_start_gives_up_in_a_child_that_is_forked_during_one() {
     drop(Clock::builder().probes(Probes::Minimal).start_global());
-    while_a_start_holds_the_lock(|| {
-        in_fork(|| {
+    run_while_a_start_holds_the_lock(|| {
+        run_in_fork(|| {
             let error = tickline::start().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ThreadNotStarted);
             assert!(error.to_string().contains("was forked"), "{error}");
@@ -437,13 +437,13 @@ fn with_minimal_probes_the_drop_of_an_inherited_guard_does_not_wait() {
     let guard = RefCell::new(Some(guard.unwrap()));
     // The text of the error is made under the lock.
     let fails = || _ = Clock::builder().start_global().unwrap_err();
-    while_a_call_holds_the_lock(fails, || in_fork(|| drop(guard.take())));
+    run_while_a_call_holds_the_lock(fails, || run_in_fork(|| drop(guard.take())));
 }
 
 /// Symptom: the thread of a child never ran, and the child's drop waited for it for ever. Cause: at
 /// the fork, another thread of std was beginning, and held a lock of std.
 fn a_child_that_is_forked_while_a_thread_begins_can_start() {
-    in_forks_while_threads_begin(|| drop(tickline::start().unwrap()));
+    run_in_forks_while_threads_begin(|| drop(tickline::start().unwrap()));
 }
 
 /// The program `tickline` reads the counters on threads that it pins. Symptom as above.
@@ -451,10 +451,10 @@ fn a_child_that_is_forked_while_a_thread_begins_can_pin_one() {
     let Some(&cpu) = exchange::cpus().first() else {
         return skip("no CPU that is known");
     };
-    in_forks_while_threads_begin(|| assert_eq!(exchange::on_cpu(cpu, || 7), Some(7)));
+    run_in_forks_while_threads_begin(|| assert_eq!(exchange::on_cpu(cpu, || 7), Some(7)));
 }
 
-fn in_forks_while_threads_begin(body: impl Fn()) {
+fn run_in_forks_while_threads_begin(body: impl Fn()) {
     for _ in 0..8 {
         let begin_one = || std::thread::spawn(|| ()).join().unwrap();
         std::thread::spawn(move || std::iter::repeat_with(begin_one).for_each(drop));
@@ -462,7 +462,7 @@ fn in_forks_while_threads_begin(body: impl Fn()) {
     // A busy machine takes a tenth of a second for each child.
     let start = Instant::now();
     for _ in 0..1_000 {
-        in_fork(|| {
+        run_in_fork(|| {
             // SAFETY: passes a number. The signal has no handler, so it ends a child that hangs.
             unsafe { libc::alarm(60) };
             body();

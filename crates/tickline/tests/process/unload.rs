@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::common::procfs::{await_tickline_threads, status_field, tickline_threads};
-use crate::common::{in_child, own_name, skipped_in_an_emulator};
+use crate::common::{own_name, run_in_child, skipped_in_an_emulator};
 
 /// The library; `None`, with a message, in an emulator. The test builds it, not the test's child,
 /// whose time is limited. `cargo test` has built it together with the examples, unless it was told
@@ -70,7 +70,7 @@ fn an_unloaded_library_leaves_no_memory() {
     const SERIES: u64 = 6;
     const LOADS: u64 = 40;
     let Some(library) = library() else { return };
-    in_child(&[], || {
+    run_in_child(&[], || {
         // SAFETY: passes numbers. Each thread would otherwise reserve 64 MiB for its own
         // allocations.
         unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
@@ -92,7 +92,7 @@ fn an_unloaded_library_leaves_no_memory() {
 #[test]
 fn an_unloaded_library_stays_mapped_while_a_thread_runs_its_code() {
     let Some(library) = library() else { return };
-    in_child(&[], || {
+    run_in_child(&[], || {
         load_call_and_unload(&library, c"start_and_forget");
         await_tickline_threads(1);
         // A comparison's thread, which is younger, has this name at first.

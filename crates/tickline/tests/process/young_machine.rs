@@ -7,9 +7,9 @@ use tickline::{Clock, Instant};
 use tickline_observe::monotonic_ns;
 
 use crate::common::fork::code_in_time_namespace;
-use crate::common::{right_if_possible, until_fast};
+use crate::common::{assert_right_if_possible, wait_until_fast};
 
-in_processes! { in_child_of_a_kernel:
+in_processes! { run_in_child_of_a_kernel:
     an_hour_is_subtracted_as_by_std,
     an_hour_is_subtracted_with_a_check_as_by_std,
     the_time_since_an_hour_ago_is_as_by_std,
@@ -21,24 +21,24 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Runs `body` a second after the zero of `CLOCK_MONOTONIC`: at once, by the OS clock, and again by
 /// the counter, where it can be used.
-fn after_a_second(body: fn()) {
+fn run_after_a_second(body: fn()) {
     // Not by tickline, whose readings would then not go back in the child.
     let up_ns = monotonic_ns().cast_signed();
     let code = code_in_time_namespace(SECOND_NS - up_ns, || {
         let now = Instant::now();
         assert!(now < Instant::ZERO + HOUR, "not young: {now:?}");
         body();
-        if until_fast(Clock::global()).is_some() {
+        if wait_until_fast(Clock::global()).is_some() {
             body();
         }
         0
     });
-    right_if_possible("no time namespace can be made here", code);
+    assert_right_if_possible("no time namespace can be made here", code);
 }
 
 /// Symptom: `-` panicked in the first hour of a machine, and std's does not.
 fn an_hour_is_subtracted_as_by_std() {
-    after_a_second(|| {
+    run_after_a_second(|| {
         let (now, std_now) = (Instant::now(), std::time::Instant::now());
         let (ago, std_ago) = (now - HOUR, std_now - HOUR);
         assert_eq!(now - ago, std_now - std_ago);
@@ -48,7 +48,7 @@ fn an_hour_is_subtracted_as_by_std() {
 }
 
 fn an_hour_is_subtracted_with_a_check_as_by_std() {
-    after_a_second(|| {
+    run_after_a_second(|| {
         let (now, std_now) = (Instant::now(), std::time::Instant::now());
         assert_eq!(now.checked_sub(HOUR), Some(now - HOUR));
         assert_eq!(std_now.checked_sub(HOUR), Some(std_now - HOUR));
@@ -56,7 +56,7 @@ fn an_hour_is_subtracted_with_a_check_as_by_std() {
 }
 
 fn the_time_since_an_hour_ago_is_as_by_std() {
-    after_a_second(|| {
+    run_after_a_second(|| {
         let (now, std_now) = (Instant::now(), std::time::Instant::now());
         let (ago, std_ago) = (now - HOUR, std_now - HOUR);
         assert_eq!(now.duration_since(ago), std_now.duration_since(std_ago));
@@ -70,7 +70,7 @@ fn the_time_since_an_hour_ago_is_as_by_std() {
 }
 
 fn an_hour_ago_has_a_text() {
-    after_a_second(|| {
+    run_after_a_second(|| {
         let ago = Instant::now() - HOUR;
         let before_zero = Instant::ZERO - ago;
         assert_eq!(format!("{ago:?}"), format!("Instant(-{before_zero:?})"));
@@ -80,8 +80,8 @@ fn an_hour_ago_has_a_text() {
 #[cfg(feature = "serde")]
 #[test]
 fn an_hour_ago_is_stored_and_read() {
-    crate::common::in_child_of_a_kernel(&[], || {
-        after_a_second(|| {
+    crate::common::run_in_child_of_a_kernel(&[], || {
+        run_after_a_second(|| {
             let ago = Instant::now() - HOUR;
             let text = serde_json::to_string(&ago).unwrap();
             let read: Instant = serde_json::from_str(&text).unwrap();

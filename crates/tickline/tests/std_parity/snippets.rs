@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// What std's types are and tickline's must be.
-fn is_a_plain_value<T>()
+fn assert_plain_value<T>()
 where
     T: Copy + Eq + Ord + Hash + Debug + Send + Sync + Unpin + UnwindSafe + RefUnwindSafe + 'static,
 {
@@ -24,8 +24,8 @@ where
 
 #[test]
 fn both_types_are_plain_values() {
-    is_a_plain_value::<I>();
-    is_a_plain_value::<S>();
+    assert_plain_value::<I>();
+    assert_plain_value::<S>();
 }
 
 // ---- instants ---------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ fn a_struct_of_times_derives_what_they_have() {
         at: I,
         wall: S,
     }
-    is_a_plain_value::<Event>();
+    assert_plain_value::<Event>();
 }
 
 #[test]
