@@ -40,7 +40,7 @@ impl Word {
 mod tests {
     use super::*;
 
-    fn shows_earlier_writes(change: impl Fn(&Word) + Sync) {
+    fn assert_shows_earlier_writes(change: impl Fn(&Word) + Sync) {
         let (word, earlier) = (Word::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -59,9 +59,11 @@ mod tests {
     #[test]
     fn ordering_a_number_comes_with_its_past() {
         for _ in 0..8 {
-            shows_earlier_writes(|word| word.store(7));
+            assert_shows_earlier_writes(|word| word.store(7));
             #[cfg(feature = "mock")]
-            shows_earlier_writes(|word| assert_eq!(word.update(|ns| ns.checked_add(7)), Ok(0)));
+            assert_shows_earlier_writes(|word| {
+                assert_eq!(word.update(|ns| ns.checked_add(7)), Ok(0))
+            });
         }
     }
 }

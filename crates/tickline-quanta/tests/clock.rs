@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use quanta::{Clock, Instant};
 
-const fn is_shareable<T: Send + Sync>() {}
+const fn assert_shareable<T: Send + Sync>() {}
 
 const _: () = {
-    is_shareable::<Clock>();
-    is_shareable::<Instant>();
-    is_shareable::<quanta::Handle>();
-    is_shareable::<quanta::Upkeep>();
-    const fn is_unwind_safe<T: std::panic::UnwindSafe>() {}
-    is_unwind_safe::<Clock>();
-    is_unwind_safe::<Instant>();
-    const fn is_an_error<T: std::error::Error + Send + Sync + 'static>() {}
-    is_an_error::<quanta::Error>();
+    assert_shareable::<Clock>();
+    assert_shareable::<Instant>();
+    assert_shareable::<quanta::Handle>();
+    assert_shareable::<quanta::Upkeep>();
+    const fn assert_unwind_safe<T: std::panic::UnwindSafe>() {}
+    assert_unwind_safe::<Clock>();
+    assert_unwind_safe::<Instant>();
+    const fn assert_error<T: std::error::Error + Send + Sync + 'static>() {}
+    assert_error::<quanta::Error>();
     assert!(size_of::<Instant>() == 8);
 };
 
