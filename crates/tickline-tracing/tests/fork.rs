@@ -13,7 +13,7 @@ use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::trace_file::TraceFile;
 
 /// Runs `body` in a thousand children, until it fails in one.
-fn in_forks_while_threads_begin(body: impl Fn() -> bool) {
+fn run_in_forks_while_threads_begin(body: impl Fn() -> bool) {
     static THREADS: Once = Once::new();
     THREADS.call_once(|| {
         for _ in 0..8 {
@@ -41,7 +41,7 @@ fn in_forks_while_threads_begin(body: impl Fn() -> bool) {
 /// Symptom: the child's thread never wrote, and the end of the trace waited for it for ever.
 #[test]
 fn a_child_that_is_forked_while_a_thread_begins_can_write_a_trace() {
-    in_forks_while_threads_begin(|| {
+    run_in_forks_while_threads_begin(|| {
         let (_trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
         guard.finish().is_ok()
     });
@@ -51,7 +51,7 @@ fn a_child_that_is_forked_while_a_thread_begins_can_write_a_trace() {
 fn a_child_that_is_forked_while_a_thread_begins_can_write_in_the_background() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("trace.json");
-    in_forks_while_threads_begin(|| {
+    run_in_forks_while_threads_begin(|| {
         let recorder = FlightRecorder::builder().build();
         let written = recorder.write_last_in_background(&path, Duration::MAX);
         let start = Instant::now();

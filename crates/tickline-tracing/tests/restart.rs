@@ -25,7 +25,7 @@ const MOUNT_AND_RUN: &str = "mount -t tmpfs -o size=\"$1\" tmpfs \"$2\" && echo 
 
 /// Calls `run` with the path for a recorder's file, in a tmpfs of this size, in a process of its
 /// own. `test` is the name of the test that calls this.
-fn in_a_tmpfs(size: &str, test: &str, run: impl FnOnce(&Path)) {
+fn run_in_a_tmpfs(size: &str, test: &str, run: impl FnOnce(&Path)) {
     if let Some(folder) = env::var_os(FOLDER) {
         return run(&Path::new(&folder).join("box"));
     }
@@ -57,7 +57,7 @@ fn old(path: &Path) -> PathBuf {
 }
 
 /// Leaves the file of a recorder that has ended.
-fn of_an_ended_recorder(path: &Path) {
+fn record_and_end(path: &Path) {
     drop(create(path).unwrap());
 }
 
@@ -92,7 +92,7 @@ fn a_server_that_aborts() {
 
 /// Starts the server that aborts so often. Each start is in the file, and the one before it in the
 /// old file.
-fn starts_again(path: &Path, starts: u32) {
+fn assert_starts_again(path: &Path, starts: u32) {
     for start in 1..=starts {
         let output = Command::new(env::current_exe().unwrap())
             .args([
@@ -117,20 +117,20 @@ fn starts_again(path: &Path, starts: u32) {
 /// 64 MB. Cause: the file of 34 MB had no room beside the one of the process before.
 #[test]
 fn a_server_starts_again_in_the_memory_of_a_container() {
-    in_a_tmpfs(
+    run_in_a_tmpfs(
         "64m",
         "a_server_starts_again_in_the_memory_of_a_container",
-        |path| starts_again(path, 3),
+        |path| assert_starts_again(path, 3),
     );
 }
 
 /// Symptom: the third start failed, although the file that it was about to replace had the room.
 #[test]
 fn a_server_starts_again_where_two_files_have_room() {
-    in_a_tmpfs(
+    run_in_a_tmpfs(
         "40m",
         "a_server_starts_again_where_two_files_have_room",
-        |path| starts_again(path, 3),
+        |path| assert_starts_again(path, 3),
     );
 }
 
@@ -157,8 +157,8 @@ fn error_that_leaves_all_files(
 }
 
 /// Asserts that a restart beside this `PATH.old` fails with this error, and leaves all files.
-fn old_file_in_the_way(path: &Path, kind: ErrorKind, reason: &str) {
-    of_an_ended_recorder(path);
+fn assert_old_file_in_the_way(path: &Path, kind: ErrorKind, reason: &str) {
+    record_and_end(path);
     let error = error_that_leaves_all_files(path, kind, || create(path));
     let path = path.display();
     let expected = format!(
@@ -175,7 +175,7 @@ fn the_old_file_of_a_live_recorder_stays() {
     let folder = tempfile::tempdir().unwrap();
     let path = &folder.path().join("box");
     let _live = create(&old(path)).unwrap();
-    old_file_in_the_way(
+    assert_old_file_in_the_way(
         path,
         ErrorKind::ResourceBusy,
         "another recorder writes to it",
@@ -189,7 +189,7 @@ fn an_old_file_that_is_not_a_recorders_stays() {
     let path = &folder.path().join("box");
     fs::write(old(path), "a text").unwrap();
     let reason = "it is not a recorder's file, so it stays";
-    old_file_in_the_way(path, ErrorKind::AlreadyExists, reason);
+    assert_old_file_in_the_way(path, ErrorKind::AlreadyExists, reason);
 }
 
 #[test]
@@ -197,17 +197,17 @@ fn an_old_file_that_is_a_link_stays() {
     let folder = tempfile::tempdir().unwrap();
     let path = &folder.path().join("box");
     std::os::unix::fs::symlink("elsewhere", old(path)).unwrap();
-    old_file_in_the_way(path, ErrorKind::Other, "it is not a regular file");
+    assert_old_file_in_the_way(path, ErrorKind::Other, "it is not a regular file");
 }
 
 #[test]
 fn the_old_file_of_a_live_recorder_stays_where_two_files_have_room() {
-    in_a_tmpfs(
+    run_in_a_tmpfs(
         "40m",
         "the_old_file_of_a_live_recorder_stays_where_two_files_have_room",
         |path| {
             let _live = create(&old(path)).unwrap();
-            old_file_in_the_way(
+            assert_old_file_in_the_way(
                 path,
                 ErrorKind::ResourceBusy,
                 "another recorder writes to it",
@@ -218,9 +218,9 @@ fn the_old_file_of_a_live_recorder_stays_where_two_files_have_room() {
 
 /// Calls `limit` where two files have room and the old file would have to be removed. A `create`
 /// then fails, and leaves all files.
-fn fails_after(limit: impl FnOnce(), path: &Path, kind: ErrorKind) {
-    of_an_ended_recorder(path);
-    of_an_ended_recorder(path);
+fn assert_fails_after(limit: impl FnOnce(), path: &Path, kind: ErrorKind) {
+    record_and_end(path);
+    record_and_end(path);
     limit();
     error_that_leaves_all_files(path, kind, || create(path));
 }
@@ -228,10 +228,10 @@ fn fails_after(limit: impl FnOnce(), path: &Path, kind: ErrorKind) {
 /// Symptom: the old file was removed before the mapping failed.
 #[test]
 fn the_old_file_stays_if_the_address_space_is_limited() {
-    in_a_tmpfs(
+    run_in_a_tmpfs(
         "40m",
         "the_old_file_stays_if_the_address_space_is_limited",
-        |path| fails_after(limit_address_space, path, ErrorKind::OutOfMemory),
+        |path| assert_fails_after(limit_address_space, path, ErrorKind::OutOfMemory),
     );
 }
 
@@ -254,10 +254,10 @@ fn limit_address_space() {
 /// Symptom: the file of the process before had replaced the old one when the link failed.
 #[test]
 fn the_old_file_stays_if_links_are_not_permitted() {
-    in_a_tmpfs(
+    run_in_a_tmpfs(
         "40m",
         "the_old_file_stays_if_links_are_not_permitted",
-        |path| fails_after(forbid_links, path, ErrorKind::PermissionDenied),
+        |path| assert_fails_after(forbid_links, path, ErrorKind::PermissionDenied),
     );
 }
 
@@ -294,8 +294,8 @@ fn forbid_links() {
 /// Nothing would replace it.
 #[test]
 fn the_old_file_stays_if_no_file_is_renamed() {
-    in_a_tmpfs("40m", "the_old_file_stays_if_no_file_is_renamed", |path| {
-        of_an_ended_recorder(&old(path));
+    run_in_a_tmpfs("40m", "the_old_file_stays_if_no_file_is_renamed", |path| {
+        record_and_end(&old(path));
         fill(path, 15);
         error_that_leaves_all_files(path, ErrorKind::StorageFull, || create(path));
     });
@@ -303,12 +303,12 @@ fn the_old_file_stays_if_no_file_is_renamed() {
 
 #[test]
 fn the_old_file_stays_if_its_room_would_not_be_enough() {
-    in_a_tmpfs(
+    run_in_a_tmpfs(
         "40m",
         "the_old_file_stays_if_its_room_would_not_be_enough",
         |path| {
-            of_an_ended_recorder(path);
-            of_an_ended_recorder(path);
+            record_and_end(path);
+            record_and_end(path);
             let large = FlightRecorder::builder().threads_in_file(48);
             error_that_leaves_all_files(path, ErrorKind::StorageFull, || large.create(path));
         },
@@ -317,12 +317,12 @@ fn the_old_file_stays_if_its_room_would_not_be_enough() {
 
 #[test]
 fn the_error_names_the_way_out_and_what_takes_the_room() {
-    in_a_tmpfs(
+    run_in_a_tmpfs(
         "40m",
         "the_error_names_the_way_out_and_what_takes_the_room",
         |path| {
-            of_an_ended_recorder(path);
-            of_an_ended_recorder(path);
+            record_and_end(path);
+            record_and_end(path);
             let len = fs::metadata(path).unwrap().len();
             let large = FlightRecorder::builder().threads_in_file(64);
             let error =

@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_thread_waits_for_another_thread_of_its_process() {
-        waits_for_another_thread(&ProcessMutex::default());
+        assert_waits_for_another_thread(&ProcessMutex::default());
     }
 
     /// Symptom: a child gave a lock up for ever, because one of its own threads was preempted for
@@ -129,7 +129,7 @@ mod tests {
     fn a_thread_of_a_child_waits_for_another_one() {
         let mut mutex = ProcessMutex::<u32>::default();
         mutex.process ^= 1;
-        waits_for_another_thread(&mutex);
+        assert_waits_for_another_thread(&mutex);
     }
 
     /// Symptom: a thread waited for itself, after another one had panicked with the lock.
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(locked.recv_timeout(Duration::from_secs(10)), Ok(true));
     }
 
-    fn waits_for_another_thread(mutex: &ProcessMutex<u32>) {
+    fn assert_waits_for_another_thread(mutex: &ProcessMutex<u32>) {
         let mut first = mutex.lock().unwrap();
         thread::scope(|scope| {
             let second = scope.spawn(|| *mutex.lock().unwrap());

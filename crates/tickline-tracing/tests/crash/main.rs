@@ -85,38 +85,38 @@ mod unix {
             // threads, which glibc and macOS run.
             let has_destructors = cfg!(any(target_env = "gnu", target_vendor = "apple"));
             if has_destructors || !matches!(way, "exit" | "leak") {
-                the_trace_has_the_last_moment(way, folder);
-                the_traces_in_perfettos_format_have_the_last_moment(way, folder);
+                assert_the_trace_has_the_last_moment(way, folder);
+                assert_the_traces_in_perfettos_format_have_the_last_moment(way, folder);
             }
             if way.starts_with("panic") {
-                the_trace_of_a_panic_has_the_last_moment(way, folder);
+                assert_the_trace_of_a_panic_has_the_last_moment(way, folder);
             }
             let path = folder.join(BOX);
-            only_the_owner_may_read_the_box(way, &path);
-            the_box_has_the_last_moment(way, &path);
-            the_box_in_perfettos_format_has_the_last_moment(way, &path);
-            the_box_has_source_locations(way, &path);
-            the_box_counts_spans_and_events(way, &path);
-            the_box_misses_nothing(way, &path);
-            the_box_has_the_name_of_its_process(way, &path);
-            the_box_has_the_number_of_its_process(way, &path);
+            assert_only_the_owner_may_read_the_box(way, &path);
+            assert_the_box_has_the_last_moment(way, &path);
+            assert_the_box_in_perfettos_format_has_the_last_moment(way, &path);
+            assert_the_box_has_source_locations(way, &path);
+            assert_the_box_counts_spans_and_events(way, &path);
+            assert_the_box_misses_nothing(way, &path);
+            assert_the_box_has_the_name_of_its_process(way, &path);
+            assert_the_box_has_the_number_of_its_process(way, &path);
             if way == "fork" {
-                each_process_of_a_fork_has_its_own_cpu_time(folder);
+                assert_each_process_of_a_fork_has_its_own_cpu_time(folder);
             }
             println!("{way}: the last moment is in the file");
         }
     }
 
-    fn the_trace_has_the_last_moment(way: &str, folder: &Path) {
+    fn assert_the_trace_has_the_last_moment(way: &str, folder: &Path) {
         check(way, &trace(&folder.join(TRACE)), &[["B", "E"]], "i");
     }
 
-    fn the_traces_in_perfettos_format_have_the_last_moment(way: &str, folder: &Path) {
+    fn assert_the_traces_in_perfettos_format_have_the_last_moment(way: &str, folder: &Path) {
         check_perfetto(way, &view(&folder.join(PERFETTO)), 1);
         check_perfetto(way, &compressed_view(folder), 1);
     }
 
-    fn the_trace_of_a_panic_has_the_last_moment(way: &str, folder: &Path) {
+    fn assert_the_trace_of_a_panic_has_the_last_moment(way: &str, folder: &Path) {
         check(way, &trace(&folder.join(PANIC)), &[["B", "E"]], "i");
     }
 
@@ -191,22 +191,22 @@ mod unix {
 
     // Of the recorder's file. The recorder runs no code at these ends.
 
-    fn only_the_owner_may_read_the_box(way: &str, path: &Path) {
+    fn assert_only_the_owner_may_read_the_box(way: &str, path: &Path) {
         let mode = fs::metadata(path).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600, "{way}");
     }
 
-    fn the_box_has_the_last_moment(way: &str, path: &Path) {
+    fn assert_the_box_has_the_last_moment(way: &str, path: &Path) {
         check(way, &converted(path).1, &[["B", "E"], ["b", "e"]], "n");
     }
 
-    fn the_box_in_perfettos_format_has_the_last_moment(way: &str, path: &Path) {
+    fn assert_the_box_in_perfettos_format_has_the_last_moment(way: &str, path: &Path) {
         let (mut trace, file) = (Vec::new(), fs::File::open(path).unwrap());
         flight::convert(file, &mut trace, TraceFormat::Perfetto).unwrap();
         check_perfetto(way, &View::of(&trace), 2);
     }
 
-    fn the_box_has_source_locations(way: &str, path: &Path) {
+    fn assert_the_box_has_source_locations(way: &str, path: &Path) {
         let events = converted(path).1;
         for begin in ["B", "b"] {
             let source = &with_phase(&events, begin)[2]["args"]["source"];
@@ -214,7 +214,7 @@ mod unix {
         }
     }
 
-    fn the_box_counts_spans_and_events(way: &str, path: &Path) {
+    fn assert_the_box_counts_spans_and_events(way: &str, path: &Path) {
         let summary = converted(path).0;
         assert_eq!(
             (summary.intervals, summary.unended_intervals, summary.events),
@@ -223,7 +223,7 @@ mod unix {
         );
     }
 
-    fn the_box_misses_nothing(way: &str, path: &Path) {
+    fn assert_the_box_misses_nothing(way: &str, path: &Path) {
         let summary = converted(path).0;
         assert_eq!(
             (summary.dropped_records, summary.damaged_records),
@@ -240,19 +240,19 @@ mod unix {
             .unwrap()
     }
 
-    fn the_box_has_the_name_of_its_process(way: &str, path: &Path) {
+    fn assert_the_box_has_the_name_of_its_process(way: &str, path: &Path) {
         let process = process_of(path);
         let name = process["args"]["name"].as_str().unwrap();
         assert!(name.starts_with("crash"), "{way}: {process}");
     }
 
-    fn the_box_has_the_number_of_its_process(way: &str, path: &Path) {
+    fn assert_the_box_has_the_number_of_its_process(way: &str, path: &Path) {
         assert_ne!(process_of(path)["pid"], process::id(), "{way}");
     }
 
     /// In a program that has forked, each trace has the CPU time of the thread of its process: the
     /// parent's, which has used some before the fork, or the child's, which began at 0.
-    fn each_process_of_a_fork_has_its_own_cpu_time(folder: &Path) {
+    fn assert_each_process_of_a_fork_has_its_own_cpu_time(folder: &Path) {
         let [of_parent, of_child] = [TRACE, CHILD].map(|file| {
             let events = trace(&folder.join(file));
             let times = with_phase(&events, "C").into_iter().map(|event| {
@@ -311,16 +311,16 @@ mod unix {
             let folder = killed(round);
             let folder = folder.path();
             let in_trace = numbers(&whole_events(&folder.join(TRACE)));
-            the_events_before_the_last_are_whole(&in_trace);
-            the_spans_in_perfettos_format_are_whole(&view(&folder.join(PERFETTO)));
-            the_spans_in_perfettos_format_are_whole(&compressed_view(folder));
+            assert_the_events_before_the_last_are_whole(&in_trace);
+            assert_the_spans_in_perfettos_format_are_whole(&view(&folder.join(PERFETTO)));
+            assert_the_spans_in_perfettos_format_are_whole(&compressed_view(folder));
             let (summary, events) = converted(&folder.join(BOX));
             let in_box = numbers(&events);
-            the_box_has_no_damage(&summary);
-            the_box_has_no_gaps(&in_box);
-            the_box_has_all_spans_of_the_trace(&in_box, &in_trace);
-            the_box_counts_its_spans(&in_box, &summary);
-            the_box_counts_the_overwritten_records(&in_box, &summary);
+            assert_the_box_has_no_damage(&summary);
+            assert_the_box_has_no_gaps(&in_box);
+            assert_the_box_has_all_spans_of_the_trace(&in_box, &in_trace);
+            assert_the_box_counts_its_spans(&in_box, &summary);
+            assert_the_box_counts_the_overwritten_records(&in_box, &summary);
         }
         println!("killed at any moment: the files are whole");
     }
@@ -370,11 +370,11 @@ mod unix {
         work.map(|event| number(&event["args"])).collect()
     }
 
-    fn the_events_before_the_last_are_whole(in_trace: &[u64]) {
+    fn assert_the_events_before_the_last_are_whole(in_trace: &[u64]) {
         assert!(in_trace.len() > 10, "{in_trace:?}");
     }
 
-    fn the_spans_in_perfettos_format_are_whole(view: &View) {
+    fn assert_the_spans_in_perfettos_format_are_whole(view: &View) {
         let numbers: Vec<_> = view
             .slices
             .iter()
@@ -383,30 +383,30 @@ mod unix {
         assert!(numbers.len() > 10 && numbers.is_sorted());
     }
 
-    fn the_box_has_no_damage(summary: &TraceSummary) {
+    fn assert_the_box_has_no_damage(summary: &TraceSummary) {
         assert!(
             summary.damaged_records == 0 && summary.unended_intervals <= 1,
             "{summary:?}"
         );
     }
 
-    fn the_box_has_no_gaps(in_box: &[u64]) {
+    fn assert_the_box_has_no_gaps(in_box: &[u64]) {
         let all: Vec<_> = (in_box[0]..).take(in_box.len()).collect();
         assert!(in_box.len() > 100 && in_box == all, "{in_box:?}");
     }
 
     /// The trace's sink gets each span before the recorder, so it may have one more.
-    fn the_box_has_all_spans_of_the_trace(in_box: &[u64], in_trace: &[u64]) {
+    fn assert_the_box_has_all_spans_of_the_trace(in_box: &[u64], in_trace: &[u64]) {
         let end = in_box[0] + in_box.len() as u64;
         assert!(in_trace.last() <= Some(&end), "{in_trace:?} {in_box:?}");
     }
 
-    fn the_box_counts_its_spans(in_box: &[u64], summary: &TraceSummary) {
+    fn assert_the_box_counts_its_spans(in_box: &[u64], summary: &TraceSummary) {
         assert_eq!(summary.intervals, in_box.len() as u64);
     }
 
     /// The end of the last overwritten span may still be in the ring.
-    fn the_box_counts_the_overwritten_records(in_box: &[u64], summary: &TraceSummary) {
+    fn assert_the_box_counts_the_overwritten_records(in_box: &[u64], summary: &TraceSummary) {
         let before = 2 * in_box[0];
         assert!(
             (before..=before + 1).contains(&summary.dropped_records),

@@ -109,10 +109,10 @@ pub(crate) fn end(way: &str, folder: &Path) {
         "exit" => process::exit(7),
         "panic" => panic!("for the test"),
         "panic that aborts" => {
-            extern "C" fn no_unwind() {
+            extern "C" fn panic_without_unwind() {
                 panic!("for the test");
             }
-            no_unwind();
+            panic_without_unwind();
         }
         "wait" => thread::sleep(Duration::from_secs(3_600)),
         _ => {}

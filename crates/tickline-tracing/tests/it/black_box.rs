@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Barrier, OnceLock};
 use std::thread;
 
-use crate::common::{Hand, on_thread, spawn, timed};
+use crate::common::{Hand, on_thread, run_timed, spawn};
 use proptest::prelude::{any, prop_assert};
 use proptest::test_runner::Config;
 use proptest::{collection, proptest};
@@ -150,11 +150,11 @@ fn one_of_two_concurrent_recorders_gets_the_file() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 8);
 }
 
-/// A file of twelve rings, whose recorder was dropped. This thread still has a ring, and eleven
-/// threads have ended.
-fn of_a_dropped_recorder(path: &Path) {
+/// Leaves a file of twelve rings, whose recorder was dropped. This thread still has a ring, and
+/// eleven threads have ended.
+fn record_and_drop(path: &Path) {
     let recorder = create(path, 12).unwrap();
-    timed(recorder, || {
+    run_timed(recorder, || {
         (0..11).for_each(|_| on_thread(|| drop(info_span!("there").entered())));
         drop(info_span!("here").entered());
     });
@@ -166,7 +166,7 @@ fn of_a_dropped_recorder(path: &Path) {
 fn the_records_outlive_the_recorder() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    of_a_dropped_recorder(&path);
+    record_and_drop(&path);
     assert_eq!(content(&path).0.intervals, 12);
 }
 
@@ -175,20 +175,20 @@ fn the_records_outlive_the_recorder() {
 fn a_later_recorder_may_use_the_file_of_a_dropped_one() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    of_a_dropped_recorder(&path);
+    record_and_drop(&path);
     create(&path, 2).unwrap();
 }
 
 /// Calls `run` with a file of two rings, which are both taken: this thread has an open request, and
 /// another thread has ended after an event.
-fn with_two_taken_rings(run: impl FnOnce(&Path, Span)) {
+fn run_with_two_taken_rings(run: impl FnOnce(&Path, Span)) {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
     let builder = FlightRecorder::builder()
         .bytes_per_thread(1)
         .tracks(Tracks::Requests);
     let recorder = builder.threads_in_file(2).create(&path).unwrap();
-    timed(recorder, || {
+    run_timed(recorder, || {
         let request = info_span!(parent: None, "request");
         on_thread(|| info!("one"));
         run(&path, request);
@@ -207,7 +207,7 @@ fn without_end(path: &Path) -> [u64; 2] {
 
 #[test]
 fn a_file_is_complete_while_the_process_runs() {
-    with_two_taken_rings(|path, _request| {
+    run_with_two_taken_rings(|path, _request| {
         assert_eq!(without_end(path), [1, 0]);
         assert_eq!(content(path).0.events, 1);
     });
@@ -215,7 +215,7 @@ fn a_file_is_complete_while_the_process_runs() {
 
 #[test]
 fn a_file_has_the_name_of_a_thread_that_has_ended() {
-    with_two_taken_rings(|path, _request| {
+    run_with_two_taken_rings(|path, _request| {
         let mut events = content(path).1.into_iter();
         assert!(events.any(|event| event["args"]["name"] == "a thread"));
     });
@@ -223,7 +223,7 @@ fn a_file_has_the_name_of_a_thread_that_has_ended() {
 
 #[test]
 fn a_new_thread_takes_the_ring_of_an_ended_one() {
-    with_two_taken_rings(|path, _request| {
+    run_with_two_taken_rings(|path, _request| {
         on_thread(|| info!("two"));
         let (summary, events) = content(path);
         assert_eq!(summary.events, 1);
@@ -233,7 +233,7 @@ fn a_new_thread_takes_the_ring_of_an_ended_one() {
 
 #[test]
 fn the_records_that_a_reused_ring_had_are_counted() {
-    with_two_taken_rings(|path, _request| {
+    run_with_two_taken_rings(|path, _request| {
         on_thread(|| info!("two"));
         assert_eq!(content(path).0.dropped_records, 1);
     });
@@ -241,7 +241,7 @@ fn the_records_that_a_reused_ring_had_are_counted() {
 
 #[test]
 fn a_request_whose_end_may_have_been_in_a_reused_ring_is_undecided() {
-    with_two_taken_rings(|path, _request| {
+    run_with_two_taken_rings(|path, _request| {
         on_thread(|| info!("two"));
         assert_eq!(without_end(path), [0, 1]);
     });
@@ -249,7 +249,7 @@ fn a_request_whose_end_may_have_been_in_a_reused_ring_is_undecided() {
 
 #[test]
 fn a_request_whose_end_is_in_the_file_is_decided() {
-    with_two_taken_rings(|path, request| {
+    run_with_two_taken_rings(|path, request| {
         on_thread(|| info!("two"));
         drop(request);
         assert_eq!(without_end(path), [0, 0]);
@@ -259,8 +259,8 @@ fn a_request_whose_end_is_in_the_file_is_decided() {
 
 /// Calls `run` with the content of a file of two rings after three threads have recorded an event:
 /// the second took the ring of the first, and the third, where the request ended, got none.
-fn with_a_thread_without_a_ring(run: impl FnOnce(TraceSummary, Vec<Value>)) {
-    with_two_taken_rings(|path, request| {
+fn run_with_a_thread_without_a_ring(run: impl FnOnce(TraceSummary, Vec<Value>)) {
+    run_with_two_taken_rings(|path, request| {
         on_thread(|| {
             info!("two");
             let later = info_span!(parent: None, "later");
@@ -276,14 +276,14 @@ fn with_a_thread_without_a_ring(run: impl FnOnce(TraceSummary, Vec<Value>)) {
 
 #[test]
 fn the_records_of_a_thread_without_a_ring_are_missing() {
-    with_a_thread_without_a_ring(|_, events| {
+    run_with_a_thread_without_a_ring(|_, events| {
         assert!(!events.iter().any(|event| event["name"] == "three"));
     });
 }
 
 #[test]
 fn a_thread_without_a_ring_is_counted() {
-    with_a_thread_without_a_ring(|summary, events| {
+    run_with_a_thread_without_a_ring(|summary, events| {
         assert_eq!(events.last().unwrap()["args"]["threads"], 1);
         assert_eq!(summary.threads_without_ring, 1);
     });
@@ -296,7 +296,7 @@ fn as_many_threads_as_rings_have_one_each_time() {
     const RINGS: usize = 4;
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    timed(create(&path, RINGS).unwrap(), || {
+    run_timed(create(&path, RINGS).unwrap(), || {
         for _ in 0..3_000 {
             thread::scope(|scope| {
                 let threads = [(); RINGS].map(|()| spawn(scope, "a thread", || info!("one")));
@@ -313,7 +313,7 @@ fn as_many_threads_as_rings_have_one_each_time() {
 /// without a ring.
 #[test]
 fn a_request_that_ended_on_a_thread_without_a_ring_is_undecided() {
-    with_a_thread_without_a_ring(|summary, _| {
+    run_with_a_thread_without_a_ring(|summary, _| {
         let found = [summary.unended_intervals, summary.undecided_spans];
         assert_eq!(found, [0, 2]);
     });
@@ -334,7 +334,7 @@ fn sample() -> &'static [u8] {
             .threads_in_file(1)
             .create(&path)
             .unwrap();
-        hand.timed(recorder, || {
+        hand.run_timed(recorder, || {
             let _around =
                 info_span!("around", text = "\"\\\n\u{1}ü", number = -7, ratio = 1e300).entered();
             for number in 0..2_000 {
@@ -388,7 +388,7 @@ const RING: usize = 256 + (1 << 17);
 fn a_truncated_file_gives_its_whole_rings() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    of_a_dropped_recorder(&path);
+    record_and_drop(&path);
     let bytes = fs::read(&path).unwrap();
     for whole in [1, 2, 11] {
         for (cut, missing) in [(0, 12 - whole), (RING - 1, 12 - whole)] {
@@ -404,7 +404,7 @@ fn a_truncated_file_gives_its_whole_rings() {
 fn a_truncated_file_without_a_whole_ring_of_a_thread_is_an_error() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    of_a_dropped_recorder(&path);
+    record_and_drop(&path);
     let bytes = fs::read(&path).unwrap();
     let error = converted(&bytes[..4_096 + 2 * RING - 1]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}");
@@ -412,7 +412,7 @@ fn a_truncated_file_without_a_whole_ring_of_a_thread_is_an_error() {
 
 #[test]
 fn the_trace_of_a_truncated_file_says_how_many_rings_are_missing() {
-    with_two_taken_rings(|path, _request| {
+    run_with_two_taken_rings(|path, _request| {
         let bytes = fs::read(path).unwrap();
         let events = converted(&bytes[..bytes.len() - 1]).unwrap().1;
         assert_eq!(events.last().unwrap()["args"]["rings"], 1);
@@ -421,7 +421,7 @@ fn the_trace_of_a_truncated_file_says_how_many_rings_are_missing() {
 
 #[test]
 fn a_request_whose_end_may_be_in_a_missing_ring_is_undecided() {
-    with_two_taken_rings(|path, _request| {
+    run_with_two_taken_rings(|path, _request| {
         let bytes = fs::read(path).unwrap();
         let summary = converted(&bytes[..bytes.len() - 1]).unwrap().0;
         let found = [summary.unended_intervals, summary.undecided_spans];

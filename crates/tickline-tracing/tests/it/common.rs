@@ -30,20 +30,20 @@ impl Hand {
     }
 
     /// Runs `run` with a layer of one sink. On this thread, the layer uses this clock.
-    pub fn timed(&self, sink: impl Sink, run: impl FnOnce()) {
+    pub fn run_timed(&self, sink: impl Sink, run: impl FnOnce()) {
         let _active = self.0.activate();
-        timed(sink, run);
+        run_timed(sink, run);
     }
 }
 
 /// Runs `run` with only one layer.
-pub fn with(layer: impl Layer<Registry> + Send + Sync, run: impl FnOnce()) {
+pub fn run_with(layer: impl Layer<Registry> + Send + Sync, run: impl FnOnce()) {
     tracing::subscriber::with_default(registry().with(layer), run);
 }
 
 /// Runs `run` with a layer of one sink.
-pub fn timed(sink: impl Sink, run: impl FnOnce()) {
-    with(SpanTimingLayer::new().with_sink(sink), run);
+pub fn run_timed(sink: impl Sink, run: impl FnOnce()) {
+    run_with(SpanTimingLayer::new().with_sink(sink), run);
 }
 
 /// The name and the times of each closed span.

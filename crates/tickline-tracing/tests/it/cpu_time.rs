@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{on_thread, with};
+use crate::common::{on_thread, run_with};
 use nix::time::{ClockId, clock_gettime};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::cpu_time::CpuTimer;
@@ -36,7 +36,7 @@ fn timed(run: impl FnOnce()) -> Vec<(&'static str, Duration, Option<Duration>)> 
             told.send((span.name(), span.times().busy(), span.cpu_time()))
                 .unwrap();
         });
-    with(layer, run);
+    run_with(layer, run);
     seen.iter().collect()
 }
 
@@ -119,7 +119,7 @@ fn histograms_of_cpu_time_leave_out_spans_that_were_never_entered() {
     let layer = SpanTimingLayer::new()
         .with_sink(CpuTimer)
         .with_sink(histograms.clone());
-    with(layer, || {
+    run_with(layer, || {
         drop(info_span!("never"));
         info_span!("work").in_scope(|| work(Duration::from_millis(1)));
     });
@@ -166,7 +166,7 @@ fn the_cpu_time_of_a_span_that_a_fork_crosses_is_unknown() {
             let known = span.cpu_time().is_some();
             add.lock().unwrap().push((span.name(), known));
         });
-    with(layer, || {
+    run_with(layer, || {
         let across = info_span!("across").entered();
         let idle = info_span!("idle");
         idle.in_scope(|| ());

@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{on_thread, timed, with};
+use crate::common::{on_thread, run_timed, run_with};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 use tickline_tracing::flight::{self, FlightRecorder};
@@ -23,7 +23,7 @@ fn written(recorder: &FlightRecorder) -> (TraceSummary, Vec<Value>) {
 /// The events of the trace of a flight recorder with fields.
 fn recorded(run: impl FnOnce()) -> (TraceSummary, Vec<Value>) {
     let recorder = FlightRecorder::builder().with_fields().build();
-    timed(recorder.clone(), run);
+    run_timed(recorder.clone(), run);
     written(&recorder)
 }
 
@@ -115,7 +115,7 @@ fn a_repeated_beginning_keeps_the_short_values() {
         .bytes_per_thread(1)
         .with_fields()
         .build();
-    timed(recorder.clone(), || {
+    run_timed(recorder.clone(), || {
         let _span = info_span!("around", id = 7, sql = "x".repeat(15_000)).entered();
         (0..100_000).for_each(|_| info!("inside"));
     });
@@ -166,7 +166,7 @@ fn a_black_box_has_the_names_of_fields() {
     let path = folder.path().join("box");
     let builder = FlightRecorder::builder().with_fields().bytes_per_thread(1);
     let recorder = builder.threads_in_file(1).create(&path).unwrap();
-    timed(recorder, || {
+    run_timed(recorder, || {
         on_thread(|| info!(first = 1, second = "two", "event"));
     });
     flight::convert(
@@ -212,7 +212,7 @@ fn a_value_whose_debug_panics_says_so() {
 #[test]
 fn a_failing_value_of_an_event_says_so_without_fields() {
     let recorder = FlightRecorder::builder().build();
-    timed(recorder.clone(), || info!(at = ?ERROR, "event"));
+    run_timed(recorder.clone(), || info!(at = ?ERROR, "event"));
     let args = json!({ "at": "begun (its Debug or Display returned an error)" });
     assert_eq!(first(&written(&recorder).1, "i")["args"], args);
 }
@@ -226,7 +226,7 @@ fn a_failing_value_that_a_callback_keeps_says_so() {
         let text = span.field("at").map(str::to_owned);
         keep.lock().unwrap().push(text);
     });
-    timed(callback.keep_fields(&["at"]), || {
+    run_timed(callback.keep_fields(&["at"]), || {
         drop(info_span!("work", at = ?ERROR));
         drop(info_span!("work", at = ?PANIC));
     });
@@ -239,7 +239,7 @@ fn a_failing_value_that_a_callback_keeps_says_so() {
 #[test]
 fn a_failing_value_of_a_label_says_so() {
     let histograms = Histograms::builder(Measure::Total).labels(&["at"]).build();
-    timed(histograms.clone(), || drop(info_span!("work", at = ?ERROR)));
+    run_timed(histograms.clone(), || drop(info_span!("work", at = ?ERROR)));
     let text = histograms.to_prometheus("spans");
     let label = "at=\"begun (its Debug or Display returned an error)\"";
     assert!(text.contains(label), "{text}");
@@ -250,7 +250,7 @@ fn a_failing_value_of_a_label_says_so() {
 fn a_close_event_keeps_its_own_fields() {
     let recorder = FlightRecorder::builder().with_fields().build();
     let layer = SpanTimingLayer::new().with_sink(recorder.clone());
-    with(layer.with_sink(CloseEvents::new()), || {
+    run_with(layer.with_sink(CloseEvents::new()), || {
         drop(info_span!("work", first = 1, second = 2, third = 3));
     });
     let (_, events) = written(&recorder);
@@ -268,7 +268,7 @@ fn with_and_without_fields() -> [Vec<Value>; 2] {
     let layer = SpanTimingLayer::new()
         .with_sink(recorders[0].clone())
         .with_sink(recorders[1].clone());
-    with(layer, || {
+    run_with(layer, || {
         let work = info_span!("work", id = 7, rows = Empty);
         work.in_scope(|| work.record("rows", 3));
     });

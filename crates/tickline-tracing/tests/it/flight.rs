@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fs, mem, thread};
 
-use crate::common::{Hand, on_thread, spawn, timed, with};
+use crate::common::{Hand, on_thread, run_timed, run_with, spawn};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, tempdir};
 use tickline_tracing::SpanTimingLayer;
@@ -49,7 +49,7 @@ fn overwritten() -> (TraceSummary, Vec<Value>) {
         .with_fields()
         .build();
     let mut trace = None;
-    hand.timed(recorder.clone(), || {
+    hand.run_timed(recorder.clone(), || {
         hand.set_ns(5_000);
         let _server = info_span!("server", port = 80).entered();
         let mut inside: Vec<_> = (0..100).map(|_| info_span!("inside").entered()).collect();
@@ -127,7 +127,7 @@ fn repeated_spans_keep_their_fields_up_to_a_quarter_of_a_block() {
             .bytes_per_thread(1)
             .with_fields()
             .build();
-        timed(recorder.clone(), || {
+        run_timed(recorder.clone(), || {
             let text = "x".repeat(bytes);
             let _inside: Vec<_> = (0..20)
                 .map(|_| info_span!("inside", text).entered())
@@ -155,7 +155,7 @@ fn the_size_of_a_ring_follows_the_rate_of_spans() {
         .keep_last(kept)
         .bytes_per_thread(1 << 18)
         .build();
-    hand.timed(recorder.clone(), || {
+    hand.run_timed(recorder.clone(), || {
         for (spans, every_ns, bytes) in [
             (10_000, 1_000_000_000, 1 << 16),
             (10_000, 1_000_000, 1 << 18),
@@ -236,13 +236,13 @@ fn open_requests_of_all_layers_with_the_recorder_are_known() {
 /// Calls `run` with a recorder of requests, and with a request that hangs in the second of its two
 /// queries. Ten other requests have ended on another thread, whose later spans have overwritten
 /// these ends.
-fn with_a_request_that_hangs(run: impl FnOnce(&FlightRecorder, [Span; 2])) {
+fn run_with_a_request_that_hangs(run: impl FnOnce(&FlightRecorder, [Span; 2])) {
     let hand = &Hand::default();
     let builder = FlightRecorder::builder()
         .bytes_per_thread(1)
         .tracks(Tracks::Requests);
     let recorder = builder.with_source_locations().build();
-    hand.timed(recorder.clone(), || {
+    hand.run_timed(recorder.clone(), || {
         drop(info_span!("early"));
         let ended: Vec<_> = (0..10).map(|_| info_span!(parent: None, "ended")).collect();
         let hangs = info_span!(parent: None, "hangs");
@@ -270,7 +270,7 @@ fn with_a_request_that_hangs(run: impl FnOnce(&FlightRecorder, [Span; 2])) {
 /// file showed neither as open.
 #[test]
 fn only_the_spans_of_a_request_that_hangs_are_open() {
-    with_a_request_that_hangs(|recorder, _open| {
+    run_with_a_request_that_hangs(|recorder, _open| {
         let (summary, events) = written(recorder);
         let (mut begun, ended) = (names(&events, "b"), names(&events, "e"));
         assert_eq!(
@@ -285,7 +285,7 @@ fn only_the_spans_of_a_request_that_hangs_are_open() {
 
 #[test]
 fn a_request_that_no_longer_hangs_is_not_open() {
-    with_a_request_that_hangs(|recorder, open| {
+    run_with_a_request_that_hangs(|recorder, open| {
         drop(open);
         assert_eq!(written(recorder).0.unended_intervals, 0);
     });
@@ -294,13 +294,13 @@ fn a_request_that_no_longer_hangs_is_not_open() {
 #[test]
 fn a_recorder_that_has_overwritten_nothing_is_complete() {
     let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
-    timed(recorder.clone(), || drop(info_span!("early")));
+    run_timed(recorder.clone(), || drop(info_span!("early")));
     assert_eq!(written(&recorder).0.complete_since, None);
 }
 
 #[test]
 fn a_mark_shows_since_when_a_file_is_complete() {
-    with_a_request_that_hangs(|recorder, _open| {
+    run_with_a_request_that_hangs(|recorder, _open| {
         let (summary, events) = written(recorder);
         let since_ns = summary.complete_since.unwrap().as_nanos();
         let (us, ns) = (since_ns / 1_000, since_ns % 1_000);
@@ -317,7 +317,7 @@ fn a_mark_shows_since_when_a_file_is_complete() {
 
 #[test]
 fn records_from_before_the_requested_period_are_not_missing() {
-    with_a_request_that_hangs(|recorder, _open| {
+    run_with_a_request_that_hangs(|recorder, _open| {
         let path = NamedTempFile::new().unwrap().into_temp_path();
         recorder.write_last(&path, Duration::ZERO).unwrap();
         assert!(!fs::read_to_string(&path).unwrap().contains("overwritten"));
@@ -326,7 +326,7 @@ fn records_from_before_the_requested_period_are_not_missing() {
 
 #[test]
 fn the_spans_of_all_threads_are_in_order_of_time() {
-    with_a_request_that_hangs(|recorder, _open| {
+    run_with_a_request_that_hangs(|recorder, _open| {
         let events = written(recorder).1;
         let spans = events.iter().filter(|event| event["cat"] == "request");
         let times: Vec<f64> = spans.map(|event| event["ts"].as_f64().unwrap()).collect();
@@ -336,7 +336,7 @@ fn the_spans_of_all_threads_are_in_order_of_time() {
 
 #[test]
 fn the_spans_of_requests_have_their_source_locations() {
-    with_a_request_that_hangs(|recorder, _open| {
+    run_with_a_request_that_hangs(|recorder, _open| {
         let events = written(recorder).1;
         let begins = events.iter().filter(|event| event["ph"] == "b");
         let sources = begins.map(|event| event["args"]["source"].as_str().unwrap_or_default());
@@ -350,18 +350,18 @@ fn the_spans_of_requests_have_their_source_locations() {
 }
 
 /// Records a span with an event in both recorders, side by side.
-fn recorded_by_both(both: &[FlightRecorder; 2]) {
+fn record_by_both(both: &[FlightRecorder; 2]) {
     let layer = SpanTimingLayer::new();
     let layer = both
         .iter()
         .fold(layer, |layer, recorder| layer.with_sink(recorder.clone()));
-    with(layer, || info_span!("work").in_scope(|| info!("read")));
+    run_with(layer, || info_span!("work").in_scope(|| info!("read")));
 }
 
 #[test]
 fn two_recorders_of_a_layer_both_get_busy_intervals_and_events() {
     let both = [(); 2].map(|()| FlightRecorder::builder().build());
-    recorded_by_both(&both);
+    record_by_both(&both);
     for recorder in &both {
         let summary = written(recorder).0;
         assert_eq!((summary.intervals, summary.events), (1, 1), "{summary:?}");
@@ -376,7 +376,7 @@ fn a_recorder_of_requests_has_no_busy_intervals_beside_one_of_threads() {
         [Tracks::Threads, Tracks::Requests],
     ] {
         let both = order.map(|tracks| FlightRecorder::builder().tracks(tracks).build());
-        recorded_by_both(&both);
+        record_by_both(&both);
         for (recorder, tracks) in both.iter().zip(order) {
             let (_, events) = written(recorder);
             let expected = if tracks == Tracks::Requests { 0 } else { 1 };
@@ -396,7 +396,7 @@ fn write_last_leaves_out_earlier_spans() {
         Hand::default(),
         NamedTempFile::new().unwrap().into_temp_path(),
     );
-    hand.timed(recorder.clone(), || {
+    hand.run_timed(recorder.clone(), || {
         let _around = info_span!("around").entered();
         info_span!("early").in_scope(|| info!("early event"));
         hand.advance_ns(20);
@@ -442,7 +442,7 @@ fn the_eight_threads_that_ended_last_are_kept() {
             all.into_iter().for_each(|thread| thread.join().unwrap());
         });
     };
-    timed(recorder.clone(), || on_thread(long));
+    run_timed(recorder.clone(), || on_thread(long));
     let (summary, events) = written(&recorder);
     assert_eq!(
         (summary.intervals, summary.dropped_records),
@@ -480,7 +480,7 @@ fn two_threads_write_while_another_records() {
         })
     };
     thread::scope(|scope| {
-        timed(recorder.clone(), || _ = spawn(scope, "", work));
+        run_timed(recorder.clone(), || _ = spawn(scope, "", work));
         let are_whole = [(); 2]
             .map(|()| scope.spawn(write))
             .map(|thread| thread.join());

@@ -12,7 +12,7 @@ use tickline_tracing::trace_file::{
 };
 use tracing::{debug_span, info, info_span};
 
-use crate::common::{Hand, START_NS, on_thread, timed};
+use crate::common::{Hand, START_NS, on_thread, run_timed};
 use crate::perfetto_view::View;
 
 /// Runs `run` with a trace, and returns its bytes.
@@ -20,7 +20,7 @@ pub fn bytes_of(builder: TraceFileBuilder, run: impl FnOnce(&Hand)) -> (TraceSum
     let (hand, folder) = (Hand::default(), tempdir().unwrap());
     let path = folder.path().join("trace.pftrace");
     let (trace, guard) = builder.create(&path).unwrap();
-    hand.timed(trace, || run(&hand));
+    hand.run_timed(trace, || run(&hand));
     let summary = guard.finish().unwrap();
     assert_eq!(summary.dropped_records, 0);
     (summary, fs::read(path).unwrap())
@@ -392,8 +392,8 @@ fn spans_that_did_not_end_are_open() {
     assert!(view.open.iter().all(|slice| slice.name == "server"));
 }
 
-fn recorded(recorder: &FlightRecorder) {
-    timed(recorder.clone(), || {
+fn record(recorder: &FlightRecorder) {
+    run_timed(recorder.clone(), || {
         info_span!("request", user = 7).in_scope(|| info!("read"));
     });
 }
@@ -415,7 +415,7 @@ fn a_flight_recorder_writes_by_the_extension() {
         .with_fields()
         .tracks(Tracks::ThreadsAndRequests)
         .build();
-    recorded(&recorder);
+    record(&recorder);
     let folder = tempdir().unwrap();
     let path = folder.path().join("flight.perfetto-trace");
     recorder.write(&path).unwrap();
@@ -434,7 +434,7 @@ fn of_a_black_box(format: TraceFormat) -> Vec<u8> {
         .threads_in_file(1)
         .create(&path)
         .unwrap();
-    recorded(&recorder);
+    record(&recorder);
     let mut bytes = Vec::new();
     flight::convert(fs::File::open(&path).unwrap(), &mut bytes, format).unwrap();
     bytes
@@ -466,7 +466,7 @@ fn after_a_flush_the_file_has_all_earlier_records() {
     let path = folder.path().join("trace.pftrace");
     let builder = TraceFile::builder().flush_every(Duration::MAX);
     let (trace, guard) = builder.create(&path).unwrap();
-    timed(trace, || {
+    run_timed(trace, || {
         let _outer = info_span!("outer").entered();
         for round in 1..=5 {
             let _inside = info_span!("work").entered();
@@ -480,7 +480,7 @@ fn after_a_flush_the_file_has_all_earlier_records() {
 #[test]
 fn a_mark_says_how_many_records_are_missing() {
     let recorder = FlightRecorder::builder().bytes_per_thread(1).build();
-    timed(recorder.clone(), || {
+    run_timed(recorder.clone(), || {
         (0..20_000).for_each(|_| info_span!("work").in_scope(|| ()));
     });
     let folder = tempdir().unwrap();
@@ -505,7 +505,7 @@ fn a_requests_end_without_room_in_the_ring_is_not_lost() {
         .bytes_per_thread(1);
     let (trace, guard) = builder.write_to(pipe).unwrap();
     let hand = Hand::default();
-    hand.timed(trace, || {
+    hand.run_timed(trace, || {
         let outer = info_span!("outer");
         let inner = info_span!(parent: &outer, "inner", late = tracing::field::Empty);
         inner.record("late", "x".repeat(12_000));

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Calls, Hand, on_thread, spawn, timed};
+use crate::common::{Calls, Hand, on_thread, run_timed, spawn};
 use tempfile::NamedTempFile;
 use tickline_tracing::histogram::{Histograms, Measure, Summary};
 use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer};
@@ -81,7 +81,7 @@ fn callbacks_see_the_fields_that_they_chose() {
         told.send([field("route"), field("status"), field("user")])
             .unwrap();
     });
-    timed(callback.keep_fields(&["route", "status"]), || {
+    run_timed(callback.keep_fields(&["route", "status"]), || {
         let span = info_span!("request", route = "/", status = 0, user = 7);
         span.record("status", 404);
         drop(span);
@@ -98,7 +98,7 @@ fn labelled(labels: &'static [&'static str]) -> Histograms {
 
 /// A line with the number of spans of `run`, for each combination of the labels' values.
 fn counted(histograms: Histograms, run: impl FnOnce()) -> Vec<String> {
-    timed(histograms.clone(), run);
+    run_timed(histograms.clone(), run);
     let line = |summary: Summary| format!("{}: {}", summary.label_values.join(","), summary.count);
     histograms.summaries().into_iter().map(line).collect()
 }
@@ -422,7 +422,7 @@ fn requests_at_bounds() -> Histograms {
     let histograms = builder
         .buckets([2_000, 1_000, 2_000].map(Duration::from_micros))
         .build();
-    hand.timed(histograms.clone(), || {
+    hand.run_timed(histograms.clone(), || {
         for ns in [1_000_000, 1_000_001, 2_000_000, 2_000_001] {
             histograms.reset();
             let span = info_span!("request", http.route = "a\"b\\c\nd", status = 200);
@@ -437,7 +437,7 @@ fn requests_at_bounds() -> Histograms {
 fn the_table_names_the_time_of_its_histograms() {
     let tables = [Measure::Total, Measure::Busy].map(|measure| {
         let histograms = Histograms::new(measure);
-        timed(histograms.clone(), || drop(info_span!("work")));
+        run_timed(histograms.clone(), || drop(info_span!("work")));
         histograms.to_string()
     });
     let second_lines = tables.each_ref().map(|table| {

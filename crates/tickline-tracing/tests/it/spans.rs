@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::common::{Closed, Hand, START_NS, UNIX_START_NS, spawn, with};
+use crate::common::{Closed, Hand, START_NS, UNIX_START_NS, run_with, spawn};
 use tickline::Clock;
 use tickline_tracing::{SpanTimes, SpanTimingLayer};
 use tracing::span::Id;
@@ -21,7 +21,7 @@ use tracing_subscriber::{registry, reload};
 /// The times of the only span of `run`, and its busy and idle time, ns.
 fn lived(run: impl FnOnce(&Hand)) -> (SpanTimes, [u128; 2]) {
     let (hand, closed) = (Hand::default(), Closed::default());
-    hand.timed(closed.sink(), || run(&hand));
+    hand.run_timed(closed.sink(), || run(&hand));
     let times = closed.one("work");
     assert_eq!(times.busy() + times.idle(), times.total());
     (
@@ -105,7 +105,7 @@ fn a_span_that_was_never_entered_was_idle() {
 #[test]
 fn the_time_in_a_child_is_busy_time_of_its_parent() {
     let (hand, closed) = (Hand::default(), Closed::default());
-    hand.timed(closed.sink(), || {
+    hand.run_timed(closed.sink(), || {
         info_span!("parent").in_scope(|| {
             info_span!("child").in_scope(|| hand.advance_ns(6));
             hand.advance_ns(1);
@@ -149,7 +149,7 @@ fn a_callback_that_panics_leaves_no_lock() {
     let closed = Closed::default();
     let layer = SpanTimingLayer::new().with_sink(closed.sink());
     let layer = layer.with_callback(|span| assert_eq!(span.name(), "good"));
-    with(layer, || {
+    run_with(layer, || {
         assert!(catch_unwind(|| drop(info_span!("bad"))).is_err());
         drop(info_span!("good"));
     });
@@ -235,7 +235,7 @@ fn a_filter_may_be_reloaded_while_spans_are_open() {
         .with_sink(closed.sink())
         .with_filter(filter);
     let _active = hand.0.activate();
-    with(timing, || {
+    run_with(timing, || {
         let open = info_span!("open");
         let entered = open.enter();
         hand.advance_ns(5);
@@ -268,7 +268,7 @@ fn the_layer_may_be_reloaded_while_spans_are_open() {
     let (first, second) = (Closed::default(), Closed::default());
     let layer = |closed: Closed| Some(SpanTimingLayer::new().with_sink(closed.sink()));
     let (slot, handle) = reload::Layer::new(layer(first.clone()).filter(|_| false)); // none yet
-    with(slot, || {
+    run_with(slot, || {
         let before = info_span!("before");
         let inside = before.enter();
         handle.reload(layer(first.clone())).unwrap();
@@ -338,7 +338,7 @@ fn no_span_of_any_thread_is_lost_or_has_a_wrong_time() {
         }
     };
     let start = Instant::now();
-    with(layer, || {
+    run_with(layer, || {
         thread::scope(|scope| {
             let threads: Vec<_> = (0..THREADS).map(|_| spawn(scope, "", work)).collect();
             while !threads.iter().all(ScopedJoinHandle::is_finished) {

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Hand, on_thread, spawn, timed, with};
+use crate::common::{Hand, on_thread, run_timed, run_with, spawn};
 use crate::trace_view::{Trace, stuck, traced};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
@@ -26,7 +26,7 @@ fn events_with(tracks: Tracks, change: fn(SpanTimingLayer) -> SpanTimingLayer) -
     let builder = TraceFile::builder().tracks(tracks).with_fields();
     let (trace, guard) = builder.create(&path).unwrap();
     let _active = hand.0.activate();
-    with(change(SpanTimingLayer::new().with_sink(trace)), || {
+    run_with(change(SpanTimingLayer::new().with_sink(trace)), || {
         let span = info_span!("outer", field = 7, late = tracing::field::Empty);
         hand.advance_ns(1_000);
         span.in_scope(|| {
@@ -121,7 +121,7 @@ fn overfull() -> (TraceSummary, Vec<Value>) {
     let work =
         || (0..10_000).for_each(|_| info_span!("work").in_scope(|| tracing::info!("an event")));
     let (summary, events) = stuck(TraceFile::builder(), |trace| {
-        timed(trace, || info_span!("outer").in_scope(work))
+        run_timed(trace, || info_span!("outer").in_scope(work))
     });
     assert!(
         summary.dropped_records > 0 && summary.intervals > 100,
@@ -179,7 +179,7 @@ fn a_thread_does_not_wait_for_room_that_its_ring_never_has() {
         done.recv_timeout(Duration::from_secs(30))
             .map(|()| guard.finish())
     });
-    timed(trace, || {
+    run_timed(trace, || {
         let mut inside: Vec<_> = (0..3_000).map(|_| info_span!("inside").entered()).collect();
         while inside.pop().is_some() {}
     });
@@ -206,7 +206,7 @@ fn a_file_from_eight_threads_is_balanced() {
     // No record may be missing.
     let (trace, guard) = TraceFile::builder().wait_when_full().create(&path).unwrap();
     let each = spans / THREADS / 2 * 2;
-    timed(trace, || {
+    run_timed(trace, || {
         let shared = info_span!("outer");
         let work =
             || (0..each / 2).for_each(|_| shared.in_scope(|| info_span!("inner").in_scope(|| ())));
@@ -265,7 +265,7 @@ fn after_a_flush_the_file_has_all_earlier_records() {
         .flush_every(Duration::MAX)
         .create(&path)
         .unwrap();
-    timed(trace, || {
+    run_timed(trace, || {
         let _outer = info_span!("outer").entered();
         for round in 1..=5 {
             let _inside = info_span!("work").entered();
@@ -284,7 +284,7 @@ fn within_an_open_span() -> (TraceSummary, Trace) {
     let path = NamedTempFile::new().unwrap().into_temp_path();
     let (trace, guard) = TraceFile::builder().with_fields().create(&path).unwrap();
     let mut summary = None;
-    timed(trace, || {
+    run_timed(trace, || {
         let _outer = info_span!("outer", user = 7).entered();
         info_span!("work").in_scope(|| ());
         summary = Some(guard.finish().unwrap());
@@ -317,7 +317,7 @@ fn open_spans_have_their_fields() {
 fn spans_after_the_end_are_not_in_the_file() {
     let path = NamedTempFile::new().unwrap().into_temp_path();
     let (trace, guard) = TraceFile::builder().create(&path).unwrap();
-    timed(trace, || {
+    run_timed(trace, || {
         info_span!("before").in_scope(|| ());
         drop(guard);
         info_span!("after").in_scope(|| ());
@@ -409,7 +409,7 @@ fn an_event_has_its_fields() {
 fn a_trace_whose_guard_is_dropped_at_once_says_so() {
     let path = NamedTempFile::new().unwrap().into_temp_path();
     let (trace, _) = TraceFile::builder().create(&path).unwrap();
-    timed(trace, || info_span!("lost").in_scope(|| ()));
+    run_timed(trace, || info_span!("lost").in_scope(|| ()));
     let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let mark = "0 spans before the guard was dropped";
     assert!(
@@ -423,7 +423,7 @@ fn a_trace_whose_guard_is_dropped_at_once_says_so() {
 fn two_events_with_counters() -> (TraceSummary, Vec<Value>) {
     let path = NamedTempFile::new().unwrap().into_temp_path();
     let (trace, guard) = TraceFile::builder().create(&path).unwrap();
-    timed(trace, || {
+    run_timed(trace, || {
         tracing::info!(counter.queue = 3);
         tracing::info!(counter.queue = -1, counter.load = 0.5, "balanced");
     });

@@ -10,7 +10,7 @@ use tempfile::tempdir;
 use tickline_tracing::trace_file::TraceFile;
 use tracing::info_span;
 
-use crate::common::timed;
+use crate::common::run_timed;
 
 /// Symptom: the error was "No such file or directory", without a name.
 #[test]
@@ -28,7 +28,7 @@ fn a_file_that_cannot_be_created_is_named_by_the_error() {
 #[cfg(target_os = "linux")]
 fn the_error_of_a_later_write_names_the_file() {
     let (trace, guard) = TraceFile::builder().create("/dev/full").unwrap();
-    timed(trace, || info_span!("work").in_scope(|| ()));
+    run_timed(trace, || info_span!("work").in_scope(|| ()));
     let error = guard.finish().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StorageFull);
     assert!(error.to_string().starts_with("/dev/full: "), "{error}");
@@ -73,7 +73,7 @@ fn a_writer_that_fails_or_panics_keeps_no_thread_waiting() {
         let ((ended, has_ended), long) = (mpsc::channel(), Duration::from_secs(60));
         let work = || (0..10_000).for_each(|_| info_span!("work").in_scope(|| ()));
         thread::spawn(move || {
-            timed(trace, work);
+            run_timed(trace, work);
             ended.send(())
         });
         has_ended

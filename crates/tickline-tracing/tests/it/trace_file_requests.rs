@@ -9,7 +9,7 @@ use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::trace_file::{TraceFile, TraceSummary, Tracks};
 use tracing::info_span;
 
-use crate::common::{Calls, on_thread, with};
+use crate::common::{Calls, on_thread, run_with};
 use crate::trace_view::{stuck, traced, track_of};
 
 /// The spans of requests as a viewer pairs them: an `e` ends the last open `b` of its track and its
@@ -77,7 +77,7 @@ fn each_recorder_has_the_ends_of_its_own_requests() {
             let layer = SpanTimingLayer::new()
                 .with_sink(flight.clone())
                 .with_sink(trace);
-            with(layer, || {
+            run_with(layer, || {
                 (0..1_000).for_each(|_| drop(info_span!("request", text = "x".repeat(4_000))))
             });
         },

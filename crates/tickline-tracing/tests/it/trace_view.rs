@@ -21,7 +21,7 @@ pub fn traced(
         NamedTempFile::new().unwrap().into_temp_path(),
     );
     let (trace, guard) = builder.create(&path).unwrap();
-    hand.timed(trace, || run(&hand));
+    hand.run_timed(trace, || run(&hand));
     let summary = guard.finish().unwrap();
     let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let trace = Trace::from_events(&events);

@@ -155,11 +155,11 @@ impl View {
                 continue;
             }
             self.packets += 1;
-            self.packet(packet, sequences, events);
+            self.take_packet(packet, sequences, events);
         }
     }
 
-    fn packet(
+    fn take_packet(
         &mut self,
         packet: TracePacket,
         sequences: &mut HashMap<u32, Sequence>,
@@ -190,7 +190,7 @@ impl View {
             sequence.intern(data);
         }
         match packet.data {
-            Some(Data::ClockSnapshot(snapshot)) => self.snapshot(snapshot, sequence),
+            Some(Data::ClockSnapshot(snapshot)) => self.take_snapshot(snapshot, sequence),
             Some(Data::TrackDescriptor(track)) => {
                 self.tracks.insert(track.uuid.unwrap(), Track::from(track));
             }
@@ -217,7 +217,7 @@ impl View {
         }
     }
 
-    fn snapshot(&mut self, snapshot: ClockSnapshot, sequence: &mut Sequence) {
+    fn take_snapshot(&mut self, snapshot: ClockSnapshot, sequence: &mut Sequence) {
         let clocks = snapshot
             .clocks
             .iter()

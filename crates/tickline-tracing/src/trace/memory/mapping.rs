@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     /// A room whose replaced file has this content, in this folder.
-    fn with_replaced<T>(content: &[u8], run: impl FnOnce(Room<'_>) -> T) -> T {
+    fn run_with_replaced<T>(content: &[u8], run: impl FnOnce(Room<'_>) -> T) -> T {
         let folder = tempfile::tempdir().unwrap();
         let (path, old_path) = (folder.path().join("box"), folder.path().join("box.old"));
         fs::write(&old_path, content).unwrap();
@@ -364,7 +364,7 @@ mod tests {
     /// failed.
     #[test]
     fn a_file_for_which_no_space_is_free_is_refused_before_it_is_filled() {
-        with_replaced(&[1], |mut room| {
+        run_with_replaced(&[1], |mut room| {
             let new = room.path;
             let file = File::create(new).unwrap();
             let error = room.fill(new, u64::MAX).unwrap_err();
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn the_old_file_stays_if_its_room_and_what_was_written_are_not_enough() {
-        with_replaced(&[1; 4_096], |mut room| {
+        run_with_replaced(&[1; 4_096], |mut room| {
             room.fill(Path::new(FULL), 1 << 20).unwrap_err();
             assert!(room.old_path.exists());
         });
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn the_error_says_that_the_old_file_was_removed() {
-        with_replaced(&[1; 1 << 20], |mut room| {
+        run_with_replaced(&[1; 1 << 20], |mut room| {
             let error = room.fill(Path::new(FULL), 4_096).unwrap_err();
             assert!(!room.old_path.exists());
             let expected = format!("; {} was removed for its room", room.old_path.display());
