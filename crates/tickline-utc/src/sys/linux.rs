@@ -180,7 +180,7 @@ mod tests {
     }
 
     /// Calls `ask` while a signal ends this thread's system calls each millisecond.
-    fn under_signals<T>(ask: impl FnOnce() -> T) -> T {
+    fn ask_under_signals<T>(ask: impl FnOnce() -> T) -> T {
         use std::sync::atomic::{AtomicBool, Ordering};
         use std::time::Duration;
 
@@ -237,7 +237,7 @@ mod tests {
             thread::sleep(LATE);
             server.send_to(&[7; 4], from).unwrap();
         });
-        let answer = under_signals(|| ask_daemon(port, &[1], PATIENCE));
+        let answer = ask_under_signals(|| ask_daemon(port, &[1], PATIENCE));
         assert_eq!(answer, Some([7; 4]));
         served.join().unwrap();
 
@@ -253,9 +253,10 @@ mod tests {
             }
         });
         let mut reply = [0; 4];
-        let answer = under_signals(|| ask_by_socket(&folder, &name, &[1], PATIENCE, &mut reply));
+        let answer =
+            ask_under_signals(|| ask_by_socket(&folder, &name, &[1], PATIENCE, &mut reply));
         assert_eq!((answer.unwrap(), reply[0]), (Some(1), 7));
-        let answer = under_signals(|| {
+        let answer = ask_under_signals(|| {
             let socket = ManagementSocket::connect(&path, Deadline::after(PATIENCE)).unwrap();
             socket.send(&[1]).unwrap();
             socket.receive()
