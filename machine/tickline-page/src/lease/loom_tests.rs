@@ -224,7 +224,7 @@ impl Scene {
         self.returned.store(ns, Ordering::Release);
     }
 
-    fn is_ordered(&self, reading: PageReading, before_ns: i64) {
+    fn assert_ordered(&self, reading: PageReading, before_ns: i64) {
         assert!(
             reading.ns >= before_ns,
             "{} after {before_ns}, {:?}",
@@ -237,10 +237,10 @@ impl Scene {
     }
 
     /// Makes a reading in a new process, and checks that no earlier completed one is above it.
-    fn process(&self, ticks: u64) {
+    fn read_in_new_process(&self, ticks: u64) {
         let before_ns = self.before_ns();
         let reading = self.read(&self.time.view(ticks), &new_shared(ProcessHighWater::new()));
-        self.is_ordered(reading, before_ns);
+        self.assert_ordered(reading, before_ns);
         self.note(reading.ns);
     }
 
@@ -282,7 +282,7 @@ impl Order {
             let basis = basis(&scene.time);
             let read = |readings: u32| {
                 spawn(&scene, move |scene| {
-                    (0..readings).for_each(|_| scene.process(reader_ticks))
+                    (0..readings).for_each(|_| scene.read_in_new_process(reader_ticks))
                 })
             };
             let threads: Vec<_> = readings.iter().map(|readings| read(*readings)).collect();
@@ -290,7 +290,7 @@ impl Order {
             threads
                 .into_iter()
                 .for_each(|thread| thread.join().unwrap());
-            scene.process(10);
+            scene.read_in_new_process(10);
         });
     }
 }
@@ -375,7 +375,7 @@ fn rule_r8_no_reading_is_below_one_of_another_thread() {
         scene.iterate(&mut writer, basis, 10);
         let before_ns = scene.before_ns() - 1;
         let reading = scene.read(&view, &process_high_water);
-        scene.is_ordered(reading, before_ns);
+        scene.assert_ordered(reading, before_ns);
         assert!(reading.ns >= process_high_water.ns().min(before_ns));
         other.join().unwrap();
         assert!(scene.read(&view, &process_high_water).ns >= reading.ns);

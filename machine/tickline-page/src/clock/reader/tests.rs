@@ -20,7 +20,7 @@ fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 /// Runs `test` with the path of a page on which this process publishes a clock.
-fn with_page(test: impl FnOnce(&Path, &mut Publisher)) {
+fn run_with_page(test: impl FnOnce(&Path, &mut Publisher)) {
     let (_folder, path) = folder();
     let clock = Clock::builder().start().unwrap();
     let mut publisher = Publisher::start(clock, &path).unwrap();
@@ -35,7 +35,7 @@ fn with_page(test: impl FnOnce(&Path, &mut Publisher)) {
 
 #[test]
 fn rule_r8_a_forked_child_raises_its_high_water() {
-    with_page(|path, publisher| {
+    run_with_page(|path, publisher| {
         let reader = PageReader::open(path, Probes::Full).unwrap();
         let os_ns = reader.os.monotonic_ns();
         // ORDERING: Relaxed, one thread.
@@ -76,7 +76,7 @@ fn every_other_environment_leaves_the_counter_as_it_is() {
 /// Otherwise a server would end up to half a second later than its leases.
 #[test]
 fn a_publisher_that_ends_checks_often_whether_its_leases_have_run_out() {
-    with_page(|_, publisher| {
+    run_with_page(|_, publisher| {
         publisher.end();
         while publisher.has_line() {
             let next_in = publisher.maintain().unwrap();

@@ -30,7 +30,7 @@ impl Child {
 
     /// Reads, and checks that the reading is that of the OS clock.
     #[track_caller]
-    fn reads_the_os_clock(&self) {
+    fn assert_reads_the_os_clock(&self) {
         let before_ns = self.scene.truth_ns();
         let PageReading { ns, source } = self.read();
         assert_eq!(source, PageSource::Os);
@@ -50,7 +50,7 @@ fn scene_ahead(ahead_ns: i64) -> &'static Scene {
 #[test]
 fn rule_r11_without_a_line_a_child_reads_the_os_clock() {
     let child = Child::of(Scene::without_line(), 0);
-    child.reads_the_os_clock();
+    child.assert_reads_the_os_clock();
     assert!(!child.attachment.is_attached());
 }
 
@@ -83,7 +83,7 @@ fn rule_r11_a_child_that_finds_a_far_line_does_not_attach() {
 
 #[test]
 fn rule_r11_a_line_below_the_os_clock_does_not_count() {
-    Child::of(scene_ahead(-3 * MILLISECOND_NS), 0).reads_the_os_clock();
+    Child::of(scene_ahead(-3 * MILLISECOND_NS), 0).assert_reads_the_os_clock();
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn rule_r11_a_line_less_than_2_s_above_the_os_clock_is_followed() {
 
 #[test]
 fn rule_r11_a_line_2_s_above_the_os_clock_is_of_another_namespace() {
-    Child::of(scene_ahead(OTHER_NAMESPACE_NS), 0).reads_the_os_clock();
+    Child::of(scene_ahead(OTHER_NAMESPACE_NS), 0).assert_reads_the_os_clock();
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn rule_r11_a_child_is_not_below_a_mark_less_than_2_s_above_the_os_clock() {
 fn rule_r11_a_mark_that_is_further_above_the_os_clock_does_not_count() {
     let scene = Scene::without_line();
     let mark_ns = scene.truth_ns() + OTHER_NAMESPACE_NS + MILLISECOND_NS;
-    Child::of(scene, mark_ns).reads_the_os_clock();
+    Child::of(scene, mark_ns).assert_reads_the_os_clock();
 }
 
 /// The other thread has read the OS clock earlier, so its mark may be below this reading.

@@ -106,7 +106,7 @@ mod tests {
     /// Checks a time of the snapshot against a number of ticks, of 1 ns each. A line's slope may
     /// differ by some ppm.
     #[track_caller]
-    fn is_near(ns: Option<i64>, ticks: i64) {
+    fn assert_near(ns: Option<i64>, ticks: i64) {
         let ns = ns.expect("a line");
         assert!(ns.abs_diff(ticks) <= 10_000, "{ns} ns, {ticks} ticks");
     }
@@ -160,7 +160,7 @@ mod tests {
         let scene = Scene::published_twice();
         for line in scene.lines() {
             scene.ticks.set(line.line.start_ticks + 1_000_000);
-            is_near(snapshot(scene).age_ns, 1_000_000);
+            assert_near(snapshot(scene).age_ns, 1_000_000);
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
         for left_ticks in [700_000_000, 3_000_000, -5_000_000] {
             let end_ticks = scene.last().end_ticks;
             scene.ticks.set(end_ticks.wrapping_add_signed(-left_ticks));
-            is_near(snapshot(scene).lease_left_ns, left_ticks);
+            assert_near(snapshot(scene).lease_left_ns, left_ticks);
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let scene = Scene::published_twice();
         let last = scene.last();
         let ticks = last.end_ticks - last.line.start_ticks;
-        is_near(snapshot(scene).lease_ns, ticks.cast_signed());
+        assert_near(snapshot(scene).lease_ns, ticks.cast_signed());
     }
 
     #[test]
