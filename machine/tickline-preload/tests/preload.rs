@@ -73,7 +73,7 @@ fn run(role: &str, page: &Path) -> Command {
     child
 }
 
-fn passes(child: &mut Command) {
+fn assert_passes(child: &mut Command) {
     let Output {
         status,
         stdout,
@@ -93,19 +93,19 @@ fn passes(child: &mut Command) {
 #[test]
 fn child_role() {
     match env::var(ROLE).as_deref() {
-        Ok("served") => served(),
-        Ok("native") => native(),
-        Ok("off") => off(),
-        Ok("other_namespace") => other_namespace(),
-        Ok("forked_in_order") => forked_in_order(),
-        Ok("unix_far_ahead") => unix_far_ahead(),
-        Ok("closes_library") => closes_library(),
-        Ok("second_copy") => second_copy(),
-        Ok("line_behind") => line_behind(),
-        Ok("without_line") => without_line(),
-        Ok("after_vm_pause") => after_vm_pause(),
-        Ok("denied") => opened_without_the_counter(),
-        Ok("opened") => opened_with_the_counter(),
+        Ok("served") => play_served(),
+        Ok("native") => play_native(),
+        Ok("off") => play_off(),
+        Ok("other_namespace") => play_other_namespace(),
+        Ok("forked_in_order") => play_forked_in_order(),
+        Ok("unix_far_ahead") => play_unix_far_ahead(),
+        Ok("closes_library") => close_library(),
+        Ok("second_copy") => use_second_copy(),
+        Ok("line_behind") => play_line_behind(),
+        Ok("without_line") => play_without_line(),
+        Ok("after_vm_pause") => play_after_vm_pause(),
+        Ok("denied") => open_without_the_counter(),
+        Ok("opened") => open_with_the_counter(),
         _ => {}
     }
 }
@@ -116,10 +116,10 @@ fn a_program_is_served() {
         return;
     };
     for role in ["served", "other_namespace", "second_copy"] {
-        passes(&mut run(role, &page));
+        assert_passes(&mut run(role, &page));
     }
     for role in ["native", "off"] {
-        passes(run(role, &page).env("TICKLINE", "off"));
+        assert_passes(run(role, &page).env("TICKLINE", "off"));
     }
     // Without "always", the library replaces only a slow kernel clock.
     let role = if kernels_clock_is_fast() {
@@ -127,7 +127,7 @@ fn a_program_is_served() {
     } else {
         "served"
     };
-    passes(run(role, &page).env_remove("TICKLINE_SERVE"));
+    assert_passes(run(role, &page).env_remove("TICKLINE_SERVE"));
     // A missing page, a symbolic link to the page, and the page by a symbolic link to its folder.
     let (link, folder) = (page.with_file_name("link"), page.with_file_name("folder"));
     symlink(&page, &link).unwrap();
@@ -138,12 +138,12 @@ fn a_program_is_served() {
         &folder.join("page"),
         &folder.join("./page"),
     ] {
-        passes(&mut run("native", page));
+        assert_passes(&mut run("native", page));
     }
     // A page is refused if other users may write to it.
     for (mode, role) in [(0o666, "native"), (0o644, "served")] {
         fs::set_permissions(&page, fs::Permissions::from_mode(mode)).unwrap();
-        passes(&mut run(role, &page));
+        assert_passes(&mut run(role, &page));
     }
     for (role, less_ns, more_ns) in [
         ("unix_far_ahead", 0, 200_000_000),
@@ -156,7 +156,7 @@ fn a_program_is_served() {
         ("after_vm_pause", VM_PAUSE_NS, 0),
     ] {
         let (_folder, page) = page_off_by(less_ns, more_ns);
-        passes(&mut run(role, &page));
+        assert_passes(&mut run(role, &page));
     }
 }
 
@@ -176,7 +176,7 @@ fn a_forked_child_is_not_below_its_parent_whatever_the_page_serves() {
     ] {
         println!("{serves:?}");
         let (_folder, page) = page_that(serves, 0, 0);
-        passes(&mut run("forked_in_order", &page));
+        assert_passes(&mut run("forked_in_order", &page));
     }
 }
 
@@ -186,13 +186,13 @@ fn a_program_has_the_kernels_clocks_while_its_page_has_no_line() {
         return;
     }
     let (_folder, page) = page_that(Serves::HighWater(-1_000_000_000), 0, 0);
-    passes(&mut run("without_line", &page));
+    assert_passes(&mut run("without_line", &page));
 }
 
 /// `dlclose` does not unmap the library, because the vDSO's symbols lead to it.
 #[test]
 fn the_library_stays_mapped_after_dlclose() {
-    passes(run("closes_library", Path::new("/nonexistent/page")).env_remove("LD_PRELOAD"));
+    assert_passes(run("closes_library", Path::new("/nonexistent/page")).env_remove("LD_PRELOAD"));
 }
 
 fn open_library(path: &Path) -> *mut libc::c_void {
@@ -204,7 +204,7 @@ fn open_library(path: &Path) -> *mut libc::c_void {
 }
 
 /// Opens the library, and closes it.
-fn closes_library() {
+fn close_library() {
     let is_mapped = || {
         fs::read_to_string("/proc/self/maps")
             .unwrap()
@@ -227,7 +227,7 @@ fn clock_gettime_of(handle: *mut libc::c_void) -> ClockGettime {
 
 /// A second copy of the library leads to the first one. A program that `tickline run` traces may
 /// have two copies.
-fn second_copy() {
+fn use_second_copy() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.so");
     fs::copy(library(), &copy).unwrap();
@@ -245,7 +245,7 @@ fn a_process_that_is_denied_the_counter_is_not_served() {
         return;
     };
     for role in ["denied", "opened"] {
-        passes(run(role, &page).env_remove("LD_PRELOAD"));
+        assert_passes(run(role, &page).env_remove("LD_PRELOAD"));
     }
 }
 
@@ -264,17 +264,17 @@ fn is_served_if_opened_with(right: libc::c_int) -> bool {
     is_served_by(clock_gettime_of(handle), libc::CLOCK_MONOTONIC)
 }
 
-fn opened_without_the_counter() {
+fn open_without_the_counter() {
     assert!(!is_served_if_opened_with(libc::PR_TSC_SIGSEGV));
 }
 
-fn opened_with_the_counter() {
+fn open_with_the_counter() {
     assert!(is_served_if_opened_with(libc::PR_TSC_ENABLE));
 }
 
 const SERVED: [libc::clockid_t; 2] = [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME];
 
-fn served() {
+fn play_served() {
     for clock in SERVED {
         assert!(is_served(clock), "clock {clock}");
         // The time stays near the kernel's, however long this thread was stopped.
@@ -300,7 +300,7 @@ unsafe extern "C" {
     fn timespec_get(time: *mut libc::timespec, base: libc::c_int) -> libc::c_int;
 }
 
-fn native() {
+fn play_native() {
     for clock in SERVED {
         assert!(!is_served(clock), "clock {clock}");
     }
@@ -308,7 +308,7 @@ fn native() {
 
 /// Symptom: a library that was switched off made a system call for a time that the vDSO can answer.
 /// A filter of system calls may forbid that call.
-fn off() {
+fn play_off() {
     let denied = code_of_fork(|| {
         let rules = [(libc::SYS_clock_gettime, vec![])].into_iter().collect();
         let (architecture, refuse) = (
@@ -340,7 +340,7 @@ fn has_vdso() -> bool {
 }
 
 /// If the page's Unix time is far above the kernel's last tick, the clock was set back (rule R10).
-fn unix_far_ahead() {
+fn play_unix_far_ahead() {
     assert!(is_served(libc::CLOCK_MONOTONIC));
     if has_vdso() {
         assert!(!is_served(libc::CLOCK_REALTIME));
@@ -350,7 +350,7 @@ fn unix_far_ahead() {
 }
 
 /// The readings of a forked child, and of that child's child, are not below its parent's last one.
-fn forked_in_order() {
+fn play_forked_in_order() {
     assert!(is_served(libc::CLOCK_MONOTONIC));
     for _ in 0..50 {
         let before_ns = libc_ns(libc::CLOCK_MONOTONIC);
@@ -366,7 +366,7 @@ fn forked_in_order() {
 
 /// Symptom: a forked child used the OS clock until it knew its time namespace. Then it used a line
 /// that was below the OS clock (rule R8).
-fn line_behind() {
+fn play_line_behind() {
     for _ in 0..50 {
         let code = code_of_fork(|| {
             let mut last_ns = libc_ns(libc::CLOCK_MONOTONIC);
@@ -385,7 +385,7 @@ fn line_behind() {
 }
 
 /// Each call has the kernel's time, in its unit.
-fn without_line() {
+fn play_without_line() {
     let time_of_day_ns = || {
         let mut time = libc::timeval {
             tv_sec: 0,
@@ -412,7 +412,8 @@ fn without_line() {
     }
 }
 
-/// The line of [`after_vm_pause`] is lower by this at first, ns. So it is 5 s below the OS clock.
+/// The line of [`play_after_vm_pause`] is lower by this at first, ns. So it is 5 s below the OS
+/// clock.
 const VM_PAUSE_NS: i64 = AHEAD_NS + 5_000_000_000;
 
 /// Raises the line of the page at `path` by `ns`.
@@ -435,7 +436,7 @@ fn raise_line(path: &Path, ns: i64) {
 
 /// Symptom: a forked child that first found the line seconds behind kept the kernel's clock for its
 /// whole life.
-fn after_vm_pause() {
+fn play_after_vm_pause() {
     let page = PathBuf::from(env::var_os("TICKLINE_PAGE").unwrap());
     let code = code_of_fork(|| {
         let had_kernels = !is_served(libc::CLOCK_MONOTONIC);
@@ -453,7 +454,7 @@ fn after_vm_pause() {
 
 /// A forked child in another time namespace has the kernel's clock there. The line is 5 ms ahead.
 /// Symptom: the page served a child whose clock was 23 ms ahead, 18 ms below its own clock.
-fn other_namespace() {
+fn play_other_namespace() {
     for ahead_ns in [100_000_000_000_000, 23_000_000] {
         let moved = code_in_time_namespace(ahead_ns, || {
             let clock = libc::CLOCK_MONOTONIC;
