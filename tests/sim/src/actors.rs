@@ -53,7 +53,7 @@ fn has_ended(id: u32) -> bool {
 }
 
 /// Records that the thread with this id was killed.
-pub(crate) fn thread_ended(id: u32) {
+pub(crate) fn record_thread_end(id: u32) {
     ENDED.with_borrow_mut(|ended| ended.push(id));
 }
 
@@ -247,7 +247,7 @@ impl Context {
         cadence: Cadence,
     ) -> Next<'a, SteppedCell> {
         let (access, interval_ns) = (self.access(), self.clock.config.interval_ns);
-        self.watched(ONE_LINE, || {
+        self.run_watched(ONE_LINE, || {
             let next = permit.iterate(interval_ns, cadence, &access, &access);
             let oldest_ticks = match &next {
                 Next::Iterate(permit) => permit.control().oldest_sample_ticks(),
@@ -264,7 +264,7 @@ impl Context {
     /// first line, and judges no gate.
     fn iterate_unguarded(&self) -> Iteration {
         let (access, mut control) = (self.access(), self.clock.unguarded.borrow_mut());
-        let iteration = self.watched(ONE_LINE, || {
+        let iteration = self.run_watched(ONE_LINE, || {
             let iteration = control.iterate(self.clock.shared(), &access, &access);
             (iteration, true, control.oldest_sample_ticks())
         });
@@ -297,7 +297,7 @@ impl Context {
 
     /// Runs an iteration for a cell, and records what it does. `iterate` returns its result,
     /// whether it took place, and the tick of the oldest sample after it.
-    pub(crate) fn watched<T>(
+    pub(crate) fn run_watched<T>(
         &self,
         cell: usize,
         iterate: impl FnOnce() -> (T, bool, Option<u64>),

@@ -58,7 +58,7 @@ impl CellRecord {
     }
 
     /// Records a swap of the cell's state to `to`.
-    pub(crate) fn swapped(&self, to: LineState, now_ps: u64, counts: &mut Counts) {
+    pub(crate) fn record_swap(&self, to: LineState, now_ps: u64, counts: &mut Counts) {
         self.state.set(to);
         let mut lives = self.lives.borrow_mut();
         let lives = lives.entry(to).or_default();
@@ -72,7 +72,7 @@ impl CellRecord {
     }
 
     /// Records the publication of a line.
-    pub(crate) fn published(&self, line: &Snapshot, unix_bound_ns: u64) {
+    pub(crate) fn record_publication(&self, line: &Snapshot, unix_bound_ns: u64) {
         self.unix_bound_ns.set(unix_bound_ns);
         self.newest_start_ticks.set(line.start_ticks);
         self.by_state

@@ -192,7 +192,7 @@ impl Check {
         );
         if is_by_line {
             self.check_line(cell, ns, path);
-            self.not_while_off(begin);
+            self.check_not_while_off(begin);
         }
         world.counts.borrow_mut().by_line += u64::from(is_by_line);
         world.counts.borrow_mut().by_reference += u64::from(!is_by_line);
@@ -370,7 +370,7 @@ impl Check {
     }
 
     /// Checks a complete reading that used the counter.
-    pub(crate) fn not_while_off(&self, begin: Begin) {
+    pub(crate) fn check_not_while_off(&self, begin: Begin) {
         let stayed_off = begin.off_since == Some(self.enables_begun.get());
         assert!(
             !stayed_off,
@@ -404,7 +404,7 @@ impl Check {
     }
 
     /// Records a fork. In the child, calls that were under way never return.
-    pub(crate) fn forked(&self) {
+    pub(crate) fn record_fork(&self) {
         self.enables_under_way.set(0);
         self.acts_under_way.set(0);
     }

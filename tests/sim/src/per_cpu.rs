@@ -135,7 +135,7 @@ impl Context {
     fn iterate_on(&self, cpu: usize, calibration: &mut CpuControl) -> Stay {
         let (me, access) = (self.world.me(), self.access());
         me.holds_lock.set(true);
-        let (iteration, stay) = self.watched(cpu, || {
+        let (iteration, stay) = self.run_watched(cpu, || {
             let clock = &self.clock.cpu_clocks[cpu];
             let done = calibration.iterate(clock, cpu, &access, &access);
             let oldest_ticks = calibration.control().oldest_sample_ticks();

@@ -7,7 +7,7 @@ use corosensei::{Coroutine, CoroutineResult};
 use tickline_core::shared::Event;
 use tickline_core::state::Phase;
 
-use crate::actors::{Context, thread_ended};
+use crate::actors::{Context, record_thread_end};
 use crate::check::TrackPoint;
 use crate::counts::Counts;
 use crate::limits::valid_intervals;
@@ -247,7 +247,7 @@ impl Scheduler {
             // The script is kept until the run ends, because unwinding it would release the lock.
             self.left_behind.extend(script);
         }
-        thread_ended(world.actors[driver].id.get());
+        record_thread_end(world.actors[driver].id.get());
         self.context.check.record_disturbance(world.now_ps.get());
     }
 
@@ -310,7 +310,7 @@ impl Scheduler {
         drop(rng);
         if stopped_ps != 0 {
             world.move_elsewhere(actor);
-            self.interrupted(index, ready_ps);
+            self.record_interruption(index, ready_ps);
             if critical && actor.holds_lock.get() {
                 self.wake_readers(now_ps, ready_ps);
             }
@@ -341,7 +341,7 @@ impl Scheduler {
     }
 
     /// Records that an actor is stopped until `until_ps`.
-    fn interrupted(&self, index: usize, until_ps: u64) {
+    fn record_interruption(&self, index: usize, until_ps: u64) {
         let world = &self.context.world;
         let actor = &world.actors[index];
         actor.fence_ps.set(until_ps);
@@ -359,7 +359,7 @@ impl Scheduler {
             actor
                 .ready_ps
                 .set(until_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
-            self.interrupted(index, actor.ready_ps.get());
+            self.record_interruption(index, actor.ready_ps.get());
         }
     }
 
@@ -474,7 +474,7 @@ impl Scheduler {
                 actor
                     .ready_ps
                     .set(actor.ready_ps.get() + suspend.for_ns * PS);
-                self.interrupted(index, actor.ready_ps.get());
+                self.record_interruption(index, actor.ready_ps.get());
             }
             self.stop(index, over_ps);
             actor.fence_ps.set(over_ps);
@@ -534,7 +534,7 @@ impl Scheduler {
             .set(self.context.clock.token.get() + 1);
         self.context.clock.readers_drive.set(true);
         self.program_threads.clear();
-        self.context.check.forked();
+        self.context.check.record_fork();
         for _ in 0..2 {
             self.add_actor(Context::read);
         }

@@ -425,7 +425,7 @@ impl SteppedCell {
         }
     }
 
-    fn swapped(&self, from: LineState, to: LineState) {
+    fn record_swap(&self, from: LineState, to: LineState) {
         let (world, cell, me) = (&self.world, self.cell(), self.world.me());
         let mut loaded = me.loaded.get();
         loaded.is_old |= loaded.state == from && loaded.life != cell.lives(from);
@@ -443,7 +443,7 @@ impl SteppedCell {
             world.counts.borrow_mut().low_marks += 1;
             world.is_over.set(true);
         }
-        cell.swapped(to, world.now_ps.get(), &mut world.counts.borrow_mut());
+        cell.record_swap(to, world.now_ps.get(), &mut world.counts.borrow_mut());
     }
 }
 
@@ -475,7 +475,7 @@ impl StateCell for SteppedCell {
         self.world.step(Step::Swap);
         let swapped = self.inner.try_swap(from, to);
         if swapped {
-            self.swapped(from, to);
+            self.record_swap(from, to);
         }
         self.world.me().fence_ps.set(self.world.now_ps.get());
         swapped
@@ -487,9 +487,9 @@ impl StateCell for SteppedCell {
         next.line = self.coarse(from, &next.line);
         let published = self.inner.publish(from, &next);
         if published {
-            self.swapped(from, next.line.state);
+            self.record_swap(from, next.line.state);
             self.cell()
-                .published(&next.line, next.bounds().unix_bound_ns);
+                .record_publication(&next.line, next.bounds().unix_bound_ns);
         }
         self.world.me().fence_ps.set(self.world.now_ps.get());
         self.world.step(Step::Published);

@@ -66,7 +66,7 @@ fn print_search(name: &str, small: &SmallMachine) -> SearchReport {
 }
 
 /// Searches all machines completely, and finds no step back.
-fn all_keep_the_order(bound_ns: i64, stops: Stops, more_preemptions: usize) {
+fn assert_all_keep_the_order(bound_ns: i64, stops: Stops, more_preemptions: usize) {
     let mut sum = LeaseCounts::default();
     for (name, small) in [
         ("first line", FIRST),
@@ -101,22 +101,22 @@ fn all_keep_the_order(bound_ns: i64, stops: Stops, more_preemptions: usize) {
 
 #[test]
 fn lines_at_the_upper_bound_keep_the_order_under_any_delay() {
-    all_keep_the_order(1, Stops::Anywhere, 0);
+    assert_all_keep_the_order(1, Stops::Anywhere, 0);
 }
 
 /// Searches both halves with one more preemption, 58 million states.
 #[test]
 #[ignore = "takes two minutes in a release build: a step of `cargo xtask ci nightly`"]
 fn one_more_preemption_keeps_the_order() {
-    all_keep_the_order(1, Stops::Anywhere, 1);
+    assert_all_keep_the_order(1, Stops::Anywhere, 1);
     for bound_ns in ABOVE {
-        all_keep_the_order(bound_ns, Stops::NotBeforeTheSwap, 1);
+        assert_all_keep_the_order(bound_ns, Stops::NotBeforeTheSwap, 1);
     }
 }
 
 #[test]
 fn a_writer_in_time_keeps_the_order_wherever_the_os_clock_is() {
-    all_keep_the_order(-1, Stops::NotBeforeTheSwap, 0);
+    assert_all_keep_the_order(-1, Stops::NotBeforeTheSwap, 0);
 }
 
 /// The writer is stopped between its read of the counter and its swap. Meanwhile the old line ends,

@@ -31,7 +31,7 @@ impl Context {
         let mut aimed = false;
         loop {
             if self.world.scenario.reads_regularly {
-                self.one_reading();
+                self.make_one_reading();
                 let half_ps = self.world.scenario.think_ns * PS / 2;
                 self.world
                     .step(Step::Sleep(half_ps + self.random_below(half_ps)));
@@ -43,7 +43,7 @@ impl Context {
                 1
             };
             for _ in 0..readings {
-                self.one_reading();
+                self.make_one_reading();
                 self.world.step(Step::Sleep(self.random_below(50_000)));
             }
             let think_ps;
@@ -81,7 +81,7 @@ impl Context {
         }
     }
 
-    fn one_reading(&self) {
+    fn make_one_reading(&self) {
         let choice = usize::try_from(self.random_below(9)).expect("few");
         let kind = RARE_KINDS.get(choice).copied().unwrap_or(ReadKind::Ordered);
         let begin = self.check.begin();
@@ -137,7 +137,7 @@ impl Context {
                 // belongs to its line.
                 let margin_ns = self.world.cells[cell()].unix_bound_ns.get();
                 complete();
-                self.check.not_while_off(begin);
+                self.check.check_not_while_off(begin);
                 self.check.check_unix(ns, margin_ns);
                 return true;
             }

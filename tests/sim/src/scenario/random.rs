@@ -107,7 +107,7 @@ impl Scenario {
             add_random_fault(rng, &mut scenario);
         }
         if rng.u32(..4) == 0 {
-            unsteady_reference(rng, &mut scenario);
+            make_reference_unsteady(rng, &mut scenario);
         }
         if scenario.clock.driver == Driver::Reader && rng.u32(..4) == 0 {
             // Readers call about as often as is necessary to make an iteration worthwhile.
@@ -116,10 +116,10 @@ impl Scenario {
                 (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
         }
         if rng.u32(..8) == 0 {
-            busy_switch(rng, &mut scenario);
+            add_busy_switch(rng, &mut scenario);
         }
         if rng.u32(..4) == 0 {
-            restless_sleep(rng, &mut scenario);
+            add_restless_sleep(rng, &mut scenario);
         }
         // This choice comes last, so that a seed's other choices do not depend on it.
         if scenario.clock.driver == Driver::Thread && rng.u32(..6) == 0 {
@@ -130,7 +130,7 @@ impl Scenario {
             machine.cpu_difference_ticks = pick(rng, &[0, 50, 2_000, 100_000]);
         }
         if rng.u32(..8) == 0 {
-            busy_device(rng, &mut scenario);
+            add_busy_device(rng, &mut scenario);
         }
         if !scenario.clock.per_cpu && rng.u32(..16) == 0 {
             scenario.repeat();
@@ -185,9 +185,9 @@ fn add_random_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     }
 }
 
-/// The reference often changes its rate, so lines are always wrong, and differ from each
+/// Makes the reference often change its rate, so lines are always wrong, and differ from each
 /// other.
-fn unsteady_reference(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
+fn make_reference_unsteady(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let most = pick(rng, &[20_000, 500_000, 500_000, 50_000_000]);
     let until_ns = scenario.duration_ns / pick(rng, &[1, 8, 64]);
     for _ in 0..rng.u32(20..100) {
@@ -199,8 +199,8 @@ fn unsteady_reference(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     }
 }
 
-/// The program often calls the keeper, while the kernel's verdict may still change.
-fn busy_switch(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
+/// Makes the program often call the keeper, while the kernel's verdict may still change.
+fn add_busy_switch(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let until_ns = scenario.duration_ns / pick(rng, &[1, 8, 64]);
     let decision = |decision| Fault::Decision { decision };
     scenario.add_fault(0, decision(Decision::Passing));
@@ -211,8 +211,8 @@ fn busy_switch(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     }
 }
 
-/// Many CPUs begin to read the device, and most of them stop again.
-fn busy_device(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
+/// Adds many CPUs that begin to read the device, and most of which stop again.
+fn add_busy_device(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let (duration_ns, interval_ns) = (scenario.duration_ns, scenario.clock.interval_ns);
     let at_ns = rng.u64(0..duration_ns);
     let usual_ns = scenario.machine.bracket_ns;
@@ -231,9 +231,9 @@ fn busy_device(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     );
 }
 
-/// Suspends that follow each other within a window or two. Strong slews before and between them, a
-/// stopped driver, or a kernel that hides them make them worse.
-fn restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
+/// Adds suspends that follow each other within a window or two. Strong slews before and between
+/// them, a stopped driver, or a kernel that hides them make them worse.
+fn add_restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let interval_ns = scenario.clock.interval_ns;
     scenario.machine.hides_suspends = rng.u32(..4) == 0;
     for _ in 0..rng.u32(1..4) {

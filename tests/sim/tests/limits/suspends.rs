@@ -13,7 +13,7 @@ const SECOND: u64 = 1_000_000_000;
 /// again, but for some ns: other tests check bounds exactly, this one only distinguishes a lead of
 /// milliseconds from none.
 #[track_caller]
-fn is_ahead_by_a_window_at_most(for_ms: u64) {
+fn assert_ahead_by_a_window_at_most(for_ms: u64) {
     for run in runs(&suspend(for_ms)) {
         let all = run.part_ms(..);
         all.error_at_most_ns(1_000_000_000).error_at_least_ns(1);
@@ -26,22 +26,22 @@ fn is_ahead_by_a_window_at_most(for_ms: u64) {
 
 #[test]
 fn a_suspend_of_10_s_puts_the_clock_ahead_by_a_window_at_most() {
-    is_ahead_by_a_window_at_most(10_000);
+    assert_ahead_by_a_window_at_most(10_000);
 }
 
 #[test]
 fn a_suspend_of_1_s_puts_the_clock_ahead_by_a_window_at_most() {
-    is_ahead_by_a_window_at_most(1_000);
+    assert_ahead_by_a_window_at_most(1_000);
 }
 
 #[test]
 fn a_suspend_of_half_a_second_puts_the_clock_ahead_by_a_window_at_most() {
-    is_ahead_by_a_window_at_most(500);
+    assert_ahead_by_a_window_at_most(500);
 }
 
 #[test]
 fn a_suspend_of_a_quarter_second_puts_the_clock_ahead_by_a_window_at_most() {
-    is_ahead_by_a_window_at_most(250);
+    assert_ahead_by_a_window_at_most(250);
 }
 
 /// Several sleeps within one window, while the thread is stopped; the last one is this.
@@ -90,7 +90,11 @@ fn a_reset_in_the_last_of_several_sleeps_changes_nothing() {
 /// A counter that starts again at `reset_ms`, without a suspend, after the kernel has changed its
 /// rate at 8.1 s from the first of these to the second. The run itself checks the order.
 #[track_caller]
-fn a_reset_keeps_the_order(origin_ppb: i64, [before_ppb, after_ppb]: [i64; 2], reset_ms: u64) {
+fn assert_a_reset_keeps_the_order(
+    origin_ppb: i64,
+    [before_ppb, after_ppb]: [i64; 2],
+    reset_ms: u64,
+) {
     let steady = steady();
     let rate = |ppb| Fault::Rate {
         ppb,
@@ -123,7 +127,7 @@ fn a_reset_keeps_the_order(origin_ppb: i64, [before_ppb, after_ppb]: [i64; 2], r
 #[test]
 fn a_reset_after_a_slew_by_a_tenth_keeps_the_order() {
     for reset_ms in [8_100, 8_300] {
-        a_reset_keeps_the_order(STEADY_PPB, [STEADY_PPB, -100_000_000], reset_ms);
+        assert_a_reset_keeps_the_order(STEADY_PPB, [STEADY_PPB, -100_000_000], reset_ms);
     }
 }
 
@@ -131,6 +135,6 @@ fn a_reset_after_a_slew_by_a_tenth_keeps_the_order() {
 #[test]
 fn a_reset_after_the_strongest_slew_keeps_the_order() {
     for reset_ms in [8_100, 8_200, 8_300, 8_400] {
-        a_reset_keeps_the_order(100_000_000, [226_000_000, -226_000_000], reset_ms);
+        assert_a_reset_keeps_the_order(100_000_000, [226_000_000, -226_000_000], reset_ms);
     }
 }
