@@ -42,7 +42,7 @@ const AHEAD_TICKS: i64 = 1 << 32;
 ///
 /// If the clock cannot be made, or the act is unknown.
 pub(crate) fn run() -> io::Result<()> {
-    report::line(&machine::facts());
+    report::send_line(&machine::facts());
     let act = machine::setting("tickline.act").unwrap_or_default();
     let awaits = machine::setting("tickline.awaits").unwrap_or_else(|| "fast".to_owned());
     let interval = other_interval();
@@ -68,7 +68,7 @@ pub(crate) fn run() -> io::Result<()> {
         lab.watch("after", QUIET);
         set_clock(&lab, &[1]);
         readers.stop();
-        report::line(&program("program", &mut tickline()));
+        report::send_line(&program("program", &mut tickline()));
         match act.as_str() {
             "ask-program" => done.and(ask_program(&lab)),
             "serve" => done.and(served::serve_caller()),
@@ -78,7 +78,7 @@ pub(crate) fn run() -> io::Result<()> {
             _ => done,
         }
     })?;
-    report::line(&json!({
+    report::send_line(&json!({
         "phase": "end",
         "comparison": comparison(clock.status().comparison),
         "readers": readers.counts().since(&crate::readers::Counts::default()),
@@ -100,7 +100,7 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
     let first = machine::clocksource();
     for (name, phase) in [("hpet", "program_hpet"), ("acpi_pm", "program_acpi_pm")] {
         machine::choose_clocksource(name)?;
-        report::line(&program(phase, &mut tickline()));
+        report::send_line(&program(phase, &mut tickline()));
     }
     // The program repairs the present clocksource.
     let mut report = report::output(
@@ -108,12 +108,12 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
         tickline().args(["doctor", "--fix", "--yes"]).output(),
     );
     report["clocksource"] = machine::clocksource().into();
-    report::line(&report);
+    report::send_line(&report);
     machine::choose_clocksource(&first)?;
     system::unmount(c"/sys")?;
-    report::line(&program("program_masked", &mut tickline()));
+    report::send_line(&program("program_masked", &mut tickline()));
     system::mount(c"sysfs", c"/sys")?;
-    report::line(&program(
+    report::send_line(&program(
         "program_denied",
         system::without_counter(&mut tickline()),
     ));
@@ -126,7 +126,7 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
 /// the program `tickline`.
 fn limit() -> io::Result<()> {
     let limiter = |phase: &str, over: &str| {
-        report::line(&report::output(
+        report::send_line(&report::output(
             phase,
             Command::new(format!("/limiter-{over}")).output(),
         ));
@@ -135,7 +135,7 @@ fn limit() -> io::Result<()> {
     report::ask_host(&json!({ "host": "migrate", "cpu": 1, "ticks": AHEAD_TICKS }))?;
     limiter("limiter_quanta", "quanta");
     limiter("limiter_tickline", "tickline");
-    report::line(&program("program_ahead", &mut tickline()));
+    report::send_line(&program("program_ahead", &mut tickline()));
     Ok(())
 }
 
@@ -191,12 +191,12 @@ fn switch(lab: &Lab<'_>) -> io::Result<()> {
     let first = machine::clocksource();
     for name in ["hpet", "acpi_pm"] {
         lab.phase("switched", || {
-            ended(lab, || machine::choose_clocksource(name))
+            act_until_line_ends(lab, || machine::choose_clocksource(name))
         });
         lab.watch_until_settled("judged");
         lab.watch("switched_steady", QUIET);
         lab.phase("back", || {
-            ended(lab, || machine::choose_clocksource(&first))
+            act_until_line_ends(lab, || machine::choose_clocksource(&first))
         });
         lab.watch_until_settled("judged");
         lab.watch("back_steady", QUIET);
@@ -207,7 +207,7 @@ fn switch(lab: &Lab<'_>) -> io::Result<()> {
 /// Makes the kernel reject the TSC while readers run.
 fn reject_tsc(lab: &Lab<'_>) -> io::Result<()> {
     lab.phase("taken", || {
-        until(
+        act_until(
             lab,
             || machine::take_clocksource("tsc"),
             |state| state == ClockState::Fallback(Reason::KernelRejected),
@@ -217,17 +217,17 @@ fn reject_tsc(lab: &Lab<'_>) -> io::Result<()> {
 }
 
 /// The time from `act` until the line has ended; if a gate was closed, until the gate has opened.
-fn ended(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Value {
+fn act_until_line_ends(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Value {
     let closed = || lab.clock.status().events.get(Event::GateClosed);
     let is_fallback = |state| matches!(state, ClockState::Fallback(_));
     let (before, was_closed) = (closed(), is_fallback(lab.clock.status().state));
-    until(lab, act, |state| {
+    act_until(lab, act, |state| {
         closed() > before || (was_closed && !is_fallback(state))
     })
 }
 
 /// The time from `act` until the clock has a state for which `is_reached` is true.
-fn until(
+fn act_until(
     lab: &Lab<'_>,
     act: impl FnOnce() -> io::Result<()>,
     is_reached: impl Fn(ClockState) -> bool,
@@ -314,7 +314,7 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
         .split_whitespace()
         .any(|state| state == "mem")
     {
-        report::line(
+        report::send_line(
             &json!({ "phase": "unavailable", "what": "this kernel has no suspend to RAM" }),
         );
         return Ok(());

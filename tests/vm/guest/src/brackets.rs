@@ -36,8 +36,8 @@ pub(crate) struct Brackets {
 }
 
 impl Brackets {
-    /// Takes `count` brackets.
-    pub(crate) fn row(&mut self, clock: &Clock, count: u32) {
+    /// Takes a row of `count` brackets.
+    pub(crate) fn take_row(&mut self, clock: &Clock, count: u32) {
         let state = clock.status().state;
         self.rows += 1;
         self.fast += u64::from(state == ClockState::Fast);
@@ -58,7 +58,7 @@ impl Brackets {
                 self.by_line += 1;
                 self.widest_bound_ns = self.widest_bound_ns.max(bounded.widest_ns());
             }
-            self.unix(clock);
+            self.take_unix(clock);
         }
         self.far += u64::from(outside_ns > 2 * narrowest_ns);
         self.narrowest_bracket_ns = self
@@ -68,7 +68,7 @@ impl Brackets {
             .min();
     }
 
-    fn unix(&mut self, clock: &Clock) {
+    fn take_unix(&mut self, clock: &Clock) {
         let plain = Bracket::by(libc::CLOCK_REALTIME, || clock.unix_now().as_nanos());
         let bounded = Bounded::read_unix(clock);
         // If the clock was set meanwhile, there is no bracket.

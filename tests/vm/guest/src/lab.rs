@@ -37,7 +37,7 @@ impl Lab<'_> {
         let done = thread::scope(|scope| {
             let worker = scope.spawn(work);
             while !worker.is_finished() {
-                brackets.row(self.clock, ROW);
+                brackets.take_row(self.clock, ROW);
                 thread::sleep(PAUSE);
             }
             worker
@@ -55,7 +55,7 @@ impl Lab<'_> {
         report["clocksource"] = machine::clocksource().into();
         report["readers"] = self.readers.counts().since(&counts);
         report["work"] = done;
-        report::line(&report);
+        report::send_line(&report);
     }
 
     /// Takes brackets for `time`.

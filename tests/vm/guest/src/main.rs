@@ -61,6 +61,6 @@ fn main() {
 /// Reports the error of `outcome`, if there is one.
 fn finish(outcome: io::Result<()>) {
     if let Err(error) = outcome {
-        report::line(&serde_json::json!({ "phase": "error", "error": error.to_string() }));
+        report::send_line(&serde_json::json!({ "phase": "error", "error": error.to_string() }));
     }
 }

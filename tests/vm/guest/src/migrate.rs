@@ -78,7 +78,7 @@ pub(crate) fn move_around(lab: &Lab<'_>) -> io::Result<()> {
         lab.watch_until_settled("again");
         lab.watch("moved_steady", Duration::from_secs(1));
     }
-    report::line(&watched(watch)?);
+    report::send_line(&watched(watch)?);
     Ok(())
 }
 

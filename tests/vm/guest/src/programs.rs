@@ -40,17 +40,17 @@ fn serve() -> io::Result<Child> {
 ///
 /// If the list cannot be read, or no server can be started.
 pub(crate) fn run() -> io::Result<()> {
-    report::line(&machine::facts());
+    report::send_line(&machine::facts());
     let programs: Vec<Program> = serde_json::from_slice(&fs::read("/opt/programs.json")?)?;
     let (programs, missing): (Vec<_>, Vec<_>) = programs.into_iter().partition(Program::is_built);
     for Program { name, .. } in missing {
         let message = format!("{name}: not built, and NOT checked");
-        report::line(&json!({ "phase": "unavailable", "what": message, "program": name }));
+        report::send_line(&json!({ "phase": "unavailable", "what": message, "program": name }));
     }
     install()?;
     let server = serve()?;
     let at_first = status();
-    report::line(&json!({ "phase": "serve", "status": at_first }));
+    report::send_line(&json!({ "phase": "serve", "status": at_first }));
     let leads = ["lead_ns", "unix_lead_ns"];
     // The lead changes from line to line, so the largest so far counts.
     let mut largest_ns = leads.map(|lead| at_first[lead].as_u64().unwrap_or(0));
@@ -73,11 +73,13 @@ pub(crate) fn run() -> io::Result<()> {
                 *largest_ns = now[lead].as_u64().unwrap_or(0).max(*largest_ns);
                 report[lead] = (*largest_ns).into();
             }
-            report::line(&report);
+            report::send_line(&report);
         }
     }
     exchange::run(&programs, server)?;
-    report::line(&json!({ "phase": "end", "server": fs::read_to_string(LOG).unwrap_or_default() }));
+    report::send_line(
+        &json!({ "phase": "end", "server": fs::read_to_string(LOG).unwrap_or_default() }),
+    );
     Ok(())
 }
 

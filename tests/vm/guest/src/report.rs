@@ -25,7 +25,7 @@ pub(crate) fn open() -> io::Result<()> {
 }
 
 /// Sends a line to the host.
-pub(crate) fn line(value: &Value) {
+pub(crate) fn send_line(value: &Value) {
     // This is a single write, so that lines do not mix. A failure can't be reported.
     if let Some(mut port) = OPEN.get() {
         port.write_all(format!("{value}\n").as_bytes()).ok();
@@ -47,7 +47,7 @@ pub(crate) fn output(phase: &str, output: io::Result<Output>) -> Value {
 
 /// Sends a request to the host, and waits until the host has carried it out.
 pub(crate) fn ask_host(request: &Value) -> io::Result<()> {
-    line(request);
+    send_line(request);
     let mut byte = [0];
     while byte != *b"\n" {
         OPEN.get()

@@ -84,7 +84,7 @@ pub(crate) fn serve_caller() -> io::Result<()> {
         report["is_in_order"] = (last_ns.is_some() && first_ns >= last_ns).into();
         report["server"] = errors.into();
         last_ns = next_ns;
-        report::line(&report);
+        report::send_line(&report);
     };
     report_next("served", None);
     server.kill()?;

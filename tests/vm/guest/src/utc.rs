@@ -169,7 +169,7 @@ fn report_by_program(name: &str) -> io::Result<()> {
     }
     let mut report = program(&format!("{name}_by_program"), &mut tickline());
     report["kernel_synchronised"] = (system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0).into();
-    report::line(&report);
+    report::send_line(&report);
     Ok(())
 }
 
@@ -244,7 +244,7 @@ impl UtcLab<'_> {
             }),
             "leap" => self.follow(name, 0, "", |_| self.leap()),
             "suspended" => self.follow(name, 0, "", |_| {
-                self.while_silent(|| {
+                self.run_while_silent(|| {
                     self.pass_unseen(suspend_for(6)?.cast_signed());
                     Ok(())
                 })?;
@@ -294,7 +294,7 @@ impl UtcLab<'_> {
     }
 
     /// Does `work` while the server does not answer.
-    fn while_silent(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    fn run_while_silent(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.world.is_silent.store(true, Ordering::Relaxed); // ORDERING: orders no memory
         let done = work();
         self.world.is_silent.store(false, Ordering::Relaxed); // ORDERING: orders no memory
@@ -305,7 +305,7 @@ impl UtcLab<'_> {
     fn fall_silent(&self) -> io::Result<Value> {
         pass(8)?; // The skew that chronyd states falls with the first samples.
         let mut grown_ns = 0;
-        self.while_silent(|| {
+        self.run_while_silent(|| {
             pass(2)?;
             let width_ns = || {
                 wait_until(PATIENCE, || self.utc.now().is_ok());
@@ -366,7 +366,7 @@ impl UtcLab<'_> {
 
     /// Makes the host move the machine to another host, whose counter is ahead.
     fn migrate(&self, ahead_s: i64) -> io::Result<()> {
-        self.while_silent(|| {
+        self.run_while_silent(|| {
             let hz = self.clock.status().frequency_hz.unwrap_or(0).cast_signed();
             report::ask_host(&json!({ "host": "migrate", "ticks": hz * ahead_s }))?;
             self.pass_unseen(-ahead_s * SECOND_NS);
@@ -386,7 +386,7 @@ impl UtcLab<'_> {
         wait_until(PATIENCE, || self.utc.now().is_err());
         let _stranger = stranger::start()?;
         self.phase(name, || pass(4))?;
-        report::line(&program(&format!("{name}_by_program"), &mut tickline()));
+        report::send_line(&program(&format!("{name}_by_program"), &mut tickline()));
         Ok(())
     }
 
@@ -523,7 +523,7 @@ impl UtcLab<'_> {
         let mut report = self.counts().report(name);
         (report["ms"], report["work"]) =
             (((self.world.now_ns() - start_ns) / 1_000_000).into(), done?);
-        report::line(&report);
+        report::send_line(&report);
         Ok(())
     }
 }

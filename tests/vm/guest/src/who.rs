@@ -72,9 +72,9 @@ pub(crate) fn ask() {
 pub(crate) fn watch_asker() -> io::Result<()> {
     let first = machine::clocksource();
     machine::choose_clocksource("hpet")?;
-    report::line(&who("who_unmounted", &mut tickline(), None, 0));
+    report::send_line(&who("who_unmounted", &mut tickline(), None, 0));
     system::mount(c"tracefs", c"/sys/kernel/tracing")?;
-    report::line(&who("who_nobody", tickline().uid(NOBODY), None, 0));
+    report::send_line(&who("who_nobody", tickline().uid(NOBODY), None, 0));
     for (phase, clocksource) in [
         ("who_hpet", "hpet"),
         ("who_tsc", first.as_str()),
@@ -107,7 +107,7 @@ pub(crate) fn watch_asker() -> io::Result<()> {
         let per_second = report["asker"]["calls_per_second"].as_f64().unwrap_or(0.0);
         let counted = per_second * report["who"]["counted_s"].as_f64().unwrap_or(0.0);
         report["counted_permille"] = permille(counted / asked).into();
-        report::line(&report);
+        report::send_line(&report);
     }
     machine::choose_clocksource(&first)
 }

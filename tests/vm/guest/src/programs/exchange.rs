@@ -48,7 +48,9 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
         match Load::start(program, RUN) {
             Ok(load) => loads.push((program.name.as_str(), load)),
             Err(error) => {
-                report::line(&json!({ "phase": phase(&program.name), "error": error.to_string() }));
+                report::send_line(
+                    &json!({ "phase": phase(&program.name), "error": error.to_string() }),
+                );
             }
         }
     }
@@ -57,7 +59,7 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
         let watch = |(name, mut load)| {
             let (stop, returned_ns) = (&stop, &returned_ns);
             scope.spawn(move || {
-                report::line(&json!(watch(phase(name), &mut load, stop, returned_ns)))
+                report::send_line(&json!(watch(phase(name), &mut load, stop, returned_ns)))
             });
         };
         loads.into_iter().for_each(watch);
@@ -67,7 +69,7 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
         done
     });
     let served = done?;
-    report::line(&json!({ "phase": "states", "states": STATES, "served": served }));
+    report::send_line(&json!({ "phase": "states", "states": STATES, "served": served }));
     Ok(())
 }
 

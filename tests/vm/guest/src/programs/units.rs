@@ -74,7 +74,7 @@ const LEFT: &str = "/etc/default/served";
 ///
 /// If the package can't be installed, or systemd can't be started.
 pub(crate) fn boot() -> io::Result<()> {
-    report::line(&machine::facts());
+    report::send_line(&machine::facts());
     super::install()?;
     fs::write(LEFT, "LD_PRELOAD=/usr/lib/libtickline_preload.so\n")?;
     fs::write("/etc/systemd/system/check.service", CHECK_UNIT)?;
@@ -94,7 +94,7 @@ pub(crate) fn check() -> io::Result<()> {
         "systemd-analyze security tickline",
     ] {
         let (_, output) = run(command);
-        report::line(&json!({ "phase": "analyze", "command": command, "output": output }));
+        report::send_line(&json!({ "phase": "analyze", "command": command, "output": output }));
     }
     let stop = &AtomicBool::new(false);
     let findings: Vec<Value> = thread::scope(|scope| {
@@ -114,10 +114,10 @@ pub(crate) fn check() -> io::Result<()> {
             .map(|caller| caller.join().unwrap_or_default())
             .collect()
     });
-    findings.iter().for_each(report::line);
+    findings.iter().for_each(report::send_line);
     let (_, journal) = run("journalctl --no-pager -u tickline -o short-monotonic");
-    report::line(&json!({ "phase": "journal", "output": journal }));
-    report::line(&json!({ "phase": "end" }));
+    report::send_line(&json!({ "phase": "journal", "output": journal }));
+    report::send_line(&json!({ "phase": "end" }));
     Ok(())
 }
 
@@ -168,7 +168,7 @@ fn take(step: &str, command: &str, state: &str) {
     });
     // The removal must list files that still name the package.
     let is_done = is_done && (step != "removed" || output.contains(LEFT));
-    report::line(&json!({
+    report::send_line(&json!({
         "phase": step, "command": command, "done": is_done, "output": output,
         "state": found.0, "serving": found.1, "expected": expected, "reached": waited["reached"],
     }));

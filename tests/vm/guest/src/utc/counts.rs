@@ -32,7 +32,7 @@ impl Counts {
         reading: Result<UtcReading, UtcUnknown>,
     ) {
         self.readings += 1;
-        self.kind(
+        self.count_kind(
             reading.map_or_else(UtcUnknown::code, |reading| reading.source().code()),
             1,
             before_ns,
@@ -47,7 +47,7 @@ impl Counts {
         self.narrow((latest_ns - earliest_ns).unsigned_abs());
     }
 
-    fn kind(&mut self, name: &'static str, count: u64, at_ns: i64) {
+    fn count_kind(&mut self, name: &'static str, count: u64, at_ns: i64) {
         match self.kinds.iter_mut().find(|kind| kind.0 == name) {
             Some((_, counted, last_ns)) => {
                 (*counted, *last_ns) = (*counted + count, at_ns.max(*last_ns))
@@ -71,7 +71,7 @@ impl Counts {
             .into_iter()
             .for_each(|width_ns| self.narrow(width_ns));
         for &(name, count, last_ns) in &other.kinds {
-            self.kind(name, count, last_ns);
+            self.count_kind(name, count, last_ns);
         }
     }
 
