@@ -37,7 +37,7 @@ pub(crate) fn a_layout_that_is_no_program_is_refused(programs: &Programs) {
         six_layouts(programs, &programs.path(100), missing),
         six_layouts(programs, missing, &programs.path(300)),
     ] {
-        refused(&output, "no/such/layout (in ");
+        assert_refused(&output, "no/such/layout (in ");
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn a_layout_of_another_build_is_refused(programs: &Programs) {
         six_layouts(programs, &old, &old),
         six_layouts(programs, &new, &new),
     ] {
-        refused(
+        assert_refused(
             &output,
             "all layouts of a build have the same benchmarks of bench_pairs: ",
         );
