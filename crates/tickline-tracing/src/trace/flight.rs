@@ -70,6 +70,8 @@
 //!   callsite: names of fields beyond that are left out. A callsite has no names if its own name,
 //!   its target and its source location take more than 1 KiB, or if the ring is full when a record
 //!   of it is written first. The summary does not count these callsites.
+//! - `create` fills a file `PATH.PID.RANDOM.part` first, and then gives it its name. A process that is
+//!   killed meanwhile leaves it.
 //! - Only the file's owner may read it (mode 0600). It has its full size from the start, so
 //!   `create` fails on a full disk. (Btrfs and ZFS need new space for each change of a file. There
 //!   a full disk ends the process by `SIGBUS`.) Do not truncate the file while the process runs:
@@ -327,11 +329,15 @@ impl FlightRecorder {
     /// The errors of [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
         let style = self.recorder().settings.style(Some(path.as_ref()))?;
-        with_temporary(path.as_ref(), |temporary| {
-            let summary = self.write_within(last, style, File::create_new(temporary)?)?;
-            fs::rename(temporary, &path)?;
-            Ok(summary)
-        })
+        with_temporary(
+            path.as_ref(),
+            File::options().write(true),
+            |temporary, file| {
+                let summary = self.write_within(last, style, file)?;
+                fs::rename(temporary, &path)?;
+                Ok(summary)
+            },
+        )
         .map_err(|error| with_path(path.as_ref(), &error))
     }
 

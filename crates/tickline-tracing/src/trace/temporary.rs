@@ -1,6 +1,8 @@
 //! Temporary files, errors that name their file, and numbers that are unique in this process.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::{fs, io, process};
 
@@ -23,17 +25,56 @@ pub(crate) fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Calls `make` with the path of a temporary file beside `path`. Once the file is complete, `make`
-/// moves or links it to `path`. Each call has a path of its own, because two threads may panic at
-/// once. Finally the temporary file is removed.
+/// Opens a temporary file beside `path` with these options, and calls `make` with its path and the
+/// file. Once the file is complete, `make` moves or links it to `path`. Finally the temporary file
+/// is removed.
 pub(crate) fn with_temporary<T>(
     path: &Path,
-    make: impl FnOnce(&Path) -> io::Result<T>,
+    options: &OpenOptions,
+    make: impl FnOnce(&Path, File) -> io::Result<T>,
 ) -> io::Result<T> {
-    let temporary = with_suffix(path, &format!(".{}.{}.part", process::id(), next_number()));
-    // An earlier process with the same number may have left a file of this name.
-    _ = fs::remove_file(&temporary);
-    let result = make(&temporary);
-    _ = fs::remove_file(&temporary);
+    with_new_file(&temporary_path(path, next_number()), options, make)
+}
+
+/// The path of the temporary file with this number. The name also has a random part: two containers
+/// may have a process of the same number each, and one folder.
+fn temporary_path(path: &Path, number: u64) -> PathBuf {
+    let random = RandomState::new().hash_one(number);
+    with_suffix(path, &format!(".{}.{random:016x}.part", process::id()))
+}
+
+/// Does nothing to a file that has this name already: it may be another process's.
+fn with_new_file<T>(
+    temporary: &Path,
+    options: &OpenOptions,
+    make: impl FnOnce(&Path, File) -> io::Result<T>,
+) -> io::Result<T> {
+    let file = options.clone().create_new(true).open(temporary)?;
+    let result = make(temporary, file);
+    _ = fs::remove_file(temporary);
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: in two containers with one volume, process 1 of one published the unfinished file
+    /// of process 1 of the other.
+    #[test]
+    fn two_processes_of_one_number_have_temporary_files_of_different_names() {
+        let path = Path::new("box");
+        assert_ne!(temporary_path(path, 7), temporary_path(path, 7));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no files")]
+    fn a_file_that_has_the_temporary_name_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let temporary = folder.path().join("box.1.part");
+        fs::write(&temporary, "another's").unwrap();
+        let result = with_new_file(&temporary, File::options().write(true), |_, _| Ok(()));
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&temporary).unwrap(), b"another's");
+    }
 }

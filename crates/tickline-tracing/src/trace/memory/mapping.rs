@@ -91,13 +91,9 @@ impl Mapping {
         if older.is_some() {
             room.replaced = room.replaced(head[0])?;
         }
-        let made = with_temporary(path, |temporary| {
-            let file = File::options()
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(temporary)?;
+        let mut options = File::options();
+        options.read(true).write(true).mode(0o600);
+        let made = with_temporary(path, &options, |temporary, file| {
             file.set_len((words * size_of::<AtomicU64>()) as u64)?;
             let mapping = Self::lock_and_map(file, words)?;
             // What can fail for other reasons than room fails before anything is removed.
@@ -296,8 +292,6 @@ impl Room<'_> {
 /// Fails if the file at `temporary` can't get another name.
 fn check_links(temporary: &Path) -> io::Result<()> {
     let link = with_suffix(temporary, ".link");
-    // A process that was killed here may have left one.
-    _ = fs::remove_file(&link);
     fs::hard_link(temporary, &link)?;
     fs::remove_file(link)
 }
