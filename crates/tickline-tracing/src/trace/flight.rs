@@ -238,8 +238,9 @@ impl FlightRecorderBuilder {
     /// - If the file cannot be created with all its blocks, for example because of a quota.
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if another recorder writes to the file at
     ///   `path`, or to the `PATH.old` that would be replaced.
-    /// - [`AlreadyExists`](io::ErrorKind::AlreadyExists) if one of these files is not a recorder's;
-    ///   another kind if it is a link or a folder.
+    /// - [`AlreadyExists`](io::ErrorKind::AlreadyExists) if one of these files is not a recorder's, or
+    ///   if `PATH.old` was made while the new file was filled; another kind if it is a link or a
+    ///   folder.
     /// - If the file system has no hard links.
     /// - If the process has no memory for the mapping, or to prepare for a `fork`.
     /// - On a system other than Unix.

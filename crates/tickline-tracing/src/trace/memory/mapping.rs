@@ -7,6 +7,8 @@
 //! `fork` returns in the child, a handler (`pthread_atfork`) replaces the mapping by empty private
 //! memory.
 
+mod rename;
+
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{mem, ptr, slice};
 use std::fs::{self, File};
@@ -17,6 +19,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use nix::sys::statvfs::fstatvfs;
+use rename::{is_at, rename_to_new};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 use crate::layer::open_spans::spin_then_sleep;
@@ -103,8 +106,8 @@ impl Mapping {
                 // ORDERING: Relaxed: no other thread has the file yet.
                 word.store(value, Ordering::Relaxed);
             }
-            if older.is_some() {
-                fs::rename(path, room.old_path)?;
+            if let Some(older) = &older {
+                room.rename(older)?;
             }
             // Unlike a rename, a link fails if another recorder was faster.
             match fs::hard_link(temporary, path) {
@@ -199,8 +202,7 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<File>> {
 /// file, unlocked it, and put its own file at `path`.
 fn lock_at(file: &File, path: &Path) -> io::Result<()> {
     lock(file)?;
-    let (locked, found) = (file.metadata()?, fs::symlink_metadata(path)?);
-    if (locked.dev(), locked.ino()) == (found.dev(), found.ino()) {
+    if is_at(file, path) {
         Ok(())
     } else {
         Err(busy())
@@ -221,13 +223,34 @@ impl Room<'_> {
     /// Opens and locks the file at `old_path`, which a rename is to replace, if there is one. Fails
     /// if another recorder writes to it, or if it is not a recorder's.
     fn replaced(&self, magic: u64) -> io::Result<Option<File>> {
-        older(self.old_path, magic).map_err(|error| {
-            let (path, old_path) = (self.path.display(), self.old_path.display());
-            let text = format!(
-                "{old_path} is in the way of the file of the process before, {path}: {error}; move \
-                 one of them away"
-            );
-            io::Error::new(error.kind(), text)
+        older(self.old_path, magic)
+            .map_err(|error| self.in_the_way(error.kind(), &error.to_string()))
+    }
+
+    /// The error of a file at `old_path` that stays.
+    fn in_the_way(&self, kind: io::ErrorKind, reason: &str) -> io::Error {
+        let (path, old_path) = (self.path.display(), self.old_path.display());
+        let text = format!(
+            "{old_path} is in the way of the file of the process before, {path}: {reason}; move one \
+             of them away"
+        );
+        io::Error::new(kind, text)
+    }
+
+    /// Renames the file `older` from `path` to `old_path`. The new file was filled since both paths
+    /// were looked at, which takes seconds if it is large. If the file is gone from `path`, nothing
+    /// is to do; what has come to `old_path` stays.
+    fn rename(&self, older: &File) -> io::Result<()> {
+        if !is_at(older, self.path) {
+            return Ok(());
+        }
+        let mut replaced = self.replaced.iter();
+        if replaced.any(|replaced| is_at(replaced, self.old_path)) {
+            return fs::rename(self.path, self.old_path);
+        }
+        rename_to_new(self.path, self.old_path).map_err(|error| match error.kind() {
+            kind @ io::ErrorKind::AlreadyExists => self.in_the_way(kind, "it was made meanwhile"),
+            _ => error,
         })
     }
 
@@ -257,7 +280,7 @@ impl Room<'_> {
             1 => u128::from(found.blocks()) * 512,
             _ => 0,
         };
-        if room + gain < bytes.into() {
+        if room + gain < bytes.into() || !is_at(&replaced, self.old_path) {
             return Err(error);
         }
         fs::remove_file(self.old_path)?;
@@ -393,6 +416,78 @@ mod tests {
             let expected = format!("; {} was removed for its room", room.old_path.display());
             let error = room.explained(error).to_string();
             assert!(error.ends_with(&expected), "{error}");
+        });
+    }
+
+    /// Moves the file at `old_path` away, and puts another one in its place.
+    fn put_another(room: &Room<'_>) {
+        fs::rename(room.old_path, with_suffix(room.old_path, ".moved")).unwrap();
+        fs::write(room.old_path, "a text").unwrap();
+    }
+
+    fn is_the_other_there(room: &Room<'_>) -> bool {
+        fs::read(room.old_path).unwrap() == b"a text"
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_file_that_has_taken_the_old_files_place_is_not_removed_for_its_room() {
+        with_replaced(&[1; 1 << 20], |mut room| {
+            put_another(&room);
+            room.fill(Path::new(FULL), 4_096).unwrap_err();
+            assert!(is_the_other_there(&room));
+        });
+    }
+
+    /// Renames the file of the process before, and asserts that the other one at `old_path` stays.
+    fn rename_beside_another(room: &Room<'_>) {
+        fs::write(room.path, "before").unwrap();
+        let older = File::open(room.path).unwrap();
+        let error = room.rename(&older).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert!(
+            error.to_string().contains("it was made meanwhile"),
+            "{error}"
+        );
+        assert!(is_the_other_there(room));
+    }
+
+    /// Symptom: a file that a user made while the new one was filled was lost.
+    #[test]
+    fn a_file_that_has_got_the_old_name_meanwhile_stays() {
+        with_replaced(&[1], |mut room| {
+            room.replaced = None;
+            put_another(&room);
+            rename_beside_another(&room);
+        });
+    }
+
+    #[test]
+    fn a_file_that_has_taken_the_old_files_place_stays() {
+        with_replaced(&[1], |room| {
+            put_another(&room);
+            rename_beside_another(&room);
+        });
+    }
+
+    #[test]
+    fn the_old_file_itself_is_replaced() {
+        with_replaced(&[1], |room| {
+            fs::write(room.path, "before").unwrap();
+            room.rename(&File::open(room.path).unwrap()).unwrap();
+            assert_eq!(fs::read(room.old_path).unwrap(), b"before");
+        });
+    }
+
+    #[test]
+    fn a_file_that_has_taken_the_place_of_the_one_before_is_not_renamed() {
+        with_replaced(&[1], |room| {
+            fs::write(room.path, "before").unwrap();
+            let older = File::open(room.path).unwrap();
+            fs::rename(room.path, with_suffix(room.path, ".moved")).unwrap();
+            fs::write(room.path, "a text").unwrap();
+            room.rename(&older).unwrap();
+            assert_eq!(fs::read(room.path).unwrap(), b"a text");
         });
     }
 
