@@ -197,7 +197,17 @@ fn an_old_file_that_is_a_link_stays() {
     let folder = tempfile::tempdir().unwrap();
     let path = &folder.path().join("box");
     std::os::unix::fs::symlink("elsewhere", old(path)).unwrap();
-    assert_old_file_in_the_way(path, ErrorKind::Other, "it is not a regular file");
+    let reason = "it is a symbolic link, not a regular file";
+    assert_old_file_in_the_way(path, ErrorKind::Other, reason);
+}
+
+#[test]
+fn an_old_folder_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = &folder.path().join("box");
+    fs::create_dir(old(path)).unwrap();
+    let reason = "it is a folder, not a regular file";
+    assert_old_file_in_the_way(path, ErrorKind::Other, reason);
 }
 
 #[test]
@@ -329,8 +339,8 @@ fn the_error_names_the_way_out_and_what_takes_the_room() {
                 error_that_leaves_all_files(path, ErrorKind::StorageFull, || large.create(path));
             let path = path.display();
             let expected = format!(
-                " free; a smaller threads_in_file or bytes_per_thread takes less; {path} takes \
-                 {len}; {path}.old takes {len}"
+                " bytes free; a smaller threads_in_file or bytes_per_thread takes less; {path} takes \
+                 {len} bytes; {path}.old takes {len} bytes"
             );
             assert!(error.ends_with(&expected), "{error}");
         },

@@ -11,7 +11,7 @@ mod rename;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{mem, ptr, slice};
-use std::fs::{self, File};
+use std::fs::{self, File, FileType};
 use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -183,7 +183,11 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<File>> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Ok(found) if found.is_file() => {}
-        found => return found.and(Err(io::Error::other("it is not a regular file"))),
+        found => {
+            let kind = kind_of(found?.file_type());
+            let text = format!("it is a {kind}, not a regular file");
+            return Err(io::Error::other(text));
+        }
     }
     let mut file = File::options().read(true).write(true).open(path)?;
     let mut word = [0; 8];
@@ -196,6 +200,17 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<File>> {
     }
     lock_at(&file, path)?;
     Ok(Some(file))
+}
+
+/// The kind of a file that is not a regular one.
+fn kind_of(file: FileType) -> &'static str {
+    if file.is_dir() {
+        "folder"
+    } else if file.is_symlink() {
+        "symbolic link"
+    } else {
+        "device, pipe or socket"
+    }
 }
 
 /// Locks the file that was opened at `path`. Fails if another recorder has meanwhile renamed that
@@ -268,7 +283,7 @@ impl Room<'_> {
             }
         } else {
             // The write would notice it only after it has filled the disk.
-            let text = format!("it takes {bytes} bytes, and its file system has {free} free");
+            let text = format!("it takes {bytes} bytes, and its file system has {free} bytes free");
             (io::Error::new(io::ErrorKind::StorageFull, text), free)
         };
         let Some(replaced) = self.replaced.take().filter(|_| is_full(&error)) else {
@@ -298,7 +313,7 @@ impl Room<'_> {
             text += "; a smaller threads_in_file or bytes_per_thread takes less";
             for path in [self.path, self.old_path] {
                 if let Ok(found) = fs::symlink_metadata(path) {
-                    text += &format!("; {} takes {}", path.display(), found.len());
+                    text += &format!("; {} takes {} bytes", path.display(), found.len());
                 }
             }
         }
