@@ -69,7 +69,10 @@ extern "C" fn in_child() {
 fn prepare_for_forks() -> io::Result<()> {
     static PREPARED: OnceLock<libc::c_int> = OnceLock::new();
     let prepared = PREPARED.get_or_init(|| {
-        // SAFETY: the handlers are safe at any fork.
+        // SAFETY: the handlers must be callable at each later fork: they are functions, and a libc
+        // forgets those of code that it unloads. In a child of a process with threads a handler may
+        // only do what is async-signal-safe: `in_child` calls mmap and close, and its lock is free,
+        // because `before_fork` has taken it in this thread.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) }
     });
     if *prepared == 0 {
