@@ -33,6 +33,10 @@ pub(crate) struct Recorder {
     has_ended: AtomicBool,
     /// The thread that takes the records. It records nothing itself.
     pub(crate) reader: OnceLock<Thread>,
+    /// How often a thread has woken the reader. A wake that the reader has not taken yet hides the
+    /// next one, so a test can't count them there.
+    #[cfg(test)]
+    pub(crate) wakes: AtomicU32,
     /// The names for the addresses in records.
     callsites: ProcessMutex<Callsites>,
     /// The open spans of the layers that have this recorder as a sink.
@@ -303,6 +307,9 @@ impl Recorder {
     }
 
     pub(crate) fn wake_reader(&self) {
+        // ORDERING: Relaxed: the count orders no other memory.
+        #[cfg(test)]
+        self.wakes.fetch_add(1, Ordering::Relaxed);
         self.reader.get().into_iter().for_each(Thread::unpark);
     }
 

@@ -358,84 +358,64 @@ impl ThreadRecorder {
 
 #[cfg(test)]
 mod tests {
-    use core::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Instant;
+    use core::sync::atomic::Ordering;
+    use std::sync::mpsc;
 
     use super::*;
     use crate::trace::settings::Settings;
 
-    /// A recorder with the smallest rings, of four blocks, whose reader only counts its wakes.
-    struct Woken {
-        recorder: Arc<Recorder>,
-        wakes: Arc<AtomicU32>,
+    /// A recorder with the smallest rings, of four blocks.
+    fn small_recorder() -> Arc<Recorder> {
+        Arc::new(Recorder::new(Settings {
+            bytes_per_thread: Some(1),
+            ..Settings::new(WhenFull::Drop)
+        }))
     }
 
-    impl Woken {
-        fn new() -> Self {
-            let recorder = Arc::new(Recorder::new(Settings {
-                bytes_per_thread: Some(1),
-                ..Settings::new(WhenFull::Drop)
-            }));
-            let wakes = Arc::new(AtomicU32::new(0));
-            let counted = Arc::clone(&wakes);
-            let reader = thread::spawn(move || {
-                loop {
-                    thread::park();
-                    // ORDERING: Relaxed: the count orders no other memory.
-                    counted.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-            recorder.reader.set(reader.thread().clone()).unwrap();
-            Self { recorder, wakes }
+    fn write(recorder: &Arc<Recorder>, words: u64) {
+        let record = Record::new(Kind::Instant, 1);
+        for _ in 0..words / record.words() {
+            let write = |state: &mut ThreadRecorder| state.write(recorder, &record);
+            assert_eq!(with(recorder, write), Some(true));
         }
+    }
 
-        fn write(&self, words: u64) {
-            let record = Record::new(Kind::Instant, 1);
-            for _ in 0..words / record.words() {
-                let write = |state: &mut ThreadRecorder| state.write(&self.recorder, &record);
-                assert_eq!(with(&self.recorder, write), Some(true));
-            }
-        }
-
-        fn is_woken(&self) -> bool {
-            // ORDERING: Relaxed: the count orders no other memory.
-            self.wakes.load(Ordering::Relaxed) > 0
-        }
-
-        /// A wake takes effect after a while.
-        fn is_woken_soon(&self) -> bool {
-            thread::sleep(Duration::from_millis(100));
-            self.is_woken()
-        }
+    fn wakes(recorder: &Recorder) -> u32 {
+        // ORDERING: Relaxed: only this thread wakes the reader.
+        recorder.wakes.load(Ordering::Relaxed)
     }
 
     /// Otherwise a busy thread's records would be dropped until the writer's next round.
     #[test]
     fn the_reader_is_woken_when_a_quarter_of_the_ring_is_full() {
-        let reader = Woken::new();
-        reader.write(BLOCK + BLOCK / 2);
-        let start = Instant::now();
-        while !reader.is_woken() {
-            assert!(start.elapsed() < Duration::from_secs(30), "no wake");
-            thread::yield_now();
-        }
+        let recorder = small_recorder();
+        let (woken, is_woken) = mpsc::channel();
+        let reader = thread::spawn(move || {
+            thread::park();
+            woken.send(()).unwrap();
+        });
+        recorder.reader.set(reader.thread().clone()).unwrap();
+        write(&recorder, BLOCK + BLOCK / 2);
+        is_woken
+            .recv_timeout(Duration::from_secs(30))
+            .expect("a wake");
     }
 
     #[test]
     fn the_reader_is_not_woken_before_a_quarter_of_the_ring_is_full() {
-        let reader = Woken::new();
-        reader.write(BLOCK / 2);
-        assert!(!reader.is_woken_soon());
+        let recorder = small_recorder();
+        write(&recorder, BLOCK / 2);
+        assert_eq!(wakes(&recorder), 0);
     }
 
     #[test]
     fn the_reader_is_not_woken_for_records_that_it_has_taken() {
-        let reader = Woken::new();
-        reader.write(BLOCK / 2);
-        for ring in reader.recorder.rings().unwrap() {
+        let recorder = small_recorder();
+        write(&recorder, BLOCK / 2);
+        for ring in recorder.rings().unwrap() {
             ring.set_taken(ring.end());
         }
-        reader.write(BLOCK);
-        assert!(!reader.is_woken_soon());
+        write(&recorder, BLOCK);
+        assert_eq!(wakes(&recorder), 0);
     }
 }
