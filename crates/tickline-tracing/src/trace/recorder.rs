@@ -1,5 +1,6 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
+use core::cell::RefCell;
 use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::collections::hash_map::Entry;
@@ -59,6 +60,11 @@ pub(crate) struct Recorder {
 /// The number of rings of ended threads that a recorder keeps if it overwrites: those of the
 /// threads that ended last.
 const ENDED_RINGS_KEPT: usize = 8;
+
+thread_local! {
+    /// The numbers of the recorders that had no ring in their file for this thread.
+    static REFUSED: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
 
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -171,10 +177,24 @@ impl Recorder {
         while ring.is_none() && self.remove_first_ended(&mut rings, is_free) {
             ring = file.claim(number, name);
         }
-        if ring.is_none() {
+        if ring.is_none() && self.is_first_refusal() {
             file.count_thread_without_ring();
         }
         ring
+    }
+
+    /// Whether this thread had a ring in the file refused for the first time. A thread that gets no
+    /// memory for a ring either asks again at each record.
+    fn is_first_refusal(&self) -> bool {
+        let is_first = |refused: &RefCell<Vec<u64>>| {
+            let mut refused = refused.borrow_mut();
+            let is_first = !refused.contains(&self.number);
+            if is_first {
+                refused.push(self.number);
+            }
+            is_first
+        };
+        REFUSED.try_with(is_first).unwrap_or(true)
     }
 
     /// Marks the end of the thread of `ring`. If no reader takes the records, at most
@@ -382,6 +402,8 @@ fn present_thread() -> (u64, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
+    use crate::trace::file;
     use crate::trace::thread_recorder;
 
     /// The output of a trace may create spans while it writes. Their records would be written, too,
@@ -395,6 +417,23 @@ mod tests {
                 thread_recorder::with(&recorder, |_| ()).is_none(),
                 is_reader
             );
+        }
+    }
+
+    /// Symptom: a thread that got no memory for a ring either was counted at each of its records.
+    #[test]
+    #[cfg(unix)]
+    fn a_thread_without_a_ring_is_counted_once_for_each_recorder() {
+        for _ in 0..2 {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("box");
+            let mut recorder = Recorder::new(Settings::new(WhenFull::Overwrite));
+            recorder.file = Some(RingFile::create(&path, 0, 1).unwrap());
+            for _ in 0..3 {
+                assert!(recorder.claim_ring_in_file(7, "a thread").is_none());
+            }
+            let snapshot = file::read(fs::File::open(&path).unwrap()).unwrap();
+            assert_eq!(snapshot.threads_without_ring, 1);
         }
     }
 

@@ -44,7 +44,7 @@ pub struct TraceSummary {
     /// than the file has rings
     /// ([`threads_in_file`](crate::flight::FlightRecorderBuilder::threads_in_file)); a ring is also
     /// in use while the recorder copies it to write a trace. The trace has nothing of these threads.
-    /// Always 0 for the recorder itself.
+    /// Always 0 for the recorder itself. A damaged file may state any number.
     pub threads_without_ring: u64,
     ended: u64,
 }
