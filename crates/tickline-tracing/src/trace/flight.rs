@@ -69,7 +69,7 @@
 //! - One ring of the file has the names of callsites and of their fields, up to 4 KiB for a
 //!   callsite: names of fields beyond that are left out. A callsite has no names if its own name,
 //!   its target and its source location take more than 1 KiB, or if the ring is full when a record
-//!   of it is written first. The summary does not count these callsites.
+//!   of it is written first: [`TraceSummary::callsites_without_names`].
 //! - `create` fills a file `PATH.PID.RANDOM.part` first, and then gives it its name. A process that is
 //!   killed meanwhile leaves it.
 //! - Only the file's owner may read it (mode 0600). It has its full size from the start, so
@@ -121,8 +121,10 @@
 
 mod contents;
 
+use core::cell::RefCell;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -285,7 +287,8 @@ impl FlightRecorderBuilder {
 ///
 /// Damaged records are left out, and counted by [`TraceSummary::damaged_records`]. So are the rings
 /// that a truncated file lacks, by [`TraceSummary::missing_rings`], and the threads for which the file
-/// had no ring, by [`TraceSummary::threads_without_ring`].
+/// had no ring, by [`TraceSummary::threads_without_ring`]. Callsites whose names the file lacks are
+/// counted by [`TraceSummary::callsites_without_names`].
 pub fn convert(
     file: impl Read,
     output: impl Write,
@@ -453,7 +456,15 @@ fn write_since(
     }
     trace.summary = contents.summary;
     let mut refused = Vec::new();
-    let names = |address| snapshot.callsites.get(&address).cloned();
+    // The address 0 is of records without a callsite.
+    let without_names = RefCell::new(HashSet::new());
+    let names = |address| {
+        let names = snapshot.callsites.get(&address).cloned();
+        if names.is_none() && address != 0 {
+            without_names.borrow_mut().insert(address);
+        }
+        names
+    };
     for item in contents.records.iter().filter(|item| item.is_wanted) {
         let number = snapshot.threads[item.thread].number;
         if !trace.write(number, &item.record, names, Attempt::First)? {
@@ -464,6 +475,7 @@ fn write_since(
         // An end without a beginning is not wanted.
         _ = trace.write(number, record, names, Attempt::Last)?;
     }
+    trace.summary.callsites_without_names = without_names.borrow().len() as u64;
     let missing = [
         (
             snapshot.threads_without_ring,

@@ -46,6 +46,10 @@ pub struct TraceSummary {
     /// in use while the recorder copies it to write a trace. The trace has nothing of these threads.
     /// Always 0 for the recorder itself. A damaged file may state any number.
     pub threads_without_ring: u64,
+    /// The number of callsites in the trace whose names a recorder's file does not have: their
+    /// spans and events have the name `?`. The ring of names was full, or the names were [too
+    /// long](crate::flight#the-black-box), or they are damaged.
+    pub callsites_without_names: u64,
     ended: u64,
 }
 
@@ -64,6 +68,7 @@ impl fmt::Debug for TraceSummary {
             undecided_spans,
             missing_rings,
             threads_without_ring,
+            callsites_without_names,
             ended: _,
         } = self;
         f.debug_struct("TraceSummary")
@@ -77,6 +82,7 @@ impl fmt::Debug for TraceSummary {
             .field("undecided_spans", undecided_spans)
             .field("missing_rings", missing_rings)
             .field("threads_without_ring", threads_without_ring)
+            .field("callsites_without_names", callsites_without_names)
             .finish_non_exhaustive()
     }
 }
@@ -114,7 +120,8 @@ mod tests {
             format!("{summary:?}"),
             "TraceSummary { intervals: 1, unended_intervals: 0, events: 0, dropped_records: 0, \
              complete_since: None, damaged_records: 0, cut_values: 0, \
-             undecided_spans: 0, missing_rings: 0, threads_without_ring: 0, .. }"
+             undecided_spans: 0, missing_rings: 0, threads_without_ring: 0, \
+             callsites_without_names: 0, .. }"
         );
     }
 }

@@ -448,6 +448,30 @@ fn with_a_name_of(length: usize) -> Vec<u8> {
     bytes
 }
 
+/// A target beyond the limit of a callsite's names.
+const LONG: &str = match str::from_utf8(&[b'x'; 1_025]) {
+    Ok(text) => text,
+    Err(_) => "",
+};
+
+/// Symptom: the trace had events of the name `?`, and nothing said that names were missing.
+#[test]
+fn callsites_without_names_are_counted() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    timed(create(&path, 1).unwrap(), || {
+        for _ in 0..2 {
+            info!(target: LONG, "one");
+        }
+        info!(target: LONG, "two");
+        info!("three");
+    });
+    for format in [TraceFormat::Json, TraceFormat::Perfetto] {
+        let summary = flight::convert(File::open(&path).unwrap(), io::sink(), format).unwrap();
+        assert_eq!(summary.callsites_without_names, 2);
+    }
+}
+
 /// Symptom: many spans repeated a name of 16 KiB, and a file of 266 KB gave a trace of 1 GB.
 #[test]
 fn names_of_more_than_1024_bytes_are_an_error() {

@@ -47,10 +47,14 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
              {threads}"
         ),
     };
+    let without_names = match found.callsites_without_names {
+        0 => String::new(),
+        callsites => format!("; callsites that have no names in the file: {callsites}"),
+    };
     let text = format!(
         "{spans} spans, of which {open} did not end, {events} events; left out: {undecided} spans that may \
-         have ended, {older} older records that were overwritten, {damaged} that are damaged{missing}{without_ring}; \
-         open it at https://ui.perfetto.dev"
+         have ended, {older} older records that were overwritten, {damaged} that are damaged{missing}{without_ring}\
+         {without_names}; open it at https://ui.perfetto.dev"
     );
     destination.save(&trace)?;
     if destination.is_stdout() {
