@@ -22,8 +22,8 @@ mod near_miss;
 const VARIABLE: &str = "TICKLINE_CRITERION";
 const INCLUDE_VALUE: &str = "include-disturbed";
 
-/// The variable with what a process of this crate passes on to one that it starts: [`Passed`], as
-/// JSON.
+/// The variable with what a process of this crate passes on to one that it starts:
+/// [`PassedSettings`], as JSON.
 const PASSED: &str = "TICKLINE_CRITERION_PASSED";
 
 /// The variable whose length shifts the stack of a process.
@@ -111,13 +111,13 @@ impl OwnOption {
 
 /// An argument that is one of this crate's own options.
 #[derive(Debug, Clone, Copy)]
-struct Given<'a> {
+struct GivenOption<'a> {
     option: OwnOption,
     /// The value after its `=`, which may be no text.
     joined: Option<&'a [u8]>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> GivenOption<'a> {
     /// `None` if the argument is none of these options.
     fn read(argument: &'a OsStr) -> Option<Self> {
         let bytes = argument.as_encoded_bytes();
@@ -160,7 +160,7 @@ impl Options {
         let (mut options, mut others) = (Self::default(), Vec::new());
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
-            let Some(given) = Given::read(&argument) else {
+            let Some(given) = GivenOption::read(&argument) else {
                 if let Some(meant) = near_miss::meant_option(&argument) {
                     return Err(format!(
                         "there is no option {}; did you mean {meant}?",
@@ -256,14 +256,14 @@ impl Options {
 
     /// The options that the process with the arguments has passed on.
     pub(crate) fn of_this_process() -> &'static Self {
-        &Passed::of_this_process().options
+        &PassedSettings::of_this_process().options
     }
 
     /// Passes the options on to a process, whose arguments `command` already has.
     pub(crate) fn pass_on(&self, command: &mut Command) -> Result<(), String> {
-        let passed = Passed {
+        let passed = PassedSettings {
             options: self.clone(),
-            ..Passed::default()
+            ..PassedSettings::default()
         };
         passed.on(command).map_err(|error| error.to_string())
     }
@@ -271,7 +271,7 @@ impl Options {
 
 /// What a process of this crate gets from the one that has started it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Passed {
+struct PassedSettings {
     /// The arguments of the process that all this is for.
     arguments: Vec<String>,
     role: Role,
@@ -280,9 +280,9 @@ struct Passed {
     ns_per_tick: Option<f64>,
 }
 
-impl Passed {
+impl PassedSettings {
     fn of_this_process() -> &'static Self {
-        static OWN: OnceLock<Passed> = OnceLock::new();
+        static OWN: OnceLock<PassedSettings> = OnceLock::new();
         OWN.get_or_init(|| {
             let text = env::var(PASSED).unwrap_or_default();
             Self::read(&text, texts(env::args_os().skip(1)))
@@ -316,14 +316,14 @@ fn texts(arguments: impl IntoIterator<Item: AsRef<OsStr>>) -> Vec<String> {
 pub(crate) fn own_argument() -> Option<&'static str> {
     env::args_os()
         .skip(1)
-        .find_map(|argument| Some(Given::read(&argument)?.option.name))
+        .find_map(|argument| Some(GivenOption::read(&argument)?.option.name))
 }
 
 /// The file for the verdicts, also if other arguments are wrong. A path that is refused is none.
 pub(crate) fn verdicts(arguments: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
     let (mut file, mut arguments) = (None, arguments.into_iter());
     while let Some(argument) = arguments.next() {
-        if let Some(given) = Given::read(&argument)
+        if let Some(given) = GivenOption::read(&argument)
             && let Ok(value) = given.value(&mut arguments)
             && given.option.name == "--verdicts"
             && let Ok(path) = given.option.path(value)
@@ -347,7 +347,7 @@ pub(crate) enum Role {
 }
 
 pub(crate) fn role() -> Role {
-    Passed::of_this_process().role
+    PassedSettings::of_this_process().role
 }
 
 /// Prepares a process with this role, whose arguments `command` already has, and whose standard
@@ -365,11 +365,11 @@ fn prepare_with(
         include_disturbed: Options::of_this_process().include_disturbed,
         ..Options::default()
     };
-    let passed = Passed {
+    let passed = PassedSettings {
         role,
         options,
         ns_per_tick,
-        ..Passed::default()
+        ..PassedSettings::default()
     };
     passed.on(command)?;
     Ok(command.stdout(Stdio::piped()).stderr(Stdio::null()))
@@ -389,7 +389,7 @@ pub(crate) fn prepare_serving(
 /// The duration of the counter's tick for a process that serves, ns. `None` if the OS clock
 /// measures.
 pub(crate) fn counter_ns_per_tick() -> Option<f64> {
-    Passed::of_this_process().ns_per_tick
+    PassedSettings::of_this_process().ns_per_tick
 }
 
 /// Whether all pairs count, including disturbed ones.
@@ -424,7 +424,7 @@ mod tests {
         };
         let mut command = Command::new("program");
         options.pass_on(command.arg("--bench")).expect("JSON");
-        let passed = Passed::read(passed_text(&command), texts(["--bench"]));
+        let passed = PassedSettings::read(passed_text(&command), texts(["--bench"]));
         assert_eq!(passed.options, options);
     }
 
@@ -434,10 +434,13 @@ mod tests {
         let mut command = Command::new("program");
         prepare_serving(command.args(["--test", "a b"]), Some(0.5), String::new()).expect("JSON");
         let text = passed_text(&command);
-        let passed = Passed::read(text, texts(["--test", "a b"]));
+        let passed = PassedSettings::read(text, texts(["--test", "a b"]));
         assert_eq!((passed.role, passed.ns_per_tick), (Role::Serve, Some(0.5)));
         for arguments in [&["--test", "a"][..], &["--test", "a b", "c"], &[]] {
-            assert_eq!(Passed::read(text, texts(arguments)), Passed::default());
+            assert_eq!(
+                PassedSettings::read(text, texts(arguments)),
+                PassedSettings::default()
+            );
         }
     }
 

@@ -8,7 +8,7 @@
 //! | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
 //! | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
 //! | `file.rs`, `snapshot.rs` | the black box's file; the content of a recorder or of such a file |
-//! | `merge.rs`, `held.rs` | the records of all rings in order of time; ends that must wait |
+//! | `merge.rs`, `held_ends.rs` | the records of all rings in order of time; ends that must wait |
 //! | `span_tracks.rs` | a track for each span of a request |
 //! | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
 //! | `cpu_clock.rs`, `cpu_times.rs` | the clock of a thread's CPU time; the times that a trace gets |
@@ -24,7 +24,7 @@ pub(crate) mod fields;
 pub(crate) mod file;
 pub mod flight;
 pub(crate) mod flusher;
-pub(crate) mod held;
+pub(crate) mod held_ends;
 pub(crate) mod json;
 pub(crate) mod keyed_hash;
 pub(crate) mod mark;

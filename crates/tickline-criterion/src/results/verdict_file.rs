@@ -13,13 +13,16 @@ use crate::results::verdict::Verdicts;
 /// Writes what is known so far, in case that the program ends early. A stream, such as
 /// `/dev/stdout`, gets only the last verdicts.
 pub(crate) fn store_so_far(verdicts: &Verdicts, options: &Options) -> Result<(), String> {
-    store_in(verdicts, options, |place| matches!(place, Place::File(_))).map(drop)
+    store_in(verdicts, options, |place| {
+        matches!(place, Destination::File(_))
+    })
+    .map(drop)
 }
 
 /// Writes the verdicts of the run's end, and prints where the file is. Another process sees the file
 /// before or after, and no part of it.
 pub(crate) fn store(verdicts: &Verdicts, options: &Options) -> Result<(), String> {
-    if let Some(Place::File(file)) = store_in(verdicts, options, |_| true)? {
+    if let Some(Destination::File(file)) = store_in(verdicts, options, |_| true)? {
         Messages::Shown.print(&format_args!("the verdicts are in {}", file.display()));
     }
     Ok(())
@@ -30,26 +33,26 @@ pub(crate) fn store(verdicts: &Verdicts, options: &Options) -> Result<(), String
 fn store_in(
     verdicts: &Verdicts,
     options: &Options,
-    wanted: impl FnOnce(&Place) -> bool,
-) -> Result<Option<Place>, String> {
+    wanted: impl FnOnce(&Destination) -> bool,
+) -> Result<Option<Destination>, String> {
     let Some(path) = &options.verdicts else {
         return Ok(None);
     };
     let failed = |error: io::Error| format!("--verdicts: {}: {error}", hints::located(path));
-    let place = Place::of(path).map_err(failed)?;
+    let place = Destination::of(path).map_err(failed)?;
     if !wanted(&place) {
         return Ok(None);
     }
     let text = serde_json::to_string_pretty(verdicts).map_err(|error| error.to_string())?;
     match &place {
-        Place::Output => write_to(io::stdout().lock(), &text).map_err(failed)?,
-        Place::Errors => write_to(io::stderr().lock(), &text).map_err(failed)?,
-        Place::Stream(stream) => fs::File::options()
+        Destination::Output => write_to(io::stdout().lock(), &text).map_err(failed)?,
+        Destination::Errors => write_to(io::stderr().lock(), &text).map_err(failed)?,
+        Destination::Stream(stream) => fs::File::options()
             .append(true)
             .open(stream)
             .and_then(|stream| write_to(stream, &text))
             .map_err(failed)?,
-        Place::File(file) => replace(file, &text)?,
+        Destination::File(file) => replace(file, &text)?,
     }
     Ok(Some(place))
 }
@@ -61,7 +64,7 @@ fn write_to(mut stream: impl Write, text: &str) -> io::Result<()> {
 
 /// Where the verdicts go.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum Destination {
     /// This process's standard output. A second handle of a redirected one has a position of its
     /// own: what the program prints later would overwrite the verdicts.
     Output,
@@ -75,7 +78,7 @@ enum Place {
     File(PathBuf),
 }
 
-impl Place {
+impl Destination {
     /// The place that a path names.
     fn of(path: &Path) -> io::Result<Self> {
         /// As many as Linux follows.
@@ -158,13 +161,13 @@ mod tests {
     fn links_in_a_circle_are_no_file() {
         let folder = Folder::new("circle");
         let link = link(&folder, "link", "link");
-        Place::of(&link).expect_err("no end");
+        Destination::of(&link).expect_err("no end");
     }
 
     #[test]
     fn a_file_in_a_missing_folder_is_an_error() {
         let folder = Folder::new("no-folder");
-        Place::of(&folder.0.join("missing/file")).expect_err("no folder");
+        Destination::of(&folder.0.join("missing/file")).expect_err("no folder");
     }
 
     /// Symptom: `--verdicts /dev/stdout` with a redirected output replaced `/dev/stdout`.
@@ -172,12 +175,15 @@ mod tests {
     fn the_standard_streams_are_known_by_name() {
         let folder = Folder::new("streams");
         assert_eq!(
-            Place::of(Path::new("/dev/stdout")).ok(),
-            Some(Place::Output)
+            Destination::of(Path::new("/dev/stdout")).ok(),
+            Some(Destination::Output)
         );
-        assert_eq!(Place::of(Path::new("/dev/fd/2")).ok(), Some(Place::Errors));
+        assert_eq!(
+            Destination::of(Path::new("/dev/fd/2")).ok(),
+            Some(Destination::Errors)
+        );
         let link = link(&folder, "link", "/dev/stderr");
-        assert_eq!(Place::of(&link).ok(), Some(Place::Errors));
+        assert_eq!(Destination::of(&link).ok(), Some(Destination::Errors));
     }
 
     #[test]
@@ -187,16 +193,18 @@ mod tests {
         let folder = Folder::new("descriptor");
         let file = fs::File::create(folder.0.join("open")).expect("a file");
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let place = Place::of(Path::new(&name)).expect("a place");
-        assert!(matches!(place, Place::Stream(_)), "{place:?}");
+        let place = Destination::of(Path::new(&name)).expect("a place");
+        assert!(matches!(place, Destination::Stream(_)), "{place:?}");
     }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn a_file_in_shared_memory_is_a_file() {
         let file = Path::new("/dev/shm/tickline-criterion-verdicts.json");
-        let place = Path::new("/dev/shm").is_dir().then(|| Place::of(file));
-        let is_file = place.is_none_or(|place| matches!(place, Ok(Place::File(_))));
+        let place = Path::new("/dev/shm")
+            .is_dir()
+            .then(|| Destination::of(file));
+        let is_file = place.is_none_or(|place| matches!(place, Ok(Destination::File(_))));
         assert!(is_file);
     }
 }

@@ -11,7 +11,7 @@ use super::cpu_times::{CPU_TIME, CpuTime};
 use super::encoding::{self, CUT_MARK, Field, FieldName};
 use super::mark::Mark;
 use super::record::{Kind, Record};
-use super::span_tracks::{Attempt, Place, SpanTracks};
+use super::span_tracks::{Attempt, SpanPlace, SpanTracks};
 
 /// The size of the buffer, bytes. A `BufWriter` writes its content before it would have to split
 /// the next addition, so each write ends with a whole event.
@@ -125,7 +125,7 @@ impl<W: Write> Trace<W> {
                 Some(place)
             }
             Kind::Instant if record.id != 0 => {
-                let unknown = Place {
+                let unknown = SpanPlace {
                     track: record.id,
                     request: record.id,
                 };
@@ -162,7 +162,7 @@ impl<W: Write> Trace<W> {
         &mut self,
         thread: u64,
         ns: u64,
-        place: Place,
+        place: SpanPlace,
         callsites: &[usize],
         names: &impl Fn(usize) -> Option<Arc<str>>,
     ) {
@@ -222,7 +222,7 @@ fn push_place(text: &mut String, process: &str, thread: u64, ns: u64) {
 
 /// Adds the track of a span. A track below that of the request also has the number of the request,
 /// under a key that viewers do not know.
-fn push_track(text: &mut String, place: Place) {
+fn push_track(text: &mut String, place: SpanPlace) {
     // A write to a string does not fail.
     _ = write!(text, ",\"id2\":{{\"local\":\"{:#x}\"}}", place.track);
     if place.request != place.track {
@@ -353,7 +353,7 @@ fn push_head(
     thread: u64,
     record: &Record<'_>,
     callsite: &Callsite,
-    place: Option<Place>,
+    place: Option<SpanPlace>,
 ) {
     text.push_str(&callsite.begin);
     push_place(text, process, thread, record.ns);

@@ -22,7 +22,7 @@ use super::record::Record;
 
 /// Where a span lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SpanPlace {
     /// The number of the track: that of the first span on it.
     pub(crate) track: u64,
     /// The number of the request: that of its outermost span.
@@ -44,7 +44,7 @@ pub(crate) struct SpanTracks {
 
 #[derive(Debug)]
 struct OpenSpan {
-    place: Place,
+    place: SpanPlace,
     callsite: usize,
     parent: u64,
     /// The child on the span's own track; 0 without one.
@@ -70,7 +70,7 @@ impl OpenSpan {
 impl SpanTracks {
     /// Finds a place for a span that begins. If the track is new, also returns the number of the
     /// track above it: 0 for the track of a request.
-    pub(crate) fn begin(&mut self, begin: &Record<'_>) -> (Place, Option<u64>) {
+    pub(crate) fn begin(&mut self, begin: &Record<'_>) -> (SpanPlace, Option<u64>) {
         let &Record {
             id: span,
             parent,
@@ -78,7 +78,7 @@ impl SpanTracks {
             ns,
             ..
         } = begin;
-        let new = |request| Place {
+        let new = |request| SpanPlace {
             track: span,
             request,
         };
@@ -92,7 +92,7 @@ impl SpanTracks {
             None => (new(span), Some(0)),
             Some(parent) => match parent.track_for_child(span, ns) {
                 Some(track) => (
-                    Place {
+                    SpanPlace {
                         track,
                         ..parent.place
                     },
@@ -124,7 +124,7 @@ impl SpanTracks {
         span: u64,
         ns: u64,
         attempt: Attempt,
-    ) -> Option<(Place, Vec<usize>)> {
+    ) -> Option<(SpanPlace, Vec<usize>)> {
         // One search, in place of one for the child and one to remove the span.
         let Entry::Occupied(open) = self.open.entry(span) else {
             return None;
@@ -156,7 +156,7 @@ impl SpanTracks {
     }
 
     /// The place of an open span.
-    pub(crate) fn get(&self, span: u64) -> Option<Place> {
+    pub(crate) fn get(&self, span: u64) -> Option<SpanPlace> {
         self.open.get(&span).map(|open| open.place)
     }
 }
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_span_whose_parent_was_lost_is_a_request() {
         let place = SpanTracks::default().begin(&begin(5, 4, 10));
-        let expected = Place {
+        let expected = SpanPlace {
             track: 5,
             request: 5,
         };

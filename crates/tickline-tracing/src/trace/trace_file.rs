@@ -105,7 +105,7 @@ use std::time::Instant;
 
 use super::cpu_times::CpuTimes;
 use super::flusher::{ENDED, FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
-use super::held::Held;
+use super::held_ends::HeldEnds;
 use super::mark::Mark;
 use super::merge::Pass;
 use super::panic_hook::after_panics;
@@ -399,7 +399,7 @@ fn write(
         Writer {
             trace,
             recorder,
-            held: Held::default(),
+            held: HeldEnds::default(),
             cpu_times: CpuTimes::default(),
         }
         .write_all(requests, flush_every)
@@ -423,7 +423,7 @@ struct Writer<'a, W: Write> {
     /// so far.
     trace: TraceOutput<W>,
     recorder: &'a Recorder,
-    held: Held,
+    held: HeldEnds,
     cpu_times: CpuTimes,
 }
 

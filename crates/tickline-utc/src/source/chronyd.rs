@@ -45,7 +45,7 @@ mod rates;
 mod request;
 
 use rates::Steering;
-use request::Asker;
+use request::ChronydClient;
 pub use request::{Answer, Channel, NoAnswer, ask};
 
 /// The head of a request: version 6, a request, REQ_TRACKING, the first attempt. A sequence number
@@ -197,7 +197,7 @@ pub(super) const REPLY_TIMEOUT: Duration = Duration::from_millis(20);
 /// chronyd, as the thread asks it again and again.
 #[derive(Debug, Default)]
 pub(crate) struct ChronydSource {
-    asker: Asker,
+    client: ChronydClient,
     /// What the replies have shown; `None` before the first one.
     steering: Option<Steering>,
     /// How it was asked when it last answered.
@@ -207,7 +207,7 @@ pub(crate) struct ChronydSource {
 impl ChronydSource {
     /// chronyd's state; `None` if no answer counts.
     pub(super) fn ask(&mut self) -> Option<Tracking> {
-        let answer = self.asker.ask(REPLY_TIMEOUT).ok();
+        let answer = self.client.ask(REPLY_TIMEOUT).ok();
         self.channel = answer.as_ref().map(|answer| answer.channel);
         if answer.is_none() {
             self.forget();

@@ -106,7 +106,7 @@ static RELEASES: Releases = Releases::new();
 
 /// The lock while it is held. The fields are dropped in this order: the release, then its
 /// announcement.
-struct Held {
+struct LockedGlobalThread {
     slot: LockGuard<'static, Option<GlobalThread>>,
     _announcement: Announcement,
 }
@@ -126,14 +126,14 @@ const START_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Takes the lock if it is free, or if its holder is gone. The value may then be half written, and
 /// a thread may be registered that has never begun. The takeover forgets it; if it runs, it ends.
-fn try_global_thread() -> Option<Held> {
+fn try_global_thread() -> Option<LockedGlobalThread> {
     let reset = |slot: &mut Option<GlobalThread>| {
         // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
         unsafe { core::ptr::write(slot, None) };
         GLOBAL.registration.unregister();
     };
     let slot = GLOBAL_THREAD.try_lock(sys::lock_token(), reset)?;
-    Some(Held {
+    Some(LockedGlobalThread {
         slot,
         _announcement: Announcement,
     })

@@ -94,7 +94,7 @@ pub enum NoAnswer {
 }
 
 /// Where chronyd is asked.
-struct Place<'a> {
+struct ChronydAddress<'a> {
     folder: &'a Path,
     port: u16,
 }
@@ -106,12 +106,12 @@ struct Place<'a> {
 ///
 /// [`NoAnswer`] if there is none that counts.
 pub fn ask(timeout: Duration) -> Result<Answer, NoAnswer> {
-    Asker::default().ask(timeout)
+    ChronydClient::default().ask(timeout)
 }
 
-/// Asks again and again.
+/// A client that asks again and again.
 #[derive(Debug, Default)]
-pub(crate) struct Asker {
+pub(crate) struct ChronydClient {
     /// Whether this user may not use chronyd's socket. A system that logs each refusal is not asked
     /// again.
     is_socket_denied: bool,
@@ -119,7 +119,7 @@ pub(crate) struct Asker {
     unanswered: u8,
 }
 
-impl Asker {
+impl ChronydClient {
     /// The requests after which the socket is left out: SELinux may let chronyd receive there, but
     /// not send.
     const MOST_UNANSWERED: u8 = 3;
@@ -129,18 +129,22 @@ impl Asker {
 
     /// See [`ask`]. Waits for `timeout` at most twice.
     pub(crate) fn ask(&mut self, timeout: Duration) -> Result<Answer, NoAnswer> {
-        let this_machine = Place {
+        let this_machine = ChronydAddress {
             folder: Path::new(FOLDER),
             port: PORT,
         };
         self.ask_at(&this_machine, timeout)
     }
 
-    fn ask_at(&mut self, place: &Place<'_>, timeout: Duration) -> Result<Answer, NoAnswer> {
+    fn ask_at(
+        &mut self,
+        address: &ChronydAddress<'_>,
+        timeout: Duration,
+    ) -> Result<Answer, NoAnswer> {
         let mut by_socket = NoAnswer::Silent;
         let mut is_asked = false;
         if !self.is_socket_denied && self.unanswered < Self::MOST_UNANSWERED {
-            match ask_socket(place.folder, timeout) {
+            match ask_socket(address.folder, timeout) {
                 Ok(Err(NoAnswer::Silent)) => is_asked = true,
                 Ok(answer) => {
                     self.unanswered = 0;
@@ -155,7 +159,7 @@ impl Asker {
                 }
             }
         }
-        let by_port = ask_port(place.port, timeout);
+        let by_port = ask_port(address.port, timeout);
         let is_left_out = self.unanswered >= Self::MOST_UNANSWERED;
         if by_port.is_ok() && (is_asked || is_left_out) {
             self.unanswered = (self.unanswered + 1) % Self::TRIED_AGAIN;

@@ -43,11 +43,11 @@ impl Folder {
     }
 
     fn ask(&self, port: u16, timeout: Duration) -> Result<Answer, NoAnswer> {
-        let place = Place {
+        let address = ChronydAddress {
             folder: &self.0,
             port,
         };
-        Asker::default().ask_at(&place, timeout)
+        ChronydClient::default().ask_at(&address, timeout)
     }
 }
 
@@ -157,14 +157,17 @@ fn a_socket_that_never_answers_is_left_out_and_tried_again() {
     let folder = Folder::new("given-up");
     let socket = folder.socket();
     socket.set_nonblocking(true).unwrap();
-    let mut asker = Asker::default();
+    let mut client = ChronydClient::default();
     let is_asked_by_socket = (0..61).map(|_| {
         let (port, served) = answer_by_udp(reply(7));
-        let place = Place {
+        let address = ChronydAddress {
             folder: &folder.0,
             port,
         };
-        assert_eq!(asker.ask_at(&place, SHORT).unwrap().channel, Channel::Udp);
+        assert_eq!(
+            client.ask_at(&address, SHORT).unwrap().channel,
+            Channel::Udp
+        );
         served.join().unwrap();
         socket.recv(&mut [0; 256]).is_ok()
     });
@@ -181,15 +184,15 @@ fn a_socket_that_never_answers_is_left_out_and_tried_again() {
 fn a_socket_that_is_left_out_is_tried_again_if_the_port_does_not_answer() {
     let folder = Folder::new("left-out");
     let served = answer_at(folder.socket(), vec![reply(7)]);
-    let mut asker = Asker {
-        unanswered: Asker::MOST_UNANSWERED,
-        ..Asker::default()
+    let mut client = ChronydClient {
+        unanswered: ChronydClient::MOST_UNANSWERED,
+        ..ChronydClient::default()
     };
-    let place = Place {
+    let address = ChronydAddress {
         folder: &folder.0,
         port: closed_port(),
     };
-    let channels = [SHORT, PATIENCE].map(|timeout| asker.ask_at(&place, timeout).ok());
+    let channels = [SHORT, PATIENCE].map(|timeout| client.ask_at(&address, timeout).ok());
     let channels = channels.map(|answer| Some(answer?.channel));
     // A daemon that nobody asks waits for ever.
     if channels[1].is_some() {

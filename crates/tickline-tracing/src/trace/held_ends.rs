@@ -7,7 +7,7 @@ use super::record::Record;
 use super::span_tracks::Attempt;
 
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldEnds {
     records: Vec<HeldRecord>,
     /// The payloads of all records.
     payloads: Vec<u8>,
@@ -25,7 +25,7 @@ struct HeldRecord {
 /// after its end was taken; if there is none then, the span has ended with its parent.
 const PASSES: u8 = 3;
 
-impl Held {
+impl HeldEnds {
     #[cold]
     pub(crate) fn add(&mut self, thread: u64, record: &Record<'_>) {
         self.push(thread, record, 0);
@@ -84,7 +84,7 @@ mod tests {
     use crate::trace::record::Kind;
 
     /// Adds ends of spans, and returns the numbers of those that are written by `write`.
-    fn written(held: &mut Held, refuses: impl Fn(u64, Attempt) -> bool) -> Vec<u64> {
+    fn written(held: &mut HeldEnds, refuses: impl Fn(u64, Attempt) -> bool) -> Vec<u64> {
         let mut written = Vec::new();
         let write = |_, record: &Record<'_>, attempt| {
             let is_written = !refuses(record.id, attempt);
@@ -97,8 +97,8 @@ mod tests {
         written
     }
 
-    fn held(records: [(u64, u64); 3]) -> Held {
-        let mut held = Held::default();
+    fn held(records: [(u64, u64); 3]) -> HeldEnds {
+        let mut held = HeldEnds::default();
         for (id, ns) in records {
             let record = Record {
                 id,
