@@ -16,6 +16,7 @@
 //! from it if another one was closed between two parts: so a list without the port is read again.
 //! A stranger's socket beside chronyd's at the port can be missing in the same way.
 
+use core::fmt;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io::ErrorKind;
@@ -63,7 +64,7 @@ tickline_core::named! {
 }
 
 /// An answer of chronyd.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Answer {
     /// Its state.
     pub tracking: Tracking,
@@ -74,6 +75,16 @@ pub struct Answer {
 }
 
 /// Why chronyd has not answered.
+///
+/// ```
+/// use tickline_utc::chronyd::{Channel, NoAnswer};
+///
+/// let stranger = NoAnswer::Stranger {
+///     channel: Channel::Udp,
+///     user: Some(1000),
+/// };
+/// assert!(stranger.to_string().starts_with("user 1000 may answer at chronyd's UDP port"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoAnswer {
@@ -92,6 +103,42 @@ pub enum NoAnswer {
         user: Option<u32>,
     },
 }
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Silent => write!(
+                f,
+                "nobody has answered in time, neither at {FOLDER}/{SOCKET} nor at UDP port {PORT}"
+            ),
+            Self::Unreadable(channel) => write!(
+                f,
+                "the reply at {channel} has not the {TRACKING_BYTES} bytes of its state, or refuses the \
+                 request"
+            ),
+            Self::Stranger {
+                channel,
+                user: Some(user),
+            } => write!(
+                f,
+                "user {user} may answer at {channel}, and is neither root, chronyd's user nor this \
+                 process's user"
+            ),
+            Self::Stranger {
+                channel: Channel::Socket,
+                user: None,
+            } => f.write_str("every user may replace chronyd's Unix socket"),
+            Self::Stranger {
+                channel: Channel::Udp,
+                user: None,
+            } => f.write_str(
+                "nobody has chronyd's UDP port any more, so whoever has answered is unknown",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NoAnswer {}
 
 /// Where chronyd is asked.
 struct ChronydAddress<'a> {

@@ -400,3 +400,45 @@ fn root_and_this_user_may_be_chronyd_and_others_may_not() {
         [true, true, false]
     );
 }
+
+#[test]
+fn the_error_of_silence_says_who_was_asked() {
+    assert_eq!(
+        NoAnswer::Silent.to_string(),
+        "nobody has answered in time, neither at /run/chrony/chronyd.sock nor at UDP port 323"
+    );
+}
+
+#[test]
+fn the_error_of_an_unreadable_reply_has_the_expected_length() {
+    assert_eq!(
+        NoAnswer::Unreadable(Channel::Socket).to_string(),
+        "the reply at chronyd's Unix socket has not the 104 bytes of its state, or refuses the request"
+    );
+}
+
+#[test]
+fn the_error_of_a_strangers_answer_has_the_user() {
+    let (channel, user) = (Channel::Udp, Some(1000));
+    assert_eq!(
+        NoAnswer::Stranger { channel, user }.to_string(),
+        "user 1000 may answer at chronyd's UDP port, and is neither root, chronyd's user nor this \
+         process's user"
+    );
+}
+
+#[test]
+fn the_error_of_an_unknown_stranger_says_why_nobody_is_known() {
+    let errors = Channel::ALL.iter().map(|channel| NoAnswer::Stranger {
+        channel: *channel,
+        user: None,
+    });
+    let texts: Vec<_> = errors.map(|error| error.to_string()).collect();
+    assert_eq!(
+        texts,
+        [
+            "every user may replace chronyd's Unix socket",
+            "nobody has chronyd's UDP port any more, so whoever has answered is unknown",
+        ]
+    );
+}
