@@ -24,6 +24,6 @@ pub use mapped::PageFile;
 pub use trust::FileError;
 #[cfg(feature = "file")]
 pub use with_std::{
-    AttachedFile, LockedPageFile, PageError, PageErrorCause, PageSnapshot, PageWriter, page_writer,
+    AttachedFile, LockHolder, LockedPageFile, PageError, PageErrorCause, PageSnapshot, lock_holder,
     switch_off, switch_on,
 };

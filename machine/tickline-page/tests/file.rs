@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tickline_page::lease::{Field, LeaseMemory, LeaseStore, SlotNumber};
-use tickline_page::page_file::{AttachedFile, LockedPageFile, page_writer, switch_off, switch_on};
+use tickline_page::page_file::{AttachedFile, LockedPageFile, lock_holder, switch_off, switch_on};
 use tickline_page::{BootContext, Header};
 
 fn folder() -> (TempDir, PathBuf) {
@@ -328,7 +328,7 @@ fn a_link_is_no_lock() {
     drop(LockedPageFile::create(&page).unwrap());
     fs::remove_file(folder.path().join("page.lock")).unwrap();
     symlink(&page, folder.path().join("page.lock")).unwrap();
-    assert!(page_writer(&page).is_err());
+    assert!(lock_holder(&page).is_err());
     assert!(LockedPageFile::create(&page).is_err());
 }
 

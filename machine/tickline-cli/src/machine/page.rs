@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{major, minor};
 use serde::Serialize;
 use tickline_page::HardwareCounter;
-use tickline_page::page_file::{AttachedFile, PageWriter, page_writer};
+use tickline_page::page_file::{AttachedFile, LockHolder, lock_holder};
 use tickline_page::program::{LIBRARY, PAGE};
 
 use crate::words::with_path;
@@ -70,16 +70,15 @@ pub(crate) fn find() -> io::Result<PathBuf> {
 /// What to do about a server whose page's file was deleted; `None` if no process is known to hold
 /// the lock of this page, which has no file.
 pub(crate) fn deleted(page: &Path) -> Option<String> {
-    served_without_file(page, page_writer(page).ok()?)
+    served_without_file(page, lock_holder(page).ok()?)
 }
 
-fn served_without_file(page: &Path, writer: PageWriter) -> Option<String> {
-    let server = match writer {
-        PageWriter::None => return None,
-        PageWriter::Process(pid) => format!("process {pid}"),
-        PageWriter::Invisible => {
-            "a process that is not visible here, as in a container,".to_owned()
-        }
+fn served_without_file(page: &Path, holder: LockHolder) -> Option<String> {
+    let server = match holder {
+        LockHolder::None => return None,
+        LockHolder::Process(pid) => format!("process {pid}"),
+        // `Invisible`: it is all that is left.
+        _ => "a process that is not visible here, as in a container,".to_owned(),
     };
     let page = page.display();
     Some(format!(
@@ -96,7 +95,7 @@ fn serves(page: &Path) -> bool {
 }
 
 fn has_server(page: &Path) -> bool {
-    page_writer(page).is_ok_and(|writer| writer != PageWriter::None)
+    lock_holder(page).is_ok_and(|holder| holder != LockHolder::None)
 }
 
 /// The path of the machine's page.
@@ -141,7 +140,7 @@ pub(super) fn is_switched_off() -> Option<bool> {
 /// page, or if none was found and this user may not examine every process.
 pub(super) fn count_readers() -> Option<usize> {
     let counts = default_pages().into_iter().filter_map(|page| {
-        let found = mappings(&page, page_writer(&page).ok().and_then(PageWriter::pid)).ok()?;
+        let found = mappings(&page, lock_holder(&page).ok().and_then(LockHolder::pid)).ok()?;
         let are_all_known = found.unreadable == 0 && !found.are_some_hidden;
         (are_all_known || !found.readers.is_empty()).then_some(found.readers.len())
     });
@@ -251,15 +250,15 @@ mod tests {
     #[test]
     fn a_server_of_a_deleted_page_is_told_of_though_it_is_not_visible() {
         let hint = |writer| served_without_file(Path::new("/run/page"), writer);
-        let invisible = hint(PageWriter::Invisible).expect("a hint");
+        let invisible = hint(LockHolder::Invisible).expect("a hint");
         assert!(
             invisible
                 .contains("not visible here, as in a container, serves a deleted file: restart"),
             "{invisible}"
         );
-        let visible = hint(PageWriter::Process(42)).expect("a hint");
+        let visible = hint(LockHolder::Process(42)).expect("a hint");
         assert!(visible.contains("but process 42 serves"), "{visible}");
-        assert_eq!(hint(PageWriter::None), None);
+        assert_eq!(hint(LockHolder::None), None);
     }
 
     #[test]

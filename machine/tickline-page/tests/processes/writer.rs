@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use tickline_page::page_file::{LockedPageFile, PageWriter, page_writer};
+use tickline_page::page_file::{LockHolder, LockedPageFile, lock_holder};
 
 /// The environment variable that has the page's path in a child process.
 pub(crate) const PAGE: &str = "TICKLINE_TEST_PAGE";
@@ -49,7 +49,7 @@ pub(crate) fn output_of(
 #[test]
 fn child_asks_for_the_writer() {
     if let Some(page) = given_page() {
-        println!("said: {:?}", page_writer(&page).unwrap());
+        println!("said: {:?}", lock_holder(&page).unwrap());
     }
 }
 
@@ -60,7 +60,7 @@ fn writer_by_child(page: &Path) -> String {
 
 /// What a process says of a page whose writer is this process.
 fn this_process() -> String {
-    format!("{:?}", PageWriter::Process(std::process::id()))
+    format!("{:?}", LockHolder::Process(std::process::id()))
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn a_page_without_a_writer_has_none() {
     let (_folder, page) = folder();
     drop(LockedPageFile::create(&page).unwrap());
     assert_eq!(
-        page_writer(&page).unwrap(),
-        PageWriter::None,
+        lock_holder(&page).unwrap(),
+        LockHolder::None,
         "no writer any more"
     );
     assert_eq!(writer_by_child(&page), "None");
@@ -86,7 +86,7 @@ fn a_page_without_a_writer_has_none() {
 #[test]
 fn without_its_lock_a_pages_writer_is_unknown() {
     let (_folder, page) = folder();
-    let error = page_writer(&page).unwrap_err().to_string();
+    let error = lock_holder(&page).unwrap_err().to_string();
     assert!(error.contains("its lock cannot be opened"), "{error}");
 }
 
@@ -114,7 +114,7 @@ fn a_writer_stays_known_after_a_second_one_was_refused() {
 fn a_writer_stays_known_after_its_own_process_has_asked() {
     let (_folder, page) = folder();
     let _writer = LockedPageFile::create(&page).unwrap();
-    let asked = page_writer(&page).unwrap();
+    let asked = lock_holder(&page).unwrap();
     assert_eq!(asked.pid(), Some(std::process::id()));
     assert_eq!(writer_by_child(&page), this_process());
 }

@@ -11,7 +11,7 @@ use tickline::Reason;
 use tickline_page::HardwareCounter;
 use tickline_page::lease::{LeasePhase, ProcessHighWater};
 use tickline_page::page_file::{
-    AttachedFile, FileError, PageError, PageErrorCause, PageSnapshot, PageWriter, page_writer,
+    AttachedFile, FileError, LockHolder, PageError, PageErrorCause, PageSnapshot, lock_holder,
 };
 
 use super::line_lead::LineLead;
@@ -87,25 +87,26 @@ impl PagePhase {
 /// Whether there is a server, if that is known, and why its process is unknown. A page that serves has
 /// a server, or had one until a second ago, also if the lock shows none.
 fn server(
-    writer: &Result<PageWriter, PageError>,
+    holder: &Result<LockHolder, PageError>,
     snapshot: &PageSnapshot,
 ) -> (Option<bool>, Option<String>) {
-    match writer {
-        Ok(PageWriter::Process(_)) => (Some(true), None),
-        Ok(PageWriter::Invisible) => {
-            let reason = "its process is not visible here, as in a container";
-            (Some(true), Some(reason.to_owned()))
-        }
-        Ok(PageWriter::None) if snapshot.is_served => {
+    match holder {
+        Ok(LockHolder::Process(_)) => (Some(true), None),
+        Ok(LockHolder::None) if snapshot.is_served => {
             let reason = "its process is not visible here, as in a container, or has just ended";
             (None, Some(reason.to_owned()))
         }
-        Ok(PageWriter::None) => (Some(false), None),
+        Ok(LockHolder::None) => (Some(false), None),
+        // `Invisible`: it is all that is left.
+        Ok(_) => {
+            let reason = "its process is not visible here, as in a container";
+            (Some(true), Some(reason.to_owned()))
+        }
         Err(error) => (None, Some(unknown_server(error))),
     }
 }
 
-/// Why the server's process is unknown, by the error of [`page_writer`].
+/// Why the server's process is unknown, by the error of [`lock_holder`].
 fn unknown_server(error: &PageError) -> String {
     match error.cause() {
         // The lock has mode 600, so this is the usual case of any other user.
@@ -137,9 +138,9 @@ impl PageReport {
                     .lead_ns(stated_ns, snapshot.lease_left_ns.unwrap_or(0).max(0))
                     .saturating_sub(stated_ns)
             });
-        let writer = page_writer(page);
-        let (has_server, server_unknown) = server(&writer, &snapshot);
-        let server_pid = writer.ok().and_then(PageWriter::pid);
+        let holder = lock_holder(page);
+        let (has_server, server_unknown) = server(&holder, &snapshot);
+        let server_pid = holder.ok().and_then(LockHolder::pid);
         let mappings = machine::page::mappings(page, server_pid)?;
         let is_without_line = snapshot.phase == LeasePhase::NoLine;
         let machines_state = is_without_line.then(no_line::machines_state).flatten();
@@ -229,8 +230,8 @@ mod tests {
     }
 
     /// Whether there is a server, and whether it is said that its process is unknown.
-    fn server_of(writer: PageWriter, snapshot: &PageSnapshot) -> (Option<bool>, bool) {
-        let (has_server, unknown) = server(&Ok(writer), snapshot);
+    fn server_of(holder: LockHolder, snapshot: &PageSnapshot) -> (Option<bool>, bool) {
+        let (has_server, unknown) = server(&Ok(holder), snapshot);
         (has_server, unknown.is_some())
     }
 
@@ -238,7 +239,7 @@ mod tests {
     #[test]
     fn a_page_that_serves_is_not_said_to_have_no_server() {
         let page = served(LeasePhase::Published);
-        assert_eq!(server_of(PageWriter::None, &page), (None, true));
+        assert_eq!(server_of(LockHolder::None, &page), (None, true));
     }
 
     /// Symptom: in a PID namespace "the server has stopped" of a server that held the lock.
@@ -248,7 +249,7 @@ mod tests {
             unserved(LeasePhase::Published),
             served(LeasePhase::Published),
         ] {
-            assert_eq!(server_of(PageWriter::Invisible, &page), (Some(true), true));
+            assert_eq!(server_of(LockHolder::Invisible, &page), (Some(true), true));
         }
     }
 
@@ -256,10 +257,10 @@ mod tests {
     fn a_lock_says_whether_there_is_a_server() {
         let page = served(LeasePhase::Published);
         assert_eq!(
-            server_of(PageWriter::Process(42), &page),
+            server_of(LockHolder::Process(42), &page),
             (Some(true), false)
         );
         let page = unserved(LeasePhase::Published);
-        assert_eq!(server_of(PageWriter::None, &page), (Some(false), false));
+        assert_eq!(server_of(LockHolder::None, &page), (Some(false), false));
     }
 }

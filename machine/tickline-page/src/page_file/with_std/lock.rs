@@ -85,7 +85,7 @@ impl Lock {
                 Ok(Self { held, _file: file })
             }
             Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(PageErrorCause::Served {
-                process: holder_elsewhere(&file).ok().and_then(PageWriter::pid),
+                process: holder_elsewhere(&file).ok().and_then(LockHolder::pid),
             }),
             Err(error) => Err(refused("it cannot be locked")(error).into()),
         }
@@ -105,9 +105,10 @@ fn holder_here(path: &PagePath<'_>, held_locks: &[HeldLock]) -> Option<u32> {
     held_locks.contains(&held).then_some(held.process)
 }
 
-/// The writer of a page, as another process can know it by the page's lock.
+/// Who holds the lock of a page, as another process can know it: the page's writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PageWriter {
+#[non_exhaustive]
+pub enum LockHolder {
     /// No process holds the lock.
     None,
     /// The process of this number.
@@ -116,7 +117,7 @@ pub enum PageWriter {
     Invisible,
 }
 
-impl PageWriter {
+impl LockHolder {
     /// The number of the process, if it is visible here.
     #[must_use]
     pub const fn pid(self) -> Option<u32> {
@@ -128,12 +129,12 @@ impl PageWriter {
 }
 
 /// The other process that holds a lock.
-fn holder_elsewhere(lock: impl AsFd) -> Result<PageWriter, Errno> {
+fn holder_elsewhere(lock: impl AsFd) -> Result<LockHolder, Errno> {
     let found = fcntl_getlk(lock, &Flock::from(FlockType::WriteLock))?;
-    Ok(found.map_or(PageWriter::None, |lock| {
+    Ok(found.map_or(LockHolder::None, |lock| {
         let pid = lock.pid.map(|pid| pid.as_raw_nonzero().get());
         pid.and_then(|pid| u32::try_from(pid).ok())
-            .map_or(PageWriter::Invisible, PageWriter::Process)
+            .map_or(LockHolder::Invisible, LockHolder::Process)
     }))
 }
 
@@ -149,12 +150,12 @@ fn lock_name(path: &PagePath<'_>) -> Vec<u8> {
 ///
 /// If the lock cannot be opened or asked. A writer makes the lock before the page, so without a lock
 /// nothing is known: a container may have the page's file alone.
-pub fn page_writer(path: &Path) -> Result<PageWriter, PageError> {
+pub fn lock_holder(path: &Path) -> Result<LockHolder, PageError> {
     let ask = || {
         let page_path = PagePath::resolve(path.as_os_str().as_bytes())?;
         let held_locks = held_locks();
         if let Some(process) = holder_here(&page_path, &held_locks) {
-            return Ok(PageWriter::Process(process));
+            return Ok(LockHolder::Process(process));
         }
         match openat(
             &page_path.folder,
