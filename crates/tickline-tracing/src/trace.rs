@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `trace_file.rs` | a sink that takes records out of the rings while the program runs |
 //! | `flight.rs` | a sink that keeps the last records in rings, and copies them on request; its black box keeps them in a file |
-//! | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
+//! | `recorder.rs`, `thread_recorder.rs`, `reader.rs` | the rings of all threads; the rest of a thread's state; the thread that takes the records |
 //! | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
 //! | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
 //! | `file.rs`, `snapshot.rs` | the black box's file; the content of a recorder or of such a file |
@@ -32,6 +32,7 @@ pub(crate) mod memory;
 pub(crate) mod merge;
 pub(crate) mod panic_hook;
 pub(crate) mod perfetto;
+pub(crate) mod reader;
 pub(crate) mod record;
 pub(crate) mod recorded_spans;
 pub(crate) mod recorder;

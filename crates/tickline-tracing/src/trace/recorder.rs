@@ -4,14 +4,15 @@ use core::cell::RefCell;
 use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, OnceLock, Weak};
-use std::thread::{self, Thread};
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::{fs, process};
 
 use tracing_core::Metadata;
 
 use super::cpu_clock::CpuClock;
 use super::file::RingFile;
+use super::reader::Reader;
 use super::record::Record;
 use super::ring::{ControlWord, Ring};
 use super::settings::{Settings, Tracks, WhenFull};
@@ -32,12 +33,7 @@ pub(crate) struct Recorder {
     /// rings count; otherwise those that found no room. Records without a ring count, too.
     removed_records: AtomicU64,
     has_ended: AtomicBool,
-    /// The thread that takes the records. It records nothing itself.
-    pub(crate) reader: OnceLock<Thread>,
-    /// How often a thread has woken the reader. A wake that the reader has not taken yet hides the
-    /// next one, so a test can't count them there.
-    #[cfg(test)]
-    pub(crate) wakes: AtomicU32,
+    pub(crate) reader: Reader,
     /// The names for the addresses in records.
     callsites: ProcessMutex<Callsites>,
     /// The open spans of the layers that have this recorder as a sink.
@@ -327,10 +323,7 @@ impl Recorder {
     }
 
     pub(crate) fn wake_reader(&self) {
-        // ORDERING: Relaxed: the count orders no other memory.
-        #[cfg(test)]
-        self.wakes.fetch_add(1, Ordering::Relaxed);
-        self.reader.get().into_iter().for_each(Thread::unpark);
+        self.reader.wake();
     }
 
     /// Ends the recording. The reader takes no later records; they might never end.

@@ -358,7 +358,6 @@ impl ThreadRecorder {
 
 #[cfg(test)]
 mod tests {
-    use core::sync::atomic::Ordering;
     use std::sync::mpsc;
 
     use super::*;
@@ -380,11 +379,6 @@ mod tests {
         }
     }
 
-    fn wakes(recorder: &Recorder) -> u32 {
-        // ORDERING: Relaxed: only this thread wakes the reader.
-        recorder.wakes.load(Ordering::Relaxed)
-    }
-
     /// Otherwise a busy thread's records would be dropped until the writer's next round.
     #[test]
     fn the_reader_is_woken_when_a_quarter_of_the_ring_is_full() {
@@ -394,7 +388,7 @@ mod tests {
             thread::park();
             woken.send(()).unwrap();
         });
-        recorder.reader.set(reader.thread().clone()).unwrap();
+        recorder.reader.set(reader.thread().clone());
         write(&recorder, BLOCK + BLOCK / 2);
         is_woken
             .recv_timeout(Duration::from_secs(30))
@@ -405,7 +399,7 @@ mod tests {
     fn the_reader_is_not_woken_before_a_quarter_of_the_ring_is_full() {
         let recorder = small_recorder();
         write(&recorder, BLOCK / 2);
-        assert_eq!(wakes(&recorder), 0);
+        assert_eq!(recorder.reader.wakes(), 0);
     }
 
     #[test]
@@ -416,6 +410,6 @@ mod tests {
             ring.set_taken(ring.end());
         }
         write(&recorder, BLOCK);
-        assert_eq!(wakes(&recorder), 0);
+        assert_eq!(recorder.reader.wakes(), 0);
     }
 }

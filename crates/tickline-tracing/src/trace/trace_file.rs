@@ -385,7 +385,7 @@ fn write(
 ) -> io::Result<TraceSummary> {
     thread_recorder::IS_READER.set(true);
     // This is the only `set`, because a recorder has one reader.
-    _ = recorder.reader.set(thread::current());
+    recorder.reader.set(thread::current());
     _ = requests.writer.set(thread::current());
     // If the output panics, threads must not wait for the writer any longer.
     let result = catch_unwind(AssertUnwindSafe(|| {
