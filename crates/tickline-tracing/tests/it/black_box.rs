@@ -459,7 +459,7 @@ const LONG: &str = match str::from_utf8(&[b'x'; 1_025]) {
 fn callsites_without_names_are_counted() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    timed(create(&path, 1).unwrap(), || {
+    run_timed(create(&path, 1).unwrap(), || {
         for _ in 0..2 {
             info!(target: LONG, "one");
         }

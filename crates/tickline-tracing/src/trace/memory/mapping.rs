@@ -450,7 +450,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_file_that_has_taken_the_old_files_place_is_not_removed_for_its_room() {
-        with_replaced(&[1; 1 << 20], |mut room| {
+        run_with_replaced(&[1; 1 << 20], |mut room| {
             put_another(&room);
             room.fill(Path::new(FULL), 4_096).unwrap_err();
             assert!(is_the_other_there(&room));
@@ -473,7 +473,7 @@ mod tests {
     /// Symptom: a file that a user made while the new one was filled was lost.
     #[test]
     fn a_file_that_has_got_the_old_name_meanwhile_stays() {
-        with_replaced(&[1], |mut room| {
+        run_with_replaced(&[1], |mut room| {
             room.replaced = None;
             put_another(&room);
             rename_beside_another(&room);
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn a_file_that_has_taken_the_old_files_place_stays() {
-        with_replaced(&[1], |room| {
+        run_with_replaced(&[1], |room| {
             put_another(&room);
             rename_beside_another(&room);
         });
@@ -490,7 +490,7 @@ mod tests {
 
     #[test]
     fn the_old_file_itself_is_replaced() {
-        with_replaced(&[1], |room| {
+        run_with_replaced(&[1], |room| {
             fs::write(room.path, "before").unwrap();
             room.rename(&File::open(room.path).unwrap()).unwrap();
             assert_eq!(fs::read(room.old_path).unwrap(), b"before");
@@ -499,7 +499,7 @@ mod tests {
 
     #[test]
     fn a_file_that_has_taken_the_place_of_the_one_before_is_not_renamed() {
-        with_replaced(&[1], |room| {
+        run_with_replaced(&[1], |room| {
             fs::write(room.path, "before").unwrap();
             let older = File::open(room.path).unwrap();
             fs::rename(room.path, with_suffix(room.path, ".moved")).unwrap();
