@@ -31,6 +31,10 @@ if [ ! -r "$root/proc/cpuinfo" ]; then
 fi
 clocksource=$root/sys/devices/system/clocksource/clocksource0
 
+# The folder of this process. Another PID namespace than that of /proc calls another process $$.
+own=/proc/$$
+{ read -r pid _ </proc/self/stat && own=/proc/$pid; } 2>/dev/null
+
 # The first line of a file.
 line() {
     [ -r "$1" ] && head -n 1 "$1" 2>/dev/null
@@ -177,17 +181,17 @@ served() {
 # The offset of a clock of this process's time namespace in ns, as JSON.
 namespace_offset_ns() {
     # shellcheck disable=SC2046 # Seconds and ns are two words.
-    set -- $(sed -n "s/^$1[[:space:]]//p" "/proc/$$/timens_offsets")
+    set -- $(sed -n "s/^$1[[:space:]]//p" "$own/timens_offsets")
     if [ $# -eq 2 ]; then echo $(($1 * 1000000000 + $2)); else echo null; fi
 }
 
 # The time namespace of this process, as the program reads it (machine/system.rs). A program that the
 # shell starts may be in another one, so /proc/self is of no use.
 time_namespace() {
-    own=$(readlink "/proc/$$/ns/time" 2>/dev/null) || return
-    [ -r "/proc/$$/timens_offsets" ] || return
+    namespace=$(readlink "$own/ns/time" 2>/dev/null) || return
+    [ -r "$own/timens_offsets" ] || return
     monotonic=null boottime=null elsewhere=true
-    if [ "$own" = "$(readlink "/proc/$$/ns/time_for_children")" ]; then
+    if [ "$namespace" = "$(readlink "$own/ns/time_for_children")" ]; then
         monotonic=$(namespace_offset_ns monotonic) boottime=$(namespace_offset_ns boottime) elsewhere=false
     fi
     printf '    "time_namespace": {\n      "monotonic_offset_ns": %s,\n' "$monotonic"
@@ -280,7 +284,7 @@ collect() {
     text hypervisor "$(hypervisor)"
     text product "$product"
     text cloud "$(cloud)"
-    tracer=$(sed -n 's/^TracerPid:[[:space:]]*//p' "/proc/$$/status" 2>/dev/null)
+    tracer=$(sed -n 's/^TracerPid:[[:space:]]*//p' "$own/status" 2>/dev/null)
     [ -z "$tracer" ] || printf '    "tracer_pid": %s,\n' "$tracer"
     time_namespace
     text allowed_cpus "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null)"

@@ -254,16 +254,17 @@ fn the_collector_and_the_program_describe_a_machine_alike() {
     }
 }
 
-/// Symptom: a container's other CLOCK_MONOTONIC was not among the facts.
+/// Symptom: a container's other CLOCK_MONOTONIC was not among the facts, or, with its own numbers of
+/// processes and the machine's /proc, the facts were those of another process.
 #[test]
 fn the_collector_and_the_program_see_the_same_time_namespace() {
-    for elsewhere in [&["--fork"][..], &[]] {
+    for options in [&["--fork"][..], &["--fork", "--pid"], &[]] {
         let in_namespace = |words: &[&str]| {
             let mut unshare = Command::new("unshare");
             unshare
                 .args(["--user", "--map-root-user"])
                 .args(["--time", "--monotonic", "100", "--boottime", "200"])
-                .args(elsewhere)
+                .args(options)
                 .args(words)
                 .output()
                 .ok()
