@@ -86,14 +86,14 @@ fn main() -> ExitCode {
 fn refused(error: &clap::Error) -> ExitCode {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let is_command = |command: &str| words.first().is_some_and(|word| word == command);
-    // After `run`, the words may be those of another program.
-    if error.use_stderr() && !is_command("run") && words.iter().any(|word| word == "--check") {
-        return ExitCode::from(doctor::unknown(error) as u8);
-    }
     #[cfg(target_os = "linux")]
     if error.use_stderr() && is_command("serve") && !words.iter().any(serve::is_action) {
         error.print().ok();
         return ExitCode::from(Exit::Permanent as u8);
+    }
+    // After `run`, the words may be those of another program.
+    if error.use_stderr() && !is_command("run") && words.iter().any(|word| word == "--check") {
+        return ExitCode::from(doctor::unknown(error) as u8);
     }
     if error.use_stderr() {
         error.exit();

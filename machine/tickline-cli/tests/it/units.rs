@@ -106,6 +106,7 @@ fn a_permanent_error_is_the_end_of_the_unit() {
 fn a_wrong_argument_is_the_end_of_the_unit() {
     for arguments in [
         &["serve", "--bogus"][..],
+        &["serve", "--check"],
         &["serve", "bogus"],
         &["serve", "--json", "state.json"],
     ] {
