@@ -21,6 +21,10 @@ const END_TIME: Duration = Duration::from_secs(10);
 /// The interval at which a silent process is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(100);
 
+/// How long the last lines of a process that has ended may take, while a busy machine does not run
+/// the thread that reads them. All of it passes only if another process has the stream.
+const LAST_LINES_TIME: Duration = Duration::from_secs(3);
+
 /// A process that serves.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -142,7 +146,8 @@ pub(super) fn lines(output: ChildStdout) -> Receiver<String> {
 pub(super) fn next_line(lines: &Receiver<String>, child: &mut Child) -> Option<String> {
     let mut has_ended = false;
     loop {
-        match lines.recv_timeout(POLL) {
+        let time = if has_ended { LAST_LINES_TIME } else { POLL };
+        match lines.recv_timeout(time) {
             Ok(line) => return Some(line),
             Err(RecvTimeoutError::Disconnected) => return None,
             Err(RecvTimeoutError::Timeout) if has_ended => return None,
@@ -201,5 +206,18 @@ mod tests {
         let mut process = script("sleep 60 & true");
         process.slice(REQUEST).expect_err("no reply");
         assert!(begin.elapsed() < Duration::from_secs(50));
+    }
+
+    /// Symptom: on a busy machine a list ended before its first line, and was empty.
+    #[test]
+    fn a_line_that_is_read_late_is_not_lost() {
+        let mut child = Command::new("true").spawn().expect("a process");
+        child.wait().expect("its end");
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            thread::sleep(POLL * 5);
+            sender.send("late".to_owned())
+        });
+        assert_eq!(next_line(&lines, &mut child).as_deref(), Some("late"));
     }
 }
