@@ -93,19 +93,24 @@ impl Builds {
 }
 
 /// Checks that further layouts of a build have its benchmarks: a wrong program would be noticed
-/// only at its turn, after minutes.
+/// only at its turn, after minutes. Their order may differ, with that of the objects in the program.
+/// A program of the other build that has the same benchmarks is not noticed.
 fn same_benchmarks(layouts: &[PathBuf], build: Build, of_build: &Listing) -> Result<(), String> {
     for program in layouts {
         let path = path::absolute(program).map_err(|error| error.to_string())?;
         let listing = list(&path, build);
         let listing = listing.map_err(|error| format!("{}: {error}", hints::located(program)))?;
-        if listing.pairs != of_build.pairs {
-            return Err(format!(
-                "all layouts of a build have the same benchmarks of bench_pairs: {}; {}; give programs of one build",
-                listing.describe(&program.display().to_string()),
-                of_build.describe("the first of its build")
-            ));
-        }
+        let program = program.display();
+        let difference = if let Some(name) = of_build.only_here(&listing) {
+            format!("{program} lacks {name}, which the others have")
+        } else if let Some(name) = listing.only_here(of_build) {
+            format!("{program} has {name}, which the others lack")
+        } else {
+            continue;
+        };
+        return Err(format!(
+            "all layouts of a build have the same benchmarks of bench_pairs: {difference}; give programs of one build"
+        ));
     }
     Ok(())
 }

@@ -131,8 +131,12 @@ const TESTS: &[(&str, Test)] = &tests![
     baselines::a_baseline_that_this_crate_lacks_is_named_with_its_folder,
 ];
 
-/// Runs the tests as the built-in harness does.
+/// Runs the tests with the options of the built-in harness, and one filter. libtest-mimic does not
+/// know the variable.
 fn run_tests(program: &Path) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    let threads = std::env::var("RUST_TEST_THREADS").ok();
+    arguments.test_threads = arguments.test_threads.or_else(|| threads?.parse().ok());
     let tests = TESTS.iter().map(|&(path, test)| {
         let program = program.to_owned();
         Trial::test(path, move || {
@@ -141,7 +145,7 @@ fn run_tests(program: &Path) -> ExitCode {
             Ok(())
         })
     });
-    libtest_mimic::run(&Arguments::from_args(), tests.collect()).exit_code()
+    libtest_mimic::run(&arguments, tests.collect()).exit_code()
 }
 
 /// Does `steps` steps, each of which needs the result of the step before.
@@ -380,9 +384,14 @@ fn each_pair_of_processes_is_a_replicate(programs: &Programs) {
 }
 
 /// The build of 300 steps against that of 100, with six layouts of each: the last ones are given.
-fn six_layouts(programs: &Programs, last_of_other: &Path, last_of_this: &Path) -> Output {
+fn six_layouts(
+    programs: &Programs,
+    filter: &str,
+    last_of_other: &Path,
+    last_of_this: &Path,
+) -> Output {
     let [ours, other] = [300, 100].map(|steps| programs.path(steps));
-    let mut command = programs.command(300, "work/spin", &[]);
+    let mut command = programs.command(300, filter, &[]);
     for _ in 0..5 {
         command.arg("--against").arg(&other);
     }
@@ -396,7 +405,12 @@ fn six_layouts(programs: &Programs, last_of_other: &Path, last_of_this: &Path) -
 
 /// All programs of one layout have one place for their code.
 fn each_layout_is_a_replicate(programs: &Programs) {
-    let output = six_layouts(programs, &programs.path(100), &programs.path(300));
+    let output = six_layouts(
+        programs,
+        "work/spin",
+        &programs.path(100),
+        &programs.path(300),
+    );
     let (out, err) = texts(&output);
     assert!(out.contains("estimate over 6 layouts: +"), "{out}\n{err}");
     assert!(out.contains("this build is slower"), "{out}");

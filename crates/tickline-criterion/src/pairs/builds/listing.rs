@@ -54,6 +54,13 @@ impl Listing {
         self.pairs.iter().flatten().any(|pairs| pairs == name)
     }
 
+    /// The first benchmark of pairs that the other list lacks.
+    pub(super) fn only_here(&self, other: &Self) -> Option<&str> {
+        let mut names = self.pairs.iter().flatten();
+        let name = names.find(|name| !other.has_pairs(name))?;
+        Some(name)
+    }
+
     /// What `build` has, for a text about two builds without a common benchmark of pairs.
     pub(super) fn describe(&self, build: &str) -> String {
         let pairs: Vec<&str> = self.pairs.iter().flatten().map(String::as_str).collect();
@@ -194,16 +201,32 @@ mod tests {
         assert_eq!(parsed("plain: benchmark\n").pairs, []);
     }
 
+    fn pairs(names: &[&str]) -> Listing {
+        Listing {
+            pairs: texts(names).into_iter().map(Some).collect(),
+            others: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_benchmark_is_only_here_if_the_other_list_lacks_it() {
+        let listing = pairs(&["a", "b", "c"]);
+        assert_eq!(listing.only_here(&pairs(&["a", "c"])), Some("b"));
+    }
+
+    /// Another order of objects in the program may give another order of its benchmarks.
+    #[test]
+    fn the_order_of_two_lists_may_differ() {
+        assert_eq!(pairs(&["a", "b"]).only_here(&pairs(&["b", "a"])), None);
+    }
+
     #[test]
     fn a_description_has_the_first_three_benchmarks_that_can_be_compared() {
-        let pairs = Listing {
-            pairs: texts(&["a", "b", "c", "d", "e"])
-                .into_iter()
-                .map(Some)
-                .collect(),
+        let listing = Listing {
             others: texts(&["plain"]),
+            ..pairs(&["a", "b", "c", "d", "e"])
         };
-        assert_eq!(pairs.describe("main"), "main has a, b, c and 2 more");
+        assert_eq!(listing.describe("main"), "main has a, b, c and 2 more");
     }
 
     #[test]
