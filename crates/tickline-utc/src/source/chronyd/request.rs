@@ -90,8 +90,8 @@ pub struct Answer {
 pub enum NoAnswer {
     /// Nobody has answered in time.
     Silent,
-    /// Somebody has answered, but not with chronyd's state: the reply is too short, too long, or
-    /// refuses the request.
+    /// Somebody has answered, but not with chronyd's state: the reply is too short, too long, has
+    /// another request's number, or refuses the request.
     Unreadable(Channel),
     /// Somebody else has answered: the socket's folder or a socket at the port is not root's,
     /// chronyd's user's or this process's user's.
@@ -113,8 +113,8 @@ impl fmt::Display for NoAnswer {
             ),
             Self::Unreadable(channel) => write!(
                 f,
-                "the reply at {channel} has not the {TRACKING_BYTES} bytes of its state, or refuses the \
-                 request"
+                "the reply at {channel} is not chronyd's state: it has not {TRACKING_BYTES} bytes, has \
+                 another request's number, or refuses the request"
             ),
             Self::Stranger {
                 channel,

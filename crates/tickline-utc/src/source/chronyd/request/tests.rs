@@ -410,10 +410,11 @@ fn the_error_of_silence_says_who_was_asked() {
 }
 
 #[test]
-fn the_error_of_an_unreadable_reply_has_the_expected_length() {
+fn the_error_of_an_unreadable_reply_has_the_expected_length_and_number() {
     assert_eq!(
         NoAnswer::Unreadable(Channel::Socket).to_string(),
-        "the reply at chronyd's Unix socket has not the 104 bytes of its state, or refuses the request"
+        "the reply at chronyd's Unix socket is not chronyd's state: it has not 104 bytes, has another \
+         request's number, or refuses the request"
     );
 }
 
