@@ -53,8 +53,8 @@ extern "C" fn in_parent() {
     unsafe { FILES.force_unlock() };
 }
 
-/// Replaces the mappings in a forked child, by calls that are async-signal-safe. If the kernel has
-/// no memory for the replacement, the child continues to write to its parent's rings.
+/// Replaces the mappings in a forked child. If the kernel has no memory for the replacement, the child
+/// continues to write to its parent's rings.
 extern "C" fn in_child() {
     in_parent();
     for (words, _file) in lock_files().drain(..) {
@@ -69,10 +69,12 @@ extern "C" fn in_child() {
 fn prepare_for_forks() -> io::Result<()> {
     static PREPARED: OnceLock<libc::c_int> = OnceLock::new();
     let prepared = PREPARED.get_or_init(|| {
-        // SAFETY: the handlers must be callable at each later fork: they are functions, and a libc
-        // forgets those of code that it unloads. In a child of a process with threads a handler may
-        // only do what is async-signal-safe: `in_child` calls mmap and close, and its lock is free,
-        // because `before_fork` has taken it in this thread.
+        // SAFETY: the handlers must be callable at each later fork: they are functions. glibc forgets
+        // those of code that it unloads, and musl unloads none. In a child of a process with threads
+        // a handler may only do what waits for no other thread. Of the calls of `in_child`, POSIX
+        // says it of close (signal-safety(7)). mmap is only a system call in glibc; in musl it first
+        // waits for a lock, which fork has freed in the child. The lock of `FILES` is free, because
+        // `before_fork` has taken it in this thread.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) }
     });
     if *prepared == 0 {
