@@ -112,7 +112,7 @@ impl Mapping {
                 word.store(value, Ordering::Relaxed);
             }
             if let Some(older) = &older {
-                room.rename(older)?;
+                room.rename(&older.0)?;
             }
             // Unlike a rename, a link fails if another recorder was faster.
             match fs::hard_link(temporary, path) {
@@ -168,8 +168,7 @@ impl Mapping {
         if let Some((_, file)) = entry {
             // The mapping keeps the file open, so closing the descriptor would not release the
             // lock.
-            // SAFETY: the descriptor is open.
-            unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
+            unlock(&file);
         }
     }
 }
@@ -184,7 +183,7 @@ impl Drop for Mapping {
 }
 
 /// Opens and locks the file of an ended process at `path`, if there is one.
-fn older(path: &Path, magic: u64) -> io::Result<Option<File>> {
+fn older(path: &Path, magic: u64) -> io::Result<Option<LockedFile>> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Ok(found) if found.is_file() => {}
@@ -204,7 +203,7 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<File>> {
         ));
     }
     lock_at(&file, path)?;
-    Ok(Some(file))
+    Ok(Some(LockedFile(file)))
 }
 
 /// The kind of a file that is not a regular one.
@@ -234,7 +233,7 @@ struct Room<'a> {
     path: &'a Path,
     old_path: &'a Path,
     /// The file at `old_path`, locked, if the new file may have its room.
-    replaced: Option<File>,
+    replaced: Option<LockedFile>,
     /// Whether the file at `old_path` was removed.
     is_removed: bool,
 }
@@ -242,7 +241,7 @@ struct Room<'a> {
 impl Room<'_> {
     /// Opens and locks the file at `old_path`, which a rename is to replace, if there is one. Fails
     /// if another recorder writes to it, or if it is not a recorder's.
-    fn replaced(&self, magic: u64) -> io::Result<Option<File>> {
+    fn replaced(&self, magic: u64) -> io::Result<Option<LockedFile>> {
         older(self.old_path, magic)
             .map_err(|error| self.in_the_way(error.kind(), &error.to_string()))
     }
@@ -265,7 +264,7 @@ impl Room<'_> {
             return Ok(());
         }
         let mut replaced = self.replaced.iter();
-        if replaced.any(|replaced| is_at(replaced, self.old_path)) {
+        if replaced.any(|replaced| is_at(&replaced.0, self.old_path)) {
             return fs::rename(self.path, self.old_path);
         }
         rename_to_new(self.path, self.old_path).map_err(|error| match error.kind() {
@@ -294,13 +293,13 @@ impl Room<'_> {
         let Some(replaced) = self.replaced.take().filter(|_| is_full(&error)) else {
             return Err(error);
         };
-        let found = replaced.metadata()?;
+        let found = replaced.0.metadata()?;
         // Another link would keep the room.
         let gain = match found.nlink() {
             1 => u128::from(found.blocks()) * 512,
             _ => 0,
         };
-        if room + gain < bytes.into() || !is_at(&replaced, self.old_path) {
+        if room + gain < bytes.into() || !is_at(&replaced.0, self.old_path) {
             return Err(error);
         }
         fs::remove_file(self.old_path)?;
@@ -380,6 +379,21 @@ fn lock(file: &File) -> io::Result<()> {
     })
 }
 
+fn unlock(file: &File) {
+    // SAFETY: the descriptor is open.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
+}
+
+/// A file that this process has locked. A child that another thread has forked meanwhile keeps the
+/// descriptor, and must not keep the lock.
+struct LockedFile(File);
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        unlock(&self.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -392,7 +406,7 @@ mod tests {
         run(Room {
             path: &path,
             old_path: &old_path,
-            replaced: Some(File::open(&old_path).unwrap()),
+            replaced: Some(LockedFile(File::open(&old_path).unwrap())),
             is_removed: false,
         })
     }
@@ -526,6 +540,19 @@ mod tests {
             lock_at(&opened, &path).unwrap_err().kind(),
             io::ErrorKind::ResourceBusy
         );
+    }
+
+    /// Symptom: a restart failed as long as a child lived that was forked during the start before.
+    #[test]
+    fn a_file_that_a_child_has_inherited_does_not_stay_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("box");
+        fs::write(&path, 1_u64.to_ne_bytes()).unwrap();
+        let older = older(&path, 1).unwrap().unwrap();
+        // As in a child, the copy has the lock, too.
+        let _inherited = older.0.try_clone().unwrap();
+        drop(older);
+        lock(&File::open(&path).unwrap()).unwrap();
     }
 
     /// Whether this memory is mapped (mincore(2)).
