@@ -147,10 +147,8 @@ fn sources() -> Result<Vec<String>, String> {
 fn weakened(source: &str) -> Result<Vec<(String, String)>, String> {
     let mut weakened = Vec::new();
     let mut line_start = 0;
-    for line in source
-        .split_inclusive('\n')
-        .take_while(|line| !line.contains("#[cfg(test)]"))
-    {
+    let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or(source);
+    for line in code.split_inclusive('\n') {
         let code = line.split("//").next().unwrap_or(line);
         for (in_line, ordering) in code.match_indices("Ordering::") {
             let from = code[in_line + ordering.len()..]
@@ -280,8 +278,12 @@ mod tests {
                 &[],
             ),
             (
-                "// Ordering::SeqCst\n(Ordering::Relaxed, Ordering::Less)\n#[cfg(test)]\nOrdering::Release",
+                "// Ordering::SeqCst\n(Ordering::Relaxed, Ordering::Less)\n#[cfg(test)]\nmod tests {\nOrdering::Release",
                 &[],
+            ),
+            (
+                "#[cfg(test)]\nuse one;\nOrdering::Release",
+                &["#[cfg(test)]\nuse one;\nOrdering::Relaxed"],
             ),
         ] {
             assert_eq!(weakened(source).unwrap(), expected, "{source}");

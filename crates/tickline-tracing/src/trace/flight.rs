@@ -71,7 +71,8 @@
 //!   its target and its source location take more than 1 KiB, or if the ring is full when a record
 //!   of it is written first: [`TraceSummary::callsites_without_names`].
 //! - `create` fills a file `PATH.PID.RANDOM.part` first, and then gives it its name. A process that is
-//!   killed meanwhile leaves it.
+//!   killed meanwhile leaves it. Nothing removes it later: where starts may be killed, remove
+//!   `PATH.*.part` before a start.
 //! - Only the file's owner may read it (mode 0600). It has its full size from the start, so
 //!   `create` fails on a full disk. (Btrfs and ZFS need new space for each change of a file. There
 //!   a full disk ends the process by `SIGBUS`.) Do not truncate the file while the process runs:

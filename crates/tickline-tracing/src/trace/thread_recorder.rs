@@ -393,6 +393,11 @@ mod tests {
         is_woken
             .recv_timeout(Duration::from_secs(30))
             .expect("a wake");
+        assert_eq!(
+            recorder.reader.wakes(),
+            1,
+            "a thread may also wake by itself"
+        );
     }
 
     #[test]

@@ -77,8 +77,9 @@ fn served_without_file(page: &Path, holder: LockHolder) -> Option<String> {
     let server = match holder {
         LockHolder::None => return None,
         LockHolder::Process(pid) => format!("process {pid}"),
-        // `Invisible`: it is all that is left.
-        _ => "a process that is not visible here, as in a container,".to_owned(),
+        LockHolder::Invisible => {
+            "a process that is not visible here, as in a container,".to_owned()
+        }
     };
     let page = page.display();
     Some(format!(

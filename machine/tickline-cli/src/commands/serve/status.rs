@@ -97,8 +97,7 @@ fn server(
             (None, Some(reason.to_owned()))
         }
         Ok(LockHolder::None) => (Some(false), None),
-        // `Invisible`: it is all that is left.
-        Ok(_) => {
+        Ok(LockHolder::Invisible) => {
             let reason = "its process is not visible here, as in a container";
             (Some(true), Some(reason.to_owned()))
         }

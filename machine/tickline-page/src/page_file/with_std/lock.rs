@@ -107,7 +107,6 @@ fn holder_here(path: &PagePath<'_>, held_locks: &[HeldLock]) -> Option<u32> {
 
 /// Who holds the lock of a page, as another process can know it: the page's writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum LockHolder {
     /// No process holds the lock.
     None,
