@@ -170,6 +170,13 @@ mod tests {
         }
     }
 
+    /// The kernel of a machine that runs tests is rarely adjusted so.
+    #[test]
+    fn the_tick_adjustment_is_that_of_this_kernel() {
+        let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+        assert_eq!(tick_adjustment_ppb(), tick_adjustment_of(&line));
+    }
+
     #[test]
     fn an_offset_as_both_errors_is_known_until_the_next_update() {
         for (maxerror_us, esterror_us, offset_us) in [

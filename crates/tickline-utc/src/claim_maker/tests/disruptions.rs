@@ -286,6 +286,18 @@ fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
     );
 }
 
+/// A rate to within less than the kernel's steering tells the step.
+#[test]
+fn a_clock_that_was_set_is_believed_by_a_source_that_knows_any_rate() {
+    let vague = report_of(0, 0).map(|old| Report {
+        rates_ppb: Interval::between(1 - MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB),
+        ..old
+    });
+    let mut maker = maker_after(&[vague; 2]);
+    maker.record_clock_set();
+    assert_claims(&mut maker, &[(moment(2), vague, BY_CHRONYD)]);
+}
+
 /// The clock is set after a measurement and before the request that returns it. The thread learns
 /// of that after the request. The source then agrees only with itself.
 #[test]

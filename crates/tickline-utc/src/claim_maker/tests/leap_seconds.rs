@@ -28,6 +28,27 @@ fn a_claim_ends_two_seconds_before_a_leap_second() {
     assert_eq!(claim.failure, UtcUnknown::LeapSecond);
 }
 
+/// A claim of `valid_ns`, where a leap second ends a claim after 1 s.
+fn failure_of_claim(valid_ns: i64) -> UtcUnknown {
+    let exact = Report {
+        leap_second_today: true,
+        ..report_within(0, 0, 0).unwrap()
+    };
+    let moment = Moment {
+        width_ns: 0,
+        ..midnight(-3)
+    };
+    let mut maker = ClaimMaker::default();
+    let claim = next_claim(&mut maker, &moment, Ok(exact), valid_ns);
+    claim.unwrap().failure
+}
+
+#[test]
+fn a_claim_that_a_leap_second_does_not_shorten_expires() {
+    assert_eq!(failure_of_claim(SECOND_NS), UtcUnknown::Expired);
+    assert_eq!(failure_of_claim(SECOND_NS + 1), UtcUnknown::LeapSecond);
+}
+
 /// A maker that has claimed until near the leap second.
 fn maker_before_leap() -> ClaimMaker {
     let mut maker = ClaimMaker::default();

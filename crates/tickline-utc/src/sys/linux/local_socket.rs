@@ -169,4 +169,12 @@ mod tests {
             assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
         }
     }
+
+    #[test]
+    fn a_socket_that_is_gone_is_not_opened_to_others() {
+        let socket = PathSocket::bind(&std::env::temp_dir()).unwrap();
+        fs::remove_file(&socket.path).unwrap();
+        let opened = socket.let_others_send();
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 }
