@@ -183,9 +183,17 @@ fn an_accuracy_is_that_of_the_standard() {
         }
         .accuracy_ns()
     };
-    assert_eq!(accuracy_ns(0x20), Some(25));
-    assert_eq!(accuracy_ns(0x23), Some(1_000));
-    assert_eq!(accuracy_ns(0x30), Some(10 * SECOND_NS));
+    assert_eq!([0x17, 0x20].map(accuracy_ns), [Some(25); 2]);
+    let [us, ms] = [1_000, 1_000_000];
+    let bounds_ns = [
+        [100, 250, us, 5 * us / 2],
+        [10 * us, 25 * us, 100 * us, 250 * us],
+        [ms, 5 * ms / 2, 10 * ms, 25 * ms],
+        [100 * ms, 250 * ms, SECOND_NS, 10 * SECOND_NS],
+    ];
+    for (code, ns) in (0x21..).zip(bounds_ns.into_iter().flatten()) {
+        assert_eq!(accuracy_ns(code), Some(ns), "{code:x}");
+    }
     assert_eq!([0x31, 0xFE, 0, 0x16].map(accuracy_ns), [None; 4]);
 }
 

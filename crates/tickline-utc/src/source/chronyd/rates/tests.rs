@@ -1,6 +1,7 @@
 use super::*;
 use crate::claim_maker::tests::at_ms;
 use crate::moment::Moment;
+use crate::source::ChronydSource;
 
 /// A machine whose oscillator runs at the rate of UTC. The kernel's clock is steered by
 /// `kernel_ppb`.
@@ -148,6 +149,29 @@ fn a_chronyd_that_may_have_been_started_anew_has_shown_nothing() {
     let mut silent = shown();
     silent.steering.forget();
     assert_eq!(silent.rates_ppb(2_000, steers(2_000, 2)), HULL);
+}
+
+#[test]
+fn a_chronyd_that_does_not_answer_has_shown_nothing() {
+    let mut machine = Machine::steered_by(20_000);
+    machine.rates_ppb(0, steers(0, 1));
+    assert_eq!(machine.rates_ppb(1_000, steers(1_000, 1)), STEERED);
+    let mut chronyd = ChronydSource {
+        steering: Some(core::mem::take(&mut machine.steering)),
+        ..ChronydSource::default()
+    };
+    chronyd.forget();
+    machine.steering = chronyd.steering.unwrap();
+    assert_eq!(machine.rates_ppb(2_000, steers(2_000, 2)), HULL);
+}
+
+/// An interval of two rates is widened by 1, and its ends change their signs.
+#[test]
+fn a_rate_beyond_the_range_is_not_at_its_end() {
+    assert_eq!(
+        [i128::MIN, i128::MAX].map(to_ppb),
+        [i64::MIN + 1, i64::MAX - 1]
+    );
 }
 
 #[test]
