@@ -212,6 +212,13 @@ mod tests {
     }
 
     #[test]
+    fn the_clock_has_facts_if_it_measures() {
+        let time = CounterTime::builder().quiet().start_or_wall_time();
+        let facts = SystemFacts::of_clock(&time);
+        assert_eq!(facts.clock.is_some(), time.session().is_some());
+    }
+
+    #[test]
     fn the_frequency_is_read_for_the_cpu() {
         let folder = format!("tickline-cpus-{}", std::process::id());
         let cpus = std::env::temp_dir().join(folder);

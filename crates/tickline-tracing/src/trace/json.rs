@@ -467,4 +467,16 @@ mod tests {
         let expected = ["span 3", "span 2", "span 1"].map(Value::from);
         assert_eq!(ends, expected.each_ref().map(|name| (name, track)));
     }
+
+    #[test]
+    fn an_event_outside_of_requests_is_on_no_track() {
+        let mut trace = Trace::begin(Vec::new(), 1, "").unwrap();
+        let event = Record::new(Kind::Instant, 1);
+        trace.write(1, &event, |_| None, Attempt::Last).unwrap();
+        trace.output.write_all(b"]").unwrap();
+        let bytes = trace.output.into_inner().unwrap();
+        let events: Vec<Value> = serde_json::from_slice(&bytes).unwrap();
+        let [_process, event] = events.try_into().unwrap();
+        assert_eq!((&event["ph"], event.get("id2")), (&"i".into(), None));
+    }
 }

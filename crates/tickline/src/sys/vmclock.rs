@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(vmclock.marker(), None);
         file.write_all_at(&MAGIC.to_ne_bytes(), 0).expect("written");
         assert!(vmclock.map(&device));
-        for marker in [0_u64, 7, 8] {
+        for marker in [0_u64, 7, 8, 1 << 32, 1 << 63 | 9] {
             file.write_all_at(&marker.to_ne_bytes(), 16)
                 .expect("written");
             assert_eq!(vmclock.marker(), Some(marker));
