@@ -117,7 +117,8 @@ impl Comparison {
     }
 
     /// The number of placements of code, heap and stack over which the interval is: copies of the
-    /// code for [`compare`](crate::compare), pairs of processes for `--against`.
+    /// code for [`compare`](crate::compare), pairs of processes for `--against`, layouts with
+    /// `--layout`.
     #[must_use]
     pub fn replicates(&self) -> usize {
         self.replicates_ns.len()

@@ -1,7 +1,8 @@
 //! The analysis of couples, by arithmetic: the medians, the difference, and its interval.
 //!
 //! Couples come in replicates. All couples of a replicate have one placement of code, heap and
-//! stack; the next replicate has another one. Within a replicate, the couples of a round were taken
+//! stack; the next replicate has another one. With `--layout` a replicate is a layout: one placement
+//! of the code, and several processes with a heap and a stack each. Within a replicate, the couples of a round were taken
 //! one after the other:
 //!
 //! ```text

@@ -15,7 +15,8 @@ use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
 
 /// The time after which a driver that holds a lock counts as stopped, ns. It holds it for
-/// microseconds, and for milliseconds while it is preempted or calibrates CPUs.
+/// microseconds, for milliseconds while it is preempted, and for a pass while it calibrates CPUs: the
+/// first takes some 6 ms a CPU, so with more than 160 CPUs it may count as stopped meanwhile.
 const STOPPED_AFTER_NS: i64 = 1_000_000_000;
 
 impl Engine {
