@@ -2,8 +2,8 @@
 //!
 //! Couples come in replicates. All couples of a replicate have one placement of code, heap and
 //! stack; the next replicate has another one. With `--layout` a replicate is a layout: one placement
-//! of the code, and several processes with a heap and a stack each. Within a replicate, the couples of a round were taken
-//! one after the other:
+//! of the code, and several processes with a heap and a stack each. Within a replicate, the couples
+//! of a round were taken one after the other:
 //!
 //! ```text
 //! difference of a round     = median of B - median of A

@@ -95,6 +95,20 @@ fn rule_r11_a_line_less_than_2_s_above_the_os_clock_is_followed() {
     }
 }
 
+/// Past the leases the page has a mark, and no line to attach to.
+#[test]
+fn rule_r11_a_mark_of_the_page_little_above_the_os_clock_is_followed() {
+    let scene = Scene::published_twice();
+    let last = scene.last();
+    scene.ticks.set(last.end_ticks + 1);
+    scene.os_jumps(last.end_ns() - 5 * MILLISECOND_NS - scene.truth_ns());
+    let reading = Child::of(scene, 0).read();
+    assert_eq!(
+        (reading.source, reading.ns),
+        (PageSource::Os, last.end_ns())
+    );
+}
+
 #[test]
 fn rule_r11_a_line_2_s_above_the_os_clock_is_of_another_namespace() {
     Child::of(scene_ahead(OTHER_NAMESPACE_NS), 0).assert_reads_the_os_clock();
