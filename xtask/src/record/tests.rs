@@ -102,7 +102,9 @@ fn a_changed_comment_is_no_other_code() {
 
 #[test]
 fn a_changed_test_is_no_other_code() {
-    assert!(is_unchanged_after("crates/tests/a.rs", "1\n", "2\n"));
+    for path in ["crates/tests/a.rs", "crates/a/tests.rs"] {
+        assert!(is_unchanged_after(path, "1\n", "2\n"), "{path}");
+    }
 }
 
 /// A record is stored whole, also the figures that no table shows.
