@@ -3,10 +3,10 @@
 use core::error::Error as _;
 use core::fmt;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tickline::background::{BackgroundThread, WakeCause};
+use tickline::background::{BackgroundThread, WakeCause, process_token};
 
 use crate::clock::Clock;
 use crate::recent::set_recent;
@@ -14,19 +14,9 @@ use crate::recent::set_recent;
 /// The stack of the thread, besides the least that libc needs: it only reads a clock.
 const STACK_BYTES: usize = 256 << 10;
 
-/// The process whose upkeep runs, or 0. A forked child inherits its parent's number, but not the
-/// thread.
-static RUNNING: AtomicU32 = AtomicU32::new(0);
-
-/// A number for this process, not 0. A forked child's number differs from its parent's.
-fn process() -> u32 {
-    // `process::id` panics on targets without processes.
-    if cfg!(target_family = "wasm") {
-        1
-    } else {
-        std::process::id()
-    }
-}
+/// The token of the process whose upkeep runs, or 0. A forked child inherits its parent's, but not
+/// the thread.
+static RUNNING: AtomicU64 = AtomicU64::new(0);
 
 /// A thread that stores the recent time at an interval, for [`Clock::recent`] and
 /// [`Instant::recent`](crate::Instant::recent). Each process can run one.
@@ -57,7 +47,7 @@ pub struct Upkeep {
 pub struct Handle {
     thread: Option<BackgroundThread>,
     /// The process that has the thread.
-    process: u32,
+    process: u64,
 }
 
 /// The reason why an [`Upkeep`] did not start.
@@ -110,7 +100,7 @@ impl Upkeep {
     /// [`Error::FailedToSpawnUpkeepThread`] if the OS can't create the thread.
     pub fn start(self) -> Result<Handle, Error> {
         let Self { interval, clock } = self;
-        let process = process();
+        let process = process_token();
         // ORDERING: Acquire, pairs with the Release of `end`: the stores of the former upkeep come
         // before those of this one. No test sees a weaker ordering, because in tests the threads
         // store in the order in which they run.
@@ -159,7 +149,7 @@ impl Drop for Handle {
         };
         // This joins the thread. In a forked child it only closes the copies of descriptors.
         drop(thread);
-        if self.process == process() {
+        if self.process == process_token() {
             end();
         }
     }

@@ -1,6 +1,10 @@
 //! An upkeep in a forked child, which has no thread of its parent.
 #![cfg(unix)]
 
+#[cfg(target_os = "linux")]
+#[path = "../../tickline/tests/common/fork.rs"]
+mod fork;
+
 use std::time::Duration;
 
 use quanta::{Error, Instant, Upkeep};
@@ -40,4 +44,13 @@ fn a_forked_child_drops_its_parents_upkeep_and_starts_its_own() {
         Err(Error::UpkeepRunning)
     ));
     drop(upkeep);
+}
+
+/// Symptom: process 1 of a container forked into a new pid namespace. The child, which is process 1
+/// there, could start no upkeep.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_child_with_its_parents_process_id_starts_its_own() {
+    let start = || Upkeep::new(Duration::from_secs(3600)).start();
+    fork::assert_in_namesake(start, |parents| parents.is_ok() && start().is_ok());
 }

@@ -1,8 +1,11 @@
 //! Runs tests in forked children. Tests of other crates use this file, too.
 #![allow(dead_code, reason = "each test binary uses some of it")]
+#![allow(clippy::print_stderr, reason = "it says why it skips")]
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(target_os = "linux")]
+use std::ptr;
 
 /// The exit code of a child on a machine that lacks what a test needs.
 pub(crate) const CANNOT: i32 = 77;
@@ -59,14 +62,52 @@ pub(crate) fn code_in_time_namespace(ahead_ns: i64, body: impl FnOnce() -> i32) 
     );
     let table = format!("monotonic {seconds} {nanos}");
     code_of_fork(|| {
-        // SAFETY: the call takes numbers; this child has one thread, as a user namespace demands.
-        let own = unsafe { libc::unshare(libc::CLONE_NEWTIME) == 0 }
-            // SAFETY: the call takes numbers; this child has one thread.
-            || unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWTIME) } == 0;
+        let own = unshare(libc::CLONE_NEWTIME);
         if !own || fs::write("/proc/self/timens_offsets", table).is_err() {
             return CANNOT;
         }
         // Only children of this process are in the new namespace.
         code_of_fork(body)
     })
+}
+
+/// Asserts `is_right` in a forked child, of what `make` has made in its ancestor. Both are process
+/// 1, each of its own pid namespace: a container's process may have such a child. Without memory that
+/// a fork wipes (before Linux 4.14) a process can't know that it is such a child.
+#[cfg(target_os = "linux")]
+pub(crate) fn assert_in_namesake<T>(make: impl FnOnce() -> T, is_right: impl FnOnce(T) -> bool) {
+    // SAFETY: without bytes the call only says whether the kernel knows the advice.
+    if unsafe { libc::madvise(ptr::null_mut(), 0, libc::MADV_WIPEONFORK) } != 0 {
+        return eprintln!("SKIPPED: this kernel wipes no memory at a fork");
+    }
+    let code = code_in_pid_namespace(|| {
+        let made = make();
+        code_in_pid_namespace(|| i32::from(!is_right(made)))
+    });
+    if code == CANNOT {
+        return eprintln!("SKIPPED: no pid namespaces can be made here");
+    }
+    assert_eq!(code, 0, "1 if the child is wrong");
+}
+
+/// Like [`code_of_fork`], but `body` runs as process 1 of a pid namespace. Returns [`CANNOT`] if no
+/// namespace can be created.
+#[cfg(target_os = "linux")]
+fn code_in_pid_namespace(body: impl FnOnce() -> i32) -> i32 {
+    code_of_fork(|| {
+        if unshare(libc::CLONE_NEWPID) {
+            code_of_fork(body)
+        } else {
+            CANNOT
+        }
+    })
+}
+
+/// Makes a namespace of this kind, for the children of this process, which has one thread.
+#[cfg(target_os = "linux")]
+fn unshare(kind: libc::c_int) -> bool {
+    // SAFETY: the call takes a number.
+    let own = unsafe { libc::unshare(kind) == 0 };
+    // SAFETY: the call takes a number.
+    own || unsafe { libc::unshare(libc::CLONE_NEWUSER | kind) == 0 }
 }
