@@ -47,3 +47,8 @@ pub mod trace_file;
 pub(crate) mod trace_output;
 pub(crate) mod trace_sink;
 pub(crate) mod writer_thread;
+
+#[cfg(all(test, unix, not(miri)))]
+#[allow(unsafe_code, reason = "forks")]
+#[path = "../../tickline/tests/common/fork.rs"]
+pub(crate) mod fork;

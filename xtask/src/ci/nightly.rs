@@ -77,6 +77,9 @@ const SKIPPED: &[&str] = &[
     "a_child_that_is_forked_while_a_thread_begins_can_pin_one",
     "a_child_that_is_forked_while_a_thread_begins_can_write_a_trace",
     "a_child_that_is_forked_while_a_thread_begins_can_write_in_the_background",
+    "a_child_with_its_parents_process_id_cannot_finish_its_trace",
+    "a_child_with_its_parents_process_id_may_write_while_its_parent_does",
+    "a_child_with_its_parents_process_id_waits_for_no_flush",
     // Their processes lack the right to the counter or to some system calls, and the runtimes use
     // them (`life.rs`, `seccomp.rs`; `denied.rs` of UTC).
     "a_process_without_the_right_to_the_counter_has_a_clock",

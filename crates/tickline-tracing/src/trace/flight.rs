@@ -129,10 +129,10 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::Arc;
 
 use contents::TraceContents;
+use tickline::background::process_token;
 
 use super::file::{self, RingFile};
 use super::mark::Mark;
@@ -358,20 +358,27 @@ impl FlightRecorder {
         path: impl Into<PathBuf>,
         last: Duration,
     ) -> io::Result<()> {
+        let path = path.into();
+        self.run_in_background(move |recorder| _ = recorder.write_last(path, last))
+    }
+
+    /// Starts a thread that does `write`, unless an earlier one still does.
+    fn run_in_background(&self, write: impl FnOnce(&Self) + Send + 'static) -> io::Result<()> {
+        let process = process_token();
         // ORDERING: Relaxed: the flag orders no memory, and the file system orders the writes.
         let last_writing = self
             .recorder()
             .writing_process
-            .swap(process::id(), Ordering::Relaxed);
-        if last_writing == process::id() {
+            .swap(process, Ordering::Relaxed);
+        if last_writing == process {
             return Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
                 "an earlier call is still writing",
             ));
         }
-        let (recorder, path) = (self.clone(), path.into());
+        let recorder = self.clone();
         let write = move || {
-            _ = recorder.write_last(path, last);
+            write(&recorder);
             // ORDERING: Relaxed: the flag orders no memory.
             recorder
                 .recorder()
@@ -505,23 +512,42 @@ fn write_since(
 mod tests {
     use super::*;
 
+    /// Marks a write of `process` that has not ended, and begins another one.
+    fn write_beside(recorder: &FlightRecorder, process: u64) -> io::Result<()> {
+        // ORDERING: Relaxed, one thread.
+        recorder
+            .recorder()
+            .writing_process
+            .store(process, Ordering::Relaxed);
+        recorder.run_in_background(|_| ())
+    }
+
+    #[test]
+    fn a_process_has_one_write_in_the_background_at_once() {
+        let error = write_beside(&FlightRecorder::builder().build(), process_token()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+    }
+
     /// The writing thread of the parent does not exist in the child.
     #[test]
     fn a_child_may_write_while_its_parent_does() {
-        let recorder = FlightRecorder::builder().build();
-        let path = std::env::temp_dir().join(format!("tickline-tracing-child-{}", process::id()));
-        let writes = |writing| {
-            // ORDERING: Relaxed, one thread.
-            recorder
-                .recorder()
-                .writing_process
-                .store(writing, Ordering::Relaxed);
-            recorder.write_last_in_background(path.join("none"), Duration::MAX)
+        write_beside(&FlightRecorder::builder().build(), process_token() ^ 1).unwrap();
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_child_with_its_parents_process_id_may_write_while_its_parent_does() {
+        let make = || {
+            let recorder = FlightRecorder::builder().build();
+            let start = recorder.run_in_background(|_| {
+                loop {
+                    std::thread::park();
+                }
+            });
+            (recorder, start)
         };
-        assert_eq!(
-            writes(process::id()).unwrap_err().kind(),
-            io::ErrorKind::ResourceBusy
-        );
-        writes(process::id() ^ 1).unwrap();
+        crate::trace::fork::assert_in_namesake(make, |(recorder, start)| {
+            start.is_ok() && recorder.run_in_background(|_| ()).is_ok()
+        });
     }
 }

@@ -3,10 +3,11 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::cell::RefCell;
-use std::process;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Instant;
+
+use tickline::background::process_token;
 
 /// The longest time that a program waits for the writer when it ends.
 pub(super) const LAST_FLUSH: Duration = Duration::from_secs(2);
@@ -16,7 +17,7 @@ pub(super) const LAST_FLUSH: Duration = Duration::from_secs(2);
 pub struct Flusher {
     pub(super) requests: Arc<FlushRequests>,
     /// The process in which the writer runs.
-    pub(super) process: u32,
+    pub(super) process: u64,
 }
 
 impl Flusher {
@@ -42,7 +43,7 @@ impl Flusher {
     }
 
     fn wait(&self, number: u64, timeout: Duration) -> bool {
-        if process::id() != self.process {
+        if process_token() != self.process {
             return false;
         }
         let start = Instant::now();
@@ -134,6 +135,19 @@ mod tests {
     use super::*;
     use crate::trace::recorder::Recorder;
 
+    /// Symptom: as of `a_child_with_its_parents_process_id_is_a_child`.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_child_with_its_parents_process_id_waits_for_no_flush() {
+        let make = || {
+            let made = crate::trace_file::TraceFile::builder().write_to(std::io::sink());
+            made.expect("a thread")
+        };
+        let flushes =
+            |guard: &crate::trace_file::TraceFileGuard| guard.flusher().flush(Duration::MAX);
+        crate::trace::fork::assert_in_namesake(make, |(_trace, guard)| !flushes(&guard));
+    }
+
     /// Symptom: a program that made one trace after another kept the flushers of all of them.
     #[test]
     fn a_thread_flushes_the_traces_that_have_not_ended_when_it_ends() {
@@ -142,7 +156,7 @@ mod tests {
             requests.set_done(done);
             Flusher {
                 requests,
-                process: process::id(),
+                process: process_token(),
             }
         };
         let (ended, goes_on) = (flusher(ENDED), flusher(0));

@@ -2,12 +2,12 @@
 
 use core::cell::RefCell;
 use core::mem;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
-use std::thread;
-use std::{fs, process};
+use std::{fs, process, thread};
 
+use tickline::background::process_token;
 use tracing_core::Metadata;
 
 use super::cpu_clock::CpuClock;
@@ -45,12 +45,12 @@ pub(crate) struct Recorder {
     /// since. If the reader is slow, the rings become full, and get no more beginnings.
     ends_without_room: ProcessMutex<Vec<(u64, Record<'static>)>>,
     /// The process that made the recorder. A forked child has no reader.
-    process: u32,
+    process: u64,
     /// The file with the rings; `None` if they are only in memory.
     pub(crate) file: Option<RingFile>,
     /// The process with a thread that writes in the background, or 0. In a child that was forked
     /// meanwhile it is the parent; the child has no such thread.
-    pub(crate) writing_process: AtomicU32,
+    pub(crate) writing_process: AtomicU64,
 }
 
 /// The number of rings of ended threads that a recorder keeps if it overwrites: those of the
@@ -67,7 +67,7 @@ impl Recorder {
         Self {
             settings,
             number: next_number(),
-            process: process::id(),
+            process: process_token(),
             ..Self::default()
         }
     }
@@ -335,7 +335,7 @@ impl Recorder {
 
     /// Whether this is a child of the process that made the recorder.
     pub(crate) fn is_in_child(&self) -> bool {
-        process::id() != self.process
+        process_token() != self.process
     }
 
     /// The open requests; `None` if requests are not recorded, or not all are known. The spans of a
@@ -398,6 +398,15 @@ mod tests {
     #[cfg(unix)]
     use crate::trace::file;
     use crate::trace::thread_recorder;
+
+    /// Symptom: process 1 of a container forked into a new pid namespace. The child, which is process
+    /// 1 there, waited for ever for a writer that only its parent has.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_child_with_its_parents_process_id_is_a_child() {
+        let make = || Recorder::new(Settings::new(WhenFull::Wait));
+        crate::trace::fork::assert_in_namesake(make, |recorder| recorder.is_in_child());
+    }
 
     /// The output of a trace may create spans while it writes. Their records would be written, too,
     /// by this trace, or by another trace whose output writes to this one, without end.

@@ -103,6 +103,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
+use tickline::background::process_token;
+
 use super::cpu_times::CpuTimes;
 use super::flusher::{ENDED, FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
 use super::held_ends::HeldEnds;
@@ -277,7 +279,7 @@ impl TraceFileBuilder {
         let thread = WriterThread::start(c"tickline-trace", write)?;
         let flusher = Flusher {
             requests,
-            process: process::id(),
+            process: process_token(),
         };
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {
@@ -353,7 +355,7 @@ impl TraceFileGuard {
             .thread
             .take()
             .ok_or_else(|| io::Error::other("the trace was ended before"))?;
-        if process::id() != self.flusher.process {
+        if self.recorder.is_in_child() {
             return Err(io::Error::other(
                 "the trace is written by the parent of this process",
             ));
@@ -569,6 +571,17 @@ mod tests {
 
     use super::*;
     use crate::SpanTimingLayer;
+
+    /// Symptom: the error said that the thread that writes the trace had panicked.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_child_with_its_parents_process_id_cannot_finish_its_trace() {
+        let make = || TraceFile::builder().write_to(io::sink()).unwrap();
+        crate::trace::fork::assert_in_namesake(make, |(_trace, guard)| {
+            let error = guard.finish().unwrap_err().to_string();
+            error == "the trace is written by the parent of this process"
+        });
+    }
 
     #[test]
     fn the_rings_of_ended_threads_are_removed() {
