@@ -128,6 +128,7 @@ use core::time::Duration;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -378,7 +379,8 @@ impl FlightRecorder {
         }
         let recorder = self.clone();
         let write = move || {
-            write(&recorder);
+            // A later call may write, also after a panic.
+            _ = catch_unwind(AssertUnwindSafe(|| write(&recorder)));
             // ORDERING: Relaxed: the flag orders no memory.
             recorder
                 .recorder()
@@ -549,5 +551,17 @@ mod tests {
         crate::trace::fork::assert_in_namesake(make, |(recorder, start)| {
             start.is_ok() && recorder.run_in_background(|_| ()).is_ok()
         });
+    }
+
+    /// Symptom: after a panic of the thread no later call wrote anything.
+    #[test]
+    fn a_write_that_panics_lets_later_ones_begin() {
+        let recorder = FlightRecorder::builder().build();
+        recorder.run_in_background(|_| panic!("a write")).unwrap();
+        let start = std::time::Instant::now();
+        while let Err(error) = recorder.run_in_background(|_| ()) {
+            assert!(start.elapsed() < Duration::from_secs(30), "{error}");
+            std::thread::yield_now();
+        }
     }
 }
