@@ -5,10 +5,12 @@
 //! callsite by an address, which means nothing to another process. The process's ring therefore has
 //! a record with address and names for each callsite. This ring has the process's number and name.
 
+use core::cell::RefCell;
+use core::ptr;
 use core::sync::atomic::Ordering;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::encoding;
 use super::memory::{Mapping, Memory};
@@ -67,6 +69,12 @@ const ENDS_LOST_BEFORE: usize = 4;
 /// The number of threads that got no ring.
 const THREADS_WITHOUT_RING: usize = 5;
 
+thread_local! {
+    /// The files that had no ring for this thread.
+    /// BOUND: the files that are mapped, and those that were at the last refusal.
+    static REFUSED: RefCell<Vec<Weak<Memory>>> = const { RefCell::new(Vec::new()) };
+}
+
 /// The file with the rings of this process.
 #[derive(Debug)]
 pub(crate) struct RingFile {
@@ -116,10 +124,27 @@ impl RingFile {
         rings.find(|ring| ring.claim(number, name))
     }
 
-    /// Counts a thread that got no ring. Its records are not in the file.
-    pub(crate) fn count_thread_without_ring(&self) {
-        // ORDERING: Relaxed: the count orders no other memory.
-        self.memory.words()[THREADS_WITHOUT_RING].fetch_add(1, Ordering::Relaxed);
+    /// Counts this thread, once, as one that got no ring. Its records are not in the file. A thread
+    /// that gets no memory for a ring either asks again at each record.
+    pub(crate) fn count_this_thread_without_ring(&self) {
+        if self.is_first_refusal() {
+            // ORDERING: Relaxed: the count orders no other memory.
+            self.memory.words()[THREADS_WITHOUT_RING].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn is_first_refusal(&self) -> bool {
+        let is_first = |refused: &RefCell<Vec<Weak<Memory>>>| {
+            let mut refused = refused.borrow_mut();
+            refused.retain(|memory| memory.strong_count() > 0);
+            let mut known = refused.iter().map(Weak::as_ptr);
+            let is_first = !known.any(|memory| ptr::eq(memory, &*self.memory));
+            if is_first {
+                refused.push(Arc::downgrade(&self.memory));
+            }
+            is_first
+        };
+        REFUSED.try_with(is_first).unwrap_or(true)
     }
 
     /// Counts the records of a ring that is given to another thread.
@@ -419,6 +444,20 @@ mod tests {
     #[test]
     fn a_capacity_of_zero_is_refused() {
         assert_eq!(error_of(0), "no recorder has rings of 0 words");
+    }
+
+    /// Symptom: a thread kept a number for each recorder that had no ring in a file for it, also for
+    /// those that had ended.
+    #[test]
+    #[cfg(unix)]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
+    fn a_thread_forgets_the_files_that_have_ended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["first", "second", "third"] {
+            let file = RingFile::create(&folder.path().join(name), 0, 0).expect("a file");
+            file.count_this_thread_without_ring();
+        }
+        assert_eq!(REFUSED.with_borrow(Vec::len), 1);
     }
 
     #[test]

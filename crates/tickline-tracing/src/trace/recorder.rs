@@ -1,6 +1,5 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
-use core::cell::RefCell;
 use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::hash_map::Entry;
@@ -56,11 +55,6 @@ pub(crate) struct Recorder {
 /// The number of rings of ended threads that a recorder keeps if it overwrites: those of the
 /// threads that ended last.
 const ENDED_RINGS_KEPT: usize = 8;
-
-thread_local! {
-    /// The numbers of the recorders that had no ring in their file for this thread.
-    static REFUSED: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-}
 
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -173,24 +167,10 @@ impl Recorder {
         while ring.is_none() && self.remove_first_ended(&mut rings, is_free) {
             ring = file.claim(number, name);
         }
-        if ring.is_none() && self.is_first_refusal() {
-            file.count_thread_without_ring();
+        if ring.is_none() {
+            file.count_this_thread_without_ring();
         }
         ring
-    }
-
-    /// Whether this thread had a ring in the file refused for the first time. A thread that gets no
-    /// memory for a ring either asks again at each record.
-    fn is_first_refusal(&self) -> bool {
-        let is_first = |refused: &RefCell<Vec<u64>>| {
-            let mut refused = refused.borrow_mut();
-            let is_first = !refused.contains(&self.number);
-            if is_first {
-                refused.push(self.number);
-            }
-            is_first
-        };
-        REFUSED.try_with(is_first).unwrap_or(true)
     }
 
     /// Marks the end of the thread of `ring`. If no reader takes the records, at most
