@@ -39,8 +39,14 @@ pub(crate) fn with_temporary<T>(
 /// The path of the temporary file with this number. The name also has a random part: two containers
 /// may have a process of the same number each, and one folder.
 fn temporary_path(path: &Path, number: u64) -> PathBuf {
-    let random = RandomState::new().hash_one(number);
+    let random = random(number);
     with_suffix(path, &format!(".{}.{random:016x}.part", process::id()))
+}
+
+/// A random number. Forked children inherit the state from which std makes random numbers, so the
+/// time makes theirs different.
+fn random(number: u64) -> u64 {
+    RandomState::new().hash_one((number, tickline::now_ns()))
 }
 
 /// Does nothing to a file that has this name already: it may be another process's.
@@ -65,6 +71,19 @@ mod tests {
     fn two_processes_of_one_number_have_temporary_files_of_different_names() {
         let path = Path::new("box");
         assert_ne!(temporary_path(path, 7), temporary_path(path, 7));
+    }
+
+    /// Symptom: of the children of one process, each in its own pid namespace, one failed because
+    /// another one had a temporary file of the same name.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn forked_children_have_different_random_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("number");
+        _ = random(7); // std's state is there before the fork
+        let write = || i32::from(fs::write(&file, random(7).to_string()).is_err());
+        assert_eq!(crate::trace::fork::code_of_fork(write), 0);
+        assert_ne!(fs::read_to_string(&file).unwrap(), random(7).to_string());
     }
 
     #[test]
