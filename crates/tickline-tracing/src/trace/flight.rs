@@ -337,7 +337,7 @@ impl FlightRecorder {
         let style = self.recorder().settings.style(Some(path.as_ref()))?;
         with_temporary(
             path.as_ref(),
-            File::options().write(true),
+            |temporary| File::create_new(temporary),
             |temporary, file| {
                 let summary = self.write_within(last, style, file)?;
                 fs::rename(temporary, &path)?;

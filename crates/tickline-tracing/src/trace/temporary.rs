@@ -1,7 +1,6 @@
 //! Temporary files, errors that name their file, and numbers that are unique in this process.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::{fs, io, process};
@@ -25,15 +24,15 @@ pub(crate) fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Opens a temporary file beside `path` with these options, and calls `make` with its path and the
+/// Makes a temporary file beside `path` by `create_new`, and calls `make` with its path and the
 /// file. Once the file is complete, `make` moves or links it to `path`. Finally the temporary file
 /// is removed.
-pub(crate) fn with_temporary<T>(
+pub(crate) fn with_temporary<F, T>(
     path: &Path,
-    options: &OpenOptions,
-    make: impl FnOnce(&Path, File) -> io::Result<T>,
+    create_new: impl FnOnce(&Path) -> io::Result<F>,
+    make: impl FnOnce(&Path, F) -> io::Result<T>,
 ) -> io::Result<T> {
-    with_new_file(&temporary_path(path, next_number()), options, make)
+    with_new_file(&temporary_path(path, next_number()), create_new, make)
 }
 
 /// The path of the temporary file with this number. The name also has a random part: two containers
@@ -49,13 +48,14 @@ fn random(number: u64) -> u64 {
     RandomState::new().hash_one((number, tickline::now_ns()))
 }
 
-/// Does nothing to a file that has this name already: it may be another process's.
-fn with_new_file<T>(
+/// Does nothing to a file that has this name already: it may be another process's. `create_new`
+/// then fails.
+fn with_new_file<F, T>(
     temporary: &Path,
-    options: &OpenOptions,
-    make: impl FnOnce(&Path, File) -> io::Result<T>,
+    create_new: impl FnOnce(&Path) -> io::Result<F>,
+    make: impl FnOnce(&Path, F) -> io::Result<T>,
 ) -> io::Result<T> {
-    let file = options.clone().create_new(true).open(temporary)?;
+    let file = create_new(temporary)?;
     let result = make(temporary, file);
     _ = fs::remove_file(temporary);
     result
@@ -92,7 +92,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let temporary = folder.path().join("box.1.part");
         fs::write(&temporary, "another's").unwrap();
-        let result = with_new_file(&temporary, File::options().write(true), |_, _| Ok(()));
+        let result = with_new_file(&temporary, |path| fs::File::create_new(path), |_, _| Ok(()));
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&temporary).unwrap(), b"another's");
     }

@@ -5,8 +5,9 @@
 //!
 //! A forked child inherits the mapping, and would write to its parent's rings. Therefore, before
 //! `fork` returns in the child, a handler (`pthread_atfork`) replaces the mapping by empty private
-//! memory.
+//! memory. It also closes the file, from the file's opening on: the child would keep the lock.
 
+mod open_files;
 mod rename;
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -16,72 +17,17 @@ use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::OnceLock;
 
 use nix::sys::statvfs::fstatvfs;
+use open_files::{PROTECTION, UnsharedFile, lock_files, release};
 use rename::{is_at, rename_to_new};
-use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-use crate::layer::open_spans::spin_then_sleep;
 use crate::trace::temporary::{with_suffix, with_temporary};
 
 /// The mapping of a file, which this process has locked.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     words: &'static [AtomicU64],
-}
-
-/// The words and the file of each mapping. A file is locked until mapping and descriptor are gone.
-static FILES: SpinMutex<Files> = SpinMutex::new(Vec::new());
-
-type Files = Vec<(&'static [AtomicU64], File)>;
-
-/// Locks the list, which threads do only briefly.
-fn lock_files() -> SpinMutexGuard<'static, Files> {
-    FILES.try_lock().unwrap_or_else(|| spin_then_sleep(&FILES))
-}
-
-const PROTECTION: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
-
-/// Locks the list, so that no other thread of the parent holds the lock at the fork.
-extern "C" fn before_fork() {
-    mem::forget(lock_files());
-}
-
-extern "C" fn in_parent() {
-    // SAFETY: this thread has locked `FILES` in `before_fork`.
-    unsafe { FILES.force_unlock() };
-}
-
-/// Replaces the mappings in a forked child. If the kernel has no memory for the replacement, the child
-/// continues to write to its parent's rings.
-extern "C" fn in_child() {
-    in_parent();
-    for (words, _file) in lock_files().drain(..) {
-        let start = words.as_ptr().cast_mut().cast();
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_FIXED;
-        // SAFETY: the call replaces a mapping of atomics, and an atomic may become 0 at any time.
-        unsafe { libc::mmap(start, size_of_val(words), PROTECTION, flags, -1, 0) };
-    }
-}
-
-/// Registers the fork handlers, once.
-fn prepare_for_forks() -> io::Result<()> {
-    static PREPARED: OnceLock<libc::c_int> = OnceLock::new();
-    let prepared = PREPARED.get_or_init(|| {
-        // SAFETY: the handlers must be callable at each later fork: they are functions. glibc forgets
-        // those of code that it unloads, and musl unloads none. In a child of a process with threads
-        // a handler may only do what waits for no other thread. Of the calls of `in_child`, POSIX
-        // says it of close (signal-safety(7)). mmap is only a system call in glibc; in musl it first
-        // waits for a lock, which fork has freed in the child. The lock of `FILES` is free, because
-        // `before_fork` has taken it in this thread.
-        unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) }
-    });
-    if *prepared == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::from_raw_os_error(*prepared))
-    }
 }
 
 impl Mapping {
@@ -100,9 +46,10 @@ impl Mapping {
             room.replaced = room.replaced(head[0])?;
         }
         let mut options = File::options();
-        options.read(true).write(true).mode(0o600);
-        let made = with_temporary(path, &options, |temporary, file| {
-            file.set_len((words * size_of::<AtomicU64>()) as u64)?;
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let create_new = |temporary: &_| UnsharedFile::open(&options, temporary);
+        let made = with_temporary(path, create_new, |temporary, file| {
+            file.0.set_len((words * size_of::<AtomicU64>()) as u64)?;
             let mapping = Self::lock_and_map(file, words)?;
             // What can fail for other reasons than room fails before anything is removed.
             check_links(temporary)?;
@@ -124,9 +71,9 @@ impl Mapping {
     }
 
     /// Locks and maps a file of this length.
-    fn lock_and_map(file: File, words: usize) -> io::Result<Self> {
-        prepare_for_forks()?;
-        lock(&file)?;
+    fn lock_and_map(file: UnsharedFile, words: usize) -> io::Result<Self> {
+        lock(&file.0)?;
+        let descriptor = file.0.as_raw_fd();
         let mut files = lock_files();
         // SAFETY: the call makes a new mapping, and changes no memory of the program.
         let start = unsafe {
@@ -135,7 +82,7 @@ impl Mapping {
                 words * size_of::<AtomicU64>(),
                 PROTECTION,
                 libc::MAP_SHARED,
-                file.as_raw_fd(),
+                descriptor,
                 0,
             )
         };
@@ -145,9 +92,11 @@ impl Mapping {
         // SAFETY: so many bytes are mapped, from the beginning of a page, until `drop`, and the
         // method `words` does not lend them for longer. All bytes are valid atomics.
         let words = unsafe { slice::from_raw_parts(start.cast(), words) };
-        // This may allocate under the lock. It can't deadlock with an allocator that locks itself
-        // at a fork: its handler is older than `before_fork`, so it runs later.
-        files.push((words, file));
+        // From now on the mapping closes the file.
+        mem::forget(file);
+        let entry = files.iter_mut().find(|(_, known)| *known == descriptor);
+        // BOUND: the file's own opening has made the entry, which `release` alone removes.
+        entry.expect("the entry of an open file").0 = words;
         Ok(Self { words })
     }
 
@@ -157,19 +106,7 @@ impl Mapping {
 
     /// Unlocks and closes the file.
     pub(crate) fn unlock(&self) {
-        let entry = {
-            let mut files = lock_files();
-            let index = files
-                .iter()
-                .position(|(words, _)| ptr::eq(*words, self.words));
-            index.map(|index| files.swap_remove(index))
-        };
-        // In a forked child, `in_child` has removed the entry.
-        if let Some((_, file)) = entry {
-            // The mapping keeps the file open, so closing the descriptor would not release the
-            // lock.
-            unlock(&file);
-        }
+        release(|(words, _)| ptr::eq(*words, self.words));
     }
 }
 
@@ -183,7 +120,7 @@ impl Drop for Mapping {
 }
 
 /// Opens and locks the file of an ended process at `path`, if there is one.
-fn older(path: &Path, magic: u64) -> io::Result<Option<LockedFile>> {
+fn older(path: &Path, magic: u64) -> io::Result<Option<UnsharedFile>> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Ok(found) if found.is_file() => {}
@@ -193,17 +130,17 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<LockedFile>> {
             return Err(io::Error::other(text));
         }
     }
-    let mut file = File::options().read(true).write(true).open(path)?;
+    let file = UnsharedFile::open(File::options().read(true).write(true), path)?;
     let mut word = [0; 8];
     // The most significant byte is the version of the format.
-    if file.read_exact(&mut word).is_err() || (u64::from_ne_bytes(word) ^ magic) << 8 != 0 {
+    if (&*file.0).read_exact(&mut word).is_err() || (u64::from_ne_bytes(word) ^ magic) << 8 != 0 {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
             "it is not a recorder's file, so it stays",
         ));
     }
-    lock_at(&file, path)?;
-    Ok(Some(LockedFile(file)))
+    lock_at(&file.0, path)?;
+    Ok(Some(file))
 }
 
 /// The kind of a file that is not a regular one.
@@ -233,7 +170,7 @@ struct Room<'a> {
     path: &'a Path,
     old_path: &'a Path,
     /// The file at `old_path`, locked, if the new file may have its room.
-    replaced: Option<LockedFile>,
+    replaced: Option<UnsharedFile>,
     /// Whether the file at `old_path` was removed.
     is_removed: bool,
 }
@@ -241,7 +178,7 @@ struct Room<'a> {
 impl Room<'_> {
     /// Opens and locks the file at `old_path`, which a rename is to replace, if there is one. Fails
     /// if another recorder writes to it, or if it is not a recorder's.
-    fn replaced(&self, magic: u64) -> io::Result<Option<LockedFile>> {
+    fn replaced(&self, magic: u64) -> io::Result<Option<UnsharedFile>> {
         older(self.old_path, magic)
             .map_err(|error| self.in_the_way(error.kind(), &error.to_string()))
     }
@@ -379,21 +316,6 @@ fn lock(file: &File) -> io::Result<()> {
     })
 }
 
-fn unlock(file: &File) {
-    // SAFETY: the descriptor is open.
-    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
-}
-
-/// A file that this process has locked. A child that another thread has forked meanwhile keeps the
-/// descriptor, and must not keep the lock.
-struct LockedFile(File);
-
-impl Drop for LockedFile {
-    fn drop(&mut self) {
-        unlock(&self.0);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -406,7 +328,7 @@ mod tests {
         run(Room {
             path: &path,
             old_path: &old_path,
-            replaced: Some(LockedFile(File::open(&old_path).unwrap())),
+            replaced: Some(UnsharedFile::open(File::options().read(true), &old_path).unwrap()),
             is_removed: false,
         })
     }
@@ -540,6 +462,18 @@ mod tests {
             lock_at(&opened, &path).unwrap_err().kind(),
             io::ErrorKind::ResourceBusy
         );
+    }
+
+    /// Symptom: as of `a_forked_child_does_not_keep_a_file_that_is_being_made`.
+    #[test]
+    #[cfg(not(miri))]
+    fn a_forked_child_does_not_keep_the_file_of_the_process_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("box");
+        fs::write(&path, 1_u64.to_ne_bytes()).unwrap();
+        assert!(!open_files::tests::is_open_in_child(
+            &older(&path, 1).unwrap().unwrap()
+        ));
     }
 
     /// Symptom: a restart failed as long as a child lived that was forked during the start before.

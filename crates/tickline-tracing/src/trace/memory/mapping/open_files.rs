@@ -1,0 +1,143 @@
+//! The open files of a process, which its forked children do not keep.
+//!
+//! A child that kept a file would keep its lock, and the next start would be refused for as long as
+//! the child lives. It would also write to its parent's rings by the mapping.
+
+use core::mem::{self, ManuallyDrop};
+use core::sync::atomic::AtomicU64;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+
+use crate::layer::open_spans::spin_then_sleep;
+
+/// The files that this process has open. A file is locked until mapping and descriptor are gone.
+static FILES: SpinMutex<Files> = SpinMutex::new(Vec::new());
+
+pub(super) type Files = Vec<OpenFile>;
+
+/// The words of a file, none before it is mapped, and its descriptor.
+pub(super) type OpenFile = (&'static [AtomicU64], RawFd);
+
+/// Locks the list, which threads do only briefly.
+pub(super) fn lock_files() -> SpinMutexGuard<'static, Files> {
+    FILES.try_lock().unwrap_or_else(|| spin_then_sleep(&FILES))
+}
+
+pub(super) const PROTECTION: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// Locks the list, so that no other thread of the parent holds the lock at the fork.
+extern "C" fn before_fork() {
+    mem::forget(lock_files());
+}
+
+extern "C" fn in_parent() {
+    // SAFETY: this thread has locked `FILES` in `before_fork`.
+    unsafe { FILES.force_unlock() };
+}
+
+/// Closes the files and replaces their mappings in a forked child. If the kernel has no memory for
+/// a replacement, the child continues to write to its parent's rings.
+extern "C" fn in_child() {
+    in_parent();
+    for (words, descriptor) in lock_files().drain(..) {
+        // SAFETY: the child does not use the descriptor: a mapping has no other access to it, and
+        // the thread that prepares a file is not in the child.
+        unsafe { libc::close(descriptor) };
+        if words.is_empty() {
+            continue;
+        }
+        let start = words.as_ptr().cast_mut().cast();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_FIXED;
+        // SAFETY: the call replaces a mapping of atomics, and an atomic may become 0 at any time.
+        unsafe { libc::mmap(start, size_of_val(words), PROTECTION, flags, -1, 0) };
+    }
+}
+
+/// Registers the fork handlers, once.
+fn prepare_for_forks() -> io::Result<()> {
+    static PREPARED: OnceLock<libc::c_int> = OnceLock::new();
+    let prepared = PREPARED.get_or_init(|| {
+        // SAFETY: the handlers must be callable at each later fork: they are functions. glibc forgets
+        // those of code that it unloads, and musl unloads none. In a child of a process with threads
+        // a handler may only do what waits for no other thread. Of the calls of `in_child`, POSIX
+        // says it of close (signal-safety(7)). mmap is only a system call in glibc; in musl it first
+        // waits for a lock, which fork has freed in the child. The lock of `FILES` is free, because
+        // `before_fork` has taken it in this thread.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) }
+    });
+    if *prepared == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(*prepared))
+    }
+}
+
+/// Unlocks and closes the file of which `is_it` is true. In a forked child there is none, because
+/// `in_child` has removed the entry.
+pub(super) fn release(is_it: impl FnMut(&OpenFile) -> bool) {
+    let mut files = lock_files();
+    let Some(index) = files.iter().position(is_it) else {
+        return;
+    };
+    let (_, descriptor) = files[index];
+    // A close would not release the lock while a mapping keeps the file open, or a child that a bare
+    // `clone` has made.
+    // SAFETY: the descriptor is open, because it is in the list.
+    unsafe { libc::flock(descriptor, libc::LOCK_UN) };
+    files.swap_remove(index);
+    drop(files);
+    // SAFETY: as above; whoever had the entry removed uses the descriptor no more.
+    unsafe { libc::close(descriptor) };
+}
+
+/// An open file that no forked child shares, until it is mapped. Its drop unlocks it.
+pub(super) struct UnsharedFile(pub(super) ManuallyDrop<File>);
+
+impl UnsharedFile {
+    pub(super) fn open(options: &OpenOptions, path: &Path) -> io::Result<Self> {
+        prepare_for_forks()?;
+        // A fork waits until the file is in the list.
+        let mut files = lock_files();
+        let file = options.open(path)?;
+        // This may allocate under the lock. It can't deadlock with an allocator that locks itself
+        // at a fork: its handler is older than `before_fork`, so it runs later.
+        files.push((&[], file.as_raw_fd()));
+        Ok(Self(ManuallyDrop::new(file)))
+    }
+}
+
+impl Drop for UnsharedFile {
+    fn drop(&mut self) {
+        let own = self.0.as_raw_fd();
+        release(|(_, descriptor)| *descriptor == own);
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+pub(super) mod tests {
+    use super::*;
+
+    /// Whether a child that is forked now has the descriptor of the file.
+    pub(crate) fn is_open_in_child(file: &UnsharedFile) -> bool {
+        let descriptor = file.0.as_raw_fd();
+        // SAFETY: the call takes numbers, and fails if the descriptor is not open.
+        let is_open = || unsafe { libc::fcntl(descriptor, libc::F_GETFD) } != -1;
+        crate::trace::fork::code_of_fork(|| is_open().into()) != 0
+    }
+
+    /// Symptom: a child was forked while its parent made a file, and outlived it. The next start was
+    /// refused, because the child kept the lock.
+    #[test]
+    fn a_forked_child_does_not_keep_a_file_that_is_being_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = File::options();
+        options.write(true).create_new(true);
+        let file = UnsharedFile::open(&options, &folder.path().join("box")).unwrap();
+        assert!(!is_open_in_child(&file));
+    }
+}
