@@ -242,9 +242,9 @@ impl FlightRecorderBuilder {
     /// - If the file cannot be created with all its blocks, for example because of a quota.
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if another recorder writes to the file at
     ///   `path`, or to the `PATH.old` that would be replaced.
-    /// - [`AlreadyExists`](io::ErrorKind::AlreadyExists) if one of these files is not a recorder's, or
-    ///   if `PATH.old` was made while the new file was filled; another kind if it is a link or a
-    ///   folder.
+    /// - [`AlreadyExists`](io::ErrorKind::AlreadyExists) if one of these files is not a recorder's, even
+    ///   if it was made while the new file was filled, or if `PATH.old` was made meanwhile; another
+    ///   kind if it is a link or a folder.
     /// - If the file system has no hard links.
     /// - If the process has no memory for the mapping, or to prepare for a `fork`.
     /// - On a system other than Unix.
@@ -255,7 +255,8 @@ impl FlightRecorderBuilder {
     ///   room meanwhile. The text then says that it was removed.
     /// - If two processes start at once, the one that fails with
     ///   [`ResourceBusy`](io::ErrorKind::ResourceBusy) may be the one that has renamed the earlier
-    ///   file to `PATH.old`. The other's file is at `path`.
+    ///   file to `PATH.old`. The other's file is at `path`. So it may be if another program makes a
+    ///   file at `path` at that moment.
     /// - If the new file can't get the name `path`, although it could get another one in this folder
     ///   (a quota), the earlier file is at `PATH.old`, and what was there is gone.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {

@@ -61,11 +61,8 @@ impl Mapping {
             if let Some(older) = &older {
                 room.rename(&older.0)?;
             }
-            // Unlike a rename, a link fails if another recorder was faster.
-            match fs::hard_link(temporary, path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(busy()),
-                linked => linked.map(|()| mapping),
-            }
+            link_to_new(temporary, path, head[0])?;
+            Ok(mapping)
         });
         made.map_err(|error| room.explained(error))
     }
@@ -116,6 +113,18 @@ impl Drop for Mapping {
         let start = self.words.as_ptr().cast_mut().cast();
         // SAFETY: the words are mapped until here, and no borrow of them is left.
         unsafe { libc::munmap(start, size_of_val(self.words)) };
+    }
+}
+
+/// Links the new file to `path`. Unlike a rename, this fails if there is a file, which may have come
+/// while the new one was filled.
+fn link_to_new(new: &Path, path: &Path, magic: u64) -> io::Result<()> {
+    match fs::hard_link(new, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // If it is a recorder's, that recorder was faster.
+            Err(older(path, magic).err().unwrap_or_else(busy))
+        }
+        linked => linked,
     }
 }
 
@@ -474,6 +483,26 @@ mod tests {
         assert!(!open_files::tests::is_open_in_child(
             &older(&path, 1).unwrap().unwrap()
         ));
+    }
+
+    /// The kind of error if a file with this first word has come to the path of the new one.
+    fn link_beside(found: u64) -> io::ErrorKind {
+        let folder = tempfile::tempdir().unwrap();
+        let (new, path) = (folder.path().join("new"), folder.path().join("box"));
+        fs::write(&new, "").unwrap();
+        fs::write(&path, found.to_ne_bytes()).unwrap();
+        link_to_new(&new, &path, 1).unwrap_err().kind()
+    }
+
+    #[test]
+    fn another_recorder_that_was_faster_is_one_that_writes_to_the_path() {
+        assert_eq!(link_beside(1), io::ErrorKind::ResourceBusy);
+    }
+
+    /// Symptom: the error said that another recorder writes to the file.
+    #[test]
+    fn another_programs_file_that_has_come_to_the_path_exists_already() {
+        assert_eq!(link_beside(2), io::ErrorKind::AlreadyExists);
     }
 
     /// Symptom: a restart failed as long as a child lived that was forked during the start before.
