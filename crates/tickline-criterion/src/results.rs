@@ -6,6 +6,7 @@
 //! | `comparison.rs` | two routines, or two builds, that took turns |
 //! | `baseline.rs` | this run and a stored run, which took no turns |
 //! | `verdict.rs` | all comparisons of the program: verdicts, exit code |
+//! | `verdict/judge.rs` | the limits for a comparison: conclusion, text of the reason |
 //! | `verdict_file.rs` | the file of the verdicts, after each comparison |
 //!
 //! `files.rs` stores them and reads a baseline, `replace.rs` replaces a file, `plot.rs` draws them,

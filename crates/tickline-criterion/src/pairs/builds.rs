@@ -70,9 +70,15 @@ impl Builds {
                 .map_err(|error| format!("{}: {error}", hints::located(first)))?,
             programs: [theirs, [vec![ours], layouts].concat()],
         };
-        let Self { ours, theirs, .. } = &builds;
-        same_benchmarks(&options.layouts, Build::This, ours)?;
-        same_benchmarks(&options.against[1..], Build::Other, theirs)?;
+        let Self {
+            programs: [their_programs, our_programs],
+            ours,
+            theirs,
+        } = &builds;
+        let our_layouts = options.layouts.iter().zip(&our_programs[1..]);
+        same_benchmarks(our_layouts, Build::This, ours)?;
+        let their_layouts = options.against.iter().zip(their_programs).skip(1);
+        same_benchmarks(their_layouts, Build::Other, theirs)?;
         let mut names = ours.pairs.iter().flatten();
         if !names.any(|name| theirs.has_pairs(name)) {
             return Err(format!(
@@ -94,13 +100,17 @@ impl Builds {
 
 /// Checks that further layouts of a build have its benchmarks: a wrong program would be noticed
 /// only at its turn, after minutes. Their order may differ, with that of the objects in the program.
-/// A program of the other build that has the same benchmarks is not noticed.
-fn same_benchmarks(layouts: &[PathBuf], build: Build, of_build: &Listing) -> Result<(), String> {
-    for program in layouts {
-        let path = path::absolute(program).map_err(|error| error.to_string())?;
-        let listing = list(&path, build);
-        let listing = listing.map_err(|error| format!("{}: {error}", hints::located(program)))?;
-        let program = program.display();
+/// A program of the other build that has the same benchmarks is not noticed. A layout is a path as
+/// the user has given it, for the errors, and its absolute path.
+fn same_benchmarks<'a>(
+    layouts: impl Iterator<Item = (&'a PathBuf, &'a PathBuf)>,
+    build: Build,
+    of_build: &Listing,
+) -> Result<(), String> {
+    for (given, program) in layouts {
+        let listing = list(program, build);
+        let listing = listing.map_err(|error| format!("{}: {error}", hints::located(given)))?;
+        let program = given.display();
         let difference = if let Some(name) = of_build.only_here(&listing) {
             format!("{program} lacks {name}, which the others have")
         } else if let Some(name) = listing.only_here(of_build) {

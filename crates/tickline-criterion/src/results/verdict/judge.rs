@@ -1,0 +1,203 @@
+//! The conclusion about a difference by the limits of `--max-regression` and `--max-noise`, and the
+//! text of its reason.
+
+use super::{ComparedWith, Conclusion, Percent};
+use crate::arguments::Options;
+use crate::results::text::signed_percent;
+
+/// What a measurement has found between two builds, or between a run and its baseline.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Difference {
+    pub(crate) percent: Percent,
+    /// Whether the measurement can tell it from none. This is what is printed above the verdict.
+    pub(crate) is_different: bool,
+}
+
+/// Judges a difference by the limits of `--max-regression` and `--max-noise`. Returns the
+/// conclusion and its reason.
+pub(super) fn judge_difference(options: &Options, difference: Difference) -> (Conclusion, String) {
+    let Difference {
+        percent,
+        is_different,
+    } = difference;
+    if options.have_limits() && !percent.is_finite() {
+        let reason = "it is compared with a time of 0, of which there is no percentage";
+        return (Conclusion::CannotTell, reason.to_owned());
+    }
+    if let Some(limit) = options.max_regression_percent {
+        let Percent {
+            estimate,
+            low,
+            high,
+        } = percent;
+        let [middle, from, to] = [estimate, low, high].map(signed_percent);
+        let range = format!("{middle} %, from {from} to {to} %");
+        if low > limit {
+            return (
+                Conclusion::Slower,
+                format!("slower by more than {limit} %: {range}"),
+            );
+        }
+        if estimate > limit {
+            let reason = format!("it may be slower by more than {limit} % or not: {range}");
+            return (Conclusion::CannotTell, reason);
+        }
+    }
+    // Noise below the limit hides no regression.
+    let may_be_slower = percent.high > options.max_regression_percent.unwrap_or(0.0);
+    if let Some(limit) = options.max_noise_percent
+        && percent.noise() > limit
+        && may_be_slower
+    {
+        let slower = if is_different && percent.low > 0.0 {
+            "slower, but by how much can't be told: "
+        } else {
+            ""
+        };
+        let reason = format!(
+            "{slower}the noise of {:.2} % is above {limit} %; measure longer, or leave CPUs free",
+            percent.noise()
+        );
+        return (Conclusion::CannotTell, reason);
+    }
+    (Conclusion::Passes, String::new())
+}
+
+/// What else may have made a benchmark slower, for the end of the reason.
+pub(super) fn caveat(options: &Options, compared_with: ComparedWith) -> &'static str {
+    if compared_with == ComparedWith::OtherBuild && options.against.len() == 1 {
+        "; each build is in one link order, so an unrelated change that moves code may be the cause: \
+         --layout tells"
+    } else {
+        ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::results::verdict::tests::{options, percent};
+
+    /// Judges a difference that the measurement can tell from none.
+    fn judge(options: &Options, percent: Percent) -> (Conclusion, String) {
+        let difference = Difference {
+            percent,
+            is_different: true,
+        };
+        judge_difference(options, difference)
+    }
+
+    #[test]
+    fn a_benchmark_is_slower_if_its_whole_interval_is_above_the_limit() {
+        for (estimate, noise, conclusion) in [
+            (4.5, 1.0, Conclusion::Slower),
+            (3.5, 1.0, Conclusion::CannotTell),
+            (2.9, 1.0, Conclusion::Passes),
+            (-9.0, 1.0, Conclusion::Passes),
+        ] {
+            let found = judge(&options(3.0, 2.0), percent(estimate, noise)).0;
+            assert_eq!(found, conclusion, "{estimate}");
+        }
+    }
+
+    /// Symptom: a build that took half of the time could not be told.
+    #[test]
+    fn noise_counts_only_if_the_interval_reaches_above_the_limit() {
+        let without_regression = Options {
+            max_regression_percent: None,
+            ..options(3.0, 2.0)
+        };
+        for (options, estimate, noise, conclusion) in [
+            (options(3.0, 2.0), -54.6, 2.9, Conclusion::Passes),
+            (options(3.0, 2.0), 0.0, 2.9, Conclusion::Passes),
+            (options(3.0, 2.0), 0.5, 2.9, Conclusion::CannotTell),
+            (without_regression.clone(), -3.0, 2.9, Conclusion::Passes),
+            (without_regression, -2.5, 2.9, Conclusion::CannotTell),
+        ] {
+            let found = judge(&options, percent(estimate, noise)).0;
+            assert_eq!(found, conclusion, "{estimate}");
+        }
+    }
+
+    /// Symptom: an empty routine passed whatever it took later, and `Verdicts` could not be read.
+    #[test]
+    fn a_percentage_of_no_time_cannot_tell() {
+        let (nothing, all) = (f64::NAN, f64::INFINITY);
+        for (estimate, low, high) in [(nothing, nothing, nothing), (all, nothing, all)] {
+            let difference = Percent {
+                estimate,
+                low,
+                high,
+            };
+            let found = judge(&options(3.0, 2.0), difference).0;
+            assert_eq!(found, Conclusion::CannotTell, "{difference:?}");
+        }
+    }
+
+    #[test]
+    fn a_wide_interval_around_the_limit_cannot_tell() {
+        let (conclusion, reason) = judge(&options(3.0, 2.0), percent(2.0, 2.5));
+        assert_eq!(conclusion, Conclusion::CannotTell);
+        assert!(
+            reason.starts_with("the noise of 2.50 % is above 2 %"),
+            "{reason}"
+        );
+        let slower = judge(&options(3.0, 2.0), percent(30.0, 2.5)).0;
+        assert_eq!(slower, Conclusion::Slower, "noise does not hide it");
+    }
+
+    /// Symptom: "this build is slower" was above a verdict that seemed to say that this was unknown.
+    #[test]
+    fn noise_hides_how_much_slower_a_benchmark_is_and_not_that_it_is() {
+        let without_regression = Options {
+            max_regression_percent: None,
+            ..options(3.0, 2.0)
+        };
+        let (conclusion, reason) = judge(&without_regression, percent(5.0, 4.75));
+        assert_eq!(conclusion, Conclusion::CannotTell);
+        assert!(
+            reason.starts_with("slower, but by how much can't be told: the noise of 4.75 %"),
+            "{reason}"
+        );
+    }
+
+    /// Symptom: "slower, but by how much can't be told" was below "no difference found".
+    #[test]
+    fn a_benchmark_that_does_not_differ_is_not_called_slower() {
+        let without_regression = Options {
+            max_regression_percent: None,
+            ..options(3.0, 2.0)
+        };
+        let difference = Difference {
+            percent: percent(5.0, 4.75),
+            is_different: false,
+        };
+        let (_, reason) = judge_difference(&without_regression, difference);
+        assert!(reason.starts_with("the noise of 4.75 %"), "{reason}");
+    }
+
+    /// Symptom: an unrelated function made a benchmark slower by 14 %, and the verdict was firm.
+    #[test]
+    fn only_builds_in_one_link_order_have_its_caveat() {
+        for (programs, compared_with, has_caveat) in [
+            (1, ComparedWith::OtherBuild, true),
+            (6, ComparedWith::OtherBuild, false),
+            (1, ComparedWith::Baseline, false),
+        ] {
+            let options = Options {
+                against: vec![PathBuf::from("main"); programs],
+                ..Options::default()
+            };
+            let found = caveat(&options, compared_with).contains("one link order");
+            assert_eq!(found, has_caveat, "{programs} {compared_with:?}");
+        }
+    }
+
+    #[test]
+    fn without_limits_all_pass() {
+        let found = judge(&Options::default(), percent(50.0, 9.0));
+        assert_eq!(found, (Conclusion::Passes, String::new()));
+    }
+}
