@@ -6,6 +6,8 @@
 #
 #   sh facts.sh > facts.json
 #   sh facts.sh -r /host > facts.json    # in a container to which the host's / is mounted at /host
+#
+# With -r, facts about this script's own process are left out: those are the container's.
 
 set -u
 LC_ALL=C
@@ -15,6 +17,12 @@ usage() {
     echo "usage: sh facts.sh [-r ROOT] > FILE    (ROOT: where the machine's /proc and /sys are; by default, /)" >&2
     exit 2
 }
+
+# Times in ns need more than 32 bits.
+if [ $((2147483647 + 1)) -lt 0 ]; then
+    echo "facts.sh: this shell counts with 32 bits (mksh?): run it in bash, dash or busybox sh" >&2
+    exit 2
+fi
 
 root=
 while getopts r: option; do
@@ -198,6 +206,14 @@ time_namespace() {
     printf '      "boottime_offset_ns": %s,\n      "children_elsewhere": %s\n    },\n' "$boottime" "$elsewhere"
 }
 
+# The facts about this process, as JSON.
+of_this_process() {
+    tracer=$(sed -n 's/^TracerPid:[[:space:]]*//p' "$own/status" 2>/dev/null)
+    [ -z "$tracer" ] || printf '    "tracer_pid": %s,\n' "$tracer"
+    time_namespace
+    text allowed_cpus "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null)"
+}
+
 # The byte at an offset in $bytes; 0 beyond their end.
 byte() {
     at=$1
@@ -284,10 +300,7 @@ collect() {
     text hypervisor "$(hypervisor)"
     text product "$product"
     text cloud "$(cloud)"
-    tracer=$(sed -n 's/^TracerPid:[[:space:]]*//p' "$own/status" 2>/dev/null)
-    [ -z "$tracer" ] || printf '    "tracer_pid": %s,\n' "$tracer"
-    time_namespace
-    text allowed_cpus "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null)"
+    [ -n "$root" ] || of_this_process
     text online_cpus "$(line "$root/sys/devices/system/cpu/online")"
     if [ -n "$flags" ]; then
         printf '    "cpuid": {\n'

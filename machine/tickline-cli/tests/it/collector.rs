@@ -286,6 +286,26 @@ fn the_collector_and_the_program_see_the_same_time_namespace() {
 
 /// Symptom: 22 messages.
 #[test]
+fn facts_of_the_collectors_own_process_are_not_those_of_another_root() {
+    let root = tempfile::tempdir().unwrap();
+    let programs = machine_with_hpet(root.path());
+    let facts = collected("sh", &[&programs], root.path());
+    for key in ["tracer_pid", "time_namespace", "allowed_cpus"] {
+        assert_eq!(facts["machine"][key], Value::Null, "{key}");
+    }
+}
+
+/// Symptom: mksh counts with 32 bits, so numbers of ns were wrong.
+#[test]
+fn a_shell_that_counts_with_32_bits_is_refused() {
+    let Some(shell) = installed("mksh") else {
+        return eprintln!("SKIPPED: mksh is not installed (apt install mksh)");
+    };
+    let output = Command::new(shell).arg(SCRIPT).output().unwrap();
+    assert_fails(&output, 2, "this shell counts with 32 bits");
+}
+
+#[test]
 fn a_closed_output_has_one_message() {
     let output = Command::new("sh")
         .args(["-c", "sh \"$0\" >&-", SCRIPT])
