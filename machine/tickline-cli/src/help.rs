@@ -248,7 +248,7 @@ pub(crate) const SERVE: &[Section] = &[
   1  with status: the page serves no line, and programs ask the OS clock
   2  another start may help: the page could not be served for 6 s, as with a full disk or another
      server, or its file was deleted, replaced or changed while it was served. Also for a clock that
-     cannot start or stands still; with status, off and on: for any error
+     cannot start or stands still; with status, off and on: for any error but a wrong argument
   78 an error that remains until somebody fixes its cause: an argument is wrong, the page is not
      trusted, or its file is not a page, was truncated, or is in a folder that is missing or cannot
      be written to. The units do not restart such a server",

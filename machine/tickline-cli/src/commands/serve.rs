@@ -15,7 +15,6 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use jiff::Timestamp;
 use rustix::process::Uid;
 use tickline_page::lease::LeasePhase;
@@ -32,14 +31,16 @@ use server::Folder;
 use status::PageReport;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
+    if args.action != Some(ServeAction::Status)
+        && let Err(error) = refuse_outputs(args)
+    {
+        return Ok(permanent(&error));
+    }
     match args.action {
         None => {
-            let page = match refuse_outputs(args).and_then(|()| served_page(args)) {
+            let page = match served_page(args) {
                 Ok(page) => page,
-                Err(error) => {
-                    output::error_to_stderr(&error);
-                    return Ok(Exit::Permanent);
-                }
+                Err(error) => return Ok(permanent(&error)),
             };
             let folder = if args.page.is_none() {
                 Folder::Make
@@ -49,21 +50,15 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
             server::run(&page, folder)
         }
         Some(ServeAction::Status) => show_status(args),
-        Some(ServeAction::Off) => {
-            refuse_outputs(args)?;
-            switch(args, "off", off)
-        }
-        Some(ServeAction::On) => {
-            refuse_outputs(args)?;
-            switch(args, "on", on)
-        }
+        Some(ServeAction::Off) => switch(args, "off", off),
+        Some(ServeAction::On) => switch(args, "on", on),
     }
 }
 
-/// Whether a word of the command line is an action, so that it starts no server.
-pub(crate) fn is_action(word: &OsString) -> bool {
-    let word = word.to_str();
-    word.is_some_and(|word| ServeAction::from_str(word, false).is_ok())
+/// Prints an error that remains until somebody removes its cause.
+fn permanent(error: &io::Error) -> Exit {
+    output::error_to_stderr(error);
+    Exit::Permanent
 }
 
 /// Switches the page off or on, by `action`, whose name is `word`. Also says if the machine's page

@@ -271,7 +271,7 @@ fn a_page_whose_state_cannot_be_read_was_found() {
 fn the_figures_of_a_page_are_for_the_action_status() {
     let output = tickline(&["serve", "on", "--openmetrics", "-"]).output();
     let output = output.expect("the program");
-    crate::common::assert_fails(&output, 2, "--openmetrics is for status");
+    crate::common::assert_fails(&output, 78, "--openmetrics is for status");
 }
 
 /// `serve status` begins with the page's name, and exits with 1 also if an administrator has
