@@ -11,11 +11,12 @@ mod fork;
 mod page;
 
 use std::env;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::fs;
 use std::mem;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
@@ -157,6 +158,55 @@ fn a_program_is_served() {
     ] {
         let (_folder, page) = page_off_by(less_ns, more_ns);
         assert_passes(&mut run(role, &page));
+    }
+}
+
+/// The dynamic linker ignores `LD_PRELOAD` in such a program, so this one is linked with the
+/// library.
+#[test]
+fn a_set_user_id_program_ignores_the_variables() {
+    const USER: u32 = 4_711;
+    let Some((folder, page)) = served_page() else {
+        return;
+    };
+    // SAFETY: the call has no precondition.
+    if unsafe { libc::geteuid() } != 0 {
+        return println!("SKIPPED: only root can make a program that has another user's rights");
+    }
+    let program = folder.path().join("linked");
+    if let Err(error) = link_with_library(&program) {
+        return println!("SKIPPED: no C program can be linked with the library: {error}");
+    }
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut run = Command::new(&program);
+    run.envs([("TICKLINE_SERVE", "always")])
+        .env("TICKLINE_PAGE", &page)
+        .env_remove("TICKLINE");
+    assert_eq!(run.status().unwrap().code(), Some(1), "it is served");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    match run.arg("privileged").uid(USER).status().unwrap().code() {
+        Some(77) => println!("SKIPPED: the file system gives no program another user's rights"),
+        code => assert_eq!(code, Some(0), "it has the kernel's clock"),
+    }
+}
+
+fn link_with_library(program: &Path) -> Result<(), String> {
+    let library = library();
+    let mut runs_there = OsString::from("-Wl,-rpath,");
+    runs_there.push(library.parent().unwrap());
+    let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let mut linker = Command::new(compiler);
+    linker.arg("-o").arg(program);
+    linker.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/linked.c"));
+    linker
+        .arg("-Wl,--no-as-needed")
+        .arg(&library)
+        .arg(runs_there);
+    let output = linker.output().map_err(|error| error.to_string())?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }
 

@@ -233,6 +233,31 @@ fn rules_of_changes() -> Vec<Value> {
     rules
 }
 
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
+#[test]
+fn who_attaches_to_no_process() {
+    let rules = ["ptrace", "process_vm_readv", "process_vm_writev"];
+    let rules = rules.map(|call| json!({ "syscall": call }));
+    let kills = filter(&"kill_process".into(), &json!(rules)).unwrap();
+    let mut command = tickline(&["who", "--secs", "1"]);
+    put_under(&mut command, kills);
+    let output = command.output().unwrap();
+    let errors = text(&output.stderr);
+    assert!(
+        output.status.code().is_some(),
+        "{}: {errors}",
+        output.status
+    );
+    if !output.status.success() {
+        let answer = text(&output.stdout);
+        eprintln!("SKIPPED: calls of the clock can't be counted here: {answer}{errors}");
+    }
+}
+
 /// A filter kills the program and its child processes at a system call that
 ///
 /// - opens a file for writing,
