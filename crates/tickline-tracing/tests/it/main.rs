@@ -27,4 +27,5 @@ mod spans;
 mod trace_file;
 mod trace_file_errors;
 mod trace_file_requests;
+mod trace_path;
 mod trace_view;

@@ -4,6 +4,7 @@
 
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +14,9 @@ use tickline_core::reference::{Reference, SUSPENDED_BOUND_NS};
 use tickline_observe::monotonic_ns;
 
 use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
-use crate::common::procfs::{await_tickline_threads, own_signals, tickline_threads, timers};
+use crate::common::procfs::{
+    await_tickline_threads, own_signals, status_field, tickline_threads, timers,
+};
 use crate::common::{
     alone, assert_right_if_possible, await_publications, goes_on, own_name, read_in_order,
     run_in_fork, skip, wait_until_fast, wait_until_it_agrees_with_the_os,
@@ -22,6 +25,7 @@ use crate::common::{
 in_processes! { run_in_child:
     many_clocks_live_side_by_side,
     nothing_is_left_of_a_dropped_clock,
+    a_clock_changes_neither_the_environment_nor_its_callers_scheduling,
     many_threads_use_a_clock_at_once,
     a_process_that_was_stopped_goes_on_at_the_present_time,
     a_clock_survives_the_loss_of_its_descriptors,
@@ -189,6 +193,29 @@ fn nothing_is_left_of_a_dropped_clock() {
         await_tickline_threads(0);
         assert_eq!((open_descriptors(), handled_and_blocked()), before);
     }
+}
+
+fn a_clock_changes_neither_the_environment_nor_its_callers_scheduling() {
+    let facts = || {
+        let thread = Path::new("/proc/thread-self");
+        let scheduling = std::fs::read_to_string(thread.join("sched")).unwrap_or_default();
+        let is_setting = |line: &&str| line.starts_with("policy") || line.starts_with("prio");
+        (
+            std::env::vars_os().collect::<Vec<_>>(),
+            status_field(thread, "Cpus_allowed:"),
+            scheduling
+                .lines()
+                .filter(is_setting)
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+        )
+    };
+    let before = facts();
+    let guard = tickline::start().unwrap();
+    wait_until_fast(Clock::global());
+    assert_eq!(facts(), before, "while a thread calibrates");
+    drop(guard);
+    assert_eq!(facts(), before);
 }
 
 /// The first readings of a process, by many threads at once, while one starts and drops the
