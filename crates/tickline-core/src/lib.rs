@@ -2,7 +2,7 @@
 //! an operating system: no `std`, no allocation, no floating point, no dependency.
 //!
 //! The state of a clock is its line, `y = m*x + b`, in 128 bits ([`mod@state`]). On x86_64 and
-//! aarch64 one 16-byte load gives a reading `m` and `b`, and every change is one 128-bit
+//! aarch64 a reader gets `m` and `b` by one 16-byte load, and every change is one 128-bit
 //! compare-and-swap. Nobody waits for a writer that has stopped: a reader that finds a replacement
 //! announced gives the writer two microseconds, and then ends the old line itself.
 //! [DESIGN.md](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-state) has the layout,

@@ -1,5 +1,5 @@
-//! UTC with its error: the interval from the earliest to the latest time that UTC can be, at the
-//! cost of a reading.
+//! Returns UTC with its error, at the cost of a reading: the earliest and the latest time that UTC
+//! can be.
 //!
 //! [`Utc::now`] orders an event against events of other machines without asking these machines. If
 //! the latest time of event A is before the earliest time of event B, A happened first. Spanner's
@@ -26,10 +26,10 @@
 //!
 //! # Will it work here?
 //!
-//! It needs Linux, and the daemon of clock-bound, chronyd, ptp4l, or a kernel that another NTP
-//! daemon steers ([Sources](#sources)). systemd-timesyncd and OpenNTPD state no error, so with them
-//! alone UTC is never known. `tickline doctor` says which source a machine has; [`limits`] says
-//! what can go wrong.
+//! It needs Linux, and one of these: the daemon of clock-bound, chronyd, ptp4l, or a kernel that
+//! another NTP daemon steers ([Sources](#sources)). systemd-timesyncd and OpenNTPD state no error,
+//! so with them alone UTC is never known. `tickline doctor` says which source a machine has;
+//! [`limits`] says what can go wrong.
 //!
 //! [`Utc`] has a thread that asks a source once a second, or once in each interval of the clock's
 //! control loop if that is longer. Until the next answer, [`Utc::now`] extrapolates by the counter,
