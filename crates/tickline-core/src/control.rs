@@ -105,7 +105,7 @@ pub enum Cadence {
     Scheduled,
     /// A thread comes when the next iteration is due, but must first get onto the CPU of the line,
     /// which may be busy. The window lasts 4 intervals, and starts with the publication. For a line
-    /// for each CPU; [`CpuControl::begin`](crate::per_cpu::CpuControl::begin) sets it.
+    /// for each CPU; [`Pass::begin`](crate::per_cpu::Pass::begin) sets it.
     Pinned,
     /// A reader comes when it finds that the window has passed.
     OnDemand,

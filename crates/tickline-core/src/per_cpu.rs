@@ -34,7 +34,7 @@
 //! ```
 //! use core::cell::Cell;
 //! use tickline_core::counter::{CpuCounter, CpuRead};
-//! use tickline_core::per_cpu::{CpuControl, Stay, cpu_clock};
+//! use tickline_core::per_cpu::{CpuControl, Pass, Stay, cpu_clock};
 //! use tickline_core::cell::LineCell;
 //! use tickline_core::control::{Cadence, Config};
 //! use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
@@ -70,10 +70,11 @@
 //! let clocks = [(); 2].map(|()| SharedClock::new(LineCell::new()));
 //!
 //! // A thread calibrates each CPU, and stays there until the CPU's line lasts.
+//! let pass = Pass::begin(&config, &machine);
 //! for (cpu, clock) in clocks.iter().enumerate() {
 //!     let mut calibration = CpuControl::new();
 //!     machine.on_cpu.set(cpu); // the thread moves to the CPU
-//!     calibration.begin(&config);
+//!     calibration.begin(&pass);
 //!     loop {
 //!         match calibration.iterate(clock, cpu, &machine, &machine) {
 //!             (_, Stay::Leave) => break,
@@ -100,6 +101,7 @@
 //! | What if the thread is moved in the middle of an iteration? | The thread's counter then behaves like one that was reset and runs backwards, which yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead. The mark is 0.6 ms further ahead for each ms for which the thread was stopped meanwhile, or by which sampling took longer than 0.1 ms (`tests/sim/src/limits.rs`: `lost_ns`). |
 //! | Which CPUs are calibrated? | The CPUs on which the thread may run now, and those on which a reader found no line. So a growing cpuset, a CPU that comes back, and threads with CPU masks of their own need no rule. |
 //! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If lines lasted for 50 us at first, and each pass over the CPUs added one sample to each, every line would end before the next pass (measured: readings cost 57 ns for 150 ms). |
+//! | And with many CPUs? | A [`Pass`] waits on CPUs for one interval in total. Later CPUs then get one sample in each pass. If it waited on all of them, the control loops of the first CPUs would forget their samples meanwhile (`stability.rs`: a break of four intervals), and lines would never last: with an interval of 10 ms on 16 CPUs, with the default on 1,000 (`tests/passes.rs`). |
 //! | Why are windows twice as long? | For the same reason: with three other threads on each CPU, the calibrating thread was late by up to 200 ms. The price: a dead driver is noticed later, after 8 intervals. |
 
 use core::cell::Cell;
@@ -192,12 +194,41 @@ const STAY_NS: u64 = 2_000_000;
 /// The most waits for which the thread stays on a CPU.
 const STAY_WAITS: u32 = 15;
 
+/// The most time for which a pass waits on CPUs, ns: an interval, but at most this. Meanwhile the
+/// thread holds the clock's lock, and after a second it would count as stopped.
+const MAX_WAITS_NS: u64 = 500_000_000;
+
+/// A pass of the thread over the CPUs: the settings of its calibrations, and the time until which
+/// the thread may wait on CPUs.
+#[derive(Debug, Clone, Copy)]
+pub struct Pass {
+    config: Config,
+    waits_until_ns: i64,
+}
+
+impl Pass {
+    /// A pass that begins now. The cadence in `config` does not matter.
+    #[must_use]
+    pub fn begin(config: &Config, reference: &impl Reference) -> Self {
+        let waits_ns = config.interval_ns.min(MAX_WAITS_NS).cast_signed();
+        Self {
+            config: Config {
+                cadence: Cadence::Pinned,
+                ..*config
+            },
+            waits_until_ns: reference.monotonic_ns().saturating_add(waits_ns),
+        }
+    }
+}
+
 /// One CPU's control loop, and when its next iteration is due.
 #[derive(Debug)]
 pub struct CpuControl {
     control: Control,
     due_ns: i64,
     ready_ns: i64,
+    /// The time until which the thread may wait on the CPU, ns.
+    waits_until_ns: i64,
     /// The waits on the CPU in this calibration.
     waits: u32,
     last: LastIteration,
@@ -231,6 +262,7 @@ impl CpuControl {
             control: Control::new(Config::PLACEHOLDER),
             due_ns: i64::MIN,
             ready_ns: i64::MIN,
+            waits_until_ns: i64::MIN,
             waits: 0,
             last: LastIteration::Rested,
         }
@@ -257,23 +289,22 @@ impl CpuControl {
     }
 
     /// Begins a calibration: the thread is about to go to the CPU, and to run iterations until one
-    /// tells it to leave. The cadence in `config` does not matter.
-    pub fn begin(&mut self, config: &Config) {
+    /// tells it to leave.
+    pub fn begin(&mut self, pass: &Pass) {
         let control = &mut self.control;
-        if control.config.resolutions != config.resolutions {
-            *control = Control::new(*config); // the kernel keeps time with something else now
+        if control.config.resolutions != pass.config.resolutions {
+            *control = Control::new(pass.config); // the kernel keeps time with something else now
         }
-        control.config = Config {
-            cadence: Cadence::Pinned,
-            ..*config
-        };
+        control.config = pass.config;
+        self.waits_until_ns = pass.waits_until_ns;
         self.waits = 0;
         self.last = LastIteration::Rested;
     }
 
     /// An iteration for the clock of `cpu`, on which the caller has put this thread, and what the
     /// thread does next. `None` if the thread is not on this CPU, or was moved away meanwhile. The
-    /// thread stays on the CPU until the next iteration is due so late that it may leave.
+    /// thread stays on the CPU until the next iteration is due so late that it may leave, or until
+    /// the pass may wait no more.
     ///
     /// # Panics
     ///
@@ -305,7 +336,8 @@ impl CpuControl {
         let iteration = iteration.with_least_rest();
         self.set_due(iteration.next_in_ns, reference);
         let is_soon = iteration.next_in_ns <= STAY_NS.min(self.control.interval_ns() >> 1);
-        if is_soon && self.waits < STAY_WAITS {
+        let may_wait = self.waits < STAY_WAITS && self.due_ns <= self.waits_until_ns;
+        if is_soon && may_wait {
             self.waits = self.waits.saturating_add(1);
             return (Some(iteration), Stay::Wait(iteration.next_in_ns));
         }

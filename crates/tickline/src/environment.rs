@@ -95,15 +95,10 @@ fn cached() -> Option<EnvironmentSwitch> {
 
 /// Caches the variable's value, if none is cached yet. Returns the cached value.
 fn cache(found: EnvironmentSwitch) -> EnvironmentSwitch {
-    // ORDERING: Relaxed, as in `cached`.
-    CACHED
-        .compare_exchange(
-            NOT_READ,
-            found as u8 + 1,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        )
-        .ok();
+    let code = found as u8 + 1;
+    // ORDERING: Relaxed for both, as in `cached`.
+    let order = Ordering::Relaxed;
+    CACHED.compare_exchange(NOT_READ, code, order, order).ok();
     cached().unwrap_or(found)
 }
 

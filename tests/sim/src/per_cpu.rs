@@ -10,7 +10,7 @@
 
 use tickline_core::control::MIN_INTERVAL_NS;
 use tickline_core::counter::{Counter, CpuCounter, CpuRead};
-use tickline_core::per_cpu::{CpuControl, Stay};
+use tickline_core::per_cpu::{CpuControl, Pass, Stay};
 
 use crate::actors::Context;
 use crate::machine::PS;
@@ -93,10 +93,11 @@ impl Context {
             if self.clock.is_forced.take() {
                 cpus.iter_mut().for_each(CpuControl::force_due);
             }
+            let pass = Pass::begin(&config, &self.access());
             let mut next_ns = self.world.returned_ns().saturating_add(interval_ns);
             for (cpu, calibration) in cpus.iter_mut().enumerate() {
                 if calibration.is_ready(self.world.returned_ns()) {
-                    calibration.begin(&config);
+                    calibration.begin(&pass);
                     self.calibrate(cpu, calibration);
                 }
                 next_ns = next_ns.min(calibration.due_ns());

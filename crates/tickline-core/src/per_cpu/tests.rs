@@ -3,6 +3,7 @@
 // Hundreds of clocks become steady here, and there is no unsafe code: Miri would take too long.
 #![cfg(not(miri))]
 
+mod passes;
 mod schedule;
 
 use super::*;
@@ -85,7 +86,7 @@ fn calibrate(
     cpu: usize,
 ) -> u64 {
     board.on.set(cpu);
-    calibrations[cpu].begin(&CONFIG);
+    calibrations[cpu].begin(&Pass::begin(&CONFIG, board.machine));
     let mut done = (None, Stay::Again);
     while done.1 == Stay::Again {
         done = calibrations[cpu].iterate(&clocks[cpu], cpu, board, board.machine);
@@ -102,7 +103,7 @@ fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
     let (mut calibration, mut config) = (CpuControl::new(), CONFIG);
     let now_ns = || board.machine.truth_ns();
     let pass = |calibration: &mut CpuControl, config: &Config| {
-        calibration.begin(config);
+        calibration.begin(&Pass::begin(config, board.machine));
         loop {
             let (iteration, stay) = calibration.iterate(&clocks[0], 0, board, board.machine);
             match stay {
@@ -328,7 +329,7 @@ fn an_id_outside_of_the_table_reads_nothing() {
     );
     assert!(read_slow(clocks, board, board.machine).is_none());
     let mut calibration = CpuControl::new();
-    calibration.begin(&CONFIG);
+    calibration.begin(&Pass::begin(&CONFIG, board.machine));
     assert_eq!(
         calibration.iterate(&clocks[0], 0, board, board.machine),
         (None, Stay::Leave)

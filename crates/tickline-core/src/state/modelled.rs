@@ -72,17 +72,13 @@ impl AtomicState {
 
     /// Swaps `from` for `to`, unless the state is not `from`. Returns whether it swapped.
     pub(crate) fn try_swap(&self, from: LineState, to: LineState) -> bool {
+        let [from, to] = [from, to].map(|state| self.index_of(state));
         // ORDERING: acquire and release, as the machine's swap; pairs with the loads. Acquire also
         // keeps the read of the counter that follows the announcement of a replacement behind the
         // announcement. No test sees Release without Acquire: the modelled counter is never read
         // early. Relaxed on failure: the caller uses nothing then.
         self.index
-            .compare_exchange(
-                self.index_of(from),
-                self.index_of(to),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            )
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 }

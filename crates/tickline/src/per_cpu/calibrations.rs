@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use tickline_core::control::{Config, Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::driver::CpusPermit;
-use tickline_core::per_cpu::{CpuControl, Stay};
+use tickline_core::per_cpu::{CpuControl, Pass, Stay};
 use tickline_core::reference::Reference;
 
 use super::CpuLines;
@@ -38,15 +38,16 @@ impl CpuCalibrations {
         interval_ns: u64,
         sleep: &StoppableSleep,
     ) -> u64 {
-        let config = &Config {
+        let Some(mask) = CpuMask::for_current_thread() else {
+            return interval_ns;
+        };
+        let config = Config {
             interval_ns,
             ..permit.config()
         };
-        let Some(mask) = CpuMask::for_current_thread() else {
-            return config.interval_ns;
-        };
+        let pass = Pass::begin(&config, &OsClock);
         self.cpus.resize_with(cpu_lines.clocks.len(), || None);
-        let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
+        let interval_ns = i64::try_from(interval_ns).unwrap_or(i64::MAX);
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
         for (cpu, (control, record)) in self.cpus.iter_mut().zip(&cpu_lines.records).enumerate() {
             // ORDERING: Relaxed for both, see `CpuRecord::report_miss`.
@@ -68,7 +69,7 @@ impl CpuCalibrations {
                 Box::new(CpuControl::new())
             });
             if control.is_ready(OsClock.monotonic_ns()) {
-                match calibrate(control, cpu, cpu_lines, config, sleep) {
+                match calibrate(control, cpu, cpu_lines, &pass, sleep) {
                     WakeCause::Timeout => {}
                     WakeCause::ClockSet => self.was_clock_set = true,
                     WakeCause::Stopped => break,
@@ -90,13 +91,13 @@ fn calibrate(
     control: &mut CpuControl,
     cpu: usize,
     cpu_lines: &CpuLines,
-    config: &Config,
+    pass: &Pass,
     sleep: &StoppableSleep,
 ) -> WakeCause {
     let clock = &cpu_lines.clocks[cpu];
     let record = &cpu_lines.records[cpu];
     let mut woken = WakeCause::Timeout;
-    control.begin(config);
+    control.begin(pass);
     let iteration = loop {
         if let Ok(cpu) = u32::try_from(cpu) {
             sys::pin_this_thread(cpu); // the iteration notices if the thread is not on the CPU

@@ -100,9 +100,9 @@ fn publish(comparison: CounterComparison, marker: Option<u64>) {
 
 impl LastResult {
     /// Whether it is of the host with this marker, on which the machine runs now: another host's
-    /// counters may differ.
+    /// counters may differ. While no marker was known, moves went unnoticed.
     fn is_of_host(&self, marker: Option<u64>) -> bool {
-        self.marker.is_none() || self.marker == marker
+        self.marker == marker
     }
 
     /// The comparison, if it is of the host with this marker.

@@ -64,15 +64,11 @@ impl Baton {
     fn give(&self, turn: u32, ticks: u64) {
         // ORDERING: Relaxed, published by the store below.
         self.given_ticks.store(ticks, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `get`. The exchange fails if the other
+        let last_turn = turn.wrapping_sub(1);
+        // ORDERING: Release, pairs with the Acquire load in `get`. Relaxed on failure: the other
         // thread has given up.
         self.turn
-            .compare_exchange(
-                turn.wrapping_sub(1),
-                turn,
-                Ordering::Release,
-                Ordering::Relaxed,
-            )
+            .compare_exchange(last_turn, turn, Ordering::Release, Ordering::Relaxed)
             .ok();
     }
 

@@ -11,7 +11,7 @@ fn begun_calibration(interval_ns: u64) -> CpuControl {
         ..CONFIG
     };
     let mut calibration = CpuControl::new();
-    calibration.begin(&config);
+    calibration.begin(&Pass::begin(&config, &FnClock(|| 0)));
     calibration
 }
 
@@ -124,6 +124,34 @@ fn a_thread_leaves_a_cpu_after_fifteen_waits() {
 fn a_calibration_counts_its_waits_anew() {
     let mut calibration = begun_calibration(INTERVAL_NS);
     (0..=STAY_WAITS).for_each(|_| _ = stay_after(&mut calibration, STAY_NS));
-    calibration.begin(&CONFIG);
+    calibration.begin(&Pass::begin(&CONFIG, &FnClock(|| 0)));
     assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Wait(STAY_NS));
+}
+
+/// What the thread does after an iteration that is followed by another one in a millisecond, which
+/// is due `due_in_ns` after the beginning of a pass with this interval.
+fn stay_until(interval_ns: u64, due_in_ns: u64) -> Stay {
+    let mut calibration = begun_calibration(interval_ns);
+    let next_in_ns = 1_000_000;
+    let iteration = Iteration {
+        outcome: crate::control::Outcome::Published,
+        next_in_ns,
+    };
+    let now_ns = (due_in_ns - next_in_ns).cast_signed();
+    calibration.after(Some(iteration), &FnClock(|| now_ns)).1
+}
+
+#[test]
+fn a_pass_waits_on_cpus_for_one_interval() {
+    let interval_ns = 10_000_000;
+    assert_eq!(stay_until(interval_ns, interval_ns), Stay::Wait(1_000_000));
+    assert_eq!(stay_until(interval_ns, interval_ns + 1), Stay::Leave);
+}
+
+/// Else its thread would count as stopped, because it holds the clock's lock.
+#[test]
+fn a_pass_waits_on_cpus_for_at_most_half_a_second() {
+    let interval_ns = 10_000_000_000;
+    assert_eq!(stay_until(interval_ns, MAX_WAITS_NS), Stay::Wait(1_000_000));
+    assert_eq!(stay_until(interval_ns, MAX_WAITS_NS + 1), Stay::Leave);
 }

@@ -27,14 +27,10 @@ impl OsClock {
     /// Chooses libc's clock without a test whether the process may read the counter, unless a route
     /// is chosen already.
     pub(crate) fn choose_libc() {
-        // ORDERING: Relaxed, the number publishes no other memory.
+        // ORDERING: Relaxed for both, the number publishes no other memory.
+        let order = Ordering::Relaxed;
         ROUTE
-            .compare_exchange(
-                ROUTE_UNKNOWN,
-                ROUTE_LIBC,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            )
+            .compare_exchange(ROUTE_UNKNOWN, ROUTE_LIBC, order, order)
             .ok();
     }
 
