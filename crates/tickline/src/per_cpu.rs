@@ -77,6 +77,16 @@ const fn state_without_line(waited_ns: i64) -> ClockState {
     }
 }
 
+/// Whether `clock` has a line at this time of the OS clock. No other CPU's counter can be read here,
+/// so the OS clock, which the line follows, tells whether its validity has passed. A reading on the
+/// line's CPU then ends it.
+fn has_line_at(clock: &SharedClock, now_ns: i64) -> bool {
+    let line = clock.cell.snapshot();
+    line.state.is_published()
+        // If the line is replaced meanwhile, its snapshot may be a mixture.
+        && (now_ns <= line.at(line.end_ticks()) || !clock.cell.is_still(line.state))
+}
+
 /// The data about a CPU besides its line. Readers set `has_missed`. The thread clears it, and
 /// writes everything else.
 #[derive(Debug, Default)]
@@ -172,11 +182,10 @@ impl CpuLines {
         self.clocks.get(self.counter.now_ordered()?.cpu)
     }
 
-    /// Whether any CPU has a line.
-    pub(crate) fn is_published(&self) -> bool {
-        self.clocks
-            .iter()
-            .any(|clock| clock.cell.load().is_published())
+    /// Whether any CPU has a line now.
+    pub(crate) fn has_line(&self) -> bool {
+        let now_ns = OsClock.monotonic_ns();
+        self.clocks.iter().any(|clock| has_line_at(clock, now_ns))
     }
 
     /// Whether `reference_ns` is at least the largest time that any CPU's line can return. Ask
@@ -212,12 +221,11 @@ impl CpuLines {
                 continue;
             }
             let figures = clock.figures();
-            let is_published = clock.cell.load().is_published();
             let waited_ns = now_ns.saturating_sub(published_ns.max(since_ns));
             let age_ns = u64::try_from(now_ns.saturating_sub(published_ns)).unwrap_or(0);
             cpus.push(CpuStatus {
                 cpu,
-                state: if is_published {
+                state: if has_line_at(clock, now_ns) {
                     ClockState::Fast
                 } else {
                     state_without_line(waited_ns)

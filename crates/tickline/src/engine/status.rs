@@ -73,7 +73,7 @@ impl Engine {
             return (state, verdicts_of_backend(state));
         }
         let common = self.clock.shared.cell.load();
-        let has_cpu_line = self.cpu_lines().is_some_and(CpuLines::is_published);
+        let has_cpu_line = self.cpu_lines().is_some_and(CpuLines::has_line);
         // The next reading retires a line that has ended.
         let has_common_line = common.phase() != Phase::NoLine && !self.has_ended(common);
         // A barred clock has no line, and none is expected.

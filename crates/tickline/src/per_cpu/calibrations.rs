@@ -16,6 +16,8 @@ use crate::sys::{self, CpuMask, StoppableSleep, WakeCause};
 #[derive(Debug, Default)]
 pub(crate) struct CpuCalibrations {
     pub(super) cpus: Vec<Option<Box<CpuControl>>>,
+    /// The CPU with which the next pass begins, if it is due.
+    pub(super) first: usize,
     /// Whether a calibration of this pass was woken because the OS clock was set.
     pub(super) was_clock_set: bool,
 }
@@ -49,7 +51,12 @@ impl CpuCalibrations {
         self.cpus.resize_with(cpu_lines.clocks.len(), || None);
         let interval_ns = i64::try_from(interval_ns).unwrap_or(i64::MAX);
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
-        for (cpu, (control, record)) in self.cpus.iter_mut().zip(&cpu_lines.records).enumerate() {
+        // Each pass begins with another CPU. If moves are so slow that CPUs forget their samples
+        // meanwhile, the waits of the pass end on the first one, and the others would have no line.
+        let ids = self.cpus.len();
+        let mut first = None;
+        for cpu in (self.first..ids).chain(0..self.first) {
+            let (control, record) = (&mut self.cpus[cpu], &cpu_lines.records[cpu]);
             // ORDERING: Relaxed for both, see `CpuRecord::report_miss`.
             if mask.contains(cpu) {
                 // The thread calibrates this CPU without a request. A request that stayed would
@@ -69,6 +76,7 @@ impl CpuCalibrations {
                 Box::new(CpuControl::new())
             });
             if control.is_ready(OsClock.monotonic_ns()) {
+                first.get_or_insert(cpu);
                 match calibrate(control, cpu, cpu_lines, &pass, sleep) {
                     WakeCause::Timeout => {}
                     WakeCause::ClockSet => self.was_clock_set = true,
@@ -77,6 +85,7 @@ impl CpuCalibrations {
             }
             next_ns = next_ns.min(control.due_ns());
         }
+        self.first = first.map_or(self.first, |cpu| cpu + 1);
         mask.restore();
         if core::mem::take(&mut self.was_clock_set) {
             self.force_due();

@@ -147,6 +147,20 @@ fn a_pass_fulfils_the_requests_for_the_cpus_of_the_mask() {
 }
 
 #[test]
+fn the_next_pass_begins_with_another_cpu() {
+    let clock = new_clock();
+    let Some(mut passes) = Passes::new(&clock) else {
+        return;
+    };
+    passes.run();
+    let first = passes.calibrations.first;
+    passes.calibrations.force_due();
+    passes.cpu_lines.records[passes.absent].report_miss();
+    passes.run();
+    assert_ne!(passes.calibrations.first, first);
+}
+
+#[test]
 fn a_pass_gives_the_thread_its_cpus_back() {
     let clock = new_clock();
     let Some(mut passes) = Passes::new(&clock) else {
@@ -221,6 +235,63 @@ fn a_line_may_be_later_than_a_time_before_its_end() {
         return;
     };
     assert!(!passes.cpu_lines.are_all_at_most(end_ns - 1));
+}
+
+/// Passes until a CPU has a line. `None`, with a message, if that is impossible here. A busy machine
+/// takes several.
+fn passes_with_a_line(clock: &DrivenClock) -> Option<Passes<'_>> {
+    let mut passes = Passes::new(clock)?;
+    for _ in 0..100 {
+        passes.run();
+        if passes.last_end_ns().is_some() {
+            return Some(passes);
+        }
+    }
+    eprintln!("SKIPPED: no CPU has a line");
+    None
+}
+
+/// Passes until a CPU has had a line, and all lines have ended.
+fn passes_with_ended_lines(clock: &DrivenClock) -> Option<Passes<'_>> {
+    let passes = passes_with_a_line(clock)?;
+    while passes.last_end_ns() >= Some(OsClock.monotonic_ns()) {
+        std::thread::yield_now();
+    }
+    Some(passes)
+}
+
+/// Symptom: the clock's state was `Fast` until a reader found that the line had ended.
+#[test]
+fn cpus_whose_lines_have_ended_have_none() {
+    let clock = new_clock();
+    if let Some(passes) = passes_with_ended_lines(&clock) {
+        assert!(!passes.cpu_lines.has_line());
+    }
+}
+
+#[test]
+fn a_cpu_whose_line_has_ended_is_not_fast() {
+    let clock = new_clock();
+    if let Some(passes) = passes_with_ended_lines(&clock) {
+        let cpus = passes.cpu_lines.status();
+        let is_fast = |cpu: &CpuStatus| cpu.state == ClockState::Fast;
+        assert!(!cpus.is_empty() && !cpus.iter().any(is_fast), "{cpus:?}");
+    }
+}
+
+#[test]
+fn a_cpu_has_a_line_until_its_end() {
+    let clock = new_clock();
+    let Some(passes) = passes_with_a_line(&clock) else {
+        return;
+    };
+    let mut clocks = passes.cpu_lines.clocks.iter();
+    let with_line = clocks.find(|clock| clock.cell.load().is_published());
+    let with_line = with_line.expect("a CPU has a line");
+    let line = with_line.cell.snapshot();
+    let end_ns = line.at(line.end_ticks());
+    assert!(has_line_at(with_line, end_ns));
+    assert!(!has_line_at(with_line, end_ns + 1));
 }
 
 /// Sets a CPU's high-water mark to `b_ns`, as the end of a line so far ahead would.
