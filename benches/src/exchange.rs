@@ -114,7 +114,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| publish(counter, &clock, &stop));
-        while !clock.cell.load().is_published() {
+        while !clock.cell().load().is_published() {
             std::thread::yield_now();
         }
         let count = exchange(time, |_| {

@@ -85,7 +85,7 @@ pub(crate) use published::{Evidence, PlannedBounds, UnroundedLine};
 /// let clock = SharedClock::new(Counted::default());
 /// clock.bar(&counter, &reference);
 /// clock.unbar(&counter, &reference);
-/// assert_eq!(clock.cell.swaps.get(), 2);
+/// assert_eq!(clock.cell().swaps.get(), 2);
 /// ```
 pub trait StateCell {
     /// The state: the first load, before the slot is read.

@@ -51,15 +51,18 @@ pub use reading::{BoundedReading, ReadingSource, SlowReading};
 /// ```
 #[derive(Debug, Default)]
 pub struct SharedClock<S = LineCell> {
-    /// State, slots and bounds. Any thread may read them, through [`StateCell`]. Only this clock
-    /// and its [`Control`](crate::control::Control) swap or publish: another state there may break
-    /// the order of readings.
-    pub cell: S,
+    /// State, slots and bounds.
+    pub(crate) cell: S,
     pub(crate) figures: AtomicFigures,
     pub(crate) events: EventCounters,
     /// The latest time of the reference that has vouched for a line past its window, ns.
     vouched_ns: AtomicI64,
 }
+
+const _: () = assert!(
+    core::mem::offset_of!(SharedClock, cell) == 0,
+    "a reading would add an offset"
+);
 
 impl<S> SharedClock<S> {
     /// A clock that has no line yet, around `cell`.
@@ -71,6 +74,15 @@ impl<S> SharedClock<S> {
             events: EventCounters::new(),
             vouched_ns: AtomicI64::new(i64::MIN),
         }
+    }
+
+    /// State, slots and bounds. Any thread may read them, through [`StateCell`]. Only this clock
+    /// and its [`Control`](crate::control::Control) swap or publish: another state there may break
+    /// the order of readings.
+    #[inline]
+    #[must_use]
+    pub const fn cell(&self) -> &S {
+        &self.cell
     }
 
     /// The control loop's latest figures.

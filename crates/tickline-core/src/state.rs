@@ -190,7 +190,7 @@ const _: () = assert!(SLOT == 8 && size_of::<u64>() == 8);
 /// use tickline_core::state::Phase;
 ///
 /// let clock: SharedClock = SharedClock::new(LineCell::new());
-/// assert_eq!(clock.cell.load().phase(), Phase::NoLine);
+/// assert_eq!(clock.cell().load().phase(), Phase::NoLine);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -206,7 +206,9 @@ pub enum Phase {
     Published,
 }
 
-/// The state of a clock. The [module](self) has its layout.
+/// The state of a clock. The [module](self) has its layout. The fields are public, because each
+/// pair of words is a value that a processor may load (in two halves), and a simulator makes all of
+/// them.
 ///
 /// ```
 /// use tickline_core::line::Slope;

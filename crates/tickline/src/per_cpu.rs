@@ -81,10 +81,10 @@ const fn state_without_line(waited_ns: i64) -> ClockState {
 /// so the OS clock, which the line follows, tells whether its validity has passed. A reading on the
 /// line's CPU then ends it.
 fn has_line_at(clock: &SharedClock, now_ns: i64) -> bool {
-    let line = clock.cell.snapshot();
+    let line = clock.cell().snapshot();
     line.state.is_published()
         // If the line is replaced meanwhile, its snapshot may be a mixture.
-        && (now_ns <= line.at(line.end_ticks()) || !clock.cell.is_still(line.state))
+        && (now_ns <= line.at(line.end_ticks()) || !clock.cell().is_still(line.state))
 }
 
 /// The data about a CPU besides its line. Readers set `has_missed`. The thread clears it, and
@@ -192,13 +192,13 @@ impl CpuLines {
     /// before the clock leaves these lines.
     pub(crate) fn are_all_at_most(&self, reference_ns: i64) -> bool {
         self.clocks.iter().all(|clock| {
-            let line = clock.cell.snapshot();
+            let line = clock.cell().snapshot();
             let most_ns = match line.state.phase() {
                 Phase::NoLine | Phase::FirstPublication => line.state.b,
                 Phase::Replacing | Phase::Published => line.at(line.end_ticks()),
             };
             // If a line ends meanwhile, its snapshot may be a mixture.
-            most_ns <= reference_ns && clock.cell.is_still(line.state)
+            most_ns <= reference_ns && clock.cell().is_still(line.state)
         })
     }
 

@@ -163,7 +163,7 @@ impl Context {
             self.check.judge_bounds();
             if !self.may_lack_line() {
                 self.check
-                    .check_line_is_back(self.clock.shared().cell.peek());
+                    .check_line_is_back(self.clock.shared().cell().peek());
             }
             let wait_ns = match iteration {
                 Some(iteration) => iteration.next_in_ns,

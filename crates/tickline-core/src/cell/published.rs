@@ -17,10 +17,10 @@ use crate::units::{FixedNs, ticks_between};
 ///
 /// /// The time for which the fast path may still use the clock's line at `ticks`, ns.
 /// fn left_ns(clock: &SharedClock, ticks: u64) -> Option<i64> {
-///     let line = clock.cell.snapshot();
+///     let line = clock.cell().snapshot();
 ///     let end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
 ///     let left_ns = line.at(end_ticks) - line.at(ticks);
-///     let counts = line.state.is_published() && clock.cell.is_still(line.state);
+///     let counts = line.state.is_published() && clock.cell().is_still(line.state);
 ///     counts.then_some(left_ns)
 /// }
 /// assert_eq!(left_ns(&SharedClock::new(LineCell::new()), 1_000), None, "no line");

@@ -72,7 +72,7 @@ impl Engine {
             let state = backend.state();
             return (state, verdicts_of_backend(state));
         }
-        let common = self.clock.shared.cell.load();
+        let common = self.clock.shared.cell().load();
         let has_cpu_line = self.cpu_lines().is_some_and(CpuLines::has_line);
         // The next reading retires a line that has ended.
         let has_common_line = common.phase() != Phase::NoLine && !self.has_ended(common);
@@ -108,7 +108,7 @@ impl Engine {
         line.is_published()
             && self.read_bounded_while_valid().is_none()
             // A writer may have replaced the line since.
-            && self.clock.shared.cell.is_still(line)
+            && self.clock.shared.cell().is_still(line)
     }
 
     /// The last figures of the control loop for the line that serves this CPU.

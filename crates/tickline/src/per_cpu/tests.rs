@@ -97,8 +97,8 @@ impl<'a> Passes<'a> {
     fn last_end_ns(&self) -> Option<i64> {
         let clocks = self.cpu_lines.clocks.iter();
         clocks
-            .filter(|clock| clock.cell.load().is_published())
-            .map(|clock| clock.cell.snapshot())
+            .filter(|clock| clock.cell().load().is_published())
+            .map(|clock| clock.cell().snapshot())
             .map(|line| line.at(line.end_ticks()))
             .max()
     }
@@ -286,9 +286,9 @@ fn a_cpu_has_a_line_until_its_end() {
         return;
     };
     let mut clocks = passes.cpu_lines.clocks.iter();
-    let with_line = clocks.find(|clock| clock.cell.load().is_published());
+    let with_line = clocks.find(|clock| clock.cell().load().is_published());
     let with_line = with_line.expect("a CPU has a line");
-    let line = with_line.cell.snapshot();
+    let line = with_line.cell().snapshot();
     let end_ns = line.at(line.end_ticks());
     assert!(has_line_at(with_line, end_ns));
     assert!(!has_line_at(with_line, end_ns + 1));
@@ -300,7 +300,7 @@ fn set_high_water(clock: &SharedClock, b_ns: i64) {
         b: b_ns,
         ..LineState::default()
     };
-    while !clock.cell.try_swap(clock.cell.load(), mark) {}
+    while !clock.cell().try_swap(clock.cell().load(), mark) {}
 }
 
 /// Starts the engine's thread, and waits until each CPU has a line. `None`, with a message, if that

@@ -261,7 +261,7 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
 /// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter
 /// running does. `reading` is one by the present line. `false` if that has just ended.
 fn put_clock_ahead(clock: &SharedClock, reading: BoundedReading, ahead_ns: i64) -> bool {
-    let old = clock.cell.snapshot();
+    let old = clock.cell().snapshot();
     let mut bounds = reading.bounds;
     bounds.lower.base_ns += ahead_ns;
     bounds.upper.base_ns += ahead_ns;
@@ -276,7 +276,9 @@ fn put_clock_ahead(clock: &SharedClock, reading: BoundedReading, ahead_ns: i64) 
         },
         ..old
     };
-    clock.cell.publish(old.state, &NextLine::new(line, bounds))
+    clock
+        .cell()
+        .publish(old.state, &NextLine::new(line, bounds))
 }
 
 /// An engine whose counter was found to be slow, and would be fast now. `None`, with a message, if

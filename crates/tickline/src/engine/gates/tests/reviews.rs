@@ -17,7 +17,7 @@ impl Reviewed {
             eprintln!("SKIPPED: no line by the counter here: {}", status.state);
             return None;
         }
-        let line = engine.clock.shared.cell.load();
+        let line = engine.clock.shared.cell().load();
         Some(Self { engine, line })
     }
 
@@ -38,7 +38,7 @@ impl Reviewed {
 
     /// Whether the line is still the one from before the review. No reader has retired it.
     fn has_its_line(&self) -> bool {
-        self.engine.clock.shared.cell.load() == self.line
+        self.engine.clock.shared.cell().load() == self.line
     }
 }
 
