@@ -60,7 +60,7 @@ pub struct SharedClock<S = LineCell> {
 }
 
 const _: () = assert!(
-    core::mem::offset_of!(SharedClock, cell) == 0,
+    core::mem::offset_of!(SharedClock, cell) == 0 || cfg!(loom),
     "a reading would add an offset"
 );
 
