@@ -84,13 +84,13 @@ pub(super) fn release(is_it: impl FnMut(&OpenFile) -> bool) {
     let Some(index) = files.iter().position(is_it) else {
         return;
     };
-    let (_, descriptor) = files[index];
+    let (_, descriptor) = files.swap_remove(index);
     // A close would not release the lock while a mapping keeps the file open, or a child that a bare
     // `clone` has made.
-    // SAFETY: the descriptor is open, because it is in the list.
+    // SAFETY: the descriptor is open, because it was in the list.
     unsafe { libc::flock(descriptor, libc::LOCK_UN) };
-    files.swap_remove(index);
-    drop(files);
+    // A fork waits for this, too: a child would keep the file open, and with it the room of one that
+    // is removed.
     // SAFETY: as above; whoever had the entry removed uses the descriptor no more.
     unsafe { libc::close(descriptor) };
 }
@@ -120,14 +120,18 @@ impl Drop for UnsharedFile {
 
 #[cfg(all(test, not(miri)))]
 pub(super) mod tests {
+    #[cfg(target_os = "linux")]
+    use core::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+    use crate::trace::fork::code_of_fork;
 
     /// Whether a child that is forked now has the descriptor of the file.
     pub(crate) fn is_open_in_child(file: &UnsharedFile) -> bool {
         let descriptor = file.0.as_raw_fd();
         // SAFETY: the call takes numbers, and fails if the descriptor is not open.
         let is_open = || unsafe { libc::fcntl(descriptor, libc::F_GETFD) } != -1;
-        crate::trace::fork::code_of_fork(|| is_open().into()) != 0
+        code_of_fork(|| is_open().into()) != 0
     }
 
     /// Symptom: a child was forked while its parent made a file, and outlived it. The next start was
@@ -139,5 +143,41 @@ pub(super) mod tests {
         options.write(true).create_new(true);
         let file = UnsharedFile::open(&options, &folder.path().join("box")).unwrap();
         assert!(!is_open_in_child(&file));
+    }
+
+    /// Whether this process has a descriptor of the file at `path`.
+    #[cfg(target_os = "linux")]
+    fn is_open_here(path: &Path) -> bool {
+        let mut descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
+        descriptors.any(|descriptor| {
+            let file = std::fs::read_link(descriptor.unwrap().path());
+            file.is_ok_and(|file| file == path)
+        })
+    }
+
+    /// Symptom: a child that was forked while another thread closed a file kept it open. The room of
+    /// an old file that was removed for its room did not become free.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_forked_child_does_not_keep_a_file_that_is_being_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("box");
+        std::fs::write(&path, "").unwrap();
+        let has_ended = AtomicBool::new(false);
+        let open_and_close = || {
+            // ORDERING: Relaxed for this and the store: the flag orders no memory.
+            while !has_ended.load(Ordering::Relaxed) {
+                drop(UnsharedFile::open(File::options().read(true), &path).unwrap());
+            }
+        };
+        let codes = std::thread::scope(|scope| {
+            scope.spawn(open_and_close);
+            scope.spawn(open_and_close);
+            let codes = [(); 300].map(|()| code_of_fork(|| is_open_here(&path).into()));
+            // ORDERING: Relaxed, as above.
+            has_ended.store(true, Ordering::Relaxed);
+            codes
+        });
+        assert_eq!(codes, [0; 300]);
     }
 }
