@@ -56,9 +56,17 @@ fn with_new_file<F, T>(
     make: impl FnOnce(&Path, F) -> io::Result<T>,
 ) -> io::Result<T> {
     let file = create_new(temporary)?;
-    let result = make(temporary, file);
-    _ = fs::remove_file(temporary);
-    result
+    let _removed = RemovedFile(temporary);
+    make(temporary, file)
+}
+
+/// Removes the file at the end, also of a panic.
+struct RemovedFile<'a>(&'a Path);
+
+impl Drop for RemovedFile<'_> {
+    fn drop(&mut self) {
+        _ = fs::remove_file(self.0);
+    }
 }
 
 #[cfg(test)]
@@ -84,6 +92,17 @@ mod tests {
         let write = || i32::from(fs::write(&file, random(7).to_string()).is_err());
         assert_eq!(crate::trace::fork::code_of_fork(write), 0);
         assert_ne!(fs::read_to_string(&file).unwrap(), random(7).to_string());
+    }
+
+    /// Symptom: each write in the background that panicked left its temporary file.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no files")]
+    fn a_panic_leaves_no_temporary_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, create) = (folder.path().join("box"), |path: &Path| fs::write(path, ""));
+        let panics = |_: &Path, ()| -> io::Result<()> { panic!("a write") };
+        std::panic::catch_unwind(|| with_temporary(&path, create, panics)).unwrap_err();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }
 
     #[test]
