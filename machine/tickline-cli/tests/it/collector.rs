@@ -284,7 +284,6 @@ fn the_collector_and_the_program_see_the_same_time_namespace() {
     }
 }
 
-/// Symptom: 22 messages.
 #[test]
 fn facts_of_the_collectors_own_process_are_not_those_of_another_root() {
     let root = tempfile::tempdir().unwrap();
@@ -305,6 +304,7 @@ fn a_shell_that_counts_with_32_bits_is_refused() {
     assert_fails(&output, 2, "this shell counts with 32 bits");
 }
 
+/// Symptom: 22 messages.
 #[test]
 fn a_closed_output_has_one_message() {
     let output = Command::new("sh")
