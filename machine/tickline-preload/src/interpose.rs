@@ -259,3 +259,36 @@ fn object_of(address: *const c_void) -> Option<DlInfo> {
     let found = unsafe { dladdr(address, &raw mut info) };
     (found != 0).then_some(info)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where there is no vDSO.
+    fn is_of_another(function: *const c_void) -> bool {
+        is_of_another_library(function, ptr::null())
+    }
+
+    const OF_THE_PROGRAM: *const c_void = is_of_another as *const c_void;
+
+    #[test]
+    fn a_function_of_libc_is_of_no_other_library() {
+        assert!(!is_of_another(libc::getppid as *const c_void));
+    }
+
+    #[test]
+    fn a_function_outside_of_libc_is_of_another_library() {
+        assert!(is_of_another(OF_THE_PROGRAM));
+    }
+
+    #[test]
+    fn a_function_of_the_vdso_is_of_no_other_library() {
+        let vdso = object_of(OF_THE_PROGRAM).unwrap().base;
+        assert!(!is_of_another_library(OF_THE_PROGRAM, vdso));
+    }
+
+    #[test]
+    fn an_address_without_an_object_is_of_no_other_library() {
+        assert!(!is_of_another(ptr::null()));
+    }
+}
