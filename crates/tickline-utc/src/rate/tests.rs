@@ -156,6 +156,27 @@ fn a_pause_grows_from_4_ms_to_a_second_or_to_the_clocks_interval() {
     );
 }
 
+/// 200 ticks in so many ns.
+fn slopes_of_200_ticks(elapsed_ns: i64) -> Option<Interval<u64>> {
+    let at = |ticks, raw_ns| Moment {
+        ticks: Some(ticks),
+        raw_ns,
+        width_ns: 0,
+        ..moment(0)
+    };
+    slopes_between(&at(0, 0), &at(200, elapsed_ns))
+}
+
+#[test]
+fn a_counter_whose_tick_takes_30_us_has_no_rate() {
+    assert_eq!(slopes_of_200_ticks(200 * 30_000), None);
+}
+
+#[test]
+fn a_counter_whose_tick_takes_less_than_30_us_has_a_rate() {
+    assert!(slopes_of_200_ticks(200 * 30_000 - 1).is_some());
+}
+
 #[test]
 fn a_rate_is_that_of_the_last_one_to_two_bases() {
     let mut rate = CounterRate::default();

@@ -228,6 +228,17 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_steered_by_as_much_as_ntp_can_makes_a_claim() {
+        for frequency_ppb in [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB] {
+            let steered = KernelClock {
+                frequency_ppb,
+                ..USUAL
+            };
+            assert_eq!(claim(steered).offset_ns, claim(USUAL).offset_ns);
+        }
+    }
+
+    #[test]
     fn a_maximum_error_of_growth_alone_is_no_claim() {
         // systemd-timesyncd, three seconds after an update.
         let timesyncd = KernelClock {

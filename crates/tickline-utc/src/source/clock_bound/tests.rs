@@ -73,6 +73,15 @@ fn version_2_bounds_the_os_clock_by_the_daemons_bound_and_drift() {
 }
 
 #[test]
+fn a_bound_of_0_only_grows() {
+    let mut segment = segment(2, SYNCHRONISED, true);
+    let (_, bound) = places(2);
+    segment.0[bound..bound + 8].fill(0);
+    let report = answer(&segment, 9).unwrap().unwrap();
+    assert_eq!(report.offset_ns, Interval::around(0, 15_000 + 1));
+}
+
+#[test]
 fn version_3_is_the_daemons_line_by_the_counter() {
     let report = answer(&segment(0x0303, FREE_RUNNING, true), 9)
         .unwrap()

@@ -202,6 +202,16 @@ fn the_bound_is_accuracy_offset_and_path_delay() {
     assert_eq!(GOOD.bound_ns(), Some(100 + 300 + 700 + ROUNDED_NS));
 }
 
+/// Rounding can make it 0.
+#[test]
+fn a_path_delay_of_0_has_a_bound() {
+    let status = PtpStatus {
+        mean_path_delay_ns: 0,
+        ..GOOD
+    };
+    assert_eq!(status.bound_ns(), Some(100 + 300 + ROUNDED_NS));
+}
+
 /// ptp4l knows nothing of the boundary clocks in between.
 #[test]
 fn each_boundary_clock_counts_as_the_last_part_of_the_path() {

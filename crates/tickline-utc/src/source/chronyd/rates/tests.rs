@@ -152,6 +152,17 @@ fn a_chronyd_that_may_have_been_started_anew_has_shown_nothing() {
 }
 
 #[test]
+fn a_chronyd_cannot_have_been_started_anew_in_3_s() {
+    let mut machine = Machine {
+        width_ns: 0,
+        ..Machine::steered_by(20_000)
+    };
+    machine.rates_ppb(0, steers(0, 1));
+    assert_eq!(machine.rates_ppb(1_000, steers(1_000, 1)), STEERED);
+    assert_eq!(machine.rates_ppb(4_000, steers(4_000, 2)), STEERED);
+}
+
+#[test]
 fn a_chronyd_that_does_not_answer_has_shown_nothing() {
     let mut machine = Machine::steered_by(20_000);
     machine.rates_ppb(0, steers(0, 1));
