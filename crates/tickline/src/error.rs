@@ -122,6 +122,18 @@ mod tests {
     }
 
     #[test]
+    fn the_source_of_a_thread_that_was_not_started_is_the_systems_error() {
+        let error = Error::thread(c"asks", io::Error::other("no memory"));
+        assert_eq!(error.source().unwrap().to_string(), "no memory");
+    }
+
+    #[test]
+    fn an_error_of_a_setting_has_no_source() {
+        let error = Error::new(ErrorKind::OutOfRange, "above the limit");
+        assert!(error.source().is_none());
+    }
+
+    #[test]
     fn the_fields_of_an_error_can_be_seen() {
         let error = Error::thread(c"asks", io::Error::other("no memory"));
         let fields = format!("{error:#?}");

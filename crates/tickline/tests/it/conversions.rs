@@ -127,6 +127,40 @@ mod linux {
     }
 }
 
+/// Three times, and the second as std's.
+fn three_times() -> ([UnixTime; 3], std::time::SystemTime) {
+    let times = [1, 2, 3].map(UnixTime::from_secs);
+    (times, times[1].into())
+}
+
+#[test]
+fn a_unix_time_is_ordered_among_times_of_std() {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    let (times, std_time) = three_times();
+    let orders = times.map(|time| time.partial_cmp(&std_time));
+    assert_eq!(orders, [Less, Equal, Greater].map(Some));
+}
+
+#[test]
+fn a_time_of_std_is_ordered_among_unix_times() {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    let (times, std_time) = three_times();
+    let orders = times.map(|time| std_time.partial_cmp(&time));
+    assert_eq!(orders, [Greater, Equal, Less].map(Some));
+}
+
+#[test]
+fn a_unix_time_is_equal_to_the_same_time_of_std() {
+    let (times, std_time) = three_times();
+    assert_eq!(times.map(|time| time == std_time), [false, true, false]);
+}
+
+#[test]
+fn a_time_of_std_is_equal_to_the_same_unix_time() {
+    let (times, std_time) = three_times();
+    assert_eq!(times.map(|time| std_time == time), [false, true, false]);
+}
+
 #[cfg(all(feature = "chrono", feature = "jiff", feature = "time"))]
 proptest! {
     /// Times of other crates, also beyond both ends of a Unix time.
