@@ -92,6 +92,15 @@ fn callbacks_see_the_fields_that_they_chose() {
     assert_eq!(seen.iter().collect::<Vec<_>>(), expected);
 }
 
+#[test]
+fn a_closed_span_in_a_log_has_its_metadata() {
+    let (told, seen) = mpsc::channel();
+    let callback = Callback::new(move |span| told.send(format!("{span:?}")).unwrap());
+    run_timed(callback, || drop(info_span!("request")));
+    let texts: Vec<String> = seen.iter().collect();
+    assert!(texts[0].contains(r#"name: "request""#), "{texts:?}");
+}
+
 fn labelled(labels: &'static [&'static str]) -> Histograms {
     Histograms::builder(Measure::Total).labels(labels).build()
 }
