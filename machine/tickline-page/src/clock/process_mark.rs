@@ -106,6 +106,24 @@ impl Drop for WipedMemory {
 mod tests {
     use super::*;
 
+    /// Whether the kernel would wipe a mapping of this process.
+    fn wipes_memory() -> bool {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses an unused address for the new mapping.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), 1, protection, MapFlags::PRIVATE) };
+        let start = start.expect("memory");
+        // SAFETY: the range is exactly this mapping, which nothing uses.
+        let is_advised = unsafe { madvise(start, 1, Advice::LinuxWipeOnFork) }.is_ok();
+        // SAFETY: as above.
+        unsafe { munmap(start, 1) }.expect("a mapping");
+        is_advised
+    }
+
+    #[test]
+    fn the_mark_is_in_wiped_memory_if_the_kernel_wipes_any() {
+        assert_eq!(ProcessMark::new().wiped.is_some(), wipes_memory());
+    }
+
     /// Without memory that the kernel wipes, the process id is the mark.
     #[test]
     fn a_mark_is_set_until_it_is_cleared_with_and_without_wiped_memory() {

@@ -100,3 +100,16 @@ fn register() -> Option<NonNull<Area>> {
     let result = unsafe { libc::syscall(libc::SYS_rseq, area.as_ptr(), bytes, flags, SIGNATURE) };
     (result == 0).then_some(area)
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// glibc 2.35 and later; the size is 0 if the kernel has refused.
+    #[test]
+    fn an_area_that_libc_has_registered_is_used() {
+        // SAFETY: the constant is an `unsigned int` (sys/rseq.h).
+        let size = unsafe { symbol::<u32>(c"__rseq_size") };
+        assert_eq!(libc_area().is_some(), size.is_some_and(|size| size != 0));
+    }
+}
