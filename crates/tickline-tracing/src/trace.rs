@@ -4,48 +4,37 @@
 //! |---|---|
 //! | `trace_file.rs` | a sink that takes records out of the rings while the program runs |
 //! | `flight.rs` | a sink that keeps the last records in rings, and copies them on request; its black box keeps them in a file |
-//! | `recorder.rs`, `thread_recorder.rs`, `reader.rs` | the rings of all threads; the rest of a thread's state; the thread that takes the records |
-//! | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
-//! | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
-//! | `file.rs`, `snapshot.rs` | the black box's file; the content of a recorder or of such a file |
-//! | `merge.rs`, `held_ends.rs` | the records of all rings in order of time; ends that must wait |
-//! | `span_tracks.rs` | a track for each span of a request |
-//! | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
-//! | `cpu_clock.rs`, `cpu_times.rs` | the clock of a thread's CPU time; the times that a trace gets |
-//! | `trace_output.rs`, `summary.rs`, `mark.rs` | the file of a trace, and what it contains; what the sink itself says in it |
-//! | `json.rs`, `perfetto.rs` | its formats |
 //! | `flusher.rs` | how a program makes the writer of a trace write at once |
-//! | `settings.rs`, `temporary.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
+//! | `settings.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
+//! | `temporary.rs`, `keyed_hash.rs`, `cpu_clock.rs` | names of files, a hash and a clock, which know nothing of traces |
+//!
+//! Each folder imports only from those below it. `settings.rs` is between the first two.
+//!
+//! | folder | file | has |
+//! |---|---|---|
+//! | `recording` | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
+//! | | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
+//! | | `file.rs` | the black box's file |
+//! | `format` | `trace_output.rs`, `summary.rs`, `mark.rs` | the file of a trace, and what it contains; what the sink itself says in it |
+//! | | `json.rs`, `perfetto.rs` | its formats |
+//! | `reading` | `reader.rs`, `snapshot.rs` | the thread that takes the records; the content of a recorder or of a black box's file |
+//! | | `merge.rs`, `held_ends.rs` | the records of all rings in order of time; ends that must wait |
+//! | | `span_tracks.rs`, `cpu_times.rs` | a track for each span of a request; the CPU times that a trace gets |
+//! | `records` | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
+//! | | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
 
 pub(crate) mod cpu_clock;
-pub(crate) mod cpu_times;
-pub(crate) mod encoding;
-pub(crate) mod fields;
-pub(crate) mod file;
 pub mod flight;
 pub(crate) mod flusher;
-pub(crate) mod held_ends;
-pub(crate) mod json;
+pub(crate) mod format;
 pub(crate) mod keyed_hash;
-pub(crate) mod mark;
-pub(crate) mod memory;
-pub(crate) mod merge;
 pub(crate) mod panic_hook;
-pub(crate) mod perfetto;
-pub(crate) mod reader;
-pub(crate) mod record;
-pub(crate) mod recorded_spans;
-pub(crate) mod recorder;
-pub(crate) mod ring;
+pub(crate) mod reading;
+pub(crate) mod recording;
+pub(crate) mod records;
 pub(crate) mod settings;
-pub(crate) mod snapshot;
-pub(crate) mod span_tracks;
-pub(crate) mod summary;
 pub(crate) mod temporary;
-pub(crate) mod thread_recorder;
 pub mod trace_file;
-pub(crate) mod trace_output;
-pub(crate) mod trace_sink;
 pub(crate) mod writer_thread;
 
 #[cfg(all(test, unix, not(miri)))]

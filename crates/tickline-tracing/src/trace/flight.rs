@@ -135,18 +135,18 @@ use std::sync::Arc;
 use contents::TraceContents;
 use tickline::background::process_token;
 
-use super::file::{self, RingFile};
-use super::mark::Mark;
+use super::format::mark::Mark;
+use super::format::perfetto::clocks::ClockReadings;
+use super::format::summary::TraceSummary;
+use super::format::trace_output::{TraceFormat, TraceOutput, TraceStyle};
 use super::panic_hook::after_panics;
-use super::perfetto::clocks::ClockReadings;
-use super::recorder::Recorder;
+use super::reading::snapshot::Snapshot;
+use super::reading::span_tracks::Attempt;
+use super::recording::file::{self, RingFile};
+use super::recording::recorder::Recorder;
+use super::recording::trace_sink::{RecorderInLayer, TraceSink};
 use super::settings::{DEFAULT_BYTES_IN_FILE, Settings, Tracks, WhenFull, settings};
-use super::snapshot::Snapshot;
-use super::span_tracks::Attempt;
-use super::summary::TraceSummary;
 use super::temporary::{with_path, with_temporary};
-use super::trace_output::{TraceFormat, TraceOutput, TraceStyle};
-use super::trace_sink::{RecorderInLayer, TraceSink};
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 

@@ -133,7 +133,7 @@ impl FlushRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::recorder::Recorder;
+    use crate::trace::recording::recorder::Recorder;
 
     /// Symptom: as of `a_child_with_its_parents_process_id_is_a_child`.
     #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::trace_output::{TraceFormat, TraceStyle};
+use super::format::trace_output::{TraceFormat, TraceStyle};
 
 /// The default memory of a ring: enough for 26,000 entered spans without fields.
 const DEFAULT_BYTES: usize = 1 << 20;

@@ -105,28 +105,28 @@ use std::time::Instant;
 
 use tickline::background::process_token;
 
-use super::cpu_times::CpuTimes;
 use super::flusher::{ENDED, FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
-use super::held_ends::HeldEnds;
-use super::mark::Mark;
-use super::merge::Pass;
+use super::format::mark::Mark;
+use super::format::perfetto::clocks::ClockReadings;
+use super::format::trace_output::{TraceOutput, TraceStyle};
 use super::panic_hook::after_panics;
-use super::perfetto::clocks::ClockReadings;
-use super::recorder::Recorder;
-use super::ring::ControlWord;
+use super::reading::cpu_times::CpuTimes;
+use super::reading::held_ends::HeldEnds;
+use super::reading::merge::Pass;
+use super::reading::snapshot::program_name;
+use super::reading::span_tracks::Attempt;
+use super::recording::recorder::Recorder;
+use super::recording::thread_recorder;
+use super::recording::trace_sink::{RecorderInLayer, TraceSink};
+use super::records::ring::ControlWord;
 use super::settings::{Settings, WhenFull, settings};
-use super::snapshot::program_name;
-use super::span_tracks::Attempt;
 use super::temporary::with_path;
-use super::thread_recorder;
-use super::trace_output::{TraceOutput, TraceStyle};
-use super::trace_sink::{RecorderInLayer, TraceSink};
 use super::writer_thread::WriterThread;
 
 pub use super::flusher::Flusher;
+pub use super::format::summary::TraceSummary;
+pub use super::format::trace_output::TraceFormat;
 pub use super::settings::Tracks;
-pub use super::summary::TraceSummary;
-pub use super::trace_output::TraceFormat;
 
 /// The default of [`TraceFileBuilder::flush_every`]. A longer time loses more events when the
 /// process is killed; a shorter time costs more system calls.

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use tickline::Instant;
 
-use crate::trace::encoding;
-use crate::trace::record::{Kind, Record, Records};
-use crate::trace::snapshot::{OpenRequests, Snapshot, ThreadSnapshot};
-use crate::trace::summary::TraceSummary;
+use crate::trace::format::summary::TraceSummary;
+use crate::trace::reading::snapshot::{OpenRequests, Snapshot, ThreadSnapshot};
+use crate::trace::records::encoding;
+use crate::trace::records::record::{Kind, Record, Records};
 
 /// A record, and the index of its thread in the snapshot.
 pub(crate) struct TraceRecord<'a> {
@@ -203,8 +203,8 @@ impl<'a> TraceContents<'a> {
 mod tests {
     use super::*;
     use crate::trace::flight::FlightRecorder;
-    use crate::trace::ring::Ring;
-    use crate::trace::trace_sink::TraceSink;
+    use crate::trace::recording::trace_sink::TraceSink;
+    use crate::trace::records::ring::Ring;
 
     /// Symptom: a thread overwrote its whole ring while the ring was copied, and left only
     /// beginnings of blocks, or nothing. The file then claimed to be complete, or complete since

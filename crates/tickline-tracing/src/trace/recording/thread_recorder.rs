@@ -7,15 +7,15 @@ use std::thread;
 
 use tracing_core::span::Id;
 
-use super::encoding;
-use super::fields::SpanFields;
-use super::record::{BLOCK, Kind, Record, index};
 use super::recorder::Recorder;
-use super::ring::{ControlWord, Ring};
-use super::settings::WhenFull;
-use super::temporary::next_number;
 use crate::layer::sink::Span;
 use crate::layer::timing::StaticMetadata;
+use crate::trace::records::encoding;
+use crate::trace::records::fields::SpanFields;
+use crate::trace::records::record::{BLOCK, Kind, Record, index};
+use crate::trace::records::ring::{ControlWord, Ring};
+use crate::trace::settings::WhenFull;
+use crate::trace::temporary::next_number;
 
 /// The limit of spans that a new block repeats: the outermost spans that the thread is in.
 const REPEATED: usize = 64;

@@ -8,8 +8,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use tracing_core::Metadata;
 use tracing_core::span::Id;
 
-use super::fields::SpanFields;
 use crate::layer::open_spans::SpanTable;
+use crate::trace::records::fields::SpanFields;
 
 /// An open span.
 #[derive(Debug, Default)]
@@ -140,7 +140,7 @@ impl RecordedSpans {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::encoding::{self, Field, FieldName, Fields, Value};
+    use crate::trace::records::encoding::{self, Field, FieldName, Fields, Value};
 
     #[test]
     fn any_number_of_recorders_may_have_a_shared_span() {

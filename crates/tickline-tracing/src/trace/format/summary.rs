@@ -4,7 +4,7 @@ use core::fmt;
 
 use tickline::Instant;
 
-use super::record::Kind;
+use crate::trace::records::record::Kind;
 
 /// A summary of the content of a trace file.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]

@@ -15,7 +15,7 @@ pub(crate) const MAX_PAYLOAD: usize = index(BLOCK) * 4;
 /// Converts a number of words, an address, or a position in a ring. The first two fit into a
 /// `usize`; of a position, only the lower bits matter.
 #[expect(clippy::cast_possible_truncation, reason = "see above")]
-pub(super) const fn index(number: u64) -> usize {
+pub(crate) const fn index(number: u64) -> usize {
     number as usize
 }
 

@@ -12,12 +12,12 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use super::encoding;
-use super::memory::{Mapping, Memory};
-use super::record::{BLOCK, Kind, MAX_PAYLOAD, Record, Records, index};
-use super::ring::{self, CONTROL_WORDS, ControlWord, Ring};
-use super::snapshot::{Callsites, Snapshot, ThreadSnapshot, program_name};
-use super::temporary::with_path;
+use crate::trace::reading::snapshot::{Callsites, Snapshot, ThreadSnapshot, program_name};
+use crate::trace::records::encoding;
+use crate::trace::records::memory::{Mapping, Memory};
+use crate::trace::records::record::{BLOCK, Kind, MAX_PAYLOAD, Record, Records, index};
+use crate::trace::records::ring::{self, CONTROL_WORDS, ControlWord, Ring};
+use crate::trace::temporary::with_path;
 
 /// `ticklfr4`, as a little-endian machine stores it.
 const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr4");

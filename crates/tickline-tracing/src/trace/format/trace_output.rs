@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::cpu_times::CpuTime;
 use super::json;
 use super::mark::Mark;
 use super::perfetto;
 use super::perfetto::clocks::ClockReadings;
-use super::record::Record;
-use super::span_tracks::Attempt;
 use super::summary::TraceSummary;
+use crate::trace::reading::cpu_times::CpuTime;
+use crate::trace::reading::span_tracks::Attempt;
+use crate::trace::records::record::Record;
 
 /// The format of a trace file. <https://ui.perfetto.dev> opens both.
 ///
@@ -105,7 +105,7 @@ impl<W: Write> TraceOutput<W> {
 
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
     /// Returns false for the end of a span that must wait for another record: see
-    /// [`SpanTracks::end`](super::span_tracks::SpanTracks::end).
+    /// [`SpanTracks::end`](crate::trace::reading::span_tracks::SpanTracks::end).
     #[inline]
     pub(crate) fn write(
         &mut self,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::cpu_times::{CPU_TIME, CpuTime};
-use super::encoding::{self, CUT_MARK, Field, FieldName};
 use super::mark::Mark;
-use super::record::{Kind, Record};
-use super::span_tracks::{Attempt, SpanPlace, SpanTracks};
+use crate::trace::reading::cpu_times::{CPU_TIME, CpuTime};
+use crate::trace::reading::span_tracks::{Attempt, SpanPlace, SpanTracks};
+use crate::trace::records::encoding::{self, CUT_MARK, Field, FieldName};
+use crate::trace::records::record::{Kind, Record};
 
 /// The size of the buffer, bytes. A `BufWriter` writes its content before it would have to split
 /// the next addition, so each write ends with a whole event.

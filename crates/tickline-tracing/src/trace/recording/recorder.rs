@@ -9,17 +9,19 @@ use std::{fs, process, thread};
 use tickline::background::process_token;
 use tracing_core::Metadata;
 
-use super::cpu_clock::CpuClock;
 use super::file::RingFile;
-use super::reader::Reader;
-use super::record::Record;
-use super::ring::{ControlWord, Ring};
-use super::settings::{Settings, Tracks, WhenFull};
-use super::snapshot::{Callsites, OpenRequests, Snapshot, ThreadSnapshot, names_of, program_name};
-use super::temporary::next_number;
 use crate::layer::open_spans::OpenSpans;
 use crate::layer::process_mutex::ProcessMutex;
 use crate::layer::timing::StaticMetadata;
+use crate::trace::cpu_clock::CpuClock;
+use crate::trace::reading::reader::Reader;
+use crate::trace::reading::snapshot::{
+    Callsites, OpenRequests, Snapshot, ThreadSnapshot, names_of, program_name,
+};
+use crate::trace::records::record::Record;
+use crate::trace::records::ring::{ControlWord, Ring};
+use crate::trace::settings::{Settings, Tracks, WhenFull};
+use crate::trace::temporary::next_number;
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
@@ -376,8 +378,8 @@ fn present_thread() -> (u64, String) {
 mod tests {
     use super::*;
     #[cfg(unix)]
-    use crate::trace::file;
-    use crate::trace::thread_recorder;
+    use crate::trace::recording::file;
+    use crate::trace::recording::thread_recorder;
 
     /// Symptom: process 1 of a container forked into a new pid namespace. The child, which is process
     /// 1 there, waited for ever for a writer that only its parent has.

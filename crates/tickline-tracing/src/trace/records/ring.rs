@@ -36,9 +36,9 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::Arc;
 
-use super::cpu_clock::CpuClock;
 use super::memory::Memory;
 use super::record::{BLOCK, Kind, Record, Word, index};
+use crate::trace::cpu_clock::CpuClock;
 
 // The indices of the words at the beginning of a block.
 /// [`Kind::Block`].

@@ -30,11 +30,11 @@ use clocks::ClockReadings;
 use encoder::Encoder;
 use names::Callsites;
 
-use super::cpu_times::CpuTime;
 use super::json::BUFFER;
 use super::mark::Mark;
-use super::record::Record;
-use super::span_tracks::Attempt;
+use crate::trace::reading::cpu_times::CpuTime;
+use crate::trace::reading::span_tracks::Attempt;
+use crate::trace::records::record::Record;
 
 /// The time after which the clocks are read again, because they are slewed. Perfetto's own recorder
 /// does it as often.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tracing_core::Metadata;
 
-use super::record::Word;
-use super::ring::{ControlWord, Ring};
+use crate::trace::records::record::Word;
+use crate::trace::records::ring::{ControlWord, Ring};
 
 /// The names of callsites, by the address of their metadata. An entry has the name, the target, the
 /// source location, such as `src/main.rs:7`, and the names of all fields, separated by NULs. The

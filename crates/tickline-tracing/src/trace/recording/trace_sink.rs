@@ -7,15 +7,15 @@ use tracing_core::Event;
 use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Id, Record as Values};
 
-use super::fields::{self, SpanFields};
-use super::record::{Kind, Record};
 use super::recorded_spans::{RecordedSpan, RecordedSpans, SharedSpan};
 use super::recorder::Recorder;
-use super::settings::Tracks;
 use super::thread_recorder::{self, next_span};
 use crate::layer::open_spans::OpenSpans;
 use crate::layer::sink::{Lookup, Span, SpanSink};
 use crate::layer::timing::SpanTimes;
+use crate::trace::records::fields::{self, SpanFields};
+use crate::trace::records::record::{Kind, Record};
+use crate::trace::settings::Tracks;
 
 /// A recorder as the sink of one layer.
 #[derive(Debug, Clone)]
@@ -248,8 +248,8 @@ mod tests {
 
     use super::*;
     use crate::SpanTimingLayer;
-    use crate::trace::encoding::Value;
-    use crate::trace::record::Records;
+    use crate::trace::records::encoding::Value;
+    use crate::trace::records::record::Records;
     use crate::trace::settings::{Settings, WhenFull};
 
     #[derive(Debug)]

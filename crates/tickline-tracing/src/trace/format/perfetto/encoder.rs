@@ -11,12 +11,12 @@ use super::proto::{
     packet, trace, track,
 };
 use super::values::{nearest, push_annotation, push_event_name};
-use crate::trace::cpu_times::{CPU_TIME, CpuTime};
-use crate::trace::encoding::{Field, FieldName, Fields, Value, counter};
+use crate::trace::format::mark::Mark;
 use crate::trace::keyed_hash::KeyedState;
-use crate::trace::mark::Mark;
-use crate::trace::record::{Kind, Record};
-use crate::trace::span_tracks::{Attempt, SpanTracks};
+use crate::trace::reading::cpu_times::{CPU_TIME, CpuTime};
+use crate::trace::reading::span_tracks::{Attempt, SpanTracks};
+use crate::trace::records::encoding::{Field, FieldName, Fields, Value, counter};
+use crate::trace::records::record::{Kind, Record};
 
 /// The fields with the bounds of UTC.
 const UTC_LEAST: &str = "utc_minus_monotonic_least_ns";

@@ -3,8 +3,8 @@
 
 use core::ops::Range;
 
-use super::record::Record;
 use super::span_tracks::Attempt;
+use crate::trace::records::record::Record;
 
 #[derive(Default)]
 pub(crate) struct HeldEnds {
@@ -81,7 +81,7 @@ impl HeldEnds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::record::Kind;
+    use crate::trace::records::record::Kind;
 
     /// Adds ends of spans, and returns the numbers of those that are written by `write`.
     fn written(held: &mut HeldEnds, refuses: impl Fn(u64, Attempt) -> bool) -> Vec<u64> {

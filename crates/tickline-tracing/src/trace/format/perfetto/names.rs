@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::proto::{Bytes, EventHead, event, interned, track};
-use crate::trace::encoding::{Value, counter};
 use crate::trace::keyed_hash::KeyedState;
-use crate::trace::record::index;
+use crate::trace::records::encoding::{Value, counter};
+use crate::trace::records::record::index;
 
 /// The name of the events of the module `utc`.
 const UTC_SNAPSHOT: &str = "clock snapshot";

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use super::cpu_clock::CpuClock;
-use super::ring::Ring;
+use crate::trace::cpu_clock::CpuClock;
+use crate::trace::records::ring::Ring;
 
 /// The name of the counter.
 pub(crate) const CPU_TIME: &str = "CPU time";

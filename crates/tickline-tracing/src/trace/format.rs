@@ -1,0 +1,7 @@
+//! The file of a trace: its two formats, and what one trace contains.
+
+pub(crate) mod json;
+pub(crate) mod mark;
+pub(crate) mod perfetto;
+pub(crate) mod summary;
+pub(crate) mod trace_output;
