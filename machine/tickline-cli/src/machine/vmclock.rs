@@ -100,6 +100,28 @@ mod tests {
         assert_eq!(parsed(&vmclock()), Some(expected));
     }
 
+    /// A VMClock with this status (`VMCLOCK_STATUS_...`).
+    fn with_status(status: u8) -> Vec<u8> {
+        let mut bytes = vmclock().to_vec();
+        bytes[0x22] = status;
+        bytes
+    }
+
+    #[test]
+    fn each_status_of_a_vmclock_has_its_name() {
+        for (status, name) in [
+            (0, "unknown"),
+            (1, "initialising"),
+            (2, "synchronised"),
+            (3, "free_running"),
+            (4, "unreliable"),
+            (5, "unknown"),
+        ] {
+            let found = parsed(&with_status(status)).expect("a VMClock");
+            assert_eq!(found.clock_status.as_deref(), Some(name), "{status}");
+        }
+    }
+
     #[test]
     fn a_generation_without_its_flag_means_nothing() {
         let mut bytes = vmclock();
@@ -142,15 +164,15 @@ mod tests {
     /// Symptom: a guest that may be moved to another host looked like one that never is.
     #[test]
     fn facts_sh_reads_each_vmclock_as_the_program_does() {
-        let mut free_running = vmclock();
-        free_running[0x22] = 3;
         let mut without_generation = vmclock();
         without_generation[0x18..0x20].fill(0);
         let mut large = vmclock();
         large[0x10..0x18].fill(0xFF);
         for bytes in [
             &vmclock()[..],
-            &free_running,
+            &with_status(1),
+            &with_status(3),
+            &with_status(4),
             &without_generation,
             &large,
             &vmclock()[..0x18],

@@ -389,6 +389,15 @@ fn text(found: &FleetDiff) -> String {
     screen.text
 }
 
+/// The style of the heading of a group with this health.
+fn style_of(health: &str) -> Style {
+    match health {
+        "wrong" => BAD,
+        "slow" | "unsure" => SLOW,
+        _ => Style::new().bold(),
+    }
+}
+
 fn say_group(group: &Group, paths: &[&str], screen: &mut Screen) {
     let names = group.files.iter().map(|file| short_name(file, paths));
     let mut shown: Vec<String> = names.take(MAX_NAMES).collect();
@@ -396,11 +405,7 @@ fn say_group(group: &Group, paths: &[&str], screen: &mut Screen) {
     if hidden > 0 {
         shown.push(format!("and {hidden} more"));
     }
-    let style = match group.health.as_str() {
-        "wrong" => BAD,
-        "slow" | "unsure" => SLOW,
-        _ => Style::new().bold(),
-    };
+    let style = style_of(&group.health);
     let head = format!("{}, {}: ", group.health.to_uppercase(), group.files.len());
     screen.line("");
     screen.say_painted(&head, &shown.join(", "), head.len(), style);

@@ -121,3 +121,40 @@ impl Table {
         written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.name)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tickline::Reason;
+
+    use super::*;
+
+    fn reason_in_row(state: ClockState) -> String {
+        let offset = OffsetSample {
+            at_s: 0.0,
+            offset_ns: 0.0,
+            bracket_ns: 0.0,
+            bound_before_ns: 0,
+            bound_after_ns: 0,
+            inside_bracket: true,
+            bound_violated: false,
+            state,
+            cpu: Some(1),
+        };
+        let (_, reason) = row(&offset, None)
+            .into_iter()
+            .find(|(head, _)| head == "reason")
+            .expect("the column");
+        reason
+    }
+
+    #[test]
+    fn a_row_of_the_os_clock_has_the_reason() {
+        let state = ClockState::Fallback(Reason::Slow);
+        assert_eq!(reason_in_row(state), Reason::Slow.code());
+    }
+
+    #[test]
+    fn a_row_of_the_counter_has_no_reason() {
+        assert_eq!(reason_in_row(ClockState::Fast), "");
+    }
+}

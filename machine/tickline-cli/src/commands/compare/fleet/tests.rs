@@ -100,6 +100,18 @@ fn machines_with_the_same_differences_are_one_group_with_a_range_of_figures() {
 }
 
 #[test]
+fn a_group_is_painted_by_its_health() {
+    for (health, style) in [
+        ("wrong", BAD),
+        ("slow", SLOW),
+        ("unsure", SLOW),
+        ("good", Style::new().bold()),
+    ] {
+        assert_eq!(style_of(health), style, "{health}");
+    }
+}
+
+#[test]
 fn the_worst_health_comes_first_and_then_the_largest_group() {
     let wrong = || {
         let mut document = good();

@@ -73,7 +73,9 @@ fn a_jump_is_no_rate_and_no_difference_is_no_skew() {
             .does_not_show("%)");
     }
     measured(503_029_759).shows("of the other clock (100 %)");
-    measured(0).does_not_show("the TSC gained");
+    measured(0)
+        .does_not_show("the TSC gained")
+        .does_not_show("the TSC lost");
 }
 
 /// Symptom: the size was that of the newest skew, and the resume that of the first.
@@ -170,6 +172,21 @@ fn a_skew_right_after_a_resume_is_called_so() {
                 .does_not_show("resume")
                 .fix_begins("run `tickline warp`"),
         };
+    }
+}
+
+#[test]
+fn a_counter_that_a_resume_sets_is_the_hypervisors_or_the_firmwares() {
+    let marked = format!("[ 9003.000000] {MARKED_FOR_SKEW}");
+    let log = ["[ 9001.200000] PM: suspend exit", &marked];
+    for (hypervisor, repair) in [
+        ("none", "update the firmware (BIOS)"),
+        ("kvm", "let the guest not suspend"),
+    ] {
+        let machine = machine_on_hpet_without_tsc()
+            .log(&log)
+            .hypervisor(hypervisor);
+        machine.first("tsc_skew").fix_has(repair);
     }
 }
 
