@@ -201,3 +201,30 @@ impl fmt::Display for PageError {
 }
 
 impl core::error::Error for PageError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: usize) -> String {
+        PageErrorCause::NotAPage {
+            bytes: bytes as u64,
+        }
+        .to_string()
+    }
+
+    #[test]
+    fn a_file_that_is_too_short_for_a_page_is_told_how_long_one_is() {
+        let found = text(PAGE_BYTES - 1);
+        assert!(found.contains("a page has 4096 bytes or more"), "{found}");
+    }
+
+    #[test]
+    fn a_file_as_long_as_a_page_is_told_how_one_begins() {
+        let found = text(PAGE_BYTES);
+        assert!(
+            found.contains("it does not begin with `tickline`"),
+            "{found}"
+        );
+    }
+}
