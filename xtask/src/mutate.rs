@@ -24,14 +24,17 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use table::{Mutant, Table, Tests};
-use tree::Tree;
+use tree::{Limit, Tree};
 
 /// The longest time for tests: a multiple of their time without a mutation, but at least a minimum.
 /// They take a second, or a few seconds on a busy machine.
 const TIMEOUT: (u32, Duration) = (20, Duration::from_secs(10));
 
-/// The longest time for a model, or for the tests without a mutation. A model takes seconds.
-const MODEL_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest time for the tests without a mutation.
+const UNMUTATED_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The most CPU time for the models of one mutant, s. They take up to half a minute.
+const MODELS_CPU_S: u64 = 120;
 
 /// The most seeds under Miri for one weaker ordering. Most need one or two seeds.
 const SEEDS: u32 = 32;
@@ -104,9 +107,10 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
 
 /// Any unit test of the crate must fail for each mutant, or must not end.
 fn check_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<usize, String> {
-    let without = tree.build(package, Tests::Unit)?.run(&[], MODEL_TIMEOUT)?;
+    let limit = Limit::Time(UNMUTATED_TIMEOUT);
+    let without = tree.build(package, Tests::Unit)?.run(&[], limit)?;
     if without.hangs {
-        let limit_s = MODEL_TIMEOUT.as_secs();
+        let limit_s = UNMUTATED_TIMEOUT.as_secs();
         return Err(format!(
             "the tests of {package} do not end within {limit_s} s without any mutation"
         ));
@@ -126,7 +130,8 @@ fn check_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<usize,
     let mut survivors = 0;
     for mutant in mutants {
         let ran = tree.with_mutant(mutant, || {
-            tree.build(package, Tests::Unit)?.run(&[], patience)
+            tree.build(package, Tests::Unit)?
+                .run(&[], Limit::Time(patience))
         })?;
         if !ran.hangs {
             println!("{}", row(mutant, &ran.red));
@@ -160,9 +165,8 @@ fn check_orderings(
     for mutant in mutants {
         let red = tree.with_mutant(mutant, || {
             if tests == Tests::Loom {
-                let ran = tree
-                    .build(package, tests)?
-                    .run(&mutant.names, MODEL_TIMEOUT)?;
+                let limit = Limit::CpuTime(MODELS_CPU_S);
+                let ran = tree.build(package, tests)?.run(&mutant.names, limit)?;
                 Ok(ran.red)
             } else if tree.passes_under_miri(package, &mutant.names, SEEDS)? {
                 Ok(Vec::new())
@@ -181,7 +185,8 @@ fn passes_as_is(tree: &Tree, package: &str, tests: Tests, name: &[String]) -> Re
     if tests == Tests::Miri {
         return tree.passes_under_miri(package, name, 1);
     }
-    let ran = tree.build(package, tests)?.run(name, MODEL_TIMEOUT)?;
+    let limit = Limit::CpuTime(MODELS_CPU_S);
+    let ran = tree.build(package, tests)?.run(name, limit)?;
     Ok(ran.red.is_empty() && !ran.green.is_empty())
 }
 

@@ -291,6 +291,16 @@ mod tests {
         assert!(weakened("Ordering::Consume").is_err());
     }
 
+    /// Miri runs no test for a name that no test has, which looks like a test that passes.
+    #[test]
+    fn every_test_of_orderings_is_there() {
+        let table = Table::load().unwrap();
+        let sources = step::output_of("git grep -hw fn -- *.rs").unwrap();
+        for name in table.orderings.values().flatten() {
+            assert!(sources.contains(&format!("fn {name}(")), "{name}");
+        }
+    }
+
     #[test]
     fn every_rule_that_has_a_test_has_a_mutant() {
         let table = Table::load().unwrap();

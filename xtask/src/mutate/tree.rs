@@ -1,8 +1,9 @@
 //! Copies the workspace for the mutation check, applies mutants to the copy, and runs its tests.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -18,6 +19,15 @@ const BY_CHANCE: [&str; 2] = ["readers_never_see_", "readers_of_the_"];
 /// The limit of preemptions in an execution of a model. Three preemptions find every weaker
 /// ordering. The step of CI that runs the models without a mutation allows more.
 const PREEMPTIONS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
+
+/// The most that tests may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Limit {
+    /// Tests may wait for each other for ever.
+    Time(Duration),
+    /// Seconds. Models only compute, so their CPU time is the same on a busy machine.
+    CpuTime(u64),
+}
 
 /// A copy of the workspace.
 #[derive(Debug)]
@@ -35,7 +45,7 @@ pub(super) struct Built {
 pub(super) struct Ran {
     pub(super) green: Vec<String>,
     pub(super) red: Vec<String>,
-    /// Whether the tests exceeded their time, so that the check ended them.
+    /// Whether the tests exceeded their limit, so that the check ended them.
     pub(super) hangs: bool,
     pub(super) took: Duration,
 }
@@ -150,18 +160,15 @@ impl Tree {
 }
 
 impl Built {
-    /// Runs the tests whose names contain one of `names`, or all tests. Ends them if they take
-    /// longer than `patience`.
-    pub(super) fn run(&self, names: &[String], patience: Duration) -> Result<Ran, String> {
+    /// Runs the tests whose names contain one of `names`, or all tests. Ends them at the limit.
+    pub(super) fn run(&self, names: &[String], limit: Limit) -> Result<Ran, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.program.display());
         let output = fs::File::create(&self.output).map_err(failed)?;
         let start = Instant::now();
-        let mut command = Command::new("timeout");
+        let mut command = limited(limit);
         command
-            .arg(patience.as_secs_f64().to_string())
             .arg(&self.program)
-            .args(names);
-        command
+            .args(names)
             .env(PREEMPTIONS.0, PREEMPTIONS.1)
             .stdout(output)
             .stderr(Stdio::null());
@@ -177,8 +184,7 @@ impl Built {
         let took = start.elapsed();
         let text = fs::read(&self.output).map_err(failed)?;
         let text = String::from_utf8_lossy(&text);
-        // `timeout` exits with this code if it has ended the tests.
-        let hangs = status.code() == Some(124);
+        let hangs = exceeded(limit, status);
         let ran = Ran {
             green: ended(&text, " ... ok"),
             red: ended(&text, " ... FAILED"),
@@ -191,6 +197,34 @@ impl Built {
         Err(format!(
             "the tests ended with {status}, and none of them failed"
         ))
+    }
+}
+
+/// The command that ends a program at this limit; the program follows.
+fn limited(limit: Limit) -> Command {
+    match limit {
+        Limit::Time(time) => {
+            let mut timeout = Command::new("timeout");
+            timeout.arg(time.as_secs_f64().to_string());
+            timeout
+        }
+        Limit::CpuTime(seconds) => {
+            // At the second limit the kernel kills a program that survives the signal of the first.
+            let mut prlimit = Command::new("prlimit");
+            prlimit.arg(format!("--cpu={seconds}:{}", seconds + 10));
+            prlimit
+        }
+    }
+}
+
+/// Whether a program ended at the limit.
+fn exceeded(limit: Limit, status: ExitStatus) -> bool {
+    /// The number of SIGXCPU on Linux.
+    const OUT_OF_CPU_TIME: i32 = 24;
+    match limit {
+        // The exit code of `timeout` for a program that it has ended.
+        Limit::Time(_) => status.code() == Some(124),
+        Limit::CpuTime(_) => status.signal() == Some(OUT_OF_CPU_TIME),
     }
 }
 
@@ -211,6 +245,28 @@ mod tests {
                       test a::three ... ignored\ntest result: FAILED. 1 passed; 1 failed\n";
         assert_eq!(ended(output, " ... ok"), ["a::one"]);
         assert_eq!(ended(output, " ... FAILED"), ["a::two"]);
+    }
+
+    /// Runs this script of the shell.
+    fn exceeds(limit: Limit, script: &str) -> bool {
+        let status = limited(limit).args(["sh", "-c", script]).status();
+        exceeded(limit, status.unwrap())
+    }
+
+    #[test]
+    fn a_program_that_waits_exceeds_a_limit_of_time() {
+        let limit = Limit::Time(Duration::from_millis(10));
+        assert!(exceeds(limit, "sleep 1000"));
+    }
+
+    #[test]
+    fn a_program_that_computes_exceeds_a_limit_of_cpu_time() {
+        assert!(exceeds(Limit::CpuTime(1), "while :; do :; done"));
+    }
+
+    #[test]
+    fn a_program_that_waits_takes_no_cpu_time() {
+        assert!(!exceeds(Limit::CpuTime(1), "sleep 2"));
     }
 
     #[test]
