@@ -151,6 +151,23 @@ fn no_portable_line_starts_below_a_mark_that_was_returned() {
     );
 }
 
+/// A thread is stopped in a swap from a line, while two more lines come. The last one has the tag and
+/// the slot of the first. The swap from the line that is gone fails.
+#[test]
+fn no_portable_swap_is_from_a_line_that_is_gone() {
+    check(Some(3), &["retired", "replaced"], |seen| {
+        let state = new_state();
+        assert!(try_swap(&state, 0, 1));
+        let late = spawn(&state, move |state| {
+            state.try_swap(whole(1), whole(1).without_line(1 << 32))
+        });
+        let is_replaced = try_swap(&state, 1, 2) && try_swap(&state, 2, 3);
+        let is_retired = late.join().unwrap();
+        assert!(is_retired != is_replaced, "{is_retired} and {is_replaced}");
+        seen.saw(if is_retired { "retired" } else { "replaced" });
+    });
+}
+
 /// A state recurs while a thread is stopped in a swap from it. The state afterwards agrees with the
 /// result of that swap.
 #[test]

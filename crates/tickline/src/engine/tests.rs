@@ -18,10 +18,20 @@ fn ordering_a_threads_first_recent_time_is_there_before_it() {
             while !engine.has_thread() {
                 std::thread::yield_now();
             }
-            engine.registration.store_recent(0);
+            // No exchange comes before this load: an exchange sees the newest value by any ordering.
             assert!(engine.recent_ns() >= start_ns);
         });
     }
+}
+
+/// The lines of two CPUs differ by their bounds.
+#[test]
+fn an_earlier_time_does_not_replace_the_recent_one() {
+    let engine = Engine::new(Driver::Reader);
+    engine.registration.register(1, 7);
+    engine.registration.begin(1);
+    engine.registration.store_recent(6);
+    assert_eq!(engine.recent_ns(), 7);
 }
 
 #[test]
