@@ -1,8 +1,9 @@
-//! Fields in the records of a flight recorder cost no allocation.
+//! Fields in the records of a flight recorder cost no allocation, and no failing value keeps one.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::{fmt, panic};
 
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::flight::FlightRecorder;
@@ -10,11 +11,12 @@ use tracing::{info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
-/// The system's allocator, which counts this thread's allocations.
+/// The system's allocator, which counts this thread's allocations, and those that it has freed.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static FREED: Cell<u64> = const { Cell::new(0) };
 }
 
 // SAFETY: all calls go to the system's allocator.
@@ -26,6 +28,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        _ = FREED.try_with(|count| count.set(count.get() + 1));
         // SAFETY: the caller keeps the contract of the method.
         unsafe { System.dealloc(start, layout) }
     }
@@ -34,16 +37,21 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The allocations of a call of `run`, once the thread has its buffers.
-fn allocations(run: impl Fn()) -> u64 {
+/// The allocations of a call of `run`, and how many the thread has freed meanwhile, once it has its
+/// buffers.
+fn allocated_and_freed(run: impl Fn()) -> (u64, u64) {
     let recorder = FlightRecorder::builder().with_fields().build();
     let subscriber = registry().with(SpanTimingLayer::new().with_sink(recorder));
     tracing::subscriber::with_default(subscriber, || {
         (0..100).for_each(|_| run());
-        let before = ALLOCATIONS.get();
+        let before = (ALLOCATIONS.get(), FREED.get());
         run();
-        ALLOCATIONS.get() - before
+        (ALLOCATIONS.get() - before.0, FREED.get() - before.1)
     })
+}
+
+fn allocations(run: impl Fn()) -> u64 {
+    allocated_and_freed(run).0
 }
 
 #[test]
@@ -60,4 +68,20 @@ fn a_span_with_few_fields_takes_no_allocation_for_them() {
         allocations(span),
         allocations(|| drop(info_span!("request").entered()))
     );
+}
+
+/// A value whose `Debug` panics with a text, without a message of the panic hook.
+struct Panics;
+
+impl fmt::Debug for Panics {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic::resume_unwind(Box::new("a text"))
+    }
+}
+
+/// Symptom: each such panic took 16 bytes or more, for ever.
+#[test]
+fn the_text_of_a_panic_in_a_values_debug_is_freed() {
+    let (allocated, freed) = allocated_and_freed(|| info!(at = ?Panics, "event"));
+    assert_eq!(allocated, freed);
 }

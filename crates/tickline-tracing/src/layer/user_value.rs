@@ -19,8 +19,10 @@ pub(crate) fn write(value: &dyn fmt::Debug, to: &mut impl Write) {
         Ok(Ok(())) => return,
         Ok(Err(_)) => RETURNED_ERROR,
         Err(payload) => {
-            // Its drop might panic again.
-            core::mem::forget(payload);
+            // The drop of anything but a text might panic again.
+            if !payload.is::<&'static str>() && !payload.is::<String>() {
+                core::mem::forget(payload);
+            }
             PANICKED
         }
     };
