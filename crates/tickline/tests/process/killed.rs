@@ -18,7 +18,8 @@ use crate::common::fork::{CANNOT, code_of_fork};
 use crate::common::procfs::{status_field, timers};
 use crate::common::{assert_right_if_possible, handle, skip, wait_until_fast};
 
-in_processes! { run_in_child_of_a_kernel:
+// A thread that is killed frees nothing, so AddressSanitizer may not look for leaks.
+in_processes! { run_in_child_of_a_kernel, &[("ASAN_OPTIONS", "detect_leaks=0")];
     a_thread_that_is_killed_in_an_iteration_costs_the_others_nothing,
     a_thread_that_is_killed_while_it_collects_the_facts_costs_the_others_nothing,
     a_first_thread_that_ends_in_an_iteration_costs_the_others_nothing,

@@ -10,13 +10,17 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-/// Makes tests of functions: `$run` calls each in a process of its own.
+/// Makes tests of functions: `$run` calls each in a process of its own, with these variables of the
+/// environment.
 macro_rules! in_processes {
     ($run:ident: $($test:ident),+ $(,)?) => {
+        in_processes! { $run, &[]; $($test),+ }
+    };
+    ($run:ident, $environment:expr; $($test:ident),+ $(,)?) => {
         mod $run {
             $(#[test]
             fn $test() {
-                crate::common::$run(&[], || super::$test());
+                crate::common::$run($environment, || super::$test());
             })+
         }
     };
