@@ -12,6 +12,9 @@ use super::table::{Mutant, Tests};
 use crate::files::{self, root};
 use crate::step;
 
+/// The folder of the copy's builds.
+const BUILDS: &str = "target/mutate/target";
+
 /// Parts of the names of tests in which threads race. Such tests catch a mutant only by chance, so
 /// they do not count.
 const BY_CHANCE: [&str; 2] = ["readers_never_see_", "readers_of_the_"];
@@ -100,10 +103,12 @@ impl Tree {
         if tests == Tests::Loom {
             cargo.arg("--release").env("RUSTFLAGS", "--cfg loom");
         }
+        // No folder of another step: the sources of the workspace are older than a mutant's build,
+        // so cargo would take that build for theirs.
         let folder = if tests == Tests::Loom {
-            "target/loom"
+            "target/mutate/loom"
         } else {
-            "target/mutate/target"
+            BUILDS
         };
         let output = cargo.arg("--target-dir").arg(root().join(folder)).output();
         let output = output.map_err(|error| format!("cargo: {error}"))?;
@@ -139,7 +144,7 @@ impl Tree {
             Command::new("cargo")
                 .args(["+nightly", "miri", "test", "-p", package, "--lib", mode])
                 .arg("--target-dir")
-                .arg(root().join("target"))
+                .arg(root().join(BUILDS))
                 .arg("--")
                 .args(names)
                 .env("MIRIFLAGS", format!("-Zmiri-many-seeds=0..{seeds}"))
