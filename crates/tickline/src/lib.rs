@@ -1,5 +1,5 @@
-//! Reads the time in about 10 ns from the CPU's timestamp counter: to time a request, stamp an
-//! event or check a deadline.
+//! Reads the time in 9 to 18 ns from the CPU's timestamp counter, depending on the processor: to
+//! time a request, stamp an event or check a deadline.
 //!
 //! ```
 //! use tickline::{Instant, UnixTime};

@@ -47,18 +47,18 @@ fn tight_ns(record: &Record, clock: &str) -> f64 {
     cost.expect("a clock of every record").tight_ns
 }
 
+/// On the processors of all records, because the price is that of the counter instruction.
 #[test]
 fn a_reading_costs_what_the_first_lines_say() {
+    let Stored { present, older } = stored().unwrap();
+    let records = present.iter().chain(&older);
+    let costs_ns = records.map(|record| tight_ns(record, "tickline Instant::now"));
+    let (least_ns, most_ns) = costs_ns.fold((f64::MAX, 0.0_f64), |(least, most), ns| {
+        (least.min(ns), most.max(ns))
+    });
     for page in [README, CRATE_README, CRATE_PAGE] {
-        let said_ns = figure(page, "eads the time in about ", " ns");
-        for record in stored().unwrap().present {
-            let ns = tight_ns(&record, "tickline Instant::now");
-            assert!(
-                (said_ns - ns).abs() <= 1.5,
-                "{page}: {ns} ns on {}",
-                record.processor
-            );
-        }
+        let said = between(page, "eads the time in ", " ns");
+        assert_eq!(said, format!("{least_ns:.0} to {most_ns:.0}"), "{page}");
     }
 }
 
