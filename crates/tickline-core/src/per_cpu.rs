@@ -1,9 +1,9 @@
 //! A line for each CPU, for counters of one rate and different origins.
 //!
-//! The promise is weaker than that of a common line. Readings on one CPU are in order, across
-//! replacement of its line, fallback, and the return to a line. Between two CPUs, or in a thread
-//! that is moved, a reading may step back by at most the sum of the published bounds of the two
-//! lines.
+//! The promise is weaker than that of a common line. Readings of one CPU's clock are in order, across
+//! replacement of its line, fallback, and the return to a line. Between two of these clocks, or one
+//! of them and a common clock, a reading may step back by at most the sum of the published bounds of
+//! the two readings: for instance in a thread that is moved.
 //!
 //! **A CPU's clock** is a [`SharedClock`] of its own. A reading takes the steps of a reading by a
 //! common line, in another order: it **reads the counter before the state**, because only the read

@@ -253,7 +253,7 @@ impl Clock {
     /// The current time of `CLOCK_MONOTONIC`, in order across threads: if one reading was complete
     /// before another began, the later one is never smaller. Readings use the counters only if the
     /// gates find them synchronised. With a line for each CPU ([`LinePerCpu`](crate::LinePerCpu))
-    /// the order holds on each CPU.
+    /// the order holds on one CPU while its line lasts.
     #[inline]
     #[must_use]
     pub fn now_ordered(&self) -> Instant {

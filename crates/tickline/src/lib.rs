@@ -47,11 +47,11 @@
 //! | [`Instant::recent`] | never steps back while the thread runs; steps back at most once, when the thread starts | the same |
 //!
 //! This holds across start-up, recalibration, fallback and the return to a line. If the CPUs'
-//! counters differ and a clock's thread runs ([`start`]), it holds only on each CPU: see [A line
-//! for each CPU](#a-line-for-each-cpu). Differences of instants saturate at zero. Every [`Clock`]
-//! has these readings as methods: [`Clock::now`], [`Clock::now_ordered`] and so on. [`now_ns`],
-//! [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`] return readings of the global clock as numbers
-//! of ns.
+//! counters differ and a clock's thread runs ([`start`]), it holds only on one CPU while its line
+//! lasts: see [A line for each CPU](#a-line-for-each-cpu). Differences of instants saturate at zero.
+//! Every [`Clock`] has these readings as methods: [`Clock::now`], [`Clock::now_ordered`] and so on.
+//! [`now_ns`], [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`] return readings of the global clock
+//! as numbers of ns.
 //!
 //! # Guarantees
 //!
@@ -117,8 +117,9 @@
 //!
 //! If the counters have one rate, but were not started together, each CPU can have a line of its
 //! own ([`ClockBuilder::line_per_cpu`]). By default a clock with a thread gives each CPU one once
-//! it has found the counters unsynchronised. The table in [Order](#order) then holds on each CPU.
-//! Between two CPUs a reading, even an ordered one, may step back by the sum of their bounds. With
+//! it has found the counters unsynchronised. The table in [Order](#order) then holds on one CPU
+//! while its line lasts. A reading, even an ordered one, may step back by the sum of the bounds of
+//! both readings between two CPUs, and when lines start or end ([`LinePerCpu`]). With
 //! [`LinePerCpu::Off`] readings come from the OS clock on such a machine, in order.
 //!
 //! # Plugins

@@ -36,8 +36,8 @@ pub fn now_ns() -> u64 {
 }
 
 /// [`Instant::now_ordered`] as a number: ns of `CLOCK_MONOTONIC`. With a line for each CPU
-/// ([`LinePerCpu`](crate::LinePerCpu)) the order holds on each CPU, so subtract with
-/// `saturating_sub`.
+/// ([`LinePerCpu`](crate::LinePerCpu)) the order holds on one CPU while its line lasts, so subtract
+/// with `saturating_sub`.
 #[inline]
 #[must_use]
 pub fn now_ordered_ns() -> u64 {
@@ -70,7 +70,7 @@ impl Instant {
 
     /// The current time, in order across threads: if one call was complete before another began,
     /// the later call returns no smaller instant. With a line for each CPU, which the default of
-    /// [`start`](crate::start) allows, the order holds on each CPU
+    /// [`start`](crate::start) allows, the order holds on one CPU while its line lasts
     /// ([`LinePerCpu`](crate::LinePerCpu)).
     #[inline]
     #[must_use]

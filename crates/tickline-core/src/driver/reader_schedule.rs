@@ -8,7 +8,7 @@
 //! - If the window ended no longer ago than the gap between frequent calls, the reader runs an
 //!   iteration at once.
 //! - Otherwise the reader runs an iteration if 8 readings in a row, this one included, each came by
-//!   the slow path no later than that gap after another one.
+//!   the slow path no later than that gap after another one. So the first of nine proves nothing.
 //!
 //! A program that reads the time now and then never runs an iteration: the OS clock serves it.
 //!

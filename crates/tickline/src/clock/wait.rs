@@ -14,8 +14,8 @@ use crate::sys::reference::HAS_CLOCK;
 /// milliseconds.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The readings before each look. A clock without a thread needs 8 in a row for each step of its
-/// first judgement, and each comes too late for the last one before the pause.
+/// The readings before each look. A clock without a thread needs 9 in a row for each step of its
+/// first judgement, and the first comes too late for the last one before the pause.
 const READINGS: u32 = 100;
 
 /// The further looks at a decided status that lacks the bound. While the thread replaces the line,

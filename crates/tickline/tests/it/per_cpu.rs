@@ -170,6 +170,28 @@ fn readings_on_one_cpu_are_in_order() {
     });
 }
 
+/// A thread that stays on its CPU, while the lines end again and again.
+#[test]
+fn a_reading_after_the_end_of_the_lines_is_not_below_the_bounds_of_one_before() {
+    let Some(clock) = fast_clock(Duration::from_millis(5)) else {
+        return;
+    };
+    run_on(own_cpus()[0]);
+    for _ in 0..20 {
+        let last = clock.reading();
+        clock.disable();
+        let next = clock.now_ordered();
+        if is_void(&clock) {
+            return common::skip("the OS clock jumped");
+        }
+        assert!(next >= last.earliest(), "{next:?} after {last:?}");
+        clock.enable();
+        let Some(()) = wait_until_fast_by(&clock, |lines| lines > 0) else {
+            return;
+        };
+    }
+}
+
 /// The table has the CPUs that the thread may run on, and those on which readers run. After a
 /// pass the thread has its former CPU mask.
 #[test]
