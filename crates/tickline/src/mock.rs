@@ -4,6 +4,7 @@
 //! `UnixTime` and the free functions. Other threads, and values of type [`Clock`] (also
 //! `Clock::global()`), continue to show the real time. If code runs on several threads, let its
 //! caller pass in the clock. A test then passes [`MockClock::clock`], and activates nothing.
+//! Measure there with `clock.elapsed(start)`: `start.elapsed()` reads the real clock.
 //!
 //! With the feature `mock`, readings without a [`Clock`] test a flag first. If a program has the
 //! feature only among its `[dev-dependencies]` (`cargo add --dev tickline --features mock`), cargo

@@ -315,7 +315,8 @@ impl FlightRecorder {
     }
 
     /// Writes all kept records to a file, which replaces an older one. The program goes on
-    /// meanwhile.
+    /// meanwhile. `path` must not be the recorder's own file ([`FlightRecorderBuilder::create`]): the
+    /// trace would replace that file, too.
     ///
     /// # Errors
     ///
