@@ -38,9 +38,11 @@ pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
 /// slower since the iteration's sample (rule 5), so it leads by 0.6 of that time.
 ///
 /// The writer accepts a sample only if its age is at most half of the interval. The age must also
-/// be at most twice the time that sampling took, with its 32 reads of the reference. The writer is
-/// then stopped at most three times. Stops within all of the last samples count for two more, as
-/// scenarios show. If a suspend can't be ruled out, the mark is the end of the window.
+/// be at most twice the time that sampling took, with its 32 reads of the reference. Stops by chance
+/// may fill all of that age: a writer was stopped some ten times, by up to 20 ms, in one iteration.
+/// Stops that a scenario lists within all of the last samples count for two, as scenarios show. After
+/// the sample the writer is stopped at most three times. If a suspend can't be ruled out, the mark is
+/// the end of the window.
 fn lost_ns(scenario: &Scenario) -> u64 {
     let chance = &scenario.chance;
     let by_chance = [
@@ -74,9 +76,14 @@ fn lost_ns(scenario: &Scenario) -> u64 {
     if scenario.machine.hides_suspends || scenario.faults.iter().any(sleeps) {
         return u64::MAX;
     }
+    let oldest_ns = scenario.clock.interval_ns * 3 / 10;
+    let old_ns = if by_chance.clone().next().is_some() {
+        oldest_ns
+    } else {
+        let stop_ns = stops.clone().max().unwrap_or(0);
+        (2 * stop_ns + 40 * longest_bracket_ns(scenario)).min(oldest_ns)
+    };
     let stop_ns = by_chance.chain(stops).max().unwrap_or(0);
-    let old_ns =
-        (2 * stop_ns + 40 * longest_bracket_ns(scenario)).min(scenario.clock.interval_ns * 3 / 10);
     2 * stop_ns + old_ns + 400_000
 }
 
