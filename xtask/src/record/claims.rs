@@ -42,11 +42,23 @@ fn figure(page: &str, before: &str, after: &str) -> f64 {
         .unwrap_or_else(|_| panic!("{page}: '{before}{found}{after}' has no number"))
 }
 
-/// The cost of a call in a tight loop, ns.
-fn tight_ns(record: &Record, clock: &str) -> f64 {
+/// The costs of a call.
+fn cost<'a>(record: &'a Record, clock: &str) -> &'a Cost {
     let mut clocks = record.cost.clocks.iter();
     let cost = clocks.find(|cost| cost.clock == clock);
-    cost.expect("a clock of every record").tight_ns
+    cost.expect("a clock of every record")
+}
+
+/// The cost of a call in a tight loop, ns.
+fn tight_ns(record: &Record, clock: &str) -> f64 {
+    cost(record, clock).tight_ns
+}
+
+/// The least and the most of these figures.
+fn range(figures: impl Iterator<Item = f64>) -> (f64, f64) {
+    figures.fold((f64::MAX, 0.0), |(least, most), figure| {
+        (figure.min(least), figure.max(most))
+    })
 }
 
 /// On the processors of all records, because the price is that of the counter instruction.
@@ -54,35 +66,22 @@ fn tight_ns(record: &Record, clock: &str) -> f64 {
 fn a_reading_costs_what_the_first_lines_say() {
     let Stored { present, older } = stored().unwrap();
     let records = present.iter().chain(&older);
-    let costs_ns = records.map(|record| tight_ns(record, "tickline Instant::now"));
-    let (least_ns, most_ns) = costs_ns.fold((f64::MAX, 0.0_f64), |(least, most), ns| {
-        (least.min(ns), most.max(ns))
-    });
+    let (least_ns, most_ns) =
+        range(records.map(|record| tight_ns(record, "tickline Instant::now")));
     for page in [README, CRATE_README, CRATE_PAGE] {
         let said = between(page, "eads the time in ", " ns");
         assert_eq!(said, format!("{least_ns:.0} to {most_ns:.0}"), "{page}");
     }
 }
 
-/// The least and the most of a ratio between `tickline Instant::now` and std's clock over all records,
-/// as the guide says it.
-fn range_of_stds_time(cost: impl Fn(&Cost) -> f64) -> String {
+/// The range of the ratio between `tickline Instant::now` and std's clock over all records, as the
+/// guide says it.
+fn range_of_stds_time(ns: impl Fn(&Cost) -> f64) -> String {
     let Stored { present, older } = stored().unwrap();
-    let of = |record: &Record, clock: &str| {
-        let mut clocks = record.cost.clocks.iter();
-        cost(
-            clocks
-                .find(|cost| cost.clock == clock)
-                .expect("a clock of every record"),
-        )
-    };
-    let ratios = present
-        .iter()
-        .chain(&older)
-        .map(|record| of(record, "tickline Instant::now") / of(record, "std Instant::now"));
-    let (least, most) = ratios.fold((f64::MAX, 0.0_f64), |(least, most), ratio| {
-        (least.min(ratio), most.max(ratio))
+    let ratios = present.iter().chain(&older).map(|record| {
+        ns(cost(record, "tickline Instant::now")) / ns(cost(record, "std Instant::now"))
     });
+    let (least, most) = range(ratios);
     format!("{least:.1} to {most:.1}")
 }
 
