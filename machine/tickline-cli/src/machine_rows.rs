@@ -221,9 +221,11 @@ fn vmclock(vmclock: Option<&VmClock>) -> String {
 fn ntp(document: &Document) -> String {
     let ntp = document.machine.ntp.as_ref();
     // Without a daemon's claim, the two errors are the kernel's limits and assumptions.
-    let claim = document
-        .kernel_claim()
-        .filter(|_| document.orphaned_claim().is_none());
+    let claim = if document.orphaned_claim().is_none() {
+        document.kernel_claim()
+    } else {
+        None
+    };
     let us = |us: i64| time(signed_f64(us) * 1e3);
     let maximum = match claim {
         Some(claim) => format!("within {} of UTC by its claim", us(claim.maximum_error_us)),

@@ -116,12 +116,13 @@ fn rejected(name: &str, document: &Document) -> Option<Finding> {
     if rejection.cause == Cause::Skew {
         finding = finding.seen_all(document.skew());
         // An hpet that stops explains the skew by itself.
-        let resumed = document
-            .skew_after_resume()
-            .filter(|_| !blames_stopping_hpet(document));
-        finding = finding.seen_all(
-            resumed.map(|when| format!("that was {when}, at which firmware may set the counter")),
-        );
+        if !blames_stopping_hpet(document) {
+            finding = finding.seen_all(
+                document
+                    .skew_after_resume()
+                    .map(|when| format!("that was {when}, at which firmware may set the counter")),
+            );
+        }
     }
     if blames_stopping_hpet(document) {
         finding = finding.seen(

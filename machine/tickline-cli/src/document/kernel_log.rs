@@ -308,8 +308,12 @@ impl Document {
         // More than the whole interval is a jump, and no rate.
         let is_rate = difference_ns.unsigned_abs() < interval_ns.unsigned_abs();
         let ppb = i128::from(difference_ns) * 1_000_000_000 / i128::from(interval_ns);
-        let rate = i64::try_from(ppb).ok().filter(|_| is_rate).map(rate);
-        let rate = rate.map_or_else(String::new, |rate| format!(" ({rate})"));
+        let ppb = if is_rate {
+            i64::try_from(ppb).ok()
+        } else {
+            None
+        };
+        let rate = ppb.map_or_else(String::new, |ppb| format!(" ({})", rate(ppb)));
         Some(format!(
             "the TSC {verb} {size} in {interval} of the other clock{rate}"
         ))

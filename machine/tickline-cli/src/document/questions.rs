@@ -286,12 +286,14 @@ impl Document {
     /// announce a second that the kernel knows to be over.
     pub(crate) fn leap(&self) -> Option<Leap> {
         let daemon = self.machine.ntp_daemon.as_ref();
+        if self.machine.ntp.is_none() && daemon.is_none() {
+            return None;
+        }
         let by_daemon = daemon.and_then(|daemon| daemon.leap);
         match self.machine.ntp.as_ref().and_then(Ntp::leap) {
             Some(Leap::None) | None => by_daemon.or(Some(Leap::None)),
             by_kernel => by_kernel,
         }
-        .filter(|_| self.machine.ntp.is_some() || daemon.is_some())
     }
 
     /// Whether the kernel's own loop steers its clock (`STA_PLL` or `STA_FLL`), which a daemon has

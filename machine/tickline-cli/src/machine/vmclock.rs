@@ -63,7 +63,7 @@ fn parse(device: String, bytes: &[u8]) -> Option<VmClock> {
         unreadable: None,
         disruption_marker: long(0x10),
         clock_status: Some(status.to_owned()),
-        vm_generation: long(0x68).filter(|_| has_generation),
+        vm_generation: if has_generation { long(0x68) } else { None },
     })
 }
 

@@ -206,7 +206,11 @@ fn no_command_leads_to_the_tsc_without_a_check() {
         let steps = findings.iter().filter_map(|finding| {
             let is_switch = finding.fix.clocksource.as_deref() == Some("tsc");
             let leads_to_tsc = is_switch || finding.code == "tsc_switched_off";
-            finding.fix.steps.as_ref().filter(|_| leads_to_tsc)
+            if leads_to_tsc {
+                finding.fix.steps.as_ref()
+            } else {
+                None
+            }
         });
         let checks: Vec<_> = steps.map(|steps| steps.check.is_some()).collect();
         assert_eq!(checks, [true], "{findings:#?}");
