@@ -3,26 +3,14 @@
 
 mod cpuid;
 mod daemon_state;
-#[cfg(target_os = "linux")]
-mod host_clock;
 mod kernel_ntp;
-#[cfg(target_os = "linux")]
-mod log;
-#[cfg(target_os = "linux")]
-mod ntp_daemon;
-#[cfg(target_os = "linux")]
-pub(crate) mod page;
 mod platform;
-#[cfg(target_os = "linux")]
-mod ptp4l;
 pub(crate) mod resume;
 #[cfg_attr(not(target_os = "linux"), path = "machine/unsupported.rs")]
 mod system;
 #[cfg(test)]
 mod tests;
 mod told_by_host;
-#[cfg(target_os = "linux")]
-mod vmclock;
 
 use std::fs;
 use std::path::Path;
@@ -32,17 +20,12 @@ use tickline::{CounterComparison, Status};
 
 pub(crate) use cpuid::Cpuid;
 pub(crate) use daemon_state::{IgnoredAnswer, NtpDaemon, Ptp4l};
-#[cfg(target_os = "linux")]
-pub(crate) use host_clock::now as host_clock_now;
-#[cfg(target_os = "linux")]
-use kernel_ntp::flags_of;
 pub(crate) use kernel_ntp::{Leap, Ntp};
 use platform::Text;
-#[cfg(not(target_os = "linux"))]
-pub(crate) use system::host_clock_now;
+pub(crate) use system::{allow_counter, clock_gettime_file, host_clock_now, may_read_counter};
+// For commands that only Linux has.
 #[cfg(target_os = "linux")]
-pub(crate) use system::ntp;
-pub(crate) use system::{allow_counter, clock_gettime_file, may_read_counter};
+pub(crate) use system::{ntp, page, process_name};
 pub(crate) use told_by_host::{HostClock, HostMoment, VmClock};
 
 /// See the kernel's `Documentation/ABI/testing/sysfs-devices-system-clocksource`.
@@ -286,16 +269,6 @@ pub(crate) fn clocksource() -> Option<String> {
 /// The CPUs that are online, as a list of ranges.
 pub(crate) fn online_cpus() -> Option<String> {
     read_line("/sys/devices/system/cpu/online")
-}
-
-/// The name of a process, which need not be UTF-8; `None` if the process has ended.
-#[cfg(target_os = "linux")]
-pub(crate) fn process_name(pid: u32) -> Option<String> {
-    Some(
-        read_text(format!("/proc/{pid}/comm"))?
-            .trim_end_matches('\n')
-            .to_owned(),
-    )
 }
 
 fn cpu_name() -> Option<String> {

@@ -1,4 +1,6 @@
-//! Collects facts of Linux: NTP state, time namespace, the process's right to read the counter.
+//! Collects the facts that only Linux tells: NTP state, time namespace, the process's right to read
+//! the counter. Its modules ask the daemons, the devices of the host and the kernel's log, and find
+//! the page. `unsupported.rs` stands in for it on other systems.
 //!
 //! Only [`allow_counter`] changes anything: the rights of the calling thread.
 
@@ -6,6 +8,13 @@
     unsafe_code,
     reason = "dladdr and clock_gettime, which none of this program's other dependencies wraps"
 )]
+
+mod host_clock;
+mod log;
+mod ntp_daemon;
+pub(crate) mod page;
+mod ptp4l;
+mod vmclock;
 
 use std::ffi::CStr;
 use std::fs;
@@ -18,7 +27,9 @@ use rustix::process::{
 use tickline_page::page_file::namespace_offset_ns;
 use tickline_utc::kernel::KernelClock;
 
-use super::{Leap, Machine, Ntp, TimeNamespace, flags_of, log, ntp_daemon, page, ptp4l, vmclock};
+use super::kernel_ntp::flags_of;
+use super::{Leap, Machine, Ntp, TimeNamespace, read_text};
+pub(crate) use host_clock::now as host_clock_now;
 
 /// The facts that need more than a read of a file.
 pub(super) fn facts() -> Machine {
@@ -81,6 +92,15 @@ fn leap_of(clock: &KernelClock) -> Leap {
         _ if clock.status & libc::STA_DEL != 0 => Leap::Delete,
         _ => Leap::None,
     }
+}
+
+/// The name of a process, which need not be UTF-8; `None` if the process has ended.
+pub(crate) fn process_name(pid: u32) -> Option<String> {
+    Some(
+        read_text(format!("/proc/{pid}/comm"))?
+            .trim_end_matches('\n')
+            .to_owned(),
+    )
 }
 
 /// Whether the calling thread may read the counter (`prctl(PR_GET_TSC)`); `None` if not x86.

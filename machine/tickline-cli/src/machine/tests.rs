@@ -128,40 +128,6 @@ pub(super) fn machine_by_facts_sh(root: &Path, kernel_log: &str) -> Machine {
     serde_json::from_value(facts["machine"].clone()).unwrap()
 }
 
-/// Symptom: `facts.sh` kept the first 200 lines, so the rejection of the TSC was not among them.
-#[test]
-#[cfg(target_os = "linux")]
-fn facts_sh_keeps_the_messages_that_the_program_keeps() {
-    let root = tempfile::tempdir().unwrap();
-    write_sign(root.path(), &[]);
-    let resumes: String = (0..150)
-        .map(|number| {
-            format!(
-                "[ {number}.1] PM: suspend entry (s2idle)\n[ {number}.2] Timekeeping suspended\n\
-                 [ {number}.3] ACPI: PM: Waking up from system sleep state S3\n\
-                 [ {number}.4] PM: suspend exit\n"
-            )
-        })
-        .collect();
-    let rejections = "[ 151.1] PM: suspend entry (deep)
-[ 151.2] ACPI: PM: Waking up from system sleep state S3
-[ 151.3] clocksource: Marking clocksource tsc unstable due to inter CPU skew
-[ 151.3] clocksource: CPU1 5 < CPU2 9 (cycles)
-[ 151.3] clocksource:         CPUs 3 ahead of CPU 1 for clocksource tsc.
-[ 151.3] clocksource: Watchdog                    hpet interval:        499958332ns
-[ 151.3] clocksource: Clocksource                  tsc interval:        500987654ns
-[ 151.3] clocksource:                       'hpet' wd_nsec: 503207012 wd_now: 48a38f74
-[ 151.3] clocksource: Clocksource 'tsc' skewed 436888 ns (0 ms) over watchdog 'hpet'
-[ 151.3] Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.
-[ 151.4] PM: suspend exit
-";
-    let log = format!("{resumes}{rejections}{resumes}");
-    let facts = machine_by_facts_sh(root.path(), &log);
-    let found = facts.kernel_log.expect("a readable log");
-    assert_eq!(found, log::messages_about_clocks(&log));
-    assert_eq!(found.len(), 2 * 200 + 1 + 8);
-}
-
 /// Writes what this sign of a hypervisor or of a cloud looks for below the root, and returns the
 /// kernel's log.
 #[cfg(target_os = "linux")]

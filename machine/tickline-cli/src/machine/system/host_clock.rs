@@ -8,7 +8,7 @@ use std::path::Path;
 use nix::time::{ClockId, clock_gettime};
 use tickline::OsClock;
 
-use super::HostMoment;
+use crate::machine::HostMoment;
 
 /// The attempts to read the two clocks, of which the narrowest counts: a hypercall takes a
 /// microsecond or two.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tickline_utc::ptp4l::PtpStatus;
 
-use super::Ptp4l;
+use crate::machine::Ptp4l;
 
 /// The longest wait for its answers. On the same machine they come at once, or never.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(100);

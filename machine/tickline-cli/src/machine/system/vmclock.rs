@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tickline::OsClock;
 
-use super::VmClock;
+use crate::machine::VmClock;
 
 /// The length of the structure's first version.
 const BYTES: u64 = 112;
@@ -69,8 +69,8 @@ fn parse(device: String, bytes: &[u8]) -> Option<VmClock> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{machine_by_facts_sh, write_sign};
     use super::*;
+    use crate::machine::tests::{machine_by_facts_sh, write_sign};
 
     /// A synchronised VMClock whose marker is 7, and whose generation is 3.
     fn vmclock() -> [u8; 112] {

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use tickline::{OsClock, Reference as _};
 use tickline_utc::chronyd::{self, Answer, LOCAL, NoAnswer, Tracking, ask_daemon};
 
-use super::{IgnoredAnswer, Leap, NtpDaemon};
+use crate::machine::{IgnoredAnswer, Leap, NtpDaemon};
 
 /// A client's request of NTP version 4 (RFC 5905, 7.3).
 const CLIENT: [u8; 1] = [(4 << 3) | 3];
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn replies_of_chronyd_are_parsed_as_the_table_says() {
         let cases: Vec<Value> =
-            serde_json::from_str(include_str!("../../tests/data/ntp_replies.json")).unwrap();
+            serde_json::from_str(include_str!("../../../tests/data/ntp_replies.json")).unwrap();
         for case in cases {
             let hex: Vec<_> = case["reply"].as_str().unwrap().split_whitespace().collect();
             let hex = hex.concat();

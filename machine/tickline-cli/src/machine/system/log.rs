@@ -6,7 +6,7 @@
     reason = "klogctl, which none of this program's other dependencies wraps"
 )]
 
-use super::resume::{is_resume, is_suspend, is_waking};
+use crate::machine::resume::{is_resume, is_suspend, is_waking};
 
 /// Words, in lower case, of messages about clocks, besides the TSC. The last three name the
 /// hypervisor.
@@ -36,7 +36,7 @@ pub(super) fn read() -> Option<Vec<String>> {
 /// The messages about clocks, each with the newest message of a suspend or a resume, if that stands
 /// between it and the message before. Of very many, those of the boot, the newest, and all about a
 /// rejection.
-pub(super) fn messages_about_clocks(log: &str) -> Vec<String> {
+fn messages_about_clocks(log: &str) -> Vec<String> {
     let mut found: Vec<(Option<&str>, &str)> = Vec::new();
     let mut slept = None;
     for message in log.lines().map(without_level) {
@@ -128,6 +128,7 @@ fn without_level(line: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::tests::{machine_by_facts_sh, write_sign};
 
     #[test]
     fn messages_about_clocks_are_kept_without_their_level() {
@@ -293,5 +294,38 @@ mod tests {
             length > 0,
             "a level"
         );
+    }
+
+    /// Symptom: `facts.sh` kept the first 200 lines, so the rejection of the TSC was not among them.
+    #[test]
+    fn facts_sh_keeps_the_messages_that_the_program_keeps() {
+        let root = tempfile::tempdir().unwrap();
+        write_sign(root.path(), &[]);
+        let resumes: String = (0..150)
+            .map(|number| {
+                format!(
+                    "[ {number}.1] PM: suspend entry (s2idle)\n[ {number}.2] Timekeeping suspended\n\
+                     [ {number}.3] ACPI: PM: Waking up from system sleep state S3\n\
+                     [ {number}.4] PM: suspend exit\n"
+                )
+            })
+            .collect();
+        let rejections = "[ 151.1] PM: suspend entry (deep)
+[ 151.2] ACPI: PM: Waking up from system sleep state S3
+[ 151.3] clocksource: Marking clocksource tsc unstable due to inter CPU skew
+[ 151.3] clocksource: CPU1 5 < CPU2 9 (cycles)
+[ 151.3] clocksource:         CPUs 3 ahead of CPU 1 for clocksource tsc.
+[ 151.3] clocksource: Watchdog                    hpet interval:        499958332ns
+[ 151.3] clocksource: Clocksource                  tsc interval:        500987654ns
+[ 151.3] clocksource:                       'hpet' wd_nsec: 503207012 wd_now: 48a38f74
+[ 151.3] clocksource: Clocksource 'tsc' skewed 436888 ns (0 ms) over watchdog 'hpet'
+[ 151.3] Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.
+[ 151.4] PM: suspend exit
+";
+        let log = format!("{resumes}{rejections}{resumes}");
+        let facts = machine_by_facts_sh(root.path(), &log);
+        let found = facts.kernel_log.expect("a readable log");
+        assert_eq!(found, messages_about_clocks(&log));
+        assert_eq!(found.len(), 2 * 200 + 1 + 8);
     }
 }
