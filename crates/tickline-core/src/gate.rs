@@ -141,11 +141,13 @@ crate::named! {
         /// open. Also the reason why readings on a CPU without a line of its own come from the OS
         /// clock, whether its line has ended or it never had one.
         NoLine => "no_line": "there is no line",
-        /// There is no line, and no thread can make one: a thread has stopped in the middle of a
-        /// recalibration, or was killed there, and the system does not say which.
+        /// There is no line, and no other thread can make one: a thread has held the clock's lock
+        /// for longer than a recalibration takes. It may be slow, as one that calibrates many busy
+        /// CPUs; it may have stopped in the middle of a recalibration, or have been killed there.
+        /// The system does not say which.
         DriverStopped => "driver_stopped":
-            "a thread has stopped in the middle of a recalibration, or was killed there, and holds the \
-            clock's lock",
+            "a thread has held the clock's lock for longer than a recalibration takes: it is slow, as \
+            on many busy CPUs, or was stopped or killed",
     }
 }
 

@@ -108,6 +108,10 @@ const fn advice(reason: Reason) -> &'static str {
         Reason::SamplesTooOld => "; choose a longer interval",
         // A CPU with a line of its own: such lines need a thread.
         Reason::NoLine => ": the thread can't reach this CPU, or its samples make no line",
+        Reason::DriverStopped => {
+            "; the counter serves again when that thread goes on, or, if it was killed, in a new \
+             process"
+        }
         _ => "",
     }
 }
@@ -518,6 +522,10 @@ mod tests {
             (
                 Reason::NoLine,
                 "there is no line: the thread can't reach this CPU, or its samples make no line",
+            ),
+            (
+                Reason::DriverStopped,
+                "or was stopped or killed; the counter serves again when that thread goes on",
             ),
         ] {
             let text = ClockState::Fallback(reason).to_string();
