@@ -5,6 +5,12 @@
 //! `SKIPPED: REASON`, and passes; the summary counts these tests. Steps that need other flags or
 //! another compiler build into a directory of their own, so that cargo does not build everything
 //! again in the next step.
+//!
+//! A new step is a `Step` in the file of its lane, at the place where it is to run. Its words are
+//! those of the command line. A comment says what it shows, if the name does not, and how long it
+//! takes. `needs` is a command that fails where a tool is missing; what installs the tool goes into
+//! `.ci/run`. The name is also the key of a row in `docs/nightly.md`, if the lane is `nightly`.
+//! `cargo xtask ci deep "NAME"` runs a step of the lane `deep` alone.
 
 mod check;
 mod deep;

@@ -22,6 +22,18 @@
 //! | | `span_tracks.rs`, `cpu_times.rs` | a track for each span of a request; the CPU times that a trace gets |
 //! | `records` | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
 //! | | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
+//!
+//! To add a setting of a sink:
+//!
+//! 1. Its field and its method go into `settings.rs` if both sinks have it, else into the builder
+//!    (`trace_file.rs`, `flight.rs`).
+//! 2. What a trace's file then has goes into `json.rs` and `perfetto.rs` of `format/`.
+//!    `TraceOutput` (`trace_output.rs` there) joins the two: what only one of them writes is an arm
+//!    there, not a field of `TraceStyle`. New records go into `recording/recorder.rs`.
+//! 3. Each format has a test in `tests/it/` of the crate: `trace_file.rs` for JSON
+//!    (`trace_file_requests.rs` if the tracks are requests), `perfetto.rs` for Perfetto
+//!    (`perfetto_size.rs` if the setting is about the size of a trace).
+//! 4. `cargo xtask api --write` stores the new method.
 
 pub(crate) mod cpu_clock;
 pub mod flight;
