@@ -227,17 +227,17 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
             );
             time.settings().messages.not_compared(&error);
             other_cannot_tell(benchmark, &error);
-        } else if benchmark.is_in_both() {
-            compare_with_other(collector, benchmark, budget);
-        } else {
-            let error = "it has no such benchmark";
-            time.settings().messages.not_compared(error);
+        } else if let Some(reason) = benchmark.why_not_comparable() {
+            let line = format_args!("not compared: {reason}");
+            time.settings().messages.print(&line);
             findings().add_without(
                 benchmark.name,
                 ComparedWith::OtherBuild,
                 Conclusion::New,
-                error,
+                reason,
             );
+        } else {
+            compare_with_other(collector, benchmark, budget);
         }
     }
 }

@@ -298,7 +298,7 @@ pub use bench_pairs::{BenchPairs, PairId};
 pub use compare::compare;
 pub use pairs::bencher::PairBencher;
 pub use results::comparison::Comparison;
-pub use results::verdict::{ComparedWith, Conclusion, Percent, Verdict, Verdicts};
+pub use results::verdict::{ComparedWith, Conclusion, NotJudged, Percent, Verdict, Verdicts};
 pub use run::{group, run};
 
 /// Makes the README's example a doctest.

@@ -13,9 +13,9 @@ use criterion::Criterion;
 use crate::arguments::{self, Options, Role, hints};
 use crate::backend::time::{CounterTime, SAMPLES};
 use crate::message::Messages;
-use crate::pairs::builds::{Builds, listing};
+use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};
-use crate::results::verdict::{self, Verdicts};
+use crate::results::verdict::{self, NotJudged, Verdicts};
 use crate::results::{files, verdict_file};
 
 /// Runs a program's benchmarks, with this crate's options, and returns the program's exit code:
@@ -200,6 +200,7 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
 fn judge_and_store(options: &Options) -> Result<u8, String> {
     let verdict::Findings { verdicts, folders } = std::mem::take(&mut *verdict::findings());
     let mut verdicts = Verdicts::new(options, verdicts);
+    verdicts.not_judged = not_judged(&verdicts);
     if options.update_on_pass && verdicts.exit_code == 0 && !folders.is_empty() {
         update_baseline(&mut verdicts, &folders, options)?;
     }
@@ -213,6 +214,16 @@ fn judge_and_store(options: &Options) -> Result<u8, String> {
     }
     print(&verdicts, options);
     Ok(verdicts.exit_code)
+}
+
+/// The benchmarks of `--against` without a verdict.
+fn not_judged(verdicts: &Verdicts) -> Vec<NotJudged> {
+    let judged = &verdicts.benchmarks;
+    let is_judged = |name: &str| judged.iter().any(|verdict| verdict.benchmark == name);
+    builds::not_judged(is_judged)
+        .into_iter()
+        .map(|(name, reason)| NotJudged::new(name, reason))
+        .collect()
 }
 
 /// Why a run has compared nothing, although an option needs that.

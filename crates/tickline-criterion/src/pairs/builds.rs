@@ -98,6 +98,14 @@ impl Builds {
     }
 }
 
+/// With `--against`, the benchmarks of both builds that have no verdict, each with the reason.
+pub(crate) fn not_judged(is_judged: impl Fn(&str) -> bool) -> Vec<(&'static str, &'static str)> {
+    match BUILDS.get() {
+        Some(builds) => builds.ours.not_judged(&builds.theirs, is_judged),
+        None => Vec::new(),
+    }
+}
+
 /// Checks that further layouts of a build have its benchmarks: a wrong program would be noticed
 /// only at its turn, after minutes. Their order may differ, with that of the objects in the program.
 /// A program of the other build that has the same benchmarks is not noticed. A layout is a path as
@@ -152,8 +160,9 @@ impl Benchmark {
         self.builds.programs[1].len()
     }
 
-    pub(crate) fn is_in_both(&self) -> bool {
-        self.builds.theirs.has_pairs(self.name)
+    /// Why the other build has nothing to compare it with. `None` if it has.
+    pub(crate) fn why_not_comparable(&self) -> Option<&'static str> {
+        self.builds.theirs.why_not_comparable(self.name)
     }
 
     /// Takes turns, for about `budget`.

@@ -93,6 +93,25 @@ pub struct Verdict {
     pub reason: String,
 }
 
+/// A benchmark without a verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct NotJudged {
+    /// criterion's name of the benchmark.
+    pub benchmark: String,
+    /// Why it has no verdict.
+    pub reason: String,
+}
+
+impl NotJudged {
+    pub(crate) fn new(benchmark: &str, reason: &str) -> Self {
+        Self {
+            benchmark: benchmark.to_owned(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
 /// The verdicts of a program: the file of `--verdicts FILE`, which is replaced after each
 /// benchmark.
 ///
@@ -102,7 +121,8 @@ pub struct Verdict {
 ///     "is_baseline_updated":false,"benchmarks":[
 ///     {"benchmark":"parse/sum","compared_with":"other_build","is_different":true,
 ///     "difference_percent":{"estimate":17.2,"low":16.4,"high":18.0},
-///     "conclusion":"slower","reason":"slower by more than 3 %"}]}"#;
+///     "conclusion":"slower","reason":"slower by more than 3 %"}],
+///     "not_judged":[{"benchmark":"parse/old","reason":"only the other build has it"}]}"#;
 /// let verdicts: tickline_criterion::Verdicts = serde_json::from_str(text)?;
 /// assert_eq!(verdicts.benchmarks[0].conclusion, tickline_criterion::Conclusion::Slower);
 /// # Ok::<(), serde_json::Error>(())
@@ -138,6 +158,13 @@ pub struct Verdicts {
     pub is_baseline_updated: bool,
     /// The verdict on each benchmark, in order.
     pub benchmarks: Vec<Verdict>,
+    /// With `--against`, the benchmarks of both builds without a verdict: those of `bench_function`
+    /// and [`compare`](crate::compare()), those that only the other build has, and those that were
+    /// listed and not measured. Empty without `--against`, and until the run is complete. A
+    /// benchmark that is [`New`](Conclusion::New) is not judged either; it is among
+    /// [`benchmarks`](Self::benchmarks).
+    #[serde(default)]
+    pub not_judged: Vec<NotJudged>,
 }
 
 impl Verdicts {
@@ -157,6 +184,7 @@ impl Verdicts {
             error: None,
             is_baseline_updated: false,
             benchmarks,
+            not_judged: Vec::new(),
         }
     }
 
@@ -178,7 +206,8 @@ impl Verdicts {
     }
 }
 
-/// Lines for the standard error stream: the benchmarks that do not pass, and what that means.
+/// Lines for the standard error stream: the benchmarks that do not pass, those that are not judged,
+/// and what that means.
 impl fmt::Display for Verdicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for verdict in &self.benchmarks {
@@ -188,6 +217,20 @@ impl fmt::Display for Verdicts {
                 Conclusion::CannotTell => "CAN'T TELL",
             };
             writeln!(f, "{what}: {}: {}", verdict.benchmark, verdict.reason)?;
+        }
+        for Verdict {
+            benchmark,
+            conclusion,
+            reason,
+            ..
+        } in &self.benchmarks
+        {
+            if *conclusion == Conclusion::New {
+                writeln!(f, "not judged: {benchmark} (new: {reason})")?;
+            }
+        }
+        for NotJudged { benchmark, reason } in &self.not_judged {
+            writeln!(f, "not judged: {benchmark} ({reason})")?;
         }
         let count = |conclusion| {
             let has = |verdict: &&Verdict| verdict.conclusion == conclusion;
@@ -203,6 +246,9 @@ impl fmt::Display for Verdicts {
         let new = count(Conclusion::New);
         if new > 0 {
             write!(f, ", {new} new")?;
+        }
+        if !self.not_judged.is_empty() {
+            write!(f, ", {} not judged", self.not_judged.len())?;
         }
         write!(f, ": exit code {}", self.exit_code)
     }
@@ -397,9 +443,33 @@ mod tests {
         let benchmarks = vec![verdict(Conclusion::New), verdict(Conclusion::New)];
         let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
         assert_eq!(
-            verdicts.to_string(),
-            "0 pass, 0 slower, 0 can't be told, 2 new: exit code 0"
+            verdicts.to_string().lines().last(),
+            Some("0 pass, 0 slower, 0 can't be told, 2 new: exit code 0")
         );
+    }
+
+    /// Symptom: nothing named the benchmarks to which the limit did not apply.
+    #[test]
+    fn the_text_names_what_is_not_judged() {
+        let benchmarks = vec![verdict(Conclusion::Passes), verdict(Conclusion::New)];
+        let mut verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
+        verdicts.not_judged = vec![NotJudged::new("old", "only the other build has it")];
+        assert_eq!(
+            verdicts.to_string(),
+            "not judged: a/b (new: why)\nnot judged: old (only the other build has it)\n\
+             1 pass, 0 slower, 0 can't be told, 1 new, 1 not judged: exit code 0"
+        );
+    }
+
+    #[test]
+    fn the_file_of_an_older_version_names_nothing_that_is_not_judged() {
+        let verdicts = Verdicts::new(&options(3.0, 2.0), Vec::new());
+        let mut json = serde_json::to_value(&verdicts).expect("JSON");
+        json.as_object_mut()
+            .and_then(|object| object.remove("not_judged"))
+            .expect("a list");
+        let read: Verdicts = serde_json::from_value(json).expect("verdicts");
+        assert_eq!(read, verdicts);
     }
 
     #[test]

@@ -109,6 +109,9 @@ const TESTS: &[(&str, Test)] = &tests![
     verdicts::a_line_and_the_file_say_that_each_build_has_one_link_order,
     verdicts::the_exit_code_says_that_noise_hides_the_result,
     verdicts::a_build_without_a_regression_passes,
+    verdicts::a_line_names_each_benchmark_that_is_not_judged,
+    verdicts::the_file_has_what_is_not_judged_and_is_not_new,
+    verdicts::a_benchmark_that_only_the_other_build_has_is_named,
     words_of_a_program_that_lists_its_benchmarks_are_not_shown,
     the_option_lets_disturbed_pairs_count,
     baselines::a_saved_baseline_has_the_parts_of_its_run,
@@ -421,7 +424,7 @@ fn a_benchmark_that_the_other_build_lacks_is_measured_alone(programs: &Programs)
     assert_eq!(out.matches("pairs:  p50").count(), 2, "{out}");
     assert_eq!(out.matches(" pairs of processes").count(), 1, "{out}");
     assert!(
-        err.contains("not compared with the other build: it has no such benchmark"),
+        err.contains("not compared: the other build has no such benchmark"),
         "{err}"
     );
 }
@@ -443,7 +446,7 @@ fn a_benchmark_with_a_long_name_has_its_place_in_the_list(programs: &Programs) {
     command.arg("--against").arg(programs.path(100));
     let name = format!("spin{}", "-and-again".repeat(12));
     let (_, err) = texts(&command.env(ADDED, name).output().expect("a program"));
-    let error = "not compared with the other build: it has no such benchmark";
+    let error = "not compared: the other build has no such benchmark";
     assert!(err.contains(error), "{err}");
 }
 

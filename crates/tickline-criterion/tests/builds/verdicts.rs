@@ -197,6 +197,56 @@ pub(crate) fn the_exit_code_says_that_noise_hides_the_result(programs: &Programs
     assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::CannotTell);
 }
 
+/// Runs all benchmarks of this build against another, with a limit that each passes. Returns the
+/// standard error stream, and the verdicts.
+fn all_judged(programs: &Programs, steps: u64, other: u64) -> (String, Verdicts) {
+    let (other, file) = (programs.path(other), programs.0.join("verdicts.json"));
+    let mut command = programs.command(steps, "", &["--max-regression=5000%"]);
+    command.arg("--against").arg(other);
+    command.arg("--verdicts").arg(file);
+    let (_, err) = texts(&command.output().expect("a program"));
+    let verdicts = serde_json::from_value(programs.json("verdicts.json")).expect("verdicts");
+    (err, verdicts)
+}
+
+/// Symptom: the limit seemed to hold for all benchmarks, and no line said which it had judged.
+pub(crate) fn a_line_names_each_benchmark_that_is_not_judged(programs: &Programs) {
+    let (err, _) = all_judged(programs, 130, 100);
+    let of_other_kind =
+        "(--against compares benchmarks of bench_pairs; it is of bench_function or compare)";
+    for line in [
+        format!("plain {of_other_kind}"),
+        format!("work/sides {of_other_kind}"),
+        "added/spin (new: the other build has no such benchmark)".to_owned(),
+    ] {
+        let line = format!("tickline: not judged: {line}\n");
+        assert_eq!(err.matches(&line).count(), 1, "{line}{err}");
+    }
+    assert_eq!(err.matches("tickline: not judged: ").count(), 3, "{err}");
+}
+
+pub(crate) fn the_file_has_what_is_not_judged_and_is_not_new(programs: &Programs) {
+    let (err, verdicts) = all_judged(programs, 130, 100);
+    let names: Vec<&str> = verdicts
+        .not_judged
+        .iter()
+        .map(|one| one.benchmark.as_str())
+        .collect();
+    assert_eq!(names, ["plain", "work/sides"], "{err}");
+    let reasons = verdicts.not_judged.iter().map(|one| &one.reason);
+    assert!(
+        reasons.into_iter().all(|reason| !reason.is_empty()),
+        "{verdicts:?}"
+    );
+}
+
+/// Symptom: a benchmark that was slow could be removed, or get another name, without a word.
+pub(crate) fn a_benchmark_that_only_the_other_build_has_is_named(programs: &Programs) {
+    let (err, _) = all_judged(programs, 100, 130);
+    let line = "not judged: added/spin (only the other build has it)";
+    assert!(err.contains(line), "{err}");
+}
+
 pub(crate) fn a_build_without_a_regression_passes(programs: &Programs) {
     let (code, err, verdicts) = judged(programs, 100, 300, "--max-regression=10%");
     assert_eq!(code, 0, "{err}");

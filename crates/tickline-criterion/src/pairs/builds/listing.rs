@@ -54,6 +54,52 @@ impl Listing {
         self.pairs.iter().flatten().any(|pairs| pairs == name)
     }
 
+    fn has_other(&self, name: &str) -> bool {
+        self.others.iter().any(|other| other == name)
+    }
+
+    /// Why a benchmark of pairs can't be compared with this build, the other one. `None` if it can.
+    pub(super) fn why_not_comparable(&self, name: &str) -> Option<&'static str> {
+        if self.has_pairs(name) {
+            None
+        } else if self.has_other(name) {
+            Some("in the other build it is of bench_function or compare, not of bench_pairs")
+        } else {
+            Some("the other build has no such benchmark")
+        }
+    }
+
+    /// The benchmarks of this build, and then of the other one, that have no verdict, each with the
+    /// reason.
+    pub(super) fn not_judged<'a>(
+        &'a self,
+        theirs: &'a Self,
+        is_judged: impl Fn(&str) -> bool,
+    ) -> Vec<(&'a str, &'static str)> {
+        let of_other_kind = self.others.iter().map(|name| {
+            (
+                name,
+                "--against compares benchmarks of bench_pairs; it is of bench_function or compare",
+            )
+        });
+        let not_measured = self.pairs.iter().flatten().map(|name| {
+            (
+                name,
+                "the list of benchmarks has it, and this run did not measure it",
+            )
+        });
+        let only_theirs = theirs.pairs.iter().flatten();
+        let only_theirs = only_theirs
+            .filter(|name| !self.has_pairs(name) && !self.has_other(name))
+            .map(|name| (name, "only the other build has it"));
+        of_other_kind
+            .chain(not_measured)
+            .chain(only_theirs)
+            .map(|(name, reason)| (name.as_str(), reason))
+            .filter(|(name, _)| !is_judged(name))
+            .collect()
+    }
+
     /// The first benchmark of pairs that the other list lacks.
     pub(super) fn only_here(&self, other: &Self) -> Option<&str> {
         let mut names = self.pairs.iter().flatten();
@@ -212,6 +258,45 @@ mod tests {
     fn a_benchmark_is_only_here_if_the_other_list_lacks_it() {
         let listing = pairs(&["a", "b", "c"]);
         assert_eq!(listing.only_here(&pairs(&["a", "c"])), Some("b"));
+    }
+
+    #[test]
+    fn a_benchmark_without_a_verdict_has_the_reason() {
+        let ours = Listing {
+            others: texts(&["plain", "judged by a baseline", "plain here"]),
+            ..pairs(&["judged", "not measured"])
+        };
+        let theirs = pairs(&["judged", "not measured", "plain here", "theirs"]);
+        let found = ours.not_judged(&theirs, |name| name.starts_with("judged"));
+        let of_other_kind =
+            "--against compares benchmarks of bench_pairs; it is of bench_function or compare";
+        let not_measured = "the list of benchmarks has it, and this run did not measure it";
+        let expected = [
+            ("plain", of_other_kind),
+            ("plain here", of_other_kind),
+            ("not measured", not_measured),
+            ("theirs", "only the other build has it"),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    /// Symptom: "it has no such benchmark" of a build that has it by `bench_function`.
+    #[test]
+    fn a_benchmark_of_another_kind_in_the_other_build_is_not_called_missing() {
+        let theirs = Listing {
+            others: texts(&["plain"]),
+            ..pairs(&["a"])
+        };
+        let of_other_kind =
+            "in the other build it is of bench_function or compare, not of bench_pairs";
+        let missing = "the other build has no such benchmark";
+        for (name, why) in [
+            ("a", None),
+            ("plain", Some(of_other_kind)),
+            ("b", Some(missing)),
+        ] {
+            assert_eq!(theirs.why_not_comparable(name), why, "{name}");
+        }
     }
 
     /// Another order of objects in the program may give another order of its benchmarks.
