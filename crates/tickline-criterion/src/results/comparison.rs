@@ -34,7 +34,7 @@ pub(crate) enum Sides {
 }
 
 impl Sides {
-    /// The names of A and B. The verdict is about B.
+    /// The names of A and B. The finding is about B.
     const fn names(self) -> [&'static str; 2] {
         match self {
             Self::Routines => ["A", "B"],
@@ -159,7 +159,10 @@ impl Comparison {
     }
 
     fn json(&self) -> Value {
+        let [a, b] = self.sides.names();
         json!({
+            "a": a,
+            "b": b,
             "iterations_per_pair": self.iterations_per_pair,
             "couples_counted": self.couples_counted,
             "disturbed_are": self.counting.name(),
@@ -197,13 +200,13 @@ impl fmt::Display for Comparison {
             iterations_per_pair,
             ..
         } = self;
-        let subject = self.sides.names()[1];
-        let verdict = if !self.is_different() {
+        let [a, b] = self.sides.names();
+        let finding = if !self.is_different() {
             "no difference found".to_owned()
         } else if self.difference_ns < 0.0 {
-            format!("{subject} is faster")
+            format!("{b} is faster")
         } else {
-            format!("{subject} is slower")
+            format!("{b} is slower")
         };
         let treatment = self.counting.name();
         let more = if self.counting == Counting::All {
@@ -213,7 +216,8 @@ impl fmt::Display for Comparison {
         };
         write!(
             f,
-            "{INDENT}medians per iteration, {iterations_per_pair} to a pair: {} and {}; {}: {verdict}\n\
+            "{INDENT}medians per iteration, {iterations_per_pair} to a pair: {a} {}, {b} {}; \
+             {b} less {a}, {}: {finding}\n\
              {INDENT}{couples_counted} couples of {} each, {couples_disturbed} {more}disturbed and {treatment}",
             Ns(self.median_a_ns),
             Ns(self.median_b_ns),
@@ -381,14 +385,14 @@ mod tests {
     }
 
     #[test]
-    fn the_text_has_the_verdict_on_the_second_side() {
-        for (ns, verdict) in [
+    fn the_text_has_the_finding_about_the_second_side() {
+        for (ns, finding) in [
             (30.0, "this build is slower"),
             (-30.0, "this build is faster"),
             (0.0, "no difference found"),
         ] {
             let text = comparison(ns).to_string();
-            assert!(text.contains(verdict), "{text}");
+            assert!(text.contains(finding), "{text}");
         }
     }
 
@@ -399,13 +403,30 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "medians per iteration, 16 to a pair: 200.0 ns and 202.0 ns; estimate over 10 pairs of processes: \
-                 +2.000 ns (+1.00 %), 95 % (of this link order) in [+1.000, +3.000] ns ([+0.50, +1.50] %): this \
-                 build is slower",
+                "medians per iteration, 16 to a pair: the other build 200.0 ns, this build 202.0 ns; this build less the \
+                 other build, estimate over 10 pairs of processes: +2.000 ns (+1.00 %), 95 % (of this link order) in \
+                 [+1.000, +3.000] ns ([+0.50, +1.50] %): this build is slower",
                 "3000 couples of 16 iterations each, 0 more disturbed and excluded",
                 "not seen: where each build's linker has placed the code; a difference below 0.5 % never counts",
             ]
         );
+    }
+
+    /// Symptom: only the documentation of `Comparison` said whose each median is.
+    #[test]
+    fn the_json_names_the_sides_of_the_medians() {
+        for (sides, names) in [
+            (Sides::Routines, ["A", "B"]),
+            (Sides::Builds, ["the other build", "this build"]),
+        ] {
+            let comparison = Comparison {
+                sides,
+                ..comparison(2.0)
+            };
+            let json = comparison.json();
+            let found = ["a", "b"].map(|side| json[side].as_str().expect("a name"));
+            assert_eq!(found, names);
+        }
     }
 
     /// Symptom: "+2.000 ns (+inf %)".
@@ -436,7 +457,7 @@ mod tests {
         }
         .to_string();
         for words in [
-            "estimate over 10 copies of the code: -4.000 ns",
+            "A 200.0 ns, B 196.0 ns; B less A, estimate over 10 copies of the code: -4.000 ns",
             "B is faster",
             "not seen: the places of functions that only one side calls; a difference below 1 % never counts",
         ] {
