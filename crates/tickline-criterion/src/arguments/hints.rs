@@ -1,6 +1,8 @@
 //! What an error's text says about the command line: where a path begins, and which command helps.
 
 use std::env;
+use std::fs;
+use std::io;
 use std::path::Path;
 
 /// The path, and if it is relative the folder in which it begins: cargo runs a program in the
@@ -19,9 +21,36 @@ pub(crate) fn located(path: &Path) -> String {
 /// The command that saves a baseline. Without `--bench NAME` cargo would give criterion's options to
 /// the package's other programs too, whose test harness refuses them.
 pub(crate) fn command_that_saves(baseline: &str) -> String {
+    cargo_bench(&format!("-- --save-baseline {baseline}"))
+}
+
+/// Why no process of a benchmark program has started, and which command makes such a program.
+pub(crate) fn not_started(program: &Path, error: &io::Error) -> String {
+    let metadata = fs::metadata(program);
+    let wrong = match (metadata, error.kind()) {
+        (Ok(data), _) if data.is_dir() => {
+            "it is a folder, and no program; give the path of one".to_owned()
+        }
+        (Ok(_), io::ErrorKind::PermissionDenied) => {
+            format!("it is a file that may not be executed: {error}")
+        }
+        (Ok(_), io::ErrorKind::NotFound) => {
+            format!("it is there, but not what starts it, such as a loader: {error}")
+        }
+        (Err(_), io::ErrorKind::NotFound) => format!("there is no such file: {error}"),
+        _ => format!("it can't be started: {error}"),
+    };
+    format!(
+        "{wrong}; a benchmark program is expected: {} makes one, and prints its path",
+        cargo_bench("--no-run")
+    )
+}
+
+/// The command that runs this program's `[[bench]]`, with these arguments.
+fn cargo_bench(arguments: &str) -> String {
     let program = env::args_os().next().unwrap_or_default();
     let name = bench_name(Path::new(&program)).unwrap_or("NAME");
-    format!("`cargo bench --bench {name} -- --save-baseline {baseline}`")
+    format!("`cargo bench --bench {name} {arguments}`")
 }
 
 /// The name of a program's `[[bench]]`: what is before cargo's hash in the name of its file. `None`

@@ -75,7 +75,9 @@ impl ProgramCopy {
         mut hold: impl FnMut(&Path) -> io::Result<Option<lock::Lock>>,
     ) -> io::Result<Self> {
         const TRIES: usize = 3;
-        let original = File::open(program)?;
+        let original = File::open(program).map_err(|error| {
+            io::Error::new(error.kind(), format!("the program can't be read: {error}"))
+        })?;
         let mut tries = 1;
         loop {
             let (mut copy, file) = Self::empty(program)?;
@@ -192,6 +194,14 @@ mod tests {
         );
         drop(copy);
         remove(&program);
+    }
+
+    /// Symptom: the folder was said to take no copy.
+    #[test]
+    fn a_program_that_cannot_be_read_is_said_to_be() {
+        let error = ProgramCopy::new(Path::new("/no/such/program")).expect_err("no program");
+        let text = error.to_string();
+        assert!(text.starts_with("the program can't be read: "), "{text}");
     }
 
     #[cfg(unix)]

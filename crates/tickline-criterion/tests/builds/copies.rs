@@ -109,7 +109,7 @@ pub(crate) fn a_folder_that_takes_no_copy_is_named(programs: &Programs) {
     let (out, err) = texts(&output);
     assert!(out.contains(" couples of "), "{out}\n{err}");
     assert!(
-        err.contains("/proc/self takes no copy of the program"),
+        err.contains("/proc/self gets no copy of the program"),
         "{err}"
     );
 }

@@ -57,8 +57,8 @@ fn main() -> ExitCode {
 
 /// A list of tests, each with its path.
 macro_rules! tests {
-    ($($test:path),+ $(,)?) => {
-        [$((stringify!($test), $test as Test)),+]
+    ($($(#[$attribute:meta])* $test:path),+ $(,)?) => {
+        [$($(#[$attribute])* (stringify!($test), $test as Test)),+]
     };
 }
 
@@ -89,6 +89,14 @@ const TESTS: &[(&str, Test)] = &tests![
     a_line_names_the_command_for_a_partner_that_ends,
     a_process_that_the_benchmark_starts_takes_no_turn,
     refusals::a_path_without_a_program_is_refused_with_its_folder,
+    refusals::a_path_of_nothing_is_named_with_what_is_expected,
+    refusals::a_folder_is_named_with_what_is_expected,
+    #[cfg(unix)]
+    refusals::a_file_that_may_not_be_executed_is_named_with_what_is_expected,
+    #[cfg(unix)]
+    refusals::a_file_that_is_no_program_is_named_with_what_is_expected,
+    #[cfg(unix)]
+    refusals::a_program_without_its_interpreter_is_named_with_what_is_expected,
     a_program_of_the_present_folder_needs_no_more_than_its_name,
     refusals::turns_without_a_measurement_are_refused,
     refusals::a_program_may_be_tested_without_another_build,

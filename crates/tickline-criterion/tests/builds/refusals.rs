@@ -66,6 +66,67 @@ pub(crate) fn a_path_without_a_program_is_refused_with_its_folder(programs: &Pro
     assert_refused(&output, &expected);
 }
 
+/// Runs against a path where there is no program. Checks that the error has the path, what is
+/// wrong with it, and the command that makes a program.
+fn assert_names_the_wrong_path(programs: &Programs, path: &Path, wrong: &str) {
+    let path = path.display();
+    let output = programs.run(130, "work/spin", &[&format!("--against={path}")]);
+    assert_refused(&output, &format!("--against: {path}: {wrong}"));
+    let (_, err) = texts(&output);
+    let expected = "; a benchmark program is expected: `cargo bench --bench NAME --no-run` makes one, \
+                    and prints its path\n";
+    assert!(err.contains(expected), "{err}");
+}
+
+/// Symptom: "No such file or directory" was all that was said.
+pub(crate) fn a_path_of_nothing_is_named_with_what_is_expected(programs: &Programs) {
+    let missing = programs.0.join("missing");
+    assert_names_the_wrong_path(programs, &missing, "there is no such file");
+}
+
+/// Symptom: "Permission denied" was all that was said.
+pub(crate) fn a_folder_is_named_with_what_is_expected(programs: &Programs) {
+    let wrong = "it is a folder, and no program";
+    assert_names_the_wrong_path(programs, &programs.0, wrong);
+}
+
+/// A file with this mode, which is no program.
+#[cfg(unix)]
+fn file(programs: &Programs, mode: u32) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let file = programs.0.join("file");
+    std::fs::write(&file, "no program").expect("a file");
+    let permissions = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(&file, permissions).expect("own file");
+    file
+}
+
+/// Symptom: "Permission denied" was all that was said, as of a folder.
+#[cfg(unix)]
+pub(crate) fn a_file_that_may_not_be_executed_is_named_with_what_is_expected(programs: &Programs) {
+    let file = file(programs, 0o644);
+    let wrong = "it is a file that may not be executed";
+    assert_names_the_wrong_path(programs, &file, wrong);
+}
+
+/// Symptom: "Exec format error" was all that was said.
+#[cfg(unix)]
+pub(crate) fn a_file_that_is_no_program_is_named_with_what_is_expected(programs: &Programs) {
+    let file = file(programs, 0o755);
+    assert_names_the_wrong_path(programs, &file, "it can't be started: ");
+}
+
+/// Symptom: "No such file or directory" of a file that was there.
+#[cfg(unix)]
+pub(crate) fn a_program_without_its_interpreter_is_named_with_what_is_expected(
+    programs: &Programs,
+) {
+    let file = file(programs, 0o755);
+    std::fs::write(&file, "#!/no/such/shell\n").expect("own file");
+    let wrong = "it is there, but not what starts it, such as a loader";
+    assert_names_the_wrong_path(programs, &file, wrong);
+}
+
 /// Symptom: the exit code was 0, and criterion had called each benchmark once.
 pub(crate) fn turns_without_a_measurement_are_refused(programs: &Programs) {
     let against = format!("--against={}", programs.path(100).display());

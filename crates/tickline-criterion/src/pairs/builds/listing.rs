@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use crate::arguments::{self, Role};
+use crate::arguments::{self, Role, hints};
 use crate::pairs::builds::process::{lines, next_line};
 use crate::pairs::serving::MARK;
 
@@ -161,7 +161,7 @@ pub(super) fn list(program: &Path, build: Build) -> Result<Listing, String> {
             Build::Other => Stdio::null(),
         })
         .spawn()
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| hints::not_started(program, &error))?;
     let errors = child.stderr.take().map(all_bytes);
     let show_errors = || {
         let bytes = errors.and_then(|errors| errors.recv_timeout(ERRORS_TIME).ok());

@@ -50,7 +50,7 @@ impl Process {
         let copy = ProgramCopy::new(program).inspect_err(|error| {
             let folder = program.parent().unwrap_or(program).display();
             let text = format!(
-                "{folder} takes no copy of the program: {error}. Each build keeps its pages of \
+                "{folder} gets no copy of the program: {error}. Each build keeps its pages of \
                  memory, so equal builds may differ by 1 %"
             );
             time.settings().messages.print_once(&NOT_COPIED, &text);
