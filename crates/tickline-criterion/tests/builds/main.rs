@@ -103,6 +103,7 @@ const TESTS: &[(&str, Test)] = &tests![
     refusals::a_list_has_nothing_to_compare,
     refusals::the_help_has_nothing_to_compare,
     refusals::a_program_without_benchmarks_is_refused,
+    refusals::the_harness_of_a_program_without_benchmarks_is_named,
     refusals::a_wrong_argument_ends_with_a_text,
     verdicts::verdicts_may_go_to_a_stream,
     verdicts::verdicts_follow_the_output_in_a_file,

@@ -174,6 +174,12 @@ pub(crate) fn a_program_without_benchmarks_is_refused(programs: &Programs) {
     assert_refused(&output, "its main does not call tickline_criterion::run");
 }
 
+/// Symptom: the program's own `main` called `run`, and cargo had put another one in its place.
+pub(crate) fn the_harness_of_a_program_without_benchmarks_is_named(programs: &Programs) {
+    let output = programs.run(130, "work/spin", &["--against", env!("CARGO")]);
+    assert_refused(&output, "its [[bench]] has no `harness = false`, ");
+}
+
 /// Symptom: the program ended by a panic, with exit code 101.
 pub(crate) fn a_wrong_argument_ends_with_a_text(programs: &Programs) {
     let other = programs.path(100).to_string_lossy().into_owned();

@@ -146,8 +146,8 @@ pub(super) enum Build {
 ///
 /// If it can't list them. What the program printed about that is shown, if it is of this build.
 pub(super) fn list(program: &Path, build: Build) -> Result<Listing, String> {
-    const NO_PROGRAM: &str =
-        "its main does not call tickline_criterion::run, or it has another version of this crate";
+    const NO_PROGRAM: &str = "its main does not call tickline_criterion::run, its [[bench]] has no \
+                              `harness = false`, or it has another version of this crate";
     let mut command = Command::new(program);
     command
         // The user's arguments may have a `--`, after which there are no options.
