@@ -6,8 +6,8 @@ use std::time::Duration;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion};
 
 use crate::arguments::{self, Role};
-use crate::backend::readings::Elapsed;
-use crate::backend::time::CounterTime;
+use crate::measurement::readings::Elapsed;
+use crate::measurement::time::CounterTime;
 use crate::pairs::bencher::PairBencher;
 use crate::pairs::builds::{Benchmark, listing};
 use crate::pairs::collector::Collector;

@@ -7,8 +7,8 @@
 
 use std::hint::black_box;
 
-use crate::backend::readings::{Elapsed, PairClock, PairReads};
 use crate::bench_pairs::{BenchPairs, PairId};
+use crate::measurement::readings::{Elapsed, PairClock, PairReads};
 use crate::number::{index, random_below, random_side};
 use crate::pairs::bencher;
 use crate::pairs::collector::Collector;

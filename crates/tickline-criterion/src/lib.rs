@@ -207,8 +207,8 @@
 //! until the measured code has executed, and then reads the counter. On x86_64 the start is a full
 //! fence, `rdtscp`, `lfence`; the end is `rdtscp`, `lfence`. On aarch64 there is an `isb` on both
 //! sides of the read of the register. riscv64 has no such instruction: loads stay between the
-//! readings, but arithmetic and stores may move across them. The head of `src/backend/readings.rs`
-//! names the manuals and sections.
+//! readings, but arithmetic and stores may move across them. The head of
+//! `src/measurement/readings.rs` names the manuals and sections.
 //!
 //! # Caveats
 //!
@@ -266,7 +266,7 @@
 //
 // | folder | has |
 // |---|---|
-// | `backend` | `CounterTime`, the clock that criterion measures by |
+// | `measurement` | `CounterTime`, the clock that criterion measures by |
 // | `statistics` | arithmetic over the times of pairs |
 // | `pairs` | pairs of readings, and which of them count; another build in turns |
 // | `results` | distributions, comparisons and baselines: printed, stored and drawn |
@@ -274,12 +274,12 @@
 // `run` is what a program calls, `bench_pairs` and `compare` what a benchmark calls. `arguments`,
 // `message` and `number` serve all of them.
 mod arguments;
-mod backend;
 mod bench_pairs;
 mod compare;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/comparisons.md")]
 pub mod comparisons {}
+mod measurement;
 mod message;
 mod number;
 mod pairs;
@@ -287,15 +287,15 @@ mod results;
 mod run;
 mod statistics;
 
-pub use backend::builder::CounterTimeBuilder;
-pub use backend::calibration::Calibration;
-pub use backend::error::{Error, ErrorKind};
-pub use backend::incidents::{Incidents, Subtracted};
-pub use backend::lost_time::NotSubtracted;
-pub use backend::readings::{Elapsed, Start};
-pub use backend::time::CounterTime;
 pub use bench_pairs::{BenchPairs, PairId};
 pub use compare::compare;
+pub use measurement::builder::CounterTimeBuilder;
+pub use measurement::calibration::Calibration;
+pub use measurement::error::{Error, ErrorKind};
+pub use measurement::incidents::{Incidents, Subtracted};
+pub use measurement::lost_time::NotSubtracted;
+pub use measurement::readings::{Elapsed, Start};
+pub use measurement::time::CounterTime;
 pub use pairs::bencher::PairBencher;
 pub use results::comparison::Comparison;
 pub use results::verdict::{ComparedWith, Conclusion, NotJudged, Percent, Verdict, Verdicts};

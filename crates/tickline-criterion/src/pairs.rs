@@ -26,7 +26,7 @@
 //! | replicate | all rounds with one placement of code, heap and stack: a pair of processes, or a copy of the routines' code; with several layouts, all processes of one |
 //! | turn | a slice of one build, or a pair of one routine, while the other waits; the process that drives requests slices from those that serve |
 //! | disturbance | the reason why a pair does not count: a preemption, a move, an interrupt and others ([`disturbance`]) |
-//! | noise | the gaps in a loop that only reads the counter: interrupts ([`noise_loop`](crate::backend::noise_loop)) |
+//! | noise | the gaps in a loop that only reads the counter: interrupts ([`noise_loop`](crate::measurement::noise_loop)) |
 
 pub(crate) mod bencher;
 pub(crate) mod builds;

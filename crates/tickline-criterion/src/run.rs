@@ -11,7 +11,7 @@ use std::sync::Arc;
 use criterion::Criterion;
 
 use crate::arguments::{self, Options, Role, hints};
-use crate::backend::time::{CounterTime, SAMPLES};
+use crate::measurement::time::{CounterTime, SAMPLES};
 use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};

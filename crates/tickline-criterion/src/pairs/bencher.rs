@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use criterion::BatchSize;
 
-use crate::backend::readings::{Elapsed, PairClock, PairReads};
+use crate::measurement::readings::{Elapsed, PairClock, PairReads};
 use crate::number::index;
 use crate::pairs::collector::Collector;
 
@@ -269,7 +269,7 @@ mod tests {
     use criterion::measurement::Measurement;
 
     use super::*;
-    use crate::backend::time::CounterTime;
+    use crate::measurement::time::CounterTime;
 
     /// The number of iterations in a sample: many, however slow the machine is at the moment.
     const ITERATIONS: u64 = 1_000;

@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::arguments::{self, Options, hints};
-use crate::backend::time::CounterTime;
+use crate::measurement::time::CounterTime;
 use crate::number::{as_f64, count, index, random_side, round};
 use crate::pairs::builds::listing::{Build, Listing, list};
 use crate::pairs::builds::process::Process;

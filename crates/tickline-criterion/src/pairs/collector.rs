@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::arguments;
-use crate::backend::calibration::Scale;
-use crate::backend::readings::{Elapsed, PairReads};
-use crate::backend::settings::Counting;
-use crate::backend::time::{BENCHERS, CounterTime, SAMPLES, least_ns};
+use crate::measurement::calibration::Scale;
+use crate::measurement::readings::{Elapsed, PairReads};
+use crate::measurement::settings::Counting;
+use crate::measurement::time::{BENCHERS, CounterTime, SAMPLES, least_ns};
 use crate::number::{as_f64, count, index};
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tickline_core::counter::HardwareCounter;
 
-use crate::backend::noise_loop::{Noise, NoiseLoop};
-use crate::backend::readings::PairClock;
-use crate::backend::time::CounterTime;
+use crate::measurement::noise_loop::{Noise, NoiseLoop};
+use crate::measurement::readings::PairClock;
+use crate::measurement::time::CounterTime;
 use crate::number::round;
 use crate::pairs::disturbance::Disturbance;
 use crate::pairs::system_facts::{self, SystemFacts};
@@ -112,8 +112,8 @@ fn noise_loop(time: &CounterTime, ns_per_tick: f64) -> Option<NoiseLoop> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::error::{Error, ErrorKind};
-    use crate::backend::settings::{Counting, Settings};
+    use crate::measurement::error::{Error, ErrorKind};
+    use crate::measurement::settings::{Counting, Settings};
     use crate::message::Messages;
 
     /// Symptom: after a move, all pairs of a slice were `stolen`, because the hypervisor had taken

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{self, Role};
-use crate::backend::readings::PairClock;
+use crate::measurement::readings::PairClock;
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::placement::HeapShift;
 use crate::pairs::system_facts;

@@ -10,9 +10,9 @@
 //!
 //! This file has only arithmetic: `collector.rs` and `monitor.rs` read clocks and facts.
 
-use crate::backend::noise_loop::Noise;
-use crate::backend::readings::PairReads;
-use crate::backend::settings::Counting;
+use crate::measurement::noise_loop::Noise;
+use crate::measurement::readings::PairReads;
+use crate::measurement::settings::Counting;
 use crate::pairs::disturbance::{Disturbance, Disturbances};
 use crate::pairs::long_pairs::{LongPairs, judge_long};
 

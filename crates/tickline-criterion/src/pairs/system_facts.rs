@@ -7,9 +7,9 @@ use std::path::Path;
 
 use tickline::{ClockState, Event, EventCounts};
 
-use crate::backend::incidents::DISTURBING;
-use crate::backend::session::Session;
-use crate::backend::time::CounterTime;
+use crate::measurement::incidents::DISTURBING;
+use crate::measurement::session::Session;
+use crate::measurement::time::CounterTime;
 use crate::pairs::disturbance::Disturbance;
 
 #[cfg(target_os = "linux")]

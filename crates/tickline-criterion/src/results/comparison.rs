@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::backend::settings::Counting;
+use crate::measurement::settings::Counting;
 use crate::number::{as_f64, count};
 use crate::pairs::collector::Collector;
 use crate::pairs::disturbance::Disturbances;

@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::backend::calibration::Scale;
-use crate::backend::settings::Counting;
+use crate::measurement::calibration::Scale;
+use crate::measurement::settings::Counting;
 use crate::number::as_f64;
 use crate::pairs::collector::Collected;
 use crate::results::text::{INDENT, Ns, iterations};
@@ -145,8 +145,8 @@ impl fmt::Display for Outcome<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::noise_loop::Noise;
-    use crate::backend::readings::PairReads;
+    use crate::measurement::noise_loop::Noise;
+    use crate::measurement::readings::PairReads;
     use crate::pairs::disturbance::Disturbance;
     use crate::pairs::slice::Slice;
 

@@ -16,7 +16,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::backend::calibration::Scale;
+use crate::measurement::calibration::Scale;
 use crate::number::as_f64;
 
 /// The number of significant digits in a histogram: values are exact up to 2,047 ticks, and within

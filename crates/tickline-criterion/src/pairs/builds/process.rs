@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::arguments;
-use crate::backend::time::CounterTime;
+use crate::measurement::time::CounterTime;
 use crate::pairs::placement;
 use crate::pairs::program_copy::ProgramCopy;
 use crate::pairs::serving::{MARK, Request, ServedSlice};

@@ -1,6 +1,6 @@
 //! The cost of a pair of readings.
 
-use crate::backend::readings::{Elapsed, PairClock};
+use crate::measurement::readings::{Elapsed, PairClock};
 use crate::number::{as_f64, middle};
 
 /// The number of blocks. It is odd, so that one of the means is the median. All blocks together

@@ -1,4 +1,4 @@
-//! The backend: [`CounterTime`](time::CounterTime), the clock that criterion measures by.
+//! The measurement: [`CounterTime`](time::CounterTime), the clock that criterion measures by.
 //! Everything else in this crate stands on it.
 //!
 //! | file | does |

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use tickline::{Clock, ClockState, EventCounts, Reason, Status};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
-use crate::backend::calibration::Scale;
-use crate::backend::error::{Error, ErrorKind};
-use crate::backend::incidents::{Incidents, Observations};
-use crate::backend::noise_loop::NoiseLoop;
-use crate::backend::pair_cost::pair_ticks;
-use crate::backend::readings::{Elapsed, PairClock};
+use crate::measurement::calibration::Scale;
+use crate::measurement::error::{Error, ErrorKind};
+use crate::measurement::incidents::{Incidents, Observations};
+use crate::measurement::noise_loop::NoiseLoop;
+use crate::measurement::pair_cost::pair_ticks;
+use crate::measurement::readings::{Elapsed, PairClock};
 
 /// The uncertainty of the rate at which the wait ends. A machine's clock drifts by as much within
 /// seconds, and criterion resolves differences a thousand times as large.
@@ -137,8 +137,8 @@ mod tests {
     use tickline::{Driver, Event, LinePerCpu};
 
     use super::*;
-    use crate::backend::settings::{Counting, Settings};
-    use crate::backend::time::CounterTime;
+    use crate::measurement::settings::{Counting, Settings};
+    use crate::measurement::time::CounterTime;
     use crate::message::Messages;
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn an_event_after_the_last_sample_is_printed_when_the_measurement_is_dropped() {
         const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
-        const TEST: &str = "backend::session::tests::an_event_after_the_last_sample_is_printed_when_the_measurement_is_dropped";
+        const TEST: &str = "measurement::session::tests::an_event_after_the_last_sample_is_printed_when_the_measurement_is_dropped";
         if std::env::var_os(CHILD).is_some() {
             let Some(session) = session() else { return };
             session.to_ns(&session.pair_clock.start().end());

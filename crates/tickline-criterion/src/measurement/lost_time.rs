@@ -68,7 +68,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Add;
 
-use crate::backend::readings::PairReads;
+use crate::measurement::readings::PairReads;
 use crate::number::{as_f64, round};
 
 /// A window has this difference without any disturbance: the calls take more or less time, and the

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use criterion::measurement::Measurement;
 
 use super::*;
-use crate::backend::calibration::Scale;
-use crate::backend::readings::Elapsed;
-use crate::backend::time::CounterTime;
+use crate::measurement::calibration::Scale;
+use crate::measurement::readings::Elapsed;
+use crate::measurement::time::CounterTime;
 use crate::message::Messages;
 
 const LONG_TICKS: u64 = 1_000;
@@ -275,7 +275,7 @@ fn program(test: &str, role: &str) -> std::process::Command {
 /// time is not told from the routine's. The rival inherits its CPU.
 #[test]
 fn a_sample_beside_a_busy_program_takes_the_time_in_which_it_ran() {
-    const TEST: &str = "backend::thread_meter::tests::a_sample_beside_a_busy_program_takes_the_time_in_which_it_ran";
+    const TEST: &str = "measurement::thread_meter::tests::a_sample_beside_a_busy_program_takes_the_time_in_which_it_ran";
     match std::env::var(ROLE).as_deref() {
         Ok("rival") => work_for(Duration::from_secs(60)), // if it is not killed before
         Ok(_) => measure_beside(|| program(TEST, "rival")),

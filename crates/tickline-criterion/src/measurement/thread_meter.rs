@@ -27,8 +27,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tickline::background::process_token;
 
-use crate::backend::lost_time::{LostTime, MeterScale, NotSubtracted, ThreadReading, ThreadTimes};
-use crate::backend::readings::{PairClock, PairReads};
+use crate::measurement::lost_time::{
+    LostTime, MeterScale, NotSubtracted, ThreadReading, ThreadTimes,
+};
+use crate::measurement::readings::{PairClock, PairReads};
 use crate::number::{as_f64, round};
 
 #[cfg(target_os = "linux")]

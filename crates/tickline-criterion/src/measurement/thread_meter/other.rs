@@ -2,7 +2,7 @@
 
 use std::ffi::c_long;
 
-use crate::backend::lost_time::NotSubtracted;
+use crate::measurement::lost_time::NotSubtracted;
 
 /// The reason why the times are missing.
 pub(super) const MISSING: NotSubtracted = NotSubtracted::System;

@@ -45,8 +45,8 @@ use std::time::{Duration, Instant};
 
 use tickline_core::counter::{Counter, CpuCounter, CpuRead, HardwareCounter, HardwareCpuCounter};
 
-use crate::backend::calibration::Scale;
-use crate::backend::lost_time::LostTime;
+use crate::measurement::calibration::Scale;
+use crate::measurement::lost_time::LostTime;
 use crate::number::as_f64;
 
 /// The clock of both readings.

@@ -6,15 +6,15 @@ use std::sync::{Arc, Once, Weak};
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 
-use crate::backend::builder::CounterTimeBuilder;
-use crate::backend::calibration::{Calibration, Scale};
-use crate::backend::error::Error;
-use crate::backend::incidents::Incidents;
-use crate::backend::lost_time::NotSubtracted;
-use crate::backend::readings::{Elapsed, PairClock, PairReads, Start};
-use crate::backend::session::Session;
-use crate::backend::settings::{Counting, Settings};
-use crate::backend::thread_meter::ThreadMeter;
+use crate::measurement::builder::CounterTimeBuilder;
+use crate::measurement::calibration::{Calibration, Scale};
+use crate::measurement::error::Error;
+use crate::measurement::incidents::Incidents;
+use crate::measurement::lost_time::NotSubtracted;
+use crate::measurement::readings::{Elapsed, PairClock, PairReads, Start};
+use crate::measurement::session::Session;
+use crate::measurement::settings::{Counting, Settings};
+use crate::measurement::thread_meter::ThreadMeter;
 
 /// The shortest sample: an attosecond, which prints as `0.0000 ps`. A sample that took no longer
 /// than the cost of its readings gets this time, because criterion refuses a benchmark with a

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use tickline::{ClockState, Event, EventCounts, Status};
 
-use crate::backend::calibration::Scale;
-use crate::backend::lost_time::LostTime;
-use crate::backend::readings::Elapsed;
+use crate::measurement::calibration::Scale;
+use crate::measurement::lost_time::LostTime;
+use crate::measurement::readings::Elapsed;
 use crate::number::as_f64;
 
 /// A sample with a larger uncertainty of the rate counts as untrusted. The limit is a tenth of the
@@ -255,7 +255,7 @@ mod tests {
     use tickline::{Clock, Driver, Reason};
 
     use super::*;
-    use crate::backend::readings::PairReads;
+    use crate::measurement::readings::PairReads;
     use crate::message::Messages;
 
     const CLOSED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);

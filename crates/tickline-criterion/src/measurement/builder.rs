@@ -9,12 +9,12 @@ use tickline::{Driver, LinePerCpu, Reason};
 use tickline_core::counter::HardwareCounter;
 
 use crate::arguments::{self, Role};
-use crate::backend::calibration::Calibration;
-use crate::backend::error::{Error, ErrorKind};
-use crate::backend::readings::PairClock;
-use crate::backend::session::Session;
-use crate::backend::settings::{Counting, Settings};
-use crate::backend::time::CounterTime;
+use crate::measurement::calibration::Calibration;
+use crate::measurement::error::{Error, ErrorKind};
+use crate::measurement::readings::PairClock;
+use crate::measurement::session::Session;
+use crate::measurement::settings::{Counting, Settings};
+use crate::measurement::time::CounterTime;
 use crate::message::Messages;
 
 /// The default of [`CounterTimeBuilder::settle`]. The clock knows its rate to 1 ppm after 0.1 to

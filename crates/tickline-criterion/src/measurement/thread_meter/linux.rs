@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 
-use crate::backend::lost_time::NotSubtracted;
+use crate::measurement::lost_time::NotSubtracted;
 
 /// The reason if the times are missing.
 pub(super) const MISSING: NotSubtracted = NotSubtracted::RunDelay;
