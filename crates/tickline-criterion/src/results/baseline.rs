@@ -105,7 +105,7 @@ impl Change {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if !self.is_different() {
+        let finding = if !self.is_different() {
             "no difference found"
         } else if self.percent < 0.0 {
             "less now, by more than either run scatters"
@@ -122,7 +122,7 @@ impl fmt::Display for Change {
         };
         write!(
             f,
-            "{INDENT}baseline {}: {}{then}, now {now}{percent}: {verdict}\n{INDENT}the two runs did not take \
+            "{INDENT}baseline {}: {}{then}, now {now}{percent}: {finding}\n{INDENT}the two runs did not take \
              turns: what else changed between them is unknown; --against PROGRAM gives an interval of 95 %",
             self.name, self.label
         )
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_text_says_that_the_runs_took_no_turns() {
-        for (ns, percent, verdict) in [
+        for (ns, percent, finding) in [
             (
                 210.0,
                 "+5.00 %",
@@ -206,7 +206,7 @@ mod tests {
                 [
                     &*format!(
                         "baseline main: 200.0 ns (200.0 ns to 200.0 ns), now {ns:.1} ns ({ns:.1} ns to {ns:.1} ns): \
-                         {percent}: {verdict}"
+                         {percent}: {finding}"
                     ),
                     "the two runs did not take turns: what else changed between them is unknown; --against PROGRAM \
                      gives an interval of 95 %",
@@ -260,9 +260,9 @@ mod tests {
     /// Symptom: "now 2.0 ns (2.0 ns to 2.0 ns): +inf %".
     #[test]
     fn of_a_time_of_zero_the_text_has_no_percentage() {
-        for (ns, verdict) in [(0.0, "no difference found"), (2.0, "more now")] {
+        for (ns, finding) in [(0.0, "no difference found"), (2.0, "more now")] {
             let change = Change::new("main", &exact(0.0), &exact(ns)).expect("ten samples");
-            let expected = format!("now {ns:.1} ns ({ns:.1} ns to {ns:.1} ns): {verdict}");
+            let expected = format!("now {ns:.1} ns ({ns:.1} ns to {ns:.1} ns): {finding}");
             let text = change.to_string();
             assert!(text.contains(&expected), "{text}");
         }
