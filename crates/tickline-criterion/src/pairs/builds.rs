@@ -168,10 +168,7 @@ impl Benchmark {
     /// Takes turns, for about `budget`.
     pub(crate) fn take_turns(&self, time: &CounterTime, budget: Duration) -> Result<Turns, String> {
         // The processes inherit the CPU mask.
-        let bound = system_facts::cpu().and_then(system_facts::bind);
-        if bound.is_none() && cfg!(target_os = "linux") {
-            return Err("the thread cannot be bound to its CPU".to_owned());
-        }
+        let _bound = system_facts::bind_to_present_cpu()?;
         let plan = Plan::of(budget);
         let mut turns = Turns::default();
         // The processes of one layout have one place for their code, so that they are one replicate

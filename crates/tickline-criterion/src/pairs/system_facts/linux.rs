@@ -29,9 +29,17 @@ pub(crate) fn cpu() -> Option<usize> {
 #[derive(Debug)]
 pub(crate) struct Bound(CpuSet);
 
-/// Binds this thread, and the threads and processes that it starts, to a CPU. `None` if that
-/// failed.
-pub(crate) fn bind(cpu: usize) -> Option<Bound> {
+/// Binds this thread, and the threads and processes that it starts, to the CPU on which it runs.
+///
+/// # Errors
+///
+/// If that failed.
+pub(crate) fn bind_to_present_cpu() -> Result<Bound, String> {
+    let bound = cpu().and_then(bind);
+    bound.ok_or_else(|| "the thread cannot be bound to its CPU".to_owned())
+}
+
+fn bind(cpu: usize) -> Option<Bound> {
     let former = sched_getaffinity(THIS_THREAD).ok()?;
     let mut cpus = CpuSet::new();
     cpus.set(cpu).ok()?;
