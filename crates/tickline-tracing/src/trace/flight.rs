@@ -315,12 +315,13 @@ impl FlightRecorder {
     }
 
     /// Writes all kept records to a file, which replaces an older one. The program goes on
-    /// meanwhile. `path` must not be the recorder's own file ([`FlightRecorderBuilder::create`]): the
-    /// trace would replace that file, too.
+    /// meanwhile.
     ///
     /// # Errors
     ///
     /// - If the file cannot be written.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the recorder's own rings are in the file
+    ///   ([`FlightRecorderBuilder::create`]), or if JSON were to be compressed.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork ([In
     ///   a forked child](self#in-a-forked-child)).
     ///
@@ -336,6 +337,7 @@ impl FlightRecorder {
     ///
     /// The errors of [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
+        self.check_is_not_own_file(path.as_ref())?;
         let style = self.recorder().settings.style(Some(path.as_ref()))?;
         with_temporary(
             path.as_ref(),
@@ -354,15 +356,28 @@ impl FlightRecorder {
     ///
     /// # Errors
     ///
-    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing; the
-    /// system's error if no thread could be started.
+    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the recorder's own rings are in the file.
+    /// - The system's error if no thread could be started.
     pub fn write_last_in_background(
         &self,
         path: impl Into<PathBuf>,
         last: Duration,
     ) -> io::Result<()> {
         let path = path.into();
+        self.check_is_not_own_file(&path)?;
         self.run_in_background(move |recorder| _ = recorder.write_last(path, last))
+    }
+
+    /// Fails if the recorder's rings are in the file at `path`. A trace would replace this file.
+    fn check_is_not_own_file(&self, path: &Path) -> io::Result<()> {
+        let own = self.recorder().file.as_ref();
+        if own.is_none_or(|file| !file.is_at(path)) {
+            return Ok(());
+        }
+        let text = "the recorder's rings are in this file: write the trace to another path";
+        let error = io::Error::new(io::ErrorKind::InvalidInput, text);
+        Err(with_path(path, &error))
     }
 
     /// Starts a thread that does `write`, unless an earlier one still does.
@@ -396,7 +411,8 @@ impl FlightRecorder {
     }
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
-    /// has run. Errors of writing are lost.
+    /// has run. Errors of writing are lost, that of the recorder's own file as well: choose another
+    /// path.
     pub fn write_on_panic(&self, path: impl Into<PathBuf>) {
         let (recorder, path) = (self.clone(), path.into());
         after_panics(move || _ = recorder.write(&path));

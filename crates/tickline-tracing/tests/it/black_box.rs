@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Barrier, OnceLock};
 use std::thread;
+use std::time::Duration;
 
 use crate::common::{Hand, on_thread, run_timed, spawn};
 use proptest::prelude::{any, prop_assert};
@@ -79,6 +80,46 @@ fn a_file_that_another_recorder_uses_stays() {
     let error = create(&path, 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+/// Asserts that this write to the recorder's own file is refused, with the file's name and what to
+/// do, and that the file stays.
+fn assert_own_file_stays<T>(write: impl FnOnce(&FlightRecorder, &Path) -> io::Result<T>) {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    let recorder = create(&path, 1).unwrap();
+    let error = write(&recorder, &path).map(drop).expect_err("its own file");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    let text = format!(
+        "{}: the recorder's rings are in this file: write the trace to another path",
+        path.display()
+    );
+    assert_eq!(error.to_string(), text);
+    content(&path); // It is still a recorder's file.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+/// Symptom: the trace replaced the recorder's file, and the next start failed.
+#[test]
+fn a_recorder_does_not_write_its_trace_to_its_own_file() {
+    assert_own_file_stays(|recorder, path| recorder.write(path));
+}
+
+/// Symptom: as above. The thread that writes could not return the error.
+#[test]
+fn a_write_in_the_background_to_the_recorders_own_file_does_not_start() {
+    assert_own_file_stays(|recorder, path| recorder.write_last_in_background(path, Duration::MAX));
+}
+
+/// The file itself stays, because the trace replaces only the link.
+#[test]
+fn a_trace_may_replace_a_link_to_the_recorders_file() {
+    let folder = tempdir().unwrap();
+    let (path, link) = (folder.path().join("box"), folder.path().join("link"));
+    let recorder = create(&path, 1).unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    recorder.write(&link).unwrap();
+    content(&path);
 }
 
 /// Symptom: a recorder with a million rings of a tebibyte wrote zeros until the disk was full.

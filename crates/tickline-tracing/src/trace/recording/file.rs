@@ -115,6 +115,11 @@ impl RingFile {
         Ok(Self { memory, names })
     }
 
+    /// Whether the file has this path now.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        matches!(&*self.memory, Memory::Mapped(mapping) if mapping.is_at(path))
+    }
+
     /// Claims a ring for a thread of this number and name; `None` if all are in use.
     pub(crate) fn claim(&self, number: u64, name: &str) -> Option<Ring> {
         let words = CONTROL_WORDS + index(self.names.capacity());

@@ -20,7 +20,7 @@ use std::path::Path;
 
 use nix::sys::statvfs::fstatvfs;
 use open_files::{PROTECTION, UnsharedFile, lock_files, release};
-use rename::{is_at, rename_to_new};
+use rename::{FileNumber, is_at, rename_to_new};
 
 use crate::trace::temporary::{with_suffix, with_temporary};
 
@@ -28,6 +28,8 @@ use crate::trace::temporary::{with_suffix, with_temporary};
 #[derive(Debug)]
 pub(crate) struct Mapping {
     words: &'static [AtomicU64],
+    /// No other file gets this number, because the mapping keeps the file.
+    file: FileNumber,
 }
 
 impl Mapping {
@@ -70,6 +72,7 @@ impl Mapping {
     /// Locks and maps a file of this length.
     fn lock_and_map(file: UnsharedFile, words: usize) -> io::Result<Self> {
         lock(&file.0)?;
+        let number = FileNumber::of(&file.0.metadata()?);
         let descriptor = file.0.as_raw_fd();
         let mut files = lock_files();
         // SAFETY: the call makes a new mapping, and changes no memory of the program.
@@ -94,7 +97,15 @@ impl Mapping {
         let entry = files.iter_mut().find(|(_, known)| *known == descriptor);
         // BOUND: the file's own opening has made the entry, which `release` alone removes.
         entry.expect("the entry of an open file").0 = words;
-        Ok(Self { words })
+        Ok(Self {
+            words,
+            file: number,
+        })
+    }
+
+    /// Whether the file has this path now. A link to the file is another file.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok_and(|found| FileNumber::of(&found) == self.file)
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {

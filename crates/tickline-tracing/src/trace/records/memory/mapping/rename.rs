@@ -1,20 +1,36 @@
-//! A rename that replaces no other file.
+//! The identity of a file, and a rename that replaces no other file.
 
 #[cfg(target_os = "linux")]
 use std::ffi::CString;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+/// The number of a file in its file system, and that of the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileNumber {
+    device: u64,
+    inode: u64,
+}
+
+impl FileNumber {
+    pub(super) fn of(file: &Metadata) -> Self {
+        Self {
+            device: file.dev(),
+            inode: file.ino(),
+        }
+    }
+}
+
 /// Whether the open file still has this path.
 pub(super) fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(found)) = (file.metadata(), fs::symlink_metadata(path)) else {
         return false;
     };
-    (open.dev(), open.ino()) == (found.dev(), found.ino())
+    FileNumber::of(&open) == FileNumber::of(&found)
 }
 
 /// Renames a file, unless another one has the new name.
