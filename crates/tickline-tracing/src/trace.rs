@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `trace_file.rs` | a sink that takes records out of the rings while the program runs |
 //! | `flight.rs` | a sink that keeps the last records in rings, and copies them on request; its black box keeps them in a file |
+//! | `own_file.rs` | a trace's file, which has one writer in the process |
 //! | `flusher.rs` | how a program makes the writer of a trace write at once |
 //! | `settings.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
 //! | `temporary.rs`, `keyed_hash.rs`, `cpu_clock.rs` | names of files, a hash and a clock, which know nothing of traces |
@@ -40,6 +41,8 @@ pub mod flight;
 pub(crate) mod flusher;
 pub(crate) mod format;
 pub(crate) mod keyed_hash;
+#[cfg(unix)]
+pub(crate) mod own_file;
 pub(crate) mod panic_hook;
 pub(crate) mod reading;
 pub(crate) mod recording;

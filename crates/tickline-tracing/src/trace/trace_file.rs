@@ -94,7 +94,8 @@
 //! A thread that writes a trace takes these locks, too, while it copies the lists.
 
 use core::time::Duration;
-use std::fs::File;
+#[cfg(not(unix))]
+use std::fs::File as OwnFile;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -109,6 +110,8 @@ use super::flusher::{ENDED, FlushRequests, LAST_FLUSH, flush_when_this_thread_en
 use super::format::mark::Mark;
 use super::format::perfetto::clocks::ClockReadings;
 use super::format::trace_output::{TraceOutput, TraceStyle};
+#[cfg(unix)]
+use super::own_file::OwnFile;
 use super::panic_hook::after_panics;
 use super::reading::cpu_times::CpuTimes;
 use super::reading::held_ends::HeldEnds;
@@ -240,13 +243,15 @@ impl TraceFileBuilder {
     /// # Errors
     ///
     /// - If the file cannot be created, or the thread cannot be started.
+    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) on Unix, if another trace of this process that
+    ///   `create` has begun is being written to the file. The file stays as it is.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if JSON were to be compressed, or a ring
     ///   were to be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<(TraceFile, TraceFileGuard)> {
         let path = path.as_ref();
         self.settings.check_bytes_per_thread()?;
         let style = self.settings.style(Some(path))?;
-        let file = File::create(path).map_err(|error| with_path(path, &error))?;
+        let file = OwnFile::create(path).map_err(|error| with_path(path, &error))?;
         self.write_in(style, file, Some(path))
     }
 

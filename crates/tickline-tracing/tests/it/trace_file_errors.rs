@@ -1,6 +1,7 @@
 //! What a trace file can't be, or can't be any more: errors that name the file, the value and the
 //! limit.
 
+use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::sync::mpsc;
 use std::thread;
@@ -21,6 +22,65 @@ fn a_file_that_cannot_be_created_is_named_by_the_error() {
         error.to_string().starts_with("no-folder/x.json: "),
         "{error}"
     );
+}
+
+/// Symptom: both traces ended without an error, and the file was none.
+#[test]
+#[cfg(unix)]
+fn a_second_trace_to_a_file_is_an_error_that_names_the_file_and_a_way_out() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let _first = TraceFile::builder().create(&path).unwrap();
+    let error = TraceFile::builder().create(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceBusy);
+    let text = format!(
+        "{}: this process is writing another trace to it: finish that one first, or choose another \
+         path",
+        path.display()
+    );
+    assert_eq!(error.to_string(), text);
+}
+
+/// Symptom: as above, and the first trace was truncated.
+#[test]
+#[cfg(unix)]
+fn a_second_trace_by_another_name_of_the_file_leaves_the_first_one() {
+    let folder = tempdir().unwrap();
+    let (path, link) = (folder.path().join("trace.json"), folder.path().join("link"));
+    let (trace, guard) = TraceFile::builder().create(&path).unwrap();
+    run_timed(trace, || info_span!("work").in_scope(|| ()));
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert!(TraceFile::builder().create(&link).is_err());
+    guard.finish().unwrap();
+    let events: Vec<serde_json::Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    assert!(events.iter().any(|event| event["name"] == "work"));
+}
+
+#[test]
+fn a_trace_may_replace_one_that_has_ended() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    for _ in 0..2 {
+        let (_trace, guard) = TraceFile::builder().create(&path).unwrap();
+        guard.finish().unwrap();
+    }
+}
+
+/// As a program does that renames a full trace and begins another one.
+#[test]
+fn a_trace_may_have_the_former_path_of_one_that_goes_on() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let _first = TraceFile::builder().create(&path).unwrap();
+    fs::rename(&path, folder.path().join("former.json")).unwrap();
+    drop(TraceFile::builder().create(&path).unwrap());
+}
+
+#[test]
+#[cfg(unix)]
+fn several_traces_may_go_to_a_device() {
+    let _first = TraceFile::builder().create("/dev/null").unwrap();
+    drop(TraceFile::builder().create("/dev/null").unwrap());
 }
 
 /// Symptom: the error was "No space left on device", without a name.
