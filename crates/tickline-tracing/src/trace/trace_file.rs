@@ -318,10 +318,15 @@ impl TraceFile {
 /// Ends the file when it is dropped. The file does not get later records.
 ///
 /// Keep the guard until the end of `main`, by a name: `let (trace, _guard) = ...`. In
-/// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so. The trace then has no
-/// spans, but a mark, "0 spans before the guard was dropped"; its summary has no `intervals` and no
-/// `events`. The [module's documentation](self) says which records are missing if the program ends
-/// without dropping it.
+/// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so. The [module's
+/// documentation](self) says which records are missing if the program ends without dropping it.
+///
+/// A trace without spans and events has a mark, "0 spans: ...", with the causes that are possible:
+///
+/// - The guard was dropped before the first span.
+/// - The trace is a sink of no layer, or its layer belongs to no subscriber of the program's threads.
+/// - A filter hides all spans and events from the layer.
+/// - No span was entered, and [`Tracks::Threads`] shows busy intervals only.
 #[derive(Debug)]
 #[must_use = "the file ends when the guard is dropped"]
 pub struct TraceFileGuard {
@@ -532,8 +537,7 @@ impl<W: Write> Writer<'_, W> {
         })
     }
 
-    /// Says in a trace without spans why there are none: the program may have dropped the guard at
-    /// once.
+    /// Says in a trace without spans why there may be none.
     fn write_mark_if_empty(&mut self) -> io::Result<()> {
         let TraceSummary {
             intervals,
@@ -548,7 +552,8 @@ impl<W: Write> Writer<'_, W> {
             thread: 0,
             ns: tickline::now_ns(),
             count: 0,
-            label: "spans before the guard was dropped",
+            label: "spans: guard dropped too early, layer not installed, all filtered out, or none \
+                    entered",
             argument: "spans",
         })
     }

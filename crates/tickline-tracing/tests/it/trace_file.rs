@@ -14,8 +14,10 @@ use crate::trace_view::{Trace, stuck, traced};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::trace_file::{TraceFile, TraceSummary, Tracks};
+use tickline_tracing::trace_file::{TraceFile, TraceFileGuard, TraceSummary, Tracks};
 use tracing::{debug_span, info_span};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::LevelFilter;
 
 /// The type, name, time and fields of all events in a trace of one layer.
 fn events_with(tracks: Tracks, change: fn(SpanTimingLayer) -> SpanTimingLayer) -> Vec<Value> {
@@ -403,19 +405,50 @@ fn an_event_has_its_fields() {
     assert_eq!(three_events().1[0]["args"], json!({ "rows": 3 }));
 }
 
+/// Asserts that a trace has no spans, and a mark with the possible causes, if `run` gets its sink and
+/// its guard.
+fn assert_is_empty_and_says_why(run: impl FnOnce(TraceFile, TraceFileGuard)) {
+    let path = NamedTempFile::new().unwrap().into_temp_path();
+    let (trace, guard) = TraceFile::builder().create(&path).unwrap();
+    run(trace, guard);
+    let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let mark = "0 spans: guard dropped too early, layer not installed, all filtered out, or none \
+                entered";
+    let last = events.last().unwrap();
+    assert_eq!(last["name"], mark, "{events:?}");
+}
+
 /// `let _` drops a guard at once, which no lint reports. Symptom: the trace was empty, without a
 /// reason.
 #[test]
 fn a_trace_whose_guard_is_dropped_at_once_says_so() {
-    let path = NamedTempFile::new().unwrap().into_temp_path();
-    let (trace, _) = TraceFile::builder().create(&path).unwrap();
-    run_timed(trace, || info_span!("lost").in_scope(|| ()));
-    let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    let mark = "0 spans before the guard was dropped";
-    assert!(
-        events.iter().any(|event| event["name"] == mark),
-        "{events:?}"
-    );
+    assert_is_empty_and_says_why(|trace, guard| {
+        drop(guard);
+        run_timed(trace, || info_span!("lost").in_scope(|| ()));
+    });
+}
+
+/// Symptom: the mark named only the guard, also in the next two cases.
+#[test]
+fn a_trace_whose_layer_is_not_installed_says_so() {
+    assert_is_empty_and_says_why(|trace, _guard| {
+        let _layer = SpanTimingLayer::new().with_sink(trace);
+        info_span!("lost").in_scope(|| ());
+    });
+}
+
+#[test]
+fn a_trace_of_which_a_filter_hides_all_says_so() {
+    assert_is_empty_and_says_why(|trace, _guard| {
+        let layer = SpanTimingLayer::new().with_sink(trace);
+        let hides_all = layer.with_filter(LevelFilter::OFF);
+        run_with(hides_all, || info_span!("lost").in_scope(|| ()));
+    });
+}
+
+#[test]
+fn a_trace_of_threads_without_an_entered_span_says_so() {
+    assert_is_empty_and_says_why(|trace, _guard| run_timed(trace, || drop(info_span!("lost"))));
 }
 
 /// The summary and the trace of two events with counters: the first has nothing else, the second
