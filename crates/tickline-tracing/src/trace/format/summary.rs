@@ -7,6 +7,29 @@ use tickline::Instant;
 use crate::trace::records::record::Kind;
 
 /// A summary of the content of a trace file.
+///
+/// Its text is a sentence with the counts, and those of losses if there are any:
+///
+/// ```
+/// use tickline_tracing::SpanTimingLayer;
+/// use tickline_tracing::flight::FlightRecorder;
+/// use tracing_subscriber::layer::SubscriberExt;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let recorder = FlightRecorder::builder().build();
+/// let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+/// let subscriber = tracing_subscriber::registry().with(layer);
+/// tracing::subscriber::with_default(subscriber, || {
+///     tracing::info_span!("request").in_scope(|| tracing::info!("read"));
+/// });
+/// let summary = recorder.write_to(std::io::sink())?;
+/// assert_eq!(summary.to_string(), "1 interval, of which 0 did not end, and 1 event");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// With losses it is, for example, "9 intervals, of which 1 did not end, and 0 events; incomplete: 12
+/// records dropped, 1 value cut". It does not have [`complete_since`](Self::complete_since).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TraceSummary {
@@ -88,6 +111,59 @@ impl fmt::Debug for TraceSummary {
     }
 }
 
+/// A sentence for people, whose words may change.
+impl fmt::Display for TraceSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // All fields are named, so that a new one is not forgotten.
+        let Self {
+            intervals,
+            unended_intervals,
+            events,
+            dropped_records,
+            complete_since: _,
+            damaged_records,
+            cut_values,
+            undecided_spans,
+            missing_rings,
+            threads_without_ring,
+            callsites_without_names,
+            ended: _,
+        } = self;
+        write!(
+            f,
+            "{}, of which {unended_intervals} did not end, and {}",
+            Count(*intervals, "interval"),
+            Count(*events, "event")
+        )?;
+        let losses = [
+            (dropped_records, "record", "dropped"),
+            (damaged_records, "record", "damaged"),
+            (cut_values, "value", "cut"),
+            (undecided_spans, "span", "undecided"),
+            (missing_rings, "ring", "missing"),
+            (threads_without_ring, "thread", "without a ring"),
+            (callsites_without_names, "callsite", "without names"),
+        ];
+        let mut separator = "; incomplete: ";
+        for (count, unit, loss) in losses.into_iter().filter(|(count, ..)| **count > 0) {
+            write!(f, "{separator}{} {loss}", Count(*count, unit))?;
+            separator = ", ";
+        }
+        Ok(())
+    }
+}
+
+/// A number of things of this unit.
+struct Count(u64, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, unit) = self;
+        let plural = if *count == 1 { "" } else { "s" };
+        write!(f, "{count} {unit}{plural}")
+    }
+}
+
 impl TraceSummary {
     /// Counts a record, unless it repeats another record, or begins a block.
     #[inline]
@@ -123,6 +199,38 @@ mod tests {
              complete_since: None, damaged_records: 0, cut_values: 0, \
              undecided_spans: 0, missing_rings: 0, threads_without_ring: 0, \
              callsites_without_names: 0, .. }"
+        );
+    }
+
+    #[test]
+    fn the_sentence_of_a_complete_trace_has_its_intervals_and_events() {
+        let mut summary = TraceSummary::default();
+        summary.count(Kind::Begin);
+        summary.count(Kind::Instant);
+        summary.count(Kind::Instant);
+        assert_eq!(
+            summary.to_string(),
+            "1 interval, of which 1 did not end, and 2 events"
+        );
+    }
+
+    #[test]
+    fn the_sentence_of_an_incomplete_trace_has_each_loss() {
+        let summary = TraceSummary {
+            dropped_records: 2,
+            damaged_records: 3,
+            cut_values: 1,
+            undecided_spans: 4,
+            missing_rings: 5,
+            threads_without_ring: 6,
+            callsites_without_names: 7,
+            ..TraceSummary::default()
+        };
+        assert_eq!(
+            summary.to_string(),
+            "0 intervals, of which 0 did not end, and 0 events; incomplete: 2 records dropped, 3 \
+             records damaged, 1 value cut, 4 spans undecided, 5 rings missing, 6 threads without a \
+             ring, 7 callsites without names"
         );
     }
 }
