@@ -24,6 +24,14 @@ use crate::layer::timing::{SpanTimes, StaticMetadata};
 /// takes the read lock again. If another thread has begun a reload in between, both threads wait
 /// for each other for ever. To avoid this deadlock, reload a filter around the layer, which holds
 /// no lock, or use callbacks that neither send events nor create spans.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a sink",
+    label = "not a sink of this crate",
+    note = "the sinks are `Callback`, `CloseEvents`, `CpuTimer`, `FlightRecorder`, `Histograms` and \
+            `TraceFile`",
+    note = "`TraceFileBuilder::create` returns a sink and its guard: `let (sink, guard) = ...`",
+    note = "`with_callback` takes a closure"
+)]
 pub trait Sink: SpanSink {}
 
 impl<S: SpanSink> Sink for S {}

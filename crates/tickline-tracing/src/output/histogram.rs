@@ -174,6 +174,7 @@ impl HistogramsBuilder {
     /// - has other characters than ASCII letters, digits, `_` and `.`,
     /// - occurs twice,
     /// - is `le`, or begins with `__`: Prometheus reserves these names.
+    #[track_caller]
     pub fn labels(self, labels: &'static [&'static str]) -> Self {
         prometheus::check(labels);
         Self { labels, ..self }

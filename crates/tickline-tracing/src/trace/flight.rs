@@ -216,6 +216,7 @@ impl FlightRecorderBuilder {
     /// # Panics
     ///
     /// If a ring were to be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
+    #[track_caller]
     pub fn build(self) -> FlightRecorder {
         if let Err(error) = self.settings.check_bytes_per_thread() {
             panic!("{error}");

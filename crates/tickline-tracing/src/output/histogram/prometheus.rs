@@ -29,6 +29,7 @@ impl Histograms {
     ///
     /// A program that also calls this at its start finds a wrong name there, and not at the first
     /// scrape.
+    #[track_caller]
     pub fn to_prometheus(&self, metric: &str) -> String {
         assert!(
             is_name(metric),
@@ -96,6 +97,7 @@ fn label_names(labels: &[&str]) -> impl Iterator<Item = String> {
 
 /// Panics if Prometheus does not allow these labels for a histogram. It reserves names that begin
 /// with two underscores, and uses the label `le` for the bounds.
+#[track_caller]
 pub(super) fn check(labels: &[&str]) {
     assert!(
         labels.len() <= MAX_LABELS,
