@@ -57,7 +57,7 @@ impl CpuTime {
         // In a forked child, the other threads never exit the span.
         let was_forked = |entered: &Entered| entered.process != process_token();
         let is_unknown = self.is_unknown || self.entered.iter().any(was_forked);
-        self.sum.filter(|_| !is_unknown)
+        if is_unknown { None } else { self.sum }
     }
 }
 

@@ -262,23 +262,23 @@ fn callsite_text(phase: char, names: Option<&str>) -> Callsite {
     let fields: Vec<&str> = names.collect();
     let has_source = phase != 'e' && !location.is_empty();
     let source = has_source.then(|| format!("\"source\":{}", Value::from(location)));
+    // Only a field of an event may be a counter or the message.
+    let (mut message, mut names) = (None, Vec::new());
+    if is_event {
+        message = fields.iter().position(|field| *field == "message");
+        names = fields.iter().map(|field| (*field).to_owned()).collect();
+    }
     Callsite {
         begin: format!(",\n{{{begin_name}\"cat\":{category},\"ph\":\"{phase}\",{scope}"),
         name: Value::from(name).to_string(),
         source: source.unwrap_or_default(),
         is_event,
-        message: fields
-            .iter()
-            .position(|field| is_event && *field == "message"),
+        message,
         fields: fields
             .iter()
             .map(|field| format!("{}:", Value::from(*field)))
             .collect(),
-        names: fields
-            .iter()
-            .filter(|_| is_event)
-            .map(|field| (*field).to_owned())
-            .collect(),
+        names,
     }
 }
 

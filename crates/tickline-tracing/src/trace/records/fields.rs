@@ -69,7 +69,11 @@ impl Collector<'_> {
         let mut known = self.metadata.fields().iter().map(|field| field.name());
         let is_repeated = known.by_ref().take(index).any(|known| is_same(known, name));
         let is_own = known.next().is_some_and(|known| is_same(known, name));
-        let number = u8::try_from(index).ok().filter(|_| is_own);
+        let number = if is_own {
+            u8::try_from(index).ok()
+        } else {
+            None
+        };
         if number.is_none() || is_repeated || index < self.next {
             remove(&mut self.bytes, self.metadata, name);
         }

@@ -401,7 +401,10 @@ impl Encoder {
             }
             bytes.end(begun);
             // An end refers to no callsite.
-            let callsite = event.callsite.filter(|_| event.kind != event::SLICE_END);
+            let callsite = match event.kind {
+                event::SLICE_END => None,
+                _ => event.callsite,
+            };
             let callsite = callsite.filter(|callsite| sequence.callsites.add(callsite.number()));
             if callsite.is_some() || !new_names.is_empty() {
                 push_names(bytes, callsite, &new_names);

@@ -247,8 +247,9 @@ impl Room<'_> {
             let text = format!("it takes {bytes} bytes, and its file system has {free} bytes free");
             (io::Error::new(io::ErrorKind::StorageFull, text), free)
         };
-        let Some(replaced) = self.replaced.take().filter(|_| is_full(&error)) else {
-            return Err(error);
+        let replaced = match self.replaced.take() {
+            Some(replaced) if is_full(&error) => replaced,
+            _ => return Err(error),
         };
         let found = replaced.0.metadata()?;
         // Another link would keep the room.
