@@ -233,7 +233,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
         let span = Span::new(id, metadata, &ctx);
         self.sinks
             .iter()
-            .for_each(|sink| sink.created(&span, attributes, now_ns));
+            .for_each(|sink| sink.created(&span, attributes, &ctx, now_ns));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {

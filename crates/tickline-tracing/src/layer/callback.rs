@@ -7,7 +7,7 @@ use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
 use tracing_core::span::{Attributes, Id, Record};
 
-use crate::layer::sink::{Span, SpanSink};
+use crate::layer::sink::{Lookup, Span, SpanSink};
 use crate::layer::timing::SpanTimes;
 use crate::layer::user_value;
 
@@ -132,7 +132,7 @@ impl fmt::Debug for Callback {
 }
 
 impl SpanSink for Callback {
-    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
+    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: &dyn Lookup, _: u64) {
         self.keep(span, |visit| attributes.record(visit));
     }
 

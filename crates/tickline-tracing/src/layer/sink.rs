@@ -1,4 +1,4 @@
-//! [`Sink`], by which the layer passes its spans on; and the lookup of a span's extensions.
+//! [`Sink`], by which the layer passes its spans on; and the lookup of spans and their extensions.
 
 use core::fmt;
 use std::sync::Arc;
@@ -67,7 +67,14 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
     fn layer_registered(&self, _dispatch: &Dispatch) {}
 
     /// A span was created.
-    fn created(&self, _span: &Span<'_>, _attributes: &Attributes<'_>, _ns: u64) {}
+    fn created(
+        &self,
+        _span: &Span<'_>,
+        _attributes: &Attributes<'_>,
+        _lookup: &dyn Lookup,
+        _ns: u64,
+    ) {
+    }
 
     /// Values of a span's fields were recorded after its creation.
     fn recorded(&self, _span: &Span<'_>, _values: &Record<'_>) {}
@@ -88,11 +95,9 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
     fn closed(&self, span: &Span<'_>, times: &SpanTimes);
 }
 
-/// Finds spans in a registry of any type, including spans that a filter hides from the layer.
+/// Finds the relatives of spans in a registry of any type, including spans that a filter hides from
+/// the layer.
 pub trait Lookup {
-    /// Calls `visitor` with the span's extensions, locked, if it exists.
-    fn with_extensions(&self, id: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>));
-
     /// The parent of a span that is being created, even if a filter hides the parent from the
     /// layer. A span without a parent takes no access to the registry.
     fn direct_parent(&self, attributes: &Attributes<'_>) -> Option<Id>;
@@ -105,12 +110,6 @@ pub trait Lookup {
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
-    fn with_extensions(&self, id: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>)) {
-        self.span(id)
-            .iter()
-            .for_each(|found| visitor(found.extensions_mut()));
-    }
-
     fn direct_parent(&self, attributes: &Attributes<'_>) -> Option<Id> {
         if attributes.is_contextual() {
             self.current_span().id().cloned()
@@ -128,22 +127,24 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
     }
 }
 
-/// The lookup for a closed span, which was found already.
-impl<R: for<'a> LookupSpan<'a>> Lookup for SpanRef<'_, R> {
+/// Finds the extensions of spans in a registry of any type.
+pub(crate) trait Extensions {
+    /// Calls `visitor` with the span's extensions, locked, if it exists.
+    fn with_extensions(&self, id: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>));
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Extensions for Context<'_, S> {
+    fn with_extensions(&self, id: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>)) {
+        self.span(id)
+            .iter()
+            .for_each(|found| visitor(found.extensions_mut()));
+    }
+}
+
+/// Those of a closed span, which was found already.
+impl<R: for<'a> LookupSpan<'a>> Extensions for SpanRef<'_, R> {
     fn with_extensions(&self, _: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>)) {
         visitor(self.extensions_mut());
-    }
-
-    fn direct_parent(&self, _: &Attributes<'_>) -> Option<Id> {
-        Some(self.parent()?.id())
-    }
-
-    fn parent(&self, _: &Id) -> Option<Id> {
-        Some(self.parent()?.id())
-    }
-
-    fn around(&self, _: &Event<'_>) -> Option<Id> {
-        Some(self.id())
     }
 }
 
@@ -152,16 +153,20 @@ impl<R: for<'a> LookupSpan<'a>> Lookup for SpanRef<'_, R> {
 pub struct Span<'a> {
     pub(crate) id: &'a Id,
     pub(crate) metadata: StaticMetadata,
-    pub(crate) lookup: &'a dyn Lookup,
+    extensions: &'a dyn Extensions,
 }
 
 impl<'a> Span<'a> {
     #[inline]
-    pub(crate) const fn new(id: &'a Id, metadata: StaticMetadata, lookup: &'a dyn Lookup) -> Self {
+    pub(crate) const fn new(
+        id: &'a Id,
+        metadata: StaticMetadata,
+        extensions: &'a dyn Extensions,
+    ) -> Self {
         Self {
             id,
             metadata,
-            lookup,
+            extensions,
         }
     }
 
@@ -172,15 +177,16 @@ impl<'a> Span<'a> {
         run: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
         let (mut run, mut result) = (Some(run), None);
-        self.lookup.with_extensions(self.id, &mut |mut extensions| {
-            if extensions.get_mut::<T>().is_none() {
-                extensions.insert(T::default());
-            }
-            result = extensions
-                .get_mut()
-                .zip(run.take())
-                .map(|(extension, run)| run(extension));
-        });
+        self.extensions
+            .with_extensions(self.id, &mut |mut extensions| {
+                if extensions.get_mut::<T>().is_none() {
+                    extensions.insert(T::default());
+                }
+                result = extensions
+                    .get_mut()
+                    .zip(run.take())
+                    .map(|(extension, run)| run(extension));
+            });
         result
     }
 }

@@ -58,7 +58,7 @@ use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Id, Record};
 
 use crate::layer::open_spans::OpenSpans;
-use crate::layer::sink::{Span, SpanSink};
+use crate::layer::sink::{Lookup, Span, SpanSink};
 use crate::layer::slots::Slots;
 use crate::layer::timing::{SpanTimes, as_ns};
 
@@ -325,7 +325,7 @@ impl SpanSink for Histograms {
             .then(Arc::default);
     }
 
-    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
+    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: &dyn Lookup, _: u64) {
         let (table, Some(open)) = (&self.table, &self.open) else {
             return;
         };

@@ -76,12 +76,12 @@ impl<S: TraceSink> SpanSink for S {
         true
     }
 
-    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, ns: u64) {
+    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, lookup: &dyn Lookup, ns: u64) {
         let recorder = self.recorder();
         let Some(spans) = self.spans() else { return };
         let insert = |fields: &[u8], kept| {
             let InRequest { number, is_shared } = if recorder.has_requests() {
-                let parent = parent_number(spans, span, attributes);
+                let parent = parent_number(spans, span, attributes, lookup);
                 begin_in_request(recorder, span, parent, fields, ns)
             } else {
                 InRequest::default()
@@ -191,12 +191,17 @@ impl<S: TraceSink> SpanSink for S {
 }
 
 /// The number of the parent of a span that is being created; 0 without one in the records.
-fn parent_number(spans: &RecordedSpans, span: &Span<'_>, attributes: &Attributes<'_>) -> u64 {
-    let Some(parent) = span.lookup.direct_parent(attributes) else {
+fn parent_number(
+    spans: &RecordedSpans,
+    span: &Span<'_>,
+    attributes: &Attributes<'_>,
+    lookup: &dyn Lookup,
+) -> u64 {
+    let Some(parent) = lookup.direct_parent(attributes) else {
         return 0;
     };
     // A filter may hide the parent from the layer.
-    let nearest = || spans.number(&span.lookup.parent(span.id)?);
+    let nearest = || spans.number(&lookup.parent(span.id)?);
     spans.number(&parent).or_else(nearest).unwrap_or(0)
 }
 
