@@ -2,7 +2,8 @@
 //!
 //! | file | has |
 //! |---|---|
-//! | `trace_file.rs` | a sink that takes records out of the rings while the program runs |
+//! | `trace_file.rs` | a sink that writes a file while the program runs: its settings, its thread, its end |
+//! | `trace_file/writer.rs` | that thread, which takes the records out of the rings |
 //! | `flight.rs` | a sink that keeps the last records in rings, and copies them on request; its black box keeps them in a file |
 //! | `own_file.rs` | a trace's file, which has one writer in the process |
 //! | `flusher.rs` | how a program makes the writer of a trace write at once |

@@ -1,0 +1,245 @@
+//! The writer of a trace file: the thread that takes records out of the rings, and writes them in the
+//! file's format.
+
+use core::time::Duration;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process;
+use std::thread;
+use std::time::Instant;
+
+use crate::trace::flusher::{ENDED, FlushRequests};
+use crate::trace::format::mark::Mark;
+use crate::trace::format::perfetto::clocks::ClockReadings;
+use crate::trace::format::summary::TraceSummary;
+use crate::trace::format::trace_output::{TraceOutput, TraceStyle};
+use crate::trace::reading::cpu_times::CpuTimes;
+use crate::trace::reading::held_ends::HeldEnds;
+use crate::trace::reading::merge::Pass;
+use crate::trace::reading::snapshot::program_name;
+use crate::trace::reading::span_tracks::Attempt;
+use crate::trace::recording::recorder::Recorder;
+use crate::trace::recording::thread_recorder;
+use crate::trace::records::ring::ControlWord;
+
+/// Writes records until the program ends the recorder, or a write fails or panics.
+pub(super) fn write(
+    output: impl Write,
+    style: TraceStyle,
+    recorder: &Recorder,
+    requests: &FlushRequests,
+    flush_every: Duration,
+) -> io::Result<TraceSummary> {
+    thread_recorder::IS_READER.set(true);
+    // This is the only `set`, because a recorder has one reader.
+    recorder.reader.set(thread::current());
+    _ = requests.writer.set(thread::current());
+    // If the output panics, threads must not wait for the writer any longer.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let trace = TraceOutput::begin(
+            output,
+            style,
+            process::id(),
+            &program_name(),
+            ClockReadings::now,
+        )?;
+        Writer {
+            trace,
+            recorder,
+            held: HeldEnds::default(),
+            cpu_times: CpuTimes::default(),
+        }
+        .write_all(requests, flush_every)
+    }));
+    recorder.end();
+    requests.set_done(ENDED);
+    result.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// The records that have probably come while the writer took others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meanwhile {
+    /// They may wait for the next flush.
+    Few,
+    /// The next pass should begin at once.
+    Many,
+}
+
+struct Writer<'a, W: Write> {
+    /// The `dropped_records` of its summary is the number of missing records that the marks state
+    /// so far.
+    trace: TraceOutput<W>,
+    recorder: &'a Recorder,
+    held: HeldEnds,
+    cpu_times: CpuTimes,
+}
+
+impl<W: Write> Writer<'_, W> {
+    fn write_all(
+        mut self,
+        requests: &FlushRequests,
+        flush_every: Duration,
+    ) -> io::Result<TraceSummary> {
+        self.trace.flush()?;
+        // The beginning of the last pass that ended with a flush. The time to the next flush counts
+        // from there, not from its end: the records since then are not in the file.
+        let (mut flushed, mut done) = (Instant::now(), 0);
+        while !self.recorder.has_ended() {
+            let (requested, begun) = (requests.requested(), Instant::now());
+            let meanwhile = self.take_present_records()?;
+            if requested != done || flushed.elapsed() >= flush_every {
+                self.flush()?;
+                flushed = begun;
+                requests.set_done(requested);
+                done = requested;
+            }
+            if meanwhile == Meanwhile::Few {
+                thread::park_timeout(flush_every.saturating_sub(flushed.elapsed()));
+            }
+        }
+        let requested = requests.requested();
+        self.take_last_records()?;
+        self.flush()?;
+        requests.set_done(requested);
+        self.write_mark_if_empty()?;
+        self.trace.finish()
+    }
+
+    /// Writes all that a flush adds to the records, and flushes the output.
+    fn flush(&mut self) -> io::Result<()> {
+        self.write_missing()?;
+        self.write_cpu_times()?;
+        self.trace.flush()
+    }
+
+    /// Takes and writes the records that are in the rings now.
+    fn take_present_records(&mut self) -> io::Result<Meanwhile> {
+        self.take_records(tickline::now_ordered_ns)
+    }
+
+    /// Takes and writes all records of a recorder that has ended, of whatever time.
+    fn take_last_records(&mut self) -> io::Result<()> {
+        self.take_records(|| u64::MAX).map(drop)
+    }
+
+    /// Takes and writes the records of all rings. `now_ns` is for [`Pass::begin`].
+    fn take_records(&mut self, now_ns: impl Fn() -> u64) -> io::Result<Meanwhile> {
+        let Self {
+            trace,
+            recorder,
+            held,
+            ..
+        } = self;
+        // They are taken first: the beginnings of their spans are then in the rings or were taken.
+        for (thread, end) in recorder.take_kept_ends() {
+            held.add(thread, &end);
+        }
+        let mut pass = Pass::begin(|| recorder.rings().unwrap_or_default(), now_ns);
+        for ring in pass.new_rings() {
+            trace.write_name(ring.get(ControlWord::Number), &ring.name())?;
+        }
+        let meanwhile = if pass.is_long() {
+            Meanwhile::Many
+        } else {
+            Meanwhile::Few
+        };
+        let names = |address| recorder.callsite(address);
+        pass.write(|thread, record| {
+            if !trace.write(thread, record, names, Attempt::First)? {
+                held.add(thread, record);
+            }
+            Ok(())
+        })?;
+        held.take(|thread, record, attempt| trace.write(thread, record, names, attempt))?;
+        for ring in pass.ended_rings() {
+            recorder.remove(ring);
+        }
+        Ok(meanwhile)
+    }
+
+    /// Writes the CPU times of the threads that have records in the trace.
+    fn write_cpu_times(&mut self) -> io::Result<()> {
+        if !self.recorder.settings.has_cpu_time {
+            return Ok(());
+        }
+        let mut rings = self.recorder.rings().unwrap_or_default();
+        rings.retain(|ring| ring.taken() > 0);
+        let Self {
+            trace, cpu_times, ..
+        } = self;
+        cpu_times.read(&rings, |ring, time| {
+            trace.write_cpu_time(ring.get(ControlWord::Number), time)
+        })
+    }
+
+    /// Says in a trace without spans why there may be none.
+    fn write_mark_if_empty(&mut self) -> io::Result<()> {
+        let TraceSummary {
+            intervals,
+            events,
+            dropped_records,
+            ..
+        } = self.trace.summary;
+        if intervals + events + dropped_records > 0 {
+            return Ok(());
+        }
+        self.trace.write_mark(Mark {
+            thread: 0,
+            ns: tickline::now_ns(),
+            count: 0,
+            label: "spans: guard dropped too early, layer not installed, all filtered out, or none \
+                    entered",
+            argument: "spans",
+        })
+    }
+
+    /// Writes a mark that states how many records are missing since the last mark.
+    fn write_missing(&mut self) -> io::Result<()> {
+        let missing = self.recorder.dropped() - self.trace.summary.dropped_records;
+        if missing == 0 {
+            return Ok(());
+        }
+        self.trace.summary.dropped_records += missing;
+        self.trace.write_mark(Mark {
+            thread: 0,
+            ns: self.trace.last_ns,
+            count: missing,
+            label: "events missing",
+            argument: "dropped",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+    use crate::SpanTimingLayer;
+    use crate::trace::recording::trace_sink::TraceSink;
+    use crate::trace::trace_file::TraceFile;
+
+    #[test]
+    fn the_rings_of_ended_threads_are_removed() {
+        let (trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
+        let recorder = Arc::clone(trace.recorder());
+        let layer = SpanTimingLayer::new().with_sink(trace);
+        let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));
+        let work = || tracing::info_span!("work").in_scope(|| ());
+        for _ in 0..3 {
+            let dispatch = dispatch.clone();
+            thread::spawn(move || tracing::dispatcher::with_default(&dispatch, work))
+                .join()
+                .unwrap();
+        }
+        let start = Instant::now();
+        // A thread's memory may be dropped after its join.
+        while !recorder.rings().unwrap().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(30), "{recorder:?}");
+            assert!(guard.flusher().flush(Duration::from_secs(30)));
+        }
+        assert_eq!(guard.finish().unwrap().intervals, 3);
+    }
+}
