@@ -65,6 +65,7 @@ impl UnixTime {
     /// For a number from outside,
     /// `UnixTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))` returns `None` instead.
     #[must_use]
+    #[track_caller]
     pub const fn from_secs(seconds: u64) -> Self {
         Self::from_units(
             seconds,
@@ -80,6 +81,7 @@ impl UnixTime {
     /// If the time is after 18,446,744,073,709 ms (in 2554). In a `const`, it does not compile.
     /// For a number from outside, see [`from_secs`](Self::from_secs).
     #[must_use]
+    #[track_caller]
     pub const fn from_millis(millis: u64) -> Self {
         Self::from_units(
             millis,
@@ -95,6 +97,7 @@ impl UnixTime {
     /// If the time is after 18,446,744,073,709,551 us (in 2554). In a `const`, it does not compile.
     /// For a number from outside, see [`from_secs`](Self::from_secs).
     #[must_use]
+    #[track_caller]
     pub const fn from_micros(micros: u64) -> Self {
         Self::from_units(
             micros,
@@ -103,6 +106,7 @@ impl UnixTime {
         )
     }
 
+    #[track_caller]
     const fn from_units(units: u64, ns: u64, too_late: &'static str) -> Self {
         match units.checked_mul(ns) {
             Some(ns) => Self { ns },

@@ -1,6 +1,8 @@
 //! Conversions between times: each there and back, and against another implementation where there
 //! is one.
 
+use std::sync::{Arc, Mutex};
+
 use proptest::prelude::*;
 use tickline::{Anchor, Instant, UnixTime};
 
@@ -264,4 +266,25 @@ fn the_text_of_a_unix_time_is_aligned_as_the_format_says() {
 #[should_panic(expected = "a Unix time beyond the limit of 18446744073 s")]
 fn a_unix_time_beyond_the_limit_panics() {
     let _ = UnixTime::from_secs(18_446_744_074);
+}
+
+/// The hook of this process's panics hands all on.
+#[test]
+fn a_unix_time_beyond_the_limit_panics_at_the_call() {
+    let first = Arc::new(Mutex::new(None));
+    let (stored, thread) = (Arc::clone(&first), std::thread::current().id());
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        others(panic);
+        let location = panic.location().expect("a place");
+        if std::thread::current().id() == thread {
+            let place = (location.file().to_owned(), location.line());
+            stored.lock().unwrap().get_or_insert(place);
+        }
+    }));
+    let line = line!() + 1;
+    let result = std::panic::catch_unwind(|| UnixTime::from_secs(18_446_744_074));
+    assert!(result.is_err());
+    let place = first.lock().unwrap().take();
+    assert_eq!(place, Some((file!().to_owned(), line)));
 }
