@@ -44,7 +44,8 @@ pub enum ErrorKind {
     /// The system did not create the thread, or another thread's start or drop did not end in time.
     /// [`source`](StdError::source) has the system's error, if there is one.
     ThreadNotStarted,
-    /// The global clock's thread already runs, with other settings.
+    /// The global clock's thread already runs, with other settings. The text names the call that
+    /// started it, and says what to do.
     AlreadyRunning,
     /// This machine cannot have a line for each CPU.
     LinePerCpuUnsupported,

@@ -136,7 +136,8 @@ impl ClockBuilder {
     /// The errors of [`start`](Self::start). Also
     /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for a driver other than the
     /// thread, and [`AlreadyRunning`](crate::ErrorKind::AlreadyRunning) if the thread already runs
-    /// with other settings.
+    /// with other settings: another call of this function or of [`start`](crate::start) came first.
+    /// The error names it. `start` shares the thread as it is.
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         self.check()?;
         if self.settings.driver != Driver::Thread {

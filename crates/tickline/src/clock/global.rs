@@ -88,6 +88,8 @@ pub struct ClockGuard {
 struct GlobalThread {
     guards: usize,
     settings: Settings,
+    /// The call that started it, for an error's text.
+    started_by: &'static str,
     /// Dropping it stops the thread.
     thread: ClockThread<&'static Engine>,
 }
@@ -176,6 +178,10 @@ impl ClockGuard {
     /// default.
     pub(crate) fn start(chosen: Option<Settings>) -> Result<Self, Error> {
         let settings = chosen.unwrap_or(Settings::DEFAULT);
+        let this_call = match chosen {
+            None => "tickline::start",
+            Some(_) => "ClockBuilder::start_global",
+        };
         GLOBAL.restrict_probes(settings.probes); // first: the token of a process may be a system call
         learn_environment(GLOBAL.probes());
         let started = with_global_thread(START_PATIENCE, |slot| {
@@ -183,8 +189,10 @@ impl ClockGuard {
                 if let Some(difference) =
                     chosen.and_then(|wanted| running.settings.difference(&wanted))
                 {
-                    let text =
-                        format!("the global clock's thread already runs, and its {difference}");
+                    let text = format!(
+                        "`{}` has started the global clock's thread, and its {difference}: call this one first, or drop every guard before it; to share the thread as it is, call `tickline::start`",
+                        running.started_by
+                    );
                     return Err(Error::new(ErrorKind::AlreadyRunning, text));
                 }
                 running.guards = running.guards.saturating_add(1);
@@ -196,6 +204,7 @@ impl ClockGuard {
                 slot.insert(GlobalThread {
                     guards: 1,
                     settings,
+                    started_by: this_call,
                     thread,
                 })
             };

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use tickline::background::{BackgroundThread, StoppableSleep};
 use tickline::for_program::exchange;
 use tickline::{
-    Clock, ClockState, CounterComparison, Driver, ErrorKind, Event, Gate, Probes, Reason, Trust,
+    Clock, ClockGuard, ClockState, CounterComparison, Driver, Error, ErrorKind, Event, Gate,
+    Probes, Reason, Trust,
 };
 use tickline_observe::{clock_ns, monotonic_ns};
 
@@ -24,6 +25,9 @@ in_processes! { run_in_child:
     guards_share_the_thread_until_the_last_is_dropped,
     a_driver_is_the_thread_only_between_start_and_drop,
     a_start_with_another_interval_beside_a_thread_fails,
+    a_start_with_another_interval_names_both_values,
+    a_start_with_another_interval_names_the_call_that_started_the_thread,
+    a_start_with_another_interval_says_what_to_do,
     a_clock_of_its_own_ends_its_thread,
     clones_share_the_clock,
     clones_share_the_thread_until_the_last_is_dropped,
@@ -136,15 +140,47 @@ fn a_driver_is_the_thread_only_between_start_and_drop() {
     assert_eq!(driver(), Driver::Reader);
 }
 
+/// Starts the global clock's thread with another interval than the default.
+fn start_with_another_interval() -> Result<ClockGuard, Error> {
+    let builder = Clock::builder().interval(Duration::from_millis(2));
+    builder.start_global()
+}
+
 fn a_start_with_another_interval_beside_a_thread_fails() {
-    let _guard = Clock::builder()
-        .interval(Duration::from_millis(2))
-        .start_global()
-        .unwrap();
+    let _guard = start_with_another_interval().unwrap();
     let error = Clock::builder().start_global().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyRunning, "{error}");
-    let text = error.to_string();
-    assert!(text.ends_with("its interval is 2ms, not 500ms"), "{text}");
+}
+
+fn a_start_with_another_interval_names_both_values() {
+    let _guard = start_with_another_interval().unwrap();
+    let text = Clock::builder().start_global().unwrap_err().to_string();
+    assert!(text.contains("its interval is 2ms, not 500ms"), "{text}");
+}
+
+/// Symptom: in a program whose library had called `start`, nothing told which call came first.
+fn a_start_with_another_interval_names_the_call_that_started_the_thread() {
+    let by_start = {
+        let _guard = tickline::start().unwrap();
+        start_with_another_interval().unwrap_err().to_string()
+    };
+    assert!(by_start.starts_with("`tickline::start` "), "{by_start}");
+    let by_builder = {
+        let _guard = start_with_another_interval().unwrap();
+        Clock::builder().start_global().unwrap_err().to_string()
+    };
+    assert!(
+        by_builder.starts_with("`ClockBuilder::start_global` "),
+        "{by_builder}"
+    );
+}
+
+fn a_start_with_another_interval_says_what_to_do() {
+    let _guard = tickline::start().unwrap();
+    let text = start_with_another_interval().unwrap_err().to_string();
+    let advice = "call this one first, or drop every guard before it; to share the thread as it \
+        is, call `tickline::start`";
+    assert!(text.ends_with(advice), "{text}");
 }
 
 fn a_clock_of_its_own_ends_its_thread() {
