@@ -184,7 +184,9 @@ mod tests {
     #[test]
     fn one_review_comes_in_eight_iterations() {
         let schedule = ReaderSchedule::new();
-        let reviews: Vec<u64> = (1..=24).filter(|_| schedule.count_iteration()).collect();
+        let reviews: Vec<u64> = (1..=24)
+            .filter_map(|iteration| schedule.count_iteration().then_some(iteration))
+            .collect();
         assert_eq!(reviews, [8, 16, 24]);
     }
 

@@ -88,9 +88,10 @@ fn ask_by(socket: &UdpSocket, port: u16, request: &[u8], timeout: Duration) -> O
         .wait(set_timeout, || socket.recv_from(&mut reply))
         .ok()?;
     // A datagram that came before `connect` may be from anyone.
-    let is_the_daemons = sender == SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let reply = reply.get(..length).filter(|_| is_the_daemons)?;
-    Some(reply.to_vec())
+    if sender != SocketAddr::from((Ipv4Addr::LOCALHOST, port)) {
+        return None;
+    }
+    Some(reply.get(..length)?.to_vec())
 }
 
 /// chronyd's state. Each number was rounded by chronyd, and here down to ns or ppb.

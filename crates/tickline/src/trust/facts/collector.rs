@@ -186,7 +186,11 @@ impl Collector {
         // Asked again, because the right to read the counter may have changed meanwhile.
         facts.may_read_counter = may_read(probes);
         let may_measure = may_measure(probes, facts.comparison);
-        let counter = COUNTER.filter(|_| may_measure && facts.may_read_counter);
+        let counter = if may_measure && facts.may_read_counter {
+            COUNTER
+        } else {
+            None
+        };
         facts.has_counter = COUNTER.is_some();
         facts.has_atomics = tickline_core::state::has_atomics();
         facts.is_invariant = is_counter_invariant();

@@ -313,10 +313,12 @@ impl World {
             self.chronyd.forget();
         }
         let answers = [None, None, by_chronyd, by_kernel];
-        let answers = Answers::new(answers, &self.kernel, [&before, &after]);
-        let Some(answers) = answers.filter(|_| steering(self) == steered) else {
+        let Some(answers) = Answers::new(answers, &self.kernel, [&before, &after]) else {
             return;
         };
+        if steering(self) != steered {
+            return;
+        }
         if core::mem::take(&mut self.was_set) {
             maker.record_clock_set();
             *claim = Claim::none(UtcUnknown::Disrupted);
@@ -346,9 +348,11 @@ impl World {
 
     /// Counts the readings by each clock, and those of them that miss UTC.
     fn check(&self, claim: &Claim, counts: &mut Counts) {
-        let by_counter = claim
-            .at_ticks(self.ticks.floor() as u64)
-            .filter(|_| self.is_open);
+        let by_counter = if self.is_open {
+            claim.at_ticks(self.ticks.floor() as u64)
+        } else {
+            None
+        };
         let by_raw = claim.at_raw(self.stepped(self.raw).floor() as i64);
         for reading in [by_counter, by_raw].into_iter().flatten() {
             let [earliest, latest] = bounds_ns(&reading).map(|utc_ns| (utc_ns - START_NS) as f64);
