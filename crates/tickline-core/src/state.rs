@@ -72,8 +72,10 @@
 //!
 //! `AtomicState` is a 128-bit atomic with three operations: load, compare-and-swap, and a check
 //! that the state is unchanged (`is_still`). Only the holder of the clock's lock swaps in a
-//! published line, which the portable state relies on. The protocol above it (`cell.rs`,
-//! [`shared`](crate::shared), [`control`](crate::control)) is the same code for every target.
+//! published line, which the portable state relies on. Beside it, `in_register` keeps the state's
+//! address in a register, where the compiler would compute it twice. The protocol above it
+//! (`cell.rs`, [`shared`](crate::shared), [`control`](crate::control)) is the same code for every
+//! target.
 //!
 //! | target | load | swap | file |
 //! |---|---|---|---|
@@ -142,8 +144,8 @@ mod portable_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use native::AtomicState;
 pub use native::has_atomics;
+pub(crate) use native::{AtomicState, in_register};
 
 const TAG_BITS: u32 = 16;
 /// The number of bits by which a line shifts the ticks before it multiplies them. Each bit more

@@ -9,7 +9,7 @@ use super::{Event, SharedClock};
 use crate::cell::{Bounds, Snapshot, StateCell, Window};
 use crate::counter::Counter;
 use crate::reference::Reference;
-use crate::state::{LineState, Phase};
+use crate::state::{LineState, Phase, in_register};
 
 /// A reader that finds a line being replaced waits this long before it helps, ns. A writer that is
 /// not preempted needs about 60 ns.
@@ -336,23 +336,6 @@ impl<S: StateCell> SharedClock<S> {
             }
         }
     }
-}
-
-/// Returns `value`, with its address in a register from here on. Otherwise the compiler computes
-/// the address of a static clock twice in each reading.
-#[inline(always)]
-fn in_register<T>(value: &T) -> &T {
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
-    let value = {
-        let mut address: *const T = value;
-        // SAFETY: the block has no instruction, and leaves its operand as it is.
-        unsafe {
-            core::arch::asm!("/* {} */", inout(reg) address, options(pure, readonly, nostack, preserves_flags));
-        }
-        // SAFETY: this is still the address of `value`, whose borrow the result keeps.
-        unsafe { &*address }
-    };
-    value
 }
 
 /// A reader's wait for a writer.

@@ -23,6 +23,12 @@ pub const fn has_atomics() -> bool {
     true
 }
 
+/// Returns `value`. On x86_64 it also puts its address into a register.
+#[inline(always)]
+pub(crate) const fn in_register<T>(value: &T) -> &T {
+    value
+}
+
 impl AtomicState {
     /// No line, and this high-water mark.
     pub(crate) const fn new(high_water_ns: i64) -> Self {

@@ -44,6 +44,19 @@ pub fn has_atomics() -> bool {
     known == YES
 }
 
+/// Returns `value`, with its address in a register from here on. Otherwise the compiler computes
+/// the address of a static clock twice in each reading.
+#[inline(always)]
+pub(crate) fn in_register<T>(value: &T) -> &T {
+    let mut address: *const T = value;
+    // SAFETY: the block has no instruction, and leaves its operand as it is.
+    unsafe {
+        core::arch::asm!("/* {} */", inout(reg) address, options(pure, readonly, nostack, preserves_flags));
+    }
+    // SAFETY: this is still the address of `value`, whose borrow the result keeps.
+    unsafe { &*address }
+}
+
 impl AtomicState {
     /// No line, and this high-water mark.
     pub(crate) const fn new(high_water_ns: i64) -> Self {
