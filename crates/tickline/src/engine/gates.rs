@@ -31,9 +31,9 @@ const WARNING: u8 = 1 << 7;
 /// The time after which the cost of a slow counter is measured again, ns.
 const COST_RETRY_NS: i64 = 5_000_000_000;
 
-/// What a judgement has found. A line stays in use until a judgement finds something else.
+/// The grounds of a decision. A line stays in use until a judgement has other grounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Findings {
+struct Grounds {
     /// Why the first closed gate is closed.
     closed_by: Option<Reason>,
     /// Why Unix time comes from the OS clock.
@@ -119,13 +119,13 @@ impl Engine {
         if !self.collect(&mut ticket) {
             return Next::Rest(None);
         }
-        let found = self.judge_and_record(ticket.facts());
-        self.settle_found(ticket, found)
+        let grounds = self.judge_and_record(ticket.facts());
+        self.settle_by(ticket, grounds)
     }
 
     /// Judges the gates again if facts have changed since the last judgement: the kernel's
     /// clocksource, whether the kernel would accept the counter, or the comparison of the counters.
-    /// The line stays in use if the judgement finds the same, or if another thread uses what
+    /// The line stays in use if the judgement has the same grounds, or if another thread uses what
     /// `collect` needs. Returns whether the gates were judged; the next iteration is then due now.
     ///
     /// The thread calls this once in each interval, other drivers after every eighth iteration. The
@@ -138,21 +138,21 @@ impl Engine {
         let Some(mut ticket) = self.clock.ask_review(sys::lock_token()) else {
             return false;
         };
-        let last = self.last_judged(ticket.facts());
+        let last = self.last_grounds(ticket.facts());
         if facts::are_current(ticket.facts()) || !self.collect(&mut ticket) {
             return false;
         }
-        let found = self.judge_and_record(ticket.facts());
-        if Some(found) == last {
+        let grounds = self.judge_and_record(ticket.facts());
+        if Some(grounds) == last {
             return false;
         }
-        _ = self.settle_found(ticket, found);
+        _ = self.settle_by(ticket, grounds);
         true
     }
 
-    /// What the last judgement found by `facts`, if the gates are open.
-    fn last_judged(&self, facts: &Facts) -> Option<Findings> {
-        (self.clock.stage() == Stage::Open).then(|| Findings {
+    /// The grounds of the last judgement, by `facts`, if the gates are open.
+    fn last_grounds(&self, facts: &Facts) -> Option<Grounds> {
+        (self.clock.stage() == Stage::Open).then(|| Grounds {
             closed_by: None,
             unix_closed_by: self.closing_reason(Gate::UnixCost),
             clocksource: facts.clocksource,
@@ -160,36 +160,36 @@ impl Engine {
     }
 
     /// Judges the gates by these facts, and records the verdicts.
-    fn judge_and_record(&self, facts: &Facts) -> Findings {
+    fn judge_and_record(&self, facts: &Facts) -> Grounds {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts
             .iter()
             .for_each(|verdict| self.record_verdict(*verdict));
         self.record_cost(facts.cost);
-        Findings {
+        Grounds {
             closed_by: first_closed(verdicts),
             unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by(),
             clocksource: facts.clocksource,
         }
     }
 
-    /// Settles the ticket by what the judgement has found.
-    fn settle_found<'a>(&self, mut ticket: Ticket<'a>, found: Findings) -> Next<'a> {
-        let decision = self.decision(found, ticket.facts());
+    /// Settles the ticket by the decision that these grounds lead to.
+    fn settle_by<'a>(&self, mut ticket: Ticket<'a>, grounds: Grounds) -> Next<'a> {
+        let decision = self.decision(grounds, ticket.facts());
         ticket.settle(decision, COUNTER.as_ref(), &self.probed_os_clock())
     }
 
-    fn decision(&self, found: Findings, facts: &Facts) -> Decision {
-        let wait_ns = match found.closed_by {
+    fn decision(&self, grounds: Grounds, facts: &Facts) -> Decision {
+        let wait_ns = match grounds.closed_by {
             None => {
                 let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
-                let mut resolutions = found
+                let mut resolutions = grounds
                     .clocksource
                     .resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(OsClock::resolution_ns());
                 return Decision::Open {
                     resolutions,
-                    serves_unix_time: found.unix_closed_by.is_none(),
+                    serves_unix_time: grounds.unix_closed_by.is_none(),
                 };
             }
             // The kernel decides about the counter within seconds of boot.

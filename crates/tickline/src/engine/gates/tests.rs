@@ -197,13 +197,13 @@ fn a_trust_that_is_set_during_the_first_judgement_counts() {
             assume_invariant: true,
             ..Settings::DEFAULT
         });
-        let found = Findings {
+        let grounds = Grounds {
             closed_by: None,
             unix_closed_by: None,
             clocksource: Clocksource::Unknown,
         };
         assert!(matches!(
-            engine.settle_found(ticket, found),
+            engine.settle_by(ticket, grounds),
             Next::Rest(None)
         ));
         assert_eq!(engine.clock.stage(), Stage::Unjudged);

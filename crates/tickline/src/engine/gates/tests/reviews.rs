@@ -112,13 +112,13 @@ fn retry_in_ns(reason: Reason) -> Option<std::ops::RangeInclusive<i64>> {
         interval: Duration::from_millis(7),
         ..Settings::DEFAULT
     });
-    let found = Findings {
+    let grounds = Grounds {
         closed_by: Some(reason),
         unix_closed_by: None,
         clocksource: Clocksource::Tsc,
     };
     let before_ns = OsClock.monotonic_ns();
-    let Decision::Closed { retry_at_ns } = engine.decision(found, &Facts::UNKNOWN) else {
+    let Decision::Closed { retry_at_ns } = engine.decision(grounds, &Facts::UNKNOWN) else {
         panic!("{reason} closes a gate");
     };
     let after_ns = OsClock.monotonic_ns();

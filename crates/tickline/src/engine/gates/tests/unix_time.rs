@@ -156,12 +156,12 @@ fn engine_of_undecided_kernel() -> Engine {
     let Next::Judge(ticket) = engine.clock.ask(sys::lock_token(), &OsClock) else {
         panic!("a judgement is due");
     };
-    let found = Findings {
+    let grounds = Grounds {
         closed_by: Some(Reason::KernelUndecided),
         unix_closed_by: None,
         clocksource: Clocksource::Unknown,
     };
-    _ = engine.settle_found(ticket, found);
+    _ = engine.settle_by(ticket, grounds);
     make_due(&engine);
     engine
 }
