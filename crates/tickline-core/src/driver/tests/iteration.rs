@@ -65,32 +65,47 @@ fn an_iteration_has_the_interval_and_the_cadence_of_its_caller() {
     );
 }
 
-/// A reader finds no line, for example because the first, short one has just ended.
-#[test]
-fn an_iteration_that_is_not_due_is_not_wanted() {
+/// A process whose next iteration is due at this time, ns.
+fn due_later() -> (Process, i64) {
     let process = Process::new();
     process.run_until_published();
-    let now_ns = process.machine().truth_ns();
-    let due_ns = now_ns + 1_000_000;
+    let due_ns = process.machine().truth_ns() + 1_000_000;
     process.clock.keeper.set_due(due_ns);
-    // Calls that are frequent enough for a streak.
-    let wants = |reference_ns| {
-        let reading = SlowReading {
-            ns: reference_ns,
-            source: ReadingSource::Reference { reference_ns },
-        };
-        (0..100).any(|_| {
-            process
-                .clock
-                .reader_wants_iteration(&reading, CONFIG.interval_ns)
-        })
+    (process, due_ns)
+}
+
+/// Whether a reader wants an iteration that finds no line at this time, for example because the
+/// first, short one has just ended. Its calls are frequent enough for a streak.
+fn wants(process: &Process, reference_ns: i64) -> bool {
+    let reading = SlowReading {
+        ns: reference_ns,
+        source: ReadingSource::Reference { reference_ns },
     };
-    assert!(!wants(now_ns) && !wants(due_ns - 1));
-    assert!(wants(due_ns));
-    process
-        .clock
-        .disable(Some(process.machine()), process.machine());
-    assert!(!wants(due_ns), "a gate is closed");
+    (0..100).any(|_| {
+        process
+            .clock
+            .reader_wants_iteration(&reading, CONFIG.interval_ns)
+    })
+}
+
+#[test]
+fn an_iteration_that_is_not_due_is_not_wanted() {
+    let (process, due_ns) = due_later();
+    assert!(!wants(&process, process.machine().truth_ns()));
+    assert!(!wants(&process, due_ns - 1));
+}
+
+#[test]
+fn an_iteration_that_is_due_is_wanted() {
+    let (process, due_ns) = due_later();
+    assert!(wants(&process, due_ns));
+}
+
+#[test]
+fn no_iteration_is_wanted_while_a_gate_is_closed() {
+    let (process, due_ns) = due_later();
+    process.disable();
+    assert!(!wants(&process, due_ns));
 }
 
 // When readers next run an iteration. An iteration sets the time, and so does a judgement that
@@ -233,14 +248,32 @@ fn a_judgement_is_due_once_the_counter_is_switched_on() {
 fn a_driver_that_is_only_stopped_keeps_the_lock() {
     let process = Process::new();
     process.run_until_published();
-    let stopped = process.ask();
-    assert!(process.clock.is_locked());
+    let _stopped = process.ask();
     assert!((0..100).all(|_| {
         process.machine().pass(CONFIG.interval_ns);
         process.iterate().is_none()
     }));
+}
+
+#[test]
+fn a_clock_is_locked_while_its_driver_is_at_work() {
+    let process = Process::new();
+    let is_locked = || process.clock.is_locked();
+    let driver = process.ask();
+    let is_locked_meanwhile = is_locked();
+    drop(driver);
+    assert_eq!((is_locked_meanwhile, is_locked()), (true, false));
+}
+
+/// A judge would begin with a new one.
+#[test]
+fn the_control_loop_goes_on_after_its_driver_was_stopped() {
+    let process = Process::new();
+    process.run_until_published();
+    let stopped = process.ask();
+    process.machine().pass(100 * CONFIG.interval_ns);
+    assert_eq!(process.iterate(), None);
     drop(stopped);
     process.run_until_published();
-    assert_eq!(process.judgements.get(), 1, "the control loop goes on");
-    assert!(!process.clock.is_locked());
+    assert_eq!(process.judgements.get(), 1);
 }
