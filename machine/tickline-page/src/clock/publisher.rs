@@ -15,8 +15,8 @@ use crate::page_file::{LockedPageFile, PageError, PageErrorCause};
 /// The longest time to the next iteration while the clock has no line, but may have one soon.
 const NO_LINE_RETRY: Duration = Duration::from_millis(10);
 
-/// The longest time to the next iteration while a gate is closed.
-const GATE_CLOSED_RETRY: Duration = Duration::from_millis(500);
+/// The time to the next call once the page is switched off.
+const OFF_RETRY: Duration = Duration::from_millis(500);
 
 /// Serves a page: publishes the calibration of a [`Clock`], lease by lease.
 ///
@@ -104,7 +104,7 @@ impl Publisher {
         match self.try_maintain() {
             Err(PageChanged) if self.was_switched_off() => {
                 self.is_off = true;
-                Ok(GATE_CLOSED_RETRY)
+                Ok(OFF_RETRY)
             }
             next_in => next_in.map_err(|PageChanged| self.page.changed_error()),
         }
@@ -146,11 +146,11 @@ impl Publisher {
             self.writer
                 .iterate(&self.page, &self.counter, &self.os, basis, rate_ppb)?;
         let next_in = Duration::from_nanos(iteration.next_in_ns);
-        Ok(match (iteration.action, basis) {
-            (WriterAction::Waited, Basis::Doubt) => next_in.min(GATE_CLOSED_RETRY),
-            (WriterAction::Waited, Basis::Nothing) => next_in.min(NO_LINE_RETRY),
-            _ => next_in,
-        })
+        if iteration.action == WriterAction::Waited && basis == Basis::Nothing {
+            return Ok(next_in.min(NO_LINE_RETRY));
+        }
+        // Also while a gate is closed: a writer waits for a lease at most.
+        Ok(next_in)
     }
 
     /// Publishes no line from now on. The leases run out within a second; the caller goes on with
@@ -365,6 +365,17 @@ mod tests {
         publisher.maintain().expect("the only writer");
         Writer::start(&publisher.page, WriterConfig::DEFAULT).expect("a second writer");
         assert!(publisher.maintain().is_err());
+    }
+
+    #[test]
+    fn a_publisher_of_a_clock_that_is_off_comes_again_after_a_lease() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(mut publisher) = publisher_in(folder.path()) else {
+            return;
+        };
+        publisher.clock().disable();
+        let lease = Duration::from_nanos(WriterConfig::DEFAULT.lease_ns);
+        assert_eq!(publisher.maintain().unwrap(), lease);
     }
 
     #[test]

@@ -26,6 +26,34 @@ fn rule_w5_a_first_line_waits_for_the_high_water() {
     assert!(scene.last().lead_ns < MAX_MARK_AHEAD_NS + AHEAD_NS.end);
 }
 
+/// Whether a writer waits before a first line at the time 0, if the mark is at this time, ns, and
+/// the last first publication allows the next one at that time, ns.
+fn waits_before_first(mark_ns: i64, not_before_ns: i64) -> bool {
+    let scene = Scene::without_line();
+    let high_water = HighWater {
+        ns: mark_ns,
+        lead_ns: 2 * MAX_MARK_AHEAD_NS,
+        ..HighWater::NONE
+    };
+    scene.writer().not_before_ns = not_before_ns;
+    scene.writer().wait_before_first(0, &high_water).is_some()
+}
+
+#[test]
+fn rule_w5_a_mark_that_is_just_as_far_ahead_as_it_may_be_delays_no_first_line() {
+    assert!(!waits_before_first(MAX_MARK_AHEAD_NS, i64::MIN));
+}
+
+#[test]
+fn rule_w5_a_mark_that_is_further_ahead_than_it_may_be_delays_a_first_line() {
+    assert!(waits_before_first(MAX_MARK_AHEAD_NS + 1, i64::MIN));
+}
+
+#[test]
+fn rule_w5_a_first_line_is_not_delayed_beyond_the_pause() {
+    assert!(!waits_before_first(i64::MIN, 0));
+}
+
 /// A counterexample to a first publication while the lead limits the high-water mark. A reader that
 /// gave up in the first publication returned OS clock + lead, and the line began below that value.
 #[test]
