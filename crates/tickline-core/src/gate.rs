@@ -142,12 +142,12 @@ crate::named! {
         /// clock, whether its line has ended or it never had one.
         NoLine => "no_line": "there is no line",
         /// There is no line, and no other thread can make one: a thread has held the clock's lock
-        /// for longer than a recalibration takes. It may be slow, as one that calibrates many busy
-        /// CPUs; it may have stopped in the middle of a recalibration, or have been killed there.
-        /// The system does not say which.
+        /// for more than a second. It may be slow, as one that calibrates many busy CPUs; it may have
+        /// stopped in the middle of a recalibration, or have been killed there. The system does not
+        /// say which.
         DriverStopped => "driver_stopped":
-            "a thread has held the clock's lock for longer than a recalibration takes: it is slow, as \
-            on many busy CPUs, or was stopped or killed",
+            "a thread has held the clock's lock for more than a second: it is slow, as on many busy \
+            CPUs, or was stopped or killed",
     }
 }
 

@@ -123,6 +123,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// # }
 /// ```
 #[derive(Clone)]
+#[must_use = "a clock of its own ends, with its thread, when its last clone is dropped"]
 pub struct Clock {
     /// The global engine, or the engine in `_owned`.
     engine: NonNull<Engine>,
@@ -172,7 +173,6 @@ impl Clock {
     /// The clock behind [`Instant`](crate::Instant) and the free functions. It needs no set-up.
     /// Readers drive it until [`start`](crate::start) gives it a thread. `Clock::default()` is a
     /// clone of it.
-    #[must_use]
     pub fn global() -> &'static Self {
         &GLOBAL_CLOCK
     }
@@ -228,7 +228,6 @@ impl Clock {
     /// assert_eq!(format!("{:.0}", clock.unix_now()), "2030-01-01T00:00:00Z");
     /// assert_eq!((clock.status().state, clock.status().driver), (ClockState::Mock, Driver::Manual));
     /// ```
-    #[must_use]
     pub fn from_backend(backend: Arc<dyn Backend>) -> Self {
         let mut engine = Engine::new(Driver::Manual);
         engine.set_backend(backend);

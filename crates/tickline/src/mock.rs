@@ -212,7 +212,6 @@ impl MockClock {
     /// let elsewhere = std::thread::spawn(move || clock.now());
     /// assert_eq!(elsewhere.join().expect("no panic") - start, Duration::from_secs(5));
     /// ```
-    #[must_use]
     pub fn clock(&self) -> Clock {
         self.clock.clone()
     }

@@ -109,8 +109,12 @@ impl ClockBuilder {
         self
     }
 
-    /// Starts a clock that is separate from the global one, with its thread if it has one. The
-    /// first iteration of the control loop judges the gates. Until then, and while a gate is
+    /// Starts a clock that is separate from the global one, with its thread if it has one. Its
+    /// readings are its methods: [`Instant::now`](crate::Instant::now) reads the global clock, which
+    /// [`start_global`](Self::start_global) configures. The thread stops when the last clone of the
+    /// clock is dropped.
+    ///
+    /// The first iteration of the control loop judges the gates. Until then, and while a gate is
     /// closed, readings come from the OS clock.
     ///
     /// # Errors

@@ -376,9 +376,9 @@ fn a_comparison_whose_thread_is_killed_is_impossible() {
 /// The text for a lock that stays held: with minimal probes, a first thread that has ended is not
 /// noticed.
 const STOPPED: &str = "fallback: readings come from the OS clock, because a thread has held the \
-    clock's lock for longer than a recalibration takes: it is slow, as on many busy CPUs, or was \
-    stopped or killed; the counter serves again when that thread goes on, or, if it was killed, in \
-    a new process";
+    clock's lock for more than a second: it is slow, as on many busy CPUs, or was stopped or \
+    killed; the counter serves again when that thread goes on, or, if it was killed, in a new \
+    process";
 
 /// The clock's thread sleeps on a futex, with this interval.
 const INTERVAL: Duration = Duration::from_millis(20);
