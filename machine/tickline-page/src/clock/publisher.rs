@@ -183,7 +183,6 @@ impl Publisher {
     }
 
     /// The clock whose time is served.
-    #[must_use]
     pub const fn clock(&self) -> &Clock {
         &self.clock
     }
