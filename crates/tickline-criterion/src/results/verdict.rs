@@ -71,7 +71,8 @@ pub enum Conclusion {
     Slower,
     /// The measurement can't tell.
     CannotTell,
-    /// There is nothing to compare it with, because it is new.
+    /// There is nothing to compare it with: the other build has no such benchmark of `bench_pairs`,
+    /// or the baseline has none.
     New,
 }
 
@@ -161,8 +162,8 @@ pub struct Verdicts {
     /// With `--against`, the benchmarks of both builds without a verdict: those of `bench_function`
     /// and [`compare`](crate::compare()), those that only the other build has, and those that were
     /// listed and not measured. Empty without `--against`, and until the run is complete. A
-    /// benchmark that is [`New`](Conclusion::New) is not judged either; it is among
-    /// [`benchmarks`](Self::benchmarks).
+    /// benchmark that is [`New`](Conclusion::New) for all its comparisons is not judged either; it
+    /// is among [`benchmarks`](Self::benchmarks).
     #[serde(default)]
     pub not_judged: Vec<NotJudged>,
 }
@@ -186,6 +187,14 @@ impl Verdicts {
             benchmarks,
             not_judged: Vec::new(),
         }
+    }
+
+    /// Whether a comparison judges the benchmark. With `--against` and `--baseline` there are two, and
+    /// it may be new for one of them only.
+    fn judges(&self, benchmark: &str) -> bool {
+        self.benchmarks
+            .iter()
+            .any(|verdict| verdict.benchmark == benchmark && verdict.conclusion != Conclusion::New)
     }
 
     /// What the file says until the end of the run.
@@ -225,7 +234,7 @@ impl fmt::Display for Verdicts {
             ..
         } in &self.benchmarks
         {
-            if *conclusion == Conclusion::New {
+            if *conclusion == Conclusion::New && !self.judges(benchmark) {
                 writeln!(f, "not judged: {benchmark} (new: {reason})")?;
             }
         }
@@ -458,6 +467,20 @@ mod tests {
             verdicts.to_string(),
             "not judged: a/b (new: why)\nnot judged: old (only the other build has it)\n\
              1 pass, 0 slower, 0 can't be told, 1 new, 1 not judged: exit code 0"
+        );
+    }
+
+    #[test]
+    fn a_benchmark_that_one_of_two_comparisons_judges_is_judged() {
+        let by_baseline = Verdict {
+            compared_with: ComparedWith::Baseline,
+            ..verdict(Conclusion::New)
+        };
+        let benchmarks = vec![verdict(Conclusion::Passes), by_baseline];
+        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
+        assert_eq!(
+            verdicts.to_string(),
+            "1 pass, 0 slower, 0 can't be told, 1 new: exit code 0"
         );
     }
 

@@ -93,7 +93,7 @@ const TESTS: &[(&str, Test)] = &tests![
     refusals::a_folder_is_named_with_what_is_expected,
     #[cfg(unix)]
     refusals::a_file_that_may_not_be_executed_is_named_with_what_is_expected,
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     refusals::a_file_that_is_no_program_is_named_with_what_is_expected,
     #[cfg(unix)]
     refusals::a_program_without_its_interpreter_is_named_with_what_is_expected,
