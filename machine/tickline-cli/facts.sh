@@ -75,9 +75,9 @@ flag() {
 log=$(dmesg 2>/dev/null)
 
 # The kernel's messages about clocks, as the elements of a JSON array; fails if a program for that is
-# missing. Which messages are kept is as in the program (machine/log.rs): of those of suspends and
-# resumes, the newest before a message about clocks; of very many, the first and the last hundred, and
-# all about a rejection.
+# missing. Which messages are kept is as in the program (machine/system/log.rs): of those of suspends
+# and resumes, the newest before a message about clocks; of very many, the first and the last hundred,
+# and all about a rejection.
 messages() {
     found=$(printf '%s\n' "$log" |
         grep -i -E 'clocksource|(^|[^a-z0-9_]|[^a-z0-9_]rd)tsc[sp]?([^a-z0-9]|$)|hpet|kvm-clock|pvclock|sched_clock|timekeeping|refined-jiffies|hypervisor detected|fireck|starting gvisor|pm: .*(suspend|hibernation) (entry|exit)|waking up from system sleep state')
@@ -234,7 +234,7 @@ long() {
     printf '%u\n' $(($1 | $2 << 8 | $3 << 16 | $4 << 24 | $5 << 32 | $6 << 40 | $7 << 48 | $8 << 56))
 }
 
-# What a hypervisor tells by a VMClock, as the program reads it (machine/vmclock.rs).
+# What a hypervisor tells by a VMClock, as the program reads it (machine/system/vmclock.rs).
 vmclock() {
     device=$root/dev/vmclock0
     [ -e "$device" ] && command -v od >/dev/null || return

@@ -141,8 +141,8 @@ crate::named! {
         /// open. Also the reason why readings on a CPU without a line of its own come from the OS
         /// clock, whether its line has ended or it never had one.
         NoLine => "no_line": "there is no line",
-        /// There is no line, and no other thread can make one: a thread has held the clock's lock
-        /// for more than a second. It may be slow, as one that calibrates many busy CPUs; it may have
+        /// There is no line, and no other thread can make one for this clock: a thread has held its
+        /// lock for more than a second. It may be slow, as one that calibrates many busy CPUs; it may have
         /// stopped in the middle of a recalibration, or have been killed there. The system does not
         /// say which.
         DriverStopped => "driver_stopped":

@@ -109,8 +109,8 @@ const fn advice(reason: Reason) -> &'static str {
         // A CPU with a line of its own: such lines need a thread.
         Reason::NoLine => ": the thread can't reach this CPU, or its samples make no line",
         Reason::DriverStopped => {
-            "; the counter serves again when that thread goes on, or, if it was killed, in a new \
-             process"
+            "; the counter serves this clock again when that thread goes on; if it was killed, only \
+             another clock or a new process can use the counter"
         }
         _ => "",
     }

@@ -21,7 +21,7 @@ pub const fn has_atomics() -> bool {
     true
 }
 
-/// Returns `value`. On x86_64 it also puts its address into a register.
+/// Returns `value`. `state/x86_64.rs` also puts its address into a register.
 #[inline(always)]
 pub(crate) const fn in_register<T>(value: &T) -> &T {
     value

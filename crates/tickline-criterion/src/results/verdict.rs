@@ -460,12 +460,16 @@ mod tests {
     /// Symptom: nothing named the benchmarks to which the limit did not apply.
     #[test]
     fn the_text_names_what_is_not_judged() {
-        let benchmarks = vec![verdict(Conclusion::Passes), verdict(Conclusion::New)];
+        let added = Verdict {
+            benchmark: "added".to_owned(),
+            ..verdict(Conclusion::New)
+        };
+        let benchmarks = vec![verdict(Conclusion::Passes), added];
         let mut verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
         verdicts.not_judged = vec![NotJudged::new("old", "only the other build has it")];
         assert_eq!(
             verdicts.to_string(),
-            "not judged: a/b (new: why)\nnot judged: old (only the other build has it)\n\
+            "not judged: added (new: why)\nnot judged: old (only the other build has it)\n\
              1 pass, 0 slower, 0 can't be told, 1 new, 1 not judged: exit code 0"
         );
     }

@@ -94,6 +94,10 @@ struct GlobalThread {
     thread: ClockThread<&'static Engine>,
 }
 
+/// The calls that start it.
+const START: &str = "tickline::start";
+const START_GLOBAL: &str = "ClockBuilder::start_global";
+
 /// The global clock's thread, if it runs. Not a std `Mutex`: a child that is forked while another
 /// thread holds the mutex would wait for a thread that the child does not have.
 ///
@@ -179,8 +183,8 @@ impl ClockGuard {
     pub(crate) fn start(chosen: Option<Settings>) -> Result<Self, Error> {
         let settings = chosen.unwrap_or(Settings::DEFAULT);
         let this_call = match chosen {
-            None => "tickline::start",
-            Some(_) => "ClockBuilder::start_global",
+            None => START,
+            Some(_) => START_GLOBAL,
         };
         GLOBAL.restrict_probes(settings.probes); // first: the token of a process may be a system call
         learn_environment(GLOBAL.probes());
@@ -189,8 +193,13 @@ impl ClockGuard {
                 if let Some(difference) =
                     chosen.and_then(|wanted| running.settings.difference(&wanted))
                 {
+                    let remedy = if running.started_by == START {
+                        "call this one first"
+                    } else {
+                        "give both calls the same settings"
+                    };
                     let text = format!(
-                        "`{}` has started the global clock's thread, and its {difference}: call this one first, or drop every guard before it; to share the thread as it is, call `tickline::start`",
+                        "`{}` has started the global clock's thread, and its {difference}: {remedy}, or drop every guard before this call; to share the thread as it is, call `tickline::start`",
                         running.started_by
                     );
                     return Err(Error::new(ErrorKind::AlreadyRunning, text));

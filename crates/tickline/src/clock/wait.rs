@@ -107,7 +107,8 @@ impl Status {
     fn is_decided(&self, probes: Probes) -> bool {
         match self.state {
             ClockState::Calibrating => false,
-            // There may be no judgement as long as the driver is stopped.
+            // There may be no judgement as long as the driver is stopped. It may only be slow, but
+            // has been so for more than a second.
             ClockState::Fallback(Reason::DriverStopped) => true,
             ClockState::Fallback(reason) => {
                 let may_go_away = match reason {

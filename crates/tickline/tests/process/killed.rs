@@ -377,8 +377,8 @@ fn a_comparison_whose_thread_is_killed_is_impossible() {
 /// noticed.
 const STOPPED: &str = "fallback: readings come from the OS clock, because a thread has held the \
     clock's lock for more than a second: it is slow, as on many busy CPUs, or was stopped or \
-    killed; the counter serves again when that thread goes on, or, if it was killed, in a new \
-    process";
+    killed; the counter serves this clock again when that thread goes on; if it was killed, only \
+    another clock or a new process can use the counter";
 
 /// The clock's thread sleeps on a futex, with this interval.
 const INTERVAL: Duration = Duration::from_millis(20);

@@ -28,6 +28,7 @@ in_processes! { run_in_child:
     a_start_with_another_interval_names_both_values,
     a_start_with_another_interval_names_the_call_that_started_the_thread,
     a_start_with_another_interval_says_what_to_do,
+    a_second_builder_with_another_interval_says_what_to_do,
     a_clock_of_its_own_ends_its_thread,
     clones_share_the_clock,
     clones_share_the_thread_until_the_last_is_dropped,
@@ -178,8 +179,17 @@ fn a_start_with_another_interval_names_the_call_that_started_the_thread() {
 fn a_start_with_another_interval_says_what_to_do() {
     let _guard = tickline::start().unwrap();
     let text = start_with_another_interval().unwrap_err().to_string();
-    let advice = "call this one first, or drop every guard before it; to share the thread as it \
-        is, call `tickline::start`";
+    let advice = "call this one first, or drop every guard before this call; to share the thread \
+        as it is, call `tickline::start`";
+    assert!(text.ends_with(advice), "{text}");
+}
+
+/// Symptom: each of two builders was told to be called before the other.
+fn a_second_builder_with_another_interval_says_what_to_do() {
+    let _guard = Clock::builder().start_global().unwrap();
+    let text = start_with_another_interval().unwrap_err().to_string();
+    let advice = "give both calls the same settings, or drop every guard before this call; to share \
+        the thread as it is, call `tickline::start`";
     assert!(text.ends_with(advice), "{text}");
 }
 
