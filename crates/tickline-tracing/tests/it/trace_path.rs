@@ -37,3 +37,12 @@ fn a_trace_goes_through_a_link() {
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::metadata(&target).unwrap().len() > 0);
 }
+
+#[test]
+fn a_trace_replaces_all_of_a_longer_file() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    fs::write(&path, [b'x'; 100_000]).unwrap();
+    write_trace(&path);
+    assert!(!fs::read(&path).unwrap().contains(&b'x'));
+}
