@@ -145,6 +145,7 @@ use super::reading::span_tracks::Attempt;
 use super::recording::file::{self, RingFile};
 use super::recording::recorder::Recorder;
 use super::recording::trace_sink::{RecorderInLayer, TraceSink};
+use super::records::memory::Mapping;
 use super::settings::{DEFAULT_BYTES_IN_FILE, Settings, Tracks, WhenFull, settings};
 use super::temporary::{with_path, with_temporary};
 use super::writer_thread::WriterThread;
@@ -321,8 +322,9 @@ impl FlightRecorder {
     /// # Errors
     ///
     /// - If the file cannot be written.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the recorder's own rings are in the file
-    ///   ([`FlightRecorderBuilder::create`]), or if JSON were to be compressed.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder of this process has its rings in the
+    ///   file ([`FlightRecorderBuilder::create`]), or if JSON were to be compressed. A forked child
+    ///   knows only the file of this recorder.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork ([In
     ///   a forked child](self#in-a-forked-child)).
     ///
@@ -338,7 +340,7 @@ impl FlightRecorder {
     ///
     /// The errors of [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
-        self.check_is_not_own_file(path.as_ref())?;
+        self.check_has_no_rings(path.as_ref())?;
         let style = self.recorder().settings.style(Some(path.as_ref()))?;
         with_temporary(
             path.as_ref(),
@@ -358,7 +360,8 @@ impl FlightRecorder {
     /// # Errors
     ///
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the recorder's own rings are in the file.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder's rings are in the file, as for
+    ///   [`write`](Self::write).
     /// - The system's error if no thread could be started.
     pub fn write_last_in_background(
         &self,
@@ -366,17 +369,18 @@ impl FlightRecorder {
         last: Duration,
     ) -> io::Result<()> {
         let path = path.into();
-        self.check_is_not_own_file(&path)?;
+        self.check_has_no_rings(&path)?;
         self.run_in_background(move |recorder| _ = recorder.write_last(path, last))
     }
 
-    /// Fails if the recorder's rings are in the file at `path`. A trace would replace this file.
-    fn check_is_not_own_file(&self, path: &Path) -> io::Result<()> {
+    /// Fails if a recorder's rings are in the file at `path`. A trace would replace this file. A
+    /// forked child knows only its own recorder.
+    fn check_has_no_rings(&self, path: &Path) -> io::Result<()> {
         let own = self.recorder().file.as_ref();
-        if own.is_none_or(|file| !file.is_at(path)) {
+        if own.is_none_or(|file| !file.is_at(path)) && !Mapping::is_any_at(path) {
             return Ok(());
         }
-        let text = "the recorder's rings are in this file: write the trace to another path";
+        let text = "a recorder's rings are in this file: write the trace to another path";
         let error = io::Error::new(io::ErrorKind::InvalidInput, text);
         Err(with_path(path, &error))
     }
@@ -412,8 +416,7 @@ impl FlightRecorder {
     }
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
-    /// has run. Errors of writing are lost, that of the recorder's own file as well: choose another
-    /// path.
+    /// has run. Errors of writing are lost, that of a recorder's file as well: choose another path.
     pub fn write_on_panic(&self, path: impl Into<PathBuf>) {
         let (recorder, path) = (self.clone(), path.into());
         after_panics(move || _ = recorder.write(&path));

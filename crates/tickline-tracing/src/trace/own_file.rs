@@ -10,6 +10,7 @@ use spin::mutex::SpinMutex;
 use tickline::background::process_token;
 
 use crate::layer::process_mutex::lock_with_retries;
+use crate::trace::records::memory::Mapping;
 
 /// The files that are being written. A forked child inherits the list, but no writer.
 static WRITTEN: SpinMutex<Vec<FileOfProcess>> = SpinMutex::new(Vec::new());
@@ -45,7 +46,8 @@ impl OwnFile {
     /// # Errors
     ///
     /// - The system's error.
-    /// - `ResourceBusy` if another trace of this process is being written to the file.
+    /// - `ResourceBusy` if another trace of this process is being written to the file, or if a
+    ///   recorder has its rings there: a store to a ring that is truncated ends the process.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut options = File::options();
         // It must not be truncated yet.
@@ -57,6 +59,12 @@ impl OwnFile {
         let found = file.metadata()?;
         if !found.is_file() {
             return Ok(Self { file, entry: None });
+        }
+        if Mapping::is_any_in(&found) {
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "a recorder's rings are in this file: write the trace to another path",
+            ));
         }
         let entry = FileOfProcess {
             device: found.dev(),

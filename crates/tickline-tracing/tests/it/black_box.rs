@@ -14,7 +14,7 @@ use proptest::{collection, proptest};
 use serde_json::Value;
 use tempfile::tempdir;
 use tickline_tracing::flight::{self, FlightRecorder};
-use tickline_tracing::trace_file::{TraceFormat, TraceSummary, Tracks};
+use tickline_tracing::trace_file::{TraceFile, TraceFormat, TraceSummary, Tracks};
 use tracing::{Span, info, info_span};
 
 fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
@@ -82,16 +82,19 @@ fn a_file_that_another_recorder_uses_stays() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
-/// Asserts that this write to the recorder's own file is refused, with the file's name and what to
-/// do, and that the file stays.
-fn assert_own_file_stays<T>(write: impl FnOnce(&FlightRecorder, &Path) -> io::Result<T>) {
+/// Asserts that a trace to a recorder's file is refused with this kind of error, with the file's
+/// name and what to do, and that the file stays.
+fn assert_file_stays<T>(
+    kind: ErrorKind,
+    write: impl FnOnce(&FlightRecorder, &Path) -> io::Result<T>,
+) {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
     let recorder = create(&path, 1).unwrap();
-    let error = write(&recorder, &path).map(drop).expect_err("its own file");
-    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    let error = write(&recorder, &path).map(drop).expect_err("a recorder's");
+    assert_eq!(error.kind(), kind, "{error}");
     let text = format!(
-        "{}: the recorder's rings are in this file: write the trace to another path",
+        "{}: a recorder's rings are in this file: write the trace to another path",
         path.display()
     );
     assert_eq!(error.to_string(), text);
@@ -102,13 +105,33 @@ fn assert_own_file_stays<T>(write: impl FnOnce(&FlightRecorder, &Path) -> io::Re
 /// Symptom: the trace replaced the recorder's file, and the next start failed.
 #[test]
 fn a_recorder_does_not_write_its_trace_to_its_own_file() {
-    assert_own_file_stays(|recorder, path| recorder.write(path));
+    assert_file_stays(ErrorKind::InvalidInput, |recorder, path| {
+        recorder.write(path)
+    });
 }
 
 /// Symptom: as above. The thread that writes could not return the error.
 #[test]
 fn a_write_in_the_background_to_the_recorders_own_file_does_not_start() {
-    assert_own_file_stays(|recorder, path| recorder.write_last_in_background(path, Duration::MAX));
+    assert_file_stays(ErrorKind::InvalidInput, |recorder, path| {
+        recorder.write_last_in_background(path, Duration::MAX)
+    });
+}
+
+/// Symptom: the trace replaced the other recorder's file, and the next start failed.
+#[test]
+fn a_recorder_does_not_write_its_trace_to_another_ones_file() {
+    assert_file_stays(ErrorKind::InvalidInput, |_, path| {
+        FlightRecorder::builder().build().write(path)
+    });
+}
+
+/// Symptom: the trace truncated the recorder's file, and the next span ended the program by SIGBUS.
+#[test]
+fn a_trace_file_is_not_made_of_a_recorders_file() {
+    assert_file_stays(ErrorKind::ResourceBusy, |_, path| {
+        TraceFile::builder().create(path)
+    });
 }
 
 /// The file itself stays, because the trace replaces only the link.

@@ -12,14 +12,14 @@ mod rename;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{mem, ptr, slice};
-use std::fs::{self, File, FileType};
+use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::sys::statvfs::fstatvfs;
-use open_files::{PROTECTION, UnsharedFile, lock_files, release};
+use open_files::{PROTECTION, UnsharedFile, is_mapped, lock_files, release};
 use rename::{FileNumber, is_at, rename_to_new};
 
 use crate::trace::temporary::{with_suffix, with_temporary};
@@ -106,6 +106,17 @@ impl Mapping {
     /// Whether the file has this path now. A link to the file is another file.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
         fs::symlink_metadata(path).is_ok_and(|found| FileNumber::of(&found) == self.file)
+    }
+
+    /// Whether a recorder of this process has its rings in this file.
+    pub(crate) fn is_any_in(file: &Metadata) -> bool {
+        is_mapped(FileNumber::of(file))
+    }
+
+    /// Whether a recorder of this process has its rings in the file at this path. A symbolic link to
+    /// it is another file.
+    pub(crate) fn is_any_at(path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok_and(|found| Self::is_any_in(&found))
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {

@@ -7,12 +7,13 @@ use core::mem::{self, ManuallyDrop};
 use core::sync::atomic::AtomicU64;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::path::Path;
 use std::sync::OnceLock;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
+use super::rename::FileNumber;
 use crate::layer::open_spans::spin_then_sleep;
 
 /// The files that this process has open. A file is locked until mapping and descriptor are gone.
@@ -93,6 +94,19 @@ pub(super) fn release(is_it: impl FnMut(&OpenFile) -> bool) {
     // is removed.
     // SAFETY: as above; whoever had the entry removed uses the descriptor no more.
     unsafe { libc::close(descriptor) };
+}
+
+/// Whether this process has mapped the file. In a forked child none of its parent's is.
+pub(super) fn is_mapped(number: FileNumber) -> bool {
+    let has_number = |descriptor| {
+        // SAFETY: the descriptor is open while it is in the list, and is not closed here.
+        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+        file.metadata()
+            .is_ok_and(|found| FileNumber::of(&found) == number)
+    };
+    let files = lock_files();
+    let mut mapped = files.iter().filter(|(words, _)| !words.is_empty());
+    mapped.any(|(_, descriptor)| has_number(*descriptor))
 }
 
 /// An open file that no forked child shares, until it is mapped. Its drop unlocks it.
