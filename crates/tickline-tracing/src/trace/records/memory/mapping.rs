@@ -103,7 +103,7 @@ impl Mapping {
         })
     }
 
-    /// Whether the file has this path now. A link to the file is another file.
+    /// Whether the file has this path now, be it a hard link. A symbolic link to it is another file.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
         fs::symlink_metadata(path).is_ok_and(|found| FileNumber::of(&found) == self.file)
     }
