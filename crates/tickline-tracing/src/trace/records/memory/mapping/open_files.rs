@@ -59,9 +59,11 @@ extern "C" fn in_child() {
     }
 }
 
+/// The result of `pthread_atfork`, once it was called.
+static PREPARED: OnceLock<libc::c_int> = OnceLock::new();
+
 /// Registers the fork handlers, once.
 fn prepare_for_forks() -> io::Result<()> {
-    static PREPARED: OnceLock<libc::c_int> = OnceLock::new();
     let prepared = PREPARED.get_or_init(|| {
         // SAFETY: the handlers must be callable at each later fork: they are functions. glibc forgets
         // those of code that it unloads, and musl unloads none. In a child of a process with threads
@@ -98,6 +100,11 @@ pub(super) fn release(is_it: impl FnMut(&OpenFile) -> bool) {
 
 /// Whether this process has mapped the file. In a forked child none of its parent's is.
 pub(super) fn is_mapped(number: FileNumber) -> bool {
+    // Before a first file, no handler keeps another thread from having the lock at a fork. A child
+    // would then wait for it for ever.
+    if PREPARED.get() != Some(&0) {
+        return false;
+    }
     let has_number = |descriptor| {
         // SAFETY: the descriptor is open while it is in the list, and is not closed here.
         let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
