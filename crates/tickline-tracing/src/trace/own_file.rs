@@ -9,15 +9,12 @@ use std::path::Path;
 use spin::mutex::SpinMutex;
 use tickline::background::process_token;
 
-use crate::layer::process_mutex::lock_with_retries;
+use crate::layer::open_spans::spin_then_sleep;
+use crate::layer::process_mutex::{TRIES_OF_CHILD, lock_with_retries};
 use crate::trace::records::memory::Mapping;
 
 /// The files that are being written. A forked child inherits the list, but no writer.
 static WRITTEN: SpinMutex<Vec<FileOfProcess>> = SpinMutex::new(Vec::new());
-
-/// How often a thread tries to lock the list, 50 us apart: for at least a second. A thread has it for
-/// less than a microsecond, unless it is preempted; in a forked child it may be locked for ever.
-const TRIES: u32 = 20_000;
 
 /// A file, and the process that writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,16 +24,12 @@ struct FileOfProcess {
     process: u64,
 }
 
-/// Runs `run` with the list; `None` if it stays locked.
-fn with_written<R>(run: impl FnOnce(&mut Vec<FileOfProcess>) -> R) -> Option<R> {
-    lock_with_retries(TRIES, || WRITTEN.try_lock()).map(|mut written| run(&mut written))
-}
-
 /// A file that no other trace of this process writes.
 #[derive(Debug)]
 pub(crate) struct OwnFile {
     file: File,
-    /// `None` if it is not a regular file: several traces may go to `/dev/null`.
+    /// `None` if it is not a regular file, because several traces may go to `/dev/null`, and in a
+    /// forked child if another thread of the parent had locked the list.
     entry: Option<FileOfProcess>,
 }
 
@@ -71,14 +64,16 @@ impl OwnFile {
             inode: found.ino(),
             process: process_token(),
         };
-        let is_busy = with_written(|written| {
-            let is_known = written.contains(&entry);
-            if !is_known {
+        // A thread has the list for less than a microsecond, unless it is preempted.
+        let written = lock_with_retries(TRIES_OF_CHILD, || WRITTEN.try_lock());
+        let entry = written.map(|mut written| {
+            let is_new = !written.contains(&entry);
+            is_new.then(|| {
                 written.push(entry);
-            }
-            is_known
+                entry
+            })
         });
-        if is_busy == Some(true) {
+        if entry == Some(None) {
             return Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
                 "this process is writing another trace to it: finish that one first, or choose \
@@ -87,7 +82,7 @@ impl OwnFile {
         }
         let own = Self {
             file,
-            entry: Some(entry),
+            entry: entry.flatten(),
         };
         own.file.set_len(0)?;
         Ok(own)
@@ -96,8 +91,15 @@ impl OwnFile {
 
 impl Drop for OwnFile {
     fn drop(&mut self) {
-        if let Some(entry) = self.entry {
-            with_written(|written| written.retain(|known| *known != entry));
+        // A process that has made an entry does not find the list locked for ever. To a forked child
+        // the entries of its parent mean nothing.
+        if let Some(entry) = self.entry
+            && entry.process == process_token()
+        {
+            let mut written = WRITTEN
+                .try_lock()
+                .unwrap_or_else(|| spin_then_sleep(&WRITTEN));
+            written.retain(|known| *known != entry);
         }
     }
 }
@@ -109,5 +111,26 @@ impl Write for OwnFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use core::mem;
+
+    use super::*;
+    use crate::trace::fork::code_of_fork;
+
+    /// Symptom: the end of such a trace waited for a second.
+    #[test]
+    fn a_trace_of_a_child_in_which_the_list_stays_locked_has_no_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.json");
+        let create = || {
+            // Another test may have locked it at the fork.
+            mem::forget(WRITTEN.try_lock());
+            OwnFile::create(&path).is_ok_and(|own| own.entry.is_none())
+        };
+        assert_eq!(code_of_fork(|| (!create()).into()), 0);
     }
 }
