@@ -5,7 +5,7 @@
 //! | `trace_file.rs` | a sink that writes a file while the program runs: its settings, its thread, its end |
 //! | `trace_file/writer.rs` | that thread, which takes the records out of the rings |
 //! | `flight.rs` | a sink that keeps the last records in rings, and copies them on request; its black box keeps them in a file |
-//! | `own_file.rs` | a trace's file, which has one writer in the process |
+//! | `own_file.rs` | the file of a `TraceFile`, to which no other `TraceFile` of the process writes |
 //! | `flusher.rs` | how a program makes the writer of a trace write at once |
 //! | `settings.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
 //! | `temporary.rs`, `keyed_hash.rs`, `cpu_clock.rs` | names of files, a hash and a clock, which know nothing of traces |

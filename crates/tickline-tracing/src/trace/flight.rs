@@ -319,6 +319,10 @@ impl FlightRecorder {
     /// Writes all kept records to a file, which replaces an older one. The program goes on
     /// meanwhile.
     ///
+    /// Choose another path than that of a [`TraceFile`](crate::trace_file::TraceFile) that is being
+    /// written: its file would be replaced, too. That trace then goes on in a file without a name,
+    /// and is lost.
+    ///
     /// # Errors
     ///
     /// - If the file cannot be written.

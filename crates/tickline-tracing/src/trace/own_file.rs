@@ -1,5 +1,5 @@
-//! The file of a trace. In a process it has one writer: a second one would truncate what the first
-//! has written, and both would then write over each other.
+//! The file of a `TraceFile`. No other `TraceFile` of the process writes to it: that one would
+//! truncate what the first has written, and both would then write over each other.
 
 use std::fs::File;
 use std::io::{self, Write};
