@@ -57,7 +57,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// | the OS clock, because the counter can't be used: the same clocks | as above | `clock_gettime`, unless the vDSO answers it; those of a driver, as above | never | yes | contain the OS clock |
 /// | a page of another process (`tickline_page::open`) | while the server publishes its first line, 1 ms at most. With full probes the reading yields the CPU while it waits, so it also waits until the scheduler resumes it | those of the OS clock; `sched_yield` while it waits; the first reading in a forked child reads files | never; but if the page's owner truncates its file, the next reading raises SIGBUS | yes | contain the OS clock |
 /// | a mock (`MockClock::clock`) | never; one that follows tokio's clock: as that clock does | none | never; as tokio's clock does | yes; no | the time itself |
-/// | a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) | as the backend does | as the backend does | allocates as the backend does; a panic ends the process | if the backend may be called there | as the backend states them |
+/// | a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) | as the backend does | as the backend does | allocates as the backend does; a panic of its `now` or `unix_now` ends the process, that of another method unwinds into the caller | if the backend may be called there | as the backend states them |
 ///
 /// The order of readings is in the table [Order](crate#order); that of a backend is its obligation;
 /// a page's has

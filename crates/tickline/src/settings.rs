@@ -69,11 +69,12 @@ pub enum Probes {
     /// All that are of use: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name.
     #[default]
     Full,
-    /// Only `clock_gettime`, a futex to sleep on, and the process id. If a clock with full probes
-    /// ran in the process before, then not even the process id. Minimal probes are for processes
-    /// whose seccomp filter kills them at any other system call. [System
-    /// calls](https://github.com/tickline/tickline/blob/main/PLATFORM.md#system-calls) lists the
-    /// calls to allow.
+    /// Only `clock_gettime`, a futex to sleep on, and the process id, while the clock runs. If a
+    /// clock with full probes ran in the process before, then not even the process id. To start or
+    /// end a thread takes further calls, of the C library as well. Minimal probes are for processes
+    /// whose seccomp filter kills them at any other system call: [System
+    /// calls](https://github.com/tickline/tickline/blob/main/PLATFORM.md#system-calls) lists all
+    /// calls to allow, by driver.
     ///
     /// Facts that need other calls stay unknown. The clock does not compare the CPUs' counters, and
     /// `tickline-utc` does not ask for UTC. Its readings come from the OS clock, unless a clock

@@ -98,7 +98,8 @@ impl fmt::Display for ClockState {
 }
 
 /// What the program can do about `reason`, to follow the reason's text. Empty if it can do nothing
-/// by a call of this crate.
+/// by a call of this crate, or only what is right on some machines and wrong on others, as
+/// [`ClockBuilder::assume_invariant`](crate::ClockBuilder::assume_invariant) is.
 const fn advice(reason: Reason) -> &'static str {
     match reason {
         Reason::Untested => {
