@@ -243,6 +243,20 @@ impl Clock {
     /// The current time of `CLOCK_MONOTONIC`, in order within a thread. The CPU may read the
     /// counter before older loads complete, so between threads use
     /// [`now_ordered`](Self::now_ordered).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::Clock;
+    ///
+    /// let clock = Clock::global();
+    /// let deadline = clock.now() + Duration::from_millis(2);
+    /// let mut batches = 0;
+    /// while clock.now() < deadline {
+    ///     batches += 1; // a short piece of work
+    /// }
+    /// println!("{batches} batches; the last one ended {:?} late", clock.now() - deadline);
+    /// assert!(clock.now() >= deadline);
+    /// ```
     #[inline]
     #[must_use]
     pub fn now(&self) -> Instant {
@@ -253,6 +267,17 @@ impl Clock {
     /// before another began, the later one is never smaller. Readings use the counters only if the
     /// gates find them synchronised. With a line for each CPU ([`LinePerCpu`](crate::LinePerCpu))
     /// the order holds on one CPU while its line lasts.
+    ///
+    /// ```
+    /// use std::thread;
+    /// use tickline::Clock;
+    ///
+    /// let clock = Clock::global();
+    /// let spawned = clock.now_ordered();
+    /// let began = thread::scope(|scope| scope.spawn(|| clock.now_ordered()).join().unwrap());
+    /// assert!(began >= spawned); // never the other way round, on whatever CPU the thread ran
+    /// println!("the thread began after {:?}", began - spawned);
+    /// ```
     #[inline]
     #[must_use]
     pub fn now_ordered(&self) -> Instant {
@@ -288,8 +313,18 @@ impl Clock {
     /// clock gives Unix time faster than the counter does, readings come from the OS clock
     /// ([`Status::unix_reason`]). After a suspend in which the counter ran on, Unix time is ahead
     /// of `CLOCK_REALTIME` by as much as [`now`](Self::now) is ahead of `CLOCK_MONOTONIC`
-    /// ([`Disrupted`](crate::ClockState::Disrupted)). Between threads, the order is that of
-    /// [`now`](Self::now).
+    /// ([`Disrupted`](crate::ClockState::Disrupted)). Two threads'
+    /// readings may be out of order by nanoseconds, as with [`now`](Self::now).
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use tickline::Clock;
+    ///
+    /// let now = Clock::global().unix_now();
+    /// println!("{now:.3} INFO ready"); // 2026-01-01T00:00:00.000Z INFO ready
+    /// let modified = SystemTime::from(now); // for a call that takes std's type
+    /// println!("{modified:?}");
+    /// ```
     #[inline]
     #[must_use]
     pub fn unix_now(&self) -> UnixTime {
@@ -298,6 +333,22 @@ impl Clock {
 
     /// The recent time of `CLOCK_MONOTONIC` that the clock's thread stored last. Without a thread
     /// in this process, the same as [`now`](Self::now).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::Clock;
+    ///
+    /// # fn main() -> Result<(), tickline::Error> {
+    /// let clock = Clock::builder().recent_every(Duration::from_millis(1)).start()?;
+    /// let deadline = clock.recent() + Duration::from_millis(5);
+    /// let mut steps = 0_u64;
+    /// while clock.recent() < deadline {
+    ///     steps += 1; // a step that takes less time than a reading of the counter
+    /// }
+    /// println!("{steps} steps until the time-out, which is exact to a millisecond or so");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     #[must_use]
     pub fn recent(&self) -> Instant {
@@ -306,6 +357,21 @@ impl Clock {
 
     /// The time, in order across threads, with the bounds between which `CLOCK_MONOTONIC` must have
     /// been.
+    ///
+    /// ```
+    /// use std::thread;
+    /// use std::time::Duration;
+    /// use tickline::Clock;
+    ///
+    /// let clock = Clock::global();
+    /// let lease_ends = clock.now_ordered() + Duration::from_millis(2); // another process's lease
+    /// while clock.reading().earliest() <= lease_ends {
+    ///     thread::sleep(Duration::from_millis(1)); // by the OS clock it may not be over yet
+    /// }
+    /// let now = clock.reading();
+    /// assert!(now.latest() > lease_ends);
+    /// println!("{:?} is {} ns at most from CLOCK_MONOTONIC", now.time(), now.width().as_nanos());
+    /// ```
     #[inline]
     #[must_use]
     pub fn reading(&self) -> Reading<Instant> {
@@ -317,6 +383,14 @@ impl Clock {
     /// Unix time with the bounds between which `CLOCK_REALTIME` must have been. If the clock has a
     /// line, the time comes from the line. The reading is ordered, like [`reading`](Self::reading).
     /// For bounds on UTC, see the crate `tickline-utc`.
+    ///
+    /// ```
+    /// use tickline::Clock;
+    ///
+    /// let signed = Clock::global().unix_reading();
+    /// println!("signed at {}, CLOCK_REALTIME within {} ns", signed.time(), signed.width().as_nanos());
+    /// assert!(signed.earliest() <= signed.time() && signed.time() <= signed.latest());
+    /// ```
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
@@ -394,6 +468,17 @@ impl Clock {
 
     /// The clock's status. The call is not for hot paths. It is not for signal handlers either,
     /// because it allocates if each CPU has a line.
+    ///
+    /// ```
+    /// use tickline::Clock;
+    ///
+    /// let status = Clock::global().status();
+    /// println!("{status}"); // one line for a log
+    /// if let Some(reason) = status.reason() {
+    ///     assert!(!status.reads_counter());
+    ///     println!("tickline_fallback{{reason=\"{}\"}} 1", reason.code()); // for metrics
+    /// }
+    /// ```
     #[must_use]
     pub fn status(&self) -> Status {
         self.engine().status()
@@ -409,6 +494,25 @@ impl Clock {
     /// gates again when that is due. With a line for each CPU it runs none either: only the clock's
     /// thread can calibrate these. With a [`Backend`] there is no control loop, and the call does
     /// nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::{Clock, Driver};
+    ///
+    /// # fn main() -> Result<(), tickline::Error> {
+    /// let clock = Clock::builder().driver(Driver::Manual).start()?;
+    /// let mut due = clock.now();
+    /// for event in 1..=3 { // the program's event loop, which has a time-out for the clock
+    ///     if clock.now() >= due {
+    ///         let rest = clock.maintain();
+    ///         assert!(rest > Duration::ZERO);
+    ///         due = clock.now() + rest;
+    ///     }
+    ///     println!("event {event}; the next iteration is due in {:?}", due - clock.now());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn maintain(&self) -> Duration {
         Duration::from_nanos(self.engine().iterate_for_program())
     }
@@ -417,6 +521,20 @@ impl Clock {
     /// has judged the gates. Has no effect on a clock that is not disabled, or whose [`Backend`]
     /// never reads the counter. On a clone of the global clock, `Clock::default()` included, the
     /// call acts on the whole process. A signal handler may make it.
+    ///
+    /// ```
+    /// use tickline::{Clock, Driver, Reason};
+    ///
+    /// # fn main() -> Result<(), tickline::Error> {
+    /// let clock = Clock::builder().driver(Driver::Manual).start()?;
+    /// clock.disable(); // ahead of an act that changes the counter, such as a checkpoint
+    /// // ... the act is over
+    /// clock.enable();
+    /// clock.maintain(); // judges the gates; a clock's thread, or its readers, do so by themselves
+    /// assert_ne!(clock.status().reason(), Some(Reason::DisabledByProgram));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn enable(&self) {
         self.engine().enable();
     }
@@ -427,6 +545,20 @@ impl Clock {
     /// either. The vDSO, which answers calls of the OS clock, may still read it. On a clone of the
     /// global clock, `Clock::default()` included, the call acts on the whole process. A signal
     /// handler may make it.
+    ///
+    /// ```
+    /// use tickline::{Clock, Driver, Reason};
+    ///
+    /// # fn main() -> Result<(), tickline::Error> {
+    /// let clock = Clock::builder().driver(Driver::Manual).start()?;
+    /// let before = clock.now_ordered();
+    /// clock.disable();
+    /// let now = clock.reading();
+    /// assert!(now.time() >= before && !now.is_from_counter());
+    /// assert_eq!(clock.status().reason(), Some(Reason::DisabledByProgram));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn disable(&self) {
         self.engine().disable();
     }
