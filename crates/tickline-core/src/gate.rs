@@ -60,14 +60,14 @@ crate::named! {
     pub enum Gate {
         /// Neither the program nor the environment has switched the counter off.
         User => "user",
-        /// The target has a counter that this crate reads, and the processor can swap the state of
-        /// a clock.
+        /// The machine can serve a clock by a counter: the target has one that this crate reads, and
+        /// the processor can swap the state of a clock.
         Supported => "supported",
         /// The process may read the counter.
         Readable => "readable",
         /// The counter runs at one rate in all power states.
         Invariant => "invariant",
-        /// The kernel's verdict on the counter permits its use, as [`Trust`] weighs the verdict.
+        /// The kernel keeps time with the counter, or [`Trust`] permits its use all the same.
         Kernel => "kernel",
         /// The counters of all CPUs are synchronised.
         Synchronised => "synchronised",
@@ -77,8 +77,9 @@ crate::named! {
         /// Reading the counter is not slower than asking the OS for Unix time. Where this gate is
         /// closed, the OS serves Unix time, and the counter everything else.
         UnixCost => "unix_cost",
-        /// There is a line. Warns if the last one has ended; closed if the machine is too slow to
-        /// make one.
+        /// The counter is calibrated, or can be. Warns while readings come from the OS clock because
+        /// the last line has ended. Closed while no line can be made: the machine is too slow, or the
+        /// thread that drives the clock has stopped.
         Calibration => "calibration",
     }
 }
@@ -130,21 +131,23 @@ crate::named! {
         Slow => "slow": "reading the counter takes longer than asking the OS",
         /// The counter stood still while its cost was measured.
         Stuck => "stuck": "the counter stands still",
-        /// The counter is so slow that no line fits it
+        /// The counter ticks so slowly that it can't be used: no line fits it
         /// ([`LineCell`](crate::cell::LineCell)).
         CounterTooSlow => "counter_too_slow":
             "the counter ticks too slowly for a line, which needs 7.9 MHz or more",
-        /// Sampling takes so long that samples are too old for a line when they are complete.
+        /// The OS clock takes so long to read that the counter can't be calibrated by it: samples are
+        /// too old for a line when they are complete.
         SamplesTooOld => "samples_too_old":
             "sampling the OS clock takes longer here than the interval allows",
-        /// There is no line. For a gate only a warning: the last line has ended, and the gate stays
-        /// open. Also the reason why readings on a CPU without a line of its own come from the OS
-        /// clock, whether its line has ended or it never had one.
+        /// Readings come from the OS clock until the counter is calibrated: there is no line. For a
+        /// gate this is only a warning: the last line has ended, as after a pause in readings, and
+        /// the gate stays open. With a line for each CPU it is the reason on a CPU that has none,
+        /// whether its line has ended or it never had one.
         NoLine => "no_line": "there is no line",
-        /// There is no line, and no other thread can make one for this clock: a thread has held its
-        /// lock for more than a second. It may be slow, as one that calibrates many busy CPUs; it may have
-        /// stopped in the middle of a recalibration, or have been killed there. The system does not
-        /// say which.
+        /// Readings come from the OS clock until a thread goes on that has held the clock's lock for
+        /// more than a second: there is no line, and meanwhile no other thread can make one. The
+        /// thread may be slow, because it calibrates many busy CPUs. It may also have been stopped or
+        /// killed in the middle of a recalibration. The system does not say which.
         DriverStopped => "driver_stopped":
             "a thread has held the clock's lock for more than a second: it is slow, as on many busy \
             CPUs, or was stopped or killed",

@@ -75,7 +75,7 @@ impl Snapshot {
 /// The bounds between which the reference must be, and the offset of Unix time. They are published
 /// with each line.
 ///
-/// Those of a slot start at the same tick as the slot's line.
+/// The bounds in a slot start at the same tick as the slot's line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bounds {
     /// The reference is not below this line.

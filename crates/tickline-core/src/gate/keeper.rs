@@ -5,7 +5,27 @@
 //! threads may at the same time switch the counter off and on, ask for a judgement, and judge. The
 //! keeper puts their actions in order. The holder of the clock's lock begins a judgement, and gets
 //! the word with which it begins (`BegunJudgement`). It then collects the facts and judges, and
-//! concludes the judgement, which bars or unbars the clock. One word holds the state:
+//! concludes the judgement, which bars or unbars the clock.
+//!
+//! For example, a clock's thread starts while the kernel still checks the counter:
+//!
+//! 1. **Fact.** The kernel's clocksource is `tsc-early`. [`judge`](super::judge) closes the gate
+//!    `Kernel` for a reason that passes by itself, and the word says `Waiting`.
+//! 2. **Ticket.** After an interval the thread [asks](crate::driver::DrivenClock::ask) what to do.
+//!    It gets the clock's lock, and a ticket: a judgement has begun, with the word as it is.
+//! 3. **Verdicts.** The thread collects the facts. The clocksource is `tsc` now, so the verdict on
+//!    `Kernel` is that it is open; the other gates are open, too.
+//! 4. **Grounds.** No gate is closed, Unix time may come from the counter, the clocksource is `tsc`.
+//!    The decision is therefore [`Decision::Open`].
+//! 5. **Settling.** The thread settles the ticket by the decision. The keeper unbars the clock, and
+//!    exchanges the word for one that says `Open`.
+//! 6. **Permit.** For the ticket the thread gets a permit. It runs an iteration, which publishes the
+//!    first line. From now on readings use the counter.
+//! 7. **Review.** Once in each interval the thread takes a ticket to look for changed facts. If
+//!    there are any, it judges again. If the grounds are the same, it drops the ticket, and the line
+//!    stays in use. If they differ, it settles the ticket, which ends the line.
+//!
+//! One word holds the state:
 //!
 //! ```text
 //! 63                 4         3             2         1   0

@@ -3,7 +3,8 @@
 use crate::primitive::{AtomicU64, Ordering};
 
 crate::named! {
-    /// An event of a clock. The clock counts its events from its creation.
+    /// An event of a clock. The clock counts its events from its creation. The reference is the OS
+    /// clock that it follows.
     ///
     /// ```
     /// use tickline_core::{cell::LineCell, shared::{Event, SharedClock}};
@@ -15,32 +16,36 @@ crate::named! {
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Event {
-        /// A line replaced a line.
+        /// The clock was recalibrated while readings used the counter: a line replaced a line.
         Replacement => "replacement",
-        /// A first line was published: at start-up, or after a line had ended.
+        /// Readings began to use the counter: a first line was published, at start-up or after a line
+        /// had ended.
         FirstPublication => "first_publication",
-        /// A reader or the writer found the line past its validity, or not vouched for, and retired
-        /// it.
+        /// Readings went back to the reference, because nobody had renewed the line in time, or the
+        /// reference did not vouch for it. A reader or the writer noticed this, and retired the line.
         Expiry => "expiry",
-        /// The counter was found before the start of the line: it was reset, or differs between
-        /// CPUs.
+        /// Readings went back to the reference, because the counter was found before the start of the
+        /// line: it was reset, or differs between CPUs.
         CounterReset => "counter_reset",
-        /// A reader found the writer preempted in the middle of a publication, and helped.
+        /// Readings use the reference until the next recalibration, because the writer was preempted
+        /// in the middle of a publication. A reader waited for it in vain, 2 us at most or, for a
+        /// first line, about 150 us, and then ended the publication.
         Help => "help",
-        /// The clock was stepped forward to the reference.
+        /// Readings jumped forward: the line was far behind the reference, and was stepped to it.
         StepForward => "step_forward",
-        /// The reference changed its rate by more than the samples allow; old samples were dropped.
+        /// The reference changed its rate by more than the samples allow. The clock dropped the old
+        /// samples, and measures the rate anew.
         RateChange => "rate_change",
-        /// The reference left the stated bounds.
+        /// The reference left the bounds that the clock had stated.
         BoundViolation => "bound_violation",
         /// The reference or the counter jumped.
         Disruption => "disruption",
         /// Unix time was stepped.
         UnixStep => "unix_step",
-        /// The clock was barred: a gate was closed, or the gates had to be judged again. So this
-        /// also counts a repeated judgement that finds every gate open.
+        /// Readings stopped using the counter, because a gate was closed, or the gates had to be
+        /// judged again. So this also counts a repeated judgement that finds every gate open.
         GateClosed => "gate_closed",
-        /// The clock was unbarred: every gate was found open.
+        /// Readings may use the counter from now on, because every gate was found open.
         GateOpened => "gate_opened",
     }
 }
