@@ -102,7 +102,7 @@ impl DriverMemory {
 #[derive(Debug)]
 #[repr(C)]
 pub struct DrivenClock<S = LineCell> {
-    /// The common line. It comes first, so that the clock's address is that of its state.
+    /// The common line. It comes first, so that the clock and its state have one address.
     pub shared: SharedClock<S>,
     /// The control loop behind its lock.
     memory: TryLock<DriverMemory>,

@@ -349,7 +349,7 @@ impl History {
             .minus(ns)
             .to_bits()
             .checked_div_euclid(i128::from(interval_ticks))?;
-        // The feasible slope nearest to that of the middle.
+        // The feasible slope nearest to the middle's slope.
         let slope = Slope::saturating_from(bits).clamp(fit.slope_min, fit.slope_max);
         Some(Target { ticks, ns, slope })
     }

@@ -1,6 +1,6 @@
 //! A line for each CPU, for counters of one rate and different origins.
 //!
-//! The promise is weaker than that of a common line. Readings of one CPU's clock are in order, across
+//! The promise is weaker than a common line's. Readings of one CPU's clock are in order, across
 //! replacement of its line, fallback, and the return to a line. Between two of these clocks, or one
 //! of them and a common clock, a reading may step back by at most the sum of the published bounds of
 //! the two readings: for instance in a thread that is moved.

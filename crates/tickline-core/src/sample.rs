@@ -5,7 +5,7 @@
 //! reference:         [r, r+q)
 //! ```
 //!
-//! Let `L` be the true line, `g` the resolution of the counter, and `q` that of the reference. A
+//! Let `L` be the true line, `g` the counter's resolution, and `q` the reference's resolution. A
 //! bracket then proves `L(before) < r + q` and `L(after + g) > r`: one point above the line, one
 //! below. Nothing is averaged.
 //!

@@ -64,7 +64,7 @@
 //! - aarch64 without LSE2 may read the halves in any order. At least one of the two loads has read
 //!   `b` in that life of the state, unless all three of the following hold: (1) a publication falls
 //!   between the two halves of each load; (2) the two loads read their halves in opposite orders;
-//!   (3) the lines before and after that of `m` have the same `b`.
+//!   (3) the lines before and after the line of `m` have the same `b`.
 //!
 //! A swap fails if it expects a mixture.
 //!
@@ -172,8 +172,8 @@ const CHANGING: u64 = 1 << 2;
 /// Also the distance of the two slots in memory, bytes, so that a reader computes the address of
 /// its slot by one mask.
 const SLOT: u64 = 1 << 3;
-/// No line may be used or published, because a gate is closed (other than those of Unix time and of
-/// the line itself) or must be judged again.
+/// No line may be used or published, because a gate is closed (other than `UnixCost` and
+/// `Calibration`) or must be judged again.
 const BARRED: u64 = 1 << 4;
 /// The line leaves Unix time to the OS clock. The bit stays while the line is being replaced, so
 /// that the line's `m` can be computed from the state.

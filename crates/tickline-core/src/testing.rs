@@ -350,7 +350,7 @@ impl HookedClock {
     }
 
     /// Retires the line without a break in the samples: bars and unbars the clock, and lets the
-    /// high-water mark's margin pass, and that of the next line's start.
+    /// margins of the high-water mark and of the next line's start pass.
     pub(crate) fn end_line(&self) {
         assert!(self.bar_clock() && self.unbar_clock());
         self.cell.machine.pass(2 * MEETING_MARGIN_NS + 3_000);

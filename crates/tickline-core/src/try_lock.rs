@@ -37,7 +37,7 @@ pub struct TryLock<T> {
 #[cfg(target_has_atomic = "64")]
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
-/// The number by which locks tell the threads of this process from those of its ancestors, and
+/// The number by which locks tell this process's threads from the threads of its ancestors, and
 /// perhaps the thread that takes them. Its maker answers for all locks that are ever taken with it;
 /// to take a lock is then safe.
 #[derive(Debug, Clone, Copy)]
@@ -56,10 +56,10 @@ impl LockToken {
     ///
     /// For each lock that is ever taken with this token:
     ///
-    /// 1. All threads that share the lock's memory use tokens of this number, those of other
-    ///    processes included (`CLONE_VM`).
-    /// 2. The number differs from that of every ancestor of which this memory is a copy. Otherwise
-    ///    a lock that was held at the fork would stay held in the child.
+    /// 1. All threads that share the lock's memory use tokens of this number, also
+    ///    the threads of other processes (`CLONE_VM`).
+    /// 2. The number differs from the number of every ancestor of which this memory is a copy.
+    ///    Otherwise a lock that was held at the fork would stay held in the child.
     /// 3. A thread that forks while it holds a guard does not use the guard in the child, which may
     ///    get a second one.
     /// 4. A handler that interrupted the holder and forks does not return in the child.
@@ -193,8 +193,8 @@ impl<T> TryLock<T> {
         }
         let word = token.word();
         // ORDERING: Acquire, pairs with the Release exchange in `drop`: this thread sees the last
-        // holder's changes. Those of a thread that has ended are visible once the system has said
-        // so (`LockToken::of_thread`).
+        // holder's changes. The changes of a thread that has ended are visible once the system has
+        // said so (`LockToken::of_thread`).
         self.owner
             .compare_exchange(owner, word, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;

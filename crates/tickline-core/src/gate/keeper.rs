@@ -15,15 +15,15 @@
 //!    It gets the clock's lock, and a ticket: a judgement has begun, with the word as it is.
 //! 3. **Verdicts.** The thread collects the facts. The clocksource is `tsc` now, so the verdict on
 //!    `Kernel` is that it is open; the other gates are open, too.
-//! 4. **Grounds.** No gate is closed, Unix time may come from the counter, the clocksource is `tsc`.
-//!    The decision is therefore [`Decision::Open`].
+//! 4. **Grounds.** No gate is closed, Unix time may come from the counter, and the clocksource is
+//!    `tsc`. The decision is therefore [`Decision::Open`].
 //! 5. **Settling.** The thread settles the ticket by the decision. The keeper unbars the clock, and
 //!    exchanges the word for one that says `Open`.
-//! 6. **Permit.** For the ticket the thread gets a permit. It runs an iteration, which publishes the
-//!    first line. From now on readings use the counter.
+//! 6. **Permit.** For the ticket the thread gets a permit. By it, the thread runs an iteration,
+//!    which publishes the first line. From now on readings use the counter.
 //! 7. **Review.** Once in each interval the thread takes a ticket to look for changed facts. If
-//!    there are any, it judges again. If the grounds are the same, it drops the ticket, and the line
-//!    stays in use. If they differ, it settles the ticket, which ends the line.
+//!    there are any, it judges again. If the grounds are the same, it drops the ticket, and the
+//!    line stays in use. If they differ, it settles the ticket, which ends the line.
 //!
 //! One word holds the state:
 //!
@@ -321,8 +321,8 @@ impl Keeper {
         let stage = match decision {
             Decision::Open { .. } => {
                 unbar(access);
-                // An iteration is due now. After a review, the time is that of the line that has
-                // ended.
+                // An iteration is due now. After a review, the stored time belongs to the line
+                // that has ended.
                 self.set_due(i64::MIN);
                 Stage::Open
             }

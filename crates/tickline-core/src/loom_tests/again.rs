@@ -208,8 +208,8 @@ fn a_recurring_high_water_mark_keeps_the_order() {
             clock.scene.time.jump(MARK_NS);
             assert_eq!(clock.writer_reads(), MARK_NS);
             let (replacing, at_ticks) = clock.announce(line.state, line.state.replacing())?;
-            // The line's slot and count are not those of the first state; 1,023 lines later they
-            // would be.
+            // The line's slot and count differ from the first state's; 1,023 lines later they would
+            // be the same.
             let mark = before.with_b(line.at(at_ticks));
             clock
                 .scene

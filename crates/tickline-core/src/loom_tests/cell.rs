@@ -25,7 +25,7 @@ pub(super) fn line(from: LineState, number: i64) -> Snapshot {
     }
 }
 
-/// The number of a line, from its state or that of its high-water mark.
+/// The number of a line, from its state or from the state that has its high-water mark.
 fn number_of(state: LineState) -> i64 {
     state.b >> 32
 }

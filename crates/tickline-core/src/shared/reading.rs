@@ -3,7 +3,7 @@
 //!
 //! All fast readings are one function, [`SharedClock::read_with`]. Its arguments say which states
 //! it may use, and how to read counter and slot. The counter is the common one, or for
-//! [`per_cpu`](crate::per_cpu) that of the current CPU.
+//! [`per_cpu`](crate::per_cpu) the current CPU's counter.
 
 use super::{Event, SharedClock};
 use crate::cell::{Bounds, Snapshot, StateCell, Window};
