@@ -110,9 +110,9 @@ impl History {
         }
     }
 
-    /// Stores the claim. Fails with `Disrupted` if it does not agree with the newest one, or with
-    /// those of the measurement that the report repeats. Another source may have answered meanwhile
-    /// with a claim so wide that a step is small against it.
+    /// Stores the claim. Fails with `Disrupted` if it does not agree with the newest claim, or with
+    /// the claims of the measurement that the report repeats. Another source may have answered
+    /// meanwhile with a claim so wide that a step is small against it.
     pub(crate) fn add(
         &mut self,
         claim: Claim,

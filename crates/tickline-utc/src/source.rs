@@ -46,8 +46,8 @@ pub(crate) struct MeasurementId {
 }
 
 /// Where a report comes from. clock-bound's daemon writes two versions of its segment for one
-/// measurement, with two numbers. So the measurements of the versions are compared as those of two
-/// sources.
+/// measurement, with two numbers. So the measurements of the versions are compared as if two
+/// sources had made them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     ClockBound3,

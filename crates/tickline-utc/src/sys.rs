@@ -1,5 +1,5 @@
-//! The system calls that this crate makes itself. The clocks, the thread and its sleep are those of
-//! `tickline`.
+//! The system calls that this crate makes itself. The clocks, the thread and its sleep come
+//! from `tickline`.
 //!
 //! Miri executes no system calls. Under Miri this is a system without a source.
 

@@ -9,7 +9,7 @@
 //!
 //! # The rate
 //!
-//! The frequency in a reply is that of the clock that chronyd corrects, and the reply does not say
+//! The frequency in a reply belongs to the clock that chronyd corrects, and the reply does not say
 //! which clock that is. Usually chronyd steers the kernel's clock, and UTC runs at 1 - f of the
 //! rate of `CLOCK_MONOTONIC_RAW`. With `chronyd -x` another program steers, and f is relative to
 //! `CLOCK_REALTIME`: the rate is (1 - f) times what the kernel says of its own. A claim has the
@@ -29,8 +29,8 @@
 //! answer: it lacks a program that has shared the port with chronyd, has answered, and has closed
 //! its socket since. So an answer by UDP does not prove that it is chronyd's. A container's root, for
 //! example, can answer what it likes.
-//! In a container without the host's users the port of the host's root is that of user 65534, and
-//! the answer does not count.
+//! In a container without the host's users the kernel lists the port of the host's root for user
+//! 65534, and the answer does not count.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;

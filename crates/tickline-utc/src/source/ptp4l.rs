@@ -15,7 +15,8 @@
 //! The socket counts if it and its folder are root's, or this process's user's, and not every user
 //! may replace it. If the folder's group may write to the folder, its members are trusted as well.
 //!
-//! UTC is then within the sum of these of the local clock, minus TAI - UTC for a PHC:
+//! UTC then differs from the local clock, or from a PHC minus TAI - UTC, by at most the sum of
+//! these:
 //!
 //! | part | bounds | assumes |
 //! |---|---|---|
@@ -30,7 +31,7 @@
 //! It covers one ptp4l with the end-to-end delay mechanism, in one of [`DOMAINS`]. It makes no
 //! claim of peer delays (802.1AS), of which ptp4l knows the last link alone; if several clocks show
 //! the time of the last Sync (`phc2sys -a`, ts2phc); if one of the hardware clocks can't be read,
-//! because that may be one of them; or with `free_running`, which leaves the port uncalibrated.
+//! because that clock may show it, too; or with `free_running`, which leaves the port uncalibrated.
 
 use std::path::Path;
 use std::time::Duration;
@@ -44,9 +45,9 @@ use crate::deadline::Deadline;
 use crate::interval::Interval;
 use crate::sys::{self, ClockDevice, ManagementSocket};
 
-/// The sockets of ptp4l: those for reading alone (since linuxptp 4.0, for every user), then those
-/// of root; the folder is that of versions after 4.4 (`uds_ro_address` and `uds_address` in
-/// `config.c`).
+/// The sockets of ptp4l: two for reading alone (since linuxptp 4.0, for every user), then root's
+/// two. In each pair, the first path is of versions after 4.4 (`uds_ro_address` and `uds_address`
+/// in `config.c`).
 pub const SOCKETS: [&str; 4] = [
     "/var/run/ptp/ptp4lro",
     "/var/run/ptp4lro",
@@ -310,7 +311,7 @@ impl PtpStatus {
     }
 }
 
-/// Whether this user can be ptp4l's: root, or that of this process, who could change it anyway.
+/// Whether this user can be ptp4l's: root, or this process's user, who could change it anyway.
 fn may_be_ptp4l(user: u32) -> bool {
     user == 0 || Some(user) == sys::user()
 }

@@ -29,7 +29,7 @@ pub(crate) fn user() -> Option<u32> {
     Some(unsafe { libc::geteuid() })
 }
 
-/// A clock of a device (`/dev/ptpN`), such as that of a network card.
+/// A clock of a device (`/dev/ptpN`), such as a network card.
 pub(crate) struct ClockDevice(File);
 
 impl ClockDevice {

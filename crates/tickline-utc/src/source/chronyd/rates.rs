@@ -1,6 +1,6 @@
 //! The rates that UTC may have by chronyd's reply, and by what the kernel says of its steering.
 //!
-//! The frequency in a reply is that of the clock that chronyd corrects (`current_freq_ppm` in
+//! The frequency in a reply belongs to the clock that chronyd corrects (`current_freq_ppm` in
 //! `local.c`). Which clock that is, the reply does not say:
 //!
 //! | chronyd | the rate of UTC against `CLOCK_MONOTONIC_RAW` |

@@ -305,8 +305,8 @@ fn padded(sequence: [u8; 4]) -> [u8; TRACKING_BYTES] {
     request
 }
 
-/// Whether what this user says can be chronyd's word: the user is root, chronyd's, or that of this
-/// process, who could change this process anyway.
+/// Whether what this user says can be chronyd's word: the user is root, chronyd's, or this
+/// process's user, who could change this process anyway.
 fn may_be_chronyd(user: u32) -> bool {
     let is_chronyds = || {
         std::fs::read_to_string("/etc/passwd")
