@@ -66,12 +66,12 @@ use crate::unix_time::UnixTime;
 ///
 /// # Obligations
 ///
-/// The units are those of the types: nanoseconds since the origin of the monotonic clock, and
+/// The units follow from the types: nanoseconds since the origin of the monotonic clock, and
 /// nanoseconds since 1970. An implementation MUST
 ///
 /// 1. return the times of [`now`](Self::now) and [`reading`](Self::reading) in order: if one call
 ///    was complete before another began, on any thread, the time of the first is not later than
-///    that of the second, also across [`disable`](Self::disable) and [`enable`](Self::enable).
+///    the time of the second, also across [`disable`](Self::disable) and [`enable`](Self::enable).
 ///    [`Clock::now`], [`Clock::now_ordered`] and [`Clock::recent`] all call `now`;
 /// 2. count at the rate of real time, unless it is a simulation or a mock: users add durations to
 ///    instants, and sleep for the difference of two;

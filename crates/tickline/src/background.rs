@@ -60,8 +60,8 @@ pub use crate::sys::{StoppableSleep, WakeCause};
 /// unless other threads use the CPU, or a filter kills it.
 const BEGIN_WITHIN: Duration = Duration::from_secs(1);
 
-/// A number that is the same for all threads of this process, and differs from that of every
-/// ancestor; never 0. A program that keeps it notices that it was forked. With
+/// A number that is the same for all threads of this process, and differs from every
+/// ancestor's number; never 0. A program that keeps it notices that it was forked. With
 /// [`Probes::Full`](crate::Probes::Full) on Linux it costs a few loads, elsewhere a call of
 /// `getpid`. (There a child could have the id of an ancestor that has ended.)
 ///

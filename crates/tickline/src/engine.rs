@@ -45,8 +45,8 @@ const NEVER: i64 = i64::MIN;
 /// A cost that was not measured, ps.
 const UNKNOWN_PS: u64 = u64::MAX;
 
-/// The engine of one clock, which may be in static memory. The line comes first: the address of the
-/// global engine is then that of its state, and a reading adds no offset.
+/// The engine of one clock, which may be in static memory. The line comes first: the
+/// global engine and its state then have one address, and a reading adds no offset.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Engine {

@@ -42,7 +42,7 @@ use crate::unix_time::UnixTime;
 /// The number of active mocks, on all threads. While it is 0, readings skip the thread-local stack.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// The monotonic time at which a mock stands still, that of [`Instant::MAX`].
+/// The monotonic time at which a mock stands still: [`Instant::MAX`].
 const END_NS: u64 = Instant::MAX.as_nanos();
 
 thread_local! {
@@ -115,7 +115,7 @@ impl Backend for MockTime {
         UnixTime::from_nanos(self.monotonic_ns().saturating_add_signed(offset_ns))
     }
 
-    /// The upper bound is 1 ns higher, as that of a reading by an OS clock.
+    /// The upper bound is 1 ns higher, as in a reading by an OS clock.
     fn reading(&self) -> Reading<Instant> {
         let now = self.now();
         let next = now.checked_add(Duration::from_nanos(1));
@@ -235,8 +235,8 @@ impl MockClock {
     /// thread, until the guard is dropped. Of several active mocks, the last one activated is read.
     ///
     /// A value of type [`Clock`] does not follow: `Clock::default()` and `Clock::global()` go on to
-    /// show the real time. Code that keeps a `Clock` gets that of [`clock`](Self::clock), and needs
-    /// no active mock:
+    /// show the real time. Code that keeps a `Clock` gets the one that [`clock`](Self::clock)
+    /// returns, and needs no active mock:
     ///
     /// | the code under test | wrong | right |
     /// |---|---|---|

@@ -46,7 +46,7 @@ pub mod rfc3339 {
     ///
     /// # Errors
     ///
-    /// Those of the serializer.
+    /// The serializer's errors.
     pub fn serialize<S: Serializer>(time: &UnixTime, serializer: S) -> Result<S::Ok, S::Error> {
         Text(*time).serialize(serializer)
     }
@@ -55,8 +55,8 @@ pub mod rfc3339 {
     ///
     /// # Errors
     ///
-    /// Those of the deserializer, and [`UnixTimeParseError`](crate::UnixTimeParseError) as its
-    /// text.
+    /// The deserializer's errors. One of them has the text of
+    /// [`UnixTimeParseError`](crate::UnixTimeParseError).
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<UnixTime, D::Error> {
         Text::deserialize(deserializer).map(|text| text.0)
     }
@@ -69,7 +69,7 @@ pub mod rfc3339 {
         ///
         /// # Errors
         ///
-        /// Those of the serializer.
+        /// The serializer's errors.
         pub fn serialize<S: Serializer>(
             time: &Option<UnixTime>,
             serializer: S,

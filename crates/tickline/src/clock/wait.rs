@@ -47,10 +47,10 @@ impl Clock {
     /// The call makes 100 readings, looks at the status and sleeps for 1 ms, in a loop. It counts
     /// its sleeps, and reads no clock for that: it sleeps for `timeout` in all, and a machine that
     /// wakes threads late makes it longer. It may be used where the process can't read the counter.
-    /// Under a seccomp filter it needs the system call of [`std::thread::sleep`] besides those of
-    /// readings. A timeout of 0 looks once, and does not sleep. With [`Duration::MAX`] the call
-    /// may never return. It can't fail, and is not for signal handlers. `async` code waits before
-    /// its runtime starts.
+    /// Under a seccomp filter it needs the system call of [`std::thread::sleep`] besides the calls
+    /// that readings make. A timeout of 0 looks once, and does not sleep. With [`Duration::MAX`]
+    /// the call may never return. It can't fail, and is not for signal handlers. `async` code waits
+    /// before its runtime starts.
     ///
     /// | | the call |
     /// |---|---|
@@ -71,7 +71,7 @@ impl Clock {
     /// While the line is being replaced, for some microseconds, the status has no bound. The call
     /// then looks up to three times more, so that the log has the bound.
     ///
-    /// The decision is that of this moment: a later [`status`](Self::status) may have another.
+    /// The decision holds at this moment: a later [`status`](Self::status) may have another.
     #[must_use = "the status says which clock readings come from; without it the call only waits"]
     pub fn wait_until_decided(&self, timeout: Duration) -> Status {
         let mut left = timeout;
@@ -103,7 +103,7 @@ impl Clock {
 
 impl Status {
     /// Whether the state stays as it is for longer than some seconds, unless something happens to
-    /// the machine. `probes` are those of the clock.
+    /// the machine. `probes` are the clock's.
     fn is_decided(&self, probes: Probes) -> bool {
         match self.state {
             ClockState::Calibrating => false,

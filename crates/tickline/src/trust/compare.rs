@@ -61,8 +61,8 @@ fn locked_result() -> Option<LockGuard<'static, Option<LastResult>>> {
 
 /// The lock on the comparison, for the calling thread; `None` while another thread compares.
 ///
-/// It has the process's number, not that of `lock_token`: a comparison takes up to seconds, and a
-/// child that is forked meanwhile must always be able to take the lock over.
+/// It has the process's number, not the number of `lock_token`: a comparison takes up to seconds,
+/// and a child that is forked meanwhile must always be able to take the lock over.
 fn comparison_lock() -> Option<LockGuard<'static, ()>> {
     // SAFETY: two processes in this memory may both hold the lock, which protects no data.
     let token = unsafe { LockToken::new(sys::process_number()) };

@@ -44,7 +44,7 @@ const NOT_WIPED: u8 = 2;
 
 /// The number of the last process, among this one and its ancestors, that has a fork token. It is
 /// in ordinary memory, so a child inherits it, and takes the next one: a token's number differs
-/// from those of all ancestors.
+/// from the numbers of all ancestors.
 static LAST_NUMBER: AtomicU32 = AtomicU32::new(NO_TAKEOVER);
 
 /// A number that is the same for all threads of this process, and differs from every ancestor's;
@@ -124,7 +124,7 @@ pub(crate) fn lock_token() -> LockToken {
     naming_this_thread(unsafe { LockToken::new(number) })
 }
 
-/// The number of the lock token without a fork token. Those of fork tokens are greater.
+/// The number of the lock token without a fork token. The numbers of fork tokens are greater.
 const NO_TAKEOVER: u32 = 1;
 
 fn process_id() -> u32 {

@@ -69,8 +69,8 @@ pub(crate) fn naming_this_thread(token: LockToken) -> LockToken {
 }
 
 /// The id of the calling thread. libc knows it without a system call. But in a child of a bare
-/// `clone`, libc has that of a thread of the parent, so the kernel is asked whether it is this
-/// process's.
+/// `clone`, libc has the id of a thread of the parent, so the kernel is asked whether the id
+/// is this process's.
 fn own_id() -> Option<u32> {
     let process = process_id_in(process_token())?;
     // SAFETY: the call has no precondition.
@@ -160,7 +160,7 @@ fn first_thread_has_ended(token: u64) -> bool {
     has_ended
 }
 
-/// Whether the state in this text of `/proc/self/stat` is that of a thread that has ended. A name
+/// Whether this text of `/proc/self/stat` has the state of a thread that has ended. A name
 /// may contain parentheses.
 fn is_ended_in(stat: &[u8]) -> bool {
     let name_end = stat.iter().rposition(|byte| *byte == b')');
