@@ -44,6 +44,15 @@
 //! # }
 //! ```
 
+// Four types stand for a thread. Each of the last two has a `SleepingThread`, which has a `Thread`:
+//
+// | type | adds | file |
+// |---|---|---|
+// | `Thread` | a thread of libc on Linux, of std elsewhere: start, join, detach, whether it has ended | `sys/linux/thread.rs`, `sys/other.rs` |
+// | `SleepingThread` | a sleep that tells it to end; a start without signal handlers that waits until the thread has begun; no join of another process's thread | here |
+// | `BackgroundThread`, which is public | a futex of its own that tells whether the thread was killed; a sleep that tells that the clock was set | here |
+// | `ClockThread` | a clock's work (`run`), and the clock's registration, which has the futex | `thread.rs` |
+
 use core::ffi::CStr;
 use core::time::Duration;
 use std::io;

@@ -124,15 +124,17 @@
 //!
 //! # Plugins
 //!
-//! A library that is loaded by `dlopen` and contains tickline has a global clock of its own, and a
-//! thread of its own if it calls [`start`].
+//! A library that is loaded by `dlopen` and contains tickline has its own copy of tickline, so it
+//! has a global clock of its own, and a thread of its own if it calls [`start`]. What happens when
+//! the library is unloaded therefore depends on whether it has ended its threads before:
 //!
 //! | before the library is unloaded | with glibc | on Windows |
 //! |---|---|---|
 //! | all guards, clocks and background threads are dropped | it is unmapped, and leaves nothing, except the page of a VMClock on a machine that has one | the same |
 //! | a [`ClockGuard`], or a clock with a thread, is never dropped (forgotten, or in a static) | it stays mapped, and the thread runs on | the process crashes: the thread's code is unmapped |
 //!
-//! musl unmaps no library. No other thread may be in a call of the library while it is unloaded.
+//! musl unmaps no library, so nothing happens there. With any system, no other thread may be in a
+//! call of the library while it is unloaded, because the code of the call may be unmapped.
 //!
 //! # How it works
 //!

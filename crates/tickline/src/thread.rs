@@ -38,7 +38,7 @@ const ASK_RESULT_EVERY_NS: u64 = 50_000_000;
 /// The id of the thread that was started last.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
-/// A running thread; stopped and joined when dropped.
+/// A clock's thread; stopped and joined when dropped. `background.rs` tells it from other threads.
 #[derive(Debug)]
 pub(crate) struct ClockThread<E: Deref<Target = Engine>> {
     engine: E,
