@@ -38,8 +38,8 @@
 //!
 //! # Sources
 //!
-//! tickline uses the first of these that answers. If a source reports a disruption, those behind it
-//! may not have noticed, and readings fail.
+//! tickline uses the first of these sources that answers. But if a source reports a disruption,
+//! readings fail, because the sources behind it may not have noticed.
 //!
 //! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|
@@ -49,21 +49,22 @@
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, the offset that is left to slew, the estimated error |
 //!
 //! An interval contains UTC if its source states the truth. If a server is off by more than it
-//! states, the interval is wrong, and no program on the machine can notice. But tickline notices a
-//! contradiction, because each claim must overlap the claim before it. After a contradiction, and
+//! states, the interval is wrong, and no program on the machine can notice. But each claim must
+//! overlap the claim before it, so tickline notices a contradiction. After a contradiction, and
 //! after a suspend, readings fail with [`Disrupted`](UtcUnknown::Disrupted) until the source has
-//! measured again. Readings also fail if another program steps or steers the OS clock, so that the
-//! source reports another time without a new measurement. A slew of the OS clock has no effect
-//! before the source is asked again. After a step readings fail until the source repeats what it
-//! said before the step, or has measured again. If another source's answer counts first, only a
-//! measurement helps.
+//! measured again.
+//!
+//! Readings also fail if another program steps or steers the OS clock, so that the source reports
+//! another time without a new measurement. A slew has this effect only when the source is asked
+//! again. After a step, readings fail until the source repeats what it said before the step, or has
+//! measured again; but if another source's answer counts first, only a measurement helps.
 //!
 //! If a hypervisor stops a guest, or moves it to another machine, the counter may go on from its
-//! old value. Where the hypervisor offers a VMClock (`/dev/vmclock0`), each reading checks its
-//! disruption marker. After a change readings fail until the source has measured again. Without a
-//! VMClock no program in the guest can notice, and the source's promise is void until the source
-//! has measured again. If clock-bound's daemon uses the VMClock, but the process can't read it,
-//! tickline does not use the daemon's segment.
+//! old value. So where the hypervisor offers a VMClock (`/dev/vmclock0`), each reading checks its
+//! disruption marker, and after a change readings fail until the source has measured again. Without
+//! a VMClock no program in the guest can notice, so the source's promise is void until the source
+//! has measured again. A daemon of clock-bound that uses the VMClock relies on its readers to check
+//! it, so tickline does not use the daemon's segment in a process that can't read the VMClock.
 //!
 //! In these cases UTC may be outside of the interval:
 //!
@@ -81,14 +82,16 @@
 //! it to its last offset, which bounds nothing. A machine that one of them steers therefore has no
 //! source.
 //!
-//! Where this user may, chronyd is asked by its Unix socket, where only root, chronyd's user and
-//! group, and this user can answer. At its UDP port another program may: [`chronyd`](chronyd#who-answers) says what an answer there proves,
-//! and [`Utc::chronyd_channel`] how chronyd has answered.
+//! Where this user may, chronyd is asked by its Unix socket, because only root, chronyd's user and
+//! group, and this user can answer there. At its UDP port another program may answer:
+//! [`chronyd`](chronyd#who-answers) says what an answer there proves, and [`Utc::chronyd_channel`]
+//! how chronyd has answered.
 //!
 //! If a source does not answer a request, or says that it is not synchronised, its last claim goes
-//! on. At the second such request in a row, at least 0.5 s later, the next source's report counts;
-//! without one, readings fail. The first report after the thread's start counts at once. A claim
-//! ends 3.75 s after its request at the latest, or 2.5 intervals if that is later.
+//! on at first. But at the second such request in a row, at least 0.5 s later, the next source's
+//! report counts, or, without one, readings fail. The first report after the thread's start counts
+//! at once. In any case a claim ends 3.75 s after its request at the latest, or 2.5 intervals if that
+//! is later.
 //!
 //! # Waiting
 //!
