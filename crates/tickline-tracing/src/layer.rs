@@ -29,7 +29,7 @@
 //!
 //! | option | price |
 //! |---|---|
-//! | A table of spans for each thread | no exchange, but can't tell how spans on several threads overlap |
+//! | A table of spans for each thread | a span takes no exchange, but the layer can't tell how a span's times on several threads overlap |
 //! | Two slots a span | the same cost within 0.5 readings, and an earlier span's times may stay in the other slot |
 
 pub(crate) mod callback;

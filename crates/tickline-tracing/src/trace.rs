@@ -10,20 +10,21 @@
 //! | `settings.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
 //! | `temporary.rs`, `keyed_hash.rs`, `cpu_clock.rs` | names of files, a hash and a clock, which know nothing of traces |
 //!
-//! Each folder imports only from those below it. `settings.rs` is between the first two.
+//! The folders, in order: each imports only from the folders above it. `settings.rs` is between the
+//! last two.
 //!
 //! | folder | file | has |
 //! |---|---|---|
-//! | `recording` | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
-//! | | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
-//! | | `file.rs` | the black box's file |
-//! | `format` | `trace_output.rs`, `summary.rs`, `mark.rs` | the file of a trace, and what it contains; what the sink itself says in it |
-//! | | `json.rs`, `perfetto.rs` | its formats |
+//! | `records` | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
+//! | | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
 //! | `reading` | `reader.rs`, `snapshot.rs` | the thread that takes the records; the content of a recorder or of a black box's file |
 //! | | `merge.rs`, `held_ends.rs` | the records of all rings in order of time; ends that must wait |
 //! | | `span_tracks.rs`, `cpu_times.rs` | a track for each span of a request; the CPU times that a trace gets |
-//! | `records` | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
-//! | | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
+//! | `format` | `trace_output.rs`, `summary.rs`, `mark.rs` | the file of a trace, and what it contains; what the sink itself says in it |
+//! | | `json.rs`, `perfetto.rs` | its formats |
+//! | `recording` | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
+//! | | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
+//! | | `file.rs` | the black box's file |
 //!
 //! To add a setting of a sink:
 //!
