@@ -301,8 +301,8 @@ mod tests {
         assert_eq!(created(&spans, SECOND), Some(20));
     }
 
-    /// The symptom is that of the test above; the other thread was about to free the slot, or had
-    /// just found it free.
+    /// The symptom of the test above; here the other thread was about to free the slot, or had just
+    /// found it free.
     #[test]
     fn no_thread_waits_for_a_free_slot_that_another_thread_has_locked() {
         let spans = OpenSpans::default();

@@ -141,7 +141,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Extensions for Context<'_, S> {
     }
 }
 
-/// Those of a closed span, which was found already.
+/// Finds the extensions of a closed span, which was found already.
 impl<R: for<'a> LookupSpan<'a>> Extensions for SpanRef<'_, R> {
     fn with_extensions(&self, _: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>)) {
         visitor(self.extensions_mut());

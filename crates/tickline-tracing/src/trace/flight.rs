@@ -85,9 +85,10 @@
 //!   not overwrite it. The next restart replaces `PATH.old`: in a loop of crashes the first one,
 //!   which has the cause, is gone after two restarts. If that matters, move `PATH.old` away before
 //!   each start, or put the time of the start into the name and remove old files.
-//! - A restart needs room for two files: the new one, and that of the process before. `PATH.old` is
-//!   removed first if there is no room for three. The default file takes 17 MB; the `/dev/shm` of a
-//!   container often has 64 MB. If `create` fails, a server should go on without the recorder, as the
+//! - A restart needs room for two files: the new one, and the file of the process before.
+//!   `PATH.old` is removed first if there is no room for three. The default file takes 17 MB; the
+//!   `/dev/shm` of a container often has 64 MB. If `create` fails, a server should go on without the
+//!   recorder, as the
 //!   [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
 //!   shows.
 //! - A process that has ended can't say which requests were open. Requests whose ends may have been
@@ -319,9 +320,9 @@ impl FlightRecorder {
     /// Writes all kept records to a file, which replaces an older one. The program goes on
     /// meanwhile.
     ///
-    /// Choose another path than that of a [`TraceFile`](crate::trace_file::TraceFile) that is being
-    /// written: its file would be replaced, too. That trace then goes on in a file without a name,
-    /// and is lost.
+    /// Don't choose the path of a [`TraceFile`](crate::trace_file::TraceFile) that is being written:
+    /// its file would be replaced, too. That trace then goes on in a file without a name, and is
+    /// lost.
     ///
     /// # Errors
     ///
@@ -420,7 +421,8 @@ impl FlightRecorder {
     }
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
-    /// has run. Errors of writing are lost, that of a recorder's file as well: choose another path.
+    /// has run. Errors of writing are lost. One of them is that `path` is a recorder's file: choose
+    /// another path.
     pub fn write_on_panic(&self, path: impl Into<PathBuf>) {
         let (recorder, path) = (self.clone(), path.into());
         after_panics(move || _ = recorder.write(&path));

@@ -43,7 +43,7 @@
 //! | leaks its guard, or calls `exit` on the thread that made the trace | if the system then runs the thread's destructors: Linux with glibc, macOS |
 //! | calls `exit` on another thread | if it calls [`Flusher::flush`] before |
 //! | aborts, segfaults | if its signal handler calls [`Flusher::flush_in_signal_handler`] |
-//! | is killed | no, the records since the last write are missing: those of 100 ms, and more if the writer gets no CPU; the file of a flight recorder is complete ([`flight`](crate::flight#the-black-box)) |
+//! | is killed | no, the records since the last write are missing: the last 100 ms, and more if the writer gets no CPU; the file of a flight recorder is complete ([`flight`](crate::flight#the-black-box)) |
 //!
 //! Viewers open an incomplete file. In Perfetto's format it ends with a whole packet or, after a
 //! `SIGKILL` during a write, with a truncated one. In a compressed file this packet is a block;
@@ -82,14 +82,14 @@
 //! recorder](crate::flight). In these cases a thread needs a lock, and waits if another thread has
 //! it:
 //!
-//! - at its first record, and when it ends: that of the list of rings;
-//! - at a record of a callsite that it has not recorded lately (it remembers up to 64): that of the
-//!   callsites' names;
-//! - at a record of a span: that of the span. Another thread has it only while it works on the same
+//! - at its first record, and when it ends: the lock of the list of rings;
+//! - at a record of a callsite that it has not recorded lately (it remembers up to 64): the lock of
+//!   the callsites' names;
+//! - at a record of a span: the span's lock. Another thread has it only while it works on the same
 //!   span. After 100 tries the waiting thread sleeps for 50 us at a time;
 //! - at the beginning of a span, if the table of open spans must grow, and at each record of a span
-//!   that has no place in it: those of the table;
-//! - at the end of a request's span, if the ring is full: that of the list of such ends.
+//!   that has no place in it: the table's locks;
+//! - at the end of a request's span, if the ring is full: the lock of the list of such ends.
 //!
 //! A thread that writes a trace takes these locks, too, while it copies the lists.
 
@@ -200,7 +200,7 @@ impl TraceFileBuilder {
     /// ends before the first flush gets none.
     ///
     /// Only Linux and Android have such clocks. On other systems the trace has no such counter. Nor
-    /// has that of a flight recorder, which has no writer.
+    /// has the trace of a flight recorder, which has no writer.
     ///
     /// ```
     /// # use tickline_tracing::trace_file::TraceFile;
@@ -264,7 +264,7 @@ impl TraceFileBuilder {
         self.write_in(style, output, None)
     }
 
-    /// `path` is that of `output`, if it is a file.
+    /// `path` leads to `output`, if it is a file.
     fn write_in(
         self,
         style: TraceStyle,

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tickline::background::BackgroundThread;
 
-/// The stack of the thread, besides the least that libc needs: as that of a thread of std, because
-/// the thread writes by the program's own `Write`.
+/// The stack of the thread, besides the least that libc needs: as much as a thread of std has,
+/// because the thread writes by the program's own `Write`.
 const STACK_BYTES: usize = 2 << 20;
 
 /// A thread, and the result of its work.

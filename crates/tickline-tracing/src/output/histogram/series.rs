@@ -109,7 +109,7 @@ impl Series {
         }
     }
 
-    /// Counts that no other thread uses: those of a thread that has ended, or new ones. `None` in a
+    /// Counts that no other thread uses: an ended thread's counts, or new ones. `None` in a
     /// forked child if a thread of the parent was claiming counts at the fork.
     pub(super) fn claim_counts(&self, bounds_ns: &Arc<[u64]>) -> Option<Arc<Counts>> {
         // `get_mut` synchronises with the drop by the thread before, so this thread sees its

@@ -57,7 +57,7 @@ pub(super) struct Table {
     /// The index of the series [`OTHER`].
     pub(super) other_index: usize,
     /// For each label, the spans of which it is the first label without a field. Only their number
-    /// is of use. Their indices come after those of the slots.
+    /// is of use. Their indices come after the indices of the slots.
     lacking: Box<[Series]>,
 }
 

@@ -220,7 +220,7 @@ fn push_place(text: &mut String, process: &str, thread: u64, ns: u64) {
     text.push_str(buffer.format(part).get(1..).unwrap_or_default());
 }
 
-/// Adds the track of a span. A track below that of the request also has the number of the request,
+/// Adds the track of a span. A track below the request's track also has the number of the request,
 /// under a key that viewers do not know.
 fn push_track(text: &mut String, place: SpanPlace) {
     // A write to a string does not fail.
@@ -344,8 +344,8 @@ fn push_counters(
     has_counters && !has_others
 }
 
-/// Adds the beginning of a record's event, up to its arguments. `place` is that of a span of a
-/// request, or of the span in which an event happened.
+/// Adds the beginning of a record's event, up to its arguments. `place` is where a span of a
+/// request lies, or the span in which an event happened.
 #[inline]
 fn push_head(
     text: &mut String,

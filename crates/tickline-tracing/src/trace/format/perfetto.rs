@@ -2,7 +2,7 @@
 //! (<https://perfetto.dev/docs/reference/trace-packet-proto>).
 //!
 //! The packets of a thread are a sequence. A sequence has a clock of its own, whose times are
-//! differences to the packet before; a default track, that of the thread; and the names that its
+//! differences to the packet before; a default track, which is the thread's; and the names that its
 //! packets refer to by number. All packets of requests are one more sequence, whose events name
 //! their tracks. So are the CPU times:
 //!

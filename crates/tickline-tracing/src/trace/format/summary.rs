@@ -8,7 +8,7 @@ use crate::trace::records::record::Kind;
 
 /// A summary of the content of a trace file.
 ///
-/// Its text is a sentence with the counts, and those of losses if there are any:
+/// Its text is a sentence with the counts, also of losses if there are any:
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
@@ -71,8 +71,8 @@ pub struct TraceSummary {
     pub threads_without_ring: u64,
     /// The number of callsites in the trace whose names a recorder's file does not have: their
     /// spans and events have the name `?`. The ring of names was full, or the names were [too
-    /// long](crate::flight#the-black-box), or they are damaged. Also counts those of a forked child's
-    /// own trace, if a thread of the parent had the list of names locked at the fork.
+    /// long](crate::flight#the-black-box), or they are damaged. Also counts callsites of a forked
+    /// child's own trace, if a thread of the parent had the list of names locked at the fork.
     pub callsites_without_names: u64,
     ended: u64,
 }

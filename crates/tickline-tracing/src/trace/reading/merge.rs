@@ -10,11 +10,11 @@
 //! the pass begins:      ^
 //! ```
 //!
-//! The next records come from the ring with the earliest one, as many as come before those of all
-//! other rings. With one ring this is a loop over its records.
+//! The next records come from the ring with the earliest one, as many as come before the records of
+//! all other rings. With one ring this is a loop over its records.
 //!
 //! Records of requests from after the beginning of the pass stay in their rings until the next
-//! pass: an earlier one may come to a ring whose end was loaded already, and may be that of their
+//! pass: an earlier one may come to a ring whose end was loaded already, and may belong to their
 //! parent.
 //!
 //! Rejected: to copy these records of all rings to a list, and to sort it. This took 176
@@ -278,7 +278,7 @@ mod tests {
     /// A pass copies a ring in several parts.
     #[test]
     fn a_pass_has_all_records_of_full_rings() {
-        // The words of a block without those of its head, and those of a record.
+        // The words of a block without its head, and the words of a record.
         let each = 4 * ((BLOCK - 5) / 4);
         let rings = [0, 1].map(|odd| {
             let times = (0..each).map(|number| 1 + 2 * number + odd);

@@ -3,7 +3,7 @@
 //!
 //! A span ends before its parent does, because `tracing` keeps the parent. So a span may lie on its
 //! parent's track, unless a sibling that overlaps it is there already. Then it gets a track below
-//! that of its parent, which later siblings use again:
+//! its parent's track, which later siblings use again:
 //!
 //! ```text
 //! track 1    |---------------- request ----------------|
@@ -23,9 +23,9 @@ use crate::trace::records::record::Record;
 /// Where a span lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SpanPlace {
-    /// The number of the track: that of the first span on it.
+    /// The number of the track: the number of the first span on it.
     pub(crate) track: u64,
-    /// The number of the request: that of its outermost span.
+    /// The number of the request: the number of its outermost span.
     pub(crate) request: u64,
 }
 

@@ -27,7 +27,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr4");
 /// of times its own length.
 const MAX_NAMES: usize = 1_024;
 
-/// The limit of bytes for all names of a callsite, with those of its fields.
+/// The limit of bytes for all names of a callsite, with the names of its fields.
 const MAX_ALL_NAMES: usize = 4_096;
 const _: () = assert!(MAX_ALL_NAMES <= MAX_PAYLOAD || cfg!(miri));
 

@@ -54,7 +54,7 @@ pub(crate) struct Recorder {
     pub(crate) writing_process: AtomicU64,
 }
 
-/// The number of rings of ended threads that a recorder keeps if it overwrites: those of the
+/// The number of rings of ended threads that a recorder keeps if it overwrites: the rings of the
 /// threads that ended last.
 const ENDED_RINGS_KEPT: usize = 8;
 

@@ -269,8 +269,8 @@ impl ThreadRecorder {
     }
 
     /// Writes an end if there is no room for other records. An end without fields always has room,
-    /// because `has_room` has kept the words free since the span began. That of a request's span
-    /// has none, because the span may end on another thread; the recorder then keeps it
+    /// because `has_room` has kept the words free since the span began. The end of a request's
+    /// span has none, because the span may end on another thread; the recorder then keeps it
     /// ([`Recorder::keep_end`]).
     #[cold]
     fn write_without_room(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {

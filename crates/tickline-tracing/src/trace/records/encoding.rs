@@ -8,8 +8,9 @@
 //! ```
 //!
 //! Numbers are little-endian. Names are indices, so that a thread copies no names. The names
-//! themselves are with those of the callsite, in the file too. Some names are texts: those in the
-//! end of an interval, whose record has no callsite, and those of values for another callsite.
+//! themselves are with the callsite's names, in the file too. Some names are texts: the names in
+//! the end of an interval, whose record has no callsite, and the names of values for another
+//! callsite.
 //!
 //! Rejected: to format a value directly into the ring. A value's `Debug` may itself create spans
 //! and events, whose records would then be inside of the unfinished record.
@@ -151,7 +152,7 @@ pub(crate) struct TextWriter<'a> {
 }
 
 impl<'a> TextWriter<'a> {
-    /// `limit` is that of the text, bytes, and at most [`MAX_VALUE`].
+    /// `limit` is the most bytes of the text, and at most [`MAX_VALUE`].
     pub(crate) fn begin(bytes: &'a mut Vec<u8>, name: FieldName<'_>, limit: usize) -> Self {
         let field = bytes.len();
         push_head(bytes, Type::Text, name);

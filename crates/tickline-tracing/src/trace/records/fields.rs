@@ -64,7 +64,7 @@ impl Collector<'_> {
     /// The name of a field that is about to be added. An earlier field of this name is removed.
     fn name(&mut self, field: &Field) -> FieldName<'static> {
         let (name, index) = (field.name(), field.index());
-        // The field may be of another set, such as that of a close event, which has the callsite of
+        // The field may be of another set, such as a close event's set, which has the callsite of
         // its span.
         let mut known = self.metadata.fields().iter().map(|field| field.name());
         let is_repeated = known.by_ref().take(index).any(|known| is_same(known, name));
@@ -156,7 +156,7 @@ const FEW: usize = 56;
 /// The fields of an open span. A clone takes no allocation.
 #[derive(Debug, Clone)]
 pub(crate) enum SpanFields {
-    /// Those of its creation, in the first `len` bytes.
+    /// The fields of its creation, in the first `len` bytes.
     Few {
         bytes: [u8; FEW],
         len: u8,

@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     /// The names of a callsite; only in a file's ring of names.
     Name = 8,
     /// The thread is in `id` more spans, whose beginnings a new block does not repeat. The time is
-    /// that of the block's first record.
+    /// the time of the block's first record.
     Unrepeated = 9,
     /// The span `id` follows from the span `parent`.
     Follows = 10,

@@ -186,7 +186,7 @@ impl Ring {
     pub(crate) fn claim(&self, number: u64, name: &str) -> bool {
         let in_use = self.control_word(ControlWord::InUse);
         // ORDERING: Acquire, pairs with the Release store in `drop`: the stores of the thread
-        // before come before those of this thread. No test sees a weaker ordering: in Miri, stores
+        // before come before this thread's stores. No test sees a weaker ordering: in Miri, stores
         // to one address take effect in the order in which they run.
         if in_use
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)

@@ -27,19 +27,20 @@ const UTC_MOST: &str = "utc_minus_monotonic_most_ns";
 const OF_CPU_TIMES: u64 = u64::MAX;
 
 /// The time at which the clock of a sequence begins. By the readings of the clocks, the zero of
-/// `CLOCK_MONOTONIC` may be some us before that of the time since the boot, and Perfetto's viewer
-/// fails at a time below zero. Earlier records have a time of another clock.
+/// `CLOCK_MONOTONIC` may be some us before the zero of the time since the boot, and Perfetto's
+/// viewer fails at a time below zero. Earlier records have a time of another clock.
 const FIRST_NS: u64 = 1_000_000_000;
 
 /// Encodes records as packets.
 pub(super) struct Encoder {
     pub(super) bytes: Bytes,
     process: u32,
-    /// A number by which the tracks of this process differ from those of others, in merged traces.
+    /// A number by which the tracks of this process differ from other processes' tracks in merged
+    /// traces.
     salt: u64,
     sequences: Vec<Sequence>,
-    /// The indices of the sequences, by the number of the thread, or [`OF_CPU_TIMES`]. The first is
-    /// that of requests and the process, with the number 0.
+    /// The indices of the sequences, by the number of the thread, or [`OF_CPU_TIMES`]. The first
+    /// sequence belongs to requests and the process, and has the number 0.
     indices: HashMap<u64, usize, KeyedState>,
     /// The thread and the index of the thread's sequence that was asked for last.
     last: (u64, usize),
@@ -63,7 +64,7 @@ enum TrackKind {
     Counter,
 }
 
-/// A thread's packets, or those of requests.
+/// The packets of a thread, or of requests.
 struct Sequence {
     head: SequenceHead,
     /// The time of the last packet.
@@ -430,7 +431,7 @@ impl Encoder {
         self.counter_value(sequence, ns, number, value);
     }
 
-    /// Adds a value of a thread's CPU time, and the counter's track below that of the thread if it
+    /// Adds a value of a thread's CPU time, and the counter's track below the thread's track if it
     /// is new.
     pub(super) fn cpu_time(&mut self, thread: u64, time: CpuTime) {
         let number = match self.cpu_times.get(&thread) {

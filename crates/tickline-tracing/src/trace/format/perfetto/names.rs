@@ -11,7 +11,7 @@ use crate::trace::records::record::index;
 /// The name of the events of the module `utc`.
 const UTC_SNAPSHOT: &str = "clock snapshot";
 
-/// The names of a callsite. Its number is that of its name, of its target and of its location.
+/// The names of a callsite. Its number stands for its name, its target and its location.
 #[derive(Debug)]
 pub(super) struct Callsite {
     number: u64,
@@ -25,7 +25,7 @@ pub(super) struct Callsite {
     /// The heads of its spans' beginnings and of its events.
     pub(super) begin: EventHead,
     pub(super) instant: EventHead,
-    /// Whether its events are those of the module `utc`.
+    /// Whether its events come from the module `utc`.
     pub(super) is_utc_snapshot: bool,
 }
 

@@ -136,7 +136,7 @@ const MESSAGE_HEAD: usize = 2;
 /// The index of a packet's time, after its tag.
 const TIME: usize = MESSAGE_HEAD + 1;
 
-/// The room for a packet with an event that has no fields but those of its head and its track.
+/// The room for a packet with an event that has no fields but the ones in its head and its track.
 const EVENT_ROOM: usize = TIME + MAX_VARINT + 16 + 32 + 1 + MAX_VARINT;
 
 impl Bytes {
@@ -168,7 +168,7 @@ impl Bytes {
         begun
     }
 
-    /// Adds a packet with an event that has no fields but those of its head and its track.
+    /// Adds a packet with an event that has no fields but the ones in its head and its track.
     #[inline]
     pub(super) fn event(
         &mut self,

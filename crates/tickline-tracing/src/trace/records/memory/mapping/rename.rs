@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The number of a file in its file system, and that of the system.
+/// The number of a file in its file system, and the number of the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileNumber {
     device: u64,
