@@ -60,8 +60,8 @@ crate::named! {
     pub enum Gate {
         /// Neither the program nor the environment has switched the counter off.
         User => "user",
-        /// The machine can serve a clock by a counter: the target has one that this crate reads, and
-        /// the processor can swap the state of a clock.
+        /// The machine can serve a clock by a counter: the target has one that this crate reads,
+        /// and the processor can swap the state of a clock.
         Supported => "supported",
         /// The process may read the counter.
         Readable => "readable",
@@ -77,9 +77,9 @@ crate::named! {
         /// Reading the counter is not slower than asking the OS for Unix time. Where this gate is
         /// closed, the OS serves Unix time, and the counter everything else.
         UnixCost => "unix_cost",
-        /// The counter is calibrated, or can be. Warns while readings come from the OS clock because
-        /// the last line has ended. Closed while no line can be made: the machine is too slow, or the
-        /// thread that drives the clock has stopped.
+        /// The counter is calibrated, or can be. Warns while readings come from the OS clock
+        /// because the last line has ended. Closed while no line can be made: the machine is too
+        /// slow, or the thread that drives the clock has stopped.
         Calibration => "calibration",
     }
 }
@@ -135,8 +135,8 @@ crate::named! {
         /// ([`LineCell`](crate::cell::LineCell)).
         CounterTooSlow => "counter_too_slow":
             "the counter ticks too slowly for a line, which needs 7.9 MHz or more",
-        /// The OS clock takes so long to read that the counter can't be calibrated by it: samples are
-        /// too old for a line when they are complete.
+        /// The OS clock takes so long to read that the counter can't be calibrated by it: samples
+        /// are too old for a line when they are complete.
         SamplesTooOld => "samples_too_old":
             "sampling the OS clock takes longer here than the interval allows",
         /// Readings come from the OS clock until the counter is calibrated: there is no line. For a
@@ -144,10 +144,10 @@ crate::named! {
         /// the gate stays open. With a line for each CPU it is the reason on a CPU that has none,
         /// whether its line has ended or it never had one.
         NoLine => "no_line": "there is no line",
-        /// Readings come from the OS clock until a thread goes on that has held the clock's lock for
-        /// more than a second: there is no line, and meanwhile no other thread can make one. The
-        /// thread may be slow, because it calibrates many busy CPUs. It may also have been stopped or
-        /// killed in the middle of a recalibration. The system does not say which.
+        /// Readings come from the OS clock until a thread goes on that has held the clock's lock
+        /// for more than a second: there is no line, and meanwhile no other thread can make one.
+        /// The thread may be slow, because it calibrates many busy CPUs. It may also have been
+        /// stopped or killed in the middle of a recalibration. The system does not say which.
         DriverStopped => "driver_stopped":
             "a thread has held the clock's lock for more than a second: it is slow, as on many busy \
             CPUs, or was stopped or killed",

@@ -193,7 +193,7 @@ impl sealed::Criterion for BenchmarkGroup<'_, CounterTime> {
     }
 }
 
-/// Prints and stores the outcome, and that of the comparison with another build.
+/// Prints and stores the outcome, and the outcome of the comparison with another build.
 fn report(collector: &Collector<1>, against: Option<Benchmark>) {
     // The time that the user gives to the measurement.
     let budget = collector.measured_for();

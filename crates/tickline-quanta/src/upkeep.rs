@@ -102,7 +102,7 @@ impl Upkeep {
         let Self { interval, clock } = self;
         let process = process_token();
         // ORDERING: Acquire, pairs with the Release of `end`: the stores of the former upkeep come
-        // before those of this one. No test sees a weaker ordering, because in tests the threads
+        // before this one's stores. No test sees a weaker ordering, because in tests the threads
         // store in the order in which they run.
         if RUNNING.swap(process, Ordering::Acquire) == process {
             return Err(Error::UpkeepRunning);

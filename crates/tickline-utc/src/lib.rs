@@ -90,8 +90,8 @@
 //! If a source does not answer a request, or says that it is not synchronised, its last claim goes
 //! on at first. But at the second such request in a row, at least 0.5 s later, the next source's
 //! report counts, or, without one, readings fail. The first report after the thread's start counts
-//! at once. In any case a claim ends 3.75 s after its request at the latest, or 2.5 intervals if that
-//! is later.
+//! at once. In any case a claim ends 3.75 s after its request at the latest, or 2.5 intervals if
+//! that is later.
 //!
 //! # Waiting
 //!

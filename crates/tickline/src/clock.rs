@@ -313,8 +313,8 @@ impl Clock {
     /// clock gives Unix time faster than the counter does, readings come from the OS clock
     /// ([`Status::unix_reason`]). After a suspend in which the counter ran on, Unix time is ahead
     /// of `CLOCK_REALTIME` by as much as [`now`](Self::now) is ahead of `CLOCK_MONOTONIC`
-    /// ([`Disrupted`](crate::ClockState::Disrupted)). Readings of two threads may be out of order by
-    /// nanoseconds, as with [`now`](Self::now).
+    /// ([`Disrupted`](crate::ClockState::Disrupted)). Readings of two threads may be out of order
+    /// by nanoseconds, as with [`now`](Self::now).
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -388,7 +388,7 @@ impl Clock {
     /// use tickline::Clock;
     ///
     /// let signed = Clock::global().unix_reading();
-    /// println!("signed at {}, CLOCK_REALTIME within {} ns", signed.time(), signed.width().as_nanos());
+    /// println!("signed at {}, exact to {} ns", signed.time(), signed.width().as_nanos());
     /// assert!(signed.earliest() <= signed.time() && signed.time() <= signed.latest());
     /// ```
     #[inline]

@@ -18,18 +18,19 @@ crate::named! {
     pub enum Event {
         /// The clock was recalibrated while readings used the counter: a line replaced a line.
         Replacement => "replacement",
-        /// Readings began to use the counter: a first line was published, at start-up or after a line
-        /// had ended.
+        /// Readings began to use the counter: a first line was published, at start-up or after a
+        /// line had ended.
         FirstPublication => "first_publication",
         /// Readings went back to the reference, because nobody had renewed the line in time, or the
-        /// reference did not vouch for it. A reader or the writer noticed this, and retired the line.
+        /// reference did not vouch for it. A reader or the writer noticed this, and retired the
+        /// line.
         Expiry => "expiry",
-        /// Readings went back to the reference, because the counter was found before the start of the
-        /// line: it was reset, or differs between CPUs.
+        /// Readings went back to the reference, because the counter was found before the start of
+        /// the line: it was reset, or differs between CPUs.
         CounterReset => "counter_reset",
-        /// Readings use the reference until the next recalibration, because the writer was preempted
-        /// in the middle of a publication. A reader waited for it in vain, 2 us at most or, for a
-        /// first line, about 150 us, and then ended the publication.
+        /// Readings use the reference until the next recalibration, because the writer was
+        /// preempted in the middle of a publication. A reader waited for it in vain, 2 us at most
+        /// or, for a first line, about 150 us, and then ended the publication.
         Help => "help",
         /// Readings jumped forward: the line was far behind the reference, and was stepped to it.
         StepForward => "step_forward",

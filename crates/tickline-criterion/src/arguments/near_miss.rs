@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use super::OWN;
 
-/// The long options of criterion 0.8, `configure_from_args`, and those of clap. One that is missing
+/// The long options of criterion 0.8, `configure_from_args`, and clap's own. One that is missing
 /// here, and as near to another as a misspelling, would be refused.
 const CRITERION: [&str; 32] = [
     "--color",

@@ -56,7 +56,7 @@
 //! ```
 //!
 //! - A thread that shares this thread's CPU does not run while the clocks are read, so its time is
-//!   exact. That of a thread which runs on another CPU may be as old as the last tick of that CPU
+//!   exact. The time of a thread that runs on another CPU may be as old as this CPU's last tick
 //!   (`thread_group_cputime` in `kernel/sched/cputime.c` renews only the calling thread's).
 //! - If other threads run on other CPUs, the time is unsure though they did not take this CPU.
 //! - Other processes are not in the clock, the routine's own children included.

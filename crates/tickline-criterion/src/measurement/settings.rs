@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::message::Messages;
 
-/// The settings of a measurement, except those of its clock.
+/// The settings of a measurement, except its clock's settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) messages: Messages,

@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// All inputs of a sample are made ahead; or those of a pair, which has several.
+    /// All inputs of a sample are made ahead; or all inputs of a pair, which has several.
     const SIZES: [(BatchSize, f64); 2] = [
         (BatchSize::NumIterations(100_000), 1.0),
         (BatchSize::PerIteration, 0.01),

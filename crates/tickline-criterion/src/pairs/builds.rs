@@ -107,7 +107,7 @@ pub(crate) fn not_judged(is_judged: impl Fn(&str) -> bool) -> Vec<(&'static str,
 }
 
 /// Checks that further layouts of a build have its benchmarks: a wrong program would be noticed
-/// only at its turn, after minutes. Their order may differ, with that of the objects in the program.
+/// only at its turn, after minutes. Their order may differ, with the objects' order in the program.
 /// A program of the other build that has the same benchmarks is not noticed. A layout is a path as
 /// the user has given it, for the errors, and its absolute path.
 fn same_benchmarks<'a>(

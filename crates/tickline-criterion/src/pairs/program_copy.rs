@@ -102,7 +102,7 @@ impl ProgramCopy {
         let path = program.with_file_name(name);
         // Neither a file nor a link is overwritten.
         let file = File::create_new(&path)?;
-        // The lock is that of another file handle: a program can't be started while a handle may
+        // The lock belongs to another file handle: a program can't be started while a handle may
         // write to it.
         Ok((Self { path, _lock: None }, file))
     }
@@ -135,7 +135,7 @@ pub(crate) fn remove_left(program: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| is_name_of_copy(&entry.file_name(), program)) {
         let path = entry.path();
-        // The metadata are not those of a link's target.
+        // The metadata are the link's own, not its target's.
         if entry.metadata().is_ok_and(|data| is_old_file(&data))
             && let Some(_lock) = lock::if_unused(&path)
         {

@@ -49,8 +49,8 @@ impl SpanSink for CloseEvents {
 
     fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
         let metadata = span.metadata;
-        // A field set needs a callsite. The event uses the span's callsite, and has the span's level
-        // and target.
+        // A field set needs a callsite. The event uses the span's callsite, and has the span's
+        // level and target.
         let fields = FieldSet::new(&["message", "time.busy", "time.idle"], metadata.callsite());
         let mut names = fields.iter();
         let (Some(message), Some(busy), Some(idle)) = (names.next(), names.next(), names.next())

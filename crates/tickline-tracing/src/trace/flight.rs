@@ -87,8 +87,8 @@
 //!   each start, or put the time of the start into the name and remove old files.
 //! - A restart needs room for two files: the new one, and the file of the process before.
 //!   `PATH.old` is removed first if there is no room for three. The default file takes 17 MB; the
-//!   `/dev/shm` of a container often has 64 MB. If `create` fails, a server should go on without the
-//!   recorder, as the
+//!   `/dev/shm` of a container often has 64 MB. If `create` fails, a server should go on without
+//!   the recorder, as the
 //!   [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
 //!   shows.
 //! - A process that has ended can't say which requests were open. Requests whose ends may have been
@@ -320,9 +320,9 @@ impl FlightRecorder {
     /// Writes all kept records to a file, which replaces an older one. The program goes on
     /// meanwhile.
     ///
-    /// Don't choose the path of a [`TraceFile`](crate::trace_file::TraceFile) that is being written:
-    /// its file would be replaced, too. That trace then goes on in a file without a name, and is
-    /// lost.
+    /// Don't choose the path of a [`TraceFile`](crate::trace_file::TraceFile) that is being
+    /// written: its file would be replaced, too. That trace then goes on in a file without a name,
+    /// and is lost.
     ///
     /// # Errors
     ///

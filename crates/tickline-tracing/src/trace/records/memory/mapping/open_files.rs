@@ -68,9 +68,9 @@ fn prepare_for_forks() -> io::Result<()> {
         // SAFETY: the handlers must be callable at each later fork: they are functions. glibc forgets
         // the handlers of code that it unloads, and musl unloads none. In a child of a process with
         // threads a handler may only do what waits for no other thread. Of the calls of `in_child`,
-        // POSIX says it of close (signal-safety(7)). mmap is only a system call in glibc; in musl it
-        // first waits for a lock, which fork has freed in the child. The lock of `FILES` is free,
-        // because `before_fork` has taken it in this thread.
+        // POSIX says it of close (signal-safety(7)). mmap is only a system call in glibc; in musl
+        // it first waits for a lock, which fork has freed in the child. The lock of `FILES` is
+        // free, because `before_fork` has taken it in this thread.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) }
     });
     if *prepared == 0 {
