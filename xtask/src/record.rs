@@ -207,8 +207,8 @@ fn text(record: &Record) -> Result<String, String> {
     Ok(text + "\n")
 }
 
-/// The records with a new one, which replaces that of its processor. Records that are not of the
-/// same code become older ones, and replace the older one of their processor.
+/// The records with a new one, which replaces the present record of its processor. Records that are
+/// not of the same code become older records, and replace the older record of their processor.
 fn with_new(stored: Stored, new: Record, is_same: impl Fn(&Record, &Record) -> bool) -> Stored {
     let Stored { present, older } = stored;
     let others = present

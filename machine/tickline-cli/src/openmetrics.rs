@@ -5,8 +5,8 @@
 //! which node_exporter's textfile collector reads. All metrics are gauges, because the older format
 //! has no `info` and no `stateset`.
 //!
-//! The gauges' names, labels and units change only with the major version of the program. Those of
-//! a page are in `commands/serve/metrics.rs`.
+//! The gauges' names, labels and units change only with the major version of the program. A page's
+//! gauges are in `commands/serve/metrics.rs`.
 
 use jiff::Timestamp;
 

@@ -112,7 +112,7 @@ pub struct TrackPoint {
     pub unix_offset_ns: i64,
     /// The CPU, where each has a line of its own; else 0.
     pub cpu: usize,
-    /// The iterations of the control loop so far, those of all CPUs.
+    /// The iterations of the control loop so far, summed over all CPUs.
     pub iterations: u64,
     /// Whether the reading came from a line.
     pub by_line: bool,

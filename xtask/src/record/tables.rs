@@ -349,8 +349,8 @@ pub(super) fn traces(records: &[Record]) -> String {
     block
 }
 
-/// The table of the costs of a span, ns, on one thread and on each of two threads. The rows are
-/// those of the newest record. An older record may have no figure for a row.
+/// The table of the costs of a span, ns, on one thread and on each of two threads. The newest
+/// record has the rows. An older record may have no figure for a row.
 pub(super) fn spans(records: &[Record]) -> String {
     let mut block = head_of("ns a span: one thread / two", records);
     let newest = records.iter().max_by_key(|record| &record.date);

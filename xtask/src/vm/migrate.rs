@@ -106,7 +106,7 @@ mod tests {
     /// A machine's state: memory, a timer and two CPUs, and the description.
     fn state(timer: u64, cpus: [u64; 2]) -> Vec<u8> {
         let mut bytes = vec![7; 100];
-        // Two fields come before the counter of the machine, and an array before that of a CPU.
+        // Two fields come before the counter of the machine, and an array before a CPU's counter.
         bytes.extend(section(
             "timer",
             0,

@@ -1,5 +1,5 @@
 //! What fixes say about the program that steers the clock: the commands of the daemon that answers,
-//! or those of all.
+//! or the commands of all daemons.
 
 use crate::document::{Document, Fix};
 
@@ -8,7 +8,7 @@ use crate::document::{Document, Fix};
 const NAMES: &str = "ps -A -o comm=";
 
 /// Finds the names of the programs that may steer the clock. An argument is no such name
-/// (`--mountpoint`), and neither is that of a kernel thread (`ptp0`).
+/// (`--mountpoint`), and neither is a kernel thread's name (`ptp0`).
 const STEERING: &str = "grep -E '^(ntp|openntpd|sntp|chrony|systemd-timesyn|ptp4l|ptpd|phc2sys)'";
 
 /// The command that shows the programs that may steer the clock.

@@ -117,7 +117,7 @@ impl Slew {
             return Self::Back(None);
         }
         // The daemon's frequency is the clock's rate that it corrects for ever. If it is unknown,
-        // it is at most that of the loop.
+        // it is at most the loop's frequency.
         let lasting_ppb = daemon.and_then(|daemon| daemon.frequency_ppb);
         if lasting_ppb.is_none() && ntp.steering_ppb().saturating_abs() <= LOOP_PPB {
             return Self::Unknown;

@@ -220,7 +220,7 @@ fn begins_line(phase: LeasePhase, basis: Basis) -> bool {
     phase == LeasePhase::NoLine && matches!(basis, Basis::Bounds(_))
 }
 
-/// The bounds of the OS clock for the page, by those of the clock's line.
+/// The bounds of the OS clock for the page, by the bounds of the clock's line.
 fn os_bounds(bounds: &Bounds) -> OsBounds {
     // The least and the greatest value of Unix time minus monotonic time.
     let ns = bounds.unix_offset_ns;
@@ -244,8 +244,8 @@ fn without_unix(bounds: OsBounds) -> OsBounds {
     }
 }
 
-/// The basis of the page's next lines. `bounds` are those of the OS clock, while one line is in use
-/// on all CPUs. They count only while the OS clock is within them. A fallback puts the leases in
+/// The basis of the page's next lines. `bounds` contain the OS clock, while one line is in use on
+/// all CPUs. They count only while the OS clock is within them. A fallback puts the leases in
 /// doubt even while the publisher ends, because the line may be wrong. So does a clock whose time
 /// is not the OS clock's: a mock, or a backend of the program's own.
 fn basis(state: ClockState, bounds: impl FnOnce() -> Option<OsBounds>) -> Basis {

@@ -12,10 +12,10 @@
 //! otherwise                         -> the larger of page and os
 //! ```
 //!
-//! A page that is above the OS clock by less than 2 s, but not near it, is either the child's own
-//! after a suspend or in a fast slew, or that of another namespace. Of a page of its own namespace
-//! this is true for a few leases only. So the child's readings follow such a page for 2 s, and then
-//! stand still until the OS clock has caught up.
+//! A page that is above the OS clock by less than 2 s, but not near it, is either a page of the
+//! child's own namespace, after a suspend or in a fast slew, or a page of another namespace. A page
+//! of its own namespace is so far above for a few leases only. So the child's readings follow such
+//! a page for 2 s, and then stand still until the OS clock has caught up.
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -61,7 +61,7 @@ impl Attachment {
         self.raise_to(ATTACHED);
     }
 
-    /// Whether the process is attached. If not, its monotonic readings are those of
+    /// Whether the process is attached. If not, its monotonic readings come from
     /// [`AttachedPage::monotonic_of_forked`](crate::AttachedPage::monotonic_of_forked).
     #[inline(always)]
     #[must_use]

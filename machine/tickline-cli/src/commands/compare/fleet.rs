@@ -140,7 +140,8 @@ struct Shared {
 }
 
 /// Reads the documents, and compares those that can be read. A difference decides the exit code,
-/// since a job may ask for it. Without one it is that of an error if a document can't be read.
+/// since a job may ask for it. Without a difference, the code is an error's if a document can't be
+/// read.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 //! `tickline serve status --openmetrics`: the page's state for a monitoring system. The names
-//! differ from those of `doctor --openmetrics`, because node_exporter refuses a metric that is in
-//! two files.
+//! differ from the names in `doctor --openmetrics`, because node_exporter refuses a metric that is
+//! in two files.
 
 use jiff::Timestamp;
 
