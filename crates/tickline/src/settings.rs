@@ -111,12 +111,14 @@ pub enum Probes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum LinePerCpu {
-    /// A line for each CPU, if a comparison has found the counters unsynchronised.
+    /// Readings use the counter even if the CPUs' counters differ: if a comparison finds that, each
+    /// CPU gets a line of its own.
     #[default]
     Auto,
-    /// A line for each CPU.
+    /// Each CPU has a line of its own, even if the counters agree. Order holds on one CPU only.
     On,
-    /// One line for all CPUs.
+    /// One line for all CPUs, and order between them. If the counters differ, readings come from the
+    /// OS clock.
     Off,
 }
 

@@ -32,13 +32,13 @@ pub enum ClockState {
     /// | [`Thread`](Driver::Thread) | within milliseconds of the start; if the thread was late, at its next iteration |
     /// | [`Manual`](Driver::Manual) | with the program's next calls of [`Clock::maintain`](crate::Clock::maintain) |
     ///
-    /// That of a [`Backend`](crate::Backend) ends when the backend says so.
+    /// The calibration of a [`Backend`](crate::Backend) ends when the backend says so.
     Calibrating,
     /// From the counter.
     Fast,
     /// From the counter, but not within the usual bound, because the OS clock or the counter has
     /// jumped. For example, the counter ran on in a suspend, and readings are ahead of the OS
-    /// clock, those of Unix time by the same lead. Readings may not step back, so the control loop
+    /// clock; readings of Unix time are ahead as far. Readings may not step back, so the control loop
     /// slews them at half rate. After its next iteration the bounds of
     /// [`Clock::reading`](crate::Clock::reading) contain the OS clock again. The state ends by
     /// itself.
