@@ -79,6 +79,15 @@ impl std::error::Error for Error {
     }
 }
 
+/// The system's error behind that of a thread which was not started, as quanta returns it.
+fn system_error(error: tickline::Error) -> io::Error {
+    let os = error.source().and_then(|os| os.downcast_ref::<io::Error>());
+    match os.and_then(io::Error::raw_os_error) {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::other(error),
+    }
+}
+
 impl Upkeep {
     /// An upkeep that stores the time of tickline's clock. The recent time is older than the
     /// present by at most `interval` and the time that the OS takes to run the thread. An interval
@@ -125,11 +134,7 @@ impl Upkeep {
             }),
             Err(error) => {
                 end();
-                let os = error.source().and_then(|os| os.downcast_ref::<io::Error>());
-                let kind = os.map_or(io::ErrorKind::Other, io::Error::kind);
-                Err(Error::FailedToSpawnUpkeepThread(io::Error::new(
-                    kind, error,
-                )))
+                Err(Error::FailedToSpawnUpkeepThread(system_error(error)))
             }
         }
     }

@@ -54,3 +54,32 @@ fn a_child_with_its_parents_process_id_starts_its_own() {
     let start = || Upkeep::new(Duration::from_secs(3600)).start();
     fork::assert_in_namesake(start, |parents| parents.is_ok() && start().is_ok());
 }
+
+/// Symptom: the text named the thread twice, and never why the OS had refused it.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_upkeep_that_the_os_refuses_has_the_error_of_the_os() {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    let code = fork::code_of_fork(|| {
+        // SAFETY: lowers this child's own limit; the struct is valid.
+        unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) };
+        // The limit does not bind root. 65534 is the user `nobody`.
+        // SAFETY: the call takes numbers; the kernel refuses it if this is not root.
+        unsafe { libc::setresuid(65_534, 65_534, 65_534) };
+        match Upkeep::new(Duration::from_secs(3600)).start() {
+            Ok(_) => 2, // this user may have as many threads as it likes
+            Err(Error::FailedToSpawnUpkeepThread(os)) => {
+                i32::from(os.raw_os_error() != Some(libc::EAGAIN))
+            }
+            Err(_) => 1,
+        }
+    });
+    if code == 2 {
+        println!("SKIPPED: this user may have as many threads as it likes");
+        return;
+    }
+    assert_eq!(code, 0);
+}

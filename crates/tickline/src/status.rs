@@ -311,7 +311,9 @@ impl fmt::Display for Status {
             )?;
         }
         if self.environment == EnvironmentSwitch::Unrecognised {
-            f.write_str("; TICKLINE is ignored: its value is neither on nor off")?;
+            f.write_str(
+                "; TICKLINE is ignored: its value is neither `on` nor `off` (small letters)",
+            )?;
         }
         Ok(())
     }
@@ -506,7 +508,8 @@ mod tests {
         ] {
             status.environment = environment;
             let text = status.to_string();
-            let sentence = "; TICKLINE is ignored: its value is neither on nor off";
+            let sentence =
+                "; TICKLINE is ignored: its value is neither `on` nor `off` (small letters)";
             assert_eq!(text.ends_with(sentence), is_ignored, "{text}");
         }
     }

@@ -60,8 +60,8 @@ pub fn start() -> Result<ClockGuard, Error> {
 }
 
 /// Keeps the global clock's thread running. [`start`](crate::start) returns a guard. When the last
-/// guard is dropped, the thread stops, and readers drive the clock again. In a forked child the
-/// parent's guards have no effect. The drop joins the thread, and is not for signal handlers.
+/// guard is dropped, the thread stops, and readers drive the clock again. Bind the guard to a name:
+/// `let _ = start()` drops it at once. In a forked child the parent's guards have no effect. The drop joins the thread, and is not for signal handlers.
 ///
 /// ```standalone_crate
 /// # fn main() -> Result<(), tickline::Error> {
@@ -75,7 +75,7 @@ pub fn start() -> Result<ClockGuard, Error> {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "the thread stops when the guard is dropped"]
+#[must_use = "the thread stops when the guard is dropped: bind it to a name such as `_thread`; `let _ =` drops it at once"]
 pub struct ClockGuard {
     /// The id of the thread that this guard keeps running. Ids are never reused, so the guard of a
     /// killed or a parent's thread stops no later thread.
