@@ -161,7 +161,7 @@ mod wait;
 
 /// What the kernel says of its clock (adjtimex(2)).
 pub mod kernel {
-    pub use crate::sys::{KernelClock, UNSET_ERROR_US, offset_as_error_us, set_esterror_us};
+    pub use crate::sys::{KernelClock, UNSET_ERROR_US, known_esterror_us, offset_as_error_us};
 }
 
 pub use reading::{UtcReading, UtcSource, UtcUnknown};

@@ -90,8 +90,8 @@ impl KernelClock {
     /// The estimated error, us; `None` if no daemon has set it. phc2sys and OpenNTPD set the
     /// maximum error only (`sysclk_set_sync` in linuxptp's `clockadj.c`).
     #[must_use]
-    pub fn set_esterror_us(&self) -> Option<i64> {
-        set_esterror_us(self.esterror_us)
+    pub fn known_esterror_us(&self) -> Option<i64> {
+        known_esterror_us(self.esterror_us)
     }
 
     /// The offset that a daemon has set as both errors: [`offset_as_error_us`].
@@ -103,7 +103,7 @@ impl KernelClock {
 
 /// An estimated error, us; `None` if it is the one with which the kernel starts.
 #[must_use]
-pub fn set_esterror_us(esterror_us: i64) -> Option<i64> {
+pub fn known_esterror_us(esterror_us: i64) -> Option<i64> {
     if esterror_us == UNSET_ERROR_US {
         return None;
     }
@@ -117,7 +117,7 @@ pub fn set_esterror_us(esterror_us: i64) -> Option<i64> {
 /// delay and the dispersion; their errors differ like ptpd's by chance, one time in 500.
 #[must_use]
 pub fn offset_as_error_us(maxerror_us: i64, esterror_us: i64) -> Option<i64> {
-    let offset_us = set_esterror_us(esterror_us)?;
+    let offset_us = known_esterror_us(esterror_us)?;
     let grown_us = maxerror_us.saturating_sub(offset_us);
     if offset_us == 0 || grown_us < 0 || grown_us % GROWTH_US != 0 {
         return None;

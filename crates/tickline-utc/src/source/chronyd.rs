@@ -96,6 +96,7 @@ fn ask_by(socket: &UdpSocket, port: u16, request: &[u8], timeout: Duration) -> O
 
 /// chronyd's state. Each number was rounded by chronyd, and here down to ns or ppb.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Tracking {
     /// The clock that chronyd follows: an IPv4 address, or the name of a clock of this machine.
     pub reference: [u8; 4],

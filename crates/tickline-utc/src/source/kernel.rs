@@ -52,7 +52,7 @@ impl KernelSource {
         if maxerror_us % GROWTH_US == 0 || clock.offset_as_error_us().is_some() {
             return None;
         }
-        let estimated_us = clock.set_esterror_us().unwrap_or(0).max(0);
+        let estimated_us = clock.known_esterror_us().unwrap_or(0).max(0);
         let error_us = maxerror_us
             .saturating_add(estimated_us)
             .saturating_add(GROWTH_US);

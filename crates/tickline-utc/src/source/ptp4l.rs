@@ -124,6 +124,7 @@ pub(super) const REPLY_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The state of ptp4l: what it follows, and how well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PtpStatus {
     /// The domain in which it answers.
     pub domain: u8,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
-use tickline_utc::kernel::set_esterror_us;
+use tickline_utc::kernel::known_esterror_us;
 
 /// The kernel's NTP state, by `adjtimex(2)` with modes 0, which changes nothing.
 // There is no `serde(default)`, because a missing figure must not become zero.
@@ -117,7 +117,7 @@ impl Ntp {
 
     /// The likely error that a daemon has set, us; `None` if it is the kernel's value at its start.
     pub(crate) fn set_estimated_error_us(&self) -> Option<i64> {
-        set_esterror_us(self.estimated_error_us)
+        known_esterror_us(self.estimated_error_us)
     }
 
     /// The correction of the clock's rate without the slew of `offset_ns`, ppb.
