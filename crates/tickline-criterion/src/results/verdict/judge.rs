@@ -15,7 +15,11 @@ pub(crate) struct Difference {
 
 /// Judges a difference by the limits of `--max-regression` and `--max-noise`. Returns the
 /// conclusion and its reason.
-pub(super) fn judge_difference(options: &Options, difference: Difference) -> (Conclusion, String) {
+pub(super) fn judge_difference(
+    options: &Options,
+    compared_with: ComparedWith,
+    difference: Difference,
+) -> (Conclusion, String) {
     let Difference {
         percent,
         is_different,
@@ -39,7 +43,8 @@ pub(super) fn judge_difference(options: &Options, difference: Difference) -> (Co
             );
         }
         if estimate > limit {
-            let reason = format!("it may be slower by more than {limit} % or not: {range}");
+            let advice = advice(options, compared_with);
+            let reason = format!("it may be slower by more than {limit} % or not: {range}{advice}");
             return (Conclusion::CannotTell, reason);
         }
     }
@@ -55,12 +60,23 @@ pub(super) fn judge_difference(options: &Options, difference: Difference) -> (Co
             ""
         };
         let reason = format!(
-            "{slower}the noise of {:.2} % is above {limit} %; measure longer, or leave CPUs free",
-            percent.noise()
+            "{slower}the noise of {:.2} % is above {limit} %{}",
+            percent.noise(),
+            advice(options, compared_with)
         );
         return (Conclusion::CannotTell, reason);
     }
     (Conclusion::Passes, String::new())
+}
+
+/// What narrows the interval, for the end of the reason.
+fn advice(options: &Options, compared_with: ComparedWith) -> &'static str {
+    // The interval is then over the layouts: a longer time gives no further link order.
+    if compared_with == ComparedWith::OtherBuild && options.against.len() > 1 {
+        "; give more layouts, or a larger limit: a longer time helps less"
+    } else {
+        "; measure longer, or leave CPUs free"
+    }
 }
 
 /// What else may have made a benchmark slower, for the end of the reason.
@@ -86,7 +102,15 @@ mod tests {
             percent,
             is_different: true,
         };
-        judge_difference(options, difference)
+        judge_difference(options, ComparedWith::OtherBuild, difference)
+    }
+
+    /// Both limits, with so many layouts of each build.
+    fn options_with_layouts(layouts: usize) -> Options {
+        Options {
+            against: vec![PathBuf::from("main"); layouts],
+            ..options(3.0, 2.0)
+        }
     }
 
     #[test]
@@ -174,8 +198,58 @@ mod tests {
             percent: percent(5.0, 4.75),
             is_different: false,
         };
-        let (_, reason) = judge_difference(&without_regression, difference);
+        let (_, reason) =
+            judge_difference(&without_regression, ComparedWith::OtherBuild, difference);
         assert!(reason.starts_with("the noise of 4.75 %"), "{reason}");
+    }
+
+    /// Symptom: the advice was a longer time, and four times the time left the noise of 16 layouts
+    /// above the limit.
+    #[test]
+    fn the_advice_about_noise_is_more_layouts_if_there_are_several() {
+        let (_, reason) = judge(&options_with_layouts(16), percent(0.0, 4.25));
+        assert!(
+            reason.contains("more layouts") && !reason.contains("measure longer"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn the_advice_about_noise_in_one_link_order_is_a_longer_time() {
+        let (_, reason) = judge(&options_with_layouts(1), percent(2.0, 2.5));
+        assert!(
+            reason.ends_with("; measure longer, or leave CPUs free"),
+            "{reason}"
+        );
+    }
+
+    /// Symptom: one of the two reasons did not say what to do.
+    #[test]
+    fn an_interval_that_contains_the_limit_has_the_same_advice_as_noise() {
+        for layouts in [1, 16] {
+            let options = options_with_layouts(layouts);
+            let [noise, limit] =
+                [0.0, 3.5].map(|estimate| judge(&options, percent(estimate, 4.25)).1);
+            assert!(limit.starts_with("it may be slower by more than 3 % or not: "));
+            let of_noise = noise.split_once("; ").map(|(_, advice)| advice);
+            let of_limit = limit.split_once("; ").map(|(_, advice)| advice);
+            assert!(
+                of_noise.is_some() && of_noise == of_limit,
+                "{noise}\n{limit}"
+            );
+        }
+    }
+
+    /// A stored run has no layouts: its noise is the scatter of the parts of both runs.
+    #[test]
+    fn the_advice_about_a_baseline_does_not_depend_on_the_layouts() {
+        let difference = Difference {
+            percent: percent(0.0, 4.25),
+            is_different: false,
+        };
+        let options = options_with_layouts(16);
+        let (_, reason) = judge_difference(&options, ComparedWith::Baseline, difference);
+        assert!(reason.contains("measure longer"), "{reason}");
     }
 
     /// Symptom: an unrelated function made a benchmark slower by 14 %, and the verdict was firm.
