@@ -423,6 +423,11 @@ impl FlightRecorder {
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
     /// has run. Errors of writing are lost. One of them is that `path` is a recorder's file: choose
     /// another path.
+    ///
+    /// Each later panic, also one that the program catches, replaces the file of the panic before.
+    ///
+    /// A hook that ends the process, for example by `abort`, must be installed after this call, and
+    /// must call the hook before it first. Otherwise nothing is written.
     pub fn write_on_panic(&self, path: impl Into<PathBuf>) {
         let (recorder, path) = (self.clone(), path.into());
         after_panics(move || _ = recorder.write(&path));

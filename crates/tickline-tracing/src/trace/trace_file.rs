@@ -216,7 +216,11 @@ impl TraceFileBuilder {
         self
     }
 
-    /// Flushes the trace when a thread panics, after the present panic hook has run.
+    /// Flushes the trace when a thread panics, after the panic hook that the program has when it
+    /// makes the trace.
+    ///
+    /// A hook that ends the process, for example by `abort`, must be installed after the trace is
+    /// made, and must call the hook before it first. Otherwise nothing is flushed.
     pub fn flush_on_panic(self) -> Self {
         Self {
             flush_on_panic: true,
