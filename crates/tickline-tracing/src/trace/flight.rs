@@ -346,7 +346,8 @@ impl FlightRecorder {
     /// The errors of [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
         self.check_has_no_rings(path.as_ref())?;
-        let style = self.recorder().settings.style(Some(path.as_ref()))?;
+        let style = self.recorder().settings.style(Some(path.as_ref()));
+        let style = style.map_err(|error| with_path(path.as_ref(), &error))?;
         with_temporary(
             path.as_ref(),
             |temporary| File::create_new(temporary),
@@ -421,8 +422,8 @@ impl FlightRecorder {
     }
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
-    /// has run. Errors of writing are lost. One of them is that `path` is a recorder's file: choose
-    /// another path.
+    /// has run. If the trace can't be written, the hook writes a line with the path and the error to
+    /// standard error. One such error is that `path` is a recorder's file: choose another path.
     ///
     /// Each later panic, also one that the program catches, replaces the file of the panic before.
     ///
@@ -430,7 +431,12 @@ impl FlightRecorder {
     /// must call the hook before it first. Otherwise nothing is written.
     pub fn write_on_panic(&self, path: impl Into<PathBuf>) {
         let (recorder, path) = (self.clone(), path.into());
-        after_panics(move || _ = recorder.write(&path));
+        after_panics(move || {
+            if let Err(error) = recorder.write(&path) {
+                // `eprintln` panics if standard error is closed. The error's text has the path.
+                _ = writeln!(io::stderr(), "tickline: no trace of the panic: {error}");
+            }
+        });
     }
 
     /// Writes all kept records to `output`.

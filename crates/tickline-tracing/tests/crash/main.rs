@@ -30,7 +30,9 @@ mod unix {
     use std::{env, fs, io, process, thread};
 
     use crate::perfetto_view::View;
-    use crate::victim::{BEFORE_FORK, BOX, CHILD, COMPRESSED, PANIC, PERFETTO, TRACE, end};
+    use crate::victim::{
+        BEFORE_FORK, BOX, CHILD, COMPRESSED, MISSING, PANIC, PERFETTO, TRACE, end,
+    };
     use serde_json::Value;
     use tempfile::TempDir;
     use tickline_tracing::flight;
@@ -48,6 +50,7 @@ mod unix {
         the_last_moment_is_in_the_file();
         a_few_spans_reach_the_files_while_the_program_goes_on();
         a_killed_program_leaves_whole_files();
+        a_trace_of_a_panic_that_cannot_be_written_is_reported();
     }
 
     /// Reads the compressed trace.
@@ -105,6 +108,21 @@ mod unix {
             }
             println!("{way}: the last moment is in the file");
         }
+    }
+
+    /// Symptom: there was no file, and nothing said why.
+    fn a_trace_of_a_panic_that_cannot_be_written_is_reported() {
+        let (mut victim, folder) = victim("panic without a folder");
+        let output = victim.output().unwrap();
+        assert_eq!(output.status.code(), Some(101), "{output:?}");
+        let path = folder.path().join(MISSING).join(PANIC);
+        let line = format!(
+            "tickline: no trace of the panic: {}: No such file or directory (os error 2)",
+            path.display()
+        );
+        let shown = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(shown.lines().last(), Some(&*line), "{shown}");
+        println!("panic without a folder: the error is on stderr");
     }
 
     fn assert_the_trace_has_the_last_moment(way: &str, folder: &Path) {

@@ -22,6 +22,9 @@ pub(crate) const PANIC: &str = "panic.json";
 pub(crate) const BOX: &str = "box";
 pub(crate) const CHILD: &str = "child.json";
 
+/// A folder that does not exist.
+pub(crate) const MISSING: &str = "missing";
+
 /// The builder of the compressed trace. Without the feature, the trace is a second one.
 fn compressed(builder: TraceFileBuilder) -> TraceFileBuilder {
     #[cfg(feature = "compression")]
@@ -66,7 +69,11 @@ pub(crate) fn end(way: &str, folder: &Path) {
     mem::forget(perfetto_guard);
     mem::forget(compressed_guard);
     let in_memory = FlightRecorder::builder().with_fields().build();
-    in_memory.write_on_panic(folder.join(PANIC));
+    let of_panic = match way {
+        "panic without a folder" => folder.join(MISSING),
+        _ => folder.to_owned(),
+    };
+    in_memory.write_on_panic(of_panic.join(PANIC));
     let builder = FlightRecorder::builder()
         .with_fields()
         .with_source_locations();
@@ -107,7 +114,7 @@ pub(crate) fn end(way: &str, folder: &Path) {
             std::hint::black_box(unsafe { nowhere.read_volatile() });
         }
         "exit" => process::exit(7),
-        "panic" => panic!("for the test"),
+        "panic" | "panic without a folder" => panic!("for the test"),
         "panic that aborts" => {
             extern "C" fn panic_without_unwind() {
                 panic!("for the test");
