@@ -21,8 +21,8 @@
 //!     });
 //!
 //!     let summary = guard.finish()?; // at the end of `main`
-//!     println!("{summary}"); // "1 interval, of which 0 did not end, and 1 event"
-//! #   assert_eq!(summary.to_string(), "1 interval, of which 0 did not end, and 1 event");
+//!     println!("{summary}"); // "1 interval and 1 event"
+//! #   assert_eq!(summary.to_string(), "1 interval and 1 event");
 //!     Ok(())
 //! }
 //! ```

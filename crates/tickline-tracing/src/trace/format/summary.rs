@@ -23,13 +23,15 @@ use crate::trace::records::record::Kind;
 ///     tracing::info_span!("request").in_scope(|| tracing::info!("read"));
 /// });
 /// let summary = recorder.write_to(std::io::sink())?;
-/// assert_eq!(summary.to_string(), "1 interval, of which 0 did not end, and 1 event");
+/// assert_eq!(summary.to_string(), "1 interval and 1 event");
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// With losses it is, for example, "9 intervals, of which 1 did not end, and 0 events; incomplete: 12
-/// records dropped, 1 value cut". It does not have [`complete_since`](Self::complete_since).
+/// records dropped, 1 value cut". A trace that is empty without a loss has the possible causes: "0
+/// intervals and 0 events: written too early, layer not installed, all filtered out, or none
+/// entered". The text does not have [`complete_since`](Self::complete_since).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TraceSummary {
@@ -129,12 +131,11 @@ impl fmt::Display for TraceSummary {
             callsites_without_names,
             ended: _,
         } = self;
-        write!(
-            f,
-            "{}, of which {unended_intervals} did not end, and {}",
-            Count(*intervals, "interval"),
-            Count(*events, "event")
-        )?;
+        write!(f, "{}", Count(*intervals, "interval"))?;
+        if *unended_intervals > 0 {
+            write!(f, ", of which {unended_intervals} did not end,")?;
+        }
+        write!(f, " and {}", Count(*events, "event"))?;
         let losses = [
             (dropped_records, "record", "dropped"),
             (damaged_records, "record", "damaged"),
@@ -148,6 +149,12 @@ impl fmt::Display for TraceSummary {
         for (count, unit, loss) in losses.into_iter().filter(|(count, ..)| **count > 0) {
             write!(f, "{separator}{} {loss}", Count(*count, unit))?;
             separator = ", ";
+        }
+        let is_empty = *intervals == 0 && *events == 0;
+        if is_empty && losses.iter().all(|(count, ..)| **count == 0) {
+            f.write_str(
+                ": written too early, layer not installed, all filtered out, or none entered",
+            )?;
         }
         Ok(())
     }
@@ -206,6 +213,26 @@ mod tests {
     fn the_sentence_of_a_complete_trace_has_its_intervals_and_events() {
         let mut summary = TraceSummary::default();
         summary.count(Kind::Begin);
+        summary.count(Kind::End);
+        summary.count(Kind::Instant);
+        summary.count(Kind::Instant);
+        assert_eq!(summary.to_string(), "1 interval and 2 events");
+    }
+
+    /// Symptom: the sentence was "0 intervals, of which 0 did not end, and 0 events".
+    #[test]
+    fn the_sentence_of_an_empty_trace_has_the_possible_causes() {
+        assert_eq!(
+            TraceSummary::default().to_string(),
+            "0 intervals and 0 events: written too early, layer not installed, all filtered out, \
+             or none entered"
+        );
+    }
+
+    #[test]
+    fn the_sentence_has_the_intervals_that_did_not_end() {
+        let mut summary = TraceSummary::default();
+        summary.count(Kind::Begin);
         summary.count(Kind::Instant);
         summary.count(Kind::Instant);
         assert_eq!(
@@ -228,7 +255,7 @@ mod tests {
         };
         assert_eq!(
             summary.to_string(),
-            "0 intervals, of which 0 did not end, and 0 events; incomplete: 2 records dropped, 3 \
+            "0 intervals and 0 events; incomplete: 2 records dropped, 3 \
              records damaged, 1 value cut, 4 spans undecided, 5 rings missing, 6 threads without a \
              ring, 7 callsites without names"
         );
