@@ -529,7 +529,7 @@ mod tests {
             ),
             (
                 Reason::DriverStopped,
-                "or was stopped or killed; the counter serves again when that thread goes on",
+                "or was stopped or killed; the counter serves this clock again when that thread goes on",
             ),
         ] {
             let text = ClockState::Fallback(reason).to_string();
