@@ -1,4 +1,4 @@
-//! Reads the time in 9 to 18 ns from the CPU's timestamp counter, depending on the processor: to
+//! Reads the time in 9 to 15 ns from the CPU's timestamp counter, depending on the processor: to
 //! time a request, stamp an event or check a deadline.
 //!
 //! ```

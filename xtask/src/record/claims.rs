@@ -127,21 +127,36 @@ fn readings_are_as_near_to_the_os_clock_as_the_crates_readme_says() {
     }
 }
 
-/// In any process of any record, because the code of quanta is not ours.
-#[test]
-fn quanta_drifts_as_far_as_the_readme_says() {
-    let said_us = figure(README, "so it drifts: by up to ", " us a second");
+/// The drift of quanta in each process of all records, us a second, without its sign, from the least
+/// on. Of all records, because the code of quanta is not ours.
+fn drifts_of_quanta_us() -> Vec<f64> {
     let Stored { present, older } = stored().unwrap();
     let records = present.iter().chain(&older);
     let processes = records
         .flat_map(|record| std::iter::once(&record.drift).chain(&record.drift_in_other_processes));
     let clocks = processes.flat_map(|drift| &drift.clocks);
     let of_quanta = clocks.filter(|drift| drift.clock == "quanta Instant::now");
-    let most_ppb = of_quanta
+    let mut drifts_us: Vec<f64> = of_quanta
         .filter_map(|drift| drift.drift_ppb)
-        .map(f64::abs)
-        .fold(0.0, f64::max);
-    assert!((said_us - most_ppb / 1e3).abs() <= 0.5, "{most_ppb} ppb");
+        .map(|ppb| ppb.abs() / 1e3)
+        .collect();
+    drifts_us.sort_by(f64::total_cmp);
+    drifts_us
+}
+
+#[test]
+fn quanta_drifts_as_far_as_the_readme_says() {
+    let said_us = figure(README, "so it drifts: by up to ", " us a second");
+    let most_us = *drifts_of_quanta_us().last().expect("a process");
+    assert!((said_us - most_us).abs() <= 0.5, "{most_us} us");
+}
+
+#[test]
+fn quanta_drifts_in_half_of_the_processes_as_the_readme_says() {
+    let said_us = figure(README, "(benches/README.md), by about ", " us a second");
+    let drifts_us = drifts_of_quanta_us();
+    let median_us = drifts_us[drifts_us.len() / 2];
+    assert!((said_us - median_us).abs() <= 0.5, "{median_us} us");
 }
 
 /// The cells of a table's rows.
