@@ -8,7 +8,7 @@
 //! | `own_file.rs` | the file of a `TraceFile`, to which no other `TraceFile` of the process writes |
 //! | `flusher.rs` | how a program makes the writer of a trace write at once |
 //! | `settings.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
-//! | `temporary.rs`, `keyed_hash.rs`, `cpu_clock.rs` | names of files, a hash and a clock, which know nothing of traces |
+//! | `temporary.rs`, `file_number.rs`, `keyed_hash.rs`, `cpu_clock.rs` | names and numbers of files, a hash and a clock, which know nothing of traces |
 //!
 //! The folders, in order: each imports only from the folders above it. `settings.rs` is between the
 //! last two.
@@ -39,6 +39,8 @@
 //! 4. `cargo xtask api --write` stores the new method.
 
 pub(crate) mod cpu_clock;
+#[cfg(unix)]
+pub(crate) mod file_number;
 pub mod flight;
 pub(crate) mod flusher;
 pub(crate) mod format;

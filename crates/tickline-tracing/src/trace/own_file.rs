@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use spin::mutex::SpinMutex;
@@ -11,6 +10,7 @@ use tickline::background::process_token;
 
 use crate::layer::open_spans::spin_then_sleep;
 use crate::layer::process_mutex::{TRIES_OF_CHILD, lock_with_retries};
+use crate::trace::file_number::FileNumber;
 use crate::trace::records::memory::Mapping;
 
 /// The files that are being written. A forked child inherits the list, but no writer.
@@ -19,8 +19,7 @@ static WRITTEN: SpinMutex<Vec<FileOfProcess>> = SpinMutex::new(Vec::new());
 /// A file, and the process that writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileOfProcess {
-    device: u64,
-    inode: u64,
+    file: FileNumber,
     process: u64,
 }
 
@@ -60,8 +59,7 @@ impl OwnFile {
             ));
         }
         let entry = FileOfProcess {
-            device: found.dev(),
-            inode: found.ino(),
+            file: FileNumber::of(&found),
             process: process_token(),
         };
         // A thread has the list for less than a microsecond, unless it is preempted.

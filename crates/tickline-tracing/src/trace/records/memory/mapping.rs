@@ -20,8 +20,9 @@ use std::path::Path;
 
 use nix::sys::statvfs::fstatvfs;
 use open_files::{PROTECTION, UnsharedFile, is_mapped, lock_files, release};
-use rename::{FileNumber, is_at, rename_to_new};
+use rename::{is_at, rename_to_new};
 
+use crate::trace::file_number::FileNumber;
 use crate::trace::temporary::{with_suffix, with_temporary};
 
 /// The mapping of a file, which this process has locked.

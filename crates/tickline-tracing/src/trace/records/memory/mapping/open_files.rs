@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-use super::rename::FileNumber;
 use crate::layer::open_spans::spin_then_sleep;
+use crate::trace::file_number::FileNumber;
 
 /// The files that this process has open. A file is locked until mapping and descriptor are gone.
 static FILES: SpinMutex<Files> = SpinMutex::new(Vec::new());

@@ -1,29 +1,14 @@
-//! The identity of a file, and a rename that replaces no other file.
+//! A rename that replaces no other file.
 
 #[cfg(target_os = "linux")]
 use std::ffi::CString;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The number of a file in its file system, and the number of the file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileNumber {
-    device: u64,
-    inode: u64,
-}
-
-impl FileNumber {
-    pub(super) fn of(file: &Metadata) -> Self {
-        Self {
-            device: file.dev(),
-            inode: file.ino(),
-        }
-    }
-}
+use crate::trace::file_number::FileNumber;
 
 /// Whether the open file still has this path.
 pub(super) fn is_at(file: &File, path: &Path) -> bool {
