@@ -37,6 +37,9 @@ const PATIENCE_READINGS: Duration = Duration::from_secs(60);
 /// The longest wait for these readings with an interval, which suffices on a quiet host.
 const LONGEST: Duration = Duration::from_secs(15);
 
+/// The longest wait for a narrow interval while the clock is steered. A quiet host needs none.
+const PATIENCE_NARROW: Duration = Duration::from_secs(60);
+
 /// The number of readings between two loads of the flag.
 const BATCH: u64 = 1_024;
 
@@ -338,6 +341,8 @@ impl UtcLab<'_> {
 
     /// chronyd only measures the clock (`-x`), which this program steers by so many ppm. The server
     /// states no error, so that the intervals are about as narrow as an error of their rate is large.
+    /// On a busy host the round trip to the server is longer, and so are the intervals. The scenario
+    /// then waits for narrow ones, for at most [`PATIENCE_NARROW`].
     fn steered(&self, name: &str, ppm: i64) -> io::Result<Killed> {
         self.world.is_exact.store(true, Ordering::Relaxed); // ORDERING: orders no memory
         let start = || {
@@ -345,7 +350,11 @@ impl UtcLab<'_> {
             system::adjust(|clock| (clock.modes, clock.freq) = (libc::ADJ_FREQUENCY, ppm << 16))?;
             chronyd_with(&["-x"], "")
         };
-        let daemon = self.synchronise(name, 0, UtcSource::Chronyd, start, |_| pass(8));
+        let daemon = self.synchronise(name, 0, UtcSource::Chronyd, start, |_| {
+            pass(8)?;
+            wait_until(PATIENCE_NARROW, || self.counts().is_narrow());
+            pass(0)
+        });
         self.world.is_exact.store(false, Ordering::Relaxed); // ORDERING: orders no memory
         daemon
     }

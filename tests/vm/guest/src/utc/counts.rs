@@ -47,6 +47,13 @@ impl Counts {
         self.narrow((latest_ns - earliest_ns).unsigned_abs());
     }
 
+    /// Whether half of an interval was narrower than UTC moves in a second at 400 ppm: the rule
+    /// `utc_narrow` of `guests.toml`.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.narrowest_ns
+            .is_some_and(|width_ns| width_ns <= 800_000)
+    }
+
     fn count_kind(&mut self, name: &'static str, count: u64, at_ns: i64) {
         match self.kinds.iter_mut().find(|kind| kind.0 == name) {
             Some((_, counted, last_ns)) => {
