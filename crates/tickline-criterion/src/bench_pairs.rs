@@ -228,8 +228,9 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
             time.settings().messages.not_compared(&error);
             other_cannot_tell(benchmark, &error);
         } else if let Some(reason) = benchmark.why_not_comparable() {
-            let line = format_args!("not compared: {reason}");
-            time.settings().messages.print(&line);
+            time.settings()
+                .messages
+                .print(&format_args!("not compared: {reason}"));
             findings().add_without(
                 benchmark.name,
                 ComparedWith::OtherBuild,
