@@ -46,7 +46,7 @@ use crate::results::{files, verdict_file};
 ///
 /// criterion refuses arguments that it does not know. If there are some of this crate's, `run`
 /// starts the program again without them, waits for it, and returns its exit code. With `--against`
-/// the program is also started to list its benchmarks, and again for each pair of processes: what
+/// the program is also started to list its benchmarks, and again for each process that takes turns: what
 /// `main` does before this call happens in each of these processes. criterion itself then
 /// [compares with no run](crate::comparisons#a-pull-request-against-main).
 ///

@@ -46,7 +46,7 @@ impl Sides {
     const fn replicates(self) -> &'static str {
         match self {
             Self::Routines => "copies of the code",
-            Self::Builds => "pairs of processes",
+            Self::Builds => "processes of each build",
             Self::BuildsInLayouts => "layouts",
         }
     }
@@ -117,7 +117,7 @@ impl Comparison {
     }
 
     /// The number of placements of code, heap and stack over which the interval is: copies of the
-    /// code for [`compare`](crate::compare), pairs of processes for `--against`, layouts with
+    /// code for [`compare`](crate::compare), processes of each build for `--against`, layouts with
     /// `--layout`.
     #[must_use]
     pub fn replicates(&self) -> usize {
@@ -134,9 +134,9 @@ impl Comparison {
         }
     }
 
-    /// The text of the estimate, in the unit of the medians. The estimate may differ from the
-    /// difference of the medians, which are over all rounds together.
-    fn estimate(&self) -> String {
+    /// The texts of the estimate and of its interval, in the unit of the medians. The estimate may
+    /// differ from the difference of the medians, which are over all rounds together.
+    fn estimate_and_interval(&self) -> [String; 2] {
         let (unit_ns, unit) = unit(self.median_a_ns.max(self.median_b_ns));
         let [estimate, low, high] =
             [self.difference_ns, self.low_ns, self.high_ns].map(|ns| ns / unit_ns);
@@ -149,13 +149,15 @@ impl Comparison {
         } else {
             [String::new(), String::new()]
         };
-        format!(
-            "estimate over {} {}: {estimate:+.3} {unit}{of_estimate}, \
-             95 %{} in [{low:+.3}, {high:+.3}] {unit}{of_interval}",
-            self.replicates(),
-            self.sides.replicates(),
-            self.sides.confidence_is_of(),
-        )
+        [
+            format!("{estimate:+.3} {unit}{of_estimate}"),
+            format!(
+                "95 %{} in [{low:+.3}, {high:+.3}] {unit}{of_interval}, over {} {}",
+                self.sides.confidence_is_of(),
+                self.replicates(),
+                self.sides.replicates(),
+            ),
+        ]
     }
 
     fn json(&self) -> Value {
@@ -201,6 +203,7 @@ impl fmt::Display for Comparison {
             ..
         } = self;
         let [a, b] = self.sides.names();
+        let [estimate, interval] = self.estimate_and_interval();
         let finding = if !self.is_different() {
             "no difference found".to_owned()
         } else if self.difference_ns < 0.0 {
@@ -216,12 +219,12 @@ impl fmt::Display for Comparison {
         };
         write!(
             f,
-            "{INDENT}medians per iteration, {iterations_per_pair} to a pair: {a} {}, {b} {}; \
-             {b} less {a}, {}: {finding}\n\
+            "{INDENT}medians per iteration: {a} {}, {b} {}\n\
+             {INDENT}{b} less {a}: {estimate}: {finding}\n\
+             {INDENT}{interval}\n\
              {INDENT}{couples_counted} couples of {} each, {couples_disturbed} {more}disturbed and {treatment}",
             Ns(self.median_a_ns),
             Ns(self.median_b_ns),
-            self.estimate(),
             iterations(*iterations_per_pair),
         )?;
         if self.disturbances.total() > 0 {
@@ -331,7 +334,8 @@ impl<const N: usize> MeasuredCouples<'_, N> {
                 marks: &marks[1],
             },
         ];
-        plot::draw(name, &comparison.estimate(), &series)
+        let [estimate, interval] = comparison.estimate_and_interval();
+        plot::draw(name, &format!("{estimate}; {interval}"), &series)
     }
 }
 
@@ -403,9 +407,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "medians per iteration, 16 to a pair: the other build 200.0 ns, this build 202.0 ns; this build less the \
-                 other build, estimate over 10 pairs of processes: +2.000 ns (+1.00 %), 95 % (of this link order) in \
-                 [+1.000, +3.000] ns ([+0.50, +1.50] %): this build is slower",
+                "medians per iteration: the other build 200.0 ns, this build 202.0 ns",
+                "this build less the other build: +2.000 ns (+1.00 %): this build is slower",
+                "95 % (of this link order) in [+1.000, +3.000] ns ([+0.50, +1.50] %), over 10 processes of each build",
                 "3000 couples of 16 iterations each, 0 more disturbed and excluded",
                 "not seen: where each build's linker has placed the code; a difference below 0.5 % never counts",
             ]
@@ -437,15 +441,19 @@ mod tests {
                 median_a_ns: 0.0,
                 ..comparison(ns)
             }
-            .estimate();
+            .estimate_and_interval()
+            .join("; ");
             assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
-            assert!(text.ends_with("] ns"), "{text}");
+            assert!(
+                text.contains(" ns; 95 %") && text.contains("] ns, over"),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn an_estimate_that_rounds_to_zero_percent_is_not_negative() {
-        let text = comparison(-0.001).estimate();
+        let [text, _] = comparison(-0.001).estimate_and_interval();
         assert!(text.contains("(+0.00 %)"), "{text}");
     }
 
@@ -457,8 +465,9 @@ mod tests {
         }
         .to_string();
         for words in [
-            "A 200.0 ns, B 196.0 ns; B less A, estimate over 10 copies of the code: -4.000 ns",
-            "B is faster",
+            "A 200.0 ns, B 196.0 ns\n",
+            "B less A: -4.000 ns (-2.00 %): B is faster\n",
+            "over 10 copies of the code\n",
             "not seen: the places of functions that only one side calls; a difference below 1 % never counts",
         ] {
             assert!(text.contains(words), "{text}");

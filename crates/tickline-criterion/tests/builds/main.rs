@@ -390,8 +390,8 @@ fn turns_do_not_replace_the_last_run(programs: &Programs) {
 /// The interval has the noise of placement only if each replicate has its own processes.
 fn each_pair_of_processes_is_a_replicate(programs: &Programs) {
     let (out, json) = compared(programs, 130, 100);
-    assert!(out.contains("estimate over 10 pairs of processes"), "{out}");
-    assert_eq!(json["replicates"], "pairs of processes");
+    assert!(out.contains("over 10 processes of each build"), "{out}");
+    assert_eq!(json["replicates"], "processes of each build");
     assert_eq!(json["replicates_ns"].as_array().map(Vec::len), Some(10));
 }
 
@@ -424,14 +424,14 @@ fn each_layout_is_a_replicate(programs: &Programs) {
         &programs.path(300),
     );
     let (out, err) = texts(&output);
-    assert!(out.contains("estimate over 6 layouts: +"), "{out}\n{err}");
+    assert!(out.contains("over 6 layouts"), "{out}\n{err}");
     assert!(out.contains("this build is slower"), "{out}");
 }
 
 fn a_benchmark_that_the_other_build_lacks_is_measured_alone(programs: &Programs) {
     let (out, err) = texts(&programs.against(130, "spin", 100));
     assert_eq!(out.matches("pairs:  p50").count(), 2, "{out}");
-    assert_eq!(out.matches(" pairs of processes").count(), 1, "{out}");
+    assert_eq!(out.matches(" processes of each build").count(), 1, "{out}");
     assert!(
         err.contains("not compared: the other build has no such benchmark"),
         "{err}"
