@@ -125,13 +125,13 @@ pub(crate) mod tests {
 
     /// The time of a process on a placement: mostly 100, in one placement of five 105, with little
     /// noise within the process.
-    fn two_modes(uniform: &mut impl FnMut() -> f64) -> f64 {
+    pub(crate) fn two_modes(uniform: &mut impl FnMut() -> f64) -> f64 {
         let placement = if uniform() < -0.3 { 105.0 } else { 100.0 };
         placement + 0.5 * uniform()
     }
 
     /// A time with heavy tails: uniform, one in ten of which is ten times as far.
-    fn heavy_tails(uniform: &mut impl FnMut() -> f64) -> f64 {
+    pub(crate) fn heavy_tails(uniform: &mut impl FnMut() -> f64) -> f64 {
         let far = if uniform() < -0.4 { 10.0 } else { 1.0 };
         100.0 + far * uniform()
     }

@@ -94,7 +94,10 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::number::{as_f64, count};
     use crate::results::verdict::tests::{options, percent};
+    use crate::statistics::signed_rank::interval;
+    use crate::statistics::signed_rank::tests::{heavy_tails, two_modes, uniform};
 
     /// Judges a difference that the measurement can tell from none.
     fn judge(options: &Options, percent: Percent) -> (Conclusion, String) {
@@ -273,5 +276,78 @@ mod tests {
     fn without_limits_all_pass() {
         let found = judge(&Options::default(), percent(50.0, 9.0));
         assert_eq!(found, (Conclusion::Passes, String::new()));
+    }
+
+    /// The shares, %, of simulated comparisons of equal builds that are judged slower, and that
+    /// can't be told. Each has so many processes of each build.
+    fn slower_and_untold(
+        options: &Options,
+        processes: usize,
+        time: impl Fn(&mut dyn FnMut() -> f64) -> f64,
+    ) -> [f64; 2] {
+        const RUNS: usize = 4_000;
+        let mut uniform = uniform(3);
+        let conclusions: Vec<Conclusion> = (0..RUNS)
+            .map(|_| {
+                // A time is about 100, so a difference is about a percentage.
+                let differences: Vec<f64> = (0..processes)
+                    .map(|_| time(&mut uniform) - time(&mut uniform))
+                    .collect();
+                let found = interval(&differences).expect("enough");
+                let percent = Percent {
+                    estimate: found.estimate,
+                    low: found.low,
+                    high: found.high,
+                };
+                judge(options, percent).0
+            })
+            .collect();
+        [Conclusion::Slower, Conclusion::CannotTell].map(|one| {
+            let has_it = conclusions.iter().filter(|found| **found == one).count();
+            100.0 * as_f64(count(has_it)) / as_f64(count(RUNS))
+        })
+    }
+
+    /// The level of the interval, on one side. A limit of 0 % is the one that equal builds exceed
+    /// most often.
+    #[test]
+    fn at_most_2_5_percent_of_equal_builds_are_slower_than_any_limit() {
+        let limit_of_zero = Options {
+            max_noise_percent: None,
+            ..options(0.0, 0.0)
+        };
+        for processes in [6, 10] {
+            let [modes, _] = slower_and_untold(&limit_of_zero, processes, |mut uniform| {
+                two_modes(&mut uniform)
+            });
+            let [tails, _] = slower_and_untold(&limit_of_zero, processes, |mut uniform| {
+                heavy_tails(&mut uniform)
+            });
+            for slower in [modes, tails] {
+                // Of 4,000 runs, 2.5 % have a standard deviation of 0.25 %.
+                assert!((0.5..=3.25).contains(&slower), "{processes}: {slower} %");
+            }
+        }
+    }
+
+    /// The page has these figures.
+    #[test]
+    fn noise_above_its_limit_is_what_makes_equal_builds_untold() {
+        let without_noise = Options {
+            max_noise_percent: None,
+            ..options(3.0, 2.0)
+        };
+        for (processes, expected) in [(6, 64.0), (8, 13.0), (10, 6.0), (16, 0.1)] {
+            let [slower, untold] =
+                slower_and_untold(&options(3.0, 2.0), processes, |mut uniform| {
+                    two_modes(&mut uniform)
+                });
+            assert!(slower < 0.1, "{processes}: {slower} %");
+            // The standard deviation is at most 0.8 %.
+            assert!((untold - expected).abs() < 2.4, "{processes}: {untold} %");
+        }
+        let [slower, untold] =
+            slower_and_untold(&without_noise, 6, |mut uniform| two_modes(&mut uniform));
+        assert!(slower < 0.1 && untold < 0.1, "{slower} %, {untold} %");
     }
 }
