@@ -25,6 +25,10 @@ pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 
 /// The driver of a clock: the caller of its control loop.
 ///
+/// The default is [`Thread`](Self::Thread): it renews the line also while the program makes no call,
+/// and no reader pays for a recalibration. The global clock alone starts with
+/// [`Reader`](Self::Reader): a program gets no thread that it did not ask for.
+///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
 /// use tickline::{Clock, Driver};
