@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use tickline::{OsClock, Reference as _};
+use tickline::backend::{OsClock, Reference as _};
 
 /// The end of the calls that ask a daemon, ns of the OS clock. A process may be denied the counter,
 /// and std's clocks would then end it by SIGSEGV.

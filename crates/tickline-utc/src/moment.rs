@@ -1,6 +1,6 @@
 //! What the clocks show at one moment.
 
-use tickline::OsClock;
+use tickline::backend::OsClock;
 use tickline_core::clocksource::Clocksource;
 use tickline_core::reference::{Reference as _, SUSPENDED_BOUND_NS};
 

@@ -3,8 +3,9 @@
 
 use core::time::Duration;
 
+use tickline::Probes;
+use tickline::backend::OsClock;
 use tickline::background::{StoppableSleep, WakeCause};
-use tickline::{OsClock, Probes};
 use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::reference::Reference;

@@ -3,8 +3,9 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use tickline::backend::OsClock;
 use tickline::background::BackgroundThread;
-use tickline::{Clock, Error, OsClock, Probes};
+use tickline::{Clock, Error, Probes};
 
 use crate::chronyd::Channel;
 #[cfg(feature = "mock")]

@@ -19,7 +19,8 @@ mod card {
     use std::time::Duration;
 
     use rustix::time::{DynamicClockId, clock_gettime_dynamic};
-    use tickline::{Backend, Clock, ClockState, Instant, Reading, UnixTime};
+    use tickline::backend::Backend;
+    use tickline::{Clock, ClockState, Instant, Reading, UnixTime};
 
     /// The clock of a card, and the point at which its time became the program's.
     #[derive(Debug)]

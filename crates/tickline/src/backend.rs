@@ -1,9 +1,22 @@
-//! [`Backend`]: your own time source, behind a [`Clock`](crate::Clock).
+//! Serves a [`Clock`](crate::Clock) from something else than this machine's counter: a network
+//! card, a page that another process serves, a simulation.
 //!
-//! A clock with a backend has no thread and no line, and its engine stays disabled. So every
-//! reading takes the slow path, which calls the backend, and the fast path needs no test for it.
+//! | | is |
+//! |---|---|
+//! | [`Backend`] | the source of the clock's time, which your program implements |
+//! | [`OsClock`], by the trait [`Reference`] | the OS clocks, ns: for a backend that falls back to them, or that compares its source with them |
+//! | [`Bounds`], of two [`Line`]s, each with a [`Slope`] | the result of [`Clock::bounds`](crate::Clock::bounds): for a process that serves its clock to others |
+
+// A clock with a backend has no thread and no line, and its engine stays disabled. So every reading
+// takes the slow path, which calls the backend, and the fast path needs no test for it.
 
 use core::fmt;
+
+pub use tickline_core::cell::Bounds;
+pub use tickline_core::line::{Line, Slope};
+pub use tickline_core::reference::Reference;
+
+pub use crate::sys::reference::OsClock;
 
 use crate::instant::Instant;
 use crate::reading::Reading;
@@ -20,7 +33,8 @@ use crate::unix_time::UnixTime;
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use tickline::{Backend, Clock, ClockState, Instant, Reading, UnixTime};
+/// use tickline::backend::Backend;
+/// use tickline::{Clock, ClockState, Instant, Reading, UnixTime};
 ///
 /// /// Shows a simulation's time, which passes `speed` times as fast as `real`.
 /// #[derive(Debug)]

@@ -209,7 +209,8 @@ impl Clock {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tickline::{Backend, Clock, ClockState, Driver, Instant, Reading, UnixTime};
+    /// use tickline::backend::Backend;
+    /// use tickline::{Clock, ClockState, Driver, Instant, Reading, UnixTime};
     ///
     /// /// Stands still.
     /// #[derive(Debug)]

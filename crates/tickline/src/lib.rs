@@ -27,8 +27,8 @@
 //! | run under a seccomp filter that kills | [`ClockBuilder::probes`] with [`Probes::Minimal`], which restricts the system calls |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |
-//! | write a library on top: counter ticks, the OS clock, a background thread | [`Clock::ticks_ordered`], [`OsClock`], [`background`] |
-//! | serve your own time source as a [`Clock`] | [`Backend`] |
+//! | write a library on top: counter ticks, the OS clock, a background thread | [`Clock::ticks_ordered`], [`OsClock`](backend::OsClock), [`background`] |
+//! | serve your own time source as a [`Clock`] | [`backend`] |
 //! | replace another clock | [`coming_from`] |
 //!
 //! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
@@ -56,7 +56,8 @@
 //! # Guarantees
 //!
 //! These hold for clocks that read the counter or the OS clock. For mocks, pages and clocks with a
-//! [`Backend`] of your own, [a table](Clock#what-a-reading-promises) has what each kind promises.
+//! [`Backend`](backend::Backend) of your own, [a table](Clock#what-a-reading-promises) has what each
+//! kind promises.
 //!
 //! - A reading never fails, allocates or panics. It waits for another thread only while that thread
 //!   publishes a line: [2 us at most; for a first line 10 to about 150 us, by the
@@ -161,7 +162,7 @@
 //! | `tokio` | a mock that follows tokio's clock, which tests can pause |
 
 mod arithmetic;
-mod backend;
+pub mod backend;
 pub mod background;
 mod clock;
 #[cfg(any(doc, doctest))]
@@ -186,7 +187,6 @@ mod thread;
 mod trust;
 mod unix_time;
 
-pub use backend::Backend;
 pub use clock::Clock;
 pub use clock::builder::ClockBuilder;
 pub use clock::global::{ClockGuard, start};
@@ -198,12 +198,8 @@ pub use now::{now_ns, now_ordered_ns, recent_ns, unix_ns};
 pub use reading::Reading;
 pub use settings::{Driver, LinePerCpu, Probes};
 pub use status::{ClockState, CpuStatus, EventCounts, Status};
-pub use sys::reference::OsClock;
-pub use tickline_core::cell::Bounds;
 pub use tickline_core::comparison::{CounterComparison, CounterDifference};
 pub use tickline_core::gate::{Cost, Gate, Reason, Trust, Verdict};
-pub use tickline_core::line::{Line, Slope};
-pub use tickline_core::reference::Reference;
 pub use tickline_core::shared::Event;
 pub use unix_time::parse::UnixTimeParseError;
 pub use unix_time::{UnixTime, UnixTimeRangeError};

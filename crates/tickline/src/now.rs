@@ -95,7 +95,7 @@ impl Instant {
     /// The instant should be one of the same clock: the global one, or the mock that is active on
     /// this thread. For an instant of a [`Clock`](crate::Clock) that follows `CLOCK_MONOTONIC`, the
     /// result is exact to the two clocks' bounds. For an instant of a mock's clock, or of
-    /// a [`Backend`](crate::Backend) with a time of its own, the result means nothing:
+    /// a [`Backend`](crate::backend::Backend) with a time of its own, the result means nothing:
     /// [`Clock::elapsed`](crate::Clock::elapsed) measures with the clock that made the instant.
     #[inline]
     #[must_use]

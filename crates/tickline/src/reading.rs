@@ -32,8 +32,9 @@ pub struct Reading<T> {
 }
 
 impl<T: Copy + Ord> Reading<T> {
-    /// A reading of a [`Backend`](crate::Backend) without the counter: `time`, and the bounds
-    /// between which the clock was that the backend follows. They are widened to contain `time`.
+    /// A reading of a [`Backend`](crate::backend::Backend) without the counter: `time`, and the
+    /// bounds between which the clock was that the backend follows. They are widened to contain
+    /// `time`.
     ///
     /// ```
     /// use tickline::{Instant, Reading};

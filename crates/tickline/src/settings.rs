@@ -49,8 +49,8 @@ pub enum Driver {
     #[default]
     Thread,
     /// The program, by calls of [`Clock::maintain`](crate::Clock::maintain). A clock with a
-    /// [`Backend`](crate::Backend) has this driver, too. It has no control loop, so these calls do
-    /// nothing.
+    /// [`Backend`](crate::backend::Backend) has this driver, too. It has no control loop, so these
+    /// calls do nothing.
     Manual,
 }
 

@@ -32,7 +32,7 @@ pub enum ClockState {
     /// | [`Thread`](Driver::Thread) | within milliseconds of the start; if the thread was late, at its next iteration |
     /// | [`Manual`](Driver::Manual) | with the program's next calls of [`Clock::maintain`](crate::Clock::maintain) |
     ///
-    /// The calibration of a [`Backend`](crate::Backend) ends when the backend says so.
+    /// The calibration of a [`Backend`](crate::backend::Backend) ends when the backend says so.
     Calibrating,
     /// From the counter.
     Fast,
@@ -44,16 +44,17 @@ pub enum ClockState {
     /// itself.
     ///
     /// Also for an interval after a hypervisor has moved the guest, or restored it from a snapshot,
-    /// if a VMClock tells of that ([`OsClock::map_vmclock`](crate::OsClock::map_vmclock)). Readings
-    /// then follow the OS clock, which may be wrong until its NTP daemon has measured.
+    /// if a VMClock tells of that
+    /// ([`OsClock::map_vmclock`](crate::backend::OsClock::map_vmclock)). Readings then follow the
+    /// OS clock, which may be wrong until its NTP daemon has measured.
     Disrupted,
     /// From the OS clock, because a gate is closed.
     Fallback(Reason),
     /// From no clock: this system has none that a program can read, and every reading is 0. An
     /// example is `wasm32-unknown-unknown`, where `std::time::Instant::now` panics.
     Unavailable,
-    /// From a clock of the program's own, by its [`Backend`](crate::Backend): neither the counter
-    /// nor the OS clock.
+    /// From a clock of the program's own, by its [`Backend`](crate::backend::Backend): neither the
+    /// counter nor the OS clock.
     Backend,
     /// From a mock, which a test moves (feature `mock`).
     Mock,

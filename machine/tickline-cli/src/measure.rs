@@ -16,7 +16,8 @@ pub(crate) mod who;
 use std::thread;
 use std::time::Duration;
 
-use tickline::{Clock, Gate, OsClock, Reference, Status};
+use tickline::backend::{OsClock, Reference};
+use tickline::{Clock, Gate, Status};
 use tickline_core::counter::HardwareCounter;
 
 /// Waits until the global clock's status satisfies `condition`, but sleeps no more than `patience`

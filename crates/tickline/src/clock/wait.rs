@@ -57,7 +57,7 @@ impl Clock {
     /// | the clock's thread drives it | waits for the thread |
     /// | readers drive it, as in a forked child | calibrates it by its own readings, even if nobody else reads it. For how long it then stays so depends on the program's readings |
     /// | the program drives it ([`Driver::Manual`]) | also calls [`maintain`](Self::maintain) at each look |
-    /// | a [`Backend`](crate::Backend) serves it | waits while the backend's state is `Calibrating` |
+    /// | a [`Backend`](crate::backend::Backend) serves it | waits while the backend's state is `Calibrating` |
     /// | a mock, a disabled clock, a system without a clock | returns at once |
     ///
     /// After the timeout the state is `Calibrating`, or [`Fallback`](ClockState::Fallback) with a

@@ -27,7 +27,7 @@ mod system;
 /// call, because the vDSO would read the counter for it. Other processes read them through libc.
 ///
 /// ```
-/// use tickline::{OsClock, Reference};
+/// use tickline::backend::{OsClock, Reference};
 ///
 /// let start_ns = OsClock.monotonic_ns();
 /// assert!(OsClock.monotonic_ns() >= start_ns);
@@ -53,7 +53,7 @@ impl OsClock {
     /// [`Disrupted`](crate::ClockState::Disrupted) for an interval.
     ///
     /// ```
-    /// use tickline::{OsClock, Reference};
+    /// use tickline::backend::{OsClock, Reference};
     ///
     /// if OsClock::map_vmclock(c"/dev/vmclock1") {
     ///     println!("disruption marker {:?}", OsClock.disruption_marker());

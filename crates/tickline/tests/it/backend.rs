@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tickline::backend::Backend;
 use tickline::{
-    Backend, Clock, ClockState, Driver, EnvironmentSwitch, Gate, Instant, Probes, Reading, Reason,
-    UnixTime,
+    Clock, ClockState, Driver, EnvironmentSwitch, Gate, Instant, Probes, Reading, Reason, UnixTime,
 };
 
 /// A clock that a test moves, and that remembers its switch.

@@ -9,7 +9,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, ClockState, Driver, ErrorKind, OsClock, Reason};
+use tickline::backend::OsClock;
+use tickline::{Clock, ClockState, Driver, ErrorKind, Reason};
 use tickline_core::reference::{Reference, SUSPENDED_BOUND_NS};
 use tickline_observe::monotonic_ns;
 

@@ -6,7 +6,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-use tickline::{Clock, ClockState, Event, OsClock, Reference as _};
+use tickline::backend::{OsClock, Reference as _};
+use tickline::{Clock, ClockState, Event};
 use tickline_observe::wait_until;
 
 use crate::common::wait_until_fast;

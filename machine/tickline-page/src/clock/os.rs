@@ -3,11 +3,12 @@
 //! They are read through libc's symbol, so that a library which interposes it (simulators,
 //! `faketime`) is followed, as `tickline` does.
 //!
-//! `tickline::OsClock` reads the same clocks, and can't take their place: its choice between vDSO
-//! and system call is one for the process, and a clock with minimal probes makes it without a look
-//! at the counter. A page's clock looks when it opens the page, also in a process that lost the
-//! right to the counter after that choice. It also needs the coarse clock, by the same choice, and
-//! [`ReaderOs::pause`]. With `OsClock` for the rest, both ways to read a clock would still be here.
+//! `tickline::backend::OsClock` reads the same clocks, and can't take their place: its choice
+//! between vDSO and system call is one for the process, and a clock with minimal probes makes it
+//! without a look at the counter. A page's clock looks when it opens the page, also in a process
+//! that lost the right to the counter after that choice. It also needs the coarse clock, by the
+//! same choice, and [`ReaderOs::pause`]. With `OsClock` for the rest, both ways to read a clock
+//! would still be here.
 
 use core::mem::MaybeUninit;
 

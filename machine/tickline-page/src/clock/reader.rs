@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use errno::{Errno, errno, set_errno};
-use tickline::{Backend, Clock, ClockState, EnvironmentSwitch, Instant, Probes, Reading, UnixTime};
+use tickline::backend::Backend;
+use tickline::{Clock, ClockState, EnvironmentSwitch, Instant, Probes, Reading, UnixTime};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Reason;
 use tickline_core::reference::Reference as _;

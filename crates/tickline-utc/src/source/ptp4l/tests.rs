@@ -446,5 +446,5 @@ fn an_announcement_that_stands_after_midnight_makes_no_claim() {
 #[cfg(all(target_os = "linux", not(miri)))]
 fn a_device_without_a_time_is_at_no_time_of_the_os_clock() {
     let device = ClockDevice::open(std::path::Path::new("/dev/null")).expect("a device");
-    assert_eq!(narrowest(&device, &tickline::OsClock), None);
+    assert_eq!(narrowest(&device, &tickline::backend::OsClock), None);
 }

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tickline::{OsClock, Reference as _};
+use tickline::backend::{OsClock, Reference as _};
 
 use crate::deadline::Deadline;
 

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use nix::time::{ClockId, clock_gettime};
-use tickline::OsClock;
+use tickline::backend::OsClock;
 
 use crate::machine::HostMoment;
 

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use tickline::{OsClock, Reference as _};
+use tickline::backend::{OsClock, Reference as _};
 use tickline_utc::chronyd::{self, Answer, LOCAL, NoAnswer, Tracking, ask_daemon};
 
 use crate::machine::{IgnoredAnswer, Leap, NtpDaemon};

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-use tickline::OsClock;
+use tickline::backend::OsClock;
 
 use crate::machine::VmClock;
 
