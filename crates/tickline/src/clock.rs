@@ -80,10 +80,10 @@ static GLOBAL_CLOCK: Clock = Clock {
 ///
 /// Wait by the same clock, too: for `deadline - clock.now()`, or, where a call takes a
 /// `std::time::Instant`, until [`clock.std_anchor()`](Clock::std_anchor)`.to_std(deadline)`.
-/// `deadline.into()` and [`Anchor::std`](crate::Anchor::std) convert by the global clock, for which
-/// a mock's deadline may be long past: the wait ends at once, and a loop around it spins. The
-/// mock's `advance` wakes no thread that waits. A test wakes it, for example by a message. The
-/// clock of `MockClock::from_tokio` has anchors by tokio's clock, for tokio's waits.
+/// [`Anchor::std`](crate::Anchor::std) converts by the global clock, for which a mock's deadline
+/// may be long past: the wait ends at once, and a loop around it spins. The mock's `advance` wakes
+/// no thread that waits. A test wakes it, for example by a message. The clock of
+/// `MockClock::from_tokio` has anchors by tokio's clock, for tokio's waits.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

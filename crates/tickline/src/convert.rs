@@ -265,28 +265,5 @@ impl Anchor<StdInstant> {
     }
 }
 
-/// By an [`Anchor::std`] of its own, which takes 50 ns to 1 us, and reads std's clock. To convert
-/// several instants, make one anchor.
-///
-/// # Panics
-///
-/// As [`Anchor::std`] does.
-impl From<Instant> for StdInstant {
-    fn from(instant: Instant) -> Self {
-        Anchor::std().to_std(instant)
-    }
-}
-
-/// As the conversion into std's instant: by an anchor of its own.
-///
-/// # Panics
-///
-/// As [`Anchor::std`] does.
-impl From<StdInstant> for Instant {
-    fn from(instant: StdInstant) -> Self {
-        Anchor::std().to_instant(instant)
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -140,7 +140,7 @@ pub(super) const PORTS: [Port; 19] = [
             ORDERED,
             (
                 "wait_until(&mut internals, end)",
-                "wait_until(&mut internals, end.into())",
+                "wait_until(&mut internals, tickline::Anchor::std().to_std(end))",
             ),
         ],
         left_out: &["test::events"],

@@ -269,21 +269,6 @@ fn a_channel_waits_until_a_deadline() {
     assert_eq!(received, Err(mpsc::RecvTimeoutError::Timeout));
 }
 
-#[test]
-fn an_instant_becomes_one_of_std() {
-    let now: std::time::Instant = I::now().into();
-    assert!(now < std::time::Instant::now() + HOUR);
-}
-
-#[test]
-fn a_call_that_takes_an_instant_of_std_gets_one() {
-    fn wait_until(deadline: std::time::Instant) -> Duration {
-        deadline.saturating_duration_since(std::time::Instant::now())
-    }
-    let left = wait_until((I::now() + HOUR).into());
-    assert!(left > HOUR / 2);
-}
-
 // ---- system times -----------------------------------------------------------------------------
 
 #[test]
