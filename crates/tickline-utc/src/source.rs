@@ -127,7 +127,7 @@ impl Sources {
         let steered = os.steering_ppb();
         let before = moment()?;
         let (segments, tracking) = (clock_bound::read(), self.chronyd.ask());
-        let by_ptp4l = ptp4l::ask(os, steered.unwrap_or(0));
+        let by_ptp4l = ptp4l::answer(os, steered.unwrap_or(0));
         let clock = kernel_clock();
         let by_kernel = clock.as_ref().and_then(|clock| self.kernel.report(clock));
         let after = moment()?;

@@ -59,25 +59,18 @@ const TRACKING_BYTES: usize = 104;
 const PLACES: u32 = 22;
 
 /// The reference of a chronyd or ntpd that follows its own clock (chrony.conf(5), `local`).
-pub const LOCAL: [u8; 4] = [127, 127, 1, 1];
+const LOCAL: [u8; 4] = [127, 127, 1, 1];
 
 /// Longer than a reply of any kind.
 const LONGEST_REPLY_BYTES: usize = 1_024;
 
-/// Asks the daemon at `port` of this machine. `None` unless the reply has exactly `BYTES` bytes.
-pub fn ask_daemon<const BYTES: usize>(
+/// The reply to `request` of the daemon at `port` of this machine. `socket` is new.
+pub(crate) fn ask_by(
+    socket: &UdpSocket,
     port: u16,
     request: &[u8],
     timeout: Duration,
-) -> Option<[u8; BYTES]> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-    let mut bytes = [0; BYTES];
-    bytes.get_mut(..request.len())?.copy_from_slice(request);
-    ask_by(&socket, port, &bytes, timeout)?.try_into().ok()
-}
-
-/// The reply to `request`, which is sent by a new socket.
-fn ask_by(socket: &UdpSocket, port: u16, request: &[u8], timeout: Duration) -> Option<Vec<u8>> {
+) -> Option<Vec<u8>> {
     // A copy never gets the number of a standard stream that the program has closed.
     let socket = socket.try_clone().ok()?;
     socket.connect((Ipv4Addr::LOCALHOST, port)).ok()?;
@@ -95,7 +88,7 @@ fn ask_by(socket: &UdpSocket, port: u16, request: &[u8], timeout: Duration) -> O
 }
 
 /// chronyd's state. Each number was rounded by chronyd, and here down to ns or ppb.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Tracking {
     /// The clock that chronyd follows: an IPv4 address, or the name of a clock of this machine.
@@ -128,7 +121,7 @@ pub struct Tracking {
 impl Tracking {
     /// The state in a reply to the request with this sequence number: a `CMD_Reply` with
     /// `RPY_Tracking`, big-endian. The data begin at byte 28.
-    pub fn parse(reply: &[u8; TRACKING_BYTES], sequence: [u8; 4]) -> Option<Self> {
+    fn parse(reply: &[u8; TRACKING_BYTES], sequence: [u8; 4]) -> Option<Self> {
         let half = |at: usize| u16::from_be_bytes([reply[at], reply[at + 1]]);
         let word = |at: usize| {
             u32::from_be_bytes([reply[at], reply[at + 1], reply[at + 2], reply[at + 3]])

@@ -1,5 +1,5 @@
-//! ptp4l of linuxptp: its state ([`PtpStatus`]), which this module asks for at the daemon's
-//! management socket as `pmc -u -b 0` does, and the report in that state.
+//! ptp4l of linuxptp: its state ([`PtpStatus`]), which [`ask`] asks for at the daemon's management
+//! socket as `pmc -u -b 0` does, and the report in that state.
 //!
 //! The messages are management messages of IEEE 1588-2019, clause 15, with linuxptp's own
 //! `TIME_STATUS_NP` (`struct management_msg` in `msg.h`, `struct time_status_np` in `tlv.h`, the
@@ -156,17 +156,26 @@ pub struct PtpStatus {
     pub(crate) time_flags: u8,
 }
 
-impl PtpStatus {
-    /// The state of this machine's ptp4l, if it runs, and this user may ask it. Waits for `timeout`
-    /// at most.
-    #[must_use]
-    pub fn ask(timeout: Duration) -> Option<Self> {
-        let deadline = Deadline::after(timeout);
-        SOCKETS
-            .iter()
-            .find_map(|path| Self::ask_at(Path::new(path), deadline))
-    }
+/// Asks this machine's ptp4l for its state. Waits for at most `timeout`. `None` if it does not run,
+/// this user may not ask it, or its answers have not come in time.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline_utc::ptp4l;
+///
+/// if let Some(status) = ptp4l::ask(Duration::from_millis(20)) {
+///     println!("the local clock is off by {} ns", status.offset_ns);
+/// }
+/// ```
+#[must_use]
+pub fn ask(timeout: Duration) -> Option<PtpStatus> {
+    let deadline = Deadline::after(timeout);
+    SOCKETS
+        .iter()
+        .find_map(|path| PtpStatus::ask_at(Path::new(path), deadline))
+}
 
+impl PtpStatus {
     fn ask_at(path: &Path, deadline: Deadline) -> Option<Self> {
         let path = path.canonicalize().ok()?;
         user_of(&path, may_be_ptp4l).ok()?;
@@ -459,8 +468,8 @@ impl LocalClock {
 
 /// The answer of ptp4l; `None` if it does not run, or this user may not ask it. `steered_ppb` is
 /// the steering of the OS clock.
-pub(super) fn ask(os: &impl Reference, steered_ppb: i64) -> Option<Answer> {
-    let status = PtpStatus::ask(REPLY_TIMEOUT)?;
+pub(super) fn answer(os: &impl Reference, steered_ppb: i64) -> Option<Answer> {
+    let status = ask(REPLY_TIMEOUT)?;
     let clocks = local_clocks(os, &status).unwrap_or_default();
     Some(report(&status, &clocks, steered_ppb))
 }

@@ -234,7 +234,7 @@ mod tests {
         use std::time::Duration;
 
         use crate::deadline::Deadline;
-        use crate::source::chronyd::ask_daemon;
+        use crate::source::chronyd::ask_by;
 
         /// Long enough for many signals, and for every machine.
         const LATE: Duration = Duration::from_millis(50);
@@ -247,8 +247,9 @@ mod tests {
             thread::sleep(LATE);
             server.send_to(&[7; 4], from).unwrap();
         });
-        let answer = ask_under_signals(|| ask_daemon(port, &[1], PATIENCE));
-        assert_eq!(answer, Some([7; 4]));
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let answer = ask_under_signals(|| ask_by(&socket, port, &[1], PATIENCE));
+        assert_eq!(answer, Some(vec![7; 4]));
         served.join().unwrap();
 
         let folder = std::env::temp_dir();

@@ -152,6 +152,16 @@ struct ChronydAddress<'a> {
 /// # Errors
 ///
 /// [`NoAnswer`] if there is none that counts.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline_utc::chronyd;
+///
+/// match chronyd::ask(Duration::from_millis(20)) {
+///     Ok(answer) => println!("{} ns are left to correct", answer.tracking.correction_ns),
+///     Err(why) => println!("{why}"),
+/// }
+/// ```
 pub fn ask(timeout: Duration) -> Result<Answer, NoAnswer> {
     ChronydClient::default().ask(timeout)
 }

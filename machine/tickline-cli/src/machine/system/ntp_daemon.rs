@@ -3,18 +3,23 @@
 //! requests, but updates a file.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use tickline::backend::{OsClock, Reference as _};
-use tickline_utc::chronyd::{self, Answer, LOCAL, NoAnswer, Tracking, ask_daemon};
+use tickline_utc::chronyd::{self, Answer, NoAnswer, Tracking};
 
 use crate::machine::{IgnoredAnswer, Leap, NtpDaemon};
 
-/// A client's request of NTP version 4 (RFC 5905, 7.3).
-const CLIENT: [u8; 1] = [(4 << 3) | 3];
-const CLIENT_BYTES: usize = 48;
+/// The length of a request and of its reply, without extensions (RFC 5905, 7.3).
+const NTP_BYTES: usize = 48;
+
+/// NTP's port.
+const NTP_PORT: u16 = 123;
+
+/// The reference of an ntpd that follows its own clock (refclock_local(5)).
+const LOCAL: [u8; 4] = [127, 127, 1, 1];
 
 /// The longest wait for a reply. On the same machine a reply comes at once, or never.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
@@ -29,12 +34,7 @@ pub(super) fn read() -> (Option<NtpDaemon>, Option<IgnoredAnswer>) {
         return (None, None);
     };
     let now_s = now_ns / 1_000_000_000;
-    let ntpd = || {
-        ntp_reply(
-            &ask_daemon::<CLIENT_BYTES>(123, &CLIENT, REPLY_TIMEOUT)?,
-            now_s,
-        )
-    };
+    let ntpd = || ntp_reply(&ask_ntp(NTP_PORT, REPLY_TIMEOUT)?, now_s);
     let timesyncd = || timesyncd(Path::new(TIMESYNCD_FILE), now_s);
     match chronyd::ask(REPLY_TIMEOUT) {
         Ok(answer) => (Some(of_answer(&answer, now_s)), None),
@@ -98,6 +98,26 @@ fn age_s(updated_s: u64, now_s: u64) -> Option<u64> {
     now_s.checked_sub(updated_s)
 }
 
+/// The reply of the NTP server at `port` of this machine.
+fn ask_ntp(port: u16, timeout: Duration) -> Option<[u8; NTP_BYTES]> {
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    socket.connect(server).ok()?;
+    socket.set_read_timeout(Some(timeout)).ok()?;
+    // A client's request of version 4.
+    let mut request = [0; NTP_BYTES];
+    request[0] = (4 << 3) | 3;
+    socket.send(&request).ok()?;
+    // A longer reply is not one to this request.
+    let mut reply = [0; NTP_BYTES + 1];
+    let (length, sender) = socket.recv_from(&mut reply).ok()?;
+    // A datagram that came before `connect` may be from anyone.
+    if sender != server {
+        return None;
+    }
+    reply.get(..length)?.try_into().ok()
+}
+
 /// Parses an NTP server's reply. It does not state the offset that is still to be removed.
 fn ntp_reply(reply: &[u8], now_s: u64) -> Option<NtpDaemon> {
     // NTP counts seconds from 1900.
@@ -112,7 +132,7 @@ fn ntp_reply(reply: &[u8], now_s: u64) -> Option<NtpDaemon> {
         since_1900_s => since_1900_s.wrapping_sub(UNIX_EPOCH_S),
     };
     let synchronised = first >> 6 != 3 && (1..16).contains(stratum) && reference != LOCAL;
-    let is_reply = reply.len() >= CLIENT_BYTES && first & 7 == 4;
+    let is_reply = reply.len() >= NTP_BYTES && first & 7 == 4;
     // These fields have 16 binary places. BOUND: below 3 * 2^32 * 2^29.
     let [delay, dispersion] = [i64::from(word(4)?), i64::from(word(8)?)];
     let ns = |figure: i64| (figure * 500_000_000) >> 15;
@@ -178,12 +198,15 @@ fn reference_name(reference: [u8; 4]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
+
+    use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
     use tickline_utc::chronyd::Channel;
 
     /// Replies that chronyd 4.3 has sent, and variants of them, each with the expected result.
     #[test]
-    fn replies_of_chronyd_are_parsed_as_the_table_says() {
+    fn replies_of_daemons_are_parsed_as_the_table_says() {
         let cases: Vec<Value> =
             serde_json::from_str(include_str!("../../../tests/data/ntp_replies.json")).unwrap();
         for case in cases {
@@ -199,25 +222,54 @@ mod tests {
                 case["about"]
             );
             assert!((0..40).all(|end| ntp_reply(&reply[..end], now_s).is_none()));
-            let tracking = reply
-                .try_into()
-                .ok()
-                .and_then(|reply| Tracking::parse(&reply, *b"tick"));
-            let daemon = tracking.map(|tracking| of_chronyd(&tracking, now_s));
+            let tracking = &case["tracking"];
+            let daemon = tracking
+                .is_object()
+                .then(|| of_chronyd(&tracking_of(tracking), now_s));
             assert_eq!(json!(daemon), case["chronyd"], "{}", case["about"]);
         }
     }
 
+    /// chronyd's state, which tickline-utc's tests read from the reply in the table.
+    fn tracking_of(fields: &Value) -> Tracking {
+        fn field<T: DeserializeOwned>(fields: &Value, name: &str) -> T {
+            serde_json::from_value(fields[name].clone()).unwrap()
+        }
+        let mut tracking = Tracking::default();
+        tracking.reference = field(fields, "reference");
+        tracking.stratum = field(fields, "stratum");
+        tracking.leap_status = field(fields, "leap_status");
+        tracking.updated_s = field(fields, "updated_s");
+        tracking.correction_ns = field(fields, "correction_ns");
+        tracking.frequency_ppb = field(fields, "frequency_ppb");
+        tracking.skew_ppb = field(fields, "skew_ppb");
+        tracking.delay_ns = field(fields, "delay_ns");
+        tracking.dispersion_ns = field(fields, "dispersion_ns");
+        tracking
+    }
+
+    #[test]
+    fn an_ntp_server_is_asked_at_its_port_for_a_whole_reply() {
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = server.local_addr().unwrap().port();
+        let replies = thread::spawn(move || {
+            for length in [47, 48, 49] {
+                let mut request = [0; 64];
+                let (requested, from) = server.recv_from(&mut request).unwrap();
+                assert_eq!((requested, request[0]), (48, 0x23));
+                server.send_to(&[7; 49][..length], from).unwrap();
+            }
+        });
+        let answers = [(); 3].map(|()| ask_ntp(port, Duration::from_secs(60)));
+        assert_eq!(answers, [None, Some([7; 48]), None]);
+        replies.join().unwrap();
+    }
+
     #[test]
     fn an_answer_says_how_chronyd_was_asked() {
-        let mut reply = [0; 104];
-        reply[..2].copy_from_slice(&[6, 2]);
-        reply[7] = 5;
-        reply[16..20].copy_from_slice(b"tick");
         for (channel, code) in [(Channel::Socket, "socket"), (Channel::Udp, "udp")] {
-            let tracking = Tracking::parse(&reply, *b"tick").unwrap();
             let answer = Answer {
-                tracking,
+                tracking: Tracking::default(),
                 channel,
                 user: Some(115),
             };

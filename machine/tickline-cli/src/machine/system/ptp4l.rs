@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickline_utc::ptp4l::PtpStatus;
+use tickline_utc::ptp4l::{self, PtpStatus};
 
 use crate::machine::Ptp4l;
 
@@ -10,7 +10,7 @@ use crate::machine::Ptp4l;
 const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(super) fn read() -> Option<Ptp4l> {
-    Some(of_status(&PtpStatus::ask(REPLY_TIMEOUT)?))
+    Some(of_status(&ptp4l::ask(REPLY_TIMEOUT)?))
 }
 
 fn of_status(status: &PtpStatus) -> Ptp4l {
