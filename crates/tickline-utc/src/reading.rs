@@ -161,14 +161,16 @@ tickline_core::named! {
         /// thread has just been started.
         NoSource => "no_source":
             "no source of UTC has answered yet: no clock-bound, chronyd, ptp4l or synchronised kernel, or the \
-            clock may not ask",
+            clock may not ask (`tickline doctor`)",
         /// The source says that the clock is not synchronised.
         Unsynchronised => "unsynchronised":
             "clock-bound, chronyd, ptp4l or the kernel says that the clock is not synchronised: does an NTP \
             daemon run? (`tickline doctor`)",
         /// The last claim has ended, and there is no newer one: the source has not answered twice,
         /// or the thread was held up.
-        Expired => "expired": "the last claim of the source of UTC has ended",
+        Expired => "expired":
+            "the last claim of the source of UTC has ended: does the source still answer? \
+            (`tickline doctor`)",
         /// The machine was suspended or moved, the OS clock was set, or two claims contradicted
         /// each other, and no source has since measured, or repeated what it said before the step.
         Disrupted => "disrupted": "the clock was disrupted, and the source of UTC has not measured it since",
