@@ -122,6 +122,7 @@
 //! `write` returns an error within a second.
 
 mod contents;
+mod on_panic;
 
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
@@ -134,13 +135,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contents::TraceContents;
+use on_panic::OnPanic;
 use tickline::background::process_token;
 
 use super::format::mark::Mark;
 use super::format::perfetto::clocks::ClockReadings;
 use super::format::summary::TraceSummary;
 use super::format::trace_output::{TraceFormat, TraceOutput, TraceStyle};
-use super::panic_hook::after_panics;
+use super::panic_hook::around_panics;
 use super::reading::snapshot::Snapshot;
 use super::reading::span_tracks::Attempt;
 use super::recording::file::{self, RingFile};
@@ -425,18 +427,22 @@ impl FlightRecorder {
     /// has run. If the trace can't be written, the hook writes a line with the path and the error to
     /// standard error. One such error is that `path` is a recorder's file: choose another path.
     ///
+    /// The panic is an event `panic` on its thread, with the fields `panic.payload` (the message) and
+    /// `panic.location` (`file:line:column`), as tracing-panic names them. The hook records it
+    /// before the present panic hook runs, so it is in the file of a black box, too. Like the fields of
+    /// every event, the two take at most 16 KiB.
+    ///
     /// Each later panic, also one that the program catches, replaces the file of the panic before.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after this call, and
     /// must call the hook before it first. Otherwise nothing is written.
     pub fn write_on_panic(&self, path: impl Into<PathBuf>) {
-        let (recorder, path) = (self.clone(), path.into());
-        after_panics(move || {
-            if let Err(error) = recorder.write(&path) {
-                // `eprintln` panics if standard error is closed. The error's text has the path.
-                _ = writeln!(io::stderr(), "tickline: no trace of the panic: {error}");
-            }
-        });
+        let on_panic = Arc::new(OnPanic::new(self.clone(), path.into()));
+        let recording = Arc::clone(&on_panic);
+        around_panics(
+            move |panic| recording.record(panic),
+            move || on_panic.write(),
+        );
     }
 
     /// Writes all kept records to `output`.

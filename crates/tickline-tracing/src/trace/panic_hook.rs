@@ -1,11 +1,17 @@
-//! A hook for what must be written when a thread panics.
+//! A hook for what must be done when a thread panics.
 
-/// Calls `call` when a thread panics, after the present panic hook has run.
-pub(crate) fn after_panics(call: impl Fn() + Send + Sync + 'static) {
+use std::panic::PanicHookInfo;
+
+/// Calls `first` when a thread panics, then the present panic hook, and then `last`.
+pub(crate) fn around_panics(
+    first: impl Fn(&PanicHookInfo<'_>) + Send + Sync + 'static,
+    last: impl Fn() + Send + Sync + 'static,
+) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
+        first(panic);
         before(panic);
-        call();
+        last();
     }));
 }
 
@@ -15,13 +21,13 @@ mod tests {
     use std::sync::Mutex;
     use std::thread;
 
-    use super::after_panics;
+    use super::around_panics;
 
     /// The calls of hooks on the thread of the test.
     static CALLS: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 
     #[test]
-    fn the_programs_panic_hook_is_called_first() {
+    fn the_programs_panic_hook_is_called_between_both() {
         let this = thread::current().id();
         let add = move |name| {
             if thread::current().id() == this {
@@ -30,10 +36,10 @@ mod tests {
         };
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |_| add("the program's")));
-        after_panics(move || add("after"));
+        around_panics(move |_| add("first"), move || add("last"));
         let thrown = panic::catch_unwind(|| panic!("for the hooks"));
         panic::set_hook(before);
         assert!(thrown.is_err());
-        assert_eq!(*CALLS.lock().unwrap(), ["the program's", "after"]);
+        assert_eq!(*CALLS.lock().unwrap(), ["first", "the program's", "last"]);
     }
 }

@@ -108,7 +108,7 @@ use super::flusher::{FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
 use super::format::trace_output::TraceStyle;
 #[cfg(unix)]
 use super::own_file::OwnFile;
-use super::panic_hook::after_panics;
+use super::panic_hook::around_panics;
 use super::recording::recorder::Recorder;
 use super::recording::thread_recorder;
 use super::recording::trace_sink::{RecorderInLayer, TraceSink};
@@ -288,7 +288,8 @@ impl TraceFileBuilder {
         if self.flush_on_panic {
             let flusher = flusher.clone();
             // If the writer itself panics, a flush would wait for this thread.
-            after_panics(move || _ = thread_recorder::IS_READER.get() || flusher.flush(LAST_FLUSH));
+            let flush = move || _ = thread_recorder::IS_READER.get() || flusher.flush(LAST_FLUSH);
+            around_panics(|_| (), flush);
         }
         let trace = TraceFile(RecorderInLayer::new(Arc::clone(&recorder)));
         let guard = TraceFileGuard {

@@ -94,6 +94,9 @@ mod unix {
             if way.starts_with("panic") {
                 assert_the_trace_of_a_panic_has_the_last_moment(way, folder);
             }
+            if way == "panic" {
+                assert_the_last_event_of_a_panics_trace_is_the_panic(way, folder);
+            }
             let path = folder.join(BOX);
             assert_only_the_owner_may_read_the_box(way, &path);
             assert_the_box_has_the_last_moment(way, &path);
@@ -135,7 +138,24 @@ mod unix {
     }
 
     fn assert_the_trace_of_a_panic_has_the_last_moment(way: &str, folder: &Path) {
-        check(way, &trace(&folder.join(PANIC)), &[["B", "E"]], "i");
+        let mut events = trace(&folder.join(PANIC));
+        events.retain(|event| event["name"] != "panic");
+        check(way, &events, &[["B", "E"]], "i");
+    }
+
+    fn assert_the_last_event_of_a_panics_trace_is_the_panic(way: &str, folder: &Path) {
+        let events = trace(&folder.join(PANIC));
+        let last = *with_phase(&events, "i").last().unwrap();
+        assert_eq!(last["name"], "panic", "{way}: {last}");
+        let before = with_phase(&events, "B");
+        assert_eq!(last["tid"], before.last().unwrap()["tid"], "{way}: {last}");
+        let [payload, place] =
+            ["panic.payload", "panic.location"].map(|name| last["args"][name].as_str().unwrap());
+        assert_eq!(payload, "for the \"test\"", "{way}");
+        let (file, column) = place.split_once(".rs:").unwrap();
+        assert!(file.ends_with("victim"), "{way}: {place}");
+        let numbers = column.split(':').map(|number| number.parse::<u32>());
+        assert_eq!(numbers.filter(Result::is_ok).count(), 2, "{way}: {place}");
     }
 
     /// Reads a trace, whose last bracket may be missing.

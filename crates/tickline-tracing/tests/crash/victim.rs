@@ -114,10 +114,10 @@ pub(crate) fn end(way: &str, folder: &Path) {
             std::hint::black_box(unsafe { nowhere.read_volatile() });
         }
         "exit" => process::exit(7),
-        "panic" | "panic without a folder" => panic!("for the test"),
+        "panic" | "panic without a folder" => panic!("for the \"test\""),
         "panic that aborts" => {
             extern "C" fn panic_without_unwind() {
-                panic!("for the test");
+                panic!("for the \"test\"");
             }
             panic_without_unwind();
         }

@@ -1,0 +1,89 @@
+//! What a flight recorder does when a thread panics.
+
+use std::io::{self, Write};
+use std::panic::PanicHookInfo;
+use std::path::PathBuf;
+
+use tracing_core::callsite::Callsite;
+use tracing_core::field::{FieldSet, Visit};
+use tracing_core::metadata::Kind as CallsiteKind;
+use tracing_core::{Interest, Level, Metadata, identify_callsite};
+
+use super::FlightRecorder;
+use crate::trace::recording::thread_recorder;
+use crate::trace::recording::trace_sink::TraceSink;
+use crate::trace::records::fields;
+use crate::trace::records::record::{Kind, Record};
+
+/// The callsite of the event by which a trace shows a panic. It is registered nowhere: only a
+/// recorder records it.
+struct PanicCallsite;
+
+static CALLSITE: PanicCallsite = PanicCallsite;
+
+/// It has no source location: that of the panic is a field.
+static METADATA: Metadata<'static> = Metadata::new(
+    "panic",
+    "panic",
+    Level::ERROR,
+    None,
+    None,
+    None,
+    FieldSet::new(
+        &["panic.payload", "panic.location"],
+        identify_callsite!(&CALLSITE),
+    ),
+    CallsiteKind::EVENT,
+);
+
+impl Callsite for PanicCallsite {
+    fn set_interest(&self, _: Interest) {}
+
+    fn metadata(&self) -> &Metadata<'_> {
+        &METADATA
+    }
+}
+
+/// A recorder, and the trace that it writes when a thread panics.
+pub(super) struct OnPanic {
+    recorder: FlightRecorder,
+    path: PathBuf,
+}
+
+impl OnPanic {
+    pub(super) fn new(recorder: FlightRecorder, path: PathBuf) -> Self {
+        Self { recorder, path }
+    }
+
+    /// Records the panic as an event of this thread.
+    pub(super) fn record(&self, panic: &PanicHookInfo<'_>) {
+        let now_ns = tickline::now_ns();
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let location = panic.location().map(ToString::to_string);
+        let values = [text, location.as_deref()];
+        let record = |visit: &mut dyn Visit| {
+            for (field, value) in METADATA.fields().iter().zip(values) {
+                if let Some(value) = value {
+                    visit.record_str(&field, value);
+                }
+            }
+        };
+        fields::collect(&METADATA, record, |payload| {
+            let record = Record {
+                payload,
+                ..Record::new(Kind::Instant, now_ns)
+            };
+            thread_recorder::record(self.recorder.recorder(), &METADATA, record)
+        });
+    }
+
+    /// Writes the trace.
+    pub(super) fn write(&self) {
+        if let Err(error) = self.recorder.write(&self.path) {
+            // `eprintln` panics if standard error is closed. The error's text has the path.
+            _ = writeln!(io::stderr(), "tickline: no trace of the panic: {error}");
+        }
+    }
+}
