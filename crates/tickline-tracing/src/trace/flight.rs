@@ -432,7 +432,10 @@ impl FlightRecorder {
     /// before the present panic hook runs, so it is in the file of a black box, too. Like the fields of
     /// every event, the two take at most 16 KiB.
     ///
-    /// Each later panic, also one that the program catches, replaces the file of the panic before.
+    /// The trace of the process's first panic, also of one that the program catches, stays: it has
+    /// the cause in nearly all cases. It replaces a file of an earlier process. For each later
+    /// panic the hook writes a line to standard error that says where the trace of the first one
+    /// is. If the trace of a panic can't be written, the next panic is the first.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after this call, and
     /// must call the hook before it first. Otherwise nothing is written.

@@ -25,7 +25,7 @@ mod unix {
     use std::os::unix::fs::MetadataExt as _;
     use std::os::unix::process::ExitStatusExt as _;
     use std::path::Path;
-    use std::process::Command;
+    use std::process::{Command, Output};
     use std::time::{Duration, Instant};
     use std::{env, fs, io, process, thread};
 
@@ -93,9 +93,10 @@ mod unix {
             }
             if way.starts_with("panic") {
                 assert_the_trace_of_a_panic_has_the_last_moment(way, folder);
-            }
-            if way == "panic" {
                 assert_the_last_event_of_a_panics_trace_is_the_panic(way, folder);
+            }
+            if way == "panic that aborts" {
+                assert_a_second_panic_says_where_the_trace_of_the_first_is(&output, folder);
             }
             let path = folder.join(BOX);
             assert_only_the_owner_may_read_the_box(way, &path);
@@ -156,6 +157,19 @@ mod unix {
         assert!(file.ends_with("victim"), "{way}: {place}");
         let numbers = column.split(':').map(|number| number.parse::<u32>());
         assert_eq!(numbers.filter(Result::is_ok).count(), 2, "{way}: {place}");
+    }
+
+    /// The abort of a panic that can't unwind is a second panic. Symptom: its trace replaced the
+    /// first one's.
+    fn assert_a_second_panic_says_where_the_trace_of_the_first_is(output: &Output, folder: &Path) {
+        let shown = String::from_utf8_lossy(&output.stderr);
+        let lines = shown.lines().filter(|line| line.starts_with("tickline: "));
+        let path = folder.join(PANIC);
+        let expected = format!(
+            "tickline: no trace of this panic: the trace of the first panic stays at {}",
+            path.display()
+        );
+        assert_eq!(lines.collect::<Vec<_>>(), [expected]);
     }
 
     /// Reads a trace, whose last bracket may be missing.

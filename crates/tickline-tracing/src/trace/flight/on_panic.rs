@@ -1,5 +1,6 @@
 //! What a flight recorder does when a thread panics.
 
+use core::fmt;
 use std::io::{self, Write};
 use std::panic::PanicHookInfo;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use tracing_core::metadata::Kind as CallsiteKind;
 use tracing_core::{Interest, Level, Metadata, identify_callsite};
 
 use super::FlightRecorder;
+use crate::layer::process_mutex::ProcessMutex;
 use crate::trace::recording::thread_recorder;
 use crate::trace::recording::trace_sink::TraceSink;
 use crate::trace::records::fields;
@@ -48,11 +50,18 @@ impl Callsite for PanicCallsite {
 pub(super) struct OnPanic {
     recorder: FlightRecorder,
     path: PathBuf,
+    /// Whether the trace is written. A thread that panics meanwhile waits: its panic may end the
+    /// process, and with it the thread that writes.
+    is_written: ProcessMutex<bool>,
 }
 
 impl OnPanic {
     pub(super) fn new(recorder: FlightRecorder, path: PathBuf) -> Self {
-        Self { recorder, path }
+        Self {
+            recorder,
+            path,
+            is_written: ProcessMutex::default(),
+        }
     }
 
     /// Records the panic as an event of this thread.
@@ -79,11 +88,23 @@ impl OnPanic {
         });
     }
 
-    /// Writes the trace.
+    /// Writes the trace, unless that of an earlier panic is written.
     pub(super) fn write(&self) {
-        if let Err(error) = self.recorder.write(&self.path) {
-            // `eprintln` panics if standard error is closed. The error's text has the path.
-            _ = writeln!(io::stderr(), "tickline: no trace of the panic: {error}");
+        // `None` in a forked child if a thread of the parent was writing the trace at the fork.
+        let Some(mut is_written) = self.is_written.lock().filter(|is_written| !**is_written) else {
+            let path = self.path.display();
+            let text = "no trace of this panic: the trace of the first panic stays at";
+            return say(format_args!("{text} {path}"));
+        };
+        match self.recorder.write(&self.path) {
+            Ok(_) => *is_written = true,
+            // The error's text has the path.
+            Err(error) => say(format_args!("no trace of the panic: {error}")),
         }
     }
+}
+
+/// Writes a line to standard error. `eprintln` panics if it is closed.
+fn say(text: fmt::Arguments<'_>) {
+    _ = writeln!(io::stderr(), "tickline: {text}");
 }
