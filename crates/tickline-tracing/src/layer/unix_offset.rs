@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use tickline::{Anchor, Instant};
+use tickline::{Anchor, Instant, UnixTime};
 
 /// The time for which an offset between Unix and monotonic time is used, ns. tickline's line
 /// changes every 0.5 s, so the offset rarely changes meanwhile. A measurement of the offset takes
@@ -10,14 +10,16 @@ use tickline::{Anchor, Instant};
 /// notices it within this time.
 const UNIX_OFFSET_LASTS_NS: u64 = 10_000_000;
 
+/// The present moment, and its Unix time.
+pub(crate) fn unix_now() -> (Instant, UnixTime) {
+    let (anchor, now) = (Anchor::unix(), Instant::now());
+    (now, anchor.to_unix(now))
+}
+
 /// The present offset of Unix time from monotonic time, ns.
 pub(crate) fn unix_offset_ns() -> i64 {
-    let (anchor, now) = (Anchor::unix(), Instant::now());
-    anchor
-        .to_unix(now)
-        .as_nanos()
-        .wrapping_sub(now.as_nanos())
-        .cast_signed()
+    let (now, unix) = unix_now();
+    unix.as_nanos().wrapping_sub(now.as_nanos()).cast_signed()
 }
 
 /// The offset of Unix time from monotonic time, measured again when it is old.

@@ -281,8 +281,9 @@ impl FlightRecorderBuilder {
 
 /// Reads the file of a recorder ([`FlightRecorderBuilder::create`]), and writes its records as a
 /// trace in this format. If the process still runs, the records that it overwrites meanwhile are
-/// missing or damaged. A trace in Perfetto's format relates its times to no other clock, because
-/// the file may be from before the last boot.
+/// missing or damaged. [`TraceSummary::unix_end`] and a JSON trace have the Unix time of the end, by
+/// the clock as it was when the file was created. A trace in Perfetto's format relates its times to
+/// no other clock, because the file may be from before the last boot.
 ///
 /// # Errors
 ///
@@ -491,7 +492,8 @@ fn write_since(
         ClockReadings::unknown
     };
     let (process, name) = (snapshot.process, &snapshot.name);
-    let mut trace = TraceOutput::begin(output, style, process, name, readings)?;
+    let unix = snapshot.unix_at(contents.end_ns);
+    let mut trace = TraceOutput::begin(output, style, process, name, unix, readings)?;
     for thread in snapshot
         .threads
         .iter()
@@ -513,6 +515,7 @@ fn write_since(
         })?;
     }
     trace.summary = contents.summary;
+    trace.summary.unix_end = unix.map(|(_, unix)| unix);
     let mut refused = Vec::new();
     // The address 0 is of records without a callsite.
     let without_names = RefCell::new(HashSet::new());

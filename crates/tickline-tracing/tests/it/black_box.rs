@@ -549,6 +549,26 @@ fn names_of_more_than_1024_bytes_are_an_error() {
     );
 }
 
+/// Symptom: nothing in a post-mortem said on which day, or at which time, it was.
+#[test]
+fn the_trace_of_a_file_has_the_unix_time_of_its_last_record() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    let before = tickline::UnixTime::now();
+    let recorder = create(&path, 1).unwrap();
+    run_timed(recorder, || info!("read"));
+    let (summary, events) = content(&path);
+    let end = summary.unix_end.unwrap();
+    // The clock's line may change a little between its readings.
+    let margin = Duration::from_millis(1);
+    let after = tickline::UnixTime::now().checked_add(margin).unwrap();
+    assert!(
+        before.checked_sub(margin).unwrap() <= end && end <= after,
+        "{end}"
+    );
+    assert_eq!(events[0]["args"]["unix_time"], end.to_string());
+}
+
 proptest! {
     #![proptest_config(Config::with_cases(64))]
 

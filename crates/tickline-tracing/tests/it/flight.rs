@@ -531,3 +531,14 @@ fn a_file_that_cannot_be_written_is_named_by_the_error() {
         "{error}"
     );
 }
+
+/// Symptom: nothing in a post-mortem said on which day, or at which time, it was.
+#[test]
+fn a_json_trace_has_the_unix_time_of_its_end() {
+    let before = tickline::UnixTime::now();
+    let (summary, events) = written(&FlightRecorder::builder().build());
+    let end = summary.unix_end.unwrap();
+    assert!((before..=tickline::UnixTime::now()).contains(&end), "{end}");
+    assert_eq!(events[0]["args"]["unix_time"], end.to_string());
+    assert!(events[0]["args"]["unix_time_at_us"].is_f64());
+}

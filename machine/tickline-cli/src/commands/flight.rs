@@ -51,10 +51,14 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
         0 => String::new(),
         callsites => format!("; callsites that have no names in the file: {callsites}"),
     };
+    let end = match found.unix_end {
+        Some(end) => format!("; the last record is of {end}"),
+        None => String::new(),
+    };
     let text = format!(
         "{spans} spans, of which {open} did not end, {events} events; left out: {undecided} spans that may \
          have ended, {older} older records that were overwritten, {damaged} that are damaged{missing}{without_ring}\
-         {without_names}; open it at https://ui.perfetto.dev"
+         {without_names}{end}; open it at https://ui.perfetto.dev"
     );
     destination.save(&trace)?;
     if destination.is_stdout() {

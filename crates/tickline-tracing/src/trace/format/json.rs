@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
 use serde_json::Value;
+use tickline::{Instant, UnixTime};
 
 use super::mark::Mark;
 use crate::trace::reading::cpu_times::{CPU_TIME, CpuTime};
@@ -66,8 +67,15 @@ struct Callsite {
 
 impl<W: Write> Trace<W> {
     /// Begins the trace of a process. The array's first event has the name of the process, and is
-    /// the only event without a comma before it.
-    pub(crate) fn begin(output: W, process: u32, name: &str) -> io::Result<Self> {
+    /// the only event without a comma before it. The array has no place for the data of a trace, so
+    /// this event also has the Unix time of a moment, if it is known, in arguments that viewers
+    /// ignore.
+    pub(crate) fn begin(
+        output: W,
+        process: u32,
+        name: &str,
+        unix: Option<(Instant, UnixTime)>,
+    ) -> io::Result<Self> {
         let mut trace = Self {
             output: BufWriter::with_capacity(BUFFER, output),
             process: format!("\"pid\":{process},\"tid\":"),
@@ -79,13 +87,18 @@ impl<W: Write> Trace<W> {
             tracks: SpanTracks::default(),
             text: String::new(),
         };
-        trace.write_naming("[", "process_name", 0, name)?;
+        let unix = unix.map(|(at, unix)| {
+            let ns = at.as_nanos();
+            let (us, part) = (ns / 1_000, ns % 1_000);
+            format!(",\"unix_time\":\"{unix}\",\"unix_time_at_us\":{us}.{part:03}")
+        });
+        trace.write_naming("[", "process_name", 0, name, &unix.unwrap_or_default())?;
         Ok(trace)
     }
 
     /// Writes the name of a thread.
     pub(crate) fn write_name(&mut self, thread: u64, name: &str) -> io::Result<()> {
-        self.write_naming(",\n", "thread_name", thread, name)
+        self.write_naming(",\n", "thread_name", thread, name, "")
     }
 
     fn write_naming(
@@ -94,10 +107,11 @@ impl<W: Write> Trace<W> {
         kind: &str,
         thread: u64,
         name: &str,
+        others: &str,
     ) -> io::Result<()> {
         let (process, name) = (&self.process, Value::from(name));
         let text = format!(
-            "{before}{{\"name\":\"{kind}\",\"ph\":\"M\",{process}{thread},\"args\":{{\"name\":{name}}}}}"
+            "{before}{{\"name\":\"{kind}\",\"ph\":\"M\",{process}{thread},\"args\":{{\"name\":{name}{others}}}}}"
         );
         self.output.write_all(text.as_bytes())
     }
@@ -442,7 +456,7 @@ mod tests {
     /// it had ended.
     #[test]
     fn a_spans_end_also_ends_the_spans_inside_whose_ends_were_lost() {
-        let mut trace = Trace::begin(Vec::new(), 1, "").unwrap();
+        let mut trace = Trace::begin(Vec::new(), 1, "", None).unwrap();
         let names = |address: usize| Some(format!("span {address}\0target\0").into());
         let begin = |id: u64| Record {
             id,
@@ -470,7 +484,7 @@ mod tests {
 
     #[test]
     fn an_event_outside_of_requests_is_on_no_track() {
-        let mut trace = Trace::begin(Vec::new(), 1, "").unwrap();
+        let mut trace = Trace::begin(Vec::new(), 1, "", None).unwrap();
         let event = Record::new(Kind::Instant, 1);
         trace.write(1, &event, |_| None, Attempt::Last).unwrap();
         trace.output.write_all(b"]").unwrap();

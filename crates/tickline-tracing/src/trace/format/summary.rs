@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use tickline::Instant;
+use tickline::{Instant, UnixTime};
 
 use crate::trace::records::record::Kind;
 
@@ -31,7 +31,8 @@ use crate::trace::records::record::Kind;
 /// With losses it is, for example, "9 intervals, of which 1 did not end, and 0 events; incomplete: 12
 /// records dropped, 1 value cut". A trace that is empty without a loss has the possible causes: "0
 /// intervals and 0 events: written too early, layer not installed, all filtered out, or none
-/// entered". The text does not have [`complete_since`](Self::complete_since).
+/// entered". The text does not have [`complete_since`](Self::complete_since) and
+/// [`unix_end`](Self::unix_end).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TraceSummary {
@@ -76,6 +77,10 @@ pub struct TraceSummary {
     /// long](crate::flight#the-black-box), or they are damaged. Also counts callsites of a forked
     /// child's own trace, if a thread of the parent had the list of names locked at the fork.
     pub callsites_without_names: u64,
+    /// In the trace of a flight recorder: the Unix time when it was written. In that of a recorder's
+    /// file: the Unix time of its last record, by the clock as it was when the file was created;
+    /// `None` if the file has no record, or does not say it. Always `None` for a trace file.
+    pub unix_end: Option<UnixTime>,
     ended: u64,
 }
 
@@ -95,6 +100,7 @@ impl fmt::Debug for TraceSummary {
             missing_rings,
             threads_without_ring,
             callsites_without_names,
+            unix_end,
             ended: _,
         } = self;
         f.debug_struct("TraceSummary")
@@ -109,6 +115,7 @@ impl fmt::Debug for TraceSummary {
             .field("missing_rings", missing_rings)
             .field("threads_without_ring", threads_without_ring)
             .field("callsites_without_names", callsites_without_names)
+            .field("unix_end", unix_end)
             .finish_non_exhaustive()
     }
 }
@@ -129,6 +136,7 @@ impl fmt::Display for TraceSummary {
             missing_rings,
             threads_without_ring,
             callsites_without_names,
+            unix_end: _,
             ended: _,
         } = self;
         write!(f, "{}", Count(*intervals, "interval"))?;
@@ -205,7 +213,7 @@ mod tests {
             "TraceSummary { intervals: 1, unended_intervals: 0, events: 0, dropped_records: 0, \
              complete_since: None, damaged_records: 0, cut_values: 0, \
              undecided_spans: 0, missing_rings: 0, threads_without_ring: 0, \
-             callsites_without_names: 0, .. }"
+             callsites_without_names: 0, unix_end: None, .. }"
         );
     }
 

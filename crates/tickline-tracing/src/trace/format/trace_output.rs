@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use tickline::{Instant, UnixTime};
+
 use super::json;
 use super::mark::Mark;
 use super::perfetto;
@@ -69,17 +71,19 @@ enum TraceText<W: Write> {
 }
 
 impl<W: Write> TraceOutput<W> {
-    /// Begins the trace of a process. `readings` reads the clocks, if the format has them.
+    /// Begins the trace of a process. `unix` is the Unix time of a moment, if it is known, and
+    /// `readings` reads the clocks: each format takes one of both.
     pub(crate) fn begin(
         output: W,
         style: TraceStyle,
         process: u32,
         name: &str,
+        unix: Option<(Instant, UnixTime)>,
         readings: impl FnOnce() -> ClockReadings,
     ) -> io::Result<Self> {
         let text = match style.format {
             TraceFormat::Json => {
-                TraceText::Json(Box::new(json::Trace::begin(output, process, name)?))
+                TraceText::Json(Box::new(json::Trace::begin(output, process, name, unix)?))
             }
             TraceFormat::Perfetto => {
                 let is_compressed = style.is_compressed;

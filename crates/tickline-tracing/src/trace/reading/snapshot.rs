@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use tickline::{Instant, UnixTime};
 use tracing_core::Metadata;
 
 use crate::trace::records::record::Word;
@@ -38,6 +39,9 @@ pub(crate) struct Snapshot {
     pub(crate) removed_records: u64,
     /// The time when the rings were copied, ns of `CLOCK_MONOTONIC`; 0 for a file.
     pub(crate) end_ns: u64,
+    /// The offset of Unix time from `CLOCK_MONOTONIC`, ns, when the rings were copied; for a file,
+    /// when it was created. `None` if the file does not have it.
+    pub(crate) unix_offset_ns: Option<i64>,
     /// The open requests; `None` if requests are not recorded, or not all are known.
     pub(crate) open_requests: Option<OpenRequests>,
     /// The time, ns of `CLOCK_MONOTONIC`, before which ends may be lost in addition to those that
@@ -47,6 +51,18 @@ pub(crate) struct Snapshot {
     pub(crate) threads_without_ring: u64,
     /// The number of rings that are missing at the end of a file.
     pub(crate) missing_rings: u64,
+}
+
+impl Snapshot {
+    /// The time of the trace's end, ns of `CLOCK_MONOTONIC`, with its Unix time, if both are known. A
+    /// file may have any numbers; one without records has the end 0.
+    pub(crate) fn unix_at(&self, end_ns: u64) -> Option<(Instant, UnixTime)> {
+        if end_ns == 0 {
+            return None;
+        }
+        let unix_ns = end_ns.checked_add_signed(self.unix_offset_ns?)?;
+        Some((Instant::from_nanos(end_ns), UnixTime::from_nanos(unix_ns)))
+    }
 }
 
 pub(crate) struct ThreadSnapshot {

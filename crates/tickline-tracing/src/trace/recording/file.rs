@@ -12,6 +12,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
+use crate::layer::unix_offset::unix_offset_ns;
 use crate::trace::reading::snapshot::{Callsites, Snapshot, ThreadSnapshot, program_name};
 use crate::trace::records::encoding;
 use crate::trace::records::memory::{Mapping, Memory};
@@ -68,6 +69,8 @@ const REMOVED_RECORDS: usize = 3;
 const ENDS_LOST_BEFORE: usize = 4;
 /// The number of threads that got no ring.
 const THREADS_WITHOUT_RING: usize = 5;
+/// The offset of Unix time from `CLOCK_MONOTONIC` when the file was created, ns; 0 if it is unknown.
+const UNIX_OFFSET: usize = 6;
 
 thread_local! {
     /// The files that had no ring for this thread.
@@ -110,6 +113,9 @@ impl RingFile {
         let head = [MAGIC, capacity as u64, threads as u64];
         let mapping = Mapping::create(path, file_words, head).map_err(named)?;
         let memory = Arc::new(Memory::Mapped(mapping));
+        let unix_offset = unix_offset_ns().cast_unsigned();
+        // ORDERING: Relaxed: it orders no other memory.
+        memory.words()[UNIX_OFFSET].store(unix_offset, Ordering::Relaxed);
         let names = Ring::within(Arc::clone(&memory), FILE_HEAD..FILE_HEAD + words);
         names.claim(std::process::id().into(), &program_name());
         Ok(Self { memory, names })
@@ -284,6 +290,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
         callsites,
         threads,
         removed_records: number(REMOVED_RECORDS),
+        unix_offset_ns: Some(number(UNIX_OFFSET).cast_signed()).filter(|offset| *offset != 0),
         ends_lost_before_ns,
         threads_without_ring: number(THREADS_WITHOUT_RING),
         missing_rings,

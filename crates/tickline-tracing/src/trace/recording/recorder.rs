@@ -13,6 +13,7 @@ use super::file::RingFile;
 use crate::layer::open_spans::OpenSpans;
 use crate::layer::process_mutex::ProcessMutex;
 use crate::layer::timing::StaticMetadata;
+use crate::layer::unix_offset::unix_offset_ns;
 use crate::trace::cpu_clock::CpuClock;
 use crate::trace::reading::reader::Reader;
 use crate::trace::reading::snapshot::{
@@ -247,6 +248,7 @@ impl Recorder {
             threads,
             removed_records,
             end_ns: tickline::now_ns(),
+            unix_offset_ns: Some(unix_offset_ns()),
             // These are read after the records: a request that ends meanwhile is left out.
             open_requests: self.open_requests(),
             ..Snapshot::default()

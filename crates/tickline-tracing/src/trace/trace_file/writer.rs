@@ -8,6 +8,7 @@ use std::process;
 use std::thread;
 use std::time::Instant;
 
+use crate::layer::unix_offset::unix_now;
 use crate::trace::flusher::{ENDED, FlushRequests};
 use crate::trace::format::mark::Mark;
 use crate::trace::format::perfetto::clocks::ClockReadings;
@@ -41,6 +42,7 @@ pub(super) fn write(
             style,
             process::id(),
             &program_name(),
+            Some(unix_now()),
             ClockReadings::now,
         )?;
         Writer {
