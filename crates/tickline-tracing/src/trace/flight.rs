@@ -428,15 +428,23 @@ impl FlightRecorder {
     /// has run. If the trace can't be written, the hook writes a line with the path and the error to
     /// standard error. One such error is that `path` is a recorder's file: choose another path.
     ///
-    /// The panic is an event `panic` on its thread, with the fields `panic.payload` (the message) and
-    /// `panic.location` (`file:line:column`), as tracing-panic names them. The hook records it
-    /// before the present panic hook runs, so it is in the file of a black box, too. Like the fields of
+    /// The panic is an event `panic` on its thread, with the fields `panic.payload` (the message, if
+    /// the payload is text) and `panic.location` (`file:line:column`), as tracing-panic names them. The
+    /// hook records it before the present panic hook runs, so it is in the file of a [black
+    /// box](crate::flight#the-black-box), too, if the file has a ring for the thread. Like the fields of
     /// every event, the two take at most 16 KiB.
     ///
-    /// The trace of the process's first panic, also of one that the program catches, stays: it has
-    /// the cause in nearly all cases. It replaces a file of an earlier process. For each later
-    /// panic the hook writes a line to standard error that says where the trace of the first one
-    /// is. If the trace of a panic can't be written, the next panic is the first.
+    /// The trace of the process's first panic stays: it has the cause in nearly all cases. It
+    /// replaces a file of an earlier process. For each later panic the hook writes a line to
+    /// standard error that says where the trace of the first one is. If that trace was moved away,
+    /// or could not be written, the next panic's trace is written.
+    ///
+    /// A panic that is caught counts too, also one in the `Debug` of a field, which this crate
+    /// catches. A program that catches panics and goes on moves each trace away, or calls
+    /// [`write`](Self::write) where it catches.
+    ///
+    /// A forked child writes to the same path. The first panic of a child replaces the parent's
+    /// trace; a child that was forked after the parent's first panic keeps that trace.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after this call, and
     /// must call the hook before it first. Otherwise nothing is written.

@@ -27,9 +27,10 @@
 //! A busy interval of a thread in a span is a `B` event and an `E` event. The file therefore also
 //! has spans that do not end. The spans of a request are `b` and `e` events with the number
 //! of a track ([`Tracks`]). Events of `tracing` are instants with their fields, named by their
-//! message. Threads have the system's numbers and names. The first event, `process_name`, also has
-//! the Unix time (`unix_time`, RFC 3339) of the moment `unix_time_at_us`, which is a time as the
-//! others in the file: in a trace file its beginning, in a flight recorder's trace its end.
+//! message. Threads have the system's numbers and names. If it is known, the first event,
+//! `process_name`, has the Unix time (`unix_time`, RFC 3339) of the moment `unix_time_at_us`, which
+//! is a time as the others in the file: in a trace file its beginning, in a flight recorder's trace
+//! its end.
 //!
 //! The [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
 //! compares this sink with tracing-chrome, tracing-perfetto and tracing-perfetto-file.

@@ -40,7 +40,8 @@ fn events_with(tracks: Tracks, change: fn(SpanTimingLayer) -> SpanTimingLayer) -
     });
     guard.finish().unwrap();
     let mut events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    // The first event also has the time of the trace's beginning.
+    // The first event also has the Unix time of the trace's beginning.
+    assert!(events[0]["args"]["unix_time"].is_string(), "{}", events[0]);
     events[0]["args"] = Value::Null;
     let shown = |event: &Value| json!([event["ph"], event["name"], event["ts"], event["args"]]);
     events.iter().map(shown).collect()

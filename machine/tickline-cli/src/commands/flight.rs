@@ -52,7 +52,10 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
         callsites => format!("; callsites that have no names in the file: {callsites}"),
     };
     let end = match found.unix_end {
-        Some(end) => format!("; the last record is of {end}"),
+        Some(end) => format!(
+            "; the last record is of {end}, if the clock was not set, and the machine did not sleep, since the \
+             file was made"
+        ),
         None => String::new(),
     };
     let text = format!(

@@ -88,18 +88,27 @@ impl OnPanic {
         });
     }
 
-    /// Writes the trace, unless that of an earlier panic is written.
+    /// Writes the trace, unless that of an earlier panic is there.
     pub(super) fn write(&self) {
-        // `None` in a forked child if a thread of the parent was writing the trace at the fork.
-        let Some(mut is_written) = self.is_written.lock().filter(|is_written| !**is_written) else {
-            let path = self.path.display();
-            let text = "no trace of this panic: the trace of the first panic stays at";
-            return say(format_args!("{text} {path}"));
+        let path = self.path.display();
+        let Some(mut is_written) = self.is_written.lock() else {
+            return say(format_args!(
+                "no trace of this panic: a thread of the parent process was writing {path} at the fork"
+            ));
         };
-        match self.recorder.write(&self.path) {
-            Ok(_) => *is_written = true,
+        if *is_written && self.path.exists() {
+            drop(is_written);
+            return say(format_args!(
+                "no trace of this panic: the trace of the first panic stays at {path}"
+            ));
+        }
+        let written = self.recorder.write(&self.path);
+        *is_written = written.is_ok();
+        // A thread that holds standard error may panic, and wait for this lock.
+        drop(is_written);
+        if let Err(error) = written {
             // The error's text has the path.
-            Err(error) => say(format_args!("no trace of the panic: {error}")),
+            say(format_args!("no trace of the panic: {error}"));
         }
     }
 }
@@ -107,4 +116,49 @@ impl OnPanic {
 /// Writes a line to standard error. `eprintln` panics if it is closed.
 fn say(text: fmt::Arguments<'_>) {
     _ = writeln!(io::stderr(), "tickline: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The hook of a recorder, and its path in this folder.
+    fn on_panic(folder: &tempfile::TempDir, name: &str) -> (OnPanic, PathBuf) {
+        let path = folder.path().join(name);
+        let recorder = FlightRecorder::builder().build();
+        (OnPanic::new(recorder, path.clone()), path)
+    }
+
+    #[test]
+    fn a_second_panic_leaves_the_trace_of_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let (on_panic, path) = on_panic(&folder, "x.json");
+        on_panic.write();
+        fs::write(&path, "the first").unwrap();
+        on_panic.write();
+        assert_eq!(fs::read(path).unwrap(), b"the first");
+    }
+
+    #[test]
+    fn the_panic_after_one_whose_trace_failed_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (on_panic, path) = on_panic(&folder, "made-later/x.json");
+        on_panic.write();
+        assert!(!path.exists());
+        fs::create_dir(folder.path().join("made-later")).unwrap();
+        on_panic.write();
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_panic_is_written_after_the_first_trace_was_moved_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let (on_panic, path) = on_panic(&folder, "x.json");
+        on_panic.write();
+        fs::rename(&path, folder.path().join("kept.json")).unwrap();
+        on_panic.write();
+        assert!(path.exists());
+    }
 }

@@ -397,6 +397,26 @@ mod tests {
         assert_eq!(error_of_bytes(&bytes).to_string(), expected);
     }
 
+    /// The Unix offset of a file whose head has this word for it.
+    fn unix_offset_of(word: u64) -> Option<i64> {
+        let capacity = ring::capacity(0);
+        let mut bytes = head(capacity as u64, 1);
+        let offset = UNIX_OFFSET * 8;
+        bytes[offset..offset + 8].copy_from_slice(&word.to_ne_bytes());
+        bytes.resize(4_096 + 2 * 8 * (CONTROL_WORDS + capacity), 0);
+        read(&bytes[..]).unwrap().unix_offset_ns
+    }
+
+    #[test]
+    fn a_file_of_a_version_without_unix_time_has_none() {
+        assert_eq!(unix_offset_of(0), None);
+    }
+
+    #[test]
+    fn the_monotonic_clock_may_be_ahead_of_unix_time() {
+        assert_eq!(unix_offset_of((-5_i64).cast_unsigned()), Some(-5));
+    }
+
     /// Symptom: a file with a damaged number of threads claimed to lack 18446744073709551600 rings.
     #[test]
     fn a_file_larger_than_a_recorder_makes_is_refused() {
