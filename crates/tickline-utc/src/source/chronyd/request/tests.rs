@@ -158,6 +158,7 @@ fn a_socket_that_never_answers_is_left_out_and_tried_again() {
     let socket = folder.socket();
     socket.set_nonblocking(true).unwrap();
     let mut client = ChronydClient::default();
+    // The port answers, on a busy machine after more than 50 ms.
     let is_asked_by_socket = (0..61).map(|_| {
         let (port, served) = answer_by_udp(reply(7));
         let address = ChronydAddress {
@@ -165,7 +166,7 @@ fn a_socket_that_never_answers_is_left_out_and_tried_again() {
             port,
         };
         assert_eq!(
-            client.ask_at(&address, SHORT).unwrap().channel,
+            client.ask_at(&address, 10 * SHORT).unwrap().channel,
             Channel::Udp
         );
         served.join().unwrap();
