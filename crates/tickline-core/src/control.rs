@@ -197,7 +197,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "`next_in_ns` says when the next iteration is due"]
 pub struct Iteration {
-    /// Its result.
+    /// What the iteration did, or why it published no line.
     pub outcome: Outcome,
     /// Time until the next iteration, ns. 0: it is due at once.
     pub next_in_ns: u64,

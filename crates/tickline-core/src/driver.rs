@@ -179,8 +179,8 @@ impl<S> DrivenClock<S> {
     }
 
     /// Whether a thread holds the lock, for display. It holds it for microseconds; if it calibrates
-    /// CPUs, for a [`Pass`](crate::per_cpu::Pass): less than a second, unless so many CPUs are so busy
-    /// that the moves take longer. If the lock stays held, its holder is stopped, or was killed, and
+    /// CPUs, for a [`Pass`](crate::per_cpu::Pass): less than a second, unless the moves to busy CPUs
+    /// take longer. If the lock stays held, its holder is stopped, or was killed, and
     /// the token does not tell.
     pub fn is_locked(&self) -> bool {
         self.memory.is_held()

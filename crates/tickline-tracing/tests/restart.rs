@@ -61,7 +61,7 @@ fn record_and_end(path: &Path) {
     drop(create(path).unwrap());
 }
 
-/// Takes so many MiB of the tmpfs.
+/// Takes this number of MiB of the tmpfs.
 fn fill(path: &Path, mebibytes: usize) {
     fs::write(path.with_extension("other"), vec![1; mebibytes << 20]).unwrap();
 }
@@ -90,7 +90,7 @@ fn a_server_that_aborts() {
     abort();
 }
 
-/// Starts the server that aborts so often. Each start is in the file, and the one before it in the
+/// Starts the server that aborts, `starts` times. Each start is in the file, and the one before it in the
 /// old file.
 fn assert_starts_again(path: &Path, starts: u32) {
     for start in 1..=starts {

@@ -148,8 +148,8 @@ impl ClaimMaker {
         self.rate.slopes.is_some()
     }
 
-    /// The time until the next request of a thread whose clock has this interval, after so many
-    /// requests in a row that began without the counter's rate. The first claims by the counter
+    /// The time until the next request of a thread whose clock has this interval, after
+    /// `without_rate` requests in a row that began without the counter's rate. The first claims by the counter
     /// come as soon as possible; a machine whose counter does not serve is asked a few times more.
     pub(crate) fn pause(without_rate: u32, interval_ns: u64) -> Duration {
         let period = Duration::from_nanos(POLL_NS.unsigned_abs().max(interval_ns));
@@ -161,7 +161,7 @@ impl ClaimMaker {
         }
     }
 
-    /// The longest time that so many ticks of the counter take, ns; `None` if its rate is unknown.
+    /// The longest time that `ticks` of the counter take, ns; `None` if its rate is unknown.
     pub(crate) fn longest_ns(&self, ticks: u64) -> Option<i64> {
         let fastest = u128::from(self.rate.slopes?.greatest);
         Some(i64::try_from((u128::from(ticks) * fastest) >> SLOPE_BITS).unwrap_or(i64::MAX))

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn ordering_a_copy_is_one_claim_and_the_newest() {
-        // Miri needs so many publications to let a reader be overtaken.
+        // With fewer publications, Miri lets no reader be overtaken.
         const LAST: u64 = 24;
         let latch = ClaimLatch::new();
         std::thread::scope(|scope| {

@@ -101,7 +101,7 @@ impl Answers {
     }
 }
 
-/// The fastest slew is one part in so many: Linux changes a rate by 11 % at most
+/// The fastest slew changes a rate by one part in `SLEW_PARTS`: Linux changes a rate by 11 % at most
 /// (`timekeeping_adjust`).
 const SLEW_PARTS: i64 = 8;
 

@@ -29,7 +29,7 @@ fn asking_threads() -> usize {
         .count()
 }
 
-/// Waits until so many threads ask: a thread gives itself its name.
+/// Waits until `count` threads ask: a thread gives itself its name.
 fn wait_for_threads(count: usize) {
     let is_reached = wait_until(Duration::from_secs(20), || asking_threads() == count);
     assert!(is_reached, "{count} threads, not {}", asking_threads());

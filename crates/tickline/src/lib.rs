@@ -71,8 +71,8 @@
 //!   recalibration neither that clock nor the counter has jumped. And since then the rate of
 //!   `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured rate, apart from
 //!   the kernel's own dither.
-//! - If the counter restarts at zero, the next reading notices it, unless the counter has by then
-//!   come back into the line's window; the next recalibration notices that.
+//! - If the counter restarts at zero, the next reading notices it. If the counter is within the line's
+//!   window again by then, the next recalibration notices it instead.
 //! - If the control loop stops, the line is not renewed. Readings then use the line for at most 4
 //!   intervals (2 s by default), or 8 with a line for each CPU. After that they use the OS clock.
 //! - A forked child does not depend on its parent's thread.

@@ -57,7 +57,7 @@ pub(crate) fn requirements() -> Result<(HardwareCpuCounter, usize), &'static str
     Ok((counter, checked_ids(ids)?))
 }
 
-/// The number of CPU ids, if a counter can tell so many apart.
+/// The number of CPU ids, if it is not more than a counter can distinguish.
 const fn checked_ids(ids: usize) -> Result<usize, &'static str> {
     if ids > CPU_IDS {
         const { assert!(CPU_IDS == 4_096) };

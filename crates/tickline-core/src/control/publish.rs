@@ -316,8 +316,8 @@ impl Control {
     /// `at_ticks`, as the time of `read`. If it was not read, the value is the target.
     ///
     /// Another thread may just have returned the reference's time. The CPU may execute that
-    /// thread's next plain read early, and so use this line at a tick before `at_ticks`. At that
-    /// tick, too, the line is not below the reference's time then.
+    /// thread's next plain read early, and so use this line at a tick before `at_ticks`. Even at that
+    /// earlier tick the line must not be below the time that the thread returned.
     fn first_ns(&self, plan: &Plan, at_ticks: u64, read: Option<ReferenceRead>) -> FixedNs {
         let target = plan.target.fixed_at(at_ticks);
         let Some(ReferenceRead { after_ticks, ns }) = read else {

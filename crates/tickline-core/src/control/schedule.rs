@@ -67,7 +67,7 @@ const MAX_LATENESS_NS: u64 = 4_000_000;
 /// iterations.
 const QUICK_RETRIES: u32 = 16;
 
-/// The number of durations: two iterations have so many samples, and those of one iteration may all
+/// The number of durations: those of the samples of two iterations, because the samples of one may all
 /// have been preempted.
 const DURATIONS: usize = 2 * MAX_SAMPLES as usize;
 

@@ -126,8 +126,8 @@ fn reachable_ticks_into(line: &Snapshot, since: Point, slowest: Slope, reference
         .cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
     let reached_ticks = last_possible_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
-    // The result is at least two margins after the start. The mark must not be below a reading of
-    // the line before this one, whose last possible tick is there:
+    // The result is at least two margins after the start. The mark must not be below any reading of
+    // the line before this one, and a late reader of that line may read it at up to this tick:
     //
     //     start            meeting point         last tick of a late reader of the line before
     //     |---- margin ----|------- margin ------|

@@ -17,7 +17,7 @@ use tickline::background::process_token;
 /// child holds a lock for microseconds.
 pub(crate) const TRIES_OF_CHILD: u32 = 1_000;
 
-/// Calls `lock` until it returns a guard; `None` after so many failures, as in a forked child if a
+/// Calls `lock` until it returns a guard; `None` after `tries` failures, as in a forked child if a
 /// thread of the parent held the lock.
 pub(crate) fn lock_with_retries<G>(tries: u32, lock: impl Fn() -> Option<G>) -> Option<G> {
     (0..tries).find_map(|_| {

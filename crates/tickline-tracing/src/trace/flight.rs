@@ -260,8 +260,8 @@ impl FlightRecorderBuilder {
     ///   room meanwhile. The text then says that it was removed.
     /// - If two processes start at once, the one that fails with
     ///   [`ResourceBusy`](io::ErrorKind::ResourceBusy) may be the one that has renamed the earlier
-    ///   file to `PATH.old`. The other's file is at `path`. So it may be if another program makes a
-    ///   file at `path` at that moment.
+    ///   file to `PATH.old`. The other's file is at `path`. The earlier file may also be at
+    ///   `PATH.old` if another program makes a file at `path` at that moment.
     /// - If the new file can't get the name `path`, although it could get another one in this folder
     ///   (a quota), the earlier file is at `PATH.old`, and what was there is gone.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {

@@ -184,7 +184,7 @@ mod unix {
         View::of_truncated(&fs::read(path).unwrap())
     }
 
-    /// [`check`] for Perfetto's format. Each span is on so many tracks.
+    /// [`check`] for Perfetto's format. Each span is on this number of tracks.
     fn check_perfetto(way: &str, view: &View, tracks: usize) {
         let named = |name: &str| {
             let named = |slice: &&crate::perfetto_view::Slice| slice.name == name;

@@ -156,7 +156,7 @@ fn a_pause_grows_from_4_ms_to_a_second_or_to_the_clocks_interval() {
     );
 }
 
-/// 200 ticks in so many ns.
+/// The slopes of two moments 200 ticks and `elapsed_ns` apart.
 fn slopes_of_200_ticks(elapsed_ns: i64) -> Option<Interval<u64>> {
     let at = |ticks, raw_ns| Moment {
         ticks: Some(ticks),

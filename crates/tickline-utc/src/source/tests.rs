@@ -5,7 +5,7 @@ use super::*;
 use crate::claim_maker::ClaimMaker;
 use crate::claim_maker::tests::{moment, report_of};
 
-/// Each reading of the steering differs from the last by so many ppb.
+/// Each reading of the steering is higher than the last by this number of ppb (the field 1).
 struct SteeredOs(Cell<i64>, i64);
 
 impl Reference for SteeredOs {
@@ -22,7 +22,7 @@ impl Reference for SteeredOs {
     }
 }
 
-/// The answers to a request of a maker, by a machine whose steering changes by so many ppb between
+/// The answers to a request of a maker, by a machine whose steering changes by `change_ppb` between
 /// two readings. The machine of the test may have a chronyd, which then answers as well, perhaps
 /// with nonsense.
 fn ask(maker: &mut ClaimMaker, change_ppb: i64) -> Option<Answers> {

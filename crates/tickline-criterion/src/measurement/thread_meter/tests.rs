@@ -46,7 +46,8 @@ fn must_not_read() -> Option<ThreadReading> {
     panic!("the times were read")
 }
 
-/// A history with so many short pairs since the last long one, and the last reading at this time.
+/// A history with `short_pairs` short pairs since the last long one, and the last reading at
+/// `last_ticks`.
 fn history(short_pairs: u32, last_ticks: u64) -> History {
     History {
         last: reading(last_ticks),

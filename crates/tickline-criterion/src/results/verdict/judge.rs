@@ -108,7 +108,7 @@ mod tests {
         judge_difference(options, ComparedWith::OtherBuild, difference)
     }
 
-    /// Both limits, with so many layouts of each build.
+    /// Both limits, with `layouts` layouts of each build.
     fn options_with_layouts(layouts: usize) -> Options {
         Options {
             against: vec![PathBuf::from("main"); layouts],
@@ -279,7 +279,7 @@ mod tests {
     }
 
     /// The shares, %, of simulated comparisons of equal builds that are judged slower, and that
-    /// can't be told. Each has so many processes of each build.
+    /// can't be told. Each comparison has `processes` processes of each build.
     fn slower_and_untold(
         options: &Options,
         processes: usize,

@@ -14,8 +14,8 @@ pub(crate) const CPU_TIME: &str = "CPU time";
 /// value belongs to the middle, to within half of it.
 const MAX_WIDTH_NS: u64 = 100_000;
 
-/// The writer may be interrupted between two readings. After so many attempts it leaves the value
-/// out.
+/// The writer may be interrupted between two readings. After this number of attempts it leaves the
+/// value out.
 const ATTEMPTS: u32 = 3;
 
 /// The CPU time of a thread at one moment.

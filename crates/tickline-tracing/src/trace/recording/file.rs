@@ -344,7 +344,7 @@ impl<R: Read> Input<R> {
 mod tests {
     use super::*;
 
-    /// The head of a file with rings of so many words for so many threads.
+    /// The head of a file with rings of `capacity` words for this number of threads.
     fn head(capacity: u64, threads: u64) -> Vec<u8> {
         let mut head = vec![0; FILE_HEAD];
         (head[0], head[CAPACITY], head[THREADS]) = (MAGIC, capacity, threads);
@@ -356,7 +356,7 @@ mod tests {
         result.expect_err("no file of a recorder")
     }
 
-    /// The error of a file whose head says that its rings have so many words.
+    /// The error of a file whose head says that its rings have `capacity` words.
     fn error_of(capacity: u64) -> String {
         error_of_bytes(&head(capacity, 0)).to_string()
     }

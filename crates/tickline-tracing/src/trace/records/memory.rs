@@ -32,7 +32,7 @@ impl Memory {
         if start.is_null() {
             return None;
         }
-        // SAFETY: it was allocated with the layout of so many atomics; zeros are valid atomics.
+        // SAFETY: it was allocated with the layout of `words` atomics; zeros are valid atomics.
         Some(Self::Allocated(unsafe {
             Vec::from_raw_parts(start, words, words)
         }))

@@ -15,8 +15,8 @@ impl File {
         (file >= 0).then_some(Self(file))
     }
 
-    /// Whether this is a character device, or a regular file with so many bytes: a load from a page
-    /// beyond a file's end raises SIGBUS.
+    /// Whether this is a character device, or a regular file of at least `bytes` bytes: a load from
+    /// a page beyond a file's end raises SIGBUS.
     fn has_a_page(&self, bytes: usize) -> bool {
         let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
         // SAFETY: `status` is valid for a write.

@@ -5,7 +5,8 @@
 //!
 //! A forked child inherits the mapping, and would write to its parent's rings. Therefore, before
 //! `fork` returns in the child, a handler (`pthread_atfork`) replaces the mapping by empty private
-//! memory. It also closes the file, from the file's opening on: the child would keep the lock.
+//! memory. The handler also closes the file, which the child would otherwise keep locked. It knows a
+//! file from the file's opening on.
 
 mod open_files;
 mod rename;
@@ -90,13 +91,13 @@ impl Mapping {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: so many bytes are mapped, from the beginning of a page, until `drop`, and the
-        // method `words` does not lend them for longer. All bytes are valid atomics.
+        // SAFETY: `words` words are mapped, from the beginning of a page, until `drop`, and the method
+        // `words` does not lend them for longer. All bytes are valid atomics.
         let words = unsafe { slice::from_raw_parts(start.cast(), words) };
         // From now on the mapping closes the file.
         mem::forget(file);
         let entry = files.iter_mut().find(|(_, known)| *known == descriptor);
-        // BOUND: the file's own opening has made the entry, which `release` alone removes.
+        // The file's own opening has made the entry, which `release` alone removes.
         entry.expect("the entry of an open file").0 = words;
         Ok(Self {
             words,
@@ -242,7 +243,7 @@ impl Room<'_> {
         })
     }
 
-    /// Writes so many zeros to the file at `new`. Removes the replaced file if that makes the room.
+    /// Writes `bytes` zeros to the file at `new`. Removes the replaced file if that makes the room.
     /// The file at `new` is opened once more, because a child that another thread forks meanwhile
     /// keeps this descriptor, and must not keep the lock.
     fn fill(&mut self, new: &Path, bytes: u64) -> io::Result<()> {
