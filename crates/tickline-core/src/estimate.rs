@@ -108,10 +108,10 @@ impl Fraction {
         (ticks > 0).then_some(Self { ns, ticks })
     }
 
-    /// BOUND: time differences within a history are below 2^44 ns, and ticks below 2^63, so the
-    /// products are below 2^107. A reference that jumps may exceed that: |ns| < 2^65 makes
-    /// products of up to 2^128, which saturate at 2^127. Both sides then compare as equal at
-    /// worst.
+    /// Whether this slope is smaller.
+    // BOUND: time differences within a history are below 2^44 ns, and ticks below 2^63, so the
+    // products are below 2^107. A reference that jumps may exceed that: |ns| < 2^65 makes
+    // products of up to 2^128, which saturate at 2^127. Both sides then compare as equal at worst.
     #[inline(never)]
     fn less_than(self, other: Self) -> bool {
         self.ns.saturating_mul(other.ticks) < other.ns.saturating_mul(self.ticks)

@@ -3,8 +3,19 @@
 //!
 //! The fast path is one call of [`SharedClock::read_ns`] or of a similar method. If that call
 //! returns `None`, the slow path takes over: [`Engine::now_slow`] and similar functions
-//! (`engine/slow.rs`). The other files of the folder have what happens beside readings: the
-//! drivers, the gates, the settings, the status.
+//! (`engine/slow.rs`). Four files of the folder have the name of a file beside this one, which has
+//! the values; the file of the folder has what the engine does with them:
+//!
+//! | `engine/` | what happens | the values |
+//! |---|---|---|
+//! | `slow.rs` | a reading that the fast path can't answer | |
+//! | `drivers.rs` | a thread, the readers or the program run an iteration | `tickline_core::driver` |
+//! | `gates.rs` | the facts are collected and judged | `trust.rs`; `tickline_core::gate` |
+//! | `per_cpu.rs` | the thread calibrates each CPU; the way back to the common line | `per_cpu.rs`: the table of lines |
+//! | `registration.rs` | a thread is registered and replaced | |
+//! | `settings.rs` | the engine takes a setting over | `settings.rs`: what a program chooses |
+//! | `environment.rs` | a late `TICKLINE=off` ends the line | `environment.rs`: the variable's value |
+//! | `status.rs` | the engine's state is read | `status.rs`: what a program sees |
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64};
 use std::sync::Arc;
