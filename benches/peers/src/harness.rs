@@ -102,7 +102,7 @@ impl Harness {
     pub(crate) fn compares(self) -> &'static str {
         match self {
             Self::Divan => "two runs, one after the other",
-            Self::Tango => "two builds in turns, one pair of processes",
+            Self::Tango => "two builds in turns, one process of each build",
             Self::ZenbenchClosures => "two closures in turns, one process",
             Self::ZenbenchBuilds => "a build with the stored run of another, five processes each",
             Self::Gungraun => "the instructions of two builds under valgrind",

@@ -23,7 +23,8 @@
 //! | visit | couples that were taken one after the other, with one placement: a slice of each build, or a part of a sample |
 //! | round | whole visits to one placement, with one median for A and one for B |
 //! | layout | one order in which a build was linked: one place for each of its functions |
-//! | replicate | all rounds with one placement of code, heap and stack: a pair of processes, or a copy of the routines' code; with several layouts, all processes of one |
+//! | duel | one process of each build: the two take turns |
+//! | replicate | all rounds with one placement of code, heap and stack: a duel, or a copy of the routines' code; with several layouts, all duels of one |
 //! | turn | a slice of one build, or a pair of one routine, while the other waits; the process that drives requests slices from those that serve |
 //! | disturbance | the reason why a pair does not count: a preemption, a move, an interrupt and others ([`disturbance`]) |
 //! | noise | the gaps in a loop that only reads the counter: interrupts ([`noise_loop`](crate::measurement::noise_loop)) |

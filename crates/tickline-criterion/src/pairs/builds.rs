@@ -3,16 +3,18 @@
 //! This process measures its benchmark as usual. Then it starts both builds several times, with the
 //! benchmark's name, and requests slices from them (`serving.rs`). The contract:
 //!
-//! 1. A pair of processes is one of each build. Its order is random. Each process has other places
-//!    for heap and stack (`placement.rs`), and runs a copy of its program (`program_copy.rs`).
+//! 1. A duel is one process of each build. A random number decides which starts first. Each process
+//!    has other places for heap and stack (`placement.rs`), and runs a copy of its program
+//!    (`program_copy.rs`).
 //! 2. All processes are bound to one CPU (Linux), and only one of them runs at a time: the others
 //!    wait for a line.
-//! 3. The two of a pair take turns by slices of 10 ms or less, with what the benchmark prepares for
+//! 3. The two of a duel take turns by slices of 10 ms or less, with what the benchmark prepares for
 //!    them; a slice has eight pairs or more, however long they take. A random number decides which comes
 //!    first. The first slice of a process warms up, and does not count.
 //! 4. All processes have pairs of the same number of iterations. The n-th pair of a slice and the
 //!    n-th pair of the other build's slice form a couple.
-//! 5. A pair of processes is a replicate of the analysis (`statistics/couples.rs`).
+//! 5. A duel is a replicate of the analysis (`statistics/couples.rs`); with several layouts,
+//!    the duels of a layout are one together.
 
 use std::cell::Cell;
 use std::path::{self, PathBuf};
@@ -166,7 +168,11 @@ impl Benchmark {
     }
 
     /// Takes turns, for about `budget`.
-    pub(crate) fn take_turns(&self, time: &CounterTime, budget: Duration) -> Result<Turns, String> {
+    pub(crate) fn take_turns(
+        &self,
+        measurement: &CounterTime,
+        budget: Duration,
+    ) -> Result<Turns, String> {
         // The processes inherit the CPU mask.
         let _bound = system_facts::bind_to_present_cpu()?;
         let plan = Plan::of(budget);
@@ -174,15 +180,15 @@ impl Benchmark {
         // The processes of one layout have one place for their code, so that they are one replicate
         // together.
         let layouts = count(self.layouts());
-        let pairs = if layouts > 1 {
-            plan.pairs.div_ceil(layouts) * layouts
+        let duels = if layouts > 1 {
+            plan.duels.div_ceil(layouts) * layouts
         } else {
-            plan.pairs
+            plan.duels
         };
-        let replicates = if layouts > 1 { layouts } else { pairs };
+        let replicates = if layouts > 1 { layouts } else { duels };
         turns.replicates = vec![Replicate::default(); index(replicates)];
-        for pair in 0..pairs {
-            turns.add_pair(self, index(pair % replicates), &plan, time)?;
+        for duel in 0..duels {
+            turns.add_duel(self, index(duel % replicates), &plan, measurement)?;
         }
         Ok(turns)
     }
@@ -191,24 +197,23 @@ impl Benchmark {
 /// How much of the time goes where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Plan {
-    /// The number of pairs of processes.
-    pairs: u64,
+    duels: u64,
     /// The number of slices of each process.
     slices: u64,
     slice: Duration,
-    /// A pair of processes with enough slices ends after this time, however many it has.
+    /// A duel with enough slices ends after this time, however many it has.
     longest: Duration,
 }
 
-/// The number of pairs of processes. With ten pairs, and a placement that changes times by 2 %
-/// (standard deviation), +3 % are found in 82 % of runs and +10 % in all; with 16 pairs in 97 %
-/// (simulated; a test in `statistics/signed_rank.rs` has the model). The start of a process takes
-/// some ms, so that more pairs with less time each would measure little.
-const MIN_PAIRS: u64 = 10;
-const MAX_PAIRS: u64 = 40;
+/// The number of duels. With ten duels, and a placement that changes times by 2 % (standard
+/// deviation), +3 % are found in 82 % of runs and +10 % in all; with 16 duels in 97 % (simulated; a
+/// test in `statistics/signed_rank.rs` has the model). The start of a process takes some ms, so that
+/// more duels with less time each would measure little.
+const MIN_DUELS: u64 = 10;
+const MAX_DUELS: u64 = 40;
 
-/// The time of a pair of processes, if that gives between [`MIN_PAIRS`] and [`MAX_PAIRS`].
-const PAIR_TIME: Duration = Duration::from_millis(250);
+/// The time of a duel, if that gives between [`MIN_DUELS`] and [`MAX_DUELS`].
+const DUEL_TIME: Duration = Duration::from_millis(250);
 
 /// The smallest number of slices of a process, for a median of rounds.
 const MIN_SLICES: u64 = 3;
@@ -226,16 +231,16 @@ const MAX_SLICE: Duration = Duration::from_millis(10);
 
 impl Plan {
     fn of(budget: Duration) -> Self {
-        let pairs = round(budget.as_secs_f64() / PAIR_TIME.as_secs_f64());
-        let pairs = pairs.clamp(MIN_PAIRS, MAX_PAIRS);
-        let pair = budget.div_f64(as_f64(pairs));
-        let slice = (pair / 2 / SLICES).clamp(MIN_SLICE, MAX_SLICE);
-        let slices = round((pair / 2).div_duration_f64(slice)).max(MIN_SLICES);
+        let duels = round(budget.as_secs_f64() / DUEL_TIME.as_secs_f64());
+        let duels = duels.clamp(MIN_DUELS, MAX_DUELS);
+        let duel = budget.div_f64(as_f64(duels));
+        let slice = (duel / 2 / SLICES).clamp(MIN_SLICE, MAX_SLICE);
+        let slices = round((duel / 2).div_duration_f64(slice)).max(MIN_SLICES);
         Self {
-            pairs,
+            duels,
             slices,
             slice,
-            longest: pair * 4,
+            longest: duel * 4,
         }
     }
 }
@@ -278,8 +283,7 @@ fn pairs_of_slice<E>(
 /// The results of two builds that took turns.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// A replicate for each pair of processes, or for each layout: the times of the other build and
-    /// of this one.
+    /// A replicate for each duel, or for each layout: the times of the other build and of this one.
     pub(crate) replicates: Vec<Replicate>,
     /// The disturbances of pairs of both builds.
     pub(crate) disturbances: Disturbances,
@@ -290,27 +294,27 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Starts a process of each build, and takes their slices.
-    fn add_pair(
+    /// Starts the processes of a duel, and takes their slices.
+    fn add_duel(
         &mut self,
         benchmark: &Benchmark,
         replicate: usize,
         plan: &Plan,
-        time: &CounterTime,
+        measurement: &CounterTime,
     ) -> Result<(), String> {
         let (begin, first) = (Instant::now(), random_side());
         let mut processes = [None, None];
         for side in [first, 1 - first] {
             let program = &benchmark.builds.programs[side][replicate % benchmark.layouts()];
-            let mut process = Process::start(program, benchmark.name, time)?;
-            self.warm_up(&mut process, plan, time)?;
+            let mut process = Process::start(program, benchmark.name, measurement)?;
+            self.warm_up(&mut process, plan, measurement)?;
             processes[side] = Some(process);
         }
         for slice in 0..plan.slices {
             if slice >= MIN_SLICES && begin.elapsed() > plan.longest {
                 break;
             }
-            let facts = SystemFacts::of_clock(time);
+            let facts = SystemFacts::of_clock(measurement);
             let (first, mut ticks) = (random_side(), [Vec::new(), Vec::new()]);
             for side in [first, 1 - first] {
                 let process = processes[side].as_mut().ok_or("it was not started")?;
@@ -319,7 +323,7 @@ impl Turns {
                 ticks[side] = slice.ticks;
             }
             let [theirs, ours] = ticks;
-            if let Some(disturbance) = SystemFacts::of_clock(time).disturbed_since(&facts) {
+            if let Some(disturbance) = SystemFacts::of_clock(measurement).disturbed_since(&facts) {
                 let pairs = count(theirs.len() + ours.len());
                 self.disturbances.add(disturbance, pairs);
                 continue;
@@ -342,14 +346,14 @@ impl Turns {
         &mut self,
         process: &mut Process,
         plan: &Plan,
-        time: &CounterTime,
+        measurement: &CounterTime,
     ) -> Result<(), String> {
         let shortest = Request {
             iterations: 1,
             ..self.request()
         };
         let slice = process.slice(shortest)?;
-        let clock = clock_name(time.pair_clock());
+        let clock = clock_name(measurement.pair_clock());
         if slice.clock != clock {
             return Err(format!(
                 "it measures by the {}, and this build by the {clock}",
@@ -357,7 +361,7 @@ impl Turns {
             ));
         }
         if self.iterations_per_pair == 0 {
-            let most = most_pairs(slice.ticks, time.scale().ns_per_tick, plan.slice);
+            let most = most_pairs(slice.ticks, measurement.scale().ns_per_tick, plan.slice);
             let iterations_per_pair = slice.iterations_per_pair;
             let pairs = pairs_of_slice(most, plan.slice, |pairs| {
                 let begin = Instant::now();
@@ -383,10 +387,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_pairs_share_a_short_time_and_a_longer_time_has_more() {
+    fn ten_duels_share_a_short_time_and_a_longer_time_has_more() {
         let plan = |ms| {
             let plan = Plan::of(Duration::from_millis(ms));
-            (plan.pairs, plan.slices, plan.slice.as_micros())
+            (plan.duels, plan.slices, plan.slice.as_micros())
         };
         assert_eq!(plan(0), (10, 3, 2_000));
         assert_eq!(plan(900), (10, 6, 7_500));

@@ -23,7 +23,7 @@
 //! the time of each process, has these shares of runs in which the interval misses 0, for a B that
 //! takes 0, 3 and 10 % longer (the tests below have a smaller one):
 //!
-//! | pairs of processes | normal, 2 % | one placement of five is 5 % slower | heavy tails: t, 2 degrees, scale 0.7 % |
+//! | replicates | normal, 2 % | one placement of five is 5 % slower | heavy tails: t, 2 degrees, scale 0.7 % |
 //! |---|---|---|---|
 //! | 6 | 3.1, 39, 100 % | 3.3, 36, 100 % | 2.9, 70, 96 % |
 //! | 8 | 3.8, 66, 100 % | 3.8, 86, 100 % | 4.3, 85, 99 % |
@@ -32,8 +32,8 @@
 //!
 //! | rejected | price |
 //! |---|---|
-//! | Student's t interval | its 5 % are proven for normal differences only; with two modes and 10 pairs it finds 3 % in 82 % of runs, not in 94 % |
-//! | a percentile bootstrap of the mean | misses 0 in 10 to 14 % of runs with 10 pairs, in 14 to 18 % with 6 |
+//! | Student's t interval | its 5 % are proven for normal differences only; with two modes and 10 replicates it finds 3 % in 82 % of runs, not in 94 % |
+//! | a percentile bootstrap of the mean | misses 0 in 10 to 14 % of runs with 10 replicates, in 14 to 18 % with 6 |
 //! | one process, its rounds as replicates | placement is the same in all rounds: misses 0 in more than 60 % of runs (a test in `couples.rs`) |
 
 use crate::number::middle;

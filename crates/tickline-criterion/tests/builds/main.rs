@@ -69,12 +69,12 @@ const TESTS: &[(&str, Test)] = &tests![
     builds_of_the_same_work_differ_little,
     both_plots_are_in_criterions_report,
     builds_take_turns_on_one_cpu,
-    copies::each_process_of_a_pair_runs_a_copy_that_is_removed,
+    copies::each_process_of_a_duel_runs_a_copy_that_is_removed,
     copies::the_next_comparison_removes_the_copies_of_a_killed_one,
     copies::a_folder_that_takes_no_copy_is_named,
     turns_are_not_compared_with_the_last_run,
     turns_do_not_replace_the_last_run,
-    each_pair_of_processes_is_a_replicate,
+    each_duel_is_a_replicate,
     each_layout_is_a_replicate,
     a_benchmark_that_the_other_build_lacks_is_measured_alone,
     a_benchmark_that_the_list_has_at_another_number_is_not_compared,
@@ -388,7 +388,7 @@ fn turns_do_not_replace_the_last_run(programs: &Programs) {
 }
 
 /// The interval has the noise of placement only if each replicate has its own processes.
-fn each_pair_of_processes_is_a_replicate(programs: &Programs) {
+fn each_duel_is_a_replicate(programs: &Programs) {
     let (out, json) = compared(programs, 130, 100);
     assert!(out.contains("over 10 processes of each build"), "{out}");
     assert_eq!(json["replicates"], "processes of each build");

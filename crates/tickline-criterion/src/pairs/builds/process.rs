@@ -44,7 +44,7 @@ impl Process {
     pub(super) fn start(
         program: &Path,
         benchmark: &str,
-        time: &CounterTime,
+        measurement: &CounterTime,
     ) -> Result<Self, String> {
         static NOT_COPIED: Once = Once::new();
         let copy = ProgramCopy::new(program).inspect_err(|error| {
@@ -53,12 +53,17 @@ impl Process {
                 "{folder} gets no copy of the program: {error}. Each build keeps its pages of \
                  memory, so equal builds may differ by 1 %"
             );
-            time.settings().messages.print_once(&NOT_COPIED, &text);
+            measurement
+                .settings()
+                .messages
+                .print_once(&NOT_COPIED, &text);
         });
         let copy = copy.ok();
         // criterion calls a test once, and stores nothing.
         let arguments = ["--bench", "--test", "--exact", "--", benchmark];
-        let ns_per_tick = time.session().map(|_| time.scale().ns_per_tick);
+        let ns_per_tick = measurement
+            .session()
+            .map(|_| measurement.scale().ns_per_tick);
         let mut command = Command::new(copy.as_ref().map_or(program, ProgramCopy::path));
         command.args(arguments);
         arguments::prepare_serving(&mut command, ns_per_tick, placement::padding())
