@@ -7,7 +7,7 @@
 //! | `flight.rs` | a sink that keeps the last records in rings, and copies them on request; its black box keeps them in a file |
 //! | `own_file.rs` | the file of a `TraceFile`, to which no other `TraceFile` of the process writes |
 //! | `flusher.rs` | how a program makes the writer of a trace write at once |
-//! | `settings.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
+//! | `settings.rs`, `panic_hook.rs`, `stderr.rs`, `writer_thread.rs` | what both sinks share |
 //! | `temporary.rs`, `file_number.rs`, `keyed_hash.rs`, `cpu_clock.rs` | names and numbers of files, a hash and a clock, which know nothing of traces |
 //!
 //! The folders, in order: each imports only from the folders above it. `settings.rs` is between the
@@ -52,6 +52,7 @@ pub(crate) mod reading;
 pub(crate) mod recording;
 pub(crate) mod records;
 pub(crate) mod settings;
+pub(crate) mod stderr;
 pub(crate) mod temporary;
 pub mod trace_file;
 pub(crate) mod writer_thread;

@@ -150,6 +150,7 @@ use super::recording::recorder::Recorder;
 use super::recording::trace_sink::{RecorderInLayer, TraceSink};
 use super::records::memory::Mapping;
 use super::settings::{DEFAULT_BYTES_IN_FILE, Settings, Tracks, WhenFull, settings};
+use super::stderr::say;
 use super::temporary::{with_path, with_temporary};
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
@@ -364,9 +365,12 @@ impl FlightRecorder {
     }
 
     /// Starts a thread that does [`write_last`](Self::write_last), for callbacks that must not
-    /// wait. Errors of writing are lost.
+    /// wait. If the trace can't be written, the thread writes a line with the path and the error to
+    /// standard error. A panic of the thread is shown by the program's panic hook.
     ///
     /// # Errors
+    ///
+    /// Those of the beginning:
     ///
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder's rings are in the file, as for
@@ -379,7 +383,12 @@ impl FlightRecorder {
     ) -> io::Result<()> {
         let path = path.into();
         self.check_has_no_rings(&path)?;
-        self.run_in_background(move |recorder| _ = recorder.write_last(path, last))
+        self.run_in_background(move |recorder| {
+            if let Err(error) = recorder.write_last(path, last) {
+                // The error's text has the path.
+                say(format_args!("no trace: {error}"));
+            }
+        })
     }
 
     /// Fails if a recorder's rings are in the file at `path`. A trace would replace this file. A
@@ -410,7 +419,7 @@ impl FlightRecorder {
         }
         let recorder = self.clone();
         let write = move || {
-            // A later call may write, also after a panic.
+            // A later call may write, also after a panic, which the panic hook has shown.
             _ = catch_unwind(AssertUnwindSafe(|| write(&recorder)));
             // ORDERING: Relaxed: the flag orders no memory.
             recorder

@@ -22,10 +22,11 @@ mod victim;
 
 #[cfg(unix)]
 mod unix {
+    use std::io::{BufRead as _, BufReader};
     use std::os::unix::fs::MetadataExt as _;
     use std::os::unix::process::ExitStatusExt as _;
     use std::path::Path;
-    use std::process::{Command, Output};
+    use std::process::{Command, Output, Stdio};
     use std::time::{Duration, Instant};
     use std::{env, fs, io, process, thread};
 
@@ -51,6 +52,7 @@ mod unix {
         a_few_spans_reach_the_files_while_the_program_goes_on();
         a_killed_program_leaves_whole_files();
         a_trace_of_a_panic_that_cannot_be_written_is_reported();
+        a_trace_that_cannot_be_written_in_the_background_is_reported();
     }
 
     /// Reads the compressed trace.
@@ -127,6 +129,25 @@ mod unix {
         let shown = String::from_utf8_lossy(&output.stderr);
         assert_eq!(shown.lines().last(), Some(&*line), "{shown}");
         println!("panic without a folder: the error is on stderr");
+    }
+
+    /// Symptom: the error was lost.
+    fn a_trace_that_cannot_be_written_in_the_background_is_reported() {
+        let (mut victim, folder) = victim("background without a folder");
+        let mut victim = victim.stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(victim.stderr.take().unwrap()).lines();
+        let shown = lines
+            .map(io::Result::unwrap)
+            .find(|line| line.starts_with("tickline: "));
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        let path = folder.path().join(MISSING).join(PANIC);
+        let line = format!(
+            "tickline: no trace: {}: No such file or directory (os error 2)",
+            path.display()
+        );
+        assert_eq!(shown, Some(line));
+        println!("background without a folder: the error is on stderr");
     }
 
     fn assert_the_trace_has_the_last_moment(way: &str, folder: &Path) {

@@ -122,6 +122,14 @@ pub(crate) fn end(way: &str, folder: &Path) {
             panic_without_unwind();
         }
         "wait" => thread::sleep(Duration::from_secs(3_600)),
+        "background without a folder" => {
+            let path = folder.join(MISSING).join(PANIC);
+            in_file
+                .write_last_in_background(path, Duration::MAX)
+                .unwrap();
+            // The test ends the program once it has the error.
+            thread::sleep(Duration::from_secs(30));
+        }
         _ => {}
     }
 }

@@ -1,7 +1,5 @@
 //! What a flight recorder does when a thread panics.
 
-use core::fmt;
-use std::io::{self, Write};
 use std::panic::PanicHookInfo;
 use std::path::PathBuf;
 
@@ -16,6 +14,7 @@ use crate::trace::recording::thread_recorder;
 use crate::trace::recording::trace_sink::TraceSink;
 use crate::trace::records::fields;
 use crate::trace::records::record::{Kind, Record};
+use crate::trace::stderr::say;
 
 /// The callsite of the event by which a trace shows a panic. It is registered nowhere: only a
 /// recorder records it.
@@ -111,11 +110,6 @@ impl OnPanic {
             say(format_args!("no trace of the panic: {error}"));
         }
     }
-}
-
-/// Writes a line to standard error. `eprintln` panics if it is closed.
-fn say(text: fmt::Arguments<'_>) {
-    _ = writeln!(io::stderr(), "tickline: {text}");
 }
 
 #[cfg(test)]
