@@ -211,8 +211,8 @@ impl Options {
         let ours = self.layouts.len() + 1;
         if has_layouts && (self.against.len() != ours || ours < MIN_LAYOUTS) {
             return Err(format!(
-                "{} programs of --against and {} of --layout: {MIN_LAYOUTS} or more layouts need one \
-                 --against each, and one --layout each but the first, which is this program",
+                "{MIN_LAYOUTS} or more layouts are needed, with one --against each, and one --layout \
+                 each except this program's; got {} --against and {} --layout",
                 self.against.len(),
                 self.layouts.len()
             ));

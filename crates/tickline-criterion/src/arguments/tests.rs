@@ -125,8 +125,17 @@ fn each_layout_is_a_program_of_both_builds() {
 fn too_few_layouts_or_not_as_many_of_both_builds_are_refused() {
     for (against, ours) in [(6, 4), (5, 4), (2, 0), (1, 1), (1, 5)] {
         let error = layouts(against, ours).expect_err("not as many, or too few");
-        assert!(error.contains("6 or more layouts need"), "{error}");
+        assert!(error.contains("6 or more layouts"), "{error}");
     }
+}
+
+#[test]
+fn an_error_about_layouts_has_the_numbers_that_are_needed_and_given() {
+    assert_eq!(
+        layouts(6, 4).expect_err("one is missing"),
+        "6 or more layouts are needed, with one --against each, and one --layout each except this \
+         program's; got 6 --against and 4 --layout"
+    );
 }
 
 /// Symptom: with a wrong argument beside it, `--verdicts -out.json` wrote to `-o`, and the file
