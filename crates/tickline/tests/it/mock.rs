@@ -13,6 +13,12 @@ fn a_mock_moves_time_by_hand() {
     let start = Instant::now();
     mock.advance(Duration::from_secs(3));
     assert_eq!(start.elapsed(), Duration::from_secs(3));
+}
+
+#[test]
+fn a_mock_stops_at_the_latest_instant() {
+    let mock = MockClock::new();
+    let _active = mock.activate();
     mock.advance(Duration::MAX);
     assert_eq!(Instant::now(), Instant::MAX);
 }
