@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::cell::RefCell;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
@@ -40,6 +40,15 @@ impl Flusher {
     #[must_use = "after false the trace is not complete"]
     pub fn flush_in_signal_handler(&self, timeout: Duration) -> bool {
         self.wait(self.requests.request(), timeout)
+    }
+
+    /// The error by which the writer has ended; `None` if it was taken before, and in a forked
+    /// child.
+    pub(super) fn take_error(&self) -> Option<String> {
+        if process_token() != self.process {
+            return None;
+        }
+        self.requests.lock_error().take()
     }
 
     fn wait(&self, number: u64, timeout: Duration) -> bool {
@@ -91,6 +100,8 @@ pub(super) struct FlushRequests {
     /// The last request that was carried out; [`ENDED`] once the writer has ended, also by an error
     /// or a panic.
     done: AtomicU64,
+    /// The error by which the writer has ended, until the program has it.
+    error: Mutex<Option<String>>,
     /// The writer; empty until it begins.
     pub(super) writer: OnceLock<Thread>,
 }
@@ -123,6 +134,15 @@ impl FlushRequests {
         self.requested.load(Ordering::Acquire)
     }
 
+    /// For the writer: keeps the error by which it ends, before [`ENDED`].
+    pub(super) fn set_error(&self, error: String) {
+        *self.lock_error() = Some(error);
+    }
+
+    fn lock_error(&self) -> MutexGuard<'_, Option<String>> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// For the writer: marks the requests up to this number as carried out.
     pub(super) fn set_done(&self, number: u64) {
         // ORDERING: Release, pairs with the Acquire load in `is_done`.
@@ -146,6 +166,28 @@ mod tests {
         let flushes =
             |guard: &crate::trace_file::TraceFileGuard| guard.flusher().flush(Duration::MAX);
         crate::trace::fork::assert_in_namesake(make, |(_trace, guard)| !flushes(&guard));
+    }
+
+    /// The first panic after the error says it.
+    #[test]
+    fn an_error_of_the_writer_is_taken_once() {
+        let flusher = Flusher {
+            requests: Arc::default(),
+            process: process_token(),
+        };
+        flusher.requests.set_error("full".to_owned());
+        assert_eq!(flusher.take_error().as_deref(), Some("full"));
+        assert_eq!(flusher.take_error(), None);
+    }
+
+    #[test]
+    fn a_child_takes_no_error_of_its_parents_writer() {
+        let flusher = Flusher {
+            requests: Arc::default(),
+            process: process_token() ^ 1,
+        };
+        flusher.requests.set_error("full".to_owned());
+        assert_eq!(flusher.take_error(), None);
     }
 
     /// Symptom: a program that made one trace after another kept the flushers of all of them.

@@ -116,6 +116,7 @@ use super::recording::recorder::Recorder;
 use super::recording::thread_recorder;
 use super::recording::trace_sink::{RecorderInLayer, TraceSink};
 use super::settings::{Settings, WhenFull, settings};
+use super::stderr::say;
 use super::temporary::with_path;
 use super::writer_thread::WriterThread;
 
@@ -220,7 +221,9 @@ impl TraceFileBuilder {
     }
 
     /// Flushes the trace when a thread panics, after the panic hook that the program has when it
-    /// makes the trace.
+    /// makes the trace. If the writer has ended by an error, the hook writes a line with the path
+    /// and the error to standard error, unless an earlier panic did, or
+    /// [`finish`](TraceFileGuard::finish) has returned the error.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
     /// made, and must call the hook before it first. Otherwise nothing is flushed.
@@ -289,10 +292,8 @@ impl TraceFileBuilder {
         };
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {
-            let flusher = flusher.clone();
-            // If the writer itself panics, a flush would wait for this thread.
-            let flush = move || _ = thread_recorder::IS_READER.get() || flusher.flush(LAST_FLUSH);
-            around_panics(|_| (), flush);
+            let (flusher, path) = (flusher.clone(), path.map(Path::to_owned));
+            around_panics(|_| (), move || flush_in_hook(&flusher, path.as_deref()));
         }
         let trace = TraceFile(RecorderInLayer::new(Arc::clone(&recorder)));
         let guard = TraceFileGuard {
@@ -302,6 +303,21 @@ impl TraceFileBuilder {
             path: path.map(Path::to_owned),
         };
         Ok((trace, guard))
+    }
+}
+
+/// Flushes the trace of this path when a thread has panicked. If the writer has ended by an error,
+/// it says so on standard error, once.
+fn flush_in_hook(flusher: &Flusher, path: Option<&Path>) {
+    // If the writer itself panics, a flush would wait for this thread.
+    if thread_recorder::IS_READER.get() {
+        return;
+    }
+    _ = flusher.flush(LAST_FLUSH);
+    if let Some(error) = flusher.take_error() {
+        let path = path.map(|path| format!("{}: ", path.display()));
+        let path = path.unwrap_or_default();
+        say(format_args!("the trace is incomplete: {path}{error}"));
     }
 }
 
@@ -351,6 +367,8 @@ impl TraceFileGuard {
     /// If [`TraceFileBuilder::create`] made the file, the error's text begins with its path.
     pub fn finish(mut self) -> io::Result<TraceSummary> {
         let result = self.stop();
+        // A panic need not say what this call returns.
+        _ = self.flusher.take_error();
         result.map_err(|error| match &self.path {
             Some(path) => with_path(path, &error),
             None => error,
@@ -374,10 +392,9 @@ impl TraceFileGuard {
         }
         self.recorder.end();
         self.flusher.requests.wake_writer();
-        let panicked = "the thread that writes the trace panicked";
         thread
             .join()
-            .unwrap_or_else(|| Err(io::Error::other(panicked)))
+            .unwrap_or_else(|| Err(io::Error::other(writer::PANICKED)))
     }
 }
 
@@ -390,6 +407,14 @@ impl Drop for TraceFileGuard {
 #[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_that_finish_has_returned_is_not_left_for_a_panic() {
+        let (_trace, guard) = TraceFile::builder().create("/dev/full").unwrap();
+        let flusher = guard.flusher();
+        guard.finish().unwrap_err();
+        assert_eq!(flusher.take_error(), None);
+    }
 
     /// Symptom: the error said that the thread that writes the trace had panicked.
     #[test]

@@ -52,6 +52,8 @@ mod unix {
         a_few_spans_reach_the_files_while_the_program_goes_on();
         a_killed_program_leaves_whole_files();
         a_trace_of_a_panic_that_cannot_be_written_is_reported();
+        #[cfg(target_os = "linux")]
+        a_trace_file_that_a_panic_cannot_flush_is_reported();
         a_trace_that_cannot_be_written_in_the_background_is_reported();
     }
 
@@ -129,6 +131,21 @@ mod unix {
         let shown = String::from_utf8_lossy(&output.stderr);
         assert_eq!(shown.lines().last(), Some(&*line), "{shown}");
         println!("panic without a folder: the error is on stderr");
+    }
+
+    /// Symptom: the error was lost.
+    #[cfg(target_os = "linux")]
+    fn a_trace_file_that_a_panic_cannot_flush_is_reported() {
+        let (mut victim, _folder) = victim("panic with a full disk");
+        let output = victim.output().unwrap();
+        assert_eq!(output.status.code(), Some(101), "{output:?}");
+        let shown = String::from_utf8_lossy(&output.stderr);
+        let lines = shown.lines().filter(|line| line.starts_with("tickline: "));
+        assert_eq!(
+            lines.collect::<Vec<_>>(),
+            ["tickline: the trace is incomplete: /dev/full: No space left on device (os error 28)"]
+        );
+        println!("panic with a full disk: the error is on stderr");
     }
 
     /// Symptom: the error was lost.

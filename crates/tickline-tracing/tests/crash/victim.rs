@@ -53,7 +53,11 @@ pub(crate) fn end(way: &str, folder: &Path) {
     } else {
         builder
     };
-    let (trace, guard) = builder.clone().create(folder.join(TRACE)).unwrap();
+    let of_trace = match way {
+        "panic with a full disk" => Path::new("/dev/full").to_owned(),
+        _ => folder.join(TRACE),
+    };
+    let (trace, guard) = builder.clone().create(of_trace).unwrap();
     let (perfetto, perfetto_guard) = builder.clone().create(folder.join(PERFETTO)).unwrap();
     let builder = compressed(builder);
     let (compressed, compressed_guard) = builder.create(folder.join(COMPRESSED)).unwrap();
@@ -114,7 +118,7 @@ pub(crate) fn end(way: &str, folder: &Path) {
             std::hint::black_box(unsafe { nowhere.read_volatile() });
         }
         "exit" => process::exit(7),
-        "panic" | "panic without a folder" => panic!("for the \"test\""),
+        "panic" | "panic without a folder" | "panic with a full disk" => panic!("for the \"test\""),
         "panic that aborts" => {
             extern "C" fn panic_without_unwind() {
                 panic!("for the \"test\"");

@@ -23,6 +23,9 @@ use crate::trace::recording::recorder::Recorder;
 use crate::trace::recording::thread_recorder;
 use crate::trace::records::ring::ControlWord;
 
+/// The error of a trace whose writer has panicked.
+pub(super) const PANICKED: &str = "the thread that writes the trace panicked";
+
 /// Writes records until the program ends the recorder, or a write fails or panics.
 pub(super) fn write(
     output: impl Write,
@@ -54,6 +57,11 @@ pub(super) fn write(
         .write_all(requests, flush_every)
     }));
     recorder.end();
+    match &result {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => requests.set_error(error.to_string()),
+        Err(_) => requests.set_error(PANICKED.to_owned()),
+    }
     requests.set_done(ENDED);
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
