@@ -7,7 +7,7 @@ use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Hand, on_thread, run_timed, spawn};
+use crate::common::{MockHand, on_thread, run_timed, spawn};
 use proptest::prelude::{any, prop_assert};
 use proptest::test_runner::Config;
 use proptest::{collection, proptest};
@@ -387,7 +387,7 @@ fn a_request_that_ended_on_a_thread_without_a_ring_is_undecided() {
 fn sample() -> &'static [u8] {
     static SAMPLE: OnceLock<Vec<u8>> = OnceLock::new();
     SAMPLE.get_or_init(|| {
-        let (folder, hand) = (tempdir().unwrap(), &Hand::default());
+        let (folder, hand) = (tempdir().unwrap(), &MockHand::default());
         let path = folder.path().join("box");
         let builder = FlightRecorder::builder()
             .bytes_per_thread(1)

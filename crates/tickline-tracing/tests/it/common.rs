@@ -17,9 +17,9 @@ pub const UNIX_START_NS: u64 = 1_767_225_600_000_000_000;
 
 /// tickline's mock clock, moved by hand.
 #[derive(Clone, Debug, Default)]
-pub struct Hand(pub MockClock);
+pub struct MockHand(pub MockClock);
 
-impl Hand {
+impl MockHand {
     pub fn advance_ns(&self, ns: u64) {
         self.0.advance(Duration::from_nanos(ns));
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fs, mem, thread};
 
-use crate::common::{Hand, on_thread, run_timed, run_with, spawn};
+use crate::common::{MockHand, on_thread, run_timed, run_with, spawn};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, tempdir};
 use tickline_tracing::SpanTimingLayer;
@@ -43,7 +43,7 @@ const WORK: u64 = 100_000;
 /// The trace of a recorder whose ring is too small. The span `server` is open at the end; inside it
 /// were 100 spans `inside`, around many spans `work`, of 1 us each.
 fn overwritten() -> (TraceSummary, Vec<Value>) {
-    let hand = Hand::default();
+    let hand = MockHand::default();
     let recorder = FlightRecorder::builder()
         .bytes_per_thread(1 << 17)
         .with_fields()
@@ -149,7 +149,7 @@ fn repeated_spans_keep_their_fields_up_to_a_quarter_of_a_block() {
 /// five seconds once they are frequent.
 #[test]
 fn the_size_of_a_ring_follows_the_rate_of_spans() {
-    let hand = Hand::default();
+    let hand = MockHand::default();
     let kept = Duration::from_secs(5);
     let recorder = FlightRecorder::builder()
         .keep_last(kept)
@@ -237,7 +237,7 @@ fn open_requests_of_all_layers_with_the_recorder_are_known() {
 /// queries. Ten other requests have ended on another thread, whose later spans have overwritten
 /// these ends.
 fn run_with_a_request_that_hangs(run: impl FnOnce(&FlightRecorder, [Span; 2])) {
-    let hand = &Hand::default();
+    let hand = &MockHand::default();
     let builder = FlightRecorder::builder()
         .bytes_per_thread(1)
         .tracks(Tracks::Requests);
@@ -393,7 +393,7 @@ fn write_last_leaves_out_earlier_spans() {
         .tracks(Tracks::ThreadsAndRequests)
         .build();
     let (hand, path) = (
-        Hand::default(),
+        MockHand::default(),
         NamedTempFile::new().unwrap().into_temp_path(),
     );
     hand.run_timed(recorder.clone(), || {

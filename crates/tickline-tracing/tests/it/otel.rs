@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::common::{Closed, Hand, UNIX_START_NS, spawn};
+use crate::common::{Closed, MockHand, UNIX_START_NS, spawn};
 use opentelemetry::trace::{
     Link, Span as _, SpanKind, Status, TraceContextExt, TraceId, TraceState, Tracer, TracerProvider,
 };
@@ -32,7 +32,7 @@ fn at(ns: u64) -> SystemTime {
 /// The exported spans of `run`. With `closed`, the subscriber also has a timing layer, which adds
 /// its times there.
 fn exported(
-    clock: &Hand,
+    clock: &MockHand,
     closed: Option<&Closed>,
     is_activated: bool,
     run: impl FnOnce(&TimedTracer<SdkTracer>),
@@ -96,7 +96,7 @@ fn number(span: &SpanData, key: &str) -> u128 {
 /// The exported spans `outer` and `inner`, by a run that sets the clock by hand, and their times in
 /// the timing layer.
 fn outer_and_inner() -> ([SpanData; 2], Closed) {
-    let (hand, closed) = (Hand::default(), Closed::default());
+    let (hand, closed) = (MockHand::default(), Closed::default());
     let spans = exported(&hand, Some(&closed), true, |_| {
         hand.set_ns(1_000);
         let outer = info_span!("outer", user = 7);
@@ -187,7 +187,7 @@ fn the_attributes_that_pass_times_to_the_tracer_are_not_exported() {
 #[test]
 fn a_span_that_is_started_late_has_ticklines_times() {
     for is_activated in [true, false] {
-        let hand = Hand::default();
+        let hand = MockHand::default();
         let spans = exported(&hand, None, is_activated, |_| {
             hand.set_ns(10);
             let parent = info_span!("parent");
@@ -213,7 +213,7 @@ fn a_span_that_is_started_late_has_ticklines_times() {
 /// OpenTelemetry keeps such an event until it starts the span, and then passes its time on.
 #[test]
 fn an_event_before_the_start_of_its_span_keeps_the_systems_time() {
-    let (hand, before) = (Hand::default(), SystemTime::now());
+    let (hand, before) = (MockHand::default(), SystemTime::now());
     let spans = exported(&hand, None, false, |_| {
         let parent = info_span!("parent");
         info!(parent: &parent, "early");
@@ -306,7 +306,7 @@ fn a_sampler_sees_only_the_attributes_of_the_program() {
 /// Contexts, parents, spans of the tracer itself and filters still work.
 #[test]
 fn the_wrapped_layer_keeps_contexts_parents_and_filters() {
-    let (hand, before) = (Hand::default(), SystemTime::now());
+    let (hand, before) = (MockHand::default(), SystemTime::now());
     let spans = exported(&hand, None, true, |tracer| {
         let remote = Context::new().with_span(tracer.start("remote"));
         let local = info_span!("local");
@@ -333,7 +333,7 @@ fn the_wrapped_layer_keeps_contexts_parents_and_filters() {
 /// A set clock makes an open span neither longer nor shorter. Later spans have the new time.
 #[test]
 fn a_clock_that_is_set_changes_no_duration() {
-    let hand = Hand::default();
+    let hand = MockHand::default();
     let spans = exported(&hand, None, true, |_| {
         info_span!("first").in_scope(|| {
             hand.0
@@ -354,7 +354,7 @@ fn a_clock_that_is_set_changes_no_duration() {
 
 /// The one span that a program makes by the tracer itself, and changes by `change`.
 fn changed_by(change: impl FnOnce(&mut <TimedTracer<SdkTracer> as Tracer>::Span)) -> SpanData {
-    let spans = exported(&Hand::default(), None, true, |tracer| {
+    let spans = exported(&MockHand::default(), None, true, |tracer| {
         let mut changed = tracer.start("work");
         change(&mut changed);
         changed.end();

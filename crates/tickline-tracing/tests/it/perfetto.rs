@@ -12,12 +12,12 @@ use tickline_tracing::trace_file::{
 };
 use tracing::{debug_span, info, info_span};
 
-use crate::common::{Hand, START_NS, on_thread, run_timed};
+use crate::common::{MockHand, START_NS, on_thread, run_timed};
 use crate::perfetto_view::View;
 
 /// Runs `run` with a trace, and returns its bytes.
-pub fn bytes_of(builder: TraceFileBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<u8>) {
-    let (hand, folder) = (Hand::default(), tempdir().unwrap());
+pub fn bytes_of(builder: TraceFileBuilder, run: impl FnOnce(&MockHand)) -> (TraceSummary, Vec<u8>) {
+    let (hand, folder) = (MockHand::default(), tempdir().unwrap());
     let path = folder.path().join("trace.pftrace");
     let (trace, guard) = builder.create(&path).unwrap();
     hand.run_timed(trace, || run(&hand));
@@ -27,7 +27,7 @@ pub fn bytes_of(builder: TraceFileBuilder, run: impl FnOnce(&Hand)) -> (TraceSum
 }
 
 /// Runs `run` with a trace, and reads the trace.
-fn traced(builder: TraceFileBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, View) {
+fn traced(builder: TraceFileBuilder, run: impl FnOnce(&MockHand)) -> (TraceSummary, View) {
     let (summary, bytes) = bytes_of(builder, run);
     let view = View::of(&bytes);
     assert_eq!(
@@ -504,7 +504,7 @@ fn a_requests_end_without_room_in_the_ring_is_not_lost() {
         .with_fields()
         .bytes_per_thread(1);
     let (trace, guard) = builder.write_to(pipe).unwrap();
-    let hand = Hand::default();
+    let hand = MockHand::default();
     hand.run_timed(trace, || {
         let outer = info_span!("outer");
         let inner = info_span!(parent: &outer, "inner", late = tracing::field::Empty);

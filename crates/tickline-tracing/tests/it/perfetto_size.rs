@@ -4,7 +4,7 @@ use tickline_tracing::trace_file::{TraceFile, Tracks};
 use tracing::info_span;
 
 #[cfg(feature = "compression")]
-use crate::common::Hand;
+use crate::common::MockHand;
 use crate::perfetto::bytes_of;
 #[cfg(feature = "compression")]
 use crate::perfetto_view::View;
@@ -40,7 +40,7 @@ fn a_request_takes_at_most_75_bytes() {
 /// The bytes of a trace of 20,000 spans.
 #[cfg(feature = "compression")]
 fn bytes_of_numbered_spans(builder: TraceFileBuilder) -> Vec<u8> {
-    let work = |hand: &Hand| {
+    let work = |hand: &MockHand| {
         for number in 0..20_000 {
             info_span!("span", number).in_scope(|| hand.advance_ns(300));
         }

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Calls, Hand, on_thread, run_timed, spawn};
+use crate::common::{Calls, MockHand, on_thread, run_timed, spawn};
 use tempfile::NamedTempFile;
 use tickline_tracing::histogram::{Histograms, Measure, Summary};
 use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer};
@@ -30,7 +30,7 @@ fn lines<S: Subscriber + for<'a> LookupSpan<'a>>(file: &NamedTempFile) -> impl L
 #[test]
 fn close_events_are_like_those_of_fmt() {
     let (hand, [all, few]) = (
-        Hand::default(),
+        MockHand::default(),
         [(); 2].map(|()| NamedTempFile::new().unwrap()),
     );
     let timing = SpanTimingLayer::new().with_sink(CloseEvents::new());
@@ -115,7 +115,7 @@ fn counted(histograms: Histograms, run: impl FnOnce()) -> Vec<String> {
 #[test]
 fn each_name_has_the_quantiles_of_its_own_spans() {
     let (hand, all) = (
-        Hand::default(),
+        MockHand::default(),
         [Measure::Busy, Measure::Total, Measure::Idle].map(Histograms::new),
     );
     let _active = hand.0.activate();
@@ -426,7 +426,7 @@ fn spans_of_two_subscribers_are_kept_apart() {
 
 /// Histograms of requests that took 1 ms, 1 ms and 1 ns, 2 ms, 2 ms and 1 ns; a reset before each.
 fn requests_at_bounds() -> Histograms {
-    let (hand, builder) = (Hand::default(), Histograms::builder(Measure::Total));
+    let (hand, builder) = (MockHand::default(), Histograms::builder(Measure::Total));
     let builder = builder.labels(&["http.route", "status"]);
     let histograms = builder
         .buckets([2_000, 1_000, 2_000].map(Duration::from_micros))

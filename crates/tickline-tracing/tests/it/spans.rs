@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::common::{Closed, Hand, START_NS, UNIX_START_NS, run_with, spawn};
+use crate::common::{Closed, MockHand, START_NS, UNIX_START_NS, run_with, spawn};
 use tickline::Clock;
 use tickline_tracing::{SpanTimes, SpanTimingLayer};
 use tracing::span::Id;
@@ -19,8 +19,8 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{registry, reload};
 
 /// The times of the only span of `run`, and its busy and idle time, ns.
-fn lived(run: impl FnOnce(&Hand)) -> (SpanTimes, [u128; 2]) {
-    let (hand, closed) = (Hand::default(), Closed::default());
+fn lived(run: impl FnOnce(&MockHand)) -> (SpanTimes, [u128; 2]) {
+    let (hand, closed) = (MockHand::default(), Closed::default());
     hand.run_timed(closed.sink(), || run(&hand));
     let times = closed.one("work");
     assert_eq!(times.busy() + times.idle(), times.total());
@@ -55,7 +55,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Finds {
 
 #[test]
 fn times_for_sinks_only_are_exact_and_not_in_the_extensions() {
-    let (hand, closed) = (Hand::default(), Closed::default());
+    let (hand, closed) = (MockHand::default(), Closed::default());
     let (sender, found) = mpsc::channel();
     let layer = SpanTimingLayer::new().with_sink(closed.sink());
     let subscriber = registry().with(layer.for_sinks_only()).with(Finds(sender));
@@ -104,7 +104,7 @@ fn a_span_that_was_never_entered_was_idle() {
 
 #[test]
 fn the_time_in_a_child_is_busy_time_of_its_parent() {
-    let (hand, closed) = (Hand::default(), Closed::default());
+    let (hand, closed) = (MockHand::default(), Closed::default());
     hand.run_timed(closed.sink(), || {
         info_span!("parent").in_scope(|| {
             info_span!("child").in_scope(|| hand.advance_ns(6));
@@ -229,7 +229,7 @@ fn no_enter_of_a_span_that_threads_share_is_lost() {
 /// tracing's issue 3529: the reload of a filter while spans were open unbalanced their counts.
 #[test]
 fn a_filter_may_be_reloaded_while_spans_are_open() {
-    let (hand, closed) = (Hand::default(), Closed::default());
+    let (hand, closed) = (MockHand::default(), Closed::default());
     let (filter, handle) = reload::Layer::new(LevelFilter::INFO);
     let timing = SpanTimingLayer::new()
         .with_sink(closed.sink())

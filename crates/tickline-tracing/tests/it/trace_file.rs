@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Hand, on_thread, run_timed, run_with, spawn};
+use crate::common::{MockHand, on_thread, run_timed, run_with, spawn};
 use crate::trace_view::{Trace, stuck, traced};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
@@ -22,7 +22,7 @@ use tracing_subscriber::filter::LevelFilter;
 /// The type, name, time and fields of all events in a trace of one layer.
 fn events_with(tracks: Tracks, change: fn(SpanTimingLayer) -> SpanTimingLayer) -> Vec<Value> {
     let (hand, path) = (
-        Hand::default(),
+        MockHand::default(),
         NamedTempFile::new().unwrap().into_temp_path(),
     );
     let builder = TraceFile::builder().tracks(tracks).with_fields();

@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tickline_tracing::trace_file::{TraceFile, TraceFileBuilder, TraceSummary};
 
-use crate::common::Hand;
+use crate::common::MockHand;
 
 /// Runs `run` with a trace, and reads the trace.
 pub fn traced(
     builder: TraceFileBuilder,
-    run: impl FnOnce(&Hand),
+    run: impl FnOnce(&MockHand),
 ) -> (TraceSummary, Vec<Value>, Trace) {
     let (hand, path) = (
-        Hand::default(),
+        MockHand::default(),
         NamedTempFile::new().unwrap().into_temp_path(),
     );
     let (trace, guard) = builder.create(&path).unwrap();

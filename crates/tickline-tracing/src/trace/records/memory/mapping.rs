@@ -43,11 +43,11 @@ impl Mapping {
         let mut room = Room {
             path,
             old_path: &with_suffix(path, ".old"),
-            replaced: None,
+            old: None,
             is_removed: false,
         };
         if older.is_some() {
-            room.replaced = room.replaced(head[0])?;
+            room.old = room.open_old(head[0])?;
         }
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(0o600);
@@ -203,7 +203,7 @@ struct Room<'a> {
     path: &'a Path,
     old_path: &'a Path,
     /// The file at `old_path`, locked, if the new file may have its room.
-    replaced: Option<UnsharedFile>,
+    old: Option<UnsharedFile>,
     /// Whether the file at `old_path` was removed.
     is_removed: bool,
 }
@@ -211,7 +211,7 @@ struct Room<'a> {
 impl Room<'_> {
     /// Opens and locks the file at `old_path`, which a rename is to replace, if there is one. Fails
     /// if another recorder writes to it, or if it is not a recorder's.
-    fn replaced(&self, magic: u64) -> io::Result<Option<UnsharedFile>> {
+    fn open_old(&self, magic: u64) -> io::Result<Option<UnsharedFile>> {
         older(self.old_path, magic)
             .map_err(|error| self.in_the_way(error.kind(), &error.to_string()))
     }
@@ -233,8 +233,8 @@ impl Room<'_> {
         if !is_at(older, self.path) {
             return Ok(());
         }
-        let mut replaced = self.replaced.iter();
-        if replaced.any(|replaced| is_at(&replaced.0, self.old_path)) {
+        let old = self.old.as_ref();
+        if old.is_some_and(|old| is_at(&old.0, self.old_path)) {
             return fs::rename(self.path, self.old_path);
         }
         rename_to_new(self.path, self.old_path).map_err(|error| match error.kind() {
@@ -243,7 +243,7 @@ impl Room<'_> {
         })
     }
 
-    /// Writes `bytes` zeros to the file at `new`. Removes the replaced file if that makes the room.
+    /// Writes `bytes` zeros to the file at `new`. Removes the old file if that makes the room.
     /// The file at `new` is opened once more, because a child that another thread forks meanwhile
     /// keeps this descriptor, and must not keep the lock.
     fn fill(&mut self, new: &Path, bytes: u64) -> io::Result<()> {
@@ -260,23 +260,23 @@ impl Room<'_> {
             let text = format!("it takes {bytes} bytes, and its file system has {free} bytes free");
             (io::Error::new(io::ErrorKind::StorageFull, text), free)
         };
-        let replaced = match self.replaced.take() {
-            Some(replaced) if is_full(&error) => replaced,
+        let old = match self.old.take() {
+            Some(old) if is_full(&error) => old,
             _ => return Err(error),
         };
-        let found = replaced.0.metadata()?;
+        let found = old.0.metadata()?;
         // Another link would keep the room.
         let gain = match found.nlink() {
             1 => u128::from(found.blocks()) * 512,
             _ => 0,
         };
-        if room + gain < bytes.into() || !is_at(&replaced.0, self.old_path) {
+        if room + gain < bytes.into() || !is_at(&old.0, self.old_path) {
             return Err(error);
         }
         fs::remove_file(self.old_path)?;
         self.is_removed = true;
         // An open file keeps its room.
-        drop(replaced);
+        drop(old);
         write_zeros(file, bytes)
     }
 
@@ -354,15 +354,15 @@ fn lock(file: &File) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A room whose replaced file has this content, in this folder.
-    fn run_with_replaced<T>(content: &[u8], run: impl FnOnce(Room<'_>) -> T) -> T {
+    /// A room whose old file has this content, in this folder.
+    fn run_with_old_file<T>(content: &[u8], run: impl FnOnce(Room<'_>) -> T) -> T {
         let folder = tempfile::tempdir().unwrap();
         let (path, old_path) = (folder.path().join("box"), folder.path().join("box.old"));
         fs::write(&old_path, content).unwrap();
         run(Room {
             path: &path,
             old_path: &old_path,
-            replaced: Some(UnsharedFile::open(File::options().read(true), &old_path).unwrap()),
+            old: Some(UnsharedFile::open(File::options().read(true), &old_path).unwrap()),
             is_removed: false,
         })
     }
@@ -371,7 +371,7 @@ mod tests {
     /// failed.
     #[test]
     fn a_file_for_which_no_space_is_free_is_refused_before_it_is_filled() {
-        run_with_replaced(&[1], |mut room| {
+        run_with_old_file(&[1], |mut room| {
             let new = room.path;
             let file = File::create(new).unwrap();
             let error = room.fill(new, u64::MAX).unwrap_err();
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn the_old_file_stays_if_its_room_and_what_was_written_are_not_enough() {
-        run_with_replaced(&[1; 4_096], |mut room| {
+        run_with_old_file(&[1; 4_096], |mut room| {
             room.fill(Path::new(FULL), 1 << 20).unwrap_err();
             assert!(room.old_path.exists());
         });
@@ -400,7 +400,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn the_error_says_that_the_old_file_was_removed() {
-        run_with_replaced(&[1; 1 << 20], |mut room| {
+        run_with_old_file(&[1; 1 << 20], |mut room| {
             let error = room.fill(Path::new(FULL), 4_096).unwrap_err();
             assert!(!room.old_path.exists());
             let expected = format!("; {} was removed for its room", room.old_path.display());
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_file_that_has_taken_the_old_files_place_is_not_removed_for_its_room() {
-        run_with_replaced(&[1; 1 << 20], |mut room| {
+        run_with_old_file(&[1; 1 << 20], |mut room| {
             put_another(&room);
             room.fill(Path::new(FULL), 4_096).unwrap_err();
             assert!(is_the_other_there(&room));
@@ -445,8 +445,8 @@ mod tests {
     /// Symptom: a file that a user made while the new one was filled was lost.
     #[test]
     fn a_file_that_has_got_the_old_name_meanwhile_stays() {
-        run_with_replaced(&[1], |mut room| {
-            room.replaced = None;
+        run_with_old_file(&[1], |mut room| {
+            room.old = None;
             put_another(&room);
             rename_beside_another(&room);
         });
@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn a_file_that_has_taken_the_old_files_place_stays() {
-        run_with_replaced(&[1], |room| {
+        run_with_old_file(&[1], |room| {
             put_another(&room);
             rename_beside_another(&room);
         });
@@ -462,7 +462,7 @@ mod tests {
 
     #[test]
     fn the_old_file_itself_is_replaced() {
-        run_with_replaced(&[1], |room| {
+        run_with_old_file(&[1], |room| {
             fs::write(room.path, "before").unwrap();
             room.rename(&File::open(room.path).unwrap()).unwrap();
             assert_eq!(fs::read(room.old_path).unwrap(), b"before");
@@ -471,7 +471,7 @@ mod tests {
 
     #[test]
     fn a_file_that_has_taken_the_place_of_the_one_before_is_not_renamed() {
-        run_with_replaced(&[1], |room| {
+        run_with_old_file(&[1], |room| {
             fs::write(room.path, "before").unwrap();
             let older = File::open(room.path).unwrap();
             fs::rename(room.path, with_suffix(room.path, ".moved")).unwrap();
