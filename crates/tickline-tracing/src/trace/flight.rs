@@ -121,6 +121,7 @@
 //! for threads of its parent: if such a thread held the lock on the list of rings at the fork,
 //! `write` returns an error within a second.
 
+mod builder;
 mod contents;
 mod on_panic;
 
@@ -134,6 +135,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use builder::FlightRecorderBuilder;
 use contents::TraceContents;
 use on_panic::OnPanic;
 use tickline::background::process_token;
@@ -145,19 +147,16 @@ use super::format::trace_output::{TraceFormat, TraceOutput, TraceStyle};
 use super::panic_hook::around_panics;
 use super::reading::snapshot::Snapshot;
 use super::reading::span_tracks::Attempt;
-use super::recording::file::{self, RingFile};
-use super::recording::recorder::Recorder;
+use super::recording::file;
 use super::recording::trace_sink::{RecorderInLayer, TraceSink};
 use super::records::memory::Mapping;
-use super::settings::{DEFAULT_BYTES_IN_FILE, Settings, Tracks, WhenFull, settings};
+#[cfg(doc)]
+use super::settings::Tracks;
+use super::settings::{Settings, WhenFull};
 use super::stderr::say;
 use super::temporary::{with_path, with_temporary};
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
-
-/// 17 MB with the default size of a ring. A restart needs room for two files, and the `/dev/shm` of
-/// a container has 64 MB (Docker, Kubernetes).
-const DEFAULT_THREADS_IN_FILE: usize = 32;
 
 /// A sink that keeps the last spans and events. Clones share one recorder: use one clone as the
 /// sink, and another to write the file.
@@ -171,112 +170,6 @@ impl TraceSink for FlightRecorder {
 
     fn in_layer_mut(&mut self) -> &mut RecorderInLayer {
         &mut self.0
-    }
-}
-
-/// Settings for a flight recorder.
-#[derive(Debug, Clone)]
-#[must_use]
-pub struct FlightRecorderBuilder {
-    settings: Settings,
-    threads_in_file: usize,
-}
-
-impl FlightRecorderBuilder {
-    settings!();
-
-    /// Keeps the records of the period `last`. Each ring begins with 64 KiB. It grows if it would
-    /// otherwise overwrite a younger record, up to [`bytes_per_thread`](Self::bytes_per_thread),
-    /// and never becomes smaller. Without this setting a ring always grows to that size.
-    ///
-    /// At that size the ring overwrites its oldest records, even younger ones than `last`;
-    /// [`TraceSummary::complete_since`] says how far back the rings reach. A thread that records
-    /// 100,000 spans a second takes 20 MB for five seconds. Choose the size for the busiest thread:
-    /// the system commits only used memory. In a file ([`create`](Self::create)) the whole size is
-    /// allocated at once.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tickline_tracing::flight::FlightRecorder;
-    /// let builder = FlightRecorder::builder().keep_last(Duration::from_secs(5));
-    /// let recorder = builder.bytes_per_thread(64 << 20).build();
-    /// ```
-    pub fn keep_last(mut self, last: Duration) -> Self {
-        self.settings.keep_ns = as_ns(last);
-        self
-    }
-
-    /// The number of threads for which [`create`](Self::create) makes rings in the file: 32 by
-    /// default, which takes 17 MB. Further threads record in memory, and the file only counts them
-    /// ([`TraceSummary::threads_without_ring`]).
-    pub fn threads_in_file(self, threads_in_file: usize) -> Self {
-        Self {
-            threads_in_file,
-            ..self
-        }
-    }
-
-    /// Makes a recorder whose rings are in memory.
-    ///
-    /// # Panics
-    ///
-    /// If a ring were to be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
-    #[track_caller]
-    pub fn build(self) -> FlightRecorder {
-        if let Err(error) = self.settings.check_bytes_per_thread() {
-            panic!("{error}");
-        }
-        let recorder = Arc::new(Recorder::new(self.settings));
-        FlightRecorder(RecorderInLayer::new(recorder))
-    }
-
-    /// Makes a recorder whose rings are in a file, and survive every end of the process ([the black
-    /// box](self#the-black-box)). The file has a head of 4 KiB, a ring for each of its
-    /// [threads](Self::threads_in_file), and one more ring for names. Each ring has
-    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes. The file has at most 64 GiB.
-    ///
-    /// If an earlier process has left a file at `path`, `create` renames it to `PATH.old`, and
-    /// replaces the file of an ended recorder that has that name. If there is no room for all three
-    /// files, it removes that `PATH.old` before it fills the new file.
-    ///
-    /// # Errors
-    ///
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file would be larger than 64 GiB, or
-    ///   than the address space.
-    /// - [`StorageFull`](io::ErrorKind::StorageFull) if the file system has too little free space;
-    ///   the text has the sizes of the files at `path` and `PATH.old`.
-    /// - If the file cannot be created with all its blocks, for example because of a quota.
-    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if another recorder writes to the file at
-    ///   `path`, or to the `PATH.old` that would be replaced.
-    /// - [`AlreadyExists`](io::ErrorKind::AlreadyExists) if one of these files is not a recorder's, even
-    ///   if it was made while the new file was filled, or if `PATH.old` was made meanwhile; another
-    ///   kind if it is a link or a folder.
-    /// - If the file system has no hard links.
-    /// - If the process has no memory for the mapping, or to prepare for a `fork`.
-    /// - On a system other than Unix.
-    ///
-    /// No new file is then left, and all others stay, with three exceptions:
-    ///
-    /// - An error after `PATH.old` was removed, for example because another program has taken the
-    ///   room meanwhile. The text then says that it was removed.
-    /// - If two processes start at once, the one that fails with
-    ///   [`ResourceBusy`](io::ErrorKind::ResourceBusy) may be the one that has renamed the earlier
-    ///   file to `PATH.old`. The other's file is at `path`. The earlier file may also be at
-    ///   `PATH.old` if another program makes a file at `path` at that moment.
-    /// - If the new file can't get the name `path`, although it could get another one in this folder
-    ///   (a quota), the earlier file is at `PATH.old`, and what was there is gone.
-    pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {
-        let Self {
-            settings,
-            threads_in_file,
-        } = self;
-        let mut recorder = Recorder::new(settings);
-        recorder.file = Some(RingFile::create(
-            path.as_ref(),
-            threads_in_file,
-            settings.bytes_per_thread.unwrap_or(DEFAULT_BYTES_IN_FILE),
-        )?);
-        Ok(FlightRecorder(RecorderInLayer::new(Arc::new(recorder))))
     }
 }
 
@@ -317,7 +210,7 @@ impl FlightRecorder {
         let settings = Settings::new(WhenFull::Overwrite);
         FlightRecorderBuilder {
             settings,
-            threads_in_file: DEFAULT_THREADS_IN_FILE,
+            threads_in_file: builder::DEFAULT_THREADS_IN_FILE,
         }
     }
 
