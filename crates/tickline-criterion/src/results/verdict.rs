@@ -86,7 +86,7 @@ pub struct Verdict {
     pub compared_with: ComparedWith,
     /// The difference; `None` without a comparison.
     pub difference_percent: Option<Percent>,
-    /// Whether there is a difference, of any size, that the measurement can tell from none.
+    /// Whether there is a difference, of any size, that the measurement distinguishes from zero.
     pub is_different: bool,
     /// The conclusion.
     pub conclusion: Conclusion,

@@ -9,7 +9,8 @@ use crate::results::text::signed_percent;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Difference {
     pub(crate) percent: Percent,
-    /// Whether the measurement can tell it from none. This is what is printed above the verdict.
+    /// Whether the measurement distinguishes the difference from zero. This is what is printed above
+    /// the verdict.
     pub(crate) is_different: bool,
 }
 
@@ -99,7 +100,7 @@ mod tests {
     use crate::statistics::signed_rank::interval;
     use crate::statistics::signed_rank::tests::{heavy_tails, two_modes, uniform};
 
-    /// Judges a difference that the measurement can tell from none.
+    /// Judges a difference that the measurement distinguishes from zero.
     fn judge(options: &Options, percent: Percent) -> (Conclusion, String) {
         let difference = Difference {
             percent,
