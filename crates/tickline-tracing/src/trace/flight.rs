@@ -276,12 +276,7 @@ impl FlightRecorder {
     ) -> io::Result<()> {
         let path = path.into();
         self.check_has_no_rings(&path)?;
-        self.run_in_background(move |recorder| {
-            if let Err(error) = recorder.write_last(path, last) {
-                // The error's text has the path.
-                say(format_args!("no trace: {error}"));
-            }
-        })
+        self.run_in_background(move |recorder| recorder.write_last(path, last).map(drop))
     }
 
     /// Fails if a recorder's rings are in the file at `path`. A trace would replace this file. A
@@ -296,8 +291,12 @@ impl FlightRecorder {
         Err(with_path(path, &error))
     }
 
-    /// Starts a thread that does `write`, unless an earlier one still does.
-    fn run_in_background(&self, write: impl FnOnce(&Self) + Send + 'static) -> io::Result<()> {
+    /// Starts a thread that does `write`, unless an earlier one still does. The thread says the
+    /// error of `write` on standard error.
+    fn run_in_background(
+        &self,
+        write: impl FnOnce(&Self) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
         let process = process_token();
         // ORDERING: Relaxed: the flag orders no memory, and the file system orders the writes.
         let last_writing = self
@@ -313,12 +312,16 @@ impl FlightRecorder {
         let recorder = self.clone();
         let write = move || {
             // A later call may write, also after a panic, which the panic hook has shown.
-            _ = catch_unwind(AssertUnwindSafe(|| write(&recorder)));
+            let written = catch_unwind(AssertUnwindSafe(|| write(&recorder)));
             // ORDERING: Relaxed: the flag orders no memory.
             recorder
                 .recorder()
                 .writing_process
                 .store(0, Ordering::Relaxed);
+            if let Ok(Err(error)) = written {
+                // The error's text has the path.
+                say(format_args!("no trace: {error}"));
+            }
         };
         // ORDERING: Relaxed: no other thread wrote anything.
         WriterThread::start(c"tickline-flight", write)
@@ -482,7 +485,7 @@ mod tests {
             .recorder()
             .writing_process
             .store(process, Ordering::Relaxed);
-        recorder.run_in_background(|_| ())
+        recorder.run_in_background(|_| Ok(()))
     }
 
     #[test]
@@ -510,7 +513,7 @@ mod tests {
             (recorder, start)
         };
         crate::trace::fork::assert_in_namesake(make, |(recorder, start)| {
-            start.is_ok() && recorder.run_in_background(|_| ()).is_ok()
+            start.is_ok() && recorder.run_in_background(|_| Ok(())).is_ok()
         });
     }
 
@@ -520,7 +523,7 @@ mod tests {
         let recorder = FlightRecorder::builder().build();
         recorder.run_in_background(|_| panic!("a write")).unwrap();
         let start = std::time::Instant::now();
-        while let Err(error) = recorder.run_in_background(|_| ()) {
+        while let Err(error) = recorder.run_in_background(|_| Ok(())) {
             assert!(start.elapsed() < Duration::from_secs(30), "{error}");
             std::thread::yield_now();
         }

@@ -204,7 +204,7 @@ mod unix {
         let lines = shown.lines().filter(|line| line.starts_with("tickline: "));
         let path = folder.join(PANIC);
         let expected = format!(
-            "tickline: no trace of this panic: the trace of the first panic stays at {}",
+            "tickline: no trace of this panic: the trace of an earlier panic stays at {}",
             path.display()
         );
         assert_eq!(lines.collect::<Vec<_>>(), [expected]);

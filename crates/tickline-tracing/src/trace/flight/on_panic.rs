@@ -98,7 +98,7 @@ impl OnPanic {
         if *is_written && self.path.exists() {
             drop(is_written);
             return say(format_args!(
-                "no trace of this panic: the trace of the first panic stays at {path}"
+                "no trace of this panic: the trace of an earlier panic stays at {path}"
             ));
         }
         let written = self.recorder.write(&self.path);

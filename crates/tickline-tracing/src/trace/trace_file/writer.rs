@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::layer::unix_offset::unix_now;
+use crate::layer::user_value;
 use crate::trace::flusher::{ENDED, FlushRequests};
 use crate::trace::format::mark::Mark;
 use crate::trace::format::perfetto::clocks::ClockReadings;
@@ -59,7 +60,8 @@ pub(super) fn write(
     recorder.end();
     match &result {
         Ok(Ok(_)) => {}
-        Ok(Err(error)) => requests.set_error(error.to_string()),
+        // It may be an error of the program's output.
+        Ok(Err(error)) => requests.set_error(user_value::text(&format_args!("{error}"))),
         Err(_) => requests.set_error(PANICKED.to_owned()),
     }
     requests.set_done(ENDED);
@@ -230,6 +232,40 @@ mod tests {
     use crate::SpanTimingLayer;
     use crate::trace::recording::trace_sink::TraceSink;
     use crate::trace::trace_file::TraceFile;
+
+    /// An output, and its error, whose text is an error itself.
+    #[derive(Debug)]
+    struct Unspeakable;
+
+    impl Write for Unspeakable {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::Error::other(Self))
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl core::fmt::Display for Unspeakable {
+        fn fmt(&self, _: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            Err(core::fmt::Error)
+        }
+    }
+
+    impl core::error::Error for Unspeakable {}
+
+    /// Otherwise a flush would wait for ever.
+    #[test]
+    fn a_writer_ends_although_the_text_of_its_error_is_an_error() {
+        let (_trace, guard) = TraceFile::builder().write_to(Unspeakable).unwrap();
+        let flusher = guard.flusher();
+        assert!(flusher.flush(Duration::from_secs(30)));
+        assert_eq!(
+            flusher.take_error().as_deref(),
+            Some(user_value::RETURNED_ERROR)
+        );
+    }
 
     #[test]
     fn the_rings_of_ended_threads_are_removed() {
