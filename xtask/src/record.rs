@@ -196,9 +196,10 @@ fn is_unchanged(commit: &str, other: &str) -> bool {
 }
 
 fn is_unchanged_in(clone: &Path, commit: &str, other: &str) -> bool {
-    let line = format!("git diff --quiet -G{CODE_LINE} {commit} {other} -- {CODE}");
+    // `--quiet` would stop at the first file that differs, even if `-G` then leaves this file out.
+    let line = format!("git diff --name-only -G{CODE_LINE} {commit} {other} -- {CODE}");
     let output = command(&line).current_dir(clone).output();
-    output.is_ok_and(|output| output.status.success())
+    output.is_ok_and(|output| output.status.success() && output.stdout.is_empty())
 }
 
 /// The text of a record's file.
