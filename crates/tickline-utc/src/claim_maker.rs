@@ -149,8 +149,9 @@ impl ClaimMaker {
     }
 
     /// The time until the next request of a thread whose clock has this interval, after
-    /// `without_rate` requests in a row that began without the counter's rate. The first claims by the counter
-    /// come as soon as possible; a machine whose counter does not serve is asked a few times more.
+    /// `without_rate` requests in a row that began without the counter's rate. The first claims by
+    /// the counter come as soon as possible; a machine whose counter does not serve is asked a few
+    /// times more.
     pub(crate) fn pause(without_rate: u32, interval_ns: u64) -> Duration {
         let period = Duration::from_nanos(POLL_NS.unsigned_abs().max(interval_ns));
         match without_rate.checked_sub(1) {

@@ -540,5 +540,16 @@ fn a_json_trace_has_the_unix_time_of_its_end() {
     let end = summary.unix_end.unwrap();
     assert!((before..=tickline::UnixTime::now()).contains(&end), "{end}");
     assert_eq!(events[0]["args"]["unix_time"], end.to_string());
-    assert!(events[0]["args"]["unix_time_at_us"].is_f64());
+}
+
+#[test]
+fn the_moment_of_the_unix_time_is_a_time_as_the_others_in_the_trace() {
+    let before = tickline::Instant::now_ordered();
+    let (_, events) = written(&FlightRecorder::builder().build());
+    let at_us = events[0]["args"]["unix_time_at_us"].as_f64().unwrap();
+    let at = tickline::Instant::from_nanos(0) + Duration::from_secs_f64(at_us / 1e6);
+    // The clock's line may change a little between its readings.
+    let margin = Duration::from_millis(1);
+    let after = tickline::Instant::now_ordered() + margin;
+    assert!((before - margin..after).contains(&at), "{at:?}");
 }

@@ -136,14 +136,15 @@ mod tests {
     }
 
     #[test]
-    fn the_panic_after_one_whose_trace_failed_is_written() {
+    fn the_panic_after_one_whose_trace_failed_replaces_a_file_of_an_earlier_process() {
         let folder = tempfile::tempdir().unwrap();
-        let (on_panic, path) = on_panic(&folder, "made-later/x.json");
+        let (on_panic, path) = on_panic(&folder, "x.json");
+        fs::create_dir(&path).unwrap();
         on_panic.write();
-        assert!(!path.exists());
-        fs::create_dir(folder.path().join("made-later")).unwrap();
+        fs::remove_dir(&path).unwrap();
+        fs::write(&path, "of an earlier process").unwrap();
         on_panic.write();
-        assert!(path.exists());
+        assert_ne!(fs::read(path).unwrap(), b"of an earlier process");
     }
 
     #[test]
