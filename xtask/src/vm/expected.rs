@@ -78,6 +78,8 @@ pub(super) enum Group {
     UtcRead,
     /// Every interval of UTC contains the true time.
     UtcContainsTrueTime,
+    /// UTC by a source that states no bound is wrong by no more than its server lies.
+    UtcMissesByTheLie,
     /// UTC by chronyd is right, while its server keeps within its stated dispersion.
     UtcByChronyd,
     /// chronyd is the source of UTC again after a disruption.
@@ -251,6 +253,7 @@ impl Group {
             Self::MachineResumed => serving::resumed(100),
             Self::UtcRead => vec![utc::have_read()],
             Self::UtcContainsTrueTime => vec![utc::contains_true_time()],
+            Self::UtcMissesByTheLie => vec![utc::misses_by_the_lie()],
             Self::UtcByChronyd => utc::by_chronyd(),
             Self::UtcByChronydAgain => vec![rule("chronyd is the source again", |phase| {
                 is_true("work.back.reached", phase.work.back.reached)
