@@ -1,5 +1,5 @@
-//! Reads the time in 9 to 15 ns from the CPU's timestamp counter, depending on the processor: to
-//! time a request, stamp an event or check a deadline.
+//! Reads the time in 9 to 15 ns from the CPU's timestamp counter (in a tight loop, depending on the
+//! processor): to time a request, stamp an event or check a deadline.
 //!
 //! ```
 //! use tickline::{Instant, UnixTime};
@@ -84,6 +84,9 @@
 //!   [`Clock::disable`] readings do not read the counter, and with [`Probes::Minimal`] no call of
 //!   tickline does; but the vDSO may, so that even a reading by the OS clock can raise SIGSEGV. If
 //!   the process was denied the counter before its first reading, readings are system calls.
+//! - Order if the counter is set back, as when a guest moves to a host whose counter is behind.
+//!   Readings may then step back: by less than the time since the last recalibration, or as far as
+//!   the OS clock, which the kernel computes from the same counter.
 //! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
 //! - A bound against UTC. The crate `tickline-utc` states one.
 //! - The bound across a suspend in which the counter runs on. Readings, of Unix time as well, are
@@ -96,9 +99,10 @@
 //!
 //! Readings use the counter if all of these conditions hold:
 //!
-//! - the CPU has a counter, the process may read it, and CPUID calls it invariant;
-//! - a reading costs no more than one of the OS clock; a tenth more is allowed if Unix time gains
-//!   more than that;
+//! - the CPU has a counter, the process may read it, and the counter is invariant: on x86 CPUID
+//!   says so, on ARM and RISC-V the architecture demands it;
+//! - a read of the counter costs no more than a reading of the OS clock; a tenth more is allowed if
+//!   Unix time gains more than that;
 //! - the kernel keeps time with it (`current_clocksource` is `tsc`, or `arch_sys_counter` on ARM,
 //!   or `riscv_clocksource` on RISC-V), or a comparison of the CPUs' counters decides instead (see
 //!   below);
@@ -106,12 +110,13 @@
 //!
 //! A kernel may keep time with another clocksource although it has not rejected the counter. Some
 //! systems, like Windows, don't name their clocksource. In both cases a clock's thread compares the
-//! counters of all CPUs, and the result decides ([`Trust`]). The environment variable
-//! `TICKLINE=off`, set when the process starts ([`EnvironmentSwitch`]), and [`Clock::disable`]
-//! switch the counter off.
+//! counters of all CPUs, and the result decides ([`Trust`]). On macOS and the BSDs tickline does
+//! not compare them, so readings come from the OS clock. The environment variable `TICKLINE=off`,
+//! set when the process starts ([`EnvironmentSwitch`]), and [`Clock::disable`] switch the counter
+//! off.
 //!
-//! If readings don't use the counter, they come from the OS clock, and take about 10 ns longer than
-//! a direct call of that clock. On a system without any clock the state is
+//! If readings don't use the counter, they come from the OS clock, and take about 1.3 times as long
+//! as a direct call of that clock. On a system without any clock the state is
 //! [`ClockState::Unavailable`], and readings are 0. Under Miri readings use the clocks of std.
 //!
 //! # A line for each CPU
