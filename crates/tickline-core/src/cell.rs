@@ -22,7 +22,7 @@
 //!
 //! A reader loads the state, reads the counter and the slot, and loads the state again. The second
 //! load proves that the line was current when the reader read the counter. Order needs this proof
-//! (rule 1).
+//! (rule 1 of `DESIGN.md`, section "Order").
 //!
 //! # Protocol
 //!

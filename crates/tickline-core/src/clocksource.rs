@@ -144,10 +144,10 @@ impl Clocksource {
             // Counter"); the HPET's period is at most 100 ns (IA-PC HPET specification 1.0a,
             // 2.3.4).
             (Self::HypervPage | Self::Hpet, _) => (100, ReferenceKind::Independent),
-            // 100 Hz is the slowest tick that Linux can be built with.
+            // 100 Hz is the slowest tick on x86, arm64 and riscv (Linux, `kernel/Kconfig.hz`).
             (Self::Jiffies, _) => (10_000_000, ReferenceKind::Independent),
-            // 3.579545 MHz (ACPI specification 6.5, 4.8.2.1). Any other clock may be as coarse as
-            // this coarsest timer that a PC has.
+            // 3.579545 MHz (ACPI specification 6.5, 4.8.2.1). A clocksource without a name here is
+            // taken to be as coarse.
             (Self::AcpiPm | Self::Other | Self::Unknown, _) => (280, ReferenceKind::Independent),
         };
         Resolutions {

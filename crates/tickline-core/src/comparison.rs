@@ -62,9 +62,8 @@ impl CounterDifference {
         self.min_ticks = self.min_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// The smallest possible difference of the counters, ticks; 0 if they may be synchronised.
-    /// Counters that differ by at most their resolution count as synchronised, because they can't
-    /// show less.
+    /// The smallest possible difference of the counters, ticks; 0 if they may be equal. Compare it
+    /// with the counter's resolution: counters can't show a smaller difference.
     #[must_use]
     pub fn size_ticks(&self) -> u64 {
         let ahead = u64::try_from(self.min_ticks).unwrap_or(0);

@@ -9,8 +9,9 @@
 //! 3. in [`now_ordered`](Counter::now_ordered), be read after every earlier load of the thread has
 //!    its value, and before any later load takes its value, to within the out-of-order window of
 //!    the CPU (at most [`MEETING_MARGIN_NS`](crate::control::MEETING_MARGIN_NS));
-//! 4. in [`barrier`](Counter::barrier), let no later load take its value before every earlier
-//!    instruction is complete;
+//! 4. in [`barrier`](Counter::barrier), let no later load and no later read of the counter take its
+//!    value before every earlier load and every earlier read of the counter has its value. Earlier
+//!    stores may still be on their way;
 //! 5. not fault: before the program creates a counter, it checks that the process may read the
 //!    counter (on Linux, `prctl(PR_GET_TSC)`).
 //!
@@ -91,7 +92,7 @@ pub trait Counter {
         self.now()
     }
 
-    /// Keeps later loads behind all instructions before this call.
+    /// Keeps later loads and reads of the counter behind the earlier ones. Stores are not ordered.
     fn barrier(&self);
 }
 
@@ -150,7 +151,7 @@ pub trait CpuCounter {
     /// thread was moved in between.
     fn now_ordered(&self) -> Option<CpuRead>;
 
-    /// Keeps later loads behind all instructions before this call.
+    /// Keeps later loads and reads of the counter behind the earlier ones. Stores are not ordered.
     fn barrier(&self);
 }
 

@@ -35,7 +35,7 @@ use crate::line::Slope;
 use crate::sample::{Point, Sample};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between, ticks_since};
 
-/// The number of samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7
+/// The number of samples kept: one for each doubling of age. 23 doublings lead from 50 us to 7
 /// minutes. Miri gets fewer, because comparing all samples with all takes long there.
 pub(crate) const CAPACITY: usize = if cfg!(miri) { 8 } else { 24 };
 

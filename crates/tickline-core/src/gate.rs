@@ -8,6 +8,7 @@
 //! | Hyper-V's | | `hypervisor_policy` | if compared | if compared |
 //! | anything else | would accept the counter | `kernel_uses_other` | if compared | if compared |
 //! | anything else | does not accept the counter | `kernel_rejected` | `kernel_rejected` | if compared |
+//! | anything else | does not say | `kernel_unknown` | if compared | if compared |
 //! | not known | | `kernel_unknown` | if compared | if compared |
 //!
 //! *If compared*: the counters of all CPUs that the process may use have been
@@ -21,8 +22,8 @@
 //! only Unix time. A closed gate names its [`Reason`], whose code is stable. A status shows the
 //! first closed gate, in the order of [`Gate`].
 //!
-//! Costs are judged separately for monotonic and for Unix time, because some systems answer one
-//! in user mode and the other by a system call. A reading by the counter costs the same for both:
+//! Costs are judged separately for monotonic and for Unix time, because some systems answer one in
+//! user mode and the other by a system call. A read of the counter costs the same for both:
 //!
 //! | by the OS, monotonic time is | and Unix time | monotonic time | Unix time |
 //! |---|---|---|---|
@@ -30,7 +31,7 @@
 //! | dearer | cheaper | by the counter | by the OS |
 //! | cheaper | cheaper | by the OS | by the OS |
 //! | cheaper by a tenth at most | dearer by more than a tenth | by the counter, with a warning | by the counter |
-//! | cheaper by more | dearer | by the OS | by the OS |
+//! | cheaper by more, or Unix time dearer by a tenth at most | dearer | by the OS | by the OS |
 //!
 //! The last row is a choice. OS readings of monotonic time need a high-water mark. A cell holds
 //! either a line or a mark, so there can't be a line only for Unix time. On no known system does

@@ -30,7 +30,8 @@
 /// assert_eq!(board.suspended_ns(), None, "not known");
 /// ```
 pub trait Reference {
-    /// The monotonic time, ns. Never decreases. May begin anywhere, also below 0.
+    /// The monotonic time, ns. Never decreases, also from a call on one thread to a later call on
+    /// another. May begin anywhere, also below 0.
     fn monotonic_ns(&self) -> i64;
 
     /// Unix time, ns. May step. Without a date, return [`monotonic_ns`](Self::monotonic_ns).
@@ -102,7 +103,7 @@ pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 ///
 /// | by | most | where |
 /// |---|---|---|
-/// | `ADJ_TICK` | 10 % | `ntp_validate_timex`: 900,000 to 1,100,000 / `USER_HZ` |
+/// | `ADJ_TICK` | 10 % | `timekeeping_validate_timex`: 900,000 to 1,100,000 / `USER_HZ` |
 /// | `ADJ_FREQUENCY` | 500 ppm | `MAXFREQ` |
 /// | `ADJ_OFFSET_SINGLESHOT` (`adjtime`) | 500 ppm | `MAX_TICKADJ` |
 /// | `ADJ_OFFSET` | 12.5 % | `MAXPHASE` of 0.5 s `>> SHIFT_PLL` in a second, with a time constant of 0 (`ntp_offset_chunk`) |

@@ -111,7 +111,7 @@ impl Sample {
             .minus(FixedNs::from_ns(self.lower.ns))
     }
 
-    /// The middle between the two points at the later one's tick.
+    /// The middle between the two points, at the lower point's tick.
     #[inline(never)]
     pub(crate) fn middle(&self, slope: Slope) -> (u64, FixedNs) {
         let below = FixedNs::from_ns(self.lower.ns);

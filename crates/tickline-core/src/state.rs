@@ -37,8 +37,8 @@
 //! for a high-water mark.
 //!
 //! A swap whose new value was computed from a tick needs more: it must not take a later life of the
-//! state for the one in which the tick was read (rule 10). The count in the tag therefore rises
-//! with each line, and each time that the clock is unbarred.
+//! state for the one in which the tick was read (rule 10 of `DESIGN.md`, section "Order"). The
+//! count in the tag therefore rises with each line, and each time that the clock is unbarred.
 //!
 //! # Where a load may be split
 //!

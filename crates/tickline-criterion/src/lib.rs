@@ -1,5 +1,5 @@
 //! This crate gives [criterion](https://docs.rs/criterion) the CPU's counter as its clock, through
-//! [tickline]: true nanoseconds, with less overhead and a finer resolution than `WallTime`.
+//! [tickline]: times are in ns of `CLOCK_MONOTONIC`, with less overhead than those of `WallTime`.
 //!
 //! ```no_run
 //! use std::process::ExitCode;

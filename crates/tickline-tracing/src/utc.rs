@@ -11,10 +11,10 @@
 //! | `utc_minus_monotonic_most_ns` | the largest offset |
 //! | `utc_source` | the source of the claim ([`UtcSource::code`](tickline_utc::UtcSource::code)) |
 //!
-//! The two offsets hold at the moment of the event. The NTP daemon slews `CLOCK_MONOTONIC` (by up
-//! to 8 %, and rarely by more than 0.05 %). So call the function at the start, at the end, and
-//! every few seconds. A flight recorder keeps the fields only with the setting `with_fields`, and
-//! overwrites old events.
+//! The two offsets hold at the moment of the event. An NTP daemon slews `CLOCK_MONOTONIC`: by 0.05
+//! % at most as a rule, chronyd by up to 8.3 % (`maxslewrate` in chrony.conf(5)). So call the
+//! function at the start, at the end, and every few seconds. A flight recorder keeps the fields
+//! only with the setting `with_fields`, and overwrites old events.
 //!
 //! A trace in Perfetto's format also gets the mean of the two offsets as the clock 128, to which
 //! the trace processor can convert its times.

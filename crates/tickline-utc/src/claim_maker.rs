@@ -40,8 +40,8 @@ const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
 /// The pause after the first request. A rate is measured over 4 ms at least (`rate.rs`).
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
-/// The largest rate of a plausible report, ppb: Linux changes a rate by 11 % at most
-/// (`timekeeping_adjust`), and a drift is no more than the rate.
+/// The largest rate of a plausible report, ppb. The value is chosen: above the 11 % at which Linux
+/// warns (`timekeeping_adjust`).
 const MAX_RATE_PPB: i64 = 200_000_000;
 
 /// The largest error of a claim, ns: the largest dispersion of an NTP server (RFC 5905, `MAXDISP`).

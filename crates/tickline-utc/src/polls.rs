@@ -23,8 +23,8 @@ const TRIES: u32 = 8;
 /// The most requests in a poll. A step, or the beginning of a slew, spoils a request.
 const REQUESTS: u32 = 3;
 
-/// The resolution of a clock whose counter's rate is not known yet, ns: as of a clocksource that is
-/// not known either.
+/// The resolution that is assumed until the counter's rate is known, ns: that of an unknown
+/// clocksource.
 const MAX_RESOLUTION_NS: i64 = Clocksource::Unknown
     .resolutions(HardwareCounter::CLOCKSOURCE, 0)
     .reference_ns;

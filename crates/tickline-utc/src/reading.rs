@@ -174,7 +174,7 @@ tickline_core::named! {
         /// The machine was suspended or moved, the OS clock was set, or two claims contradicted
         /// each other, and no source has since measured, or repeated what it said before the step.
         Disrupted => "disrupted": "the clock was disrupted, and the source of UTC has not measured it since",
-        /// A leap second is near.
+        /// UTC may be within 2 s of a leap second, before or after it.
         LeapSecond => "leap_second": "a leap second is near",
         /// This process has no thread to ask the sources: it was forked from the one that called
         /// [`Utc::start`](crate::Utc::start), or the thread was killed. Call `Utc::start` again.

@@ -101,8 +101,10 @@ impl Answers {
     }
 }
 
-/// The fastest slew changes a rate by one part in `SLEW_PARTS`: Linux changes a rate by 11 % at most
-/// (`timekeeping_adjust`).
+/// A change of `CLOCK_REALTIME` against `CLOCK_MONOTONIC_RAW` by more than one part in `SLEW_PARTS`
+/// of the time counts as a step, and the request does not count. The value is chosen: Linux warns
+/// above 11 % (`timekeeping_adjust`), but can slew faster (`MAX_KERNEL_SLEW_PPB` in
+/// `tickline-core`).
 const SLEW_PARTS: i64 = 8;
 
 /// The sources that remember what they said.

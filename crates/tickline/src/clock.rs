@@ -332,8 +332,10 @@ impl Clock {
         UnixTime::from_nanos(self.engine().unix_ns())
     }
 
-    /// The recent time of `CLOCK_MONOTONIC` that the clock's thread stored last. Without a thread
-    /// in this process, the same as [`now`](Self::now).
+    /// The recent time of `CLOCK_MONOTONIC` that the clock's thread stored last. It is as old as
+    /// that store, by default up to half a second
+    /// ([`recent_every`](crate::ClockBuilder::recent_every)). Without a thread in this process, the
+    /// same as [`now`](Self::now).
     ///
     /// ```
     /// use std::time::Duration;

@@ -39,9 +39,10 @@ const GOOD_BRACKET_NS: u64 = 250;
 /// back returns the same time, unless an intermediate result is out of range. Conversions keep
 /// differences and order.
 ///
-/// A new anchor takes 50 ns to 1 us. The error of a conversion has two parts. The first is at most
-/// [`bound`](Self::bound). The second is the time by which the two clocks have moved against each
-/// other between the anchor and the converted time:
+/// A new anchor takes 50 ns to 1 us where the vDSO answers. Where the OS clock is a system call, it
+/// takes up to four times as many calls. The error of a conversion has two parts. The first is at
+/// most [`bound`](Self::bound). The second is the time by which the two clocks have moved against
+/// each other between the anchor and the converted time:
 ///
 /// - tickline's clock and std's clock both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
 ///   std's `Instant` is the clock that tickline follows). They move against each other within the
@@ -166,8 +167,8 @@ impl Clock {
 impl Anchor<UnixTime> {
     /// The present on the global clock, and its Unix time. With a line, the bound is the line's
     /// bound on their difference, a few ns. Without a line, it is half of a bracket around a
-    /// reading of Unix time, 20 ns to 1 us. On a thread with an active mock, both times are the
-    /// mock's.
+    /// reading of Unix time, 20 ns to 1 us, and the OS clock's resolution. On a thread with an
+    /// active mock, both times are the mock's.
     #[must_use]
     pub fn unix() -> Self {
         current(Self::unix_from)

@@ -196,9 +196,9 @@ impl Engine {
 ///
 /// Monotonic time is not negative: the first line is at no tick below its high-water mark of 0, and
 /// no later line is below its predecessor. Unix time on Linux is not negative either, because Linux
-/// refuses to set `CLOCK_REALTIME` below `CLOCK_MONOTONIC`. If another system accepts a year before
-/// 1970, a line returns a time between the years 2262 and 2554, which looks valid, and the OS clock
-/// returns 0.
+/// refuses to set `CLOCK_REALTIME` below `CLOCK_MONOTONIC` (`do_settimeofday64` in
+/// `kernel/time/timekeeping.c`). If another system accepts a year before 1970, a line returns a
+/// time between the years 2262 and 2554, which looks valid, and the OS clock returns 0.
 #[inline(always)]
 fn to_unsigned(ns: i64) -> u64 {
     ns.cast_unsigned()

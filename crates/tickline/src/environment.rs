@@ -109,8 +109,8 @@ pub(crate) fn environment_switch(probes: Probes) -> EnvironmentSwitch {
     cached().or_else(read).unwrap_or(EnvironmentSwitch::Unset)
 }
 
-/// Reads the variable, unless a reading has. Returns whether it is `off`, and was not known before.
-/// Not for signal handlers.
+/// Reads the variable, unless a reading has read it already. Returns whether it is `off`, and was
+/// not known before. Not for signal handlers.
 pub(crate) fn read_environment(probes: Probes) -> bool {
     let find = || {
         EnvironmentSwitch::at_start_by_system(probes).unwrap_or_else(EnvironmentSwitch::through_std)

@@ -67,7 +67,8 @@ impl Instant {
     /// The instant of a clock's reading, without the check of `from_nanos`.
     #[inline]
     pub(crate) const fn from_reading(ns: u64) -> Self {
-        // BOUND: a machine runs for less than 292 years, and a mock ends there.
+        // BOUND: below 2^63 ns: a machine runs for less than 292 years, and a mock stops at
+        // `Instant::MAX`.
         Self {
             ns: ns.cast_signed(),
         }

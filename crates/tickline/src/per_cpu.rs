@@ -1,10 +1,11 @@
 //! A line for each CPU, for counters of one rate and different origins: the table of lines, and the
 //! thread's calibrations ([`calibrations`]).
 //!
-//! A reader takes the line of the CPU that it runs on (core's `per_cpu`). The common line is never
-//! published, so the fast path of every other clock stays the same. In each pass the clock's thread
-//! pins itself to one CPU after the other. On each CPU it verifies that it runs there, and runs an
-//! iteration of the CPU's control loop. After the pass the thread gets its former CPU mask back.
+//! A reader takes the line of the CPU that it runs on (core's `per_cpu`). While each CPU has a
+//! line, no common line is published, so the fast path of every other clock stays the same. In each
+//! pass the clock's thread pins itself to one CPU after the other. On each CPU it verifies that it
+//! runs there, and runs an iteration of the CPU's control loop. After the pass the thread gets its
+//! former CPU mask back.
 //!
 //! The thread calibrates the CPUs that it may run on, and those on which a reader has missed a
 //! line. It reads its CPU mask in each pass, because cpusets change and CPUs go offline. The crate

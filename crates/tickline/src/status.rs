@@ -193,8 +193,9 @@ pub struct Status {
     /// compares them in the background if the result matters: under a hypervisor, if the kernel
     /// keeps time with another clocksource, or if the last comparison found a difference.
     pub comparison: CounterComparison,
-    /// What a reading costs, as the last judgement measured it: the figures behind
-    /// [`Reason::Slow`]. `None` before the first judgement, and if it could not read the counter.
+    /// What reads of the counter and of the OS clocks cost, as the last judgement measured it: the
+    /// figures behind [`Reason::Slow`]. `None` before the first judgement, and if it could not read
+    /// the counter.
     pub cost: Option<Cost>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
@@ -214,7 +215,8 @@ pub struct Status {
     pub interval_ns: Option<u64>,
     /// The counts of events.
     pub events: EventCounts,
-    /// The CPUs that have a line of their own. Empty in a clock that has one line for all.
+    /// The CPUs for which the clock's thread calibrates a line of their own, also those that have
+    /// none now ([`CpuStatus::state`]). Empty in a clock that has one line for all.
     pub per_cpu: Vec<CpuStatus>,
 }
 

@@ -260,7 +260,8 @@ const fn date_from_days(days_since_1970: u64) -> (u64, u64, u64) {
     let year_of_era =
         (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // From March on, any five months have 153 days.
+    // From March to January, any five months in a row have 153 days. February comes last, so its
+    // length does not matter (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 {

@@ -1,9 +1,10 @@
 //! The aarch64 counter: `CNTVCT_EL0`, the virtual count of the generic timer.
 //!
 //! A read of the register may be executed early; `isb` in front makes it wait (Arm ARM D12.1.2,
-//! Linux `arch/arm64/include/asm/arch_timer.h`). *Later* loads must stay behind the read. So a load
-//! follows whose address depends on the value, as in Linux's `arch_counter_enforce_ordering`. The
-//! second load of the state begins with a barrier for loads, which orders it behind that load.
+//! Linux `arch/arm64/include/asm/arch_timer.h`). `isb` does not wait for the values of earlier
+//! loads; `dmb ishld` before it does. *Later* loads must stay behind the read. So a load follows
+//! whose address depends on the value, as in Linux's `arch_counter_enforce_ordering`. The second
+//! load of the state begins with a barrier for loads, which orders it behind that load.
 
 use core::arch::asm;
 

@@ -63,8 +63,8 @@ impl Rdtscp {
         (known && cpuid(EXTENDED_FEATURES, 0).edx & (1 << 27) != 0).then_some(Self(()))
     }
 
-    /// The counter, read after every earlier load, and TSC_AUX. By point 5 of the [contract](super)
-    /// the process may read the counter.
+    /// The counter, read after every earlier load, and TSC_AUX (Intel SDM vol. 2B, AMD APM vol. 3:
+    /// RDTSCP). By point 5 of the [contract](super) the process may read the counter.
     #[inline(always)]
     pub(super) fn read(self) -> TscRead {
         let mut aux = 0;

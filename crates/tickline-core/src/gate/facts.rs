@@ -40,7 +40,7 @@ crate::named! {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// A reading by the counter, ps.
+    /// A plain read of the counter, ps. It leaves out the arithmetic of a reading.
     pub counter_ps: u64,
     /// A reading of monotonic time by the OS, ps.
     pub os_ps: u64,

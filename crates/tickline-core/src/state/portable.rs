@@ -23,11 +23,11 @@
 //!
 //! **The mark is not swapped with the word**, so two threads that retire one line may both raise
 //! it, and a thread that was stopped before its store may raise the mark of a later line. That
-//! keeps the order, because a mark that is too high only makes readings wait. The thread computed
-//! it before it found its line in the word, so it could have left this mark at that time (rule 5).
-//! The reference has come closer to it since. A writer that starts a line above the mark must not
-//! miss such a rise. So it checks the mark again after it has announced the line: no reading
-//! counts from then on until the line is published.
+//! keeps the order, because a mark that is too high only makes readings stand still until the
+//! reference has passed it. The thread computed it before it found its line in the word, so it
+//! could have left this mark at that time (rule 5). The reference has come closer to it since. A
+//! writer that starts a line above the mark must not miss such a rise. So it checks the mark again
+//! after it has announced the line: no reading counts from then on until the line is published.
 //!
 //! Where there are no 64-bit atomics, [`primitive`](crate::primitive) has plain cells, and the
 //! clock is not [`Sync`].

@@ -11,8 +11,8 @@
 //!
 //! | | x86_64 with `rdtscp` | x86_64 without | aarch64 | riscv64 |
 //! |---|---|---|---|---|
-//! | start | full fence, `rdtscp`, `lfence` | full fence, `lfence`, `rdtsc`, `lfence` | full fence, `isb`, `mrs`, `isb` | full fence, `fence ir, ir`, `rdtime`, `fence ir, ir` |
-//! | end | `rdtscp`, `lfence` | `lfence`, `rdtsc`, `lfence` | `isb`, `mrs`, `isb` | `fence ir, ir`, `rdtime`, `fence ir, ir` |
+//! | start | full fence, `rdtscp`, `lfence` | full fence, `lfence`, `rdtsc`, `lfence` | full fence, `dmb ishld; isb`, `mrs`, `dmb ishld; isb` | full fence, `fence ir, ir`, `rdtime`, `fence ir, ir` |
+//! | end | `rdtscp`, `lfence` | `lfence`, `rdtsc`, `lfence` | `dmb ishld; isb`, `mrs`, `dmb ishld; isb` | `fence ir, ir`, `rdtime`, `fence ir, ir` |
 //!
 //! - `rdtscp` waits until all earlier instructions have executed and all earlier loads are globally
 //!   visible. It does not wait for earlier stores. Later instructions may begin before it has read,

@@ -12,7 +12,7 @@ const DEFAULT_BYTES: usize = 1 << 20;
 pub(crate) const DEFAULT_BYTES_IN_FILE: usize = 1 << 19;
 
 /// The limit of a ring in memory, bytes: far more than a trace needs, and less than the address
-/// space of any program. With a larger number, which must be a mistake, the first span of each
+/// space of a 64-bit program. With a larger number, which must be a mistake, the first span of each
 /// thread would ask the system for memory in vain.
 const MAX_BYTES: u64 = 16 << 30;
 

@@ -58,7 +58,8 @@ const TRACKING_BYTES: usize = 104;
 /// The precision of the reply's numbers, bits: a coefficient has at least 23 significant bits.
 const PLACES: u32 = 22;
 
-/// The reference of a chronyd or ntpd that follows its own clock (chrony.conf(5), `local`).
+/// The reference of a chronyd that follows its own clock (`NTP_REFID_LOCAL` in chrony's `ntp.h`;
+/// chrony.conf(5), `local`).
 const LOCAL: [u8; 4] = [127, 127, 1, 1];
 
 /// Longer than a reply of any kind.

@@ -85,7 +85,7 @@ impl ClockBuilder {
     /// interval, and calibrates its line there. This takes about 80 us of CPU time, most of it for
     /// the move; the first time up to about 6 ms for each CPU. If these 80 us take more than 4
     /// intervals for all CPUs together, most readings come from the OS clock: with an interval of
-    /// 10 ms beyond some 400 CPUs, with 1 ms beyond 40. With a line for each CPU the order of
+    /// 10 ms beyond some 500 CPUs, with 1 ms beyond 50. With a line for each CPU the order of
     /// readings is weaker: [`LinePerCpu`].
     pub fn line_per_cpu(mut self, line_per_cpu: LinePerCpu) -> Self {
         self.settings.line_per_cpu = line_per_cpu;
@@ -133,11 +133,13 @@ impl ClockBuilder {
     }
 
     /// Starts the global clock's thread with these settings. The thread runs until the last
-    /// [`ClockGuard`] is dropped.
+    /// [`ClockGuard`] is dropped. The call may wait for another thread's start or drop, for 5 s at
+    /// most. It is not for signal handlers.
     ///
     /// # Errors
     ///
-    /// The errors of [`start`](Self::start). Also
+    /// The errors of [`start`](Self::start).
+    /// [`ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted) also after these 5 s. Also
     /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for a driver other than the
     /// thread, and [`AlreadyRunning`](crate::ErrorKind::AlreadyRunning) if the thread already runs
     /// with other settings: another call of this function or of [`start`](crate::start) came first.

@@ -151,7 +151,8 @@ fn try_global_thread() -> Option<LockedGlobalThread> {
 /// for signal handlers: a handler that has interrupted the holder would wait in vain.
 ///
 /// The release wakes a sleeper, so a thread with real-time priority does not starve while others
-/// start and drop on its CPU. An attempt every few milliseconds found the lock taken for 20 s.
+/// start and drop on its CPU. Rejected: an attempt every few milliseconds, because it found the
+/// lock taken each time for 20 s.
 fn with_global_thread<R>(
     patience: Duration,
     work: impl FnOnce(&mut Option<GlobalThread>) -> R,

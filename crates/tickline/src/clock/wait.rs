@@ -10,17 +10,19 @@ use crate::settings::{Driver, Probes};
 use crate::status::{ClockState, Status};
 use crate::sys::reference::HAS_CLOCK;
 
-/// The pause between two looks at the status. A thread has judged and calibrated after some
+/// The pause between two reads of the status. A thread has judged and calibrated after some
 /// milliseconds.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The readings before each look. A clock without a thread needs 9 in a row for each step of its
-/// first judgement, and the first comes too late for the last one before the pause.
+/// The readings before each read of the status. A clock that readers drive begins its first
+/// judgement once 9 readings have come in a row, and then does a step of it in each reading. If a
+/// step takes so long that the row is broken, the next one needs 9 readings anew: for all steps
+/// about 90.
 const READINGS: u32 = 100;
 
-/// The further looks at a decided status that lacks the bound. While the thread replaces the line,
-/// for some microseconds, the bound can't be read. Longer than that lacks it only a CPU that has no
-/// line yet, where each CPU has its own.
+/// The further reads of a decided status that lacks the bound. The bound can't be read while the
+/// thread replaces the line, for some microseconds, or on a CPU that has no line yet where each CPU
+/// has its own.
 const LOOKS_FOR_BOUND: u32 = 3;
 
 impl Clock {
@@ -44,11 +46,11 @@ impl Clock {
     /// # }
     /// ```
     ///
-    /// The call makes 100 readings, looks at the status and sleeps for 1 ms, in a loop. It counts
-    /// its sleeps, and reads no clock for that: it sleeps for `timeout` in all, and a machine that
+    /// The call makes 100 readings, reads the status and sleeps for 1 ms, in a loop. It counts its
+    /// sleeps, and reads no clock for that: it sleeps for `timeout` in all, and a machine that
     /// wakes threads late makes it longer. It may be used where the process can't read the counter.
     /// Under a seccomp filter it needs the system call of [`std::thread::sleep`] besides the calls
-    /// that readings make. A timeout of 0 looks once, and does not sleep. With [`Duration::MAX`]
+    /// that readings make. A timeout of 0 reads it once, and does not sleep. With [`Duration::MAX`]
     /// the call may never return. It can't fail, and is not for signal handlers. `async` code waits
     /// before its runtime starts.
     ///
@@ -56,20 +58,21 @@ impl Clock {
     /// |---|---|
     /// | the clock's thread drives it | waits for the thread |
     /// | readers drive it, as in a forked child | calibrates it by its own readings, even if nobody else reads it. For how long it then stays so depends on the program's readings |
-    /// | the program drives it ([`Driver::Manual`]) | also calls [`maintain`](Self::maintain) at each look |
+    /// | the program drives it ([`Driver::Manual`]) | also calls [`maintain`](Self::maintain) at each read of the status |
     /// | a [`Backend`](crate::backend::Backend) serves it | waits while the backend's state is `Calibrating` |
     /// | a mock, a disabled clock, a system without a clock | returns at once |
     ///
-    /// After the timeout the state is `Calibrating`, or [`Fallback`](ClockState::Fallback) with a
-    /// reason that may go away within seconds: [`Untested`](Reason::Untested) while the thread
-    /// compares the CPUs' counters, [`KernelUndecided`](Reason::KernelUndecided) just after the
-    /// machine's start, [`SamplesTooOld`](Reason::SamplesTooOld) or [`NoLine`](Reason::NoLine) on a
-    /// busy machine; or with any reason, if the clock is to be judged again
-    /// ([`is_judged`](Status::is_judged) is false). Any other reason ends the wait. So does the
-    /// state [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
+    /// If the timeout ends the wait, the state is `Calibrating`, or
+    /// [`Fallback`](ClockState::Fallback) with a reason that may go away within seconds:
+    /// [`Untested`](Reason::Untested) while the thread compares the CPUs' counters,
+    /// [`KernelUndecided`](Reason::KernelUndecided) just after the machine's start,
+    /// [`SamplesTooOld`](Reason::SamplesTooOld) or [`NoLine`](Reason::NoLine) on a busy machine; or
+    /// with any reason, if the clock is to be judged again ([`is_judged`](Status::is_judged) is
+    /// false). Any other reason ends the wait. So does the state
+    /// [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
     ///
     /// While the line is being replaced, for some microseconds, the status has no bound. The call
-    /// then looks up to three times more, so that the log has the bound.
+    /// then reads it up to three times more, so that the log has the bound.
     ///
     /// The decision holds at this moment: a later [`status`](Self::status) may have another.
     #[must_use = "the status says which clock readings come from; without it the call only waits"]

@@ -4,9 +4,9 @@ use super::GLOBAL;
 use crate::environment::{EnvironmentSwitch, environment_switch, read_environment};
 use crate::settings::Probes;
 
-/// Reads the environment variable before a clock starts, unless a reading has. A reading of the
-/// global clock that could not read the variable took it for unset. If the variable is `off`, that
-/// clock therefore judges again. Not for signal handlers.
+/// Reads the environment variable before a clock starts, unless a reading has read it already. A
+/// reading of the global clock that could not read the variable took it for unset. If the variable
+/// is `off`, that clock therefore judges again. Not for signal handlers.
 pub(crate) fn learn_environment(probes: Probes) {
     if read_environment(probes) {
         GLOBAL.request_judgement();

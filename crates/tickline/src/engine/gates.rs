@@ -128,8 +128,8 @@ impl Engine {
     /// The line stays in use if the judgement has the same grounds, or if another thread uses what
     /// `collect` needs. Returns whether the gates were judged; the next iteration is then due now.
     ///
-    /// The thread calls this once in each interval, other drivers after every eighth iteration. The
-    /// call takes about 10 us. With minimal probes it does nothing.
+    /// The thread calls this at least once in each interval, other drivers after every eighth
+    /// iteration. The call takes about 10 us. With minimal probes it does nothing.
     pub(crate) fn review(&self) -> bool {
         let _errno = sys::PreserveErrno::new();
         if self.probes() != Probes::Full {
@@ -196,7 +196,8 @@ impl Engine {
             Some(Reason::KernelUndecided) => Some(self.interval_ns().cast_signed()),
             // The measurement took only 20 us, which may not have been typical.
             Some(Reason::Slow) => Some(COST_RETRY_NS),
-            // No other reason goes away by itself.
+            // Every other reason stays until a review finds other facts, or a call asks for a
+            // judgement.
             Some(_) => None,
         };
         Decision::Closed {

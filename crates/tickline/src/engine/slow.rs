@@ -6,7 +6,7 @@
 //! | call | 1. backend | 2. the CPUs' lines | 3. the common line | 4. the OS clock |
 //! |---|---|---|---|---|
 //! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read_ns`, `read_ordered_ns`, else `now_by_cpus_or_common_line` | `now_by_common_line` | within 2 and 3 |
-//! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix_ns`, else `unix_by_os` | `unix_by_common_line` | within 3 |
+//! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix_ns`, else `unix_by_os` | `unix_by_common_line` | within 2 and 3 |
 //! | `reading_slow` | `reading_by_backend` | `read_bounded_by_cpu` | `reading_after_slow_path` | `reading_without_line` |
 
 use tickline_core::control::Cadence;

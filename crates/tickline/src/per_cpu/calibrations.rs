@@ -51,8 +51,9 @@ impl CpuCalibrations {
         self.cpus.resize_with(cpu_lines.clocks.len(), || None);
         let interval_ns = i64::try_from(interval_ns).unwrap_or(i64::MAX);
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
-        // Each pass begins with another CPU. If moves are so slow that CPUs forget their samples
-        // meanwhile, the waits of the pass end on the first one, and the others would have no line.
+        // A pass waits on CPUs for a limited time. If moves are slow, its first CPU uses this time
+        // up. So each pass begins with another CPU; otherwise the other CPUs would never have a
+        // line.
         let ids = self.cpus.len();
         let mut first = None;
         for cpu in (self.first..ids).chain(0..self.first) {
