@@ -7,6 +7,7 @@
 
 mod api;
 mod bare;
+mod changes;
 mod ci;
 mod dist;
 #[cfg(test)]

@@ -9,12 +9,13 @@ mod file;
 mod markdown;
 mod tables;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
 use serde::de::DeserializeOwned;
 
+use crate::changes::changed_files;
 use crate::files::{built, entries, read, root, store, with_block};
 use crate::step::{SOME_SKIPPED, command, must_succeed, output_of};
 use file::{Found, Record, SCHEMA};
@@ -25,12 +26,9 @@ const FOLDER: &str = "benches/record";
 /// The folder with the newest record of older code, of each other processor.
 const OLDER: &str = "benches/record/older";
 
-/// What decides the figures. A record is of the present code if no [`CODE_LINE`] of this has changed
+/// What decides the figures. A record is of the present code if no line of code in this has changed
 /// since. The programs that measure link no tests.
 const CODE: &str = "Cargo.lock crates machine/tickline-page benches/src :(exclude,glob)**/tests/** :(exclude,glob)**/tests.rs :(exclude,glob)**/*.md";
-
-/// A line that is not blank and no comment, for `git diff -G`.
-const CODE_LINE: &str = "^[[:space:]]*([^/[:space:]]|/[^/])";
 
 /// A function that writes a block from the records.
 type Write = fn(&[Record]) -> String;
@@ -192,14 +190,7 @@ fn is_of_same_code(one: &Record, other: &Record) -> bool {
 /// Whether [`CODE`] is the same in two commits; the present files stand for an empty `other`. A
 /// commit that this clone does not have counts as different.
 fn is_unchanged(commit: &str, other: &str) -> bool {
-    is_unchanged_in(root(), commit, other)
-}
-
-fn is_unchanged_in(clone: &Path, commit: &str, other: &str) -> bool {
-    // `--quiet` would stop at the first file that differs, even if `-G` then leaves this file out.
-    let line = format!("git diff --name-only -G{CODE_LINE} {commit} {other} -- {CODE}");
-    let output = command(&line).current_dir(clone).output();
-    output.is_ok_and(|output| output.status.success() && output.stdout.is_empty())
+    changed_files(root(), [commit, other], CODE).is_some_and(|files| files.is_empty())
 }
 
 /// The text of a record's file.

@@ -1,8 +1,7 @@
-use std::fs;
-
 use serde_json::Value;
 
 use super::*;
+use crate::changes::tests::changed_after;
 
 /// All stored records.
 fn all_records() -> Vec<Record> {
@@ -60,61 +59,11 @@ fn a_commit_that_is_not_known_is_of_other_code() {
     ));
 }
 
-/// Whether the code of a crate counts as unchanged after these changes: a file, its text before, and
-/// its text after. No other test gives its clone this name.
-fn is_unchanged_after(name: &str, changes: &[[&str; 3]]) -> bool {
-    let clone = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../target")
-        .join(format!("record-{}-{name}", std::process::id()));
-    let git = |line: &str| {
-        let status = command(line).current_dir(&clone).status();
-        assert!(status.unwrap().success(), "{line}");
-    };
-    for [file, before, _] in changes {
-        let path = clone.join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, before).unwrap();
-    }
-    git("git init -q");
-    git("git add .");
-    git("git -c user.name=a -c user.email=a@b commit -q -m a");
-    for [file, _, after] in changes {
-        fs::write(clone.join(file), after).unwrap();
-    }
-    let is_unchanged = is_unchanged_in(&clone, "HEAD", "");
-    fs::remove_dir_all(clone).unwrap();
-    is_unchanged
-}
-
-const CHANGED_LINE: [&str; 3] = ["crates/b.rs", "let a = 1;\n", "let a = 2;\n"];
-const CHANGED_COMMENT: [&str; 3] = ["crates/a.rs", "    /// One.\n", "    /// Two.\n"];
-
-#[test]
-fn a_changed_line_of_code_is_other_code() {
-    assert!(!is_unchanged_after("line", &[CHANGED_LINE]));
-}
-
-#[test]
-fn a_changed_comment_is_no_other_code() {
-    assert!(is_unchanged_after("comment", &[CHANGED_COMMENT]));
-}
-
-/// Symptom: `git diff --quiet -G` stops at the first file that differs. If that file had a changed
-/// comment only, a record was of the present code, whatever the other files had.
-#[test]
-fn a_changed_line_after_a_changed_comment_is_other_code() {
-    let changes = [CHANGED_COMMENT, CHANGED_LINE];
-    assert!(!is_unchanged_after("both", &changes));
-}
-
 #[test]
 fn a_changed_test_is_no_other_code() {
-    for path in ["crates/tests/a.rs", "crates/a/tests.rs"] {
-        assert!(
-            is_unchanged_after("test", &[[path, "1\n", "2\n"]]),
-            "{path}"
-        );
-    }
+    let changes = ["crates/a.rs", "crates/tests/a.rs", "crates/a/tests.rs"];
+    let changes = changes.map(|path| [path, "1\n", "2\n"]);
+    assert_eq!(changed_after("test", &changes, CODE), ["crates/a.rs"]);
 }
 
 /// A record is stored whole, also the figures that no table shows.
