@@ -7,18 +7,18 @@
 //! again in the next step.
 //!
 //! A new step is a `Step` in the file of its lane, at the place where it is to run. Its words are
-//! those of the command line. A comment says what it shows, if the name does not, and how long it
-//! takes. `needs` is a command that fails where a tool is missing; what installs the tool goes into
-//! `.ci/run`. The name is also the key of a row in `docs/nightly.md`, if the lane is `nightly`.
+//! those of the command line. A comment says what it shows, if the name does not. `needs` is a
+//! command that fails where a tool is missing; what installs the tool goes into `.ci/run`. The name
+//! is also the key of a row in `docs/nightly.md`, if the lane is `nightly`.
 //! `cargo xtask ci deep "NAME"` runs a step of the lane `deep` alone.
 
 mod check;
 mod deep;
 mod nightly;
+mod results;
 
 use clap::{Args, ValueEnum};
 
-use crate::files;
 use crate::step::{self, Step};
 use crate::targets::PUBLISHED;
 
@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     /// Only the lane's steps of these names, as in the files of xtask/src/ci/
     #[arg(value_name = "STEP", requires = "lane")]
     names: Vec<String>,
+    /// Runs nothing; says which stored results of the lane nightly are of the present code
+    #[arg(long, requires = "lane")]
+    check: bool,
 }
 
 /// A list of steps.
@@ -43,40 +46,30 @@ pub(crate) enum Lane {
 }
 
 /// Runs the steps of these names, or all steps of these lanes, in order. Stores the results
-/// of the nightly lane.
+/// of the nightly lane. With `--check`, only says which of these results are of the present code.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
-    let Arguments { lane, names } = arguments;
+    let Arguments { lane, names, check } = arguments;
+    let is_nightly = *lane == Some(Lane::Nightly);
+    if *check && !is_nightly {
+        return Err("only the lane nightly stores results".to_owned());
+    }
     let both = [Lane::Check, Lane::Deep];
-    let mut steps = steps(lane.as_ref().map_or(&both, std::slice::from_ref));
+    let of_lanes = || steps(lane.as_ref().map_or(&both, std::slice::from_ref));
+    let mut chosen = of_lanes();
     for name in names {
-        if !steps.iter().any(|step| step.name == *name) {
+        if !chosen.iter().any(|step| step.name == *name) {
             return Err(format!("this lane has no step '{name}'"));
         }
     }
-    let starts: Vec<String> = steps
-        .iter()
-        .map(|step| format!("| {} |", step.name))
-        .collect();
-    steps.retain(|step| names.is_empty() || names.iter().any(|name| name == step.name));
+    chosen.retain(|step| names.is_empty() || names.iter().any(|name| name == step.name));
+    if *check {
+        return results::check(&chosen);
+    }
     // Read the commit before the steps run, because each step reads the tree when it begins.
-    let [commit, date] = ["git rev-parse --short HEAD", "date -u +%F"].map(step::output_of);
-    let (code, results) = step::run_all(&steps);
-    if *lane == Some(Lane::Nightly) {
-        let end = format!(" {} | {} |\n", commit?, date?);
-        let new: String = results.lines().map(|row| format!("{row}{end}")).collect();
-        // `merged` takes the first row of each step: a new one, a stored one, or one of these.
-        let none: String = starts
-            .iter()
-            .map(|start| format!("{start} not run | | | |\n"))
-            .collect();
-        let stored = files::block("docs/nightly.md", "nightly")? + &none;
-        let table = files::merged(&starts, &new, &stored)?;
-        let head = "| step | | s | commit | date |\n|---|---|---|---|---|\n";
-        let block = format!(
-            "The newest rows are from {}.\n\n{head}{table}",
-            step::host_description()
-        );
-        files::store_block("docs/nightly.md", "nightly", &block)?;
+    let [commit, date] = [results::present_commit(), step::output_of("date -u +%F")];
+    let (code, results) = step::run_all(&chosen);
+    if is_nightly {
+        results::store(&of_lanes(), &results, &commit?, &date?)?;
     }
     Ok(code)
 }
@@ -111,6 +104,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::files;
 
     #[test]
     fn the_lanes_have_steps_of_distinct_names() {

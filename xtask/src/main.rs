@@ -146,6 +146,7 @@ mod tests {
         for line in [
             "nothing",
             "ci quick",
+            "ci --check",
             "record --smoke --secs 3",
             "record --secs soon",
             "mutate --sample 3",
