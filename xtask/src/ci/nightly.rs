@@ -1,28 +1,37 @@
 //! The lane `nightly`: checks that take too long for every change. `docs/nightly.md` has the last
-//! result of each step. `--write` stores a table in the documentation.
+//! result of each step, and the times. `--write` stores a table in the documentation.
 
 use super::{OLDEST_COMPILER, published};
 use crate::step::{self, Step};
 
 pub(super) fn steps() -> Vec<Step> {
-    let mut steps = vec![
-        // This takes a quarter of an hour, ten minutes of it under Miri.
-        Step::new(
-            "a test goes red for each rule that is taken out",
-            ["cargo", "xtask", "mutate"],
-        ),
-        // Unit tests, integration tests and doc tests under emulators. This takes a quarter of an
-        // hour.
-        Step::new("every target", ["cargo", "xtask", "targets", "--write"]),
-    ];
+    let mut steps = on_a_quiet_machine();
     steps.extend(sanitizers());
     steps.extend(rest());
     steps
 }
 
+/// Guests and measurements, which need a quiet machine. They come first, so that the machine may do
+/// other work after them.
+fn on_a_quiet_machine() -> Vec<Step> {
+    vec![
+        Step::new("every guest", ["cargo", "xtask", "vm", "--write"]),
+        Step::new("programs on Debian, served", ["cargo", "xtask", "vm"])
+            .args(["--programs", "--write"]),
+        Step::new(
+            "everything at once, ten minutes",
+            ["cargo", "xtask", "soak", "--minutes", "10"],
+        ),
+        // Most of the time goes into the build of Perfetto's generated types.
+        Step::new("a server's trace, interval by interval", ["cargo", "run"])
+            .args(["--release"])
+            .args(["--manifest-path", "tests/traced-server/Cargo.toml"]),
+    ]
+}
+
 /// The tests of the libraries under ThreadSanitizer and AddressSanitizer, with a standard library
-/// built for the sanitizer. These steps take half an hour. They leave out doc tests, the libraries
-/// without unsafe code (tickline-quanta, tickline-criterion), and the tests of three lists below.
+/// built for the sanitizer. They leave out doc tests, the libraries without unsafe code
+/// (tickline-quanta, tickline-criterion), and the tests of three lists below.
 ///
 /// The sanitizers do not see accesses in assembly (the reads of the counter), memory that the
 /// kernel writes, and code that no test executes. Forked children make threads, and an option makes
@@ -148,22 +157,18 @@ fn skip(tests: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
     tests.iter().flat_map(|test| ["--skip", *test])
 }
 
-/// What is measured, booted or built for a long time.
+/// What is tested or built for a long time.
 fn rest() -> Vec<Step> {
     let commit = step::output_of("git rev-parse --short HEAD");
     let commit = commit.unwrap_or_else(|_| "no-commit".into());
     let of_commit = format!("target/package-check/{commit}");
     vec![
-        // This takes 18 minutes.
-        Step::new("every guest", ["cargo", "xtask", "vm", "--write"]),
         Step::new(
-            "everything at once, ten minutes",
-            ["cargo", "xtask", "soak", "--minutes", "10"],
+            "a test goes red for each rule that is taken out",
+            ["cargo", "xtask", "mutate"],
         ),
-        // This takes five minutes; most of it is the build of Perfetto's generated types.
-        Step::new("a server's trace, interval by interval", ["cargo", "run"])
-            .args(["--release"])
-            .args(["--manifest-path", "tests/traced-server/Cargo.toml"]),
+        // Unit tests, integration tests and doc tests under emulators.
+        Step::new("every target", ["cargo", "xtask", "targets", "--write"]),
         Step::new("published programs", ["cargo", "xtask", "ports"]),
         // If it fails, measure on a quiet machine (`cargo xtask record`).
         Step::new(
@@ -174,22 +179,19 @@ fn rest() -> Vec<Step> {
             "every measurement runs, and fits the tables",
             ["cargo", "xtask", "record", "--smoke"],
         ),
-        Step::new("programs on Debian, served", ["cargo", "xtask", "vm"])
-            .args(["--programs", "--write"]),
         Step::new(
             "leases: one more preemption",
             ["cargo", "test", "--release"],
         )
         .args(["-p", "tickline-sim", "--test", "lease"])
         .args(["--", "--ignored", "--show-output"]),
-        // This takes three minutes.
         Step::new(
             "exchanges while a page's server is stopped",
             ["cargo", "test", "-p", "tickline-cli", "--test", "exchange"],
         )
         .args(["--", "--nocapture", "no_step_back"])
         .env("TICKLINE_TEST_ROUNDS", "10"),
-        // 501 kills of the server. This takes about eleven minutes.
+        // 501 kills of the server.
         Step::new(
             "forked children while a page's server is killed",
             [
