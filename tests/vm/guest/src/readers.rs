@@ -5,13 +5,20 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Scope;
+use std::time::Duration;
 
 use core_affinity::CoreId;
 use serde_json::{Value, json};
 use tickline::Clock;
-use tickline_observe::{Count, monotonic_ns};
+use tickline_observe::{Count, monotonic_ns, wait_until};
 
 use crate::system;
+
+/// The smallest number of ordered readings, which `cargo xtask vm` expects.
+const READINGS: u64 = 100_000;
+
+/// The longest wait for these readings before the readers stop. A quiet host needs none.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The number of readings between two loads of the flags.
 const BATCH: u64 = 256;
@@ -84,7 +91,9 @@ impl Readers {
         }
     }
 
+    /// Stops the readers once they have read enough, but after at most [`PATIENCE`].
     pub(crate) fn stop(&self) {
+        wait_until(PATIENCE, || self.counts().ordered.comparisons >= READINGS);
         // ORDERING: Relaxed: the flag orders no memory.
         self.stop.store(true, Ordering::Relaxed);
     }
