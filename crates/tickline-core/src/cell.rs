@@ -134,7 +134,7 @@ pub trait StateCell {
 
 /// The memory of one clock's state, for a [`SharedClock`](crate::shared::SharedClock).
 ///
-/// The counter must have at least 7.9 MHz.
+/// The counter must have more than 7.8125 MHz.
 ///
 /// ```
 /// use tickline_core::{cell::LineCell, shared::SharedClock};

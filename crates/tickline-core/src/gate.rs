@@ -135,7 +135,7 @@ crate::named! {
         /// The counter ticks so slowly that it can't be used: no line fits it
         /// ([`LineCell`](crate::cell::LineCell)).
         CounterTooSlow => "counter_too_slow":
-            "the counter ticks too slowly for a line, which needs 7.9 MHz or more",
+            "the counter ticks too slowly for a line, which needs more than 7.8125 MHz",
         /// The OS clock takes so long to read that the counter can't be calibrated by it: samples
         /// are too old for a line when they are complete.
         SamplesTooOld => "samples_too_old":

@@ -152,7 +152,7 @@ const TAG_BITS: u32 = 16;
 /// allows counters of half the frequency, but halves the time until the shifted ticks wrap, and
 /// doubles the tag's share of the rate. With 7,
 ///
-/// - a slope is below 2^7 ns a tick, so counters from 7.9 MHz up have a line;
+/// - a slope is below 2^7 ns a tick, so counters above 7.8125 MHz have a line;
 /// - `ticks << 7` wraps after 2^57 ticks: 333 days at 5 GHz, 1.5 years at 3 GHz, 4.57 years at 1
 ///   GHz;
 /// - the tag takes 7 of the slope's 48 binary places, 2^-41 ns a tick: 4.5e-13 of the rate at 1

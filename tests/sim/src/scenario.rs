@@ -37,7 +37,7 @@ pub struct Scenario {
 pub struct Machine {
     /// The number of CPUs: 1 to 8.
     pub cpus: u32,
-    /// Ticks per second: 1 MHz to 10 GHz. The clock has a line only from 7.9 MHz up.
+    /// Ticks per second: 1 MHz to 10 GHz. The clock has a line only above 7.8125 MHz.
     pub counter_hz: u64,
     /// The number of ticks by which the counter moves at a time: 1 to 1,000.
     pub counter_resolution_ticks: u64,

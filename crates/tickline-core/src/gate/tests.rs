@@ -7,9 +7,10 @@ mod verdicts;
 
 use super::*;
 use crate::cell::LineCell;
+use crate::line::Slope;
 use crate::reference::ReferenceKind;
 use crate::shared::SharedClock;
-use crate::state::SHIFT;
+use crate::state::{LineState, SHIFT};
 use crate::units::NS_PER_S;
 use machines::{SYNCHRONISED, WARPED};
 
@@ -66,13 +67,24 @@ fn a_new_clock_lacks_its_line_without_a_reason() {
     assert_eq!(reasons_without_line(|_| {}), [None, None]);
 }
 
-/// A slope is below `2^SHIFT` ns a tick.
+/// The frequency of a counter whose slope is 2^SHIFT ns a tick: exact, because 10^9 is a multiple
+/// of 2^SHIFT.
+const TOO_SLOW_HZ: u64 = NS_PER_S >> SHIFT;
+
 #[test]
-fn the_reason_for_a_slow_counter_names_the_least_rate_rounded_up() {
-    let tenths_mhz = (NS_PER_S >> SHIFT).div_ceil(100_000);
-    let least = format!("{}.{} MHz", tenths_mhz / 10, tenths_mhz % 10);
+fn the_reason_for_a_slow_counter_names_the_limit_of_a_line() {
+    let (mhz, rest_hz) = (TOO_SLOW_HZ / 1_000_000, TOO_SLOW_HZ % 1_000_000);
+    let rest = format!("{rest_hz:06}");
+    let limit = format!("more than {mhz}.{} MHz", rest.trim_end_matches('0'));
     let text = Reason::CounterTooSlow.to_string();
-    assert!(text.contains(&least), "{least} is not in: {text}");
+    assert!(text.contains(&limit), "{limit} is not in: {text}");
+}
+
+#[test]
+fn a_counter_has_a_line_only_above_the_limit() {
+    let line = |hz| LineState::default().next_line(Slope::from_hz(hz).unwrap());
+    assert_eq!(line(TOO_SLOW_HZ), None);
+    assert!(line(TOO_SLOW_HZ + 1).is_some());
 }
 
 #[test]
