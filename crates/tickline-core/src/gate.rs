@@ -125,7 +125,8 @@ crate::named! {
         Untested => "untested": "the counters of the CPUs have not been compared yet",
         /// The counters of the CPUs could not be compared.
         Untestable => "untestable": "the counters of the CPUs could not be compared",
-        /// The counters of two CPUs differ.
+        /// The counters of two CPUs differ. [`Facts::comparison`] has the CPUs and the difference,
+        /// and `Status::comparison` of `tickline`.
         Unsynchronised => "unsynchronised": "the counters of two CPUs differ",
         /// Reading the counter takes longer than asking the OS. [`Facts::cost`] has the figures,
         /// and `Status::cost` of `tickline`.

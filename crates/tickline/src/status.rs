@@ -98,11 +98,25 @@ impl fmt::Display for ClockState {
     }
 }
 
-/// What the program can do about `reason`, to follow the reason's text. Empty if it can do nothing
-/// by a call of this crate, or only what is right on some machines and wrong on others, as
-/// [`ClockBuilder::assume_invariant`](crate::ClockBuilder::assume_invariant) is.
+/// What can be done about `reason`, to follow the reason's text. Where a call is right only on some
+/// machines, the text says on which. Empty if neither the program nor its parent can do anything.
 const fn advice(reason: Reason) -> &'static str {
     match reason {
+        Reason::Denied => {
+            "; the sandbox or parent that denies it must permit it before the program starts \
+             (PR_TSC_ENABLE)"
+        }
+        Reason::NotInvariant => {
+            "; in a virtual machine whose host's counter is invariant, \
+             ClockBuilder::assume_invariant() permits its use"
+        }
+        Reason::Untestable => {
+            "; a clock with a thread tries again, where the system lets it move threads to each CPU"
+        }
+        Reason::Unsynchronised => {
+            "; a clock with a thread and LinePerCpu::Auto gives each CPU a line of its own, on a \
+             processor that has rdtscp"
+        }
         Reason::Untested => {
             "; a clock with a thread compares them (tickline::start() gives the global clock one, \
              Driver::Thread another)"
@@ -277,9 +291,10 @@ impl Status {
 }
 
 /// One line for a log: the state, the figures that there are, and why Unix time is the OS clock's
-/// if only Unix time is. If the counter is slow, also what readings cost. If the clock has no line,
-/// also whether it had one, and with readers as its driver, what ends that. At the end whether the
-/// variable `TICKLINE` has a value that the clock ignores.
+/// if only Unix time is. If the counter is slow, also what readings cost; if counters differ, also
+/// those of which CPUs, and by how much. If the clock has no line, also whether it had one, and with
+/// readers as its driver, what ends that. At the end whether the variable `TICKLINE` has a value
+/// that the clock ignores.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.state)?;
@@ -311,6 +326,21 @@ impl fmt::Display for Status {
             write!(
                 f,
                 "; a reading takes {counter} by the counter, {os} by the OS clock ({os_unix} of Unix time)"
+            )?;
+        }
+        if let (
+            Some(Reason::Unsynchronised),
+            CounterComparison::Unsynchronised {
+                cpu,
+                other_cpu,
+                difference,
+            },
+        ) = (self.reason(), self.comparison)
+        {
+            write!(
+                f,
+                "; the counters of CPUs {cpu} and {other_cpu} differ by at least {} ticks",
+                difference.size_ticks()
             )?;
         }
         if self.environment == EnvironmentSwitch::Unrecognised {
@@ -360,6 +390,8 @@ pub struct CpuStatus {
 
 #[cfg(test)]
 mod tests {
+    use tickline_core::comparison::CounterDifference;
+
     use super::*;
     use crate::Clock;
 
@@ -485,6 +517,29 @@ mod tests {
     }
 
     #[test]
+    fn a_status_names_the_cpus_whose_counters_differ_and_by_how_much() {
+        let mut status = Clock::default().status();
+        for verdict in &mut status.verdicts {
+            *verdict = Verdict::new(verdict.gate, None);
+        }
+        let difference = CounterDifference {
+            min_ticks: -70_000,
+            max_ticks: -66_930,
+        };
+        status.comparison = CounterComparison::Unsynchronised {
+            cpu: 0,
+            other_cpu: 3,
+            difference,
+        };
+        let text = "; the counters of CPUs 0 and 3 differ by at least 66930 ticks";
+        for (closed_by, has_text) in [(Some(Reason::Unsynchronised), true), (None, false)] {
+            status.verdicts[Gate::Synchronised as usize] =
+                Verdict::new(Gate::Synchronised, closed_by);
+            assert_eq!(status.to_string().contains(text), has_text, "{status}");
+        }
+    }
+
+    #[test]
     fn a_status_without_a_line_says_what_its_readers_can_do() {
         let mut status = Clock::default().status();
         status.state = ClockState::Calibrating;
@@ -521,6 +576,23 @@ mod tests {
     #[test]
     fn a_fallback_says_what_the_program_can_do_about_its_reason() {
         for (reason, advice) in [
+            (
+                Reason::Denied,
+                "PR_SET_TSC); the sandbox or parent that denies it must permit it before",
+            ),
+            (
+                Reason::NotInvariant,
+                "power states; in a virtual machine whose host's counter is invariant, \
+                 ClockBuilder::assume_invariant()",
+            ),
+            (
+                Reason::Untestable,
+                "could not be compared; a clock with a thread tries again",
+            ),
+            (
+                Reason::Unsynchronised,
+                "differ; a clock with a thread and LinePerCpu::Auto",
+            ),
             (
                 Reason::Untested,
                 "compared yet; a clock with a thread compares them",
