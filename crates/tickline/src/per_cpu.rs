@@ -19,6 +19,7 @@
 
 pub(crate) mod calibrations;
 
+use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use tickline_core::cell::{LineCell, StateCell};
@@ -48,25 +49,45 @@ pub(crate) const fn wants_line_per_cpu(choice: LinePerCpu, comparison: CounterCo
     }
 }
 
+/// The requirement of a line for each CPU that this machine does not meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unmet {
+    Instruction,
+    CpuList,
+    /// The number of CPU ids that this system has.
+    CpuIds(usize),
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Instruction => {
+                f.write_str("this processor has no instruction for its counter and its id (rdtscp)")
+            }
+            Self::CpuList => f.write_str("this system cannot be asked for its CPUs"),
+            Self::CpuIds(ids) => write!(
+                f,
+                "this system has {ids} CPU ids, and the processor's register holds at most {CPU_IDS}"
+            ),
+        }
+    }
+}
+
 /// The requirements of a line for each CPU: a counter that also reads the CPU's id, and the number
 /// of ids. The error says which requirement is not met.
-pub(crate) fn requirements() -> Result<(HardwareCpuCounter, usize), &'static str> {
-    const NO_INSTRUCTION: &str =
-        "this processor has no instruction for its counter and its id (rdtscp)";
-    let counter = HardwareCpuCounter::if_present().ok_or(NO_INSTRUCTION)?;
-    let ids = sys::cpu_ids().ok_or("this system cannot be asked for its CPUs")?;
+pub(crate) fn requirements() -> Result<(HardwareCpuCounter, usize), Unmet> {
+    let counter = HardwareCpuCounter::if_present().ok_or(Unmet::Instruction)?;
+    let ids = sys::cpu_ids().ok_or(Unmet::CpuList)?;
     Ok((counter, checked_ids(ids)?))
 }
 
 /// The number of CPU ids, if it is not more than a counter can distinguish.
-const fn checked_ids(ids: usize) -> Result<usize, &'static str> {
+const fn checked_ids(ids: usize) -> Result<usize, Unmet> {
     if ids > CPU_IDS {
-        const { assert!(CPU_IDS == 4_096) };
-        return Err(
-            "this system has more than 4096 CPU ids: the processor's register holds no more",
-        );
+        Err(Unmet::CpuIds(ids))
+    } else {
+        Ok(ids)
     }
-    Ok(ids)
 }
 
 /// The state of a CPU that has been without a line for `waited_ns`.
@@ -125,7 +146,7 @@ pub(crate) struct CpuLines {
 
 impl CpuLines {
     /// A table for this system. The error says which requirement is not met.
-    pub(crate) fn new() -> Result<Box<Self>, &'static str> {
+    pub(crate) fn new() -> Result<Box<Self>, Unmet> {
         requirements().map(|(counter, ids)| Box::new(Self::with_ids(counter, ids)))
     }
 

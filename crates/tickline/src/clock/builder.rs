@@ -9,7 +9,7 @@ use tickline_core::gate::Trust;
 use crate::clock::Clock;
 use crate::clock::global::ClockGuard;
 use crate::error::{Error, ErrorKind};
-use crate::per_cpu;
+use crate::per_cpu::{self, Unmet};
 use crate::settings::{Driver, LinePerCpu, Probes, Settings};
 
 /// The shortest and the longest time between two stores of the recent time. A sleeping thread can
@@ -183,11 +183,18 @@ impl ClockBuilder {
             let text = "line_per_cpu needs Probes::Full, not Probes::Minimal";
             return Err(Error::new(ErrorKind::IncompatibleSettings, text));
         }
-        let no_lines = |reason: &str| format!("there cannot be a line for each CPU: {reason}");
-        per_cpu::requirements()
-            .map(|_| ())
-            .map_err(|reason| Error::new(ErrorKind::LinePerCpuUnsupported, no_lines(reason)))
+        per_cpu::requirements().map(|_| ()).map_err(no_line_per_cpu)
     }
+}
+
+fn no_line_per_cpu(unmet: Unmet) -> Error {
+    Error::new(
+        ErrorKind::LinePerCpuUnsupported,
+        format_args!(
+            "there cannot be a line for each CPU: {unmet}; choose LinePerCpu::Auto or \
+             LinePerCpu::Off"
+        ),
+    )
 }
 
 fn within(setting: &str, value: Duration, range: RangeInclusive<Duration>) -> Result<(), Error> {
@@ -212,5 +219,24 @@ impl Clock {
         ClockBuilder {
             settings: Settings::DEFAULT,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_a_line_for_each_cpu_is_told_which_settings_it_can_have() {
+        let error = no_line_per_cpu(Unmet::CpuIds(5_000));
+        assert_eq!(error.kind(), ErrorKind::LinePerCpuUnsupported);
+        let (unmet, remedy) = (
+            Unmet::CpuIds(5_000),
+            "choose LinePerCpu::Auto or LinePerCpu::Off",
+        );
+        assert_eq!(
+            error.to_string(),
+            format!("there cannot be a line for each CPU: {unmet}; {remedy}")
+        );
     }
 }

@@ -17,7 +17,7 @@ use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
 
 use super::{Engine, to_unsigned};
 use crate::instant::Instant;
-use crate::per_cpu::CpuLines;
+use crate::per_cpu::{CpuLines, Unmet};
 use crate::reading::{Reading, saturating_unsigned};
 use crate::settings::Driver;
 use crate::sys::COUNTER;
@@ -37,7 +37,7 @@ impl Engine {
 
     /// The table of the CPUs' lines, which the first call makes. The error says which requirement
     /// is not met.
-    pub(crate) fn cpu_lines_or_new(&self) -> Result<&CpuLines, &'static str> {
+    pub(crate) fn cpu_lines_or_new(&self) -> Result<&CpuLines, Unmet> {
         self.cpu_lines.get_or_try_init(CpuLines::new)
     }
 

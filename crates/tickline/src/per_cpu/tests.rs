@@ -37,7 +37,9 @@ impl<'a> Passes<'a> {
     /// here.
     fn new(clock: &'a DrivenClock) -> Option<Self> {
         let skip = |reason: &str| eprintln!("SKIPPED: {reason}");
-        let (counter, ids) = requirements().map_err(skip).ok()?;
+        let (counter, ids) = requirements()
+            .map_err(|unmet| skip(&unmet.to_string()))
+            .ok()?;
         if !sys::may_read_counter() {
             skip("the counter cannot be used here");
             return None;
@@ -425,7 +427,15 @@ fn a_cpu_without_a_line_falls_back_after_15_s() {
 fn a_counter_tells_4096_cpu_ids_apart_and_no_more() {
     assert_eq!(checked_ids(1), Ok(1));
     assert_eq!(checked_ids(4_096), Ok(4_096));
-    assert!(checked_ids(4_097).is_err());
+    assert_eq!(checked_ids(4_097), Err(Unmet::CpuIds(4_097)));
+}
+
+#[test]
+fn too_many_cpu_ids_are_named_with_their_limit() {
+    assert_eq!(
+        Unmet::CpuIds(5_000).to_string(),
+        "this system has 5000 CPU ids, and the processor's register holds at most 4096"
+    );
 }
 
 #[test]
