@@ -183,7 +183,11 @@ impl Clock {
         engine.restrict_probes(settings.probes);
         engine.apply(&settings);
         let thread = match settings.driver {
-            Driver::Thread => Some(ClockThread::start(Arc::clone(&engine), settings)?),
+            Driver::Thread => {
+                let thread = ClockThread::start(Arc::clone(&engine), settings);
+                let remedy = "a clock with Driver::Reader needs none";
+                Some(thread.map_err(|error| error.with_remedy(remedy))?)
+            }
             Driver::Reader | Driver::Manual => None,
         };
         Ok(Self::from_engine(engine, thread))

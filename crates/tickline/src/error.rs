@@ -71,6 +71,15 @@ impl Error {
         }
     }
 
+    /// This error with a text that says what works, or what to do instead. It is in brackets, because
+    /// the source may follow.
+    pub(crate) fn with_remedy(self, remedy: &str) -> Self {
+        Self {
+            text: format!("{} ({remedy})", self.text),
+            ..self
+        }
+    }
+
     /// The kind of this error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -119,6 +128,15 @@ mod tests {
         assert_eq!(
             format!("{error:?}"),
             "the thread \"asks\" could not be started: no memory"
+        );
+    }
+
+    #[test]
+    fn a_main_prints_the_remedy_before_the_cause() {
+        let error = Error::thread(c"asks", io::Error::other("no memory"));
+        assert_eq!(
+            format!("{:?}", error.with_remedy("it works without")),
+            "the thread \"asks\" could not be started (it works without): no memory"
         );
     }
 

@@ -209,8 +209,10 @@ impl ClockGuard {
                 running
             } else {
                 GLOBAL.apply(&settings);
-                let thread = ClockThread::start(&GLOBAL, settings)
-                    .inspect_err(|_| GLOBAL.apply(&Settings::DEFAULT))?;
+                let thread = ClockThread::start(&GLOBAL, settings).map_err(|error| {
+                    GLOBAL.apply(&Settings::DEFAULT);
+                    error.with_remedy("readers drive the clock without it")
+                })?;
                 slot.insert(GlobalThread {
                     guards: 1,
                     settings,
@@ -225,7 +227,7 @@ impl ClockGuard {
         });
         started.unwrap_or_else(|| {
             let text = format!(
-                "gave up after {START_PATIENCE:?}: another thread is starting or ending the global clock's thread, or was when this process was forked"
+                "gave up after {START_PATIENCE:?}: another thread is starting or ending the global clock's thread, or was when this process was forked; readers drive the clock while it has no thread"
             );
             Err(Error::new(ErrorKind::ThreadNotStarted, text))
         })

@@ -324,17 +324,26 @@ fn without_a_thread_start_fails_and_the_clock_works() {
     let first = lowest_free();
     // SAFETY: the copy was made above.
     unsafe { libc::close(first) };
-    for refused in [
-        tickline::start().err(),
-        Clock::builder()
-            .interval(Duration::from_millis(5))
-            .start_global()
-            .err(),
-        Clock::builder().start().err(),
+    let global_works = "readers drive the clock without it";
+    for (refused, what_to_do) in [
+        (tickline::start().err(), global_works),
+        (
+            Clock::builder()
+                .interval(Duration::from_millis(5))
+                .start_global()
+                .err(),
+            global_works,
+        ),
+        (
+            Clock::builder().start().err(),
+            "a clock with Driver::Reader needs none",
+        ),
     ] {
         let error = refused.expect("no thread, no success");
         assert_eq!(error.kind(), ErrorKind::ThreadNotStarted);
         assert!(std::error::Error::source(&error).is_some());
+        let expected = format!("the thread \"tickline\" could not be started ({what_to_do})");
+        assert_eq!(error.to_string(), expected);
     }
     assert_eq!(lowest_free(), first, "the attempts have left a descriptor");
     let clock = Clock::global();
