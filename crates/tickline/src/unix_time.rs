@@ -9,6 +9,9 @@ use std::time::{SystemTime, SystemTimeError};
 use crate::arithmetic::arithmetic;
 
 pub(crate) mod parse;
+mod too_late;
+
+use too_late::panic_too_late;
 
 /// Nanoseconds in a second.
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
@@ -67,11 +70,7 @@ impl UnixTime {
     #[must_use]
     #[track_caller]
     pub const fn from_secs(seconds: u64) -> Self {
-        Self::from_units(
-            seconds,
-            NS_PER_S,
-            "a Unix time beyond the limit of 18446744073 s",
-        )
+        Self::from_units(seconds, NS_PER_S, " s")
     }
 
     /// The time `millis` milliseconds after 1970.
@@ -83,11 +82,7 @@ impl UnixTime {
     #[must_use]
     #[track_caller]
     pub const fn from_millis(millis: u64) -> Self {
-        Self::from_units(
-            millis,
-            1_000_000,
-            "a Unix time beyond the limit of 18446744073709 ms",
-        )
+        Self::from_units(millis, 1_000_000, " ms")
     }
 
     /// The time `micros` microseconds after 1970.
@@ -99,18 +94,14 @@ impl UnixTime {
     #[must_use]
     #[track_caller]
     pub const fn from_micros(micros: u64) -> Self {
-        Self::from_units(
-            micros,
-            1_000,
-            "a Unix time beyond the limit of 18446744073709551 us",
-        )
+        Self::from_units(micros, 1_000, " us")
     }
 
     #[track_caller]
-    const fn from_units(units: u64, ns: u64, too_late: &'static str) -> Self {
-        match units.checked_mul(ns) {
+    const fn from_units(value: u64, unit_ns: u64, unit: &str) -> Self {
+        match value.checked_mul(unit_ns) {
             Some(ns) => Self { ns },
-            None => panic!("{}", too_late),
+            None => panic_too_late(value, u64::MAX / unit_ns, unit),
         }
     }
 

@@ -263,9 +263,25 @@ fn the_text_of_a_unix_time_is_aligned_as_the_format_says() {
 }
 
 #[test]
-#[should_panic(expected = "a Unix time beyond the limit of 18446744073 s")]
-fn a_unix_time_beyond_the_limit_panics() {
+#[should_panic(expected = "a Unix time of 18446744074 s is beyond the limit of 18446744073 s; ")]
+fn seconds_beyond_the_limit_panic_with_value_and_limit() {
     let _ = UnixTime::from_secs(18_446_744_074);
+}
+
+#[test]
+#[should_panic(
+    expected = "a Unix time of 18446744073710 ms is beyond the limit of 18446744073709 ms; "
+)]
+fn milliseconds_beyond_the_limit_panic_with_value_and_limit() {
+    let _ = UnixTime::from_millis(18_446_744_073_710);
+}
+
+#[test]
+#[should_panic(
+    expected = "a Unix time of 18446744073709552 us is beyond the limit of 18446744073709551 us; "
+)]
+fn microseconds_beyond_the_limit_panic_with_value_and_limit() {
+    let _ = UnixTime::from_micros(18_446_744_073_709_552);
 }
 
 /// The hook of this process's panics hands all on.
