@@ -20,7 +20,7 @@ impl HardwareCounter {
     pub const NAME: &'static str = "cntvct_el0";
 
     /// The instructions of an ordered read, by name.
-    pub const NAME_ORDERED: &'static str = "isb; cntvct_el0";
+    pub const NAME_ORDERED: &'static str = "dmb ishld; isb; cntvct_el0";
 
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::ArchSysCounter;

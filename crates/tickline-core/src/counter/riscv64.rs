@@ -23,7 +23,7 @@ impl HardwareCounter {
     pub const NAME: &'static str = "rdtime";
 
     /// The instructions of an ordered read, by name.
-    pub const NAME_ORDERED: &'static str = "fence; rdtime";
+    pub const NAME_ORDERED: &'static str = "fence ir, ir; rdtime";
 
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Riscv;
