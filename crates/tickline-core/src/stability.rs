@@ -225,7 +225,7 @@ impl StabilityMonitor {
             self.disrupt(sample, events);
             return false;
         }
-        let is_gap =
+        let is_break =
             gap_ticks.cast_unsigned() > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
         if let Some(contradiction) = contradiction {
             events.count(Event::BoundViolation);
@@ -240,7 +240,7 @@ impl StabilityMonitor {
                 .raise_to(grown.max(CONTRADICTED_RATE_CHANGE_PPB), sample.lower.ticks);
             self.dither.forget();
         }
-        if is_gap {
+        if is_break {
             // After a break the samples are forgotten even if the newest one contradicts the
             // bounds: a slope across the break is an average of two rates.
             self.forget(sample.lower.ticks);
