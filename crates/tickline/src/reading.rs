@@ -159,11 +159,11 @@ impl Reading<u64> {
         }
     }
 
-    /// A reading that returned `ns`, and the readings of the OS clock before and after it, `os_ns`;
-    /// both are one reading if there is only one. The bounds are widened to contain `ns`. The upper
-    /// bound is 1 ns higher, because the OS clock rounds down to a nanosecond.
-    pub(crate) fn from_os_bracket(ns: u64, os_ns: [u64; 2]) -> Self {
-        Self::new(ns, os_ns[0]..=os_ns[1].saturating_add(1))
+    /// A reading that returned `ns` while the OS clock showed `os_ns`. The bounds are widened to
+    /// contain `ns`. The upper bound is 1 ns higher, because the OS clock rounds down to a
+    /// nanosecond.
+    pub(crate) fn from_os_reading(ns: u64, os_ns: u64) -> Self {
+        Self::new(ns, os_ns..=os_ns.saturating_add(1))
     }
 }
 

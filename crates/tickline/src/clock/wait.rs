@@ -23,7 +23,7 @@ const READINGS: u32 = 100;
 /// The further reads of a decided status that lacks the bound. The bound can't be read while the
 /// thread replaces the line, for some microseconds, or on a CPU that has no line yet where each CPU
 /// has its own.
-const LOOKS_FOR_BOUND: u32 = 3;
+const READS_FOR_BOUND: u32 = 3;
 
 impl Clock {
     /// Waits until it is decided whether readings come from the counter, for `timeout` at most, and
@@ -78,7 +78,7 @@ impl Clock {
     #[must_use = "the status says which clock readings come from; without it the call only waits"]
     pub fn wait_until_decided(&self, timeout: Duration) -> Status {
         let mut left = timeout;
-        let mut looks_for_bound = LOOKS_FOR_BOUND;
+        let mut reads_for_bound = READS_FOR_BOUND;
         loop {
             for _ in 0..READINGS {
                 black_box(self.now());
@@ -92,10 +92,10 @@ impl Clock {
                 return status;
             }
             if status.is_decided(self.probes()) {
-                if !status.lacks_bound() || looks_for_bound == 0 {
+                if !status.lacks_bound() || reads_for_bound == 0 {
                     return status;
                 }
-                looks_for_bound -= 1;
+                reads_for_bound -= 1;
             }
             let pause = PAUSE.min(left);
             std::thread::sleep(pause);

@@ -241,7 +241,7 @@ impl Engine {
         } else {
             monotonic_ns
         };
-        Reading::from_os_bracket(ns, [os_ns; 2])
+        Reading::from_os_reading(ns, os_ns)
     }
 }
 
