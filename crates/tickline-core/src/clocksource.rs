@@ -3,6 +3,7 @@
 use core::ffi::CStr;
 
 use crate::reference::{ReferenceKind, Resolutions};
+use crate::units::NS_PER_S;
 
 /// The kernel's clock: the counter or timer with which it keeps time.
 ///
@@ -32,9 +33,18 @@ pub enum Clocksource {
     Hpet,
     /// `acpi_pm`: the ACPI power management timer.
     AcpiPm,
+    /// `pit`: the programmable interval timer of a PC.
+    Pit,
+    /// `timer_us` or `usec`: a timer of 1 MHz (Tegra).
+    Timer1Mhz,
+    /// `32k_counter` (OMAP) or `sprd_suspend_timer` (Spreadtrum): a timer of 32,768 Hz.
+    Timer32Khz,
+    /// `tegra_suspend_timer`: a timer of 1 kHz.
+    Timer1Khz,
     /// `jiffies` or `refined-jiffies`: timer interrupts.
     Jiffies,
-    /// Any other name.
+    /// Any other name. Its resolution is taken to be that of the ACPI timer, 280 ns. If it is
+    /// coarser, the bounds are too narrow by the difference.
     Other,
     /// The name could not be read.
     Unknown,
@@ -60,7 +70,7 @@ impl Clocksource {
         c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
     /// Every clocksource that has a name here, with that name.
-    pub(crate) const NAMED: [(&'static str, Self); 11] = [
+    pub(crate) const NAMED: [(&'static str, Self); 17] = [
         ("tsc", Self::Tsc),
         ("tsc-early", Self::TscEarly),
         ("arch_sys_counter", Self::ArchSysCounter),
@@ -70,6 +80,12 @@ impl Clocksource {
         ("xen", Self::Xen),
         ("hpet", Self::Hpet),
         ("acpi_pm", Self::AcpiPm),
+        ("pit", Self::Pit),
+        ("timer_us", Self::Timer1Mhz),
+        ("usec", Self::Timer1Mhz),
+        ("32k_counter", Self::Timer32Khz),
+        ("sprd_suspend_timer", Self::Timer32Khz),
+        ("tegra_suspend_timer", Self::Timer1Khz),
         ("jiffies", Self::Jiffies),
         ("refined-jiffies", Self::Jiffies),
     ];
@@ -131,6 +147,11 @@ impl Clocksource {
             (Self::TscEarly, Self::Tsc)
             | (Self::ArchSysCounter, Self::ArchSysCounter)
             | (Self::Riscv, Self::Riscv) => (1, ReferenceKind::SameCounter),
+            // On Arm a clocksource of this name is a register of 31.25 MHz (Linux,
+            // `drivers/clocksource/timer-tegra186.c`).
+            (Self::Tsc, Self::ArchSysCounter) => {
+                (period_ns(31_250_000), ReferenceKind::Independent)
+            }
             (
                 Self::Tsc
                 | Self::TscEarly
@@ -146,9 +167,18 @@ impl Clocksource {
             (Self::HypervPage | Self::Hpet, _) => (100, ReferenceKind::Independent),
             // 100 Hz is the slowest tick on x86, arm64 and riscv (Linux, `kernel/Kconfig.hz`).
             (Self::Jiffies, _) => (10_000_000, ReferenceKind::Independent),
-            // 3.579545 MHz (ACPI specification 6.5, 4.8.2.1). A clocksource without a name here is
-            // taken to be as coarse.
-            (Self::AcpiPm | Self::Other | Self::Unknown, _) => (280, ReferenceKind::Independent),
+            // `PIT_TICK_RATE` (Linux, `include/linux/timex.h`).
+            (Self::Pit, _) => (period_ns(1_193_182), ReferenceKind::Independent),
+            // Linux, `drivers/clocksource`: `timer-tegra.c`, `timer-tegra186.c`, `timer-ti-32k.c`,
+            // and `timer-sprd.c`, whose device tree usually names a clock of 32,768 Hz.
+            (Self::Timer1Mhz, _) => (period_ns(1_000_000), ReferenceKind::Independent),
+            (Self::Timer32Khz, _) => (period_ns(32_768), ReferenceKind::Independent),
+            (Self::Timer1Khz, _) => (period_ns(1_000), ReferenceKind::Independent),
+            // ACPI specification 6.5, 4.8.2.1. A clocksource without a name here is taken to be as
+            // coarse.
+            (Self::AcpiPm | Self::Other | Self::Unknown, _) => {
+                (period_ns(3_579_545), ReferenceKind::Independent)
+            }
         };
         Resolutions {
             counter_ticks,
@@ -156,6 +186,11 @@ impl Clocksource {
             reference_kind,
         }
     }
+}
+
+/// The period of a timer of this frequency, ns, rounded up.
+const fn period_ns(hz: u64) -> i64 {
+    NS_PER_S.div_ceil(hz).cast_signed()
 }
 
 #[cfg(test)]

@@ -199,6 +199,49 @@ fn a_reference_made_of_the_counter_has_no_step_of_its_own() {
             assert!(!same || resolutions.reference_ns == 1, "{clocksource:?}");
         }
     }
-    let of = |clocksource: Clocksource| clocksource.resolutions(Clocksource::Tsc, 26).reference_ns;
-    assert!(of(Clocksource::AcpiPm) >= 279 && of(Clocksource::Unknown) >= of(Clocksource::AcpiPm));
+}
+
+/// The resolution of the clock that a kernel keeps with the clocksource of this name, ns, where it
+/// would accept this counter.
+fn reference_ns(name: &str, counter: Clocksource) -> i64 {
+    Clocksource::from_name(name.as_bytes())
+        .resolutions(counter, 26)
+        .reference_ns
+}
+
+/// With a finer one the bounds would not contain the kernel's clock.
+#[test]
+fn a_timer_of_a_known_frequency_has_its_period_as_resolution() {
+    for (name, hz, counter) in [
+        ("acpi_pm", 3_579_545, Clocksource::Tsc),
+        ("pit", 1_193_182, Clocksource::Tsc),
+        ("usec", 1_000_000, Clocksource::ArchSysCounter),
+        ("timer_us", 1_000_000, Clocksource::ArchSysCounter),
+        ("32k_counter", 32_768, Clocksource::ArchSysCounter),
+        ("sprd_suspend_timer", 32_768, Clocksource::ArchSysCounter),
+        ("tegra_suspend_timer", 1_000, Clocksource::ArchSysCounter),
+        ("jiffies", 100, Clocksource::Riscv),
+    ] {
+        let period_ns = NS_PER_S.div_ceil(hz).cast_signed();
+        assert_eq!(reference_ns(name, counter), period_ns, "{name}");
+    }
+}
+
+/// Tegra's register of this name has 31.25 MHz.
+#[test]
+fn a_clocksource_tsc_of_arm_is_not_as_fine_as_that_of_x86() {
+    assert_eq!(reference_ns("tsc", Clocksource::ArchSysCounter), 32);
+    assert_eq!(reference_ns("tsc", Clocksource::Tsc), 1);
+}
+
+#[test]
+fn a_clocksource_without_a_name_here_is_taken_to_be_as_coarse_as_the_acpi_timer() {
+    for name in ["mct-frc", ""] {
+        let acpi_pm_ns = reference_ns("acpi_pm", Clocksource::Tsc);
+        assert_eq!(
+            reference_ns(name, Clocksource::ArchSysCounter),
+            acpi_pm_ns,
+            "{name:?}"
+        );
+    }
 }

@@ -61,8 +61,8 @@ pub(crate) fn is_computed_from_counter(name: &str) -> bool {
 pub(crate) fn is_slow(name: &str) -> bool {
     matches!(
         by_name(name),
-        Clocksource::Hpet | Clocksource::AcpiPm | Clocksource::Jiffies
-    ) || name == "pit"
+        Clocksource::Hpet | Clocksource::AcpiPm | Clocksource::Pit | Clocksource::Jiffies
+    )
 }
 
 impl Document {
