@@ -341,9 +341,11 @@ enum NotPublished {
     /// The state to be replaced is gone: another thread has changed it, or this thread has retired
     /// the line.
     StateChanged,
-    /// The reference has not passed the high-water mark yet, or the ticks are about to wrap
-    /// ([`WRAP_MASK`](crate::state::WRAP_MASK)); the writer tries again later.
-    TooEarly,
+    /// The reference has not passed the high-water mark yet; the writer tries again later.
+    BelowHighWater,
+    /// The ticks are about to wrap, or have just wrapped ([`WRAP_MASK`](crate::state::WRAP_MASK));
+    /// the writer tries again later.
+    NearWrap,
     /// The counter is too slow for [`SHIFT`](crate::state::SHIFT).
     CounterTooSlow,
 }
@@ -560,7 +562,7 @@ impl Control {
             // The line has ended: the next sample may make a first line.
             NotPublished::StateChanged if shared.cell.load().phase() == Phase::NoLine => None,
             NotPublished::StateChanged => Some(Iteration::new(Outcome::RetrySoon, MIN_INTERVAL_NS)),
-            NotPublished::TooEarly => {
+            NotPublished::BelowHighWater | NotPublished::NearWrap => {
                 // The samples are good enough, so the next iterations need not come less often.
                 self.iterations_without_line = 0;
                 Some(Iteration::new(Outcome::RetrySoon, MIN_INTERVAL_NS))

@@ -146,7 +146,7 @@ impl Control {
             .saturating_sub(margin_ticks);
         let window_ticks = window_ticks.min(left_ticks >> 1);
         if in_wrap < margin_ticks || window_ticks < margin_ticks {
-            return Err(NotPublished::TooEarly);
+            return Err(NotPublished::NearWrap);
         }
         Ok(Snapshot {
             state,
@@ -357,7 +357,7 @@ impl Control {
         if ahead > FixedNs::ZERO && ahead < FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS) {
             // The high-water mark is ahead by no more than its margin. The reference passes it
             // soon; a line that started now would be ahead of the reference.
-            return Err(NotPublished::TooEarly);
+            return Err(NotPublished::BelowHighWater);
         }
         // A mark far below, such as a new clock's, means nothing. Values of `b` wrap, so they must
         // not be that far apart.
