@@ -106,7 +106,8 @@ pub struct DrivenClock<S = LineCell> {
     pub shared: SharedClock<S>,
     /// The control loop behind its lock.
     memory: TryLock<DriverMemory>,
-    /// The stage of the judgement, and the kind of lines.
+    /// The stage of the judgement, and the kind of lines. Not public, though five methods only call
+    /// it: its others begin and conclude judgements, for which a driver needs the lock.
     pub(crate) keeper: Keeper,
     /// When a review of the facts is due, and whether a reader should run an iteration.
     pub reader_schedule: ReaderSchedule,
