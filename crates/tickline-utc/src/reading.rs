@@ -152,7 +152,7 @@ tickline_core::named! {
     /// use tickline_utc::UtcUnknown;
     ///
     /// assert_eq!(UtcUnknown::LeapSecond.code(), "leap_second");
-    /// assert_eq!(UtcUnknown::LeapSecond.to_string(), "a leap second is near");
+    /// assert!(UtcUnknown::LeapSecond.to_string().starts_with("UTC may be within 2 s of a leap second"));
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum UtcUnknown {
@@ -162,20 +162,38 @@ tickline_core::named! {
         NoSource => "no_source":
             "no source of UTC has answered yet: no clock-bound, chronyd, ptp4l or synchronised kernel, or the \
             clock may not ask (`tickline doctor`)",
-        /// The source says that the clock is not synchronised.
+        /// A source has answered, but bounds nothing at present:
+        ///
+        /// | source | is not synchronised if |
+        /// |---|---|
+        /// | clock-bound | its status is neither synchronised nor free running |
+        /// | chronyd | it says so, or follows its own clock |
+        /// | ptp4l | it follows no grandmaster that bounds UTC, or no clock alone shows a time up to 4 s after the last Sync |
+        /// | the kernel | it says so, or steers its clock by more than 500 ppm |
+        /// | any | it states an error above 16 s, or a rate of UTC that is off by more than 20 % |
+        ///
+        /// If several sources have answered so, the last one in this order counts.
         Unsynchronised => "unsynchronised":
-            "clock-bound, chronyd, ptp4l or the kernel says that the clock is not synchronised: does an NTP \
-            daemon run? (`tickline doctor`)",
+            "the source of UTC is not synchronised, or states an error above 16 s: wait until it follows a \
+            server or a master; `tickline doctor` shows the state of each source",
         /// The last claim has ended, and there is no newer one: the source has not answered twice,
-        /// or the thread was held up.
+        /// or the thread was held up. A claim ends 3.75 s after its request, or 2.5 intervals of
+        /// the clock if that is later.
         Expired => "expired":
-            "the last claim of the source of UTC has ended: does the source still answer? \
-            (`tickline doctor`)",
+            "the last claim of the source of UTC has ended, 3.75 s or 2.5 intervals of the clock after its \
+            request at the latest: does the source still answer? (`tickline doctor`)",
         /// The machine was suspended or moved, the OS clock was set, or two claims contradicted
         /// each other, and no source has since measured, or repeated what it said before the step.
-        Disrupted => "disrupted": "the clock was disrupted, and the source of UTC has not measured it since",
-        /// UTC may be within 2 s of a leap second, before or after it.
-        LeapSecond => "leap_second": "a leap second is near",
+        /// By default the measurements of an NTP daemon are at most 1024 s apart (`maxpoll` 10).
+        Disrupted => "disrupted":
+            "the clock was disrupted by a suspend, a move of the machine, a step or contradictory claims: wait \
+            for the source's next measurements, at most 1024 s apart by an NTP daemon's defaults",
+        /// UTC may be within 2 s of a leap second, before or after it; or ptp4l's grandmaster
+        /// announces one in the first half of a day, so it may mean the day before. Afterwards
+        /// readings fail with [`Disrupted`](Self::Disrupted) until the source has measured again.
+        LeapSecond => "leap_second":
+            "UTC may be within 2 s of a leap second, or ptp4l's grandmaster still announces the last one: wait \
+            until it is over by 2 s, and the source of UTC has measured again",
         /// This process has no thread to ask the sources: it was forked from the one that called
         /// [`Utc::start`](crate::Utc::start), or the thread was killed. Call `Utc::start` again.
         NoThread => "no_thread":

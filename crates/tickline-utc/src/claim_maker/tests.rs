@@ -201,3 +201,31 @@ proptest! {
         }
     }
 }
+
+/// Whether the text of `why` has this limit.
+fn says(why: UtcUnknown, limit: &str) -> bool {
+    why.to_string().contains(limit)
+}
+
+#[test]
+fn the_reason_near_a_leap_second_has_the_margin() {
+    let margin_s = LEAP_MARGIN_NS / SECOND_NS;
+    let near = UtcUnknown::LeapSecond;
+    assert!(says(near, &format!("within {margin_s} s of a leap second")));
+    assert!(says(near, &format!("over by {margin_s} s")));
+}
+
+#[test]
+fn the_reason_of_an_unsynchronised_source_has_the_largest_error() {
+    let limit = format!("above {} s", MAX_ERROR_NS / SECOND_NS);
+    assert!(says(UtcUnknown::Unsynchronised, &limit));
+}
+
+#[test]
+fn the_reason_of_an_expired_claim_has_the_longest_time_for_which_one_holds() {
+    let [at_least, per_interval] = [0, 1_000_000_000_000].map(valid_ns);
+    let seconds = Duration::from_nanos(at_least.unsigned_abs()).as_secs_f64();
+    let intervals = Duration::from_nanos(per_interval.unsigned_abs()).as_secs_f64() / 1e3;
+    let limit = format!("{seconds} s or {intervals} intervals");
+    assert!(says(UtcUnknown::Expired, &limit), "{limit}");
+}

@@ -325,15 +325,21 @@ pub(super) fn utc_unproven(document: &Document) -> Option<Finding> {
 /// tickline's clock refuses what is stated.
 fn claim_refused(document: &Document) -> Option<Finding> {
     let refusal = document.refusal()?;
-    let fix = if refusal == UtcUnknown::LeapSecond {
-        "wait until the leap second is over, and the NTP daemon has measured"
+    let (what, fix) = if refusal == UtcUnknown::LeapSecond {
+        (
+            "a leap second is near",
+            "wait until the leap second is over, and the NTP daemon has measured",
+        )
     } else {
-        "wait until the NTP daemon has measured"
+        (
+            "the clock was disrupted, and the source of UTC has not measured it since",
+            "wait until the NTP daemon has measured",
+        )
     };
     Some(
         Finding::unsure(
             Code::UtcUnproven,
-            format!("{refusal}, so what is claimed about UTC proves nothing"),
+            format!("{what}, so what is claimed about UTC proves nothing"),
         )
         .seen(format!("tickline's clock: utc_unknown {}", refusal.code()))
         .fix(format!("{fix}: {}", daemons::look(document))),
