@@ -88,11 +88,19 @@ pub struct Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoAnswer {
-    /// Nobody has answered in time.
-    Silent,
-    /// Somebody has answered, but not with chronyd's state: the reply is too short, too long, has
-    /// another request's number, or refuses the request.
-    Unreadable(Channel),
+    /// Nobody has answered in time, or nobody can be asked.
+    Silent {
+        /// The longest wait for an answer by the socket, and for one at the port.
+        timeout: Duration,
+    },
+    /// Somebody has answered, but not with chronyd's state: the reply has another length or another
+    /// request's number, or it refuses the request.
+    Unreadable {
+        /// Where.
+        channel: Channel,
+        /// The length of the reply, bytes; 1,024 if it is longer. chronyd's state has 104 bytes.
+        length: usize,
+    },
     /// Somebody else has answered: the socket's folder or a socket at the port is not root's,
     /// chronyd's user's or this process's user's.
     Stranger {
@@ -107,32 +115,51 @@ pub enum NoAnswer {
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Silent => write!(
+            Self::Silent { timeout } => write!(
                 f,
-                "nobody has answered in time, neither at {FOLDER}/{SOCKET} nor at UDP port {PORT}"
+                "nobody has answered within {timeout:?}, neither at {FOLDER}/{SOCKET}, if this user may ask \
+                 there, nor at UDP port {PORT}: does chronyd run, with `cmdport {PORT}`?"
             ),
-            Self::Unreadable(channel) => write!(
+            Self::Unreadable {
+                channel,
+                length: TRACKING_BYTES,
+            } => write!(
                 f,
-                "the reply at {channel} is not chronyd's state: it has not {TRACKING_BYTES} bytes, has \
-                 another request's number, or refuses the request"
+                "the reply at {channel} has the length of chronyd's state, {TRACKING_BYTES} bytes, but another \
+                 request's number, or it refuses the request: ask again, and compare `chronyc tracking`"
+            ),
+            Self::Unreadable { channel, length } => write!(
+                f,
+                "the reply at {channel} has {length} bytes, and chronyd's state has {TRACKING_BYTES}: does \
+                 chronyd answer there, of chrony 4? (`chronyc tracking`)"
             ),
             Self::Stranger {
                 channel,
                 user: Some(user),
-            } => write!(
-                f,
-                "user {user} may answer at {channel}, and is neither root, chronyd's user nor this \
-                 process's user"
-            ),
+            } => {
+                let look = match channel {
+                    Channel::Socket => format!("ls -ld {FOLDER} {FOLDER}/{SOCKET}"),
+                    Channel::Udp => format!("ss -ulnpe sport = :{PORT}"),
+                };
+                write!(
+                    f,
+                    "user {user} may answer at {channel}, and is neither root, chronyd's user nor this \
+                     process's user: see whose it is (`{look}`)"
+                )
+            }
             Self::Stranger {
                 channel: Channel::Socket,
                 user: None,
-            } => f.write_str("every user may replace chronyd's Unix socket"),
+            } => write!(
+                f,
+                "every user may replace chronyd's Unix socket: take the right to write {FOLDER} from others \
+                 (`chmod o-w {FOLDER}`)"
+            ),
             Self::Stranger {
                 channel: Channel::Udp,
                 user: None,
             } => f.write_str(
-                "nobody has chronyd's UDP port any more, so whoever has answered is unknown",
+                "nobody has chronyd's UDP port any more, so whoever has answered is unknown: ask again",
             ),
         }
     }
@@ -198,11 +225,11 @@ impl ChronydClient {
         address: &ChronydAddress<'_>,
         timeout: Duration,
     ) -> Result<Answer, NoAnswer> {
-        let mut by_socket = NoAnswer::Silent;
+        let mut by_socket = NoAnswer::Silent { timeout };
         let mut is_asked = false;
         if !self.is_socket_denied && self.unanswered < Self::MOST_UNANSWERED {
             match ask_socket(address.folder, timeout) {
-                Ok(Err(NoAnswer::Silent)) => is_asked = true,
+                Ok(Err(NoAnswer::Silent { .. })) => is_asked = true,
                 Ok(answer) => {
                     self.unanswered = 0;
                     return answer;
@@ -226,7 +253,7 @@ impl ChronydClient {
             self.unanswered = 0;
         }
         match by_port {
-            Err(NoAnswer::Silent) => Err(by_socket),
+            Err(NoAnswer::Silent { .. }) => Err(by_socket),
             by_port => by_port,
         }
     }
@@ -240,13 +267,11 @@ fn ask_socket(folder: &Path, timeout: Duration) -> Result<Result<Answer, NoAnswe
     let length = sys::ask_by_socket(folder, SOCKET, &padded(sequence), timeout, &mut reply)
         .map_err(|error| NotAsked::Failed(error.kind()))?;
     Ok(match length {
-        None => Err(NoAnswer::Silent),
-        Some(length) => answer(
-            Channel::Socket,
-            reply.get(..length).and_then(|reply| reply.try_into().ok()),
-            sequence,
-            Some(user),
-        ),
+        None => Err(NoAnswer::Silent { timeout }),
+        Some(length) => {
+            let reply = reply.get(..length).unwrap_or(&reply);
+            answer(Channel::Socket, reply, sequence, Some(user))
+        }
     })
 }
 
@@ -256,12 +281,12 @@ fn ask_port(port: u16, timeout: Duration) -> Result<Answer, NoAnswer> {
     let reply = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .ok()
         .and_then(|socket| ask_by(&socket, port, &padded(sequence), timeout))
-        .ok_or(NoAnswer::Silent)?;
+        .ok_or(NoAnswer::Silent { timeout })?;
     let users = listed_users(port, || {
         LISTS.map(|list| std::fs::read_to_string(list).ok())
     });
     let user = user_of_port(users, may_be_chronyd)?;
-    answer(Channel::Udp, reply.try_into().ok(), sequence, user)
+    answer(Channel::Udp, &reply, sequence, user)
 }
 
 /// The user who answers at a port with sockets of these users; `None` if the kernel does not say.
@@ -285,13 +310,16 @@ fn user_of_port(
 
 fn answer(
     channel: Channel,
-    reply: Option<[u8; TRACKING_BYTES]>,
+    reply: &[u8],
     sequence: [u8; 4],
     user: Option<u32>,
 ) -> Result<Answer, NoAnswer> {
-    let tracking = reply
-        .and_then(|reply| Tracking::parse(&reply, sequence))
-        .ok_or(NoAnswer::Unreadable(channel))?;
+    let unreadable = NoAnswer::Unreadable {
+        channel,
+        length: reply.len(),
+    };
+    let reply = reply.try_into().map_err(|_| unreadable)?;
+    let tracking = Tracking::parse(reply, sequence).ok_or(unreadable)?;
     Ok(Answer {
         tracking,
         channel,

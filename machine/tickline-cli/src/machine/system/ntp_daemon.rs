@@ -45,7 +45,7 @@ pub(super) fn read() -> (Option<NtpDaemon>, Option<IgnoredAnswer>) {
 /// The answer that does not count, if there was one.
 fn ignored(why: NoAnswer) -> Option<IgnoredAnswer> {
     let (channel, reason, user) = match why {
-        NoAnswer::Unreadable(channel) => (channel, "unreadable", None),
+        NoAnswer::Unreadable { channel, .. } => (channel, "unreadable", None),
         NoAnswer::Stranger { channel, user } => (channel, "stranger", user),
         _ => return None,
     };
@@ -285,9 +285,11 @@ mod tests {
     fn an_answer_that_does_not_count_says_why() {
         let ignored = |why| ignored(why).map(|answer| (answer.channel, answer.reason, answer.user));
         let expected = |reason: &str, user| Some(("udp".to_owned(), reason.to_owned(), user));
-        assert_eq!(ignored(NoAnswer::Silent), None);
+        let timeout = REPLY_TIMEOUT;
+        assert_eq!(ignored(NoAnswer::Silent { timeout }), None);
+        let (channel, length) = (Channel::Udp, 28);
         assert_eq!(
-            ignored(NoAnswer::Unreadable(Channel::Udp)),
+            ignored(NoAnswer::Unreadable { channel, length }),
             expected("unreadable", None)
         );
         let stranger = NoAnswer::Stranger {

@@ -14,6 +14,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The wait for a daemon that does not answer.
 const SHORT: Duration = Duration::from_millis(50);
 
+/// The error of such a wait.
+const SILENT: NoAnswer = NoAnswer::Silent { timeout: SHORT };
+
+/// The error of a reply that is not chronyd's state.
+fn unreadable(channel: Channel, length: usize) -> NoAnswer {
+    NoAnswer::Unreadable { channel, length }
+}
+
 /// A folder for chronyd's socket, which is removed with it.
 struct Folder(PathBuf);
 
@@ -148,7 +156,7 @@ fn a_daemon_that_does_not_answer_is_silent() {
     let folder = Folder::new("silent");
     let _socket = folder.socket();
     let answer = folder.ask(closed_port(), SHORT);
-    assert_eq!(answer.unwrap_err(), NoAnswer::Silent);
+    assert_eq!(answer.unwrap_err(), SILENT);
     assert_eq!(folder.names(), [SOCKET], "nothing is left");
 }
 
@@ -212,7 +220,7 @@ fn a_daemon_that_stands_still_is_silent() {
     client.set_nonblocking(true).unwrap();
     while client.send(&[0]).is_ok() {}
     let answer = folder.ask(closed_port(), SHORT);
-    assert_eq!(answer.unwrap_err(), NoAnswer::Silent);
+    assert_eq!(answer.unwrap_err(), SILENT);
     assert_eq!(folder.names(), [SOCKET], "nothing is left");
 }
 
@@ -226,13 +234,10 @@ fn a_reply_at_the_socket_that_is_not_chronyds_is_unreadable() {
         ("refused", [6, 2].repeat(TRACKING_BYTES / 2)),
     ] {
         let folder = Folder::new(name);
+        let error = unreadable(Channel::Socket, bytes.len().min(LONGEST_REPLY_BYTES));
         let served = answer_at(folder.socket(), vec![bytes]);
         let answer = folder.ask(closed_port(), PATIENCE);
-        assert_eq!(
-            answer.unwrap_err(),
-            NoAnswer::Unreadable(Channel::Socket),
-            "{name}"
-        );
+        assert_eq!(answer.unwrap_err(), error, "{name}");
         served.join().unwrap();
         assert_eq!(folder.names(), [SOCKET], "nothing is left");
     }
@@ -252,9 +257,10 @@ fn a_reply_with_another_requests_number_is_unreadable() {
         server.send_to(&numbered(reply(7), &first), from).unwrap();
         server
     });
-    assert_eq!(folder.ask(port, SHORT).unwrap_err(), NoAnswer::Silent);
+    assert_eq!(folder.ask(port, SHORT).unwrap_err(), SILENT);
     let answer = folder.ask(port, PATIENCE);
-    assert_eq!(answer.unwrap_err(), NoAnswer::Unreadable(Channel::Udp));
+    let error = unreadable(Channel::Udp, TRACKING_BYTES);
+    assert_eq!(answer.unwrap_err(), error);
     served.join().unwrap();
 }
 
@@ -262,9 +268,10 @@ fn a_reply_with_another_requests_number_is_unreadable() {
 fn a_reply_at_the_port_that_is_not_chronyds_is_unreadable() {
     let folder = Folder::new("unreadable-port");
     for bytes in [vec![], vec![7; 103], vec![7; 1_024]] {
+        let error = unreadable(Channel::Udp, bytes.len());
         let (port, served) = answer_by_udp(bytes);
         let answer = folder.ask(port, PATIENCE);
-        assert_eq!(answer.unwrap_err(), NoAnswer::Unreadable(Channel::Udp));
+        assert_eq!(answer.unwrap_err(), error);
         served.join().unwrap();
     }
 }
@@ -403,29 +410,48 @@ fn root_and_this_user_may_be_chronyd_and_others_may_not() {
 }
 
 #[test]
-fn the_error_of_silence_says_who_was_asked() {
+fn the_error_of_silence_says_who_was_asked_and_for_how_long() {
     assert_eq!(
-        NoAnswer::Silent.to_string(),
-        "nobody has answered in time, neither at /run/chrony/chronyd.sock nor at UDP port 323"
+        SILENT.to_string(),
+        "nobody has answered within 50ms, neither at /run/chrony/chronyd.sock, if this user may ask there, nor \
+         at UDP port 323: does chronyd run, with `cmdport 323`?"
     );
 }
 
 #[test]
-fn the_error_of_an_unreadable_reply_has_the_expected_length_and_number() {
+fn the_error_of_an_unreadable_reply_has_its_length_and_the_expected_one() {
     assert_eq!(
-        NoAnswer::Unreadable(Channel::Socket).to_string(),
-        "the reply at chronyd's Unix socket is not chronyd's state: it has not 104 bytes, has another \
-         request's number, or refuses the request"
+        unreadable(Channel::Socket, 28).to_string(),
+        "the reply at chronyd's Unix socket has 28 bytes, and chronyd's state has 104: does chronyd answer \
+         there, of chrony 4? (`chronyc tracking`)"
     );
 }
 
 #[test]
-fn the_error_of_a_strangers_answer_has_the_user() {
-    let (channel, user) = (Channel::Udp, Some(1000));
+fn the_error_of_an_unreadable_reply_of_the_expected_length_says_what_else_may_be_wrong() {
     assert_eq!(
-        NoAnswer::Stranger { channel, user }.to_string(),
-        "user 1000 may answer at chronyd's UDP port, and is neither root, chronyd's user nor this \
-         process's user"
+        unreadable(Channel::Udp, 104).to_string(),
+        "the reply at chronyd's UDP port has the length of chronyd's state, 104 bytes, but another request's \
+         number, or it refuses the request: ask again, and compare `chronyc tracking`"
+    );
+}
+
+#[test]
+fn the_error_of_a_strangers_answer_has_the_user_and_how_to_find_what_is_theirs() {
+    let user = Some(1000);
+    let errors = Channel::ALL.iter().map(|channel| NoAnswer::Stranger {
+        channel: *channel,
+        user,
+    });
+    let texts: Vec<_> = errors.map(|error| error.to_string()).collect();
+    assert_eq!(
+        texts,
+        [
+            "user 1000 may answer at chronyd's Unix socket, and is neither root, chronyd's user nor this \
+             process's user: see whose it is (`ls -ld /run/chrony /run/chrony/chronyd.sock`)",
+            "user 1000 may answer at chronyd's UDP port, and is neither root, chronyd's user nor this \
+             process's user: see whose it is (`ss -ulnpe sport = :323`)",
+        ]
     );
 }
 
@@ -439,8 +465,9 @@ fn the_error_of_an_unknown_stranger_says_why_nobody_is_known() {
     assert_eq!(
         texts,
         [
-            "every user may replace chronyd's Unix socket",
-            "nobody has chronyd's UDP port any more, so whoever has answered is unknown",
+            "every user may replace chronyd's Unix socket: take the right to write /run/chrony from others \
+             (`chmod o-w /run/chrony`)",
+            "nobody has chronyd's UDP port any more, so whoever has answered is unknown: ask again",
         ]
     );
 }
