@@ -21,7 +21,7 @@
 //!
 //! The third row's rate is in the hull wherever the kernel's rate and the reply's differ by less
 //! than the largest compensation. In a faster slew the last such difference counts. A compensation
-//! that a slew of the same size hides is not seen.
+//! that a slew of the same size hides is not noticed.
 
 use super::TICK_PPB;
 use super::Tracking;
@@ -41,9 +41,9 @@ const BILLION: i128 = 1_000_000_000;
 /// Rates against `CLOCK_MONOTONIC_RAW`, ppb.
 type Rates = Interval<i64>;
 
-/// chronyd's reply, with the clocks before and after it.
+/// One observation of chronyd: its reply, with the clocks before and after it.
 #[derive(Debug, Clone, Copy)]
-struct Sight {
+struct Observation {
     measurement: u64,
     frequency_ppb: i64,
     kernel_ppb: Option<i64>,
@@ -59,8 +59,8 @@ pub(super) struct Steering {
     /// Whether chronyd has shown that it steers the kernel's clock.
     steers: bool,
     /// The first reply about the present measurement, and the last reply.
-    first: Option<Sight>,
-    last: Option<Sight>,
+    first: Option<Observation>,
+    last: Option<Observation>,
     /// The kernel's rate minus the reply's when the two last differed by no more than a
     /// compensation, ppb.
     compensation_ppb: i64,
@@ -93,7 +93,7 @@ impl Steering {
             let ahead_ns = moment.realtime_ns.saturating_sub(moment.raw_ns);
             Interval::at(ahead_ns.saturating_add(tracking.correction_ns))
         };
-        let sight = Sight {
+        let observation = Observation {
             measurement: tracking.measurement,
             frequency_ppb: tracking.frequency_ppb,
             kernel_ppb,
@@ -103,8 +103,8 @@ impl Steering {
             },
             lead_ns: lead_ns(before).hull(lead_ns(after)).widened_by(unsure_ns),
         };
-        self.see(sight);
-        let steered_ppb = self.if_it_steers_ppb(&sight);
+        self.observe(observation);
+        let steered_ppb = self.if_it_steers_ppb(&observation);
         let mut rates = Interval::at(steered_ppb);
         if let Some(kernel_ppb) = kernel_ppb {
             let beyond_ppb = kernel_ppb.saturating_sub(steered_ppb);
@@ -117,7 +117,7 @@ impl Steering {
         if self.steers {
             rates
         } else {
-            rates.hull(if_another_steers_ppb(&sight))
+            rates.hull(if_another_steers_ppb(&observation))
         }
     }
 
@@ -128,32 +128,35 @@ impl Steering {
     }
 
     /// The rate of UTC if chronyd steers the kernel's clock, ppb.
-    fn if_it_steers_ppb(&self, sight: &Sight) -> i64 {
-        self.tick_adjustment_ppb.saturating_sub(sight.frequency_ppb)
+    fn if_it_steers_ppb(&self, observation: &Observation) -> i64 {
+        self.tick_adjustment_ppb
+            .saturating_sub(observation.frequency_ppb)
     }
 
-    /// Learns from a reply whether chronyd steers.
-    fn see(&mut self, sight: Sight) {
-        let last = self.last.replace(sight);
-        let is_repeated = |first: &Sight| {
-            (first.measurement, first.frequency_ppb) == (sight.measurement, sight.frequency_ppb)
+    /// Adds an observation, and learns from it whether chronyd steers.
+    fn observe(&mut self, observation: Observation) {
+        let last = self.last.replace(observation);
+        let is_repeated = |first: &Observation| {
+            (first.measurement, first.frequency_ppb)
+                == (observation.measurement, observation.frequency_ppb)
         };
         let Some(first) = self.first.filter(is_repeated) else {
-            self.first = Some(sight);
-            let is_late = |last: Sight| sight.raw_ns.minus(last.raw_ns).least > RESTART_NS;
+            self.first = Some(observation);
+            let is_late =
+                |last: Observation| observation.raw_ns.minus(last.raw_ns).least > RESTART_NS;
             self.steers &= !last.is_none_or(is_late);
             return;
         };
-        let Some(seen) = rates_between(&first, &sight) else {
+        let Some(measured) = rates_between(&first, &observation) else {
             return;
         };
-        let steered_ppb = self.if_it_steers_ppb(&sight);
+        let steered_ppb = self.if_it_steers_ppb(&observation);
         // Each rounding, and the kernel's tick.
         let unsure_ppb = (steered_ppb.saturating_abs() >> super::PLACES) + 3 + TICK_PPB;
-        let is_seen = |rates: Rates| seen.overlaps(rates.widened_by(unsure_ppb));
-        if !is_seen(Interval::at(steered_ppb)) {
-            (self.steers, self.first) = (false, Some(sight));
-        } else if !is_seen(if_another_steers_ppb(&first).hull(if_another_steers_ppb(&sight))) {
+        let agrees = |rates: Rates| measured.overlaps(rates.widened_by(unsure_ppb));
+        if !agrees(Interval::at(steered_ppb)) {
+            (self.steers, self.first) = (false, Some(observation));
+        } else if !agrees(if_another_steers_ppb(&first).hull(if_another_steers_ppb(&observation))) {
             self.steers = true;
         }
     }
@@ -161,13 +164,14 @@ impl Steering {
 
 /// The rates of UTC if another program steers the kernel's clock, ppb. A kernel that does not say
 /// steers by as much as NTP can.
-fn if_another_steers_ppb(sight: &Sight) -> Rates {
+fn if_another_steers_ppb(observation: &Observation) -> Rates {
     // BOUND: the product of two numbers of 64 bits.
     let by_kernel = |ppb: i64| {
-        let product = (BILLION + i128::from(ppb)) * (BILLION - i128::from(sight.frequency_ppb));
+        let product =
+            (BILLION + i128::from(ppb)) * (BILLION - i128::from(observation.frequency_ppb));
         Interval::at(to_ppb(product / BILLION - BILLION))
     };
-    match sight.kernel_ppb {
+    match observation.kernel_ppb {
         Some(ppb) => by_kernel(ppb),
         None => by_kernel(-MAX_FREQUENCY_PPB).hull(by_kernel(MAX_FREQUENCY_PPB)),
     }
@@ -175,7 +179,7 @@ fn if_another_steers_ppb(sight: &Sight) -> Rates {
 
 /// The rate of chronyd's clock between two replies about one measurement;
 /// `None` if the time between them may be 0.
-fn rates_between(first: &Sight, second: &Sight) -> Option<Rates> {
+fn rates_between(first: &Observation, second: &Observation) -> Option<Rates> {
     let elapsed_ns = second.raw_ns.minus(first.raw_ns);
     if elapsed_ns.least <= 0 {
         return None;

@@ -243,13 +243,13 @@ fn a_kernel_that_does_not_say_may_steer_by_as_much_as_ntp() {
 
 #[test]
 fn a_gain_beyond_all_rates_counts_as_the_greatest() {
-    let sight = |raw_ns, lead_ns| Sight {
+    let observation = |raw_ns, lead_ns| Observation {
         measurement: 1,
         frequency_ppb: 0,
         kernel_ppb: None,
         raw_ns: Interval::at(raw_ns),
         lead_ns: Interval::at(lead_ns),
     };
-    let rates = rates_between(&sight(0, 0), &sight(1, i64::MAX));
+    let rates = rates_between(&observation(0, 0), &observation(1, i64::MAX));
     assert_eq!(rates, Some(Interval::between(i64::MAX - 1, i64::MAX)));
 }
