@@ -17,7 +17,7 @@
 //! | `Plan`, private to the control loop | target, bounds and interval of the next line | the writer, before it changes the state (`make_plan` in `control/publish.rs`) | the writer, which builds the next line by it |
 //! | [`LineState`] | the line that readings use, as `m` and `b`, or the high-water mark; the tag | the writer; a thread that ends a line, bars or unbars the clock | every reading, which loads it twice |
 //! | [`Snapshot`] | a state, with the start and the window of its line | the writer, for the line that it builds; [`snapshot`](StateCell::snapshot), from the cell | the writer; a reading by the slow path; a thread that ends the line |
-//! | [`NextLine`] | a snapshot, its bounds, and the time in suspends | the writer, from the line that it has built and the plan | [`publish`](StateCell::publish), which fills a slot with it and swaps in its state |
+//! | [`NextLine`] | a snapshot, its bounds, and the time suspended | the writer, from the line that it has built and the plan | [`publish`](StateCell::publish), which fills a slot with it and swaps in its state |
 //! | [`Line`] | a line that has a start, a value there and a slope | the writer, for the bounds of a plan; [`bounds`](SlotView::bounds), from a slot | a reading with bounds: each of the two [`Bounds`] is a `Line` |
 //!
 //! A reader loads the state, reads the counter and the slot, and loads the state again. The second

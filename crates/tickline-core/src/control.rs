@@ -314,7 +314,7 @@ pub struct Control {
     iterations_without_line: u32,
     /// Bursts so far.
     burst_count: u32,
-    /// The machine's total time in suspends before the newest sample, ns.
+    /// The machine's total time suspended before the newest sample, ns.
     suspended_ns: Option<i64>,
     /// The last disruption marker before a sample.
     disruption_marker: Option<u64>,

@@ -1,7 +1,7 @@
 //! The reference: the slower clock that tickline follows.
 //!
 //! A reference returns the monotonic time and Unix time. Where it can, it also states the kernel's
-//! steering and the time in suspends. The control loop compares it with the counter by brackets: a
+//! steering and the time suspended. The control loop compares it with the counter by brackets: a
 //! bracket is a read of the reference between two reads of the counter. [`Resolutions`] say how far
 //! a bracket is uncertain.
 

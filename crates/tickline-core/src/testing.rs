@@ -73,7 +73,7 @@ pub(crate) struct Machine {
     offset_ns: Cell<i64>,
     rate_ppb: Cell<i64>,
     since_ticks: Cell<u64>,
-    /// The total time in suspends, and whether the reference states it.
+    /// The total time suspended, and whether the reference states it.
     suspended_ns: Cell<i64>,
     pub(crate) tells_suspends: Cell<bool>,
     /// The time that this statement takes.

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_by_the_os_fails_if_the_time_asleep_is_unknown() {
+    fn a_reading_by_the_os_fails_if_the_time_suspended_is_unknown() {
         assert_eq!(source_by_raw(0, None), Err(UtcUnknown::Expired));
     }
 

@@ -34,7 +34,7 @@
 //! [`Utc`] has a thread that asks a source once a second, or once in each interval of the clock's
 //! control loop if that is longer. Until the next answer, [`Utc::now`] extrapolates by the counter,
 //! and widens the interval by the possible drift. It makes no system call. If readings of the clock
-//! don't use the counter, it reads `CLOCK_MONOTONIC_RAW` and the time that the machine has slept.
+//! don't use the counter, it reads `CLOCK_MONOTONIC_RAW` and the time suspended.
 //!
 //! # Sources
 //!

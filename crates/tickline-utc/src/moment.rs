@@ -58,23 +58,23 @@ mod tests {
         clocksource: Clocksource::Tsc,
     };
 
-    /// Whether the machine was disrupted before it was asleep for so much longer.
-    fn is_disrupted_by(asleep_ns: i64) -> bool {
+    /// Whether the machine was disrupted if it was suspended for so much longer.
+    fn is_disrupted_by(longer_ns: i64) -> bool {
         let now = Moment {
-            suspended_ns: BEFORE.suspended_ns + asleep_ns,
+            suspended_ns: BEFORE.suspended_ns + longer_ns,
             ..BEFORE
         };
         now.is_disrupted_since(&BEFORE)
     }
 
     #[test]
-    fn readings_of_the_time_asleep_may_differ_by_their_bound() {
+    fn readings_of_the_time_suspended_may_differ_by_their_bound() {
         let bound_ns = i64::try_from(SUSPENDED_BOUND_NS).expect("a small number");
         assert!(!is_disrupted_by(bound_ns) && !is_disrupted_by(-bound_ns));
     }
 
     #[test]
-    fn a_machine_that_was_asleep_is_disrupted() {
+    fn a_machine_that_was_suspended_is_disrupted() {
         let bound_ns = i64::try_from(SUSPENDED_BOUND_NS).expect("a small number");
         assert!(is_disrupted_by(bound_ns + 1));
     }

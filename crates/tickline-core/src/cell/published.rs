@@ -176,7 +176,7 @@ pub struct NextLine {
     /// What a snapshot finds once the line is published.
     pub line: Snapshot,
     pub(crate) bounds: PlannedBounds,
-    /// The machine's total time in suspends before the line's samples, ns; `None` if the reference
+    /// The machine's total time suspended before the line's samples, ns; `None` if the reference
     /// does not state it.
     pub(crate) suspended_ns: Option<i64>,
 }
@@ -206,7 +206,7 @@ impl NextLine {
 pub(crate) struct Evidence {
     /// A lower bound of the reference's returned value at one tick, as the newest sample proves.
     pub(crate) proven: Point,
-    /// The machine's total time in suspends before the samples, ns; `None` if the reference does
+    /// The machine's total time suspended before the samples, ns; `None` if the reference does
     /// not state it.
     pub(crate) suspended_ns: Option<i64>,
 }

@@ -30,11 +30,11 @@
 //!
 //! - **One suspend looks like two.** In one case there is a suspend of 0.3 s, a reading, and a
 //!   suspend of an hour. In another case there is one suspend of an hour and 0.3 s. Counter,
-//!   reference and sleep time are the same afterwards. So the high-water mark can't be computed
-//!   from the sleep time. The end of the window is always right.
-//! - **The sleep time decides one thing only**: whether a counter that went back did so in a
-//!   suspend. The suspended time is `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, stored with each
-//!   line. It can't decide more, because PCs measure it in whole seconds, so a short suspend may
+//!   reference and time suspended are the same afterwards. So the high-water mark can't be computed
+//!   from the time suspended. The end of the window is always right.
+//! - **The time suspended decides one thing only**: whether a counter that went back did so in a
+//!   suspend. This time is `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, and is stored with
+//!   each line. It can't decide more, because PCs measure it in whole seconds, so a short suspend may
 //!   count as 0.
 //!
 //! In two runs of the guest `suspended`, the bounds held at the first reading after the resume.

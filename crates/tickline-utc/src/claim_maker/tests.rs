@@ -36,7 +36,7 @@ pub(crate) fn at_ms(ms: i64) -> Moment {
     }
 }
 
-/// A moment after the machine has slept for a second.
+/// A moment after the machine was suspended for a second.
 fn resumed_at(ms: i64) -> Moment {
     Moment {
         suspended_ns: SECOND_NS,

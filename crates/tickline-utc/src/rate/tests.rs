@@ -9,7 +9,7 @@ use crate::claim_maker::tests::{
 use crate::source::Report;
 use crate::{UtcSource, UtcUnknown};
 
-/// The counter and the clock disagree: the machine slept for less than the kernel's second, or a
+/// The counter and the clock disagree: the machine was suspended for less than the kernel's second, or a
 /// host has set one of them.
 #[test]
 fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {

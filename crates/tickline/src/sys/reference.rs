@@ -21,7 +21,7 @@ mod system;
 mod system;
 
 /// The clocks of the OS, as tickline reads them: `CLOCK_MONOTONIC`, Unix time, the kernel's
-/// steering and the time in suspends, by the trait `tickline_core::reference::Reference`.
+/// steering and the time suspended, by the trait `tickline_core::reference::Reference`.
 ///
 /// On Linux, a process that may not read the counter (`PR_SET_TSC`) reads these clocks by system
 /// call, because the vDSO would read the counter for it. Other processes read them through libc.
@@ -31,8 +31,8 @@ mod system;
 ///
 /// let start_ns = OsClock.monotonic_ns();
 /// assert!(OsClock.monotonic_ns() >= start_ns);
-/// if let (Some(raw_ns), Some(asleep_ns)) = (OsClock::raw_ns(), OsClock.suspended_ns()) {
-///     println!("{raw_ns} ns since the start without NTP, and {asleep_ns} ns asleep");
+/// if let (Some(raw_ns), Some(suspended_ns)) = (OsClock::raw_ns(), OsClock.suspended_ns()) {
+///     println!("{raw_ns} ns since the start without NTP, and {suspended_ns} ns suspended");
 /// }
 /// ```
 #[derive(Debug, Clone, Copy)]

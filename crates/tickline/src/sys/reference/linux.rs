@@ -19,7 +19,7 @@ const ROUTE_LIBC: u8 = 1;
 /// `rdtsc` as well, which would raise SIGSEGV.
 const ROUTE_KERNEL: u8 = 2;
 
-/// Tries to read the two clocks whose difference is the time asleep. A thread that is preempted
+/// Tries to read the two clocks whose difference is the time suspended. A thread that is preempted
 /// between the two tries again.
 const TRIES: u32 = 4;
 
@@ -134,8 +134,8 @@ impl Reference for OsClock {
     }
 
     /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, which a suspend raises and nothing else changes.
-    /// On most PCs the kernel measures its sleep by the battery's clock, in whole seconds. A short
-    /// sleep may then add 0 (`timekeeping_resume` in `kernel/time/timekeeping.c`).
+    /// On most PCs the kernel measures a suspend by the battery's clock, in whole seconds. A short
+    /// suspend may then add 0 (`timekeeping_resume` in `kernel/time/timekeeping.c`).
     fn suspended_ns(&self) -> Option<i64> {
         for _ in 0..TRIES {
             let before_ns = read_ns(libc::CLOCK_MONOTONIC);
@@ -228,7 +228,7 @@ mod tests {
         );
     }
 
-    /// Only a suspend changes the time asleep, and this machine is awake.
+    /// Only a suspend changes the time suspended, and this machine is awake.
     #[test]
     fn the_time_asleep_is_constant_while_awake() {
         let first_ns = OsClock.suspended_ns();
