@@ -1,6 +1,5 @@
-//! The segment of AWS's clock-bound, in the layout of version 3 or 2 (`ClockErrorBoundV3`,
-//! `ClockErrorBoundV2` and `ShmHeader` in the module `shm` of the crate `clock-bound`). Its daemon
-//! writes the segment once a second.
+//! The segment of AWS's clock-bound, in the layout of version 3 or 2 ([`VERSION_3`],
+//! [`VERSION_2`]). Its daemon writes the segment once a second.
 //!
 //! Version 3 has the parameters of the counter itself: UTC follows from the daemon's line, without
 //! an OS clock. Version 2 bounds the error of `CLOCK_REALTIME`.
@@ -23,7 +22,54 @@ const SEGMENTS: [&str; 2] = ["/var/run/clockbound/shm1", "/var/run/clockbound/sh
 
 const MAGIC: [u32; 2] = [0x414D_5A4E, 0x4342_0200];
 
-/// The length of the longer layout.
+// The places of the header's fields, bytes (`ShmHeader` in `shm/shm_header.rs` of the crate
+// `clock-bound` 3.0.0-rc.0; all layouts are `repr(C)`).
+const MAGIC_AT: usize = 0;
+const VERSION_AT: usize = 12;
+const GENERATION_AT: usize = 14;
+
+/// The places of the fields that both versions have, bytes, by clock-bound's names. A `timespec`
+/// has 16 bytes.
+struct Layout {
+    as_of: usize,
+    void_after: usize,
+    bound_nsec: usize,
+    disruption_marker: usize,
+    max_drift_ppb: usize,
+    clock_status: usize,
+    clock_disruption_support_enabled: usize,
+}
+
+/// `ClockErrorBoundV2` in `shm.rs` of clock-bound 3.0.0-rc.0, after the header.
+const VERSION_2: Layout = Layout {
+    as_of: 16,
+    void_after: 32,
+    bound_nsec: 48,
+    disruption_marker: 56,
+    max_drift_ppb: 64,
+    clock_status: 68,
+    clock_disruption_support_enabled: 72,
+};
+
+/// `ClockErrorBoundV3` in the same file, after the header and `as_of_tsc`.
+const VERSION_3: Layout = Layout {
+    as_of: 24,
+    void_after: 40,
+    bound_nsec: 72,
+    disruption_marker: 80,
+    max_drift_ppb: 88,
+    clock_status: 92,
+    clock_disruption_support_enabled: 96,
+};
+
+// The places of the fields of version 3 alone, bytes.
+const AS_OF_TSC_AT: usize = 16;
+const PERIOD_FRAC_AT: usize = 56;
+const PERIOD_ERR_FRAC_AT: usize = 64;
+const PERIOD_SHIFT_AT: usize = 97;
+const PERIOD_ERR_SHIFT_AT: usize = 98;
+
+/// The length of the longer layout, version 3, with its padding.
 const BYTES: usize = 104;
 
 const SYNCHRONISED: u32 = 1;
@@ -62,7 +108,7 @@ impl Segment {
         };
         for _ in 0..8 {
             let (first, second) = (copy()?, copy()?);
-            if first == second && first.half(14) % 2 == 0 {
+            if first == second && first.half(GENERATION_AT) % 2 == 0 {
                 return Some(first);
             }
         }
@@ -101,19 +147,23 @@ impl Segment {
         steered_ppb: i64,
         monotonic_ns: i64,
     ) -> Option<Result<Report, UtcUnknown>> {
-        if [self.word(0), self.word(4)] != MAGIC || self.half(14) == 0 {
+        let magic = [MAGIC_AT, MAGIC_AT + 4].map(|at| self.word(at));
+        if magic != MAGIC || self.half(GENERATION_AT) == 0 {
             return None;
         }
         // The lower byte of the version is the layout, the upper one the oldest that can read it.
-        let (origin, times, figures) = match self.half(12) {
-            2 => (Origin::ClockBound2, 16, 48),
-            0x0303 => (Origin::ClockBound3, 24, 72),
+        let (origin, layout) = match self.half(VERSION_AT) {
+            2 => (Origin::ClockBound2, VERSION_2),
+            0x0303 => (Origin::ClockBound3, VERSION_3),
             _ => return None,
         };
-        let (as_of_ns, void_after_ns) = (self.time_ns(times), self.time_ns(times + 16));
-        let (bound_ns, marker) = (self.long(figures).cast_signed(), self.long(figures + 8));
-        let (drift_ppb, status) = (i64::from(self.word(figures + 16)), self.word(figures + 20));
-        let knows_marker = self.0[figures + 24] != 0;
+        let as_of_ns = self.time_ns(layout.as_of);
+        let void_after_ns = self.time_ns(layout.void_after);
+        let bound_ns = self.long(layout.bound_nsec).cast_signed();
+        let marker = self.long(layout.disruption_marker);
+        let drift_ppb = i64::from(self.word(layout.max_drift_ppb));
+        let status = self.word(layout.clock_status);
+        let knows_marker = self.0[layout.clock_disruption_support_enabled] != 0;
         let line = if origin == Origin::ClockBound2 {
             // The daemon's clock is coarse, so it is never ahead of this one. A segment from the
             // future is from before the last boot.
@@ -173,16 +223,17 @@ impl Segment {
         moment: &Moment,
         slopes: Interval<u64>,
     ) -> Option<Extrapolated> {
-        let since_ticks = i128::from(moment.ticks?.checked_sub(self.long(16))?);
+        let since_ticks = i128::from(moment.ticks?.checked_sub(self.long(AS_OF_TSC_AT))?);
         // The period is a fraction of a second, with 64 + shift binary places.
         let places = |shift_at: usize| 64 + u32::from(self.0[shift_at]);
         let in_ns = |ticks: i128| {
             // In two steps: ticks of a day, times a fraction of 64 bits, fill an i128.
-            let seconds = ticks.checked_mul(i128::from(self.long(56)))? >> 32;
-            Some(seconds.checked_mul(1_000_000_000)? >> (places(97) - 32).min(127))
+            let seconds = ticks.checked_mul(i128::from(self.long(PERIOD_FRAC_AT)))? >> 32;
+            Some(seconds.checked_mul(1_000_000_000)? >> (places(PERIOD_SHIFT_AT) - 32).min(127))
         };
         let elapsed_ns = i64::try_from(in_ns(since_ticks)?).ok()?;
-        let period_error_ppb = (u128::from(self.long(64)) * 1_000_000_000) >> places(98).min(127);
+        let period_error_ppb = (u128::from(self.long(PERIOD_ERR_FRAC_AT)) * 1_000_000_000)
+            >> places(PERIOD_ERR_SHIFT_AT).min(127);
         let error_ppb = i64::try_from(period_error_ppb).ok()? + 1;
         // The time of 2^48 ticks by the daemon, against `CLOCK_MONOTONIC_RAW`.
         let (utc, raw) = (in_ns(1 << SLOPE_BITS)?, i128::from(slopes.least));
