@@ -44,7 +44,7 @@ impl Extrapolation {
         // shift.
         let shifted = elapsed << (64 - SLOPE_BITS);
         // BOUND: below 2^47 ns. A claim holds for a day at most (`claim_of_report`). A slope is at
-        // most 1.2 times the one by which `valid` was computed.
+        // most 1.2 times the one by which `valid` was computed (`MAX_RATE_PPB`).
         let Interval { least, greatest } = self
             .slopes
             .map(|slope| ((u128::from(shifted) * u128::from(slope)) >> 64) as i64);

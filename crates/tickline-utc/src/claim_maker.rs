@@ -40,8 +40,9 @@ const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
 /// The pause after the first request. A rate is measured over 4 ms at least (`rate.rs`).
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
-/// The largest rate of a plausible report, ppb. The value is chosen: above the 11 % at which Linux
-/// warns (`timekeeping_adjust`).
+/// The largest rate of a plausible report, ppb: readings fail with
+/// [`Unsynchronised`](UtcUnknown::Unsynchronised) above it. The value is chosen: above the rates of
+/// slews, which count as steps from 12.5 % on (`SLEW_PARTS` in `source.rs`).
 const MAX_RATE_PPB: i64 = 200_000_000;
 
 /// The largest error of a claim, ns: the largest dispersion of an NTP server (RFC 5905, `MAXDISP`).

@@ -190,6 +190,18 @@ fn a_clock_that_moved_within_its_width_was_not_set() {
     assert!(report_at(&moved).is_some());
 }
 
+/// The time that counts is the time between the moments, 1 ms, and the width of the second, 10 ns.
+/// The widths of both moments may hide a part of the move.
+#[test]
+fn a_move_of_the_clock_by_an_eighth_of_the_time_is_a_slew_and_more_is_a_step() {
+    let fastest_ns = 1_000_010 / 8 + 2 * 10;
+    for moved_ns in [fastest_ns, -fastest_ns] {
+        assert!(report_at(&after(moved_ns)).is_some(), "{moved_ns}");
+        let faster = report_at(&after(moved_ns + moved_ns.signum()));
+        assert_eq!(faster, None, "{moved_ns}");
+    }
+}
+
 #[test]
 fn an_answer_before_the_clock_was_set_does_not_count() {
     assert_eq!(
