@@ -43,8 +43,11 @@ impl OsClock {
     pub const VMCLOCK: &CStr = c"/dev/vmclock0";
 
     /// Maps the VMClock of `device`, by which a hypervisor tells a guest that it was moved to
-    /// another host or restored from a snapshot. Does nothing if there is none, or if one is mapped
-    /// already. Returns whether one is mapped.
+    /// another host or restored from a snapshot. Does nothing if one is mapped already.
+    ///
+    /// Afterwards [`disruption_marker`](tickline_core::reference::Reference::disruption_marker) is
+    /// `None` if no VMClock is mapped: the device does not exist, this process may not read it, or it
+    /// is something else. `tickline doctor` says why the first VMClock is unreadable.
     ///
     /// Each clock with full probes does this by itself with [`VMCLOCK`](Self::VMCLOCK), if the
     /// process may read it. A regular file of 4 KiB may stand for the device in a test; if it is
@@ -55,13 +58,15 @@ impl OsClock {
     /// ```
     /// use tickline::backend::{OsClock, Reference};
     ///
-    /// if OsClock::map_vmclock(c"/dev/vmclock1") {
-    ///     println!("disruption marker {:?}", OsClock.disruption_marker());
+    /// OsClock::map_vmclock(c"/dev/vmclock1");
+    /// match OsClock.disruption_marker() {
+    ///     Some(marker) => println!("disruption marker {marker}"),
+    ///     None => println!("no VMClock"),
     /// }
     /// ```
-    pub fn map_vmclock(device: &CStr) -> bool {
+    pub fn map_vmclock(device: &CStr) {
         let _errno = crate::sys::PreserveErrno::new();
-        VMCLOCK.map(device)
+        VMCLOCK.map(device);
     }
 }
 

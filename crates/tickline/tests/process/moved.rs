@@ -46,9 +46,8 @@ fn a_moved_machine_is_disrupted_and_recovers() {
     file.write_all_at(&magic.to_ne_bytes(), magic_at).unwrap();
     file.write_all_at(&7_u64.to_ne_bytes(), MARKER_AT).unwrap();
     // A machine with a VMClock of its own has mapped that one before.
-    let is_mapped = OsClock::map_vmclock(&device);
+    OsClock::map_vmclock(&device);
     remove(&device);
-    assert!(is_mapped);
     assert_eq!(OsClock.disruption_marker(), Some(7));
     let clock = Clock::builder().start().unwrap();
     if wait_until_fast(&clock).is_none() {
