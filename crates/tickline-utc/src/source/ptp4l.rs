@@ -33,6 +33,7 @@
 //! the time of the last Sync (`phc2sys -a`, ts2phc); if one of the hardware clocks can't be read,
 //! because that clock may show it, too; or with `free_running`, which leaves the port uncalibrated.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -44,6 +45,10 @@ use crate::UtcUnknown;
 use crate::deadline::Deadline;
 use crate::interval::Interval;
 use crate::sys::{self, ClockDevice, ManagementSocket};
+
+mod no_answer;
+
+pub use no_answer::NoAnswer;
 
 /// The sockets of ptp4l: two for reading alone (since linuxptp 4.0, for every user), then root's
 /// two. In each pair, the first path is of versions after 4.4 (`uds_ro_address` and `uds_address`
@@ -156,34 +161,57 @@ pub struct PtpStatus {
     pub(crate) time_flags: u8,
 }
 
-/// Asks this machine's ptp4l for its state. Waits for at most `timeout`. `None` if it does not run,
-/// this user may not ask it, or its answers have not come in time.
+/// Asks this machine's ptp4l for its state. Waits for at most `timeout`.
+///
+/// # Errors
+///
+/// [`NoAnswer`], of the first socket that exists: ptp4l does not run, this user may not ask it, or
+/// its answers have not come in time.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tickline_utc::ptp4l;
 ///
-/// if let Some(status) = ptp4l::ask(Duration::from_millis(20)) {
-///     println!("the local clock is off by {} ns", status.offset_ns);
+/// match ptp4l::ask(Duration::from_millis(20)) {
+///     Ok(status) => println!("the local clock is off by {} ns", status.offset_ns),
+///     Err(why) => println!("{why}"),
 /// }
 /// ```
-#[must_use]
-pub fn ask(timeout: Duration) -> Option<PtpStatus> {
+pub fn ask(timeout: Duration) -> Result<PtpStatus, NoAnswer> {
+    ask_first_of(&SOCKETS, timeout)
+}
+
+/// The first answer at one of these sockets.
+fn ask_first_of(sockets: &[&'static str], timeout: Duration) -> Result<PtpStatus, NoAnswer> {
     let deadline = Deadline::after(timeout);
-    SOCKETS
-        .iter()
-        .find_map(|path| PtpStatus::ask_at(Path::new(path), deadline))
+    let mut failed = NoAnswer::NoSocket;
+    for socket in sockets {
+        match PtpStatus::ask_at(socket, deadline, timeout) {
+            Ok(status) => return Ok(status),
+            Err(why) if failed == NoAnswer::NoSocket => failed = why,
+            Err(_) => {}
+        }
+    }
+    Err(failed)
 }
 
 impl PtpStatus {
-    fn ask_at(path: &Path, deadline: Deadline) -> Option<Self> {
-        let path = path.canonicalize().ok()?;
-        user_of(&path, may_be_ptp4l).ok()?;
+    /// The state by the socket at this path, until `deadline`, which is `timeout` after the start.
+    fn ask_at(
+        socket: &'static str,
+        deadline: Deadline,
+        timeout: Duration,
+    ) -> Result<Self, NoAnswer> {
+        let unusable = |error: io::Error| NoAnswer::unusable(socket, error.kind());
+        let path = Path::new(socket).canonicalize().map_err(unusable)?;
+        user_of(&path, may_be_ptp4l).map_err(|why| NoAnswer::not_asked(socket, why))?;
         let questions = Questions {
-            socket: ManagementSocket::connect(&path, deadline)?,
+            socket: ManagementSocket::connect(&path, deadline).map_err(unusable)?,
         };
-        let (header, status) = questions.time_status()?;
-        questions.data_sets(header, status)
+        let silent = NoAnswer::Silent { socket, timeout };
+        let (header, status) = questions.time_status().ok_or(silent)?;
+        let incomplete = NoAnswer::Incomplete { socket, timeout };
+        questions.data_sets(header, status).ok_or(incomplete)
     }
 
     /// Whether it follows a grandmaster, and its servo is locked.
@@ -469,7 +497,7 @@ impl LocalClock {
 /// The answer of ptp4l; `None` if it does not run, or this user may not ask it. `steered_ppb` is
 /// the steering of the OS clock.
 pub(super) fn answer(os: &impl Reference, steered_ppb: i64) -> Option<Answer> {
-    let status = ask(REPLY_TIMEOUT)?;
+    let status = ask(REPLY_TIMEOUT).ok()?;
     let clocks = local_clocks(os, &status).unwrap_or_default();
     Some(report(&status, &clocks, steered_ppb))
 }

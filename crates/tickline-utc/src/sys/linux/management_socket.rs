@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
@@ -19,17 +20,17 @@ pub(crate) struct ManagementSocket {
 }
 
 impl ManagementSocket {
-    /// Connects to the socket at `path`; `None` if there is none, or this user may not write to it.
+    /// Connects to the socket at `path`. Fails if there is none, or this user may not write to it.
     /// Messages are waited for until `deadline`.
-    pub(crate) fn connect(path: &Path, deadline: Deadline) -> Option<Self> {
+    pub(crate) fn connect(path: &Path, deadline: Deadline) -> io::Result<Self> {
         // The answers need an address. An abstract one needs no file, and no right to make one.
         let number = RandomState::new().build_hasher().finish();
         let name = format!("tickline-utc-{number:016x}");
-        let address = SocketAddr::from_abstract_name(name).ok()?;
+        let address = SocketAddr::from_abstract_name(name)?;
         // A copy never gets the number of a standard stream that the program has closed.
-        let socket = UnixDatagram::bind_addr(&address).ok()?.try_clone().ok()?;
-        connect(&socket, path).ok()?;
-        Some(Self { socket, deadline })
+        let socket = UnixDatagram::bind_addr(&address)?.try_clone()?;
+        connect(&socket, path)?;
+        Ok(Self { socket, deadline })
     }
 
     /// Sends a message; `None` if the daemon is gone, or does not read its messages in time.

@@ -10,7 +10,7 @@ use crate::machine::Ptp4l;
 const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(super) fn read() -> Option<Ptp4l> {
-    Some(of_status(&ptp4l::ask(REPLY_TIMEOUT)?))
+    Some(of_status(&ptp4l::ask(REPLY_TIMEOUT).ok()?))
 }
 
 fn of_status(status: &PtpStatus) -> Ptp4l {

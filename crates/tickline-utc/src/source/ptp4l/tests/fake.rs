@@ -16,8 +16,16 @@ fn path() -> PathBuf {
     std::env::temp_dir().join(format!("tickline-ptp4l-{}-{number}", std::process::id()))
 }
 
+/// The longest wait for such a daemon.
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A path as [`ask_first_of`] takes it.
+fn leaked(path: &Path) -> &'static str {
+    path.to_str().unwrap().to_owned().leak()
+}
+
 /// Asks a daemon that answers each question by these messages.
-fn ask(answers: impl Fn(Header, u16) -> Vec<Vec<u8>> + Sync) -> Option<PtpStatus> {
+fn ask(answers: impl Fn(Header, u16) -> Vec<Vec<u8>> + Sync) -> Result<PtpStatus, NoAnswer> {
     ask_at(path(), answers)
 }
 
@@ -25,7 +33,7 @@ fn ask(answers: impl Fn(Header, u16) -> Vec<Vec<u8>> + Sync) -> Option<PtpStatus
 fn ask_at(
     path: PathBuf,
     answers: impl Fn(Header, u16) -> Vec<Vec<u8>> + Sync,
-) -> Option<PtpStatus> {
+) -> Result<PtpStatus, NoAnswer> {
     const END: &[u8] = b"end";
     let daemon = UnixDatagram::bind(&path).unwrap();
     let status = std::thread::scope(|scope| {
@@ -48,7 +56,9 @@ fn ask_at(
                 }
             }
         });
-        let status = PtpStatus::ask_at(&path, Deadline::after(Duration::from_millis(500)));
+        // The daemon may have its socket at any of the paths.
+        let missing = self::path();
+        let status = ask_first_of(&[&missing, &path].map(|path| leaked(path)), TIMEOUT);
         let end = UnixDatagram::unbound().unwrap();
         end.send_to(END, &path).unwrap();
         status
@@ -67,9 +77,19 @@ fn in_domain(header: Header, status: PtpStatus) -> impl Fn(Header, u16) -> Vec<V
     }
 }
 
+/// Whether nobody has answered for as long as was waited.
+fn is_silent(found: Result<PtpStatus, NoAnswer>) -> bool {
+    matches!(found, Err(NoAnswer::Silent { timeout, .. }) if timeout == TIMEOUT)
+}
+
+/// Whether not all has come in that time.
+fn is_incomplete(found: Result<PtpStatus, NoAnswer>) -> bool {
+    matches!(found, Err(NoAnswer::Incomplete { timeout, .. }) if timeout == TIMEOUT)
+}
+
 #[test]
 fn its_state_is_what_it_answers() {
-    assert_eq!(ask(in_domain(DOMAIN_0, GOOD)), Some(GOOD));
+    assert_eq!(ask(in_domain(DOMAIN_0, GOOD)), Ok(GOOD));
 }
 
 /// Symptom: any user could be ptp4l where `/run` may be written by all.
@@ -77,9 +97,18 @@ fn its_state_is_what_it_answers() {
 fn in_a_folder_where_every_user_may_replace_the_socket_nobody_is_asked() {
     let folder = path();
     std::fs::create_dir(&folder).unwrap();
-    for (permissions, expected) in [(0o755, Some(GOOD)), (0o777, None), (0o1777, Some(GOOD))] {
+    let path = folder.join("ptp4l");
+    let stranger = NoAnswer::Stranger {
+        socket: leaked(&path),
+        user: None,
+    };
+    for (permissions, expected) in [
+        (0o755, Ok(GOOD)),
+        (0o777, Err(stranger)),
+        (0o1777, Ok(GOOD)),
+    ] {
         std::fs::set_permissions(&folder, Permissions::from_mode(permissions)).unwrap();
-        let found = ask_at(folder.join("ptp4l"), in_domain(DOMAIN_0, GOOD));
+        let found = ask_at(path.clone(), in_domain(DOMAIN_0, GOOD));
         assert_eq!(found, expected, "{permissions:o}");
     }
     std::fs::remove_dir(&folder).unwrap();
@@ -91,7 +120,7 @@ fn it_is_found_in_each_domain_and_transport() {
         for transport in TRANSPORTS {
             let header = Header { domain, transport };
             let expected = PtpStatus { domain, ..GOOD };
-            assert_eq!(ask(in_domain(header, GOOD)), Some(expected));
+            assert_eq!(ask(in_domain(header, GOOD)), Ok(expected));
         }
     }
 }
@@ -102,7 +131,7 @@ fn in_another_domain_it_is_not_found() {
         domain: 5,
         transport: 0,
     };
-    assert_eq!(ask(in_domain(header, GOOD)), None);
+    assert!(is_silent(ask(in_domain(header, GOOD))));
 }
 
 #[test]
@@ -116,7 +145,7 @@ fn a_port_that_measures_is_not_one_that_follows() {
         is_uncalibrated: true,
         ..listening
     };
-    assert_eq!(ask(in_domain(DOMAIN_0, listening)), Some(expected));
+    assert_eq!(ask(in_domain(DOMAIN_0, listening)), Ok(expected));
 }
 
 /// A boundary clock has a port that follows, and others that serve.
@@ -135,12 +164,12 @@ fn one_of_several_ports_follows() {
         }
         messages
     });
-    assert_eq!(found, Some(GOOD));
+    assert_eq!(found, Ok(GOOD));
 }
 
 #[test]
 fn a_daemon_that_is_silent_is_not_waited_for() {
-    assert_eq!(ask(|_, _| Vec::new()), None);
+    assert!(is_silent(ask(|_, _| Vec::new())));
 }
 
 /// Symptom: each message was waited for anew, so a peer that sent one in each interval held up the
@@ -158,12 +187,12 @@ fn messages_that_drip_do_not_move_the_deadline() {
         std::thread::sleep(Duration::from_millis(100));
         vec![vec![0xFF; 60]]
     });
-    assert_eq!(found, None);
+    assert!(found.is_err());
 }
 
 #[test]
 fn a_flood_of_other_messages_ends() {
-    assert_eq!(ask(|_, _| vec![vec![0xFF; 1_500]; MAX_MESSAGES]), None);
+    assert!(is_silent(ask(|_, _| vec![vec![0xFF; 1_500]; MAX_MESSAGES])));
 }
 
 #[test]
@@ -175,7 +204,7 @@ fn a_data_set_that_is_missing_makes_the_state_unknown() {
             }
             vec![answer(header, id, &data_of(&GOOD, id))]
         });
-        assert_eq!(found, None, "{missing:x}");
+        assert!(is_incomplete(found), "{missing:x}");
     }
 }
 
@@ -192,7 +221,7 @@ fn an_answer_that_is_cut_makes_the_state_unknown() {
             }
             vec![message]
         });
-        assert_eq!(found, None, "{cut:x}");
+        assert!(is_incomplete(found), "{cut:x}");
     }
 }
 
@@ -214,13 +243,31 @@ fn answers_about_two_grandmasters_make_the_state_unknown() {
         };
         vec![answer(header, id, &data_of(&status, id))]
     });
-    assert_eq!(found, None);
+    assert!(is_incomplete(found));
 }
 
 #[test]
 fn without_a_socket_there_is_no_daemon() {
-    let deadline = Deadline::after(REPLY_TIMEOUT);
-    assert_eq!(PtpStatus::ask_at(&path(), deadline), None);
+    let found = ask_first_of(&[leaked(&path())], REPLY_TIMEOUT);
+    assert_eq!(found, Err(NoAnswer::NoSocket));
+}
+
+#[test]
+fn the_error_is_of_the_first_socket_that_exists() {
+    let dead = [path(), path()];
+    for path in &dead {
+        drop(UnixDatagram::bind(path).unwrap());
+    }
+    let [first, second] = dead.each_ref().map(|path| leaked(path));
+    let found = ask_first_of(&[leaked(&path()), first, second], REPLY_TIMEOUT);
+    for path in dead {
+        std::fs::remove_file(path).unwrap();
+    }
+    let refused = NoAnswer::Unusable {
+        socket: first,
+        kind: io::ErrorKind::ConnectionRefused,
+    };
+    assert_eq!(found, Err(refused));
 }
 
 /// Another process of this machine can't answer in its place.
