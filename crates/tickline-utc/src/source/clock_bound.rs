@@ -85,6 +85,53 @@ pub(super) fn read() -> [Option<Segment>; SEGMENTS.len()] {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment([u8; BYTES]);
 
+/// The fields that both versions have.
+struct Fields {
+    origin: Origin,
+    /// The time of the segment, ns: UTC in version 3, `CLOCK_MONOTONIC_COARSE` in version 2.
+    as_of_ns: i64,
+    /// When the segment is void, by the same clock, ns.
+    void_after_ns: i64,
+    /// The largest error at the time of the segment, ns.
+    bound_ns: i64,
+    /// The hypervisor's disruption marker; `None` if the daemon does not look at it.
+    marker: Option<u64>,
+    /// The growth of the error, ppb.
+    drift_ppb: i64,
+    status: u32,
+}
+
+impl Fields {
+    /// `CLOCK_REALTIME` as it is, whose error version 2 bounds, at the `CLOCK_MONOTONIC` of
+    /// `monotonic_ns`.
+    fn extrapolated_by_os(&self, steered_ppb: i64, monotonic_ns: i64) -> Option<Extrapolated> {
+        // The daemon's clock is coarse, so it is never ahead of this one. A segment from the future
+        // is from before the last boot.
+        let elapsed_ns = monotonic_ns
+            .checked_sub(self.as_of_ns)
+            .filter(|elapsed_ns| *elapsed_ns >= 0)?;
+        Some(Extrapolated {
+            elapsed_ns,
+            error_ppb: 0,
+            rounded_ns: 0,
+            offset_ns: 0,
+            // Version 2 does not state the rate of the counter.
+            rates_ppb: unknown_rates_ppb(steered_ppb),
+        })
+    }
+
+    /// The largest error of `line`, ns; `None` if no plausible segment has it.
+    fn bound_after_ns(&self, line: &Extrapolated) -> Option<i64> {
+        let growth_ppb = self.drift_ppb.saturating_add(line.error_ppb);
+        if self.bound_ns < 0 || growth_ppb >= 1_000_000_000 {
+            return None;
+        }
+        let growth_ns = i128::from(line.elapsed_ns) * i128::from(growth_ppb) / 1_000_000_000 + 1;
+        let bound_ns = self.bound_ns.checked_add(i64::try_from(growth_ns).ok()?)?;
+        Some(bound_ns.saturating_add(line.rounded_ns))
+    }
+}
+
 /// UTC, extrapolated from a segment by the clock of its layout.
 struct Extrapolated {
     /// The time since the segment was written, ns.
@@ -147,63 +194,30 @@ impl Segment {
         steered_ppb: i64,
         monotonic_ns: i64,
     ) -> Option<Result<Report, UtcUnknown>> {
-        let magic = [MAGIC_AT, MAGIC_AT + 4].map(|at| self.word(at));
-        if magic != MAGIC || self.half(GENERATION_AT) == 0 {
-            return None;
-        }
-        // The lower byte of the version is the layout, the upper one the oldest that can read it.
-        let (origin, layout) = match self.half(VERSION_AT) {
-            2 => (Origin::ClockBound2, VERSION_2),
-            0x0303 => (Origin::ClockBound3, VERSION_3),
-            _ => return None,
-        };
-        let as_of_ns = self.time_ns(layout.as_of);
-        let void_after_ns = self.time_ns(layout.void_after);
-        let bound_ns = self.long(layout.bound_nsec).cast_signed();
-        let marker = self.long(layout.disruption_marker);
-        let drift_ppb = i64::from(self.word(layout.max_drift_ppb));
-        let status = self.word(layout.clock_status);
-        let knows_marker = self.0[layout.clock_disruption_support_enabled] != 0;
-        let line = if origin == Origin::ClockBound2 {
-            // The daemon's clock is coarse, so it is never ahead of this one. A segment from the
-            // future is from before the last boot.
-            let elapsed_ns = monotonic_ns
-                .checked_sub(as_of_ns)
-                .filter(|elapsed_ns| *elapsed_ns >= 0)?;
-            // Version 2 does not state the rate of the counter.
-            let rates_ppb = unknown_rates_ppb(steered_ppb);
-            Extrapolated {
-                elapsed_ns,
-                error_ppb: 0,
-                rounded_ns: 0,
-                offset_ns: 0,
-                rates_ppb,
-            }
+        let fields = self.fields()?;
+        let line = if fields.origin == Origin::ClockBound2 {
+            fields.extrapolated_by_os(steered_ppb, monotonic_ns)?
         } else {
             // Without the counter's rate the segment says nothing, not even of a disruption.
-            self.extrapolated(as_of_ns, drift_ppb, moment, slopes?)?
+            self.extrapolated_by_counter(&fields, moment, slopes?)?
         };
-        let growth_ppb = drift_ppb.saturating_add(line.error_ppb);
-        if bound_ns < 0 || growth_ppb >= 1_000_000_000 {
-            return None;
-        }
-        let growth_ns = i128::from(line.elapsed_ns) * i128::from(growth_ppb) / 1_000_000_000 + 1;
-        let bound_ns = bound_ns
-            .checked_add(i64::try_from(growth_ns).ok()?)?
-            .saturating_add(line.rounded_ns);
-        let left_ns = void_after_ns.saturating_sub(as_of_ns.saturating_add(line.elapsed_ns));
-        Some(match status {
+        let bound_ns = fields.bound_after_ns(&line)?;
+        let now_ns = fields.as_of_ns.saturating_add(line.elapsed_ns);
+        let left_ns = fields.void_after_ns.saturating_sub(now_ns);
+        Some(match fields.status {
             // The daemon has not written for long, so this says nothing of the present, or of other
             // sources.
             _ if left_ns <= 0 => Err(UtcUnknown::Expired),
             DISRUPTED => Err(UtcUnknown::Disrupted),
             // The daemon relies on its readers to check the VMClock. Its client fails here, too.
-            _ if knows_marker && moment.marker == NO_MARKER => return None,
-            _ if knows_marker && moment.marker != marker => Err(UtcUnknown::Disrupted),
+            _ if fields.marker.is_some() && moment.marker == NO_MARKER => return None,
+            _ if fields.marker.is_some_and(|marker| marker != moment.marker) => {
+                Err(UtcUnknown::Disrupted)
+            }
             SYNCHRONISED | FREE_RUNNING => Ok(Report {
                 id: MeasurementId {
-                    origin,
-                    number: as_of_ns.cast_unsigned(),
+                    origin: fields.origin,
+                    number: fields.as_of_ns.cast_unsigned(),
                 },
                 offset_ns: Interval::around(line.offset_ns, bound_ns),
                 request_ns: 0,
@@ -215,11 +229,34 @@ impl Segment {
         })
     }
 
+    /// The fields that both versions have; `None` if this is no segment, or one of another version.
+    fn fields(&self) -> Option<Fields> {
+        let magic = [MAGIC_AT, MAGIC_AT + 4].map(|at| self.word(at));
+        if magic != MAGIC || self.half(GENERATION_AT) == 0 {
+            return None;
+        }
+        // The lower byte of the version is the layout, the upper one the oldest that can read it.
+        let (origin, layout) = match self.half(VERSION_AT) {
+            2 => (Origin::ClockBound2, VERSION_2),
+            0x0303 => (Origin::ClockBound3, VERSION_3),
+            _ => return None,
+        };
+        let knows_marker = self.0[layout.clock_disruption_support_enabled] != 0;
+        Some(Fields {
+            origin,
+            as_of_ns: self.time_ns(layout.as_of),
+            void_after_ns: self.time_ns(layout.void_after),
+            bound_ns: self.long(layout.bound_nsec).cast_signed(),
+            marker: knows_marker.then(|| self.long(layout.disruption_marker)),
+            drift_ppb: i64::from(self.word(layout.max_drift_ppb)),
+            status: self.word(layout.clock_status),
+        })
+    }
+
     /// The line of version 3, by the counter.
-    fn extrapolated(
+    fn extrapolated_by_counter(
         &self,
-        as_of_ns: i64,
-        drift_ppb: i64,
+        fields: &Fields,
         moment: &Moment,
         slopes: Interval<u64>,
     ) -> Option<Extrapolated> {
@@ -242,7 +279,8 @@ impl Segment {
         let width = u128::from(slopes.greatest.saturating_sub(slopes.least));
         let slowest = u128::from(slopes.least.max(1));
         let unsure_ppb = i64::try_from(width * 2_000_000_000 / slowest).ok()?;
-        let drift_ppb = drift_ppb
+        let drift_ppb = fields
+            .drift_ppb
             .saturating_add(error_ppb)
             .saturating_add(unsure_ppb)
             .saturating_add(WANDER_PPB + 2);
@@ -250,7 +288,8 @@ impl Segment {
             elapsed_ns,
             error_ppb,
             rounded_ns: 2,
-            offset_ns: as_of_ns
+            offset_ns: fields
+                .as_of_ns
                 .saturating_add(elapsed_ns)
                 .saturating_sub(moment.realtime_ns),
             rates_ppb: Interval::around(rate_ppb, drift_ppb),
