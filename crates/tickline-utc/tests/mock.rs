@@ -109,7 +109,8 @@ fn a_wait_ends_at_the_timeout_with_the_last_reading() {
     assert_eq!(clock.clock().now().duration_since(before), TIMEOUT);
     assert_eq!(
         failed.to_string(),
-        "the error of UTC is 250.000001ms by a mock after 60s, above the limit of 250ms"
+        "the error of UTC is 250.000001ms by a mock after 60s, above the limit of 250ms: wait longer, or see \
+         what the source states (`tickline doctor`)"
     );
 }
 

@@ -266,10 +266,12 @@ impl PtpStatus {
             return Some("its grandmaster's time is not traceable");
         }
         if !matches!(self.clock_class, 6 | 7) {
-            return Some("its grandmaster follows no primary reference");
+            return Some(
+                "its grandmaster follows no primary reference: its class is neither 6 nor 7",
+            );
         }
         if self.accuracy_ns().is_none() {
-            return Some("its grandmaster states no accuracy");
+            return Some("its grandmaster states no accuracy, or one above 10 s");
         }
         if !self.is_end_to_end {
             return Some("it measures the delay of the last link alone");

@@ -261,14 +261,20 @@ fn unbounded() -> [(PtpStatus, &'static str); 12] {
             flags(all | SYNC_UNCERTAIN),
             "its grandmaster's time is not traceable",
         ),
-        (class(248), "its grandmaster follows no primary reference"),
-        (class(52), "its grandmaster follows no primary reference"),
+        (
+            class(248),
+            "its grandmaster follows no primary reference: its class is neither 6 nor 7",
+        ),
+        (
+            class(52),
+            "its grandmaster follows no primary reference: its class is neither 6 nor 7",
+        ),
         (
             PtpStatus {
                 clock_accuracy: 0xFE,
                 ..GOOD
             },
-            "its grandmaster states no accuracy",
+            "its grandmaster states no accuracy, or one above 10 s",
         ),
         (
             PtpStatus {
