@@ -22,7 +22,7 @@ const SEGMENTS: [&str; 2] = ["/var/run/clockbound/shm1", "/var/run/clockbound/sh
 
 const MAGIC: [u32; 2] = [0x414D_5A4E, 0x4342_0200];
 
-// The places of the header's fields, bytes (`ShmHeader` in `shm/shm_header.rs` of the crate
+// The places of the header's fields, bytes (`ShmHeader` in the module `shm` of the crate
 // `clock-bound` 3.0.0-rc.0; all layouts are `repr(C)`).
 const MAGIC_AT: usize = 0;
 const VERSION_AT: usize = 12;
@@ -40,7 +40,7 @@ struct Layout {
     clock_disruption_support_enabled: usize,
 }
 
-/// `ClockErrorBoundV2` in `shm.rs` of clock-bound 3.0.0-rc.0, after the header.
+/// `ClockErrorBoundV2` in the same module, after the header.
 const VERSION_2: Layout = Layout {
     as_of: 16,
     void_after: 32,
@@ -51,7 +51,7 @@ const VERSION_2: Layout = Layout {
     clock_disruption_support_enabled: 72,
 };
 
-/// `ClockErrorBoundV3` in the same file, after the header and `as_of_tsc`.
+/// `ClockErrorBoundV3` in the same module, after the header and `as_of_tsc`.
 const VERSION_3: Layout = Layout {
     as_of: 24,
     void_after: 40,
