@@ -4,12 +4,11 @@ use std::fmt;
 use std::panic;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{on_thread, run_timed, run_with};
+use crate::common::{run_timed, run_with};
 use serde_json::{Value, json};
-use tempfile::tempdir;
-use tickline_tracing::flight::{self, FlightRecorder};
+use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::histogram::{Histograms, Measure};
-use tickline_tracing::trace_file::{TraceFormat, TraceSummary, Tracks};
+use tickline_tracing::trace_file::{TraceSummary, Tracks};
 use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer};
 use tracing::field::Empty;
 use tracing::{info, info_span};
@@ -162,7 +161,12 @@ fn numbers_keep_their_types() {
 #[test]
 #[cfg(unix)]
 fn a_black_box_has_the_names_of_fields() {
-    let (folder, mut trace) = (tempdir().unwrap(), Vec::new());
+    use tickline_tracing::flight;
+    use tickline_tracing::trace_file::TraceFormat;
+
+    use crate::common::on_thread;
+
+    let (folder, mut trace) = (tempfile::tempdir().unwrap(), Vec::new());
     let path = folder.path().join("box");
     let builder = FlightRecorder::builder().with_fields().bytes_per_thread(1);
     let recorder = builder.threads_in_file(1).create(&path).unwrap();

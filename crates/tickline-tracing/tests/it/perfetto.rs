@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tempfile::tempdir;
-use tickline_tracing::flight::{self, FlightRecorder};
+use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::trace_file::{
     TraceFile, TraceFileBuilder, TraceFormat, TraceSummary, Tracks,
 };
@@ -436,7 +436,7 @@ fn of_a_black_box(format: TraceFormat) -> Vec<u8> {
         .unwrap();
     record(&recorder);
     let mut bytes = Vec::new();
-    flight::convert(fs::File::open(&path).unwrap(), &mut bytes, format).unwrap();
+    tickline_tracing::flight::convert(fs::File::open(&path).unwrap(), &mut bytes, format).unwrap();
     bytes
 }
 
