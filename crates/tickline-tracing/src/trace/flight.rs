@@ -269,6 +269,8 @@ impl FlightRecorder {
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder's rings are in the file, as for
     ///   [`write`](Self::write).
     /// - The system's error if no thread could be started.
+    ///
+    /// The error's text begins with the path.
     pub fn write_last_in_background(
         &self,
         path: impl Into<PathBuf>,
@@ -276,7 +278,9 @@ impl FlightRecorder {
     ) -> io::Result<()> {
         let path = path.into();
         self.check_has_no_rings(&path)?;
+        let of_error = path.clone();
         self.run_in_background(move |recorder| recorder.write_last(path, last).map(drop))
+            .map_err(|error| with_path(&of_error, &error))
     }
 
     /// Fails if a recorder's rings are in the file at `path`. A trace would replace this file. A
@@ -306,7 +310,7 @@ impl FlightRecorder {
         if last_writing == process {
             return Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
-                "an earlier call is still writing",
+                "an earlier call is still writing a trace: call again later",
             ));
         }
         let recorder = self.clone();
@@ -478,26 +482,43 @@ fn write_since(
 mod tests {
     use super::*;
 
-    /// Marks a write of `process` that has not ended, and begins another one.
-    fn write_beside(recorder: &FlightRecorder, process: u64) -> io::Result<()> {
+    /// A recorder with a write of `process` that has not ended.
+    fn written_by(process: u64) -> FlightRecorder {
+        let recorder = FlightRecorder::builder().build();
         // ORDERING: Relaxed, one thread.
         recorder
             .recorder()
             .writing_process
             .store(process, Ordering::Relaxed);
-        recorder.run_in_background(|_| Ok(()))
+        recorder
     }
 
     #[test]
     fn a_process_has_one_write_in_the_background_at_once() {
-        let error = write_beside(&FlightRecorder::builder().build(), process_token()).unwrap_err();
+        let recorder = written_by(process_token());
+        let error = recorder.run_in_background(|_| Ok(())).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+    }
+
+    /// Symptom: the text was "an earlier call is still writing".
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no files")]
+    fn the_error_of_a_second_write_in_the_background_has_its_path() {
+        let recorder = written_by(process_token());
+        let error = recorder
+            .write_last_in_background("slow.json", Duration::MAX)
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "slow.json: an earlier call is still writing a trace: call again later"
+        );
     }
 
     /// The writing thread of the parent does not exist in the child.
     #[test]
     fn a_child_may_write_while_its_parent_does() {
-        write_beside(&FlightRecorder::builder().build(), process_token() ^ 1).unwrap();
+        let recorder = written_by(process_token() ^ 1);
+        recorder.run_in_background(|_| Ok(())).unwrap();
     }
 
     #[test]

@@ -45,14 +45,19 @@ impl Flusher {
     /// The error by which the writer has ended; `None` if it was taken before, and in a forked
     /// child.
     pub(super) fn take_error(&self) -> Option<String> {
-        if process_token() != self.process {
+        if self.is_in_child() {
             return None;
         }
         self.requests.lock_error().take()
     }
 
+    /// Whether this is a child of the process in which the writer runs.
+    pub(super) fn is_in_child(&self) -> bool {
+        process_token() != self.process
+    }
+
     fn wait(&self, number: u64, timeout: Duration) -> bool {
-        if process_token() != self.process {
+        if self.is_in_child() {
             return false;
         }
         let start = Instant::now();

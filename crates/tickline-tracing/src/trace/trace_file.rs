@@ -223,7 +223,8 @@ impl TraceFileBuilder {
     /// Flushes the trace when a thread panics, after the panic hook that the program has when it
     /// makes the trace. If the writer has ended by an error, the hook writes a line with the path
     /// and the error to standard error, unless an earlier panic did, or
-    /// [`finish`](TraceFileGuard::finish) has returned the error.
+    /// [`finish`](TraceFileGuard::finish) has returned the error. The hook waits for the writer at
+    /// most 2 s. If they do not suffice, it writes a line with the path and the time.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
     /// made, and must call the hook before it first. Otherwise nothing is flushed.
@@ -306,18 +307,23 @@ impl TraceFileBuilder {
     }
 }
 
-/// Flushes the trace of this path when a thread has panicked. If the writer has ended by an error,
-/// it says so on standard error, once.
+/// Flushes the trace of this path when a thread has panicked. Says on standard error if the flush
+/// takes too long, and once if the writer has ended by an error.
 fn flush_in_hook(flusher: &Flusher, path: Option<&Path>) {
-    // If the writer itself panics, a flush would wait for this thread.
-    if thread_recorder::IS_READER.get() {
+    // If the writer itself panics, a flush would wait for this thread. A forked child has no writer.
+    if thread_recorder::IS_READER.get() || flusher.is_in_child() {
         return;
     }
-    _ = flusher.flush(LAST_FLUSH);
+    let is_flushed = flusher.flush(LAST_FLUSH);
+    let path = path.map(|path| format!("{}: ", path.display()));
+    let path = path.unwrap_or_default();
     if let Some(error) = flusher.take_error() {
-        let path = path.map(|path| format!("{}: ", path.display()));
-        let path = path.unwrap_or_default();
         say(format_args!("the trace is incomplete: {path}{error}"));
+    } else if !is_flushed {
+        let seconds = LAST_FLUSH.as_secs();
+        say(format_args!(
+            "the trace may be incomplete: {path}the panic waited {seconds} s for the writer, in vain"
+        ));
     }
 }
 

@@ -53,7 +53,10 @@ mod unix {
         a_killed_program_leaves_whole_files();
         a_trace_of_a_panic_that_cannot_be_written_is_reported();
         #[cfg(target_os = "linux")]
-        a_trace_file_that_a_panic_cannot_flush_is_reported();
+        {
+            a_trace_file_that_a_panic_cannot_flush_is_reported();
+            a_trace_file_that_a_panic_cannot_flush_in_time_is_reported();
+        }
         a_trace_that_cannot_be_written_in_the_background_is_reported();
     }
 
@@ -146,6 +149,22 @@ mod unix {
             ["tickline: the trace is incomplete: /dev/full: No space left on device (os error 28)"]
         );
         println!("panic with a full disk: the error is on stderr");
+    }
+
+    /// Symptom: nothing said that the last records might be missing.
+    #[cfg(target_os = "linux")]
+    fn a_trace_file_that_a_panic_cannot_flush_in_time_is_reported() {
+        let (mut victim, folder) = victim("panic with a full pipe");
+        let output = victim.output().unwrap();
+        assert_eq!(output.status.code(), Some(101), "{output:?}");
+        let shown = String::from_utf8_lossy(&output.stderr);
+        let lines = shown.lines().filter(|line| line.starts_with("tickline: "));
+        let line = format!(
+            "tickline: the trace may be incomplete: {}: the panic waited 2 s for the writer, in vain",
+            folder.path().join(TRACE).display()
+        );
+        assert_eq!(lines.collect::<Vec<_>>(), [line]);
+        println!("panic with a full pipe: the time is on stderr");
     }
 
     /// Symptom: the error was lost.

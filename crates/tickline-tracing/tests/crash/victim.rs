@@ -1,5 +1,13 @@
 //! The program that ends. It is this test's own program, run once for each end.
 
+#[cfg(target_os = "linux")]
+use std::ffi::CString;
+#[cfg(target_os = "linux")]
+use std::fs;
+#[cfg(target_os = "linux")]
+use std::io::Write as _;
+#[cfg(target_os = "linux")]
+use std::os::unix::{ffi::OsStrExt, fs::OpenOptionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -57,6 +65,10 @@ pub(crate) fn end(way: &str, folder: &Path) {
         "panic with a full disk" => Path::new("/dev/full").to_owned(),
         _ => folder.join(TRACE),
     };
+    #[cfg(target_os = "linux")]
+    if way == "panic with a full pipe" {
+        mem::forget(full_pipe(&of_trace));
+    }
     let (trace, guard) = builder.clone().create(of_trace).unwrap();
     let (perfetto, perfetto_guard) = builder.clone().create(folder.join(PERFETTO)).unwrap();
     let builder = compressed(builder);
@@ -118,7 +130,10 @@ pub(crate) fn end(way: &str, folder: &Path) {
             std::hint::black_box(unsafe { nowhere.read_volatile() });
         }
         "exit" => process::exit(7),
-        "panic" | "panic without a folder" | "panic with a full disk" => panic!("for the \"test\""),
+        "panic"
+        | "panic without a folder"
+        | "panic with a full disk"
+        | "panic with a full pipe" => panic!("for the \"test\""),
         "panic that aborts" => {
             extern "C" fn panic_without_unwind() {
                 panic!("for the \"test\"");
@@ -136,6 +151,20 @@ pub(crate) fn end(way: &str, folder: &Path) {
         }
         _ => {}
     }
+}
+
+/// Makes a named pipe without room, from which nobody reads. Other systems than Linux may refuse to
+/// open one for both directions.
+#[cfg(target_os = "linux")]
+fn full_pipe(path: &Path) -> fs::File {
+    let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+    // SAFETY: the pointer is to a text that ends with 0.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let mut options = fs::File::options();
+    options.read(true).write(true);
+    let mut pipe = options.custom_flags(libc::O_NONBLOCK).open(path).unwrap();
+    while pipe.write(&[0]).is_ok() {}
+    pipe
 }
 
 /// The CPU time that the program uses before it forks.
