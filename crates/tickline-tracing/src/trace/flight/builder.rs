@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::FlightRecorder;
+use super::{FlightRecorder, on_panic};
 use crate::layer::timing::as_ns;
 #[cfg(doc)]
 use crate::trace::format::summary::TraceSummary;
@@ -121,6 +121,7 @@ impl FlightRecorderBuilder {
             threads_in_file,
             settings.bytes_per_thread.unwrap_or(DEFAULT_BYTES_IN_FILE),
         )?);
+        on_panic::add_names(&recorder);
         Ok(FlightRecorder(RecorderInLayer::new(Arc::new(recorder))))
     }
 }

@@ -1,5 +1,6 @@
 //! What a flight recorder does when a thread panics.
 
+use core::ptr;
 use std::panic::PanicHookInfo;
 use std::path::PathBuf;
 
@@ -10,6 +11,7 @@ use tracing_core::{Interest, Level, Metadata, identify_callsite};
 
 use super::FlightRecorder;
 use crate::layer::process_mutex::ProcessMutex;
+use crate::trace::recording::recorder::Recorder;
 use crate::trace::recording::thread_recorder;
 use crate::trace::recording::trace_sink::TraceSink;
 use crate::trace::records::fields;
@@ -43,6 +45,12 @@ impl Callsite for PanicCallsite {
     fn metadata(&self) -> &Metadata<'_> {
         &METADATA
     }
+}
+
+/// Adds the names of the panic's event to a recorder. In a file they then have room, whatever
+/// names follow.
+pub(super) fn add_names(recorder: &Recorder) {
+    recorder.add_callsite(ptr::from_ref(&METADATA).addr(), &METADATA);
 }
 
 /// A recorder, and the trace that it writes when a thread panics.
@@ -155,5 +163,21 @@ mod tests {
         fs::rename(&path, folder.path().join("kept.json")).unwrap();
         on_panic.write();
         assert!(path.exists());
+    }
+
+    /// Symptom: once the file's ring of names was full, a panic had the name `?`.
+    #[test]
+    #[cfg(unix)]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
+    fn a_new_file_has_the_names_of_the_panics_event() {
+        use crate::trace::recording::file;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("box");
+        let builder = FlightRecorder::builder().bytes_per_thread(1);
+        let _recorder = builder.threads_in_file(1).create(&path).unwrap();
+        let snapshot = file::read(fs::File::open(&path).unwrap()).unwrap();
+        let names = snapshot.callsites.get(&ptr::from_ref(&METADATA).addr());
+        assert!(names.is_some_and(|names| names.starts_with("panic\0")));
     }
 }
