@@ -343,6 +343,13 @@ impl FlightRecorder {
     /// box](crate::flight#the-black-box), too, if the file has a ring for the thread. Like the fields of
     /// every event, the two take at most 16 KiB.
     ///
+    /// A thread that has recorded nothing before takes a ring for this event, as for any other. If no
+    /// ring of the file is free, it takes that of the thread that ended first, whose records are then
+    /// lost ([`TraceSummary::dropped_records`]). If no thread has ended, the file does not get the
+    /// event ([`TraceSummary::threads_without_ring`]). In both cases the file no longer says which
+    /// requests were open ([`TraceSummary::undecided_spans`]). A file with a ring for each thread of
+    /// the program loses nothing ([`FlightRecorderBuilder::threads_in_file`]).
+    ///
     /// The trace of the process's first panic stays: it has the cause in nearly all cases. It
     /// replaces a file of an earlier process. For each later panic the hook writes a line to
     /// standard error that says where the trace of the first one is. If that trace was moved away,
