@@ -64,7 +64,7 @@ impl ClosedSpan<'_> {
 #[must_use]
 pub struct Callback {
     call: Box<dyn Fn(&ClosedSpan<'_>) + Send + Sync>,
-    fields: &'static [&'static str],
+    fields: Box<[String]>,
 }
 
 impl Callback {
@@ -72,13 +72,13 @@ impl Callback {
     pub fn new(call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
         Self {
             call: Box::new(call),
-            fields: &[],
+            fields: Box::default(),
         }
     }
 
-    /// Keeps these fields of the spans, for [`ClosedSpan::field`]. At its creation, a span
-    /// with any of these fields costs a lookup in the registry and some text. Other spans cost
-    /// nothing more.
+    /// Keeps the fields with these names, such as a `Vec<String>` of a configuration, for
+    /// [`ClosedSpan::field`]. At its creation, a span with any of these fields costs a lookup in the
+    /// registry and some text. Other spans cost nothing more.
     ///
     /// ```
     /// use tickline_tracing::{Callback, SpanTimingLayer};
@@ -94,14 +94,18 @@ impl Callback {
     /// let subscriber = tracing_subscriber::registry().with(layer);
     /// # tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("get", route = "/")));
     /// ```
-    pub fn keep_fields(self, fields: &'static [&'static str]) -> Self {
-        Self { fields, ..self }
+    pub fn keep_fields(self, fields: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let fields = fields.into_iter().map(|field| field.as_ref().to_owned());
+        Self {
+            fields: fields.collect(),
+            ..self
+        }
     }
 
     fn has_fields(&self, span: &Span<'_>) -> bool {
         self.fields
             .iter()
-            .any(|name| span.metadata.fields().field(name).is_some())
+            .any(|name| span.metadata.fields().field(name.as_str()).is_some())
     }
 
     /// Keeps the values of the chosen fields. `record` passes all values to its visitor.
@@ -111,7 +115,7 @@ impl Callback {
         }
         // Values are formatted before the extensions are locked: a `Debug` may use them.
         let mut chosen = Chosen {
-            names: self.fields,
+            names: &self.fields,
             texts: Vec::new(),
         };
         record(&mut chosen);
@@ -157,20 +161,26 @@ impl SpanSink for Callback {
 struct Texts(Arc<Vec<(&'static str, String)>>);
 
 /// A visitor that keeps the texts of the fields with these names.
-struct Chosen {
-    names: &'static [&'static str],
+struct Chosen<'a> {
+    names: &'a [String],
     texts: Vec<(&'static str, String)>,
 }
 
-impl Visit for Chosen {
+impl Chosen<'_> {
+    fn has(&self, field: &Field) -> bool {
+        self.names.iter().any(|name| name == field.name())
+    }
+}
+
+impl Visit for Chosen<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if self.names.contains(&field.name()) {
+        if self.has(field) {
             self.texts.push((field.name(), user_value::text(value)));
         }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if self.names.contains(&field.name()) {
+        if self.has(field) {
             self.texts.push((field.name(), value.to_owned()));
         }
     }

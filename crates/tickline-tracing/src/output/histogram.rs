@@ -149,7 +149,7 @@ pub struct Histograms {
 #[must_use]
 pub struct HistogramsBuilder {
     measure: Measure,
-    labels: &'static [&'static str],
+    labels: Box<[String]>,
     /// The upper bounds of the buckets.
     bounds_ns: BTreeSet<u64>,
 }
@@ -164,6 +164,7 @@ impl HistogramsBuilder {
     ///
     /// Spans with the same values count in one series, whatever their names are, a child beside its
     /// parent. The label `span` tells them apart: `.labels(&["span", "route"])`.
+    /// The names may come from a configuration: `.labels(names)` with `names: Vec<String>`.
     ///
     /// # Panics
     ///
@@ -175,8 +176,10 @@ impl HistogramsBuilder {
     /// - occurs twice,
     /// - is `le`, or begins with `__`: Prometheus reserves these names.
     #[track_caller]
-    pub fn labels(self, labels: &'static [&'static str]) -> Self {
-        prometheus::check(labels);
+    pub fn labels(self, labels: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let labels = labels.into_iter().map(|label| label.as_ref().to_owned());
+        let labels: Box<[_]> = labels.collect();
+        prometheus::check(&labels);
         Self { labels, ..self }
     }
 
@@ -228,7 +231,7 @@ impl Histograms {
         let bounds_ns = BOUNDS_MS.map(|ms| ms * 1_000_000).into();
         HistogramsBuilder {
             measure,
-            labels: &[NAME],
+            labels: Box::new([NAME.to_owned()]),
             bounds_ns,
         }
     }
@@ -321,7 +324,7 @@ impl SpanSink for Histograms {
             .table
             .labels
             .iter()
-            .any(|label| !matches!(*label, NAME | TARGET))
+            .any(|label| !matches!(label.as_str(), NAME | TARGET))
             .then(Arc::default);
     }
 
@@ -405,7 +408,7 @@ impl SpanSink for Histograms {
 /// field of a label, a last line says how many, by the first such label of each span.
 impl fmt::Display for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let labels = self.table.labels.iter().copied().chain(["time"]);
+        let labels = self.table.labels.iter().map(String::as_str).chain(["time"]);
         let heads =
             ["count", "p50", "p90", "p99", "p99.9", "max"].map(|head| format!("{head:>10}"));
         let mut lines = vec![labels.map(str::to_owned).chain(heads).collect::<Vec<_>>()];

@@ -101,6 +101,30 @@ fn a_closed_span_in_a_log_has_its_metadata() {
     assert!(texts[0].contains(r#"name: "request""#), "{texts:?}");
 }
 
+/// The names as a program reads them at run time.
+fn of_a_configuration(text: &str) -> Vec<String> {
+    text.split(',').map(str::to_owned).collect()
+}
+
+#[test]
+fn a_callback_may_keep_fields_that_a_configuration_names() {
+    let (told, seen) = mpsc::channel();
+    let callback = Callback::new(move |span| {
+        told.send(span.field("route").map(str::to_owned)).unwrap();
+    });
+    let callback = callback.keep_fields(of_a_configuration("route,status"));
+    run_timed(callback, || drop(info_span!("request", route = "/")));
+    assert_eq!(seen.recv().unwrap().as_deref(), Some("/"));
+}
+
+#[test]
+fn a_configuration_may_name_the_labels() {
+    let labels = of_a_configuration("route,status");
+    let histograms = Histograms::builder(Measure::Total).labels(&labels).build();
+    let span = || drop(info_span!("request", route = "/", status = 200));
+    assert_eq!(counted(histograms, span), ["/,200: 1"]);
+}
+
 fn labelled(labels: &'static [&'static str]) -> Histograms {
     Histograms::builder(Measure::Total).labels(labels).build()
 }

@@ -47,7 +47,7 @@ impl Histograms {
                 continue; // A span left this series when it got further values.
             }
             let pair = |(name, value): (String, &String)| format!("{name}=\"{}\",", escaped(value));
-            let pairs: String = label_names(table.labels)
+            let pairs: String = label_names(&table.labels)
                 .zip(&series.values)
                 .map(pair)
                 .collect();
@@ -91,14 +91,14 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The names of the fields, as Prometheus allows them: `http.route` becomes `http_route`.
-fn label_names(labels: &[&str]) -> impl Iterator<Item = String> {
+fn label_names(labels: &[String]) -> impl Iterator<Item = String> {
     labels.iter().map(|label| label.replace('.', "_"))
 }
 
 /// Panics if Prometheus does not allow these labels for a histogram. It reserves names that begin
 /// with two underscores, and uses the label `le` for the bounds.
 #[track_caller]
-pub(super) fn check(labels: &[&str]) {
+pub(super) fn check(labels: &[String]) {
     assert!(
         labels.len() <= MAX_LABELS,
         "{} labels are more than {MAX_LABELS}",
@@ -141,6 +141,15 @@ mod tests {
     fn labels_must_be_distinct_names_of_prometheus() {
         assert!(is_name("http_request_seconds") && is_name("_x9"));
         assert!(!is_name("9x") && !is_name("") && !is_name("http.status") && !is_name("a b"));
+        let check = |labels: &[&str]| {
+            check(
+                &labels
+                    .iter()
+                    .copied()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>(),
+            )
+        };
         check(&["span", "http.route"]);
         for labels in [&["le"][..], &["__name__"], &["a b"], &["a.b", "a_b"]] {
             assert!(

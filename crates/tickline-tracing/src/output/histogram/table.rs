@@ -45,7 +45,7 @@ pub(super) const SLOTS: usize = 2_048;
 /// All series of one [`Histograms`](super::Histograms).
 #[derive(Debug)]
 pub(super) struct Table {
-    pub(super) labels: &'static [&'static str],
+    pub(super) labels: Box<[String]>,
     /// The upper bounds of the buckets, ascending.
     pub(super) bounds_ns: Arc<[u64]>,
     /// A hash table with linear probing. The hash of a series' values gives the first slot to try.
@@ -70,8 +70,9 @@ thread_local! {
 }
 
 impl Table {
-    pub(super) fn new(labels: &'static [&'static str], bounds_ns: Arc<[u64]>) -> Arc<Self> {
+    pub(super) fn new(labels: Box<[String]>, bounds_ns: Arc<[u64]>) -> Arc<Self> {
         let slots = (0..SLOTS).map(|_| OnceLock::new()).collect();
+        let lacking = labels.iter().map(|_| Series::default()).collect();
         let mut table = Self {
             labels,
             bounds_ns,
@@ -79,9 +80,9 @@ impl Table {
             series_count: AtomicUsize::new(0),
             adding: ProcessMutex::default(),
             other_index: 0,
-            lacking: labels.iter().map(|_| Series::default()).collect(),
+            lacking,
         };
-        table.other_index = table.find_or_add(labels.iter().map(|_| OTHER));
+        table.other_index = table.find_or_add(table.labels.iter().map(|_| OTHER));
         Arc::new(table)
     }
 
@@ -146,10 +147,10 @@ impl Table {
     }
 
     /// The number of spans that do not count, by the first label whose field they lack.
-    pub(super) fn uncounted_spans(&self) -> Vec<(&'static str, u64)> {
+    pub(super) fn uncounted_spans(&self) -> Vec<(&str, u64)> {
         let count = |lacking: &Series| lacking.times().values().sum();
         let counts = self.lacking.iter().map(count);
-        let all = self.labels.iter().copied().zip(counts);
+        let all = self.labels.iter().map(String::as_str).zip(counts);
         all.filter(|(_, count)| *count > 0).collect()
     }
 
@@ -312,9 +313,9 @@ pub(super) struct Callsite {
 
 impl Callsite {
     fn new(table: &Table, metadata: StaticMetadata) -> Result<Self, LacksField> {
-        let label = |(number, name): (usize, &&str)| {
+        let label = |(number, name): (usize, &String)| {
             let index = SLOTS + number;
-            let (field, text) = match *name {
+            let (field, text) = match name.as_str() {
                 NAME => (None, metadata.name()),
                 TARGET => (None, metadata.target()),
                 name => {
@@ -423,7 +424,7 @@ mod tests {
 
     #[test]
     fn a_child_whose_parent_added_a_series_counts_new_values_as_others() {
-        let mut table = Table::new(&[NAME], Arc::default());
+        let mut table = Table::new(Box::new([NAME.to_owned()]), Arc::default());
         let adding = &mut Arc::get_mut(&mut table).unwrap().adding;
         adding.hold_for_ever_in_parent();
         assert_eq!(table.find_or_add(["new"].into_iter()), table.other_index);
