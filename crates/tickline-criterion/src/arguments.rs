@@ -134,7 +134,10 @@ impl<'a> GivenOption<'a> {
         let OwnOption { name, value } = self.option;
         match (value, self.joined) {
             (None, None) => Ok(OsString::new()),
-            (None, Some(_)) => Err(format!("{name} takes no value")),
+            (None, Some(joined)) => {
+                let shown = String::from_utf8_lossy(joined);
+                Err(format!("{name} takes no value: leave ={shown} out"))
+            }
             (Some(_), Some(joined)) => match str::from_utf8(joined) {
                 Ok(text) => Ok(text.into()),
                 Err(_) => {

@@ -272,7 +272,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
                 is_different: comparison.is_different(),
             },
         ),
-        None => other_cannot_tell(benchmark, "too few couples count"),
+        None => other_cannot_tell(benchmark, "too few couples count; measure longer"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::env;
 use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 
 use criterion::Criterion;
@@ -155,7 +155,20 @@ fn run_again(own: &Options, others: Vec<OsString>) -> Result<u8, String> {
     own.pass_on(again.args(own.for_criterion(others)))?;
     let status = again.status().map_err(failed)?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    code.ok_or_else(|| format!("the program has ended with {status}"))
+    code.ok_or_else(|| ended_without_code(&again, status))
+}
+
+/// The error of a program that has ended without an exit code for this process, such as by a signal.
+/// The command for a try has none of this crate's own options.
+fn ended_without_code(command: &Command, status: ExitStatus) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    format!(
+        "{} has ended with {status}, and judged nothing; its last benchmark above has failed, or its main: try \
+         `{}`",
+        words[0],
+        words.join(" ")
+    )
 }
 
 /// criterion panics where a baseline of `--baseline` or `--load-baseline` is missing.
@@ -300,6 +313,24 @@ mod tests {
             );
         });
         error.expect_err("no baseline")
+    }
+
+    /// Symptom: the text was "the program has ended with signal: 6 (SIGABRT)".
+    #[test]
+    #[cfg(unix)]
+    fn the_error_of_a_program_that_a_signal_ends_has_the_program_and_a_command() {
+        use std::os::unix::process::ExitStatusExt;
+
+        let mut command = Command::new("/t/work");
+        command.args(["--bench", "sort"]);
+        let status = ExitStatus::from_raw(6);
+        assert_eq!(
+            ended_without_code(&command, status),
+            format!(
+                "/t/work has ended with {status}, and judged nothing; its last benchmark above has failed, or \
+                 its main: try `/t/work --bench sort`"
+            )
+        );
     }
 
     #[test]

@@ -232,7 +232,10 @@ fn a_wrong_value_is_named_with_what_it_should_be() {
             "--against x --max-noise -2%",
             "--max-noise: -2% is not a percentage such as 2%",
         ),
-        ("--update-on-pass=yes", "--update-on-pass takes no value"),
+        (
+            "--update-on-pass=yes",
+            "--update-on-pass takes no value: leave =yes out",
+        ),
         (
             "--update-on-pass",
             "--update-on-pass needs --baseline NAME, the baseline to update",

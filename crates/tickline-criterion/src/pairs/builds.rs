@@ -64,7 +64,8 @@ impl Builds {
     pub(crate) fn start(options: &Options) -> Result<(), String> {
         let first = options.against.first().ok_or("there is no program")?;
         let [theirs, layouts] = [absolute(&options.against)?, absolute(&options.layouts)?];
-        let ours = std::env::current_exe().map_err(|error| error.to_string())?;
+        let ours = std::env::current_exe();
+        let ours = ours.map_err(|error| format!("this program's path is unknown: {error}"))?;
         let builds = Self {
             // Of this build, criterion's own words about a wrong argument are shown.
             ours: list(&ours, Build::This).map_err(|error| format!("this build: {error}"))?,
@@ -356,7 +357,7 @@ impl Turns {
         let clock = clock_name(measurement.pair_clock());
         if slice.clock != clock {
             return Err(format!(
-                "it measures by the {}, and this build by the {clock}",
+                "it measures by the {}, and this build by the {clock}; build both with the same CounterTime",
                 slice.clock
             ));
         }

@@ -75,7 +75,8 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
     if let Some(folder) = &folder {
         write(messages, folder, files);
     } else {
-        baseline_cannot_tell("unknown", "criterion's files were not found");
+        let error = format!("criterion's files are not in {}", roots[0].display());
+        baseline_cannot_tell("unknown", &error);
         static FIRST: Once = Once::new();
         messages.print_once(
             &FIRST,
@@ -142,7 +143,8 @@ fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, (Concl
     match then {
         Ok(then) => Change::new(&then.name, &then.json, now).ok_or_else(|| {
             let error = format!(
-                "a run has fewer than {MIN_PARTS} samples, or rounds of a comparison, as in criterion's quick mode"
+                "a run has fewer than {MIN_PARTS} samples, or rounds of a comparison, as in criterion's quick mode; \
+                 measure both runs without --quick"
             );
             (Conclusion::CannotTell, error)
         }),

@@ -106,7 +106,9 @@ impl Destination {
                 Err(_) => return Ok(Self::File(here)),
             }
         }
-        Err(io::Error::other("this is not the path of a file"))
+        Err(io::Error::other(format!(
+            "this is a root, or leads through more than {MAX_LINKS} links; give the path of a file"
+        )))
     }
 
     /// The stream that is an entry of a folder of the system. The metadata of a redirected stream

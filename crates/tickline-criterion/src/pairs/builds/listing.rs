@@ -6,7 +6,7 @@
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -146,8 +146,6 @@ pub(super) enum Build {
 ///
 /// If it can't list them. What the program printed about that is shown, if it is of this build.
 pub(super) fn list(program: &Path, build: Build) -> Result<Listing, String> {
-    const NO_PROGRAM: &str = "its main does not call tickline_criterion::run, its [[bench]] has no \
-                              `harness = false`, or it has another version of this crate";
     let mut command = Command::new(program);
     command
         // The user's arguments may have a `--`, after which there are no options.
@@ -170,7 +168,10 @@ pub(super) fn list(program: &Path, build: Build) -> Result<Listing, String> {
     let output = child.stdout.take().ok_or("its output cannot be read")?;
     let lines = lines(output);
     let greeting = lines.recv_timeout(GREETING_TIME);
-    if greeting.is_ok_and(|line| line.strip_prefix(MARK) == Some(GREETING)) {
+    if greeting
+        .as_ref()
+        .is_ok_and(|line| line.strip_prefix(MARK) == Some(GREETING))
+    {
         let listing: Vec<String> = std::iter::from_fn(|| next_line(&lines, &mut child)).collect();
         let status = child.wait().map_err(|error| error.to_string())?;
         if status.success() {
@@ -179,13 +180,28 @@ pub(super) fn list(program: &Path, build: Build) -> Result<Listing, String> {
         show_errors();
         let arguments: Vec<_> = std::env::args_os().skip(1).collect();
         return Err(format!(
-            "it can't list its benchmarks: {status}; criterion has the arguments {arguments:?}"
+            "it can't list its benchmarks: {status}; criterion has the arguments {arguments:?}: try these, and \
+             --list, with {}",
+            program.display()
         ));
     }
     _ = child.kill();
     _ = child.wait();
     show_errors();
-    Err(NO_PROGRAM.to_owned())
+    Err(without_greeting(&greeting))
+}
+
+/// Why a program has not greeted, by its first line, if it has printed one.
+fn without_greeting(line: &Result<String, RecvTimeoutError>) -> String {
+    let no_program = "its main does not call tickline_criterion::run, its [[bench]] has no \
+                      `harness = false`, or it has another version of this crate";
+    match line {
+        Err(RecvTimeoutError::Timeout) => format!(
+            "it has printed nothing for {} s: {no_program}, or its main does too much before that call",
+            GREETING_TIME.as_secs()
+        ),
+        _ => no_program.to_owned(),
+    }
 }
 
 /// Reads all of a stream, on a thread, so that a program that prints much need not wait.
@@ -240,6 +256,22 @@ mod tests {
             others,
         };
         assert_eq!(listing, expected);
+    }
+
+    /// Symptom: the text did not say that the program had been too slow.
+    #[test]
+    fn the_error_of_a_program_that_prints_nothing_has_the_time() {
+        let text = without_greeting(&Err(RecvTimeoutError::Timeout));
+        assert!(
+            text.starts_with("it has printed nothing for 10 s: "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_error_of_a_program_that_prints_something_else_has_no_time() {
+        let text = without_greeting(&Ok("Usage: ".to_owned()));
+        assert!(text.starts_with("its main does not call "), "{text}");
     }
 
     #[test]

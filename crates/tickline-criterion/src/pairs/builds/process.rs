@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::arguments;
+use crate::arguments::{self, hints};
 use crate::measurement::time::CounterTime;
 use crate::pairs::placement;
 use crate::pairs::program_copy::ProgramCopy;
@@ -51,7 +51,8 @@ impl Process {
             let folder = program.parent().unwrap_or(program).display();
             let text = format!(
                 "{folder} gets no copy of the program: {error}. Each build keeps its pages of \
-                 memory, so equal builds may differ by 1 %"
+                 memory, so equal builds may differ by 1 %; give programs in a folder that takes \
+                 files"
             );
             measurement
                 .settings()
@@ -69,8 +70,10 @@ impl Process {
         arguments::prepare_serving(&mut command, ns_per_tick, placement::padding())
             .map_err(|error| error.to_string())?;
         let command_line = format!("{} {}", program.display(), arguments.join(" "));
-        let mut process = Self::spawn(&mut command, command_line)
-            .map_err(|error| format!("{}: {error}", program.display()))?;
+        let mut process = Self::spawn(&mut command, command_line).map_err(|error| {
+            let program_error = hints::not_started(program, &error);
+            format!("{}: {program_error}", program.display())
+        })?;
         process._copy = copy;
         Ok(process)
     }
@@ -114,7 +117,12 @@ impl Process {
                 self.command_line
             )
         })?;
-        serde_json::from_str(&reply).map_err(|error| format!("{reply}: {error}"))
+        serde_json::from_str(&reply).map_err(|error| {
+            format!(
+                "a process replied {MARK}{reply}, which is no slice ({error}); no benchmark may print \
+                 lines that begin with {MARK}"
+            )
+        })
     }
 }
 
@@ -211,6 +219,21 @@ mod tests {
         let mut process = script("sleep 60 & true");
         process.slice(REQUEST).expect_err("no reply");
         assert!(begin.elapsed() < Duration::from_secs(50));
+    }
+
+    /// Symptom: the text was `nothing: expected ident at line 1 column 2`.
+    #[test]
+    fn the_error_of_a_line_that_looks_like_a_reply_says_what_to_avoid() {
+        let mut process = script("echo 'tickline-criterion: nothing'; read request");
+        let error = process.slice(REQUEST).expect_err("no reply");
+        assert!(
+            error.starts_with("a process replied tickline-criterion: nothing, which is no slice ("),
+            "{error}"
+        );
+        assert!(
+            error.ends_with("; no benchmark may print lines that begin with tickline-criterion: "),
+            "{error}"
+        );
     }
 
     /// Symptom: on a busy machine a list ended before its first line, and was empty.

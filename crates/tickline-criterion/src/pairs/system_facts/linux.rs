@@ -36,7 +36,10 @@ pub(crate) struct Bound(CpuSet);
 /// If that failed.
 pub(crate) fn bind_to_present_cpu() -> Result<Bound, String> {
     let bound = cpu().and_then(bind);
-    bound.ok_or_else(|| "the thread cannot be bound to its CPU".to_owned())
+    bound.ok_or_else(|| {
+        "the thread cannot be bound to its CPU; allow sched_getaffinity and sched_setaffinity in its sandbox"
+            .to_owned()
+    })
 }
 
 fn bind(cpu: usize) -> Option<Bound> {

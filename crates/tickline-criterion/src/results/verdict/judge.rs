@@ -26,7 +26,8 @@ pub(super) fn judge_difference(
         is_different,
     } = difference;
     if options.have_limits() && !percent.is_finite() {
-        let reason = "it is compared with a time of 0, of which there is no percentage";
+        let reason = "it is compared with a time of 0, of which there is no percentage; let it do more, or leave it out \
+                      by a filter";
         return (Conclusion::CannotTell, reason.to_owned());
     }
     if let Some(limit) = options.max_regression_percent {
