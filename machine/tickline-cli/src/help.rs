@@ -386,7 +386,12 @@ pub(crate) const FLIGHT: &[Section] = &[
   had not ended. https://ui.perfetto.dev opens it in either format. A mark on each thread says
   how far back its records reach. The trace leaves out a request that began before the mark, if that
   request may have ended. If more threads ran at once than the file has rings, the trace has nothing
-  of the others, and no request without an end.",
+  of the others, and no request without an end.
+
+  The line at the end counts what the trace lacks. dropped: newer records overwrote these. damaged:
+  they were not whole. cut: the text of a value was too long. undecided: the request may have ended.
+  ring missing: the file is cut short. thread without a ring: choose more threads_in_file. callsite
+  without names: the file had no room for them; its spans and events are called ?.",
     ),
     Section::new(
         "Examples",

@@ -30,27 +30,6 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     let format = TraceFormat::from_path(out);
     let found =
         flight::convert(file, &mut trace, format).map_err(|error| with_path(&args.file, &error))?;
-    let spans = found.intervals;
-    let open = found.unended_intervals;
-    let events = found.events;
-    let undecided = found.undecided_spans;
-    let older = found.dropped_records;
-    let damaged = found.damaged_records;
-    let missing = match found.missing_rings {
-        0 => String::new(),
-        rings => format!("; rings missing, because the file is cut short: {rings}"),
-    };
-    let without_ring = match found.threads_without_ring {
-        0 => String::new(),
-        threads => format!(
-            "; threads of which the file has nothing, because it had no ring for them (threads_in_file): \
-             {threads}"
-        ),
-    };
-    let without_names = match found.callsites_without_names {
-        0 => String::new(),
-        callsites => format!("; callsites that have no names in the file: {callsites}"),
-    };
     let end = match found.unix_end {
         Some(end) => format!(
             "; the last record is of {end}, if the clock was not set, and the machine did not sleep, since the \
@@ -58,18 +37,14 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
         ),
         None => String::new(),
     };
-    let text = format!(
-        "{spans} spans, of which {open} did not end, {events} events; left out: {undecided} spans that may \
-         have ended, {older} older records that were overwritten, {damaged} that are damaged{missing}{without_ring}\
-         {without_names}{end}; open it at https://ui.perfetto.dev"
-    );
+    let text = format!("{found}{end}; open it at https://ui.perfetto.dev");
     destination.save(&trace)?;
     if destination.is_stdout() {
         line_to_stderr(&text);
     } else {
         to_stdout(format!("{}: {text}\n", destination.name()))?;
     }
-    Ok(if damaged == 0 && found.missing_rings == 0 {
+    Ok(if found.damaged_records == 0 && found.missing_rings == 0 {
         Exit::Success
     } else {
         Exit::Negative

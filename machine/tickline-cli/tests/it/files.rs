@@ -305,7 +305,7 @@ fn flight_converts_the_whole_rings_of_a_file_that_is_cut_short() {
         .output()
         .unwrap();
     let shown = text(&output.stdout);
-    let expected = "; rings missing, because the file is cut short: 1; ";
+    let expected = ": 0 intervals and 0 events; incomplete: 1 ring missing; ";
     assert!(shown.contains(expected), "{shown}");
     assert_eq!(output.status.code(), Some(1));
     assert!(trace.exists());
@@ -325,8 +325,7 @@ fn flight_says_how_many_threads_had_no_ring() {
     let mut command = tickline(&["flight"]);
     let output = command.arg(recorded).arg("--out").arg(&trace).output();
     let shown = text(&output.unwrap().stdout);
-    let expected = "; threads of which the file has nothing, because it had no ring for them \
-                    (threads_in_file): 4; ";
+    let expected = ": 0 intervals and 0 events; incomplete: 4 threads without a ring; ";
     assert!(shown.contains(expected), "{shown}");
 }
 
