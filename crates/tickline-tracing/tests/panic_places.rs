@@ -34,7 +34,7 @@ fn a_wrong_name_of_a_metric_panics_at_the_call() {
 
 #[test]
 fn a_wrong_label_panics_at_the_call() {
-    assert_panics_here(|| _ = Histograms::builder(Measure::Total).labels(&[""]));
+    assert_panics_here(|| _ = Histograms::builder(Measure::Total).labels([""]));
 }
 
 #[test]

@@ -94,7 +94,7 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
     ];
     let flight = FlightRecorder::builder().build();
     let by_fields = Histograms::builder(Measure::Total)
-        .labels(&["route", "status"])
+        .labels(["route", "status"])
         .build();
     let subjects = vec![
         plain("a registry without layers", registry()),

@@ -90,7 +90,7 @@ impl Callback {
     ///     }
     /// });
     /// let layer =
-    ///     SpanTimingLayer::new().with_sink(callback.keep_fields(&["route", "status"]));
+    ///     SpanTimingLayer::new().with_sink(callback.keep_fields(["route", "status"]));
     /// let subscriber = tracing_subscriber::registry().with(layer);
     /// # tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("get", route = "/")));
     /// ```
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_callback_in_a_log_names_its_fields() {
-        let callback = Callback::new(|_| {}).keep_fields(&["route"]);
+        let callback = Callback::new(|_| {}).keep_fields(["route"]);
         assert_eq!(
             format!("{callback:?}"),
             r#"Callback { fields: ["route"], .. }"#

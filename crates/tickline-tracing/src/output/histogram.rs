@@ -6,7 +6,7 @@
 //! use tickline_tracing::histogram::{Histograms, Measure};
 //! use tracing_subscriber::layer::SubscriberExt;
 //!
-//! let histograms = Histograms::builder(Measure::Total).labels(&["route", "status"]).build();
+//! let histograms = Histograms::builder(Measure::Total).labels(["route", "status"]).build();
 //! let layer = SpanTimingLayer::new().with_sink(histograms.clone());
 //! tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
 //!     let span = tracing::info_span!("request", route = "/item", status = tracing::field::Empty);
@@ -163,7 +163,7 @@ impl HistogramsBuilder {
     /// `http_route` there.
     ///
     /// Spans with the same values count in one series, whatever their names are, a child beside its
-    /// parent. The label `span` tells them apart: `.labels(&["span", "route"])`.
+    /// parent. The label `span` tells them apart: `.labels(["span", "route"])`.
     /// The names may come from a configuration: `.labels(names)` with `names: Vec<String>`.
     ///
     /// # Panics
@@ -266,7 +266,7 @@ impl Histograms {
     /// use tickline_tracing::histogram::{Histograms, Measure};
     /// use tracing_subscriber::prelude::*;
     ///
-    /// let histograms = Histograms::builder(Measure::Total).labels(&["outcom"]).build();
+    /// let histograms = Histograms::builder(Measure::Total).labels(["outcom"]).build();
     /// let timing = SpanTimingLayer::new().with_sink(histograms.clone());
     /// tracing::subscriber::with_default(tracing_subscriber::registry().with(timing), || {
     ///     tracing::info_span!("job", outcome = "done").in_scope(|| ());

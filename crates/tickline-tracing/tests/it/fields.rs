@@ -230,7 +230,7 @@ fn a_failing_value_that_a_callback_keeps_says_so() {
         let text = span.field("at").map(str::to_owned);
         keep.lock().unwrap().push(text);
     });
-    run_timed(callback.keep_fields(&["at"]), || {
+    run_timed(callback.keep_fields(["at"]), || {
         drop(info_span!("work", at = ?ERROR));
         drop(info_span!("work", at = ?PANIC));
     });
@@ -242,7 +242,7 @@ fn a_failing_value_that_a_callback_keeps_says_so() {
 /// Symptom: the program panicked.
 #[test]
 fn a_failing_value_of_a_label_says_so() {
-    let histograms = Histograms::builder(Measure::Total).labels(&["at"]).build();
+    let histograms = Histograms::builder(Measure::Total).labels(["at"]).build();
     run_timed(histograms.clone(), || drop(info_span!("work", at = ?ERROR)));
     let text = histograms.to_prometheus("spans");
     let label = "at=\"begun (its Debug or Display returned an error)\"";

@@ -81,7 +81,7 @@ fn callbacks_see_the_fields_that_they_chose() {
         told.send([field("route"), field("status"), field("user")])
             .unwrap();
     });
-    run_timed(callback.keep_fields(&["route", "status"]), || {
+    run_timed(callback.keep_fields(["route", "status"]), || {
         let span = info_span!("request", route = "/", status = 0, user = 7);
         span.record("status", 404);
         drop(span);
@@ -451,7 +451,7 @@ fn spans_of_two_subscribers_are_kept_apart() {
 /// Histograms of requests that took 1 ms, 1 ms and 1 ns, 2 ms, 2 ms and 1 ns; a reset before each.
 fn requests_at_bounds() -> Histograms {
     let (hand, builder) = (MockHand::default(), Histograms::builder(Measure::Total));
-    let builder = builder.labels(&["http.route", "status"]);
+    let builder = builder.labels(["http.route", "status"]);
     let histograms = builder
         .buckets([2_000, 1_000, 2_000].map(Duration::from_micros))
         .build();
