@@ -15,16 +15,16 @@
 //!
 //! | folder | file | has |
 //! |---|---|---|
-//! | `records` | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
+//! | `rings` | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
 //! | | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
-//! | `reading` | `reader.rs`, `snapshot.rs` | the thread that takes the records; the content of a recorder or of a black box's file |
+//! | `readout` | `reader.rs`, `snapshot.rs` | the thread that takes the records; the content of a recorder or of a black box's file |
 //! | | `merge.rs`, `held_ends.rs` | the records of all rings in order of time; ends that must wait |
 //! | | `span_tracks.rs`, `cpu_times.rs` | a track for each span of a request; the CPU times that a trace gets |
 //! | `format` | `trace_output.rs`, `summary.rs`, `mark.rs` | the file of a trace, and what it contains; what the sink itself says in it |
 //! | | `json.rs`, `perfetto.rs` | its formats |
-//! | `recording` | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
+//! | `capture` | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
 //! | | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
-//! | | `file.rs` | the black box's file |
+//! | | `black_box.rs` | the black box's file |
 //!
 //! To add a setting of a sink:
 //!
@@ -32,12 +32,13 @@
 //!    (`trace_file.rs`, `flight/builder.rs`).
 //! 2. What a trace's file then has goes into `json.rs` and `perfetto.rs` of `format/`.
 //!    `TraceOutput` (`trace_output.rs` there) joins the two: what only one of them writes is an arm
-//!    there, not a field of `TraceStyle`. New records go into `recording/recorder.rs`.
+//!    there, not a field of `TraceStyle`. New records go into `capture/recorder.rs`.
 //! 3. Each format has a test in `tests/it/` of the crate: `trace_file.rs` for JSON
 //!    (`trace_file_requests.rs` if the tracks are requests), `perfetto.rs` for Perfetto
 //!    (`perfetto_size.rs` if the setting is about the size of a trace).
 //! 4. `cargo xtask api --write` stores the new method.
 
+pub(crate) mod capture;
 pub(crate) mod cpu_clock;
 #[cfg(unix)]
 pub(crate) mod file_number;
@@ -48,9 +49,8 @@ pub(crate) mod keyed_hash;
 #[cfg(unix)]
 pub(crate) mod own_file;
 pub(crate) mod panic_hook;
-pub(crate) mod reading;
-pub(crate) mod recording;
-pub(crate) mod records;
+pub(crate) mod readout;
+pub(crate) mod rings;
 pub(crate) mod settings;
 pub(crate) mod stderr;
 pub(crate) mod temporary;

@@ -140,16 +140,16 @@ use contents::TraceContents;
 use on_panic::OnPanic;
 use tickline::background::process_token;
 
+use super::capture::black_box;
+use super::capture::trace_sink::{RecorderInLayer, TraceSink};
 use super::format::mark::Mark;
 use super::format::perfetto::clocks::ClockReadings;
 use super::format::summary::TraceSummary;
 use super::format::trace_output::{TraceFormat, TraceOutput, TraceStyle};
 use super::panic_hook::around_panics;
-use super::reading::snapshot::Snapshot;
-use super::reading::span_tracks::Attempt;
-use super::recording::file;
-use super::recording::trace_sink::{RecorderInLayer, TraceSink};
-use super::records::memory::Mapping;
+use super::readout::snapshot::Snapshot;
+use super::readout::span_tracks::Attempt;
+use super::rings::memory::Mapping;
 #[cfg(doc)]
 use super::settings::Tracks;
 use super::settings::{Settings, WhenFull};
@@ -201,7 +201,7 @@ pub fn convert(
         format,
         ..TraceStyle::default()
     };
-    write_since(&file::read(file)?, output, style, 0)
+    write_since(&black_box::read(file)?, output, style, 0)
 }
 
 impl FlightRecorder {

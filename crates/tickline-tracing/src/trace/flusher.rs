@@ -158,7 +158,7 @@ impl FlushRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::recording::recorder::Recorder;
+    use crate::trace::capture::recorder::Recorder;
 
     /// Symptom: as of `a_child_with_its_parents_process_id_is_a_child`.
     #[test]

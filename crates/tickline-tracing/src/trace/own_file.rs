@@ -11,7 +11,7 @@ use tickline::background::process_token;
 use crate::layer::open_spans::spin_then_sleep;
 use crate::layer::process_mutex::{TRIES_OF_CHILD, lock_with_retries};
 use crate::trace::file_number::FileNumber;
-use crate::trace::records::memory::Mapping;
+use crate::trace::rings::memory::Mapping;
 
 /// The files that are being written. A forked child inherits the list, but no writer.
 static WRITTEN: SpinMutex<Vec<FileOfProcess>> = SpinMutex::new(Vec::new());

@@ -107,14 +107,14 @@ use std::sync::Arc;
 
 use tickline::background::process_token;
 
+use super::capture::recorder::Recorder;
+use super::capture::thread_recorder;
+use super::capture::trace_sink::{RecorderInLayer, TraceSink};
 use super::flusher::{FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
 use super::format::trace_output::TraceStyle;
 #[cfg(unix)]
 use super::own_file::OwnFile;
 use super::panic_hook::around_panics;
-use super::recording::recorder::Recorder;
-use super::recording::thread_recorder;
-use super::recording::trace_sink::{RecorderInLayer, TraceSink};
 use super::settings::{Settings, WhenFull, settings};
 use super::stderr::say;
 use super::temporary::with_path;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::{FlightRecorder, on_panic};
 use crate::layer::timing::as_ns;
+use crate::trace::capture::black_box::RingFile;
+use crate::trace::capture::recorder::Recorder;
+use crate::trace::capture::trace_sink::RecorderInLayer;
 #[cfg(doc)]
 use crate::trace::format::summary::TraceSummary;
 use crate::trace::format::trace_output::TraceFormat;
-use crate::trace::recording::file::RingFile;
-use crate::trace::recording::recorder::Recorder;
-use crate::trace::recording::trace_sink::RecorderInLayer;
 use crate::trace::settings::{DEFAULT_BYTES_IN_FILE, Settings, Tracks, settings};
 
 /// 17 MB with the default size of a ring. A restart needs room for two files, and the `/dev/shm` of

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use tickline::Instant;
 
 use crate::trace::format::summary::TraceSummary;
-use crate::trace::reading::snapshot::{OpenRequests, Snapshot, ThreadSnapshot};
-use crate::trace::records::encoding;
-use crate::trace::records::record::{Kind, Record, Records};
+use crate::trace::readout::snapshot::{OpenRequests, Snapshot, ThreadSnapshot};
+use crate::trace::rings::encoding;
+use crate::trace::rings::record::{Kind, Record, Records};
 
 /// A record, and the index of its thread in the snapshot.
 pub(crate) struct TraceRecord<'a> {
@@ -202,9 +202,9 @@ impl<'a> TraceContents<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::capture::trace_sink::TraceSink;
     use crate::trace::flight::FlightRecorder;
-    use crate::trace::recording::trace_sink::TraceSink;
-    use crate::trace::records::ring::Ring;
+    use crate::trace::rings::ring::Ring;
 
     /// Symptom: a thread overwrote its whole ring while the ring was copied, and left only
     /// beginnings of blocks, or nothing. The file then claimed to be complete, or complete since

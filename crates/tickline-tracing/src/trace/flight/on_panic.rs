@@ -11,11 +11,11 @@ use tracing_core::{Interest, Level, Metadata, identify_callsite};
 
 use super::FlightRecorder;
 use crate::layer::process_mutex::ProcessMutex;
-use crate::trace::recording::recorder::Recorder;
-use crate::trace::recording::thread_recorder;
-use crate::trace::recording::trace_sink::TraceSink;
-use crate::trace::records::fields;
-use crate::trace::records::record::{Kind, Record};
+use crate::trace::capture::recorder::Recorder;
+use crate::trace::capture::thread_recorder;
+use crate::trace::capture::trace_sink::TraceSink;
+use crate::trace::rings::fields;
+use crate::trace::rings::record::{Kind, Record};
 use crate::trace::stderr::say;
 
 /// The callsite of the event by which a trace shows a panic. It is registered nowhere: only a
@@ -170,13 +170,13 @@ mod tests {
     #[cfg(unix)]
     #[cfg_attr(miri, ignore = "Miri maps no files")]
     fn a_new_file_has_the_names_of_the_panics_event() {
-        use crate::trace::recording::file;
+        use crate::trace::capture::black_box;
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("box");
         let builder = FlightRecorder::builder().bytes_per_thread(1);
         let _recorder = builder.threads_in_file(1).create(&path).unwrap();
-        let snapshot = file::read(fs::File::open(&path).unwrap()).unwrap();
+        let snapshot = black_box::read(fs::File::open(&path).unwrap()).unwrap();
         let names = snapshot.callsites.get(&ptr::from_ref(&METADATA).addr());
         assert!(names.is_some_and(|names| names.starts_with("panic\0")));
     }

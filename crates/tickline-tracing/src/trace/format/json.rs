@@ -9,10 +9,10 @@ use serde_json::Value;
 use tickline::{Instant, UnixTime};
 
 use super::mark::Mark;
-use crate::trace::reading::cpu_times::{CPU_TIME, CpuTime};
-use crate::trace::reading::span_tracks::{Attempt, SpanPlace, SpanTracks};
-use crate::trace::records::encoding::{self, CUT_MARK, Field, FieldName};
-use crate::trace::records::record::{Kind, Record};
+use crate::trace::readout::cpu_times::{CPU_TIME, CpuTime};
+use crate::trace::readout::span_tracks::{Attempt, SpanPlace, SpanTracks};
+use crate::trace::rings::encoding::{self, CUT_MARK, Field, FieldName};
+use crate::trace::rings::record::{Kind, Record};
 
 /// The size of the buffer, bytes. A `BufWriter` writes its content before it would have to split
 /// the next addition, so each write ends with a whole event.

@@ -32,9 +32,9 @@ use names::Callsites;
 
 use super::json::BUFFER;
 use super::mark::Mark;
-use crate::trace::reading::cpu_times::CpuTime;
-use crate::trace::reading::span_tracks::Attempt;
-use crate::trace::records::record::Record;
+use crate::trace::readout::cpu_times::CpuTime;
+use crate::trace::readout::span_tracks::Attempt;
+use crate::trace::rings::record::Record;
 
 /// The time after which the clocks are read again, because they are slewed. Perfetto's own recorder
 /// does it as often.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use tickline::{Instant, UnixTime};
 
-use crate::trace::records::record::Kind;
+use crate::trace::rings::record::Kind;
 
 /// A summary of the content of a trace file.
 ///

@@ -12,9 +12,9 @@ use super::mark::Mark;
 use super::perfetto;
 use super::perfetto::clocks::ClockReadings;
 use super::summary::TraceSummary;
-use crate::trace::reading::cpu_times::CpuTime;
-use crate::trace::reading::span_tracks::Attempt;
-use crate::trace::records::record::Record;
+use crate::trace::readout::cpu_times::CpuTime;
+use crate::trace::readout::span_tracks::Attempt;
+use crate::trace::rings::record::Record;
 
 /// The format of a trace file. <https://ui.perfetto.dev> opens both.
 ///
@@ -109,7 +109,7 @@ impl<W: Write> TraceOutput<W> {
 
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
     /// Returns false for the end of a span that must wait for another record: see
-    /// [`SpanTracks::end`](crate::trace::reading::span_tracks::SpanTracks::end).
+    /// [`SpanTracks::end`](crate::trace::readout::span_tracks::SpanTracks::end).
     #[inline]
     pub(crate) fn write(
         &mut self,

@@ -10,19 +10,19 @@ use std::time::Instant;
 
 use crate::layer::unix_offset::unix_now;
 use crate::layer::user_value;
+use crate::trace::capture::recorder::Recorder;
+use crate::trace::capture::thread_recorder;
 use crate::trace::flusher::{ENDED, FlushRequests};
 use crate::trace::format::mark::Mark;
 use crate::trace::format::perfetto::clocks::ClockReadings;
 use crate::trace::format::summary::TraceSummary;
 use crate::trace::format::trace_output::{TraceOutput, TraceStyle};
-use crate::trace::reading::cpu_times::CpuTimes;
-use crate::trace::reading::held_ends::HeldEnds;
-use crate::trace::reading::merge::Pass;
-use crate::trace::reading::snapshot::program_name;
-use crate::trace::reading::span_tracks::Attempt;
-use crate::trace::recording::recorder::Recorder;
-use crate::trace::recording::thread_recorder;
-use crate::trace::records::ring::ControlWord;
+use crate::trace::readout::cpu_times::CpuTimes;
+use crate::trace::readout::held_ends::HeldEnds;
+use crate::trace::readout::merge::Pass;
+use crate::trace::readout::snapshot::program_name;
+use crate::trace::readout::span_tracks::Attempt;
+use crate::trace::rings::ring::ControlWord;
 
 /// The error of a trace whose writer has panicked.
 pub(super) const PANICKED: &str = "the thread that writes the trace panicked";
@@ -230,7 +230,7 @@ mod tests {
 
     use super::*;
     use crate::SpanTimingLayer;
-    use crate::trace::recording::trace_sink::TraceSink;
+    use crate::trace::capture::trace_sink::TraceSink;
     use crate::trace::trace_file::TraceFile;
 
     /// An output, and its error, whose text is an error itself.

@@ -13,10 +13,10 @@ use super::proto::{
 use super::values::{nearest, push_annotation, push_event_name};
 use crate::trace::format::mark::Mark;
 use crate::trace::keyed_hash::KeyedState;
-use crate::trace::reading::cpu_times::{CPU_TIME, CpuTime};
-use crate::trace::reading::span_tracks::{Attempt, SpanTracks};
-use crate::trace::records::encoding::{Field, FieldName, Fields, Value, counter};
-use crate::trace::records::record::{Kind, Record};
+use crate::trace::readout::cpu_times::{CPU_TIME, CpuTime};
+use crate::trace::readout::span_tracks::{Attempt, SpanTracks};
+use crate::trace::rings::encoding::{Field, FieldName, Fields, Value, counter};
+use crate::trace::rings::record::{Kind, Record};
 
 /// The fields with the bounds of UTC.
 const UTC_LEAST: &str = "utc_minus_monotonic_least_ns";

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::proto::{Bytes, EventHead, event, interned, track};
 use crate::trace::keyed_hash::KeyedState;
-use crate::trace::records::encoding::{Value, counter};
-use crate::trace::records::record::index;
+use crate::trace::rings::encoding::{Value, counter};
+use crate::trace::rings::record::index;
 
 /// The name of the events of the module `utc`.
 const UTC_SNAPSHOT: &str = "clock snapshot";

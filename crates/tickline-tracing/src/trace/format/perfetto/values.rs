@@ -1,7 +1,7 @@
 //! The values of fields and counters in packets.
 
 use super::proto::{Bytes, annotation, event};
-use crate::trace::records::encoding::{CUT_MARK, Value};
+use crate::trace::rings::encoding::{CUT_MARK, Value};
 
 /// Adds an event's name: the value of its message.
 pub(super) fn push_event_name(bytes: &mut Bytes, message: Value<'_>) {

@@ -5,7 +5,7 @@ use proptest::test_runner::Config;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
 use super::*;
-use crate::trace::records::record::{MAX_PAYLOAD, Records};
+use crate::trace::rings::record::{MAX_PAYLOAD, Records};
 
 fn push(ring: &Ring, ns: u64, text: &str, since_ns: u64) {
     let record = Record {

@@ -13,11 +13,11 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use crate::layer::unix_offset::unix_offset_ns;
-use crate::trace::reading::snapshot::{Callsites, Snapshot, ThreadSnapshot, program_name};
-use crate::trace::records::encoding;
-use crate::trace::records::memory::{Mapping, Memory};
-use crate::trace::records::record::{BLOCK, Kind, MAX_PAYLOAD, Record, Records, index};
-use crate::trace::records::ring::{self, CONTROL_WORDS, ControlWord, Ring};
+use crate::trace::readout::snapshot::{Callsites, Snapshot, ThreadSnapshot, program_name};
+use crate::trace::rings::encoding;
+use crate::trace::rings::memory::{Mapping, Memory};
+use crate::trace::rings::record::{BLOCK, Kind, MAX_PAYLOAD, Record, Records, index};
+use crate::trace::rings::ring::{self, CONTROL_WORDS, ControlWord, Ring};
 use crate::trace::temporary::with_path;
 
 /// `ticklfr4`, as a little-endian machine stores it.

@@ -1,7 +1,7 @@
 //! How a program's spans and events get into rings: the sink, the recorder with the rings of all
 //! threads, and the black box's file, in which rings outlive the program.
 
-pub(crate) mod file;
+pub(crate) mod black_box;
 pub(crate) mod recorded_spans;
 pub(crate) mod recorder;
 pub(crate) mod thread_recorder;

@@ -13,8 +13,8 @@ use super::thread_recorder::{self, next_span};
 use crate::layer::open_spans::OpenSpans;
 use crate::layer::sink::{Lookup, Span, SpanSink};
 use crate::layer::timing::SpanTimes;
-use crate::trace::records::fields::{self, SpanFields};
-use crate::trace::records::record::{Kind, Record};
+use crate::trace::rings::fields::{self, SpanFields};
+use crate::trace::rings::record::{Kind, Record};
 use crate::trace::settings::Tracks;
 
 /// A recorder as the sink of one layer.
@@ -253,8 +253,8 @@ mod tests {
 
     use super::*;
     use crate::SpanTimingLayer;
-    use crate::trace::records::encoding::Value;
-    use crate::trace::records::record::Records;
+    use crate::trace::rings::encoding::Value;
+    use crate::trace::rings::record::Records;
     use crate::trace::settings::{Settings, WhenFull};
 
     #[derive(Debug)]

@@ -10,10 +10,10 @@ use tracing_core::span::Id;
 use super::recorder::Recorder;
 use crate::layer::sink::Span;
 use crate::layer::timing::StaticMetadata;
-use crate::trace::records::encoding;
-use crate::trace::records::fields::SpanFields;
-use crate::trace::records::record::{BLOCK, Kind, Record, index};
-use crate::trace::records::ring::{ControlWord, Ring};
+use crate::trace::rings::encoding;
+use crate::trace::rings::fields::SpanFields;
+use crate::trace::rings::record::{BLOCK, Kind, Record, index};
+use crate::trace::rings::ring::{ControlWord, Ring};
 use crate::trace::settings::WhenFull;
 use crate::trace::temporary::next_number;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tickline::{Instant, UnixTime};
 use tracing_core::Metadata;
 
-use crate::trace::records::record::Word;
-use crate::trace::records::ring::{ControlWord, Ring};
+use crate::trace::rings::record::Word;
+use crate::trace::rings::ring::{ControlWord, Ring};
 
 /// The names of callsites, by the address of their metadata. An entry has the name, the target, the
 /// source location, such as `src/main.rs:7`, and the names of all fields, separated by NULs. The

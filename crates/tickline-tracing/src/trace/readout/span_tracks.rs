@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::trace::keyed_hash::KeyedState;
-use crate::trace::records::record::Record;
+use crate::trace::rings::record::Record;
 
 /// Where a span lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl SpanTracks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::records::record::Kind;
+    use crate::trace::rings::record::Kind;
 
     /// The beginning of a span, whose callsite has the same number.
     fn begin(id: u64, parent: u64, ns: u64) -> Record<'static> {

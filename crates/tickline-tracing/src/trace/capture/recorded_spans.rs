@@ -9,7 +9,7 @@ use tracing_core::Metadata;
 use tracing_core::span::Id;
 
 use crate::layer::open_spans::SpanTable;
-use crate::trace::records::fields::SpanFields;
+use crate::trace::rings::fields::SpanFields;
 
 /// An open span.
 #[derive(Debug, Default)]
@@ -140,7 +140,7 @@ impl RecordedSpans {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::records::encoding::{self, Field, FieldName, Fields, Value};
+    use crate::trace::rings::encoding::{self, Field, FieldName, Fields, Value};
 
     #[test]
     fn any_number_of_recorders_may_have_a_shared_span() {

@@ -4,7 +4,7 @@
 use core::ops::Range;
 
 use super::span_tracks::Attempt;
-use crate::trace::records::record::Record;
+use crate::trace::rings::record::Record;
 
 #[derive(Default)]
 pub(crate) struct HeldEnds {
@@ -81,7 +81,7 @@ impl HeldEnds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::records::record::Kind;
+    use crate::trace::rings::record::Kind;
 
     /// Adds ends of spans, and returns the numbers of those that are written by `write`.
     fn written(held: &mut HeldEnds, refuses: impl Fn(u64, Attempt) -> bool) -> Vec<u64> {

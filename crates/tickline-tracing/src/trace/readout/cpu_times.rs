@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use crate::trace::cpu_clock::CpuClock;
-use crate::trace::records::ring::Ring;
+use crate::trace::rings::ring::Ring;
 
 /// The name of the counter.
 pub(crate) const CPU_TIME: &str = "CPU time";

@@ -9,18 +9,18 @@ use std::{fs, process, thread};
 use tickline::background::process_token;
 use tracing_core::Metadata;
 
-use super::file::RingFile;
+use super::black_box::RingFile;
 use crate::layer::open_spans::OpenSpans;
 use crate::layer::process_mutex::ProcessMutex;
 use crate::layer::timing::StaticMetadata;
 use crate::layer::unix_offset::unix_offset_ns;
 use crate::trace::cpu_clock::CpuClock;
-use crate::trace::reading::reader::Reader;
-use crate::trace::reading::snapshot::{
+use crate::trace::readout::reader::Reader;
+use crate::trace::readout::snapshot::{
     Callsites, OpenRequests, Snapshot, ThreadSnapshot, names_of, program_name,
 };
-use crate::trace::records::record::Record;
-use crate::trace::records::ring::{ControlWord, Ring};
+use crate::trace::rings::record::Record;
+use crate::trace::rings::ring::{ControlWord, Ring};
 use crate::trace::settings::{Settings, Tracks, WhenFull};
 use crate::trace::temporary::next_number;
 
@@ -380,8 +380,8 @@ fn present_thread() -> (u64, String) {
 mod tests {
     use super::*;
     #[cfg(unix)]
-    use crate::trace::recording::file;
-    use crate::trace::recording::thread_recorder;
+    use crate::trace::capture::black_box;
+    use crate::trace::capture::thread_recorder;
 
     /// Symptom: process 1 of a container forked into a new pid namespace. The child, which is process
     /// 1 there, waited for ever for a writer that only its parent has.
@@ -418,7 +418,7 @@ mod tests {
             for _ in 0..3 {
                 assert!(recorder.claim_ring_in_file(7, "a thread").is_none());
             }
-            let snapshot = file::read(fs::File::open(&path).unwrap()).unwrap();
+            let snapshot = black_box::read(fs::File::open(&path).unwrap()).unwrap();
             assert_eq!(snapshot.threads_without_ring, 1);
         }
     }

@@ -26,8 +26,8 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::sync::Arc;
 
-use crate::trace::records::record::{Kind, Record, Records, Word, index};
-use crate::trace::records::ring::{ControlWord, Ring};
+use crate::trace::rings::record::{Kind, Record, Records, Word, index};
+use crate::trace::rings::ring::{ControlWord, Ring};
 
 /// One pass over the records that are in the rings.
 pub(crate) struct Pass {
@@ -183,7 +183,7 @@ mod tests {
     use core::cell::Cell;
 
     use super::*;
-    use crate::trace::records::record::BLOCK;
+    use crate::trace::rings::record::BLOCK;
 
     /// A ring of the thread `thread` with a record for each of these times.
     fn ring(thread: u64, kind: Kind, times: impl IntoIterator<Item = u64>) -> Arc<Ring> {
