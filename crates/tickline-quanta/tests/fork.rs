@@ -1,13 +1,11 @@
 //! An upkeep in a forked child, which has no thread of its parent.
 #![cfg(unix)]
 
-#[cfg(target_os = "linux")]
-#[path = "../../tickline/tests/common/fork.rs"]
-mod fork;
-
 use std::time::Duration;
 
 use quanta::{Error, Instant, Upkeep};
+#[cfg(target_os = "linux")]
+use tickline_observe::fork;
 
 /// With quanta, a child can't start an upkeep, because its parent has one. In the child, the drop
 /// of the parent's handle must neither wait for a thread that does not exist (the alarm would end

@@ -56,8 +56,3 @@ pub(crate) mod stderr;
 pub(crate) mod temporary;
 pub mod trace_file;
 pub(crate) mod writer_thread;
-
-#[cfg(all(test, unix, not(miri)))]
-#[allow(unsafe_code, reason = "forks")]
-#[path = "../../tickline/tests/common/fork.rs"]
-pub(crate) mod fork;

@@ -2,12 +2,10 @@
 //! to the OS clock at its first reading, and no other test may have read it before.
 #![cfg(all(target_os = "linux", not(miri)))]
 
-#[path = "../../tickline/tests/common/fork.rs"]
-mod fork;
-
 use std::time::Duration;
 
 use tickline::{Clock, Driver};
+use tickline_observe::fork;
 use tickline_utc::{Utc, UtcUnknown};
 
 /// Whether the kernel says what it knows of its clock: a filter may forbid the question.

@@ -1,16 +1,13 @@
 //! The thread of a `Utc`: who has one, and when it ends.
 #![cfg(all(target_os = "linux", not(miri)))]
 
-#[path = "../../tickline/tests/common/fork.rs"]
-mod fork;
-
 use std::fs::{self, DirEntry};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tickline::{Clock, Driver, Probes};
-use tickline_observe::wait_until;
+use tickline_observe::{fork, wait_until};
 use tickline_utc::{Utc, UtcUnknown};
 
 /// The tests count the threads of this process, so one runs at a time.

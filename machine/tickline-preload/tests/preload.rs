@@ -6,8 +6,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::print_stdout, reason = "a test prints that it is skipped")]
 
-#[path = "../../../crates/tickline/tests/common/fork.rs"]
-mod fork;
 mod page;
 
 use std::env;
@@ -22,9 +20,9 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
 
-use fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use page::{AHEAD_NS, Serves, page_off_by, page_that, served_page, system_call_ns};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use tickline_observe::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use tickline_page::program::kernels_clock_is_fast;
 
 /// The variable that tells the test `child` what to do in the executed process.

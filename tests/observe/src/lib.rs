@@ -1,5 +1,9 @@
 //! Observation of a clock, for measurements, the soak and guests: readings bracketed by two
-//! readings of the OS clock, exchanges of readings between threads, and waits for events.
+//! readings of the OS clock, exchanges of readings between threads, and waits for events. For tests:
+//! forked children.
+
+#[cfg(unix)]
+pub mod fork;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

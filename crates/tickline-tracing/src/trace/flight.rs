@@ -540,7 +540,7 @@ mod tests {
             });
             (recorder, start)
         };
-        crate::trace::fork::assert_in_namesake(make, |(recorder, start)| {
+        tickline_observe::fork::assert_in_namesake(make, |(recorder, start)| {
             start.is_ok() && recorder.run_in_background(|_| Ok(())).is_ok()
         });
     }

@@ -170,7 +170,7 @@ mod tests {
         };
         let flushes =
             |guard: &crate::trace_file::TraceFileGuard| guard.flusher().flush(Duration::MAX);
-        crate::trace::fork::assert_in_namesake(make, |(_trace, guard)| !flushes(&guard));
+        tickline_observe::fork::assert_in_namesake(make, |(_trace, guard)| !flushes(&guard));
     }
 
     /// The first panic after the error says it.

@@ -117,7 +117,7 @@ mod tests {
     use core::mem;
 
     use super::*;
-    use crate::trace::fork::code_of_fork;
+    use tickline_observe::fork::code_of_fork;
 
     /// Symptom: the end of such a trace waited for a second.
     #[test]

@@ -90,7 +90,7 @@ mod tests {
         let file = folder.path().join("number");
         _ = random(7); // std's state is there before the fork
         let write = || i32::from(fs::write(&file, random(7).to_string()).is_err());
-        assert_eq!(crate::trace::fork::code_of_fork(write), 0);
+        assert_eq!(tickline_observe::fork::code_of_fork(write), 0);
         assert_ne!(fs::read_to_string(&file).unwrap(), random(7).to_string());
     }
 

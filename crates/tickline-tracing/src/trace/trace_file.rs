@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn a_child_with_its_parents_process_id_cannot_finish_its_trace() {
         let make = || TraceFile::builder().write_to(io::sink()).unwrap();
-        crate::trace::fork::assert_in_namesake(make, |(_trace, guard)| {
+        tickline_observe::fork::assert_in_namesake(make, |(_trace, guard)| {
             let error = guard.finish().unwrap_err().to_string();
             error == "the trace is written by the parent of this process"
         });

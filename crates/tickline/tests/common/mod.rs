@@ -1,8 +1,6 @@
 //! Helpers of the integration tests.
 #![allow(dead_code, reason = "each test binary uses some of them")]
 
-#[cfg(unix)]
-pub(crate) mod fork;
 #[cfg(target_os = "linux")]
 pub(crate) mod procfs;
 
@@ -11,11 +9,11 @@ use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-#[cfg(unix)]
-use fork::{CANNOT, code_of_fork, watch_over};
 use tickline::{Clock, ClockState, Driver, Event, Reason, Status};
 #[cfg(target_os = "linux")]
 use tickline_observe::Bounded;
+#[cfg(unix)]
+use tickline_observe::fork::{CANNOT, code_of_fork, watch_over};
 
 const CHILD: &str = "TICKLINE_TEST_CHILD";
 

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use tickline::{Clock, ClockState, Driver, EnvironmentSwitch, Probes, Reason};
 
-use crate::common::fork::CANNOT;
 use crate::common::{alone, run_in_child, skip, skipped_in_an_emulator};
+use tickline_observe::fork::CANNOT;
 
 /// Readings and starts use the variable's value at the start of the process.
 #[test]

@@ -14,9 +14,9 @@ use seccompiler::{
 use tickline::background::BackgroundThread;
 use tickline::{Clock, ClockState, CounterComparison, Driver, ErrorKind, Event, Probes, Reason};
 
-use crate::common::fork::{CANNOT, code_of_fork};
 use crate::common::procfs::{status_field, timers};
 use crate::common::{assert_right_if_possible, handle, skip, wait_until_fast};
+use tickline_observe::fork::{CANNOT, code_of_fork};
 
 // A thread that is killed frees nothing, so AddressSanitizer may not look for leaks.
 in_processes! { run_in_child_of_a_kernel, &[("ASAN_OPTIONS", "detect_leaks=0")];

@@ -14,7 +14,6 @@ use tickline::{Clock, ClockState, Driver, ErrorKind, Reason};
 use tickline_core::reference::{Reference, SUSPENDED_BOUND_NS};
 use tickline_observe::monotonic_ns;
 
-use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use crate::common::procfs::{
     await_tickline_threads, own_signals, status_field, tickline_threads, timers,
 };
@@ -22,6 +21,7 @@ use crate::common::{
     alone, assert_right_if_possible, await_publications, goes_on, own_name, read_in_order,
     run_in_fork, skip, wait_until_fast, wait_until_it_agrees_with_the_os,
 };
+use tickline_observe::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 
 in_processes! { run_in_child:
     many_clocks_live_side_by_side,

@@ -12,8 +12,8 @@ use seccompiler::{
 use tickline::background::{BackgroundThread, StoppableSleep, WakeCause};
 use tickline::{Clock, ClockState, Driver, Event, Probes, Reason};
 
-use crate::common::fork::{CANNOT, status_of_fork};
 use crate::common::{goes_on, skip, wait_until_fast};
+use tickline_observe::fork::{CANNOT, status_of_fork};
 
 in_processes! { run_in_child_of_a_kernel:
     minimal_probes_live_under_a_filter_that_kills,

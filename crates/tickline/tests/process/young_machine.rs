@@ -6,8 +6,8 @@ use std::time::Duration;
 use tickline::{Clock, Instant};
 use tickline_observe::monotonic_ns;
 
-use crate::common::fork::code_in_time_namespace;
 use crate::common::{assert_right_if_possible, wait_until_fast};
+use tickline_observe::fork::code_in_time_namespace;
 
 in_processes! { run_in_child_of_a_kernel:
     an_hour_is_subtracted_as_by_std,

@@ -14,8 +14,6 @@
 mod clock;
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../../../../crates/tickline/tests/common/fork.rs"]
-mod fork;
 mod forks;
 mod interposed;
 #[path = "../../../tickline-preload/tests/page/mod.rs"]

@@ -389,7 +389,7 @@ mod tests {
     #[cfg(all(target_os = "linux", not(miri)))]
     fn a_child_with_its_parents_process_id_is_a_child() {
         let make = || Recorder::new(Settings::new(WhenFull::Wait));
-        crate::trace::fork::assert_in_namesake(make, |recorder| recorder.is_in_child());
+        tickline_observe::fork::assert_in_namesake(make, |recorder| recorder.is_in_child());
     }
 
     /// The output of a trace may create spans while it writes. Their records would be written, too,

@@ -145,7 +145,7 @@ pub(super) mod tests {
     use core::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::trace::fork::code_of_fork;
+    use tickline_observe::fork::code_of_fork;
 
     /// Whether a child that is forked now has the descriptor of the file.
     pub(crate) fn is_open_in_child(file: &UnsharedFile) -> bool {

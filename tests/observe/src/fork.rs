@@ -1,5 +1,4 @@
-//! Runs tests in forked children. Tests of other crates use this file, too.
-#![allow(dead_code, reason = "each test binary uses some of it")]
+//! Runs tests in forked children.
 #![allow(clippy::print_stderr, reason = "it says why it skips")]
 
 use std::fs;
@@ -8,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 /// The exit code of a child on a machine that lacks what a test needs.
-pub(crate) const CANNOT: i32 = 77;
+pub const CANNOT: i32 = 77;
 
 /// The exit code of a child that panicked, as of any other Rust program.
 const PANICKED: i32 = 101;
@@ -16,14 +15,19 @@ const PANICKED: i32 = 101;
 /// The time, s, after which SIGALRM kills a test that hangs. No test takes a tenth of it.
 const TIMEOUT_S: u32 = 120;
 
-pub(crate) fn watch_over() {
+/// Lets SIGALRM kill this process in 120 s.
+pub fn watch_over() {
     // SAFETY: the call takes a number; the signal has no handler, and ends the process.
     unsafe { libc::alarm(TIMEOUT_S) };
 }
 
 /// Runs `body` in a forked child, which ends with the code that it returns. Returns the status of
 /// waitpid(2). `body` may take no lock that another thread could hold at the fork.
-pub(crate) fn status_of_fork(body: impl FnOnce() -> i32) -> i32 {
+///
+/// # Panics
+///
+/// If there is no child, or it can't be waited for.
+pub fn status_of_fork(body: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child runs `body`, which takes no lock that another thread could hold.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
@@ -41,8 +45,12 @@ pub(crate) fn status_of_fork(body: impl FnOnce() -> i32) -> i32 {
     status
 }
 
-/// Like [`status_of_fork`], but asserts that no signal kills the child, and returns its exit code.
-pub(crate) fn code_of_fork(body: impl FnOnce() -> i32) -> i32 {
+/// Like [`status_of_fork`], but returns the child's exit code.
+///
+/// # Panics
+///
+/// As [`status_of_fork`], and if a signal kills the child.
+pub fn code_of_fork(body: impl FnOnce() -> i32) -> i32 {
     let status = status_of_fork(body);
     assert!(
         libc::WIFEXITED(status),
@@ -54,8 +62,12 @@ pub(crate) fn code_of_fork(body: impl FnOnce() -> i32) -> i32 {
 
 /// Like [`code_of_fork`], but in a time namespace whose monotonic clock is `ahead_ns` ahead.
 /// Returns [`CANNOT`] if no namespace can be created.
+///
+/// # Panics
+///
+/// As [`code_of_fork`].
 #[cfg(target_os = "linux")]
-pub(crate) fn code_in_time_namespace(ahead_ns: i64, body: impl FnOnce() -> i32) -> i32 {
+pub fn code_in_time_namespace(ahead_ns: i64, body: impl FnOnce() -> i32) -> i32 {
     let (seconds, nanos) = (
         ahead_ns.div_euclid(1_000_000_000),
         ahead_ns.rem_euclid(1_000_000_000),
@@ -74,8 +86,12 @@ pub(crate) fn code_in_time_namespace(ahead_ns: i64, body: impl FnOnce() -> i32) 
 /// Asserts `is_right` in a forked child, of what `make` has made in its ancestor. Both are process
 /// 1, each of its own pid namespace: a container's process may have such a child. Without memory that
 /// a fork wipes (before Linux 4.14) a process can't know that it is such a child.
+///
+/// # Panics
+///
+/// As [`code_of_fork`], and if `is_right` returns false.
 #[cfg(target_os = "linux")]
-pub(crate) fn assert_in_namesake<T>(make: impl FnOnce() -> T, is_right: impl FnOnce(T) -> bool) {
+pub fn assert_in_namesake<T>(make: impl FnOnce() -> T, is_right: impl FnOnce(T) -> bool) {
     // SAFETY: without bytes the call only says whether the kernel knows the advice.
     if unsafe { libc::madvise(ptr::null_mut(), 0, libc::MADV_WIPEONFORK) } != 0 {
         return eprintln!("SKIPPED: this kernel wipes no memory at a fork");
