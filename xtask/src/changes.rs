@@ -8,17 +8,30 @@ use crate::step::command;
 /// A line that is not blank and no comment, for `git diff -G`.
 const CODE_LINE: &str = "^[[:space:]]*([^/[:space:]]|/[^/])";
 
-/// The files among `paths` in which a [`CODE_LINE`] differs between two commits; the present files
-/// stand for an empty `other`. `paths` are pathspecs of git, with spaces between them. `None` if
-/// this clone does not have a commit.
+/// The files among `paths` in which a [`CODE_LINE`] differs between two commits, and the renamed
+/// ones. An empty `other` stands for the present files, with those that git does not know yet.
+/// `paths` are pathspecs of git, with spaces between them. `None` if this clone does not have a
+/// commit.
 pub(crate) fn changed_files(
     clone: &Path,
     [commit, other]: [&str; 2],
     paths: &str,
 ) -> Option<Vec<String>> {
     // `--quiet` would stop at the first file that differs, even if `-G` then leaves this file out.
-    let line = format!("git diff --name-only -G{CODE_LINE} {commit} {other} -- {paths}");
-    let output = command(&line).current_dir(clone).output().ok()?;
+    let diff = format!(
+        "git diff --name-only --no-renames --text -G{CODE_LINE} {commit} {other} -- {paths}"
+    );
+    let mut files = files(clone, &diff)?;
+    if other.is_empty() {
+        let new = format!("git ls-files --others --exclude-standard -- {paths}");
+        files.extend(self::files(clone, &new)?);
+    }
+    Some(files)
+}
+
+/// The files that this command of git lists; `None` if it fails.
+fn files(clone: &Path, line: &str) -> Option<Vec<String>> {
+    let output = command(line).current_dir(clone).output().ok()?;
     let files = String::from_utf8_lossy(&output.stdout);
     let files = files.lines().map(str::to_owned).collect();
     output.status.success().then_some(files)
@@ -47,8 +60,14 @@ pub(crate) mod tests {
         git("git init -q");
         git("git add .");
         git("git -c user.name=a -c user.email=a@b commit -q -m a");
-        for [file, _, after] in changes {
-            fs::write(clone.join(file), after).unwrap();
+        for [file, before, after] in changes {
+            let path = clone.join(file);
+            if before.is_empty() {
+                // The file was made after the commit.
+                git(&format!("git rm -q --cached {file}"));
+                git("git -c user.name=a -c user.email=a@b commit -q -m b");
+            }
+            fs::write(path, after).unwrap();
         }
         let changed = changed_files(&clone, ["HEAD", ""], paths).unwrap();
         fs::remove_dir_all(clone).unwrap();
@@ -74,6 +93,21 @@ pub(crate) mod tests {
     fn a_changed_line_after_a_changed_comment_is_other_code() {
         let changes = [CHANGED_COMMENT, CHANGED_LINE];
         assert_eq!(changed_after("both", &changes, "."), ["b.rs"]);
+    }
+
+    #[test]
+    fn a_new_file_is_other_code() {
+        let new = ["tests/new.rs", "", "let a = 1;\n"];
+        assert_eq!(
+            changed_after("new", &[CHANGED_COMMENT, new], "."),
+            ["tests/new.rs"]
+        );
+    }
+
+    #[test]
+    fn a_changed_binary_file_is_other_code() {
+        let changed = ["corpus/a", "a\0b\n", "a\0c\n"];
+        assert_eq!(changed_after("binary", &[changed], "."), ["corpus/a"]);
     }
 
     #[test]
