@@ -174,20 +174,21 @@ tickline_core::named! {
         ///
         /// If several sources have answered so, the last one in this order counts.
         Unsynchronised => "unsynchronised":
-            "the source of UTC is not synchronised, or states an error above 16 s: wait until it follows a \
-            server or a master; `tickline doctor` shows the state of each source",
+            "the source of UTC is not synchronised, or states an error above 16 s: does an NTP daemon run, and \
+            does it follow a server or a master? `tickline doctor` shows the state of each source",
         /// The last claim has ended, and there is no newer one: the source has not answered twice,
-        /// or the thread was held up. A claim ends 3.75 s after its request, or 2.5 intervals of
+        /// the thread was held up, or the kernel slews its clock by more than 12.5 %. A claim ends 3.75 s after its request, or 2.5 intervals of
         /// the clock if that is later.
         Expired => "expired":
             "the last claim of the source of UTC has ended, 3.75 s or 2.5 intervals of the clock after its \
             request at the latest: does the source still answer? (`tickline doctor`)",
         /// The machine was suspended or moved, the OS clock was set, or two claims contradicted
         /// each other, and no source has since measured, or repeated what it said before the step.
-        /// By default the measurements of an NTP daemon are at most 1024 s apart (`maxpoll` 10).
+        /// By default the measurements of an NTP daemon are at most 1024 s apart (`maxpoll` 10); two
+        /// may be needed.
         Disrupted => "disrupted":
             "the clock was disrupted by a suspend, a move of the machine, a step or contradictory claims: wait \
-            for the source's next measurements, at most 1024 s apart by an NTP daemon's defaults",
+            for the source's next two measurements, at most 1024 s apart by an NTP daemon's defaults",
         /// UTC may be within 2 s of a leap second, before or after it; or ptp4l's grandmaster
         /// announces one in the first half of a day, so it may mean the day before. Afterwards
         /// readings fail with [`Disrupted`](Self::Disrupted) until the source has measured again.

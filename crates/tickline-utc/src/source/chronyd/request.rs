@@ -39,6 +39,10 @@ const PORT: u16 = 323;
 /// The users that distributions make for chronyd.
 const USERS: [&str; 2] = ["chrony", "_chrony"];
 
+/// The length of a reply without content, by which chronyd refuses a request (`RPY_NULL` and the
+/// head of `CMD_Reply` in chrony's `candm.h`).
+const REFUSAL_BYTES: usize = 28;
+
 /// The kernel's lists of UDP sockets.
 const LISTS: [&str; 2] = ["/proc/net/udp", "/proc/net/udp6"];
 
@@ -94,7 +98,7 @@ pub enum NoAnswer {
         timeout: Duration,
     },
     /// Somebody has answered, but not with chronyd's state: the reply has another length or another
-    /// request's number, or it refuses the request.
+    /// request's number, or it refuses the request, by 28 bytes.
     Unreadable {
         /// Where.
         channel: Channel,
@@ -125,8 +129,16 @@ impl fmt::Display for NoAnswer {
                 length: TRACKING_BYTES,
             } => write!(
                 f,
-                "the reply at {channel} has the length of chronyd's state, {TRACKING_BYTES} bytes, but another \
-                 request's number, or it refuses the request: ask again, and compare `chronyc tracking`"
+                "the reply at {channel} has the length of chronyd's state, {TRACKING_BYTES} bytes, but is \
+                 another one, or has another request's number: ask again, and compare `chronyc tracking`"
+            ),
+            Self::Unreadable {
+                channel,
+                length: REFUSAL_BYTES,
+            } => write!(
+                f,
+                "{channel} refuses the request: `opencommands` in chrony.conf must have `tracking` \
+                 (`chronyc tracking`)"
             ),
             Self::Unreadable { channel, length } => write!(
                 f,

@@ -20,7 +20,7 @@ use crate::source::daemon_socket::NotAsked;
 pub enum NoAnswer {
     /// None of [`SOCKETS`] exists.
     NoSocket,
-    /// A socket exists, and can't be connected to.
+    /// A socket, or its folder, can't be used.
     Unusable {
         /// Its path.
         socket: &'static str,
@@ -35,7 +35,7 @@ pub enum NoAnswer {
         /// Whose it is; `None` if every user may replace it.
         user: Option<u32>,
     },
-    /// Nobody has answered in time in any of [`DOMAINS`].
+    /// There was no usable answer in time in any of [`DOMAINS`].
     Silent {
         /// The path of the socket.
         socket: &'static str,
@@ -87,7 +87,7 @@ impl fmt::Display for NoAnswer {
             Self::Unusable { socket, kind } => write!(
                 f,
                 "ptp4l's socket {socket} can't be used ({kind}): does ptp4l run, and may this user write to \
-                 the socket (`uds_ro_file_mode`)?"
+                 the socket? In linuxptp 4 every user may by `uds_ro_file_mode`, before only root"
             ),
             Self::Stranger {
                 socket,
@@ -106,8 +106,8 @@ impl fmt::Display for NoAnswer {
             ),
             Self::Silent { socket, timeout } => write!(
                 f,
-                "ptp4l has not answered within {timeout:?} at {socket}, in any of the domains {}: is it in \
-                 another domain, or another network namespace? (`pmc -u -b 0 'GET TIME_STATUS_NP'`)",
+                "ptp4l gave no usable answer within {timeout:?} at {socket}, in any of the domains {}: is it in \
+                 another domain, or another network namespace? (`sudo pmc -u -b 0 -d DOMAIN 'GET TIME_STATUS_NP'`)",
                 DOMAINS.map(|domain| domain.to_string()).join(", ")
             ),
             Self::Incomplete { socket, timeout } => write!(
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(
             NoAnswer::not_asked(SOCKET, denied).to_string(),
             "ptp4l's socket /var/run/ptp4lro can't be used (permission denied): does ptp4l run, and may this \
-             user write to the socket (`uds_ro_file_mode`)?"
+             user write to the socket? In linuxptp 4 every user may by `uds_ro_file_mode`, before only root"
         );
     }
 
@@ -173,8 +173,8 @@ mod tests {
         let (socket, timeout) = (SOCKET, TIMEOUT);
         assert_eq!(
             NoAnswer::Silent { socket, timeout }.to_string(),
-            "ptp4l has not answered within 20ms at /var/run/ptp4lro, in any of the domains 0, 24, 44: is it in \
-             another domain, or another network namespace? (`pmc -u -b 0 'GET TIME_STATUS_NP'`)"
+            "ptp4l gave no usable answer within 20ms at /var/run/ptp4lro, in any of the domains 0, 24, 44: is it \
+             in another domain, or another network namespace? (`sudo pmc -u -b 0 -d DOMAIN 'GET TIME_STATUS_NP'`)"
         );
     }
 

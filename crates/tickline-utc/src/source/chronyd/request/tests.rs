@@ -231,7 +231,8 @@ fn a_reply_at_the_socket_that_is_not_chronyds_is_unreadable() {
         ("short", reply(7)[..103].to_vec()),
         ("long", [reply(7), vec![0]].concat()),
         ("huge", vec![7; 65_536]),
-        ("refused", [6, 2].repeat(TRACKING_BYTES / 2)),
+        ("another", [6, 2].repeat(TRACKING_BYTES / 2)),
+        ("refused", [6, 2].repeat(REFUSAL_BYTES / 2)),
     ] {
         let folder = Folder::new(name);
         let error = unreadable(Channel::Socket, bytes.len().min(LONGEST_REPLY_BYTES));
@@ -421,8 +422,8 @@ fn the_error_of_silence_says_who_was_asked_and_for_how_long() {
 #[test]
 fn the_error_of_an_unreadable_reply_has_its_length_and_the_expected_one() {
     assert_eq!(
-        unreadable(Channel::Socket, 28).to_string(),
-        "the reply at chronyd's Unix socket has 28 bytes, and chronyd's state has 104: does chronyd answer \
+        unreadable(Channel::Socket, 103).to_string(),
+        "the reply at chronyd's Unix socket has 103 bytes, and chronyd's state has 104: does chronyd answer \
          there, of chrony 4? (`chronyc tracking`)"
     );
 }
@@ -431,8 +432,17 @@ fn the_error_of_an_unreadable_reply_has_its_length_and_the_expected_one() {
 fn the_error_of_an_unreadable_reply_of_the_expected_length_says_what_else_may_be_wrong() {
     assert_eq!(
         unreadable(Channel::Udp, 104).to_string(),
-        "the reply at chronyd's UDP port has the length of chronyd's state, 104 bytes, but another request's \
-         number, or it refuses the request: ask again, and compare `chronyc tracking`"
+        "the reply at chronyd's UDP port has the length of chronyd's state, 104 bytes, but is another one, or \
+         has another request's number: ask again, and compare `chronyc tracking`"
+    );
+}
+
+#[test]
+fn the_error_of_a_refusal_names_the_option_that_permits_the_request() {
+    assert_eq!(
+        unreadable(Channel::Udp, REFUSAL_BYTES).to_string(),
+        "chronyd's UDP port refuses the request: `opencommands` in chrony.conf must have `tracking` \
+         (`chronyc tracking`)"
     );
 }
 
