@@ -163,11 +163,14 @@ fn run_again(own: &Options, others: Vec<OsString>) -> Result<u8, String> {
 fn ended_without_code(command: &Command, status: ExitStatus) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    let quoted = words
+        .iter()
+        .map(|word| format!("'{}'", word.replace('\'', r"'\''")));
     format!(
         "{} has ended with {status}, and judged nothing; its last benchmark above has failed, or its main: try \
          `{}`",
         words[0],
-        words.join(" ")
+        quoted.collect::<Vec<_>>().join(" ")
     )
 }
 
@@ -328,7 +331,7 @@ mod tests {
             ended_without_code(&command, status),
             format!(
                 "/t/work has ended with {status}, and judged nothing; its last benchmark above has failed, or \
-                 its main: try `/t/work --bench sort`"
+                 its main: try `'/t/work' '--bench' 'sort'`"
             )
         );
     }

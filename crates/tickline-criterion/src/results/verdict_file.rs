@@ -107,7 +107,7 @@ impl Destination {
             }
         }
         Err(io::Error::other(format!(
-            "this is a root, or leads through more than {MAX_LINKS} links; give the path of a file"
+            "this is a root, ends in .., or leads through more than {MAX_LINKS} links; give the path of a file"
         )))
     }
 

@@ -180,8 +180,8 @@ pub(super) fn list(program: &Path, build: Build) -> Result<Listing, String> {
         show_errors();
         let arguments: Vec<_> = std::env::args_os().skip(1).collect();
         return Err(format!(
-            "it can't list its benchmarks: {status}; criterion has the arguments {arguments:?}: try these, and \
-             --list, with {}",
+            "it can't list its benchmarks: {status}; criterion has the arguments {arguments:?}: try \
+             {} with --list and these",
             program.display()
         ));
     }
