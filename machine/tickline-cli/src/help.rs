@@ -391,7 +391,8 @@ pub(crate) const FLIGHT: &[Section] = &[
   The line at the end counts what the trace lacks. dropped: newer records overwrote these. damaged:
   they were not whole. cut: the text of a value was too long. undecided: the request may have ended.
   ring missing: the file is cut short. thread without a ring: choose more threads_in_file. callsite
-  without names: the file had no room for them; its spans and events are called ?.",
+  without names: they were too long or damaged, or the file had no room for them; its spans and
+  events are called ?.",
     ),
     Section::new(
         "Examples",

@@ -1,6 +1,7 @@
 //! Runs tests in forked children.
 #![allow(clippy::print_stderr, reason = "it says why it skips")]
 
+#[cfg(target_os = "linux")]
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(target_os = "linux")]

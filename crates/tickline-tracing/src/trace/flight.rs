@@ -347,7 +347,7 @@ impl FlightRecorder {
     /// ring of the file is free, it takes that of the thread that ended first, whose records are then
     /// lost ([`TraceSummary::dropped_records`]). If no thread has ended, the file does not get the
     /// event ([`TraceSummary::threads_without_ring`]). In both cases the file no longer says which
-    /// requests were open ([`TraceSummary::undecided_spans`]). A file with a ring for each thread of
+    /// earlier requests were open ([`TraceSummary::undecided_spans`]). A file with a ring for each thread of
     /// the program loses nothing ([`FlightRecorderBuilder::threads_in_file`]).
     ///
     /// The trace of the process's first panic stays: it has the cause in nearly all cases. It

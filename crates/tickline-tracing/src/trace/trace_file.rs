@@ -224,7 +224,8 @@ impl TraceFileBuilder {
     /// makes the trace. If the writer has ended by an error, the hook writes a line with the path
     /// and the error to standard error, unless an earlier panic did, or
     /// [`finish`](TraceFileGuard::finish) has returned the error. The hook waits for the writer at
-    /// most 2 s. If they do not suffice, it writes a line with the path and the time.
+    /// most 2 s. If they do not suffice, it writes a line with the path and the time. It then waits
+    /// for standard error, if nobody reads that.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
     /// made, and must call the hook before it first. Otherwise nothing is flushed.
@@ -315,11 +316,15 @@ fn flush_in_hook(flusher: &Flusher, path: Option<&Path>) {
         return;
     }
     let is_flushed = flusher.flush(LAST_FLUSH);
+    let error = flusher.take_error();
+    if is_flushed && error.is_none() {
+        return;
+    }
     let path = path.map(|path| format!("{}: ", path.display()));
     let path = path.unwrap_or_default();
-    if let Some(error) = flusher.take_error() {
+    if let Some(error) = error {
         say(format_args!("the trace is incomplete: {path}{error}"));
-    } else if !is_flushed {
+    } else {
         let seconds = LAST_FLUSH.as_secs();
         say(format_args!(
             "the trace may be incomplete: {path}the panic waited {seconds} s for the writer, in vain"

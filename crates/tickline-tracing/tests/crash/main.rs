@@ -163,7 +163,7 @@ mod unix {
             "tickline: the trace may be incomplete: {}: the panic waited 2 s for the writer, in vain",
             folder.path().join(TRACE).display()
         );
-        assert_eq!(lines.collect::<Vec<_>>(), [line]);
+        assert!(lines.collect::<Vec<_>>().contains(&&*line), "{shown}");
         println!("panic with a full pipe: the time is on stderr");
     }
 
