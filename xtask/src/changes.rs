@@ -40,38 +40,60 @@ fn files(clone: &Path, line: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::fs;
+    use std::path::PathBuf;
 
     use super::*;
     use crate::files::target;
 
-    /// The files among `paths` whose code counts as changed after these changes: a file, its text
-    /// before, and its text after. No other test gives its clone this name.
-    pub(crate) fn changed_after(name: &str, changes: &[[&str; 3]], paths: &str) -> Vec<String> {
-        let clone = target().join(format!("changes-{}-{name}", std::process::id()));
-        let git = |line: &str| {
-            let status = command(line).current_dir(&clone).status();
-            assert!(status.unwrap().success(), "{line}");
-        };
-        for [file, before, _] in changes {
-            let path = clone.join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, before).unwrap();
-        }
-        git("git init -q");
-        git("git add .");
-        git("git -c user.name=a -c user.email=a@b commit -q -m a");
-        for [file, before, after] in changes {
-            let path = clone.join(file);
-            if before.is_empty() {
-                // The file was made after the commit.
-                git(&format!("git rm -q --cached {file}"));
-                git("git -c user.name=a -c user.email=a@b commit -q -m b");
+    /// A repository with one commit, which is removed after the test.
+    struct Repository(PathBuf);
+
+    impl Repository {
+        /// Commits these files, each with its text. No other test gives its repository this name.
+        fn new<'a>(name: &str, files: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+            let repository = Self(target().join(format!("changes-{}-{name}", std::process::id())));
+            for (file, text) in files {
+                repository.write(file, text);
             }
-            fs::write(path, after).unwrap();
+            repository.git("init -q");
+            repository.git("add .");
+            repository.git("-c user.name=a -c user.email=a@b commit -q -m a");
+            repository
         }
-        let changed = changed_files(&clone, ["HEAD", ""], paths).unwrap();
-        fs::remove_dir_all(clone).unwrap();
-        changed
+
+        fn write(&self, file: &str, text: &str) {
+            let path = self.0.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn git(&self, line: &str) {
+            let status = command(&format!("git {line}"))
+                .current_dir(&self.0)
+                .status();
+            assert!(status.unwrap().success(), "{line}");
+        }
+
+        fn changed(&self, paths: &str) -> Vec<String> {
+            changed_files(&self.0, ["HEAD", ""], paths).unwrap()
+        }
+    }
+
+    impl Drop for Repository {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    /// The files among `paths` whose code counts as changed after these changes: a file, its text
+    /// before, and its text after.
+    pub(crate) fn changed_after(name: &str, changes: &[[&str; 3]], paths: &str) -> Vec<String> {
+        let before = changes.iter().map(|[file, before, _]| (*file, *before));
+        let repository = Repository::new(name, before);
+        for [file, _, after] in changes {
+            repository.write(file, after);
+        }
+        repository.changed(paths)
     }
 
     const CHANGED_LINE: [&str; 3] = ["b.rs", "let a = 1;\n", "let a = 2;\n"];
@@ -97,11 +119,16 @@ pub(crate) mod tests {
 
     #[test]
     fn a_new_file_is_other_code() {
-        let new = ["tests/new.rs", "", "let a = 1;\n"];
-        assert_eq!(
-            changed_after("new", &[CHANGED_COMMENT, new], "."),
-            ["tests/new.rs"]
-        );
+        let repository = Repository::new("new", [("a.rs", "let a = 1;\n")].into_iter());
+        repository.write("tests/new.rs", "let a = 1;\n");
+        assert_eq!(repository.changed("."), ["tests/new.rs"]);
+    }
+
+    #[test]
+    fn a_renamed_file_is_other_code() {
+        let repository = Repository::new("renamed", [("a.rs", "let a = 1;\n")].into_iter());
+        repository.git("mv a.rs b.rs");
+        assert_eq!(repository.changed("."), ["a.rs", "b.rs"]);
     }
 
     #[test]
