@@ -158,8 +158,8 @@ fn run_again(own: &Options, others: Vec<OsString>) -> Result<u8, String> {
     code.ok_or_else(|| ended_without_code(&again, status))
 }
 
-/// The error of a program that has ended without an exit code for this process, such as by a signal.
-/// The command for a try has none of this crate's own options.
+/// The error of a program that has ended without an exit code for this process, such as by a
+/// signal. The command for a try has none of this crate's own options.
 fn ended_without_code(command: &Command, status: ExitStatus) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();

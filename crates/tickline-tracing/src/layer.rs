@@ -4,9 +4,9 @@
 //! it store the times in the registry's extensions: one access in place of three, and none if the
 //! times are for its sinks only. A sink that writes a trace has such a table, too
 //! (`trace/capture/recorded_spans.rs`). `benches/README.md` has the cost of such an access: "a
-//! layer that stores an extension". The slot of a span follows from the span's number, which encodes
-//! its thread and its index in that thread's part of the table. One atomic exchange locks the slot.
-//! If the slot is taken, the layer keeps the span in a map.
+//! layer that stores an extension". The slot of a span follows from the span's number, which
+//! encodes its thread and its index in that thread's part of the table. One atomic exchange locks
+//! the slot. If the slot is taken, the layer keeps the span in a map.
 //!
 //! # In a forked child
 //!

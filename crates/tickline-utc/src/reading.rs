@@ -177,15 +177,15 @@ tickline_core::named! {
             "the source of UTC is not synchronised, or states an error above 16 s: does an NTP daemon run, and \
             does it follow a server or a master? `tickline doctor` shows the state of each source",
         /// The last claim has ended, and there is no newer one: the source has not answered twice,
-        /// the thread was held up, or the kernel slews its clock by more than 12.5 %. A claim ends 3.75 s after its request, or 2.5 intervals of
-        /// the clock if that is later.
+        /// the thread was held up, or the kernel slews its clock by more than 12.5 %. A claim ends
+        /// 3.75 s after its request, or 2.5 intervals of the clock if that is later.
         Expired => "expired":
             "the last claim of the source of UTC has ended, 3.75 s or 2.5 intervals of the clock after its \
             request at the latest: does the source still answer? (`tickline doctor`)",
         /// The machine was suspended or moved, the OS clock was set, or two claims contradicted
         /// each other, and no source has since measured, or repeated what it said before the step.
-        /// By default the measurements of an NTP daemon are at most 1024 s apart (`maxpoll` 10); two
-        /// may be needed.
+        /// By default the measurements of an NTP daemon are at most 1024 s apart (`maxpoll` 10);
+        /// two may be needed.
         Disrupted => "disrupted":
             "the clock was disrupted by a suspend, a move of the machine, a step or contradictory claims: wait \
             for the source's next two measurements, at most 1024 s apart by an NTP daemon's defaults",

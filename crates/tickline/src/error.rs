@@ -71,8 +71,8 @@ impl Error {
         }
     }
 
-    /// This error with a text that says what works, or what to do instead. It is in brackets, because
-    /// the source may follow.
+    /// This error with a text that says what works, or what to do instead. It is in brackets,
+    /// because the source may follow.
     pub(crate) fn with_remedy(self, remedy: &str) -> Self {
         Self {
             text: format!("{} ({remedy})", self.text),

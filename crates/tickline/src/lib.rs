@@ -90,7 +90,7 @@
 //! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
 //! - A bound against UTC. The crate `tickline-utc` states one.
 //! - The bound across a suspend in which the counter runs on. Readings, of Unix time as well, are
-//!   then ahead by the time asleep, but no further than the end of the line's window (1 s by
+//!   then ahead by the time suspended, but no further than the end of the line's window (1 s by
 //!   default, 2 s with a line for each CPU). The next recalibration slews them back at half rate;
 //!   the thread driver recalibrates at the resume. Until then the state is
 //!   [`ClockState::Disrupted`].

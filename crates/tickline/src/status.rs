@@ -292,9 +292,9 @@ impl Status {
 
 /// One line for a log: the state, the figures that there are, and why Unix time is the OS clock's
 /// if only Unix time is. If the counter is slow, also what readings cost; if counters differ, also
-/// those of which CPUs, and by how much. If the clock has no line, also whether it had one, and with
-/// readers as its driver, what ends that. At the end whether the variable `TICKLINE` has a value
-/// that the clock ignores.
+/// those of which CPUs, and by how much. If the clock has no line, also whether it had one, and
+/// with readers as its driver, what ends that. At the end whether the variable `TICKLINE` has a
+/// value that the clock ignores.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.state)?;

@@ -1,6 +1,6 @@
 //! Observation of a clock, for measurements, the soak and guests: readings bracketed by two
-//! readings of the OS clock, exchanges of readings between threads, and waits for events. For tests:
-//! forked children.
+//! readings of the OS clock, exchanges of readings between threads, and waits for events. For
+//! tests: forked children.
 
 #[cfg(unix)]
 pub mod fork;

@@ -51,8 +51,8 @@ pub(super) fn store(steps: &[Step], results: &str, commit: &str, date: &str) -> 
     files::store_block(PAGE, BLOCK, &block)
 }
 
-/// Prints for each step what its stored row says of the present code. Returns 1 unless each step has
-/// passed on the present code.
+/// Prints for each step what its stored row says of the present code. Returns 1 unless each step
+/// has passed on the present code.
 pub(super) fn check(steps: &[Step]) -> Result<u8, String> {
     let stored = files::block(PAGE, BLOCK)?;
     let mut code = 0;

@@ -33,9 +33,9 @@
 //!   reference and time suspended are the same afterwards. So the high-water mark can't be computed
 //!   from the time suspended. The end of the window is always right.
 //! - **The time suspended decides one thing only**: whether a counter that went back did so in a
-//!   suspend. This time is `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, and is stored with
-//!   each line. It can't decide more, because PCs measure it in whole seconds, so a short suspend may
-//!   count as 0.
+//!   suspend. This time is `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, and is stored with each line.
+//!   It can't decide more, because PCs measure it in whole seconds, so a short suspend may count as
+//!   0.
 //!
 //! In two runs of the guest `suspended`, the bounds held at the first reading after the resume.
 //! Readings were 325 and 381 ms ahead; at an interval of 2 s they were 2.5 s ahead. The state was

@@ -23,9 +23,9 @@ pub(crate) fn a_saved_baseline_has_the_parts_of_its_run(programs: &Programs) {
     }
 }
 
-/// Compares a run with its baseline, which did fewer steps: 100 in place of 3,000, and in the second
-/// routine of `compare` 200 in place of 3,100. On a busy machine times scatter by a factor of two.
-/// Returns the standard output.
+/// Compares a run with its baseline, which did fewer steps: 100 in place of 3,000, and in the
+/// second routine of `compare` 200 in place of 3,100. On a busy machine times scatter by a factor
+/// of two. Returns the standard output.
 fn compared_with_main(programs: &Programs, filter: &str) -> String {
     save_main(programs, filter);
     let output = programs.run(3_000, filter, &["--baseline", "main"]);

@@ -311,7 +311,8 @@ impl TraceFileBuilder {
 /// Flushes the trace of this path when a thread has panicked. Says on standard error if the flush
 /// takes too long, and once if the writer has ended by an error.
 fn flush_in_hook(flusher: &Flusher, path: Option<&Path>) {
-    // If the writer itself panics, a flush would wait for this thread. A forked child has no writer.
+    // If the writer itself panics, a flush would wait for this thread. A forked child has no
+    // writer.
     if thread_recorder::IS_READER.get() || flusher.is_in_child() {
         return;
     }

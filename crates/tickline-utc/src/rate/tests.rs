@@ -9,8 +9,8 @@ use crate::claim_maker::tests::{
 use crate::source::Report;
 use crate::{UtcSource, UtcUnknown};
 
-/// The counter and the clock disagree: the machine was suspended for less than the kernel's second, or a
-/// host has set one of them.
+/// The counter and the clock disagree: the machine was suspended for less than the kernel's second,
+/// or a host has set one of them.
 #[test]
 fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
     type Counter = fn(u64) -> Option<u64>;

@@ -46,8 +46,8 @@ impl OsClock {
     /// another host or restored from a snapshot. Does nothing if one is mapped already.
     ///
     /// Afterwards [`disruption_marker`](tickline_core::reference::Reference::disruption_marker) is
-    /// `None` if no VMClock is mapped: the device does not exist, this process may not read it, or it
-    /// is something else. `tickline doctor` says why the first VMClock is unreadable.
+    /// `None` if no VMClock is mapped: the device does not exist, this process may not read it, or
+    /// it is something else. `tickline doctor` says why the first VMClock is unreadable.
     ///
     /// Each clock with full probes does this by itself with [`VMCLOCK`](Self::VMCLOCK), if the
     /// process may read it. A regular file of 4 KiB may stand for the device in a test; if it is

@@ -48,8 +48,8 @@ impl VmClock {
         Self(AtomicPtr::new((&raw const NONE).cast_mut()))
     }
 
-    /// Maps the VMClock of `device`, if there is one, and none is mapped yet. It may run in a signal
-    /// handler.
+    /// Maps the VMClock of `device`, if there is one, and none is mapped yet. It may run in a
+    /// signal handler.
     pub(crate) fn map(&self, device: &CStr) {
         if !self.is_mapped() {
             // SAFETY: a page is larger than `VmClockAbi`, and stays mapped if accepted.

@@ -12,7 +12,7 @@ use tickline_observe::{Bounded, clock_ns, monotonic_ns};
 /// The time for which the guest watches the clock after a suspend.
 const RESUMED: Duration = Duration::from_secs(2);
 
-/// Sleeps in suspend to RAM. Returns the time asleep by the kernel, ns.
+/// Sleeps in suspend to RAM. Returns the time suspended by the kernel, ns.
 pub(crate) fn suspend_for(seconds: u64) -> io::Result<u64> {
     // CLOCK_BOOTTIME counts suspended time, and CLOCK_MONOTONIC does not.
     let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();

@@ -327,7 +327,8 @@ impl World {
         *claim = maker.next_claim(answers, valid_ns(0)).unwrap_or(*claim);
     }
 
-    /// The machine is suspended, and the kernel measures the time suspended by a less accurate clock.
+    /// The machine is suspended, and the kernel measures the time suspended by a less accurate
+    /// clock.
     fn suspend(&mut self) {
         let ns = within(&mut self.random, 0.0, 100.0 * SECOND_NS);
         let error = extreme(&mut self.random, SECOND_NS);
