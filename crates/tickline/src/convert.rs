@@ -238,7 +238,7 @@ impl Anchor<StdInstant> {
     fn std_from(engine: &Engine) -> Self {
         Self::from_bracket(
             || Instant::from_reading(engine.now_ordered_ns()),
-            engine.std_now,
+            engine.followed_now.unwrap_or(StdInstant::now),
         )
     }
 

@@ -89,8 +89,9 @@ pub(crate) struct Engine {
     costs_ps: [AtomicU64; 3],
     /// The backend that serves readings. With one, the engine has no line, and stays disabled.
     pub(crate) backend: Option<Arc<dyn Backend>>,
-    /// The clock of deadlines for other crates: std's, or the one that a mock follows.
-    pub(crate) std_now: fn() -> StdInstant,
+    /// The clock that a mock follows. `None` stands for std's clock. A static that named std's
+    /// function would put it, and its panic's texts, into programs that never use it.
+    pub(crate) followed_now: Option<fn() -> StdInstant>,
 }
 
 const _: () = assert!(
@@ -115,7 +116,7 @@ impl Engine {
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             costs_ps: [const { AtomicU64::new(UNKNOWN_PS) }; 3],
             backend: None,
-            std_now: StdInstant::now,
+            followed_now: None,
         }
     }
 

@@ -156,9 +156,7 @@ impl MockClock {
         });
         let mut engine = Engine::new(Driver::Manual);
         engine.set_backend(Arc::<MockTime>::clone(&time));
-        if let Some(now) = clock {
-            engine.std_now = now;
-        }
+        engine.followed_now = clock;
         Self {
             clock: Clock::from_engine(Arc::new(engine), None),
             time,

@@ -34,6 +34,11 @@ pub(super) fn steps() -> Vec<Step> {
         Step::new("docs", ["cargo", "doc", "--no-deps", "--all-features"])
             .args(published())
             .env("RUSTDOCFLAGS", "-D warnings"),
+        // This takes ten seconds.
+        Step::new(
+            "a hello-world is little larger than with std",
+            ["cargo", "xtask", "size"],
+        ),
         // The command that the README names passes.
         Step::new("tests, as in the README", ["cargo", "test"])
             .args(["--workspace", "--no-fail-fast"])

@@ -20,10 +20,6 @@ fn alone() -> Vec<Step> {
             .args(["-p", "tickline-utc", "-p", "tickline"])
             .args(["--release", "--all-features"])
             .args(["--no-fail-fast", "--", "--show-output"]),
-        Step::new(
-            "a hello-world is little larger than with std",
-            ["cargo", "xtask", "size"],
-        ),
         // Each example prints what its head says.
         Step::new("examples run", ["cargo", "xtask", "examples"]),
         // A browser draws the report without an error.

@@ -1,0 +1,232 @@
+//! What a status answers, and its texts.
+
+use tickline_core::comparison::CounterDifference;
+
+use super::*;
+use crate::Clock;
+
+#[test]
+fn each_state_has_its_code() {
+    for (state, code) in [
+        (ClockState::Calibrating, "calibrating"),
+        (ClockState::Fast, "fast"),
+        (ClockState::Disrupted, "disrupted"),
+        (ClockState::Fallback(Reason::Slow), "fallback"),
+        (ClockState::Unavailable, "unavailable"),
+        (ClockState::Backend, "backend"),
+        (ClockState::Mock, "mock"),
+    ] {
+        assert_eq!(state.code(), code);
+    }
+}
+
+#[test]
+fn a_status_says_whether_readings_come_from_the_counter() {
+    let mut status = Clock::default().status();
+    for (state, reads_counter) in [
+        (ClockState::Calibrating, false),
+        (ClockState::Fast, true),
+        (ClockState::Disrupted, true),
+        (ClockState::Fallback(Reason::Slow), false),
+        (ClockState::Unavailable, false),
+        (ClockState::Backend, false),
+        (ClockState::Mock, false),
+    ] {
+        status.state = state;
+        assert_eq!(status.reads_counter(), reads_counter, "{state}");
+    }
+}
+
+#[test]
+fn a_status_has_the_verdict_of_each_gate_in_order() {
+    let status = Clock::default().status();
+    let gates = status.verdicts().iter().map(|verdict| verdict.gate);
+    assert!(gates.eq(Gate::ALL.iter().copied()));
+}
+
+#[test]
+fn a_status_without_figures_is_its_state() {
+    let mut status = Clock::default().status();
+    status.state = ClockState::Fast;
+    status.bound_ns = None;
+    status.offset_ns = None;
+    status.frequency_hz = None;
+    status.verdicts[Gate::UnixCost as usize] = Verdict::new(Gate::UnixCost, None);
+    assert_eq!(status.to_string(), ClockState::Fast.to_string());
+}
+
+#[test]
+fn a_status_shows_its_figures_with_their_units() {
+    let mut status = Clock::default().status();
+    status.state = ClockState::Fast;
+    status.bound_ns = Some(12);
+    status.frequency_hz = Some(2_600_000_000);
+    status.verdicts[Gate::UnixCost as usize] = Verdict::new(Gate::UnixCost, None);
+    assert_eq!(
+        status.to_string(),
+        "fast: readings come from the counter; bound 12 ns; counter 2600000000 Hz"
+    );
+}
+
+#[test]
+fn a_status_of_the_counter_says_that_its_bound_is_not_known() {
+    let mut status = Clock::default().status();
+    status.state = ClockState::Fast;
+    status.bound_ns = None;
+    status.frequency_hz = Some(2_600_000_000);
+    let text = status.to_string();
+    assert!(
+        text.contains("; bound not known now; counter 2600000000 Hz"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_status_says_that_the_last_line_has_ended() {
+    let mut status = Clock::default().status();
+    status.state = ClockState::Calibrating;
+    for (frequency_hz, had_line) in [(None, false), (Some(2_600_000_000), true)] {
+        status.frequency_hz = frequency_hz;
+        let text = status.to_string();
+        assert_eq!(
+            text.contains("; the last line has ended"),
+            had_line,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_status_says_why_only_unix_time_is_the_os_clocks() {
+    let mut status = Clock::default().status();
+    for verdict in &mut status.verdicts {
+        *verdict = Verdict::new(verdict.gate, None);
+    }
+    status.verdicts[Gate::UnixCost as usize] = Verdict::new(Gate::UnixCost, Some(Reason::Slow));
+    let text = format!(
+        "Unix time comes from the OS clock, because {}",
+        Reason::Slow
+    );
+    assert!(status.to_string().ends_with(&text), "{status}");
+}
+
+#[test]
+fn a_status_says_what_made_the_counter_slow() {
+    let mut status = Clock::default().status();
+    for verdict in &mut status.verdicts {
+        *verdict = Verdict::new(verdict.gate, None);
+    }
+    status.verdicts[Gate::Cost as usize] = Verdict::new(Gate::Cost, Some(Reason::Slow));
+    status.cost = Some(Cost {
+        counter_ps: 61_250,
+        os_ps: 25_000,
+        os_unix_ps: 26_990,
+    });
+    let text =
+        "; a reading takes 61.2 ns by the counter, 25.0 ns by the OS clock (26.9 ns of Unix time)";
+    assert!(status.to_string().contains(text), "{status}");
+}
+
+#[test]
+fn a_status_names_the_cpus_whose_counters_differ_and_by_how_much() {
+    let mut status = Clock::default().status();
+    for verdict in &mut status.verdicts {
+        *verdict = Verdict::new(verdict.gate, None);
+    }
+    let difference = CounterDifference {
+        min_ticks: -70_000,
+        max_ticks: -66_930,
+    };
+    status.comparison = CounterComparison::Unsynchronised {
+        cpu: 0,
+        other_cpu: 3,
+        difference,
+    };
+    let text = "; the counters of CPUs 0 and 3 differ by at least 66930 ticks";
+    for (closed_by, has_text) in [(Some(Reason::Unsynchronised), true), (None, false)] {
+        status.verdicts[Gate::Synchronised as usize] = Verdict::new(Gate::Synchronised, closed_by);
+        assert_eq!(status.to_string().contains(text), has_text, "{status}");
+    }
+}
+
+#[test]
+fn a_status_without_a_line_says_what_its_readers_can_do() {
+    let mut status = Clock::default().status();
+    status.state = ClockState::Calibrating;
+    for (driver, has_advice) in [(Driver::Reader, true), (Driver::Thread, false)] {
+        status.driver = driver;
+        let text = status.to_string();
+        assert_eq!(
+            text.contains("; that takes frequent readings"),
+            has_advice,
+            "{text}"
+        );
+    }
+}
+
+/// Symptom: with `TICKLINE=offf` the text gave an operator no sign that the counter was in use.
+#[test]
+fn a_status_says_that_the_variables_value_is_ignored() {
+    let mut status = Clock::default().status();
+    for (environment, is_ignored) in [
+        (EnvironmentSwitch::Unset, false),
+        (EnvironmentSwitch::On, false),
+        (EnvironmentSwitch::Off, false),
+        (EnvironmentSwitch::Unrecognised, true),
+    ] {
+        status.environment = environment;
+        let text = status.to_string();
+        let sentence = "; TICKLINE is ignored: its value is neither `on` nor `off` (small letters)";
+        assert_eq!(text.ends_with(sentence), is_ignored, "{text}");
+    }
+}
+
+/// Core's texts say the fact; a program that reads the OS clock wants to know what to change.
+#[test]
+fn a_fallback_says_what_the_program_can_do_about_its_reason() {
+    for (reason, advice) in [
+        (
+            Reason::Denied,
+            "PR_SET_TSC); the sandbox or parent that denies it must permit it before",
+        ),
+        (
+            Reason::NotInvariant,
+            "power states; in a virtual machine whose host's counter is invariant, \
+             ClockBuilder::assume_invariant()",
+        ),
+        (
+            Reason::Untestable,
+            "could not be compared; a clock with a thread tries again",
+        ),
+        (
+            Reason::Unsynchronised,
+            "differ; a clock with a thread and LinePerCpu::Auto",
+        ),
+        (
+            Reason::Untested,
+            "compared yet; a clock with a thread compares them",
+        ),
+        (Reason::SamplesTooOld, "allows; choose a longer interval"),
+        (
+            Reason::NoLine,
+            "there is no line: the thread can't reach this CPU, or its samples make no line",
+        ),
+        (
+            Reason::DriverStopped,
+            "or was stopped or killed; the counter serves this clock again when that thread goes on",
+        ),
+    ] {
+        let text = ClockState::Fallback(reason).to_string();
+        assert!(text.contains(advice), "{text}");
+    }
+    let text = ClockState::Fallback(Reason::NoCounter).to_string();
+    assert!(text.ends_with(&Reason::NoCounter.to_string()), "{text}");
+}
+
+#[test]
+fn counts_in_a_log_have_the_codes_of_their_events() {
+    let counts = EventCounts::from_fn(|event| u64::from(event == Event::Expiry) * 7);
+    let text = std::format!("{counts:?}");
+    assert!(text.contains("\"expiry\": 7"), "{text}");
+    assert_eq!(text.matches(": 0").count(), Event::ALL.len() - 1, "{text}");
+}
