@@ -198,12 +198,15 @@ pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
 }
 
 /// The result of each step, with the faults of failed steps, and the reasons of tests, or other
-/// parts, that skipped themselves.
+/// parts, that skipped themselves. Failed steps come last, since a log that is cut keeps its end.
 fn summary(done: &[Done<'_>]) -> String {
     let mut text = "summary\n".to_owned();
     let width = done.iter().map(|step| step.words().len()).max();
     let width = width.unwrap_or(0);
-    for step in done {
+    let (failed, others): (Vec<_>, Vec<_>) = done
+        .iter()
+        .partition(|step| matches!(step.result, Err(Failed(_))));
+    for step in others.into_iter().chain(failed) {
         let words = step.words();
         let seconds = step.seconds;
         text += &format!("  {words:<width$} {seconds:>7.1} s  {}\n", step.name);

@@ -121,14 +121,34 @@ fn a_command_fails_if_one_check_fails_and_skips_if_one_is_skipped() {
     assert_eq!(counts(results.iter()), "1 passed, 1 failed, 2 skipped");
 }
 
-#[test]
-fn the_summary_counts_the_tests_that_skipped_themselves() {
-    let done = |name, result, skips: &[&str]| Done {
+fn done(name: &'static str, result: Result<(), NotPassed>, skips: &[&str]) -> Done<'static> {
+    Done {
         name,
         result,
         skips: skips.iter().map(|why| (*why).to_owned()).collect(),
         seconds: 1.25,
-    };
+    }
+}
+
+/// Symptom: of the log of a failed run, all but the end was cut, and with it the failed step.
+#[test]
+fn failed_steps_are_last_in_the_summary() {
+    let steps = [
+        done("format", Err(Failed("a line".to_owned())), &[]),
+        done("docs", Ok(()), &[]),
+    ];
+    assert_eq!(
+        summary(&steps),
+        "summary
+  passed     1.2 s  docs
+  FAILED     1.2 s  format
+      a line
+1 passed, 1 failed, 0 skipped; skips within steps: 0"
+    );
+}
+
+#[test]
+fn the_summary_counts_the_tests_that_skipped_themselves() {
     let steps = [
         done("format", Ok(()), &[]),
         done("tests", Ok(()), &["no root", "no compiler", "no root"]),
