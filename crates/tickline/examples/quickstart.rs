@@ -10,8 +10,8 @@ use std::time::SystemTime;
 use tickline::{Clock, Instant, UnixTime};
 
 fn main() -> Result<(), tickline::Error> {
-    // The thread that calibrates the clock is optional. Without the thread, one call does this
-    // work about twice a second, within microseconds.
+    // The thread that calibrates the clock is optional. Without it, about two calls a second
+    // calibrate, which takes them microseconds.
     let _thread = tickline::start()?;
 
     let start = Instant::now(); // replaces std::time::Instant

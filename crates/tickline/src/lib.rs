@@ -1,5 +1,5 @@
-//! Reads the time in 9 to 15 ns from the CPU's timestamp counter (in a tight loop, depending on the
-//! processor): to time a request, stamp an event or check a deadline.
+//! A clock for programs that time requests, stamp events or check deadlines. It reads the time in 9
+//! to 15 ns from the CPU's timestamp counter (in a tight loop, depending on the processor).
 //!
 //! ```
 //! use tickline::{Instant, UnixTime};
@@ -11,8 +11,9 @@
 //! ```
 //!
 //! tickline needs no set-up. The first calls return the time of the OS clock. Once calls are
-//! frequent enough to pay for a calibration, some of them calibrate the counter, a few
-//! microseconds at a time. [`start`] moves that work to a thread.
+//! frequent enough to pay for a calibration, about every 2 ms, some of them calibrate the counter,
+//! a few microseconds at a time. [`start`] moves that work to a thread, and programs that read the
+//! time more rarely then use the counter, too.
 //!
 //! | to | use |
 //! |---|---|
@@ -115,7 +116,7 @@
 //! set when the process starts ([`EnvironmentSwitch`]), and [`Clock::disable`] switch the counter
 //! off.
 //!
-//! If readings don't use the counter, they come from the OS clock, and take about 1.3 times as long
+//! If readings don't use the counter, they come from the OS clock, and take about 1.2 times as long
 //! as a direct call of that clock. On a system without any clock the state is
 //! [`ClockState::Unavailable`], and readings are 0. Under Miri readings use the clocks of std.
 //!
