@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! 127                        64 63                       16 15         0
-//! [ b: ns, two's complement   ] [ m: slope, 2^-(64-s) ns  | tag        ]   16 bytes, aligned to 16
+//! [ b: ns, two's complement   ] [ m: slope                | tag        ]   16 bytes, aligned to 16
 //!
-//! ns = ((ticks << s) * m >> 64) + b
+//! ns = ((ticks << s) * m >> 64) + b        the unit of m is 2^-(64-s) ns a tick
 //! ```
 //!
 //! `DESIGN.md`, section "The state", explains the formula; `s` is [`SHIFT`]. The tag:

@@ -56,7 +56,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// | the counter, by a line of tickline's own ([`global`](Clock::global), [`builder`](Clock::builder)) | at most 2 us while that thread replaces a line, and 2,000 turns of a spin loop while it publishes a first line: 10 to about 150 us, by the processor's `PAUSE`, which is slowest on Skylake, and its clock rate | none, unless the reading also drives the clock ([`Driver::Reader`]): then those of an [iteration](Clock::maintain), and of the collection of facts about the machine | never | yes | contain the OS clock, on the conditions of [`Reading`] |
 /// | the OS clock, because the counter can't be used: the same clocks | as above | `clock_gettime`, unless the vDSO answers it; those of a driver, as above | never | yes | contain the OS clock |
 /// | a page of another process (`tickline_page::open`) | while the server publishes its first line, 1 ms at most. With full probes the reading yields the CPU while it waits, so it also waits until the scheduler resumes it | those of the OS clock; `sched_yield` while it waits; the first reading in a forked child reads files | never; but if the page's owner truncates its file, the next reading raises SIGBUS | yes | contain the OS clock |
-/// | a mock (`MockClock::clock`) | never; one that follows tokio's clock: as that clock does | none | never; as tokio's clock does | yes; no | the time itself |
+/// | a mock (`MockClock::clock`) | never; one that follows tokio's clock: as that clock does | none | never; as tokio's clock does | yes; no | the time, and 1 ns above it |
 /// | a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) | as the backend does | as the backend does | allocates as the backend does; a panic of its `now` or `unix_now` ends the process, that of another method unwinds into the caller | if the backend may be called there | as the backend states them |
 ///
 /// The order of readings is in the table [Order](crate#order); that of a backend is its obligation;
@@ -75,8 +75,8 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// reference.
 ///
 /// Measure with the same clock: [`clock.elapsed(start)`](Clock::elapsed). `start.elapsed()` reads
-/// the global clock. All clocks but a mock's have one timescale: instants of two clocks differ by
-/// at most the sum of their bounds.
+/// the global clock. All clocks have one timescale, except mocks and backends with a time of their
+/// own: instants of two such clocks differ by at most the sum of their bounds.
 ///
 /// Wait by the same clock, too: for `deadline - clock.now()`, or, where a call takes a
 /// `std::time::Instant`, until [`clock.std_anchor()`](Clock::std_anchor)`.to_std(deadline)`.

@@ -80,12 +80,12 @@ struct MockTime {
 }
 
 impl MockTime {
-    /// Moves both clocks forward.
+    /// Moves the monotonic time forward. Unix time follows, at its offset.
     fn advance(&self, duration: Duration) {
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let later = |now_ns: u64| Some(now_ns.saturating_add(ns).min(END_NS));
-        // ORDERING: Relaxed for both: a test that moves the clock on one thread and reads it on
-        // another orders the two itself.
+        // ORDERING: Relaxed: a test that moves the clock on one thread and reads it on another
+        // orders the two itself.
         self.monotonic_ns
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, later)
             .ok();

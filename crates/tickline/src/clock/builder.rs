@@ -83,10 +83,10 @@ impl ClockBuilder {
     /// Sets whether there is one line, or a line for each CPU. The latter is for counters that have
     /// one rate but were not started together. The thread then moves to each CPU once in each
     /// interval, and calibrates its line there. This takes about 80 us of CPU time, most of it for
-    /// the move; the first time up to about 6 ms for each CPU. If these 80 us take more than 4
-    /// intervals for all CPUs together, most readings come from the OS clock: with an interval of
-    /// 10 ms beyond some 500 CPUs, with 1 ms beyond 50. With a line for each CPU the order of
-    /// readings is weaker: [`LinePerCpu`].
+    /// the move; the first time up to about 6 ms for each CPU. With many CPUs and a short interval
+    /// these moves take so long that most readings come from the OS clock: with an interval of 10
+    /// ms beyond some 400 CPUs, with 1 ms beyond 40 (simulated). With a line for each CPU the order
+    /// of readings is weaker: [`LinePerCpu`].
     pub fn line_per_cpu(mut self, line_per_cpu: LinePerCpu) -> Self {
         self.settings.line_per_cpu = line_per_cpu;
         self
