@@ -27,6 +27,10 @@ pub(super) fn short(records: &[Record]) -> String {
             "`now_ordered`: order between threads",
             "tickline now_ordered_ns",
         ),
+        (
+            "`Clock::reading`: a time and its bounds",
+            "tickline reading",
+        ),
     ] {
         let title = format!("{name}, ns: tight loop / awaited");
         block += &line(&title, records, |record| {
