@@ -377,7 +377,7 @@ impl Clock {
     /// }
     /// let now = clock.reading();
     /// assert!(now.latest() > lease_ends);
-    /// println!("{:?} is {} ns at most from CLOCK_MONOTONIC", now.time(), now.width().as_nanos());
+    /// println!("{:?} is {:?} from CLOCK_MONOTONIC, at most", now.time(), now.error());
     /// ```
     #[inline]
     #[must_use]
@@ -395,7 +395,7 @@ impl Clock {
     /// use tickline::Clock;
     ///
     /// let signed = Clock::global().unix_reading();
-    /// println!("signed at {}, exact to {} ns", signed.time(), signed.width().as_nanos());
+    /// println!("signed at {}, give or take {:?}", signed.time(), signed.error());
     /// assert!(signed.earliest() <= signed.time() && signed.time() <= signed.latest());
     /// ```
     #[inline]

@@ -41,7 +41,7 @@ const GOOD_BRACKET_NS: u64 = 250;
 ///
 /// A new anchor takes 50 ns to 1 us where the vDSO answers. Where the OS clock is a system call, it
 /// takes up to four times as many calls. The error of a conversion has two parts. The first is at
-/// most [`bound`](Self::bound). The second is the time by which the two clocks have moved against
+/// most [`error`](Self::error). The second is the time by which the two clocks have moved against
 /// each other between the anchor and the converted time:
 ///
 /// - tickline's clock and std's clock both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
@@ -62,7 +62,7 @@ const GOOD_BRACKET_NS: u64 = 250;
 /// for event in events {
 ///     let time = anchor.to_unix(event);
 ///     assert_eq!(anchor.to_instant(time), event);
-///     println!("{time}, give or take {:?}", anchor.bound());
+///     println!("{time}, give or take {:?}", anchor.error());
 /// }
 ///
 /// let deadline = Instant::now() + Duration::from_millis(2);
@@ -75,18 +75,18 @@ const GOOD_BRACKET_NS: u64 = 250;
 pub struct Anchor<T> {
     instant: Instant,
     other: T,
-    bound_ns: u64,
+    error_ns: u64,
 }
 
 impl<T: Copy> Anchor<T> {
     /// The longest time that can lie between the moments of the two readings.
     #[must_use]
-    pub const fn bound(&self) -> Duration {
-        Duration::from_nanos(self.bound_ns)
+    pub const fn error(&self) -> Duration {
+        Duration::from_nanos(self.error_ns)
     }
 
     /// The middle of the narrowest bracket around a reading of another clock, rounded down. The
-    /// bound is half of the bracket, rounded up, and the resolution of the OS clock.
+    /// error is half of the bracket, rounded up, and the resolution of the OS clock.
     fn from_bracket(now_ordered: impl Fn() -> Instant, read: impl Fn() -> T) -> Self {
         struct Bracket<T> {
             before: Instant,
@@ -121,11 +121,11 @@ impl<T: Copy> Anchor<T> {
             .unwrap_or(u64::MAX)
             .div_ceil(2);
         let resolution_ns = OsClock::resolution_ns().unsigned_abs().max(1);
-        let bound_ns = half_ns.saturating_add(resolution_ns);
+        let error_ns = half_ns.saturating_add(resolution_ns);
         Self {
             instant: before + width / 2,
             other,
-            bound_ns,
+            error_ns,
         }
     }
 }
@@ -185,7 +185,7 @@ impl Anchor<UnixTime> {
                 ),
                 // The offset is one number, so the error is its bound, and 1 ns for the rounding of
                 // two clocks.
-                bound_ns: bounded.bounds.unix_bound_ns.saturating_add(1),
+                error_ns: bounded.bounds.unix_bound_ns.saturating_add(1),
             },
             None => Self::from_bracket(
                 || Instant::from_reading(engine.now_ordered_ns()),

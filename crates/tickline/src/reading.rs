@@ -21,7 +21,7 @@ use crate::unix_time::UnixTime;
 /// ```
 /// let reading = tickline::Clock::global().reading();
 /// assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());
-/// println!("{} ns wide", reading.width().as_nanos());
+/// println!("{:?}, give or take {:?}", reading.time(), reading.error());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Reading<T> {
@@ -121,6 +121,22 @@ impl Reading<Instant> {
     pub const fn width(&self) -> Duration {
         self.latest.saturating_duration_since(self.earliest)
     }
+
+    /// The largest distance of the OS clock from [`time`](Self::time): that of the farther bound.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::{Instant, Reading};
+    ///
+    /// let [before, now, after] = [10, 12, 15].map(Instant::from_nanos);
+    /// assert_eq!(Reading::new(now, before..=after).error(), Duration::from_nanos(3));
+    /// ```
+    #[must_use]
+    pub const fn error(&self) -> Duration {
+        let below = self.time.saturating_duration_since(self.earliest);
+        let above = self.latest.saturating_duration_since(self.time);
+        longer(below, above)
+    }
 }
 
 impl Reading<UnixTime> {
@@ -132,6 +148,35 @@ impl Reading<UnixTime> {
                 .as_nanos()
                 .saturating_sub(self.earliest.as_nanos()),
         )
+    }
+
+    /// The largest distance of the OS clock from [`time`](Self::time): that of the farther bound.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::{Reading, UnixTime};
+    ///
+    /// let [before, now, after] = [10, 14, 15].map(UnixTime::from_nanos);
+    /// assert_eq!(Reading::new(now, before..=after).error(), Duration::from_nanos(4));
+    /// ```
+    #[must_use]
+    pub const fn error(&self) -> Duration {
+        let time_ns = self.time.as_nanos();
+        let below_ns = time_ns.saturating_sub(self.earliest.as_nanos());
+        let above_ns = self.latest.as_nanos().saturating_sub(time_ns);
+        longer(
+            Duration::from_nanos(below_ns),
+            Duration::from_nanos(above_ns),
+        )
+    }
+}
+
+/// `Ord::max` is not `const`.
+const fn longer(one: Duration, other: Duration) -> Duration {
+    if one.as_nanos() > other.as_nanos() {
+        one
+    } else {
+        other
     }
 }
 

@@ -32,7 +32,7 @@ fn a_converted_instant_is_within_its_error() {
             let before = StdInstant::now();
             let now = clock.now_ordered();
             let after = StdInstant::now();
-            let error = anchor.bound() + bound + bound;
+            let error = anchor.error() + bound + bound;
             let converted = anchor.to_std(now);
             assert!(
                 before <= converted + error,
@@ -66,11 +66,11 @@ fn an_instant_as_unix_time_is_the_unix_time() {
             };
             let (bound_before, anchor, bound_after) = (bound_ns(), clock.unix_anchor(), bound_ns());
             assert!(
-                bound_before != bound_after || bound_after.is_none_or(|ns| ns == anchor.bound_ns)
+                bound_before != bound_after || bound_after.is_none_or(|ns| ns == anchor.error_ns)
             );
             let (time, error) = (
                 anchor.to_unix(now),
-                anchor.bound() + clock.reading().width(),
+                anchor.error() + clock.reading().width(),
             );
             assert!(
                 time + error >= before.earliest(),
@@ -98,9 +98,9 @@ fn a_preemption_between_two_clocks_is_in_no_anchor() {
         let Anchor {
             instant,
             other,
-            bound_ns,
+            error_ns,
         } = Anchor::from_bracket(read, read);
-        assert!(bound_ns > 30, "half of the bracket, and the resolution");
+        assert!(error_ns > 30, "half of the bracket, and the resolution");
         assert!(
             instant.as_nanos().abs_diff(other.as_nanos()) <= 15,
             "{instant:?} {other:?}"
@@ -113,7 +113,7 @@ fn pairing(instant: Instant, other: UnixTime) -> Anchor<UnixTime> {
     Anchor {
         instant,
         other,
-        bound_ns: 0,
+        error_ns: 0,
     }
 }
 
