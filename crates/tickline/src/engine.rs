@@ -3,19 +3,19 @@
 //!
 //! The fast path is one call of [`SharedClock::read_ns`] or of a similar method. If that call
 //! returns `None`, the slow path takes over: [`Engine::now_slow`] and similar functions
-//! (`engine/slow.rs`). Four files of the folder have the name of a file beside this one, which has
-//! the values; the file of the folder has what the engine does with them:
+//! (`engine/slow.rs`). The folder has what the engine does, and the modules of the last column have
+//! the values:
 //!
 //! | `engine/` | what happens | the values |
 //! |---|---|---|
 //! | `slow.rs` | a reading that the fast path can't answer | |
 //! | `drivers.rs` | a thread, the readers or the program run an iteration | `tickline_core::driver` |
 //! | `gates.rs` | the facts are collected and judged | `trust.rs`; `tickline_core::gate` |
-//! | `per_cpu.rs` | the thread calibrates each CPU; the way back to the common line | `per_cpu.rs`: the table of lines |
+//! | `calibrate_cpus.rs` | the thread calibrates each CPU; the way back to the common line | `per_cpu.rs`: the table of lines |
 //! | `registration.rs` | a thread is registered and replaced | |
-//! | `settings.rs` | the engine takes a setting over | `settings.rs`: what a program chooses |
-//! | `environment.rs` | a late `TICKLINE=off` ends the line | `environment.rs`: the variable's value |
-//! | `status.rs` | the engine's state is read | `status.rs`: what a program sees |
+//! | `apply_settings.rs` | the engine takes a setting over | `settings.rs`: what a program chooses |
+//! | `late_environment.rs` | a late `TICKLINE=off` ends the line | `environment.rs`: the variable's value |
+//! | `read_status.rs` | the engine's state is read | `status.rs`: what a program sees |
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64};
 use std::sync::Arc;
@@ -35,16 +35,16 @@ use crate::settings::{DEFAULT_INTERVAL_NS, Driver};
 use crate::sys::COUNTER;
 use crate::trust::facts::Collector;
 
+mod apply_settings;
+mod calibrate_cpus;
 mod drivers;
-mod environment;
 mod gates;
-mod per_cpu;
+mod late_environment;
+mod read_status;
 mod registration;
-mod settings;
 mod slow;
-mod status;
 
-pub(crate) use environment::learn_environment;
+pub(crate) use late_environment::learn_environment;
 use registration::Registration;
 
 /// The engine of the global clock.
