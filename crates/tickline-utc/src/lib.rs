@@ -145,7 +145,7 @@ mod history;
 mod interval;
 mod latch;
 #[cfg(any(doc, doctest))]
-#[doc = include_str!("../docs/utc.md")]
+#[doc = include_str!("../docs/limits.md")]
 pub mod limits {}
 #[cfg(feature = "mock")]
 pub mod mock;
