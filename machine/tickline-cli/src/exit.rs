@@ -1,6 +1,7 @@
 //! Exit codes.
 
-/// The program's exit code; the texts in `help.rs` explain it to users.
+/// The program's exit code; the texts in `help.rs` explain it to users. With `doctor --check` the
+/// codes are those of a monitoring plugin (`PluginStatus` in `commands/doctor.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The command worked, and the answer is yes: no clock was found slow or wrong and tickline
@@ -8,16 +9,16 @@ pub(crate) enum Exit {
     Success = 0,
     /// The command worked, and the answer is no:
     ///
-    /// - A clock is slow or wrong, or with `--check` not known to be right.
+    /// - A clock is slow or wrong.
     /// - A gate is closed.
     /// - Counters are unsynchronised.
     /// - Costs or documents differ.
     /// - Calls can't be counted.
     /// - `--fix` has changed nothing.
     Negative = 1,
-    /// An error. With `--check`: a clock is wrong.
+    /// An error.
     Error = 2,
-    /// With `--check`: the state of the clocks is unknown. For `warp`: CPUs remain untested.
+    /// For `warp`: CPUs remain untested.
     Unknown = 3,
     /// For `serve`: an error that remains until somebody removes its cause, so another start is of
     /// no use. This is `EX_CONFIG` of sysexits.h, which systemd shows as `78/CONFIG`.

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     };
     match result {
         Err(error) if args.check && is_standing_clock(&error) => {
-            Ok(check_failed("CRITICAL", &error, Exit::Error))
+            Ok(check_failed(PluginStatus::Critical, &error))
         }
         Err(error) if args.check => Ok(unknown(&error)),
         result => result,
@@ -133,7 +133,8 @@ fn write(
     exit: Exit,
 ) -> io::Result<Exit> {
     let (mut output, exit) = if args.check {
-        check(document, &args.accept)
+        let (line, status) = check(document, &args.accept);
+        (line, status.exit())
     } else {
         (text::text(document), exit)
     };
@@ -149,11 +150,50 @@ fn write(
     Ok(exit)
 }
 
-/// The line of `--check` for a monitoring system, and the exit code. The line has the form of a
+/// The status of `--check`. It has the words and the exit codes of the Monitoring Plugins Development
+/// Guidelines ("Plugin Return Codes"), whose codes mean something else than those of other commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PluginStatus {
+    Ok,
+    Warning,
+    Critical,
+    Unknown,
+}
+
+impl PluginStatus {
+    const fn of(level: Level) -> Self {
+        match level {
+            Level::Ok => Self::Ok,
+            Level::Unsure | Level::Slow => Self::Warning,
+            Level::Wrong => Self::Critical,
+            Level::Unknown => Self::Unknown,
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Warning => "WARNING",
+            Self::Critical => "CRITICAL",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+
+    const fn exit(self) -> Exit {
+        match self {
+            Self::Ok => Exit::Success,
+            Self::Warning => Exit::Negative,
+            Self::Critical => Exit::Error,
+            Self::Unknown => Exit::Unknown,
+        }
+    }
+}
+
+/// The line of `--check` for a monitoring system, and the status. The line has the form of a
 /// monitoring plugin's output: `SERVICE STATUS - text | performance data` (Monitoring Plugins
 /// Development Guidelines, "Plugin Output for Nagios"). Findings whose codes are `accepted` are in
 /// the line, but change neither the status nor the exit code.
-fn check(document: &Document, accepted: &[String]) -> (String, Exit) {
+fn check(document: &Document, accepted: &[String]) -> (String, PluginStatus) {
     let (level, text) = match &document.health {
         Some(health) => (
             level(document, document.findings(), accepted),
@@ -161,18 +201,14 @@ fn check(document: &Document, accepted: &[String]) -> (String, Exit) {
         ),
         None => (Level::Unknown, "no diagnosis was made"),
     };
-    let (status, exit) = match level {
-        Level::Ok => ("OK", Exit::Success),
-        Level::Unsure | Level::Slow => ("WARNING", Exit::Negative),
-        Level::Wrong => ("CRITICAL", Exit::Error),
-        Level::Unknown => ("UNKNOWN", Exit::Unknown),
-    };
-    let line = format!("TICKLINE {status} - {text}{}", codes(document, accepted));
+    let status = PluginStatus::of(level);
+    let (word, codes) = (status.word(), codes(document, accepted));
+    let line = format!("TICKLINE {word} - {text}{codes}");
     // In this format a bar begins the performance data, so the text must not contain one.
     let line = plain(&line).replace('|', "/");
     let figures = performance_data(document);
     let bar = if figures.is_empty() { "" } else { " |" };
-    (format!("{line}{bar}{figures}\n"), exit)
+    (format!("{line}{bar}{figures}\n"), status)
 }
 
 /// The codes of the findings in brackets: first the one that decides the level, then all others
@@ -231,9 +267,8 @@ fn performance_data(document: &Document) -> String {
 }
 
 /// Prints the line of `--check` for an error, after which the state of the clocks is unknown.
-/// Returns `Exit::Unknown`, because the usual code of an error, 2, would mean critical.
 pub(crate) fn unknown(error: &dyn std::error::Error) -> Exit {
-    check_failed("UNKNOWN", error, Exit::Unknown)
+    check_failed(PluginStatus::Unknown, error)
 }
 
 /// Whether the error is a clock that stands still: that clock is known to be wrong.
@@ -243,15 +278,15 @@ fn is_standing_clock(error: &io::Error) -> bool {
         .is_some_and(|error| error.is::<StandingClocks>())
 }
 
-/// Prints the line of `--check` for an error. If standard output cannot be written, prints the
-/// error to standard error. Returns `exit`.
-fn check_failed(status: &str, error: &dyn std::error::Error, exit: Exit) -> Exit {
+/// Prints the line of `--check` for an error. If standard output can't be written, prints the error
+/// to standard error.
+fn check_failed(status: PluginStatus, error: &dyn std::error::Error) -> Exit {
     let text = plain(error.to_string().lines().next().unwrap_or_default());
-    let line = format!("TICKLINE {status} - {}\n", text.replace('|', "/"));
+    let line = format!("TICKLINE {} - {}\n", status.word(), text.replace('|', "/"));
     if to_stdout(line).is_err() {
         line_to_stderr(&format!("tickline: {text}"));
     }
-    exit
+    status.exit()
 }
 
 #[cfg(test)]
@@ -307,7 +342,7 @@ mod tests {
     }
 
     /// The line of `--check`, and its exit code, with these codes accepted.
-    fn checked(document: &Document, accepted: &[&str]) -> (String, Exit) {
+    fn checked(document: &Document, accepted: &[&str]) -> (String, PluginStatus) {
         let accepted: Vec<_> = accepted.iter().map(|code| (*code).to_owned()).collect();
         check(document, &accepted)
     }
@@ -316,8 +351,8 @@ mod tests {
     #[test]
     fn accepted_findings_stay_in_the_line_and_do_not_count() {
         let both = ["tsc_not_chosen", "ntp_unsynchronised"];
-        let (line, exit) = checked(&slow_and_unsynchronised(), &both);
-        assert_eq!(exit, Exit::Success, "{line}");
+        let (line, status) = checked(&slow_and_unsynchronised(), &both);
+        assert_eq!(status, PluginStatus::Ok, "{line}");
         assert!(line.starts_with("TICKLINE OK - "), "{line}");
         let marked = "[tsc_not_chosen accepted, ntp_unsynchronised accepted]";
         assert!(line.contains(marked), "{line}");
@@ -337,8 +372,8 @@ mod tests {
             ),
             (&["time_off"], "[tsc_not_chosen, ntp_unsynchronised]"),
         ] {
-            let (line, exit) = checked(&slow_and_unsynchronised(), accepted);
-            assert_eq!(exit, Exit::Negative, "{line}");
+            let (line, status) = checked(&slow_and_unsynchronised(), accepted);
+            assert_eq!(status, PluginStatus::Warning, "{line}");
             assert!(line.contains(codes), "{codes}: {line}");
         }
     }
@@ -362,7 +397,7 @@ mod tests {
     fn what_no_accepted_finding_is_about_stays_unknown() {
         let mut document = slow_and_unsynchronised();
         document.machine.ntp = None;
-        let (line, exit) = checked(&document, &["tsc_not_chosen", "ntp_unsynchronised"]);
-        assert_eq!(exit, Exit::Unknown, "{line}");
+        let (line, status) = checked(&document, &["tsc_not_chosen", "ntp_unsynchronised"]);
+        assert_eq!(status, PluginStatus::Unknown, "{line}");
     }
 }
