@@ -13,6 +13,7 @@ use std::fs::{self, File};
 use std::io;
 use std::process::{Child, Command};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::doctor::tickline;
@@ -23,9 +24,17 @@ use load::{Load, Measured, Mode, NATIVE, PRELOAD, Program, RUN};
 /// twice at each system call.
 const COUNTED_CALLS: u64 = 300;
 
-/// The number of measurements of a program, and the limit of counts of its system calls. On a busy
-/// host programs are slow and the server is late, so the smallest result counts.
-const TIMES: u32 = 5;
+/// The number of counts of a program's system calls, at most. On a busy host the server is late, so
+/// the smallest result counts.
+const COUNTS: u32 = 5;
+
+/// The number of times that each mode of a program is measured. The modes take turns, because the
+/// speed of a busy host changes within minutes, and a ratio of modes compares the fastest of each.
+const ROUNDS: u32 = 5;
+
+/// The same for a server, which takes long to start, and the number of measurements in each round.
+const SERVER_ROUNDS: u32 = 2;
+const SERVER_MEASUREMENTS: u32 = 3;
 
 /// The file with the messages of all servers.
 const LOG: &str = "/tmp/serve";
@@ -51,28 +60,10 @@ pub(crate) fn run() -> io::Result<()> {
     let server = serve()?;
     let at_first = status();
     report::send_line(&json!({ "phase": "serve", "status": at_first }));
-    let leads = ["lead_ns", "unix_lead_ns"];
-    // The lead changes from line to line, so the largest so far counts.
-    let mut largest_ns = leads.map(|lead| at_first[lead].as_u64().unwrap_or(0));
+    let mut leads = Leads::default();
+    leads.add(&at_first);
     for program in &programs {
-        let mut native = Value::Null;
-        for mode in [NATIVE, RUN, PRELOAD]
-            .into_iter()
-            .filter(|mode| program.has(*mode))
-        {
-            let mut report =
-                alone(program, mode).unwrap_or_else(|error| json!({ "error": error.to_string() }));
-            if mode == NATIVE {
-                native = json!({ "ns": report["ns"], "figures": report["figures"] });
-            } else {
-                report["native"] = native.clone();
-            }
-            report["phase"] = format!("{} {}", program.name, mode.name).into();
-            let now = status();
-            for (lead, largest_ns) in leads.into_iter().zip(&mut largest_ns) {
-                *largest_ns = now[lead].as_u64().unwrap_or(0).max(*largest_ns);
-                report[lead] = (*largest_ns).into();
-            }
+        for report in in_turns(program, &mut leads) {
             report::send_line(&report);
         }
     }
@@ -96,36 +87,118 @@ fn install() -> io::Result<()> {
     std::os::unix::fs::symlink("/usr/bin/tickline", "/tickline")
 }
 
-/// Runs one program: counts the system calls of a few calls with strace, and measures many calls.
-fn alone(program: &Program, mode: Mode) -> load::Result<Value> {
-    let mut load = Load::start(program, mode)?;
-    let mut counted = count(&mut load)?;
-    for _ in 1..TIMES {
-        if mode == NATIVE || counted["served_clocks"] == 0 {
+/// The largest leads that the server has stated so far, ns: they change from line to line.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+struct Leads {
+    lead_ns: u64,
+    unix_lead_ns: u64,
+}
+
+impl Leads {
+    fn add(&mut self, status: &Value) {
+        let stated_ns = |lead: &str| status[lead].as_u64().unwrap_or(0);
+        self.lead_ns = self.lead_ns.max(stated_ns("lead_ns"));
+        self.unix_lead_ns = self.unix_lead_ns.max(stated_ns("unix_lead_ns"));
+    }
+}
+
+/// Runs a program in its modes, which take turns, and returns a report for each mode.
+fn in_turns(program: &Program, leads: &mut Leads) -> Vec<Value> {
+    let modes = [NATIVE, RUN, PRELOAD].into_iter();
+    let mut trials: Vec<(Mode, load::Result<Trial>)> = modes
+        .filter(|mode| program.has(*mode))
+        .map(|mode| (mode, Ok(Trial::default())))
+        .collect();
+    let rounds = if program.is_server {
+        SERVER_ROUNDS
+    } else {
+        ROUNDS
+    };
+    for round in 1..=rounds {
+        for (mode, trial) in &mut trials {
+            // The host takes a guest that is silent for minutes for a hung one.
+            let what = format!("{} {}, round {round} of {rounds}", program.name, mode.name);
+            report::send_line(&json!({ "phase": "measuring", "what": what }));
+            if let Ok(running) = trial
+                && let Err(error) = running.measure(program, *mode)
+            {
+                *trial = Err(error);
+            }
+            leads.add(&status());
+        }
+    }
+    let mut native = Value::Null;
+    trials
+        .into_iter()
+        .map(|(mode, trial)| {
+            let mut report = trial.map_or_else(
+                |error| json!({ "error": error.to_string() }),
+                |trial| json!(trial),
+            );
+            if mode == NATIVE {
+                native = json!({ "ns": report["ns"], "figures": report["figures"] });
+            } else {
+                report["native"] = native.clone();
+            }
+            report["phase"] = format!("{} {}", program.name, mode.name).into();
+            report["lead_ns"] = leads.lead_ns.into();
+            report["unix_lead_ns"] = leads.unix_lead_ns.into();
+            report
+        })
+        .collect()
+}
+
+/// A program in one mode, over several processes: the cost of memory accesses in the emulator
+/// depends on their addresses, which differ between processes.
+#[derive(Debug, Default, Serialize)]
+struct Trial {
+    #[serde(flatten)]
+    measured: Measured,
+    /// The system calls of a few calls, by strace.
+    counted: Option<Value>,
+    exit_code: Option<i32>,
+    messages: String,
+}
+
+impl Trial {
+    /// Starts a process, and measures many calls. The first process's system calls are counted.
+    fn measure(&mut self, program: &Program, mode: Mode) -> load::Result<()> {
+        let mut load = Load::start(program, mode)?;
+        if self.counted.is_none() {
+            self.counted = Some(least_count(&mut load, mode)?);
+        }
+        let measurements = if program.is_server {
+            SERVER_MEASUREMENTS
+        } else {
+            1
+        };
+        for _ in 0..measurements {
+            self.measured
+                .add(&load.ask(program.calls)?, program.calls)?;
+        }
+        let (exit_code, messages) = load.end()?;
+        if exit_code != Some(0) {
+            return Err(format!("exit code {exit_code:?}; {messages}").into());
+        }
+        self.exit_code = exit_code;
+        self.messages = messages;
+        Ok(())
+    }
+}
+
+/// The smallest of several counts, if the program is served.
+fn least_count(load: &mut Load, mode: Mode) -> load::Result<Value> {
+    let mut least = count(load)?;
+    for _ in 1..COUNTS {
+        if mode == NATIVE || least["served_clocks"] == 0 {
             break;
         }
-        let again = count(&mut load)?;
-        if again["served_clocks"].as_u64() < counted["served_clocks"].as_u64() {
-            counted = again;
+        let again = count(load)?;
+        if again["served_clocks"].as_u64() < least["served_clocks"].as_u64() {
+            least = again;
         }
     }
-    let mut measured = Measured::default();
-    measured.add(&load.ask(program.calls)?, program.calls)?;
-    // The cost of memory accesses in the emulator depends on their addresses, which differ between
-    // processes. So several processes are measured.
-    for _ in 1..TIMES {
-        if !program.is_server {
-            load.end()?;
-            load = Load::start(program, mode)?;
-        }
-        measured.add(&load.ask(program.calls)?, program.calls)?;
-    }
-    let (exit_code, messages) = load.end()?;
-    let mut report = json!(measured);
-    report["counted"] = counted;
-    report["exit_code"] = exit_code.into();
-    report["messages"] = messages.into();
-    Ok(report)
+    Ok(least)
 }
 
 /// The count of system calls, with the server's messages meanwhile. If the page had no line, the
