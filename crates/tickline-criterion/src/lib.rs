@@ -62,8 +62,8 @@
 //!
 //! Browsers, compilers and other tests use the CPU, too. Meanwhile the benchmark waits, and
 //! `WallTime` counts this time. On Linux, `CounterTime` subtracts from each sample the time in
-//! which the thread did not run. All benchmarks get this with the two lines above: a plain `iter`
-//! needs no other change. At the end the crate prints how much it subtracted, here in `under_load`
+//! which the thread did not run. Every benchmark with `CounterTime` gets this; a plain `iter` needs
+//! no other change. At the end the crate prints how much it subtracted, here in `under_load`
 //! of [`benches`](https://github.com/tickline/tickline/blob/main/benches/README.md):
 //!
 //! ```text
@@ -174,8 +174,9 @@
 //! `--baseline` compare with a stored run. With limits, `--max-regression 3% --max-noise 2%`, the
 //! exit code ([`run`]) and a file ([`Verdicts`]) tell CI what was found.
 //!
-//! [`comparisons`] has the commands, their output, a [job for CI](comparisons#for-ci), how often
-//! equal builds are found different, and other harnesses on the same routines.
+//! [`comparisons`] has the commands, their output, and a [job for CI](comparisons#for-ci);
+//! [`comparison_method`], how often equal builds are found different, and other harnesses on the
+//! same routines.
 //!
 //! # Guarantees and their limits
 //!
@@ -238,7 +239,7 @@
 //!
 //! Other libraries of this project do not print. This crate prints distributions and comparisons on
 //! the standard output, below criterion's line. All other output goes to the standard error stream.
-//! The line about the counter, at the top of this documentation, is printed once in a process. Each
+//! The line about the counter, above [Purpose](#purpose), is printed once in a process. Each
 //! time that the crate uses `WallTime` instead, a line states the reason. When the last clone of a
 //! [`CounterTime`] is dropped, the crate prints a line for each kind of incident that happened.
 //! With `criterion_group!` this happens at the end of the group. [`CounterTimeBuilder::quiet`]
@@ -276,6 +277,9 @@
 mod arguments;
 mod bench_pairs;
 mod compare;
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/comparison_method.md")]
+pub mod comparison_method {}
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/comparisons.md")]
 pub mod comparisons {}
