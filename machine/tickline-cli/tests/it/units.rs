@@ -285,6 +285,7 @@ fn the_package_has_what_an_operator_needs() {
         "facts.sh",
         "openrc/tickline",
         "../docs/operators.md",
+        "../docs/right_time.md",
         "../docs/alerts.yaml",
         "../docs/dashboard.json",
         "../docs/kubernetes.yaml",
