@@ -94,7 +94,7 @@
 //! - `compression`: compressed traces in Perfetto's format, by flate2.
 //! - `local-time`: `format::Rfc3339::local`, times in the system's time zone, by jiff.
 //! - `cpu-time`: the module `cpu_time`, on Unix, by nix.
-//! - `opentelemetry-0-33`: the module `otel`, for that version of OpenTelemetry.
+//! - `opentelemetry-0-33`: the module `otel`, for opentelemetry 0.33 (tracing-opentelemetry 0.34).
 //! - `utc`: the module `utc`, for the distance of a trace's times from UTC.
 //!
 //! Without features the crate needs `tickline`, `tracing-core`, the registry of

@@ -10,10 +10,12 @@
 //! println!("request of {received:?}: {answer}, after {:?}", start.elapsed());
 //! ```
 //!
-//! tickline needs no set-up. The first calls return the time of the OS clock. Once calls are
-//! frequent enough to pay for a calibration, about every 2 ms, some of them calibrate the counter,
-//! a few microseconds at a time. [`start`] moves that work to a thread, and programs that read the
-//! time more rarely then use the counter, too.
+//! tickline needs no set-up. The first calls return the time of the OS clock. In a program that
+//! reads the time every 2 ms or more often, some of the calls calibrate the counter: about twice a
+//! second one takes 2 to 5 us, and one of the first some 50 us. [`start`] moves that work to a
+//! thread. Programs that read the time more rarely then use the counter, too. So do programs on
+//! machines whose kernel keeps time with another clock, such as kvm-clock: only the thread can
+//! compare the CPUs' counters.
 //!
 //! | to | use |
 //! |---|---|
@@ -55,6 +57,10 @@
 //! as numbers of ns.
 //!
 //! # Guarantees
+//!
+//! A *line* is the formula that turns the counter into time, `ns = base + ticks * slope`. A
+//! recalibration publishes the next line. Fast readings use a line in its *window*; it is valid for
+//! twice as long.
 //!
 //! These hold for clocks that read the counter or the OS clock. For mocks, pages and clocks with a
 //! [`Backend`](backend::Backend) of your own, [a table](Clock#what-a-reading-promises) has what each
@@ -102,19 +108,20 @@
 //!
 //! - the CPU has a counter, the process may read it, and the counter is invariant: on x86 CPUID
 //!   says so, on ARM and RISC-V the architecture demands it;
-//! - a read of the counter costs no more than a reading of the OS clock; a tenth more is allowed if
-//!   Unix time gains more than that;
+//! - a read of the counter costs no more than a reading of the OS clock (up to a tenth more, if
+//!   readings of Unix time save more than that);
 //! - the kernel keeps time with it (`current_clocksource` is `tsc`, or `arch_sys_counter` on ARM,
 //!   or `riscv_clocksource` on RISC-V), or a comparison of the CPUs' counters decides instead (see
 //!   below);
 //! - no comparison has found the CPUs' counters unsynchronised, or each CPU has a line of its own.
 //!
-//! A kernel may keep time with another clocksource although it has not rejected the counter. Some
-//! systems, like Windows, don't name their clocksource. In both cases a clock's thread compares the
-//! counters of all CPUs, and the result decides ([`Trust`]). On macOS and the BSDs tickline does
-//! not compare them, so readings come from the OS clock. The environment variable `TICKLINE=off`,
-//! set when the process starts ([`EnvironmentSwitch`]), and [`Clock::disable`] switch the counter
-//! off.
+//! If the kernel has rejected the counter, readings use it only with [`Trust::Measured`], and only
+//! if a comparison finds the CPUs' counters synchronised. A kernel may keep time with another
+//! clocksource although it has not rejected the counter. Some systems, like Windows, don't name
+//! their clocksource. In both cases a clock's thread compares the counters of all CPUs, and the
+//! result decides ([`Trust`]). On macOS and the BSDs tickline does not compare them, so readings
+//! come from the OS clock. The environment variable `TICKLINE=off`, set when the process starts
+//! ([`EnvironmentSwitch`]), and [`Clock::disable`] switch the counter off.
 //!
 //! If readings don't use the counter, they come from the OS clock, and take about 1.2 times as long
 //! as a direct call of that clock. On a system without any clock the state is

@@ -169,7 +169,7 @@ fn quanta_drifts_as_far_as_the_readme_says() {
 
 #[test]
 fn quanta_drifts_in_half_of_the_processes_as_the_readme_says() {
-    let said_us = figure(README, "(benches/README.md), by about ", " us a second");
+    let said_us = figure(README, "process of all records, by about ", " us a second");
     let drifts_us = drifts_of_quanta_us();
     let median_us = drifts_us[drifts_us.len() / 2];
     assert!((said_us - median_us).abs() <= 0.5, "{median_us} us");
