@@ -119,8 +119,10 @@ crate::named! {
         /// Under Hyper-V the kernel keeps time with Hyper-V's clock, even if the counter is good.
         HypervisorPolicy => "hypervisor_policy":
             "Hyper-V's clocksource is in use, which says nothing about the counter",
-        /// The kernel's clocksource could not be read.
-        KernelUnknown => "kernel_unknown": "the kernel's clocksource could not be read",
+        /// It is not known whether the kernel trusts the counter: its clocksource could not be read
+        /// or was not asked for, or the kernel does not say whether it accepts the counter. On
+        /// Windows no program can ask.
+        KernelUnknown => "kernel_unknown": "it is not known whether the kernel trusts the counter",
         /// The counters of the CPUs have not been compared yet.
         Untested => "untested": "the counters of the CPUs have not been compared yet",
         /// The counters of the CPUs could not be compared.
