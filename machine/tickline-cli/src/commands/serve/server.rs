@@ -287,11 +287,13 @@ impl ServerLog<'_> {
     fn log_start(&self, publisher: &Publisher) {
         self.write(&format!("process {} serves this page", std::process::id()));
         if !publisher.is_locked_in_memory() {
-            self.write("the page is not locked in memory (ulimit -l)");
+            self.write(
+                "the page is not locked in memory, so a store may wait for a disk: raise `ulimit -l`, or LimitMEMLOCK= of the unit",
+            );
         }
         if !publisher.uses_rseq() {
             self.write(
-                "the kernel has no restartable sequences, and may stop the server between a read and a store",
+                "no restartable sequences here (they need x86-64, and rseq of the kernel): a line begins late if the server is stopped just before its store, and a reading may then step back if the OS clock is above its bound",
             );
         }
     }
