@@ -58,17 +58,25 @@ pub enum AttachError {
 impl core::fmt::Display for AttachError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::NotAPage => f.write_str("the file does not begin with `tickline`"),
-            Self::OtherVersion { version } => {
-                write!(f, "the page has layout {version}, not {LAYOUT_VERSION}")
+            Self::NotAPage => {
+                f.write_str("the file does not begin with `tickline`, so it is not a page")
             }
-            Self::OtherSize { bytes } => write!(f, "the page says {bytes} bytes, not {PAGE_BYTES}"),
+            Self::OtherVersion { version } => {
+                write!(
+                    f,
+                    "the page has layout {version}, not {LAYOUT_VERSION}: use programs and a server of one release"
+                )
+            }
+            Self::OtherSize { bytes } => write!(
+                f,
+                "the page says {bytes} bytes, not {PAGE_BYTES}: use programs and a server of one release"
+            ),
             Self::OtherBoot { page, running } => {
                 // The digits of `/proc/sys/kernel/random/boot_id`, without the hyphens.
                 let [page, running] = [page, running].map(|boot_id| u128::from_be_bytes(*boot_id));
                 write!(
                     f,
-                    "the page is of boot {page:032x}, and this is boot {running:032x}"
+                    "the page is of boot {page:032x}, and this is boot {running:032x}: `tickline serve` replaces it"
                 )
             }
             Self::OtherCounter { .. } if COUNTER_ID == 0 => {

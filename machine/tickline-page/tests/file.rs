@@ -182,8 +182,11 @@ fn a_file_that_is_not_a_page_is_refused() {
     let error = AttachedFile::open(&page).unwrap_err().to_string();
     assert!(error.contains("does not begin with `tickline`"), "{error}");
     let error = AttachedFile::open(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("is not a regular file (mode 4"), "{error}");
-    assert_refused(Path::new("/"), "name of a file");
+    assert!(
+        error.contains("is not a regular file (mode 4") && error.ends_with("): name another file"),
+        "{error}"
+    );
+    assert_refused(Path::new("/"), "name of a file: name the page's file");
     let missing = folder.path().join("none/page");
     assert_refused(&missing, "none/page: its folder");
     assert!(LockedPageFile::create(&missing).unwrap_err().is_not_found());

@@ -44,7 +44,8 @@ fn a_page_has_one_server() {
     let server = Server::start(&page);
     wait_for_line(&page, &server);
     let first = server.0.id();
-    let expected = format!("process {first} serves this page; a page has one server");
+    let expected =
+        format!("process {first} serves this page; a page has one server: stop that one");
     assert_fails(&run(&page, &[]), 2, &expected);
     assert_eq!(
         status(&page).unwrap()["server_pid"],

@@ -104,7 +104,7 @@ fn an_attach_error_states_what_the_header_has() {
                 ..header
             },
             AttachError::OtherVersion { version: 2 },
-            "the page has layout 2, not 1",
+            "the page has layout 2, not 1: use programs and a server of one release",
         ),
         (
             Header {
@@ -112,7 +112,7 @@ fn an_attach_error_states_what_the_header_has() {
                 ..header
             },
             AttachError::OtherSize { bytes: 100 },
-            "the page says 100 bytes, not 4096",
+            "the page says 100 bytes, not 4096: use programs and a server of one release",
         ),
         (
             Header {
@@ -135,7 +135,7 @@ fn an_attach_error_states_what_the_header_has() {
                 page: [8; 16],
                 running: [9; 16],
             },
-            "the page is of boot 08080808080808080808080808080808, and this is boot 0909",
+            "the page is of boot 08080808080808080808080808080808, and this is boot 09090909090909090909090909090909: `tickline serve` replaces it",
         ),
     ] {
         assert_eq!(

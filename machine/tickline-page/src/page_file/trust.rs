@@ -59,12 +59,17 @@ pub(crate) fn refused(problem: &'static str) -> impl Fn(Errno) -> FileError {
 impl core::fmt::Display for FileError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::NoFileName => f.write_str("this is not the name of a file"),
-            Self::SymbolicLink => {
-                f.write_str("this is a symbolic link, and links are not followed")
+            Self::NoFileName => {
+                f.write_str("this is not the name of a file: name the page's file, not its folder")
             }
+            Self::SymbolicLink => f.write_str(
+                "this is a symbolic link, and links are not followed: name the file itself",
+            ),
             Self::NotRegular { mode } => {
-                write!(f, "the page is not a regular file (mode {mode:o})")
+                write!(
+                    f,
+                    "the page is not a regular file (mode {mode:o}): name another file"
+                )
             }
             Self::TooShort { bytes } => write!(
                 f,
@@ -79,7 +84,7 @@ impl core::fmt::Display for FileError {
             Self::ForeignOwner { owner, reader } => {
                 write!(
                     f,
-                    "the page or its folder belongs to user {owner}, not to root or to user {reader}"
+                    "the page or its folder belongs to user {owner}, not to root or to user {reader}: use a page that root serves, or serve one as user {reader}"
                 )
             }
             Self::WritableByOthers { mode } => {

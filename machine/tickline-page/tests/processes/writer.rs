@@ -96,7 +96,8 @@ fn a_second_writer_is_refused_with_the_number_of_the_first() {
     let _writer = LockedPageFile::create(&page).unwrap();
     let error = LockedPageFile::create(&page).unwrap_err().to_string();
     let process = std::process::id();
-    let expected = format!("process {process} serves this page; a page has one server");
+    let expected =
+        format!("process {process} serves this page; a page has one server: stop that one");
     assert!(error.contains(&expected), "{error}");
 }
 

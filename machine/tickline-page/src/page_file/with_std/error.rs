@@ -84,7 +84,10 @@ impl fmt::Display for PageErrorCause {
             Self::File(error) | Self::Process(error) => error.fmt(f),
             Self::Attach(error) => error.fmt(f),
             Self::OtherOwner { owner, user } => {
-                write!(f, "the page belongs to user {owner}, not to user {user}")
+                write!(
+                    f,
+                    "the page belongs to user {owner}, not to user {user}: serve it as user {owner}, or name another page"
+                )
             }
             Self::NotAPage { bytes } => {
                 write!(
@@ -99,13 +102,13 @@ impl fmt::Display for PageErrorCause {
                 f.write_str("; name another file, or move this one away")
             }
             Self::Served { process: None } => {
-                f.write_str("another process serves this page; a page has one server")
+                f.write_str("another process serves this page; a page has one server: stop that one, or name another page")
             }
             Self::Served {
                 process: Some(process),
             } => write!(
                 f,
-                "process {process} serves this page; a page has one server"
+                "process {process} serves this page; a page has one server: stop that one, or name another page"
             ),
             Self::OtherServer(Header {
                 version,
@@ -119,7 +122,7 @@ impl fmt::Display for PageErrorCause {
             ),
             Self::UnknownOffset { time_namespace } => write!(
                 f,
-                "the offset of this process's time namespace {time_namespace} is not known, and readers in others need it"
+                "the offset of this process's time namespace {time_namespace} is not known, and readers in others need it: serve the page outside of that namespace"
             ),
             Self::UnknownWord { word } => write!(
                 f,
@@ -211,6 +214,49 @@ mod tests {
             bytes: bytes as u64,
         }
         .to_string()
+    }
+
+    #[test]
+    fn an_error_that_its_reader_can_mend_says_how() {
+        let file = PageErrorCause::File;
+        for (cause, remedy) in [
+            (
+                PageErrorCause::OtherOwner { owner: 1, user: 2 },
+                "serve it as user 1, or name another page",
+            ),
+            (
+                PageErrorCause::Served { process: None },
+                "stop that one, or name another page",
+            ),
+            (
+                PageErrorCause::Served { process: Some(7) },
+                "stop that one, or name another page",
+            ),
+            (
+                PageErrorCause::UnknownOffset { time_namespace: 7 },
+                "serve the page outside of that namespace",
+            ),
+            (
+                file(FileError::NoFileName),
+                "name the page's file, not its folder",
+            ),
+            (file(FileError::SymbolicLink), "name the file itself"),
+            (
+                file(FileError::NotRegular { mode: 0o40_755 }),
+                "name another file",
+            ),
+            (
+                file(FileError::ForeignOwner {
+                    owner: 1,
+                    reader: 2,
+                }),
+                "use a page that root serves, or serve one as user 2",
+            ),
+        ] {
+            let text = cause.to_string();
+            let (_, found) = text.rsplit_once(": ").expect("a fact, and what to do");
+            assert_eq!(found, remedy, "{text}");
+        }
     }
 
     #[test]
