@@ -34,11 +34,7 @@ impl<T: Send + 'static> WriterThread<T> {
             *result_inside.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         };
         let thread = BackgroundThread::start(name, STACK_BYTES, work);
-        let thread = thread.map_err(|error| {
-            let os = error.source().and_then(|os| os.downcast_ref::<io::Error>());
-            let kind = os.map_or(io::ErrorKind::Other, io::Error::kind);
-            io::Error::new(kind, error)
-        })?;
+        let thread = thread.map_err(|error| start_error(&error))?;
         Ok(Self { thread, result })
     }
 
@@ -55,5 +51,27 @@ impl<T: Send + 'static> WriterThread<T> {
     /// Lets the thread do its work without this handle: the work does not ask its sleep.
     pub(crate) fn detach(self) {
         self.thread.end_without_waiting();
+    }
+}
+
+/// The error of a start. Its text has the system's error, because callers put the path before it.
+fn start_error(error: &tickline::Error) -> io::Error {
+    let os = error.source().and_then(|os| os.downcast_ref::<io::Error>());
+    match os {
+        Some(os) => io::Error::new(os.kind(), format!("{error}: {os}")),
+        None => io::Error::other(error.to_string()),
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use super::*;
+
+    /// Symptom: only "the thread ... could not be started", because callers take the text alone.
+    #[test]
+    fn the_error_of_a_thread_has_the_systems_error_in_its_text() {
+        let without_memory = BackgroundThread::start(c"large", usize::MAX / 2, |_| ());
+        let error = start_error(&without_memory.unwrap_err());
+        assert!(error.to_string().contains("(os error "), "{error}");
     }
 }
