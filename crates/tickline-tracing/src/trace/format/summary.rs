@@ -30,8 +30,8 @@ use crate::trace::rings::record::Kind;
 ///
 /// With losses it is, for example, "9 intervals, of which 1 did not end, and 0 events; incomplete: 12
 /// records dropped, 1 value cut". A trace that is empty without a loss has the possible causes: "0
-/// intervals and 0 events: written too early, layer not installed, all filtered out, or none
-/// entered". The text does not have [`complete_since`](Self::complete_since) and
+/// intervals and 0 events: none entered yet, layer not installed, or all filtered out". The text
+/// does not have [`complete_since`](Self::complete_since) and
 /// [`unix_end`](Self::unix_end).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -160,9 +160,7 @@ impl fmt::Display for TraceSummary {
         }
         let is_empty = *intervals == 0 && *events == 0;
         if is_empty && losses.iter().all(|(count, ..)| **count == 0) {
-            f.write_str(
-                ": written too early, layer not installed, all filtered out, or none entered",
-            )?;
+            f.write_str(": none entered yet, layer not installed, or all filtered out")?;
         }
         Ok(())
     }
@@ -232,8 +230,7 @@ mod tests {
     fn the_sentence_of_an_empty_trace_has_the_possible_causes() {
         assert_eq!(
             TraceSummary::default().to_string(),
-            "0 intervals and 0 events: written too early, layer not installed, all filtered out, \
-             or none entered"
+            "0 intervals and 0 events: none entered yet, layer not installed, or all filtered out"
         );
     }
 
