@@ -391,7 +391,12 @@ impl FlightRecorder {
         output: impl Write,
     ) -> io::Result<TraceSummary> {
         let since_ns = tickline::now_ns().saturating_sub(as_ns(last));
-        let locked = || io::Error::other("a thread of the parent process has the records locked");
+        let locked = || {
+            io::Error::other(
+                "a thread of the parent had the list of rings locked at the fork, so this child \
+                 can't write the parent's records: build another recorder in the child",
+            )
+        };
         write_since(
             &self.recorder().snapshot().ok_or_else(locked)?,
             output,

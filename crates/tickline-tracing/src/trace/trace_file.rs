@@ -396,10 +396,10 @@ impl TraceFileGuard {
         let thread = self
             .thread
             .take()
-            .ok_or_else(|| io::Error::other("the trace was ended before"))?;
+            .ok_or_else(|| io::Error::other("finish() has ended the trace already"))?;
         if self.recorder.is_in_child() {
             return Err(io::Error::other(
-                "the trace is written by the parent of this process",
+                "the trace is written by the parent of this process; create another one in the child",
             ));
         }
         self.recorder.end();
@@ -434,7 +434,8 @@ mod tests {
         let make = || TraceFile::builder().write_to(io::sink()).unwrap();
         tickline_observe::fork::assert_in_namesake(make, |(_trace, guard)| {
             let error = guard.finish().unwrap_err().to_string();
-            error == "the trace is written by the parent of this process"
+            error
+                == "the trace is written by the parent of this process; create another one in the child"
         });
     }
 }
