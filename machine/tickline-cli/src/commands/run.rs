@@ -60,6 +60,10 @@ const NOT_FOUND: i32 = 127;
 /// The libraries that ld.so(8) loads before all others.
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
+/// Why a program is not served that has 32 bits, or is for another processor.
+const FOREIGN: &str =
+    "it is not a 64-bit x86_64 program, and `run` serves no other: build it for x86_64";
+
 /// The folders that `execvp` searches without `PATH`: musl all three, glibc the last two.
 const DEFAULT_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
 
@@ -218,7 +222,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
             reporter.say_served(&page, reason);
             return Ok(None);
         }
-        ProgramKind::Foreign => return Err(io::Error::other("it is not a 64-bit x86_64 program")),
+        ProgramKind::Foreign => return Err(io::Error::other(FOREIGN)),
         _ => {}
     }
     let payload = Payload {

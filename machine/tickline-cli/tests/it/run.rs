@@ -149,7 +149,11 @@ fn names_do_not_steer_the_terminal() {
 #[test]
 fn a_library_that_cannot_be_used_is_refused() {
     const LIMIT: u64 = 16 << 20;
-    const OTHER: &str = "this is not the libtickline_preload.so of this version";
+    const OTHER: &str = concat!(
+        "this is not the libtickline_preload.so of version ",
+        env!("CARGO_PKG_VERSION"),
+        ": name that one by --library"
+    );
     const NO_FILE: &str = "this is not a regular file: mode ";
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);

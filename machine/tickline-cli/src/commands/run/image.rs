@@ -58,7 +58,13 @@ impl Image {
         let invalid =
             |text: &str| with_path(path, &io::Error::new(io::ErrorKind::InvalidData, text));
         let contents = contents(path).map_err(|error| with_path(path, &error))?;
-        let other = || invalid("this is not the libtickline_preload.so of this version");
+        let other = || {
+            invalid(concat!(
+                "this is not the libtickline_preload.so of version ",
+                env!("CARGO_PKG_VERSION"),
+                ": name that one by --library"
+            ))
+        };
         let file = ElfBytes::minimal_parse(&contents).map_err(|_| other())?;
         if is_packed(&file) {
             return Err(invalid(

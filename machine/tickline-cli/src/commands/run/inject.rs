@@ -17,6 +17,7 @@ use nix::sys::ptrace;
 use nix::unistd::{Pid, getpid};
 use tickline_page::program::StartResult;
 
+use super::FOREIGN;
 use super::image::Image;
 use super::tracee::{SignalMask, Tracee, ended_error};
 
@@ -90,7 +91,7 @@ impl Outcome {
         let why = match StartResult::from_number(number) {
             None => {
                 return Self::NotServed(format!(
-                    "libtickline_preload.so is of another version: it returned {number}"
+                    "libtickline_preload.so is of another version: it returned {number}; install tickline and the library of one release"
                 ));
             }
             Some(StartResult::Served | StartResult::AlreadyServed) => return Self::Served,
@@ -119,7 +120,7 @@ impl Outcome {
 pub(super) fn inject(tracee: &Tracee, payload: Payload<'_>) -> io::Result<Outcome> {
     let mut program = StoppedProgram::attach(tracee)?;
     if program.registers.cs != USER_CODE_64 {
-        return Ok(Outcome::NotServed("it is not a 64-bit program".to_owned()));
+        return Ok(Outcome::NotServed(FOREIGN.to_owned()));
     }
     // After an exec, the kernel starts a program with 0 in this register.
     program.registers.rax = 0;
@@ -178,10 +179,11 @@ impl<'a> StoppedProgram<'a> {
         words.extend_from_slice(payload.page.as_os_str().as_bytes());
         words.push(0);
         self.memory.write_all_at(&words, pointer)?;
-        let placed = payload
-            .image
-            .relocate(base)
-            .ok_or_else(|| io::Error::other("the library has relocations outside of its memory"))?;
+        let placed = payload.image.relocate(base).ok_or_else(|| {
+            io::Error::other(
+                "the library has relocations outside of its memory: build or install it again",
+            )
+        })?;
         self.memory.write_all_at(&placed.bytes, base)?;
         let code = &payload.image.code;
         let called = self.run(MMAP_RETURN_OFFSET, CALL_RETURN_OFFSET, |registers| {
