@@ -160,8 +160,8 @@ tickline_core::named! {
         /// [`Probes::Minimal`](tickline::Probes::Minimal), or on systems other than Linux), or the
         /// thread has just been started.
         NoSource => "no_source":
-            "no source of UTC has answered yet: no clock-bound, chronyd, ptp4l or synchronised kernel, or the \
-            clock may not ask (`tickline doctor`)",
+            "no source of UTC has answered: there is no clock-bound, chronyd, ptp4l or synchronised kernel, the \
+            thread has just been started, or the clock may not ask (`tickline doctor`)",
         /// A source has answered, but bounds nothing at present:
         ///
         /// | source | is not synchronised if |
@@ -174,8 +174,9 @@ tickline_core::named! {
         ///
         /// If several sources have answered so, the last one in this order counts.
         Unsynchronised => "unsynchronised":
-            "the source of UTC is not synchronised, or states an error above 16 s: does an NTP daemon run, and \
-            does it follow a server or a master? `tickline doctor` shows the state of each source",
+            "the source of UTC is not synchronised, has no clock that bounds UTC, states an error above 16 s, or a \
+            rate that is off by more than 20 % (the kernel 500 ppm): is there an NTP daemon that follows a server \
+            or a master? `tickline doctor` shows the state of each source",
         /// The last claim has ended, and there is no newer one: the source has not answered twice,
         /// the thread was held up, or the kernel slews its clock by more than 12.5 %. A claim ends
         /// 3.75 s after its request, or 2.5 intervals of the clock if that is later.

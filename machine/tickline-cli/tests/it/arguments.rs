@@ -475,7 +475,7 @@ fn explain_knows_the_words_that_watch_and_doctor_show() {
         ("expiry", "Event: a line has ended before the next one"),
         ("fast", "State: readings come from the counter"),
         ("kernel_rejected", "the kernel does not accept the counter"),
-        ("no_source", "no source of UTC has answered yet"),
+        ("no_source", "no source of UTC has answered:"),
     ] {
         let output = tickline(&["explain", code]).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{output:?}");
