@@ -7,6 +7,9 @@ use std::io;
 
 /// Why a clock could not be started.
 ///
+/// The text of `Display` does not have the system's error. That is the [`source`](StdError::source),
+/// and in the text of `Debug`.
+///
 /// ```
 /// use std::time::Duration;
 /// use tickline::{Clock, ErrorKind};
@@ -63,7 +66,10 @@ impl Error {
     pub(crate) fn thread(name: &CStr, source: io::Error) -> Self {
         let error = Self::new(
             ErrorKind::ThreadNotStarted,
-            format_args!("the thread {name:?} could not be started"),
+            format_args!(
+                "the thread \"{}\" could not be started",
+                name.to_string_lossy()
+            ),
         );
         Self {
             source: Some(source),
@@ -128,6 +134,16 @@ mod tests {
         assert_eq!(
             format!("{error:?}"),
             "the thread \"asks\" could not be started: no memory"
+        );
+    }
+
+    /// Symptom: the name was "Z\xc3\xa4hler".
+    #[test]
+    fn the_name_of_a_thread_is_printed_as_text() {
+        let error = Error::thread(c"Zähler", io::Error::other("no memory"));
+        assert_eq!(
+            error.to_string(),
+            "the thread \"Zähler\" could not be started"
         );
     }
 
