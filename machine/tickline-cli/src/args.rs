@@ -108,7 +108,7 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "CODES", requires = "check", value_delimiter = ',', value_parser = finding_code)]
     pub(crate) accept: Vec<String>,
 
-    /// Largest acceptable error of Unix time, as 100ms
+    /// Largest acceptable error of Unix time, such as 100ms
     ///
     /// If the known offset is larger, the first line says WRONG. If the NTP daemon claims a larger
     /// error, or states no error, the line says NOT KNOWN RIGHT. The default is 128ms for the
@@ -121,7 +121,7 @@ pub(crate) struct Doctor {
     /// The program measures nothing, and asks once a second. It says on standard error what it
     /// waits for. At the end it prints one line on standard output. Put it before a program that
     /// must not start with a wrong clock.
-    #[arg(long, requires = "max_error_ns", conflicts_with_all = ["target", "check", "time", "openmetrics", "facts", "fix"])]
+    #[arg(long, requires = "max_error_ns", conflicts_with_all = ["target", "check", "duration", "openmetrics", "facts", "fix"])]
     pub(crate) wait: bool,
 
     /// With --wait: gives up after TIME
@@ -133,8 +133,8 @@ pub(crate) struct Doctor {
     /// Seconds to watch the offset, 1 to 3600
     ///
     /// The offset is that of tickline's clock from CLOCK_MONOTONIC.
-    #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
-    pub(crate) time: Duration,
+    #[arg(long = "secs", value_name = "N", overrides_with = "duration", default_value = "1", value_parser = seconds)]
+    pub(crate) duration: Duration,
 
     /// Writes the main figures to FILE as OpenMetrics
     ///
@@ -147,7 +147,7 @@ pub(crate) struct Doctor {
     ///
     /// `-` is standard input. The program measures nothing. It exits with 0 if it finds nothing
     /// slow or wrong on that machine, else with 1.
-    #[arg(long, value_name = "FILE", conflicts_with = "time")]
+    #[arg(long, value_name = "FILE", conflicts_with = "duration")]
     pub(crate) facts: Option<PathBuf>,
 
     /// Switches the clocksource if that fixes a finding
@@ -176,8 +176,8 @@ pub(crate) struct Report {
     /// Seconds to watch the offset, 1 to 3600
     ///
     /// The offset is that of tickline's clock from CLOCK_MONOTONIC.
-    #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "10", value_parser = seconds)]
-    pub(crate) time: Duration,
+    #[arg(long = "secs", value_name = "N", overrides_with = "duration", default_value = "10", value_parser = seconds)]
+    pub(crate) duration: Duration,
 
     /// Writes the report to FILE (`-`: standard output)
     #[arg(long = "out", value_name = "FILE")]
@@ -311,7 +311,7 @@ pub(crate) struct Watch {
     ///
     /// By default, until it is stopped.
     #[arg(long = "secs", value_name = "N", value_parser = |value: &str| whole(value, 31_536_000).map(|s| Duration::from_secs(s.into())))]
-    pub(crate) time: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
 
     /// Seconds between two samples, 0.05 to 3600
     #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
@@ -347,8 +347,8 @@ pub(crate) struct Who {
     pub(crate) process: Option<u32>,
 
     /// Seconds to count, 1 to 3600
-    #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "5", value_parser = seconds)]
-    pub(crate) time: Duration,
+    #[arg(long = "secs", value_name = "N", overrides_with = "duration", default_value = "5", value_parser = seconds)]
+    pub(crate) duration: Duration,
 }
 
 /// Serves one fast clock to this machine's programs (Linux)

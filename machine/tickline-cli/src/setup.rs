@@ -86,7 +86,7 @@ impl Setup {
         })
     }
 
-    /// Tracks the offset for `time`, and in a guest the rate against the host's clock, measures the
+    /// Tracks the offset for `duration`, and in a guest the rate against the host's clock, measures the
     /// clocks, and collects the facts. The caller makes the findings, because it may measure more before.
     ///
     /// The comparison of the CPUs' counters must have ended, or two runs would have two results.
@@ -95,13 +95,16 @@ impl Setup {
     pub(crate) fn measure(
         &self,
         command: &'static str,
-        time: Duration,
+        duration: Duration,
         progress: &Progress,
         ends: Shares,
     ) -> Document {
         costs::wait_for_comparison();
         let host_before = machine::host_clock_now();
-        let track = track::track(time, progress.part("offset and bound", 0.0, ends.tracked));
+        let track = track::track(
+            duration,
+            progress.part("offset and bound", 0.0, ends.tracked),
+        );
         let host_after = machine::host_clock_now();
         let calls = self.calls();
         let mut costs = costs::measure(

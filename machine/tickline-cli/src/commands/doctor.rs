@@ -61,7 +61,7 @@ fn diagnose_this_machine(args: &Doctor) -> io::Result<Exit> {
         tracked: 0.6,
         measured: 1.0,
     };
-    let mut document = setup.measure("doctor", args.time, &progress, ends);
+    let mut document = setup.measure("doctor", args.duration, &progress, ends);
     document.max_error_ns = args.max_error_ns;
     document.add_diagnosis();
     progress.finish();

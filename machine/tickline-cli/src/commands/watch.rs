@@ -99,7 +99,9 @@ fn watch(
             shown => shown?,
         }
         due = next_due(due, Instant::now(), args.interval);
-        let end = args.time.and_then(|time| start.checked_add(time));
+        let end = args
+            .duration
+            .and_then(|duration| start.checked_add(duration));
         if wait_until(end.map_or(due, |end| due.min(end)), stop) {
             break Ending::Stopped;
         }
@@ -123,7 +125,7 @@ fn next_due(due: Instant, now: Instant, interval: Duration) -> Instant {
 /// The progress of a watch that shows no lines.
 struct QuietProgress {
     bar: Progress,
-    time: Option<Duration>,
+    duration: Option<Duration>,
 }
 
 impl QuietProgress {
@@ -133,30 +135,30 @@ impl QuietProgress {
         if csv_is_shown {
             return None;
         }
-        let bar = match args.time {
+        let bar = match args.duration {
             Some(_) => Progress::new(),
             None => Progress::without_end(),
         };
         Some(Self {
             bar,
-            time: args.time,
+            duration: args.duration,
         })
     }
 
     fn show(&self, summary: &WatchSummary) {
-        match self.time {
-            Some(time) => {
-                self.bar.part("samples", 0.0, 1.0)(finished_share(summary, time));
+        match self.duration {
+            Some(duration) => {
+                self.bar.part("samples", 0.0, 1.0)(finished_share(summary, duration));
             }
             None => self.bar.count(summary.all.samples),
         }
     }
 }
 
-/// The finished share of a watch of this time, by its samples.
-fn finished_share(summary: &WatchSummary, time: Duration) -> f64 {
+/// The finished share of a watch of this duration, by its samples.
+fn finished_share(summary: &WatchSummary, duration: Duration) -> f64 {
     let watched_s = as_f64(summary.all.samples) * summary.interval_s;
-    (watched_s / time.as_secs_f64()).min(1.0)
+    (watched_s / duration.as_secs_f64()).min(1.0)
 }
 
 /// Waits until `due`, or until a signal sets `stop`. Returns whether a signal has come.

@@ -54,7 +54,11 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     }
     let output = JsonOutput::open(&args.json)?;
     let progress = Progress::new();
-    let counted = count::count(args.process, args.time, progress.part("calls", 0.0, 0.8));
+    let counted = count::count(
+        args.process,
+        args.duration,
+        progress.part("calls", 0.0, 0.8),
+    );
     // Measure the costs after the count, because tracepoints make each system call costlier. If no
     // call was counted, nobody needs them.
     let costs = if counted.is_ok() {
@@ -77,9 +81,12 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let who = counted
         .map(|counted| counted.into_summary(&document))
         .unwrap_or_else(|obstacle| {
-            let fixing =
-                obstacle.fixing_commands(args.process, args.time.as_secs(), &sudo::this_program());
-            let others = obstacle.other_tools(args.process, args.time.as_secs());
+            let fixing = obstacle.fixing_commands(
+                args.process,
+                args.duration.as_secs(),
+                &sudo::this_program(),
+            );
+            let others = obstacle.other_tools(args.process, args.duration.as_secs());
             WhoSummary {
                 obstacle: Some(obstacle.to_string()),
                 fixing_commands: fixing.len(),

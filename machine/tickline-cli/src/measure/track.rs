@@ -137,16 +137,16 @@ impl OffsetSummary {
     }
 }
 
-/// Takes a sample every 20 ms for `time`, or less often if `time` is more than 100 s. `progress`
+/// Takes a sample every 20 ms for `duration`, or less often if `duration` is more than 100 s. `progress`
 /// receives the finished share.
-pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSummary {
+pub(crate) fn track(duration: Duration, mut progress: impl FnMut(f64)) -> TrackSummary {
     let clock = Clock::global();
     let start_ns = monotonic_ns();
-    let interval = INTERVAL.max(time / MAX_POINTS);
+    let interval = INTERVAL.max(duration / MAX_POINTS);
     let mut points = Vec::new();
     loop {
         let at_s = as_f64(monotonic_ns() - start_ns) / 1e9;
-        let share = at_s / time.as_secs_f64();
+        let share = at_s / duration.as_secs_f64();
         if share >= 1.0 {
             return TrackSummary::new(points);
         }

@@ -36,11 +36,11 @@ const POLL: Duration = Duration::from_millis(20);
 /// samples that arrive between two reads.
 const BUFFER_BYTES: usize = 1 << 17;
 
-/// Counts the calls of one process, or of all processes except this one, for `time`. `progress`
+/// Counts the calls of one process, or of all processes except this one, for `duration`. `progress`
 /// receives the finished share.
 pub(super) fn count(
     process: Option<u32>,
-    time: Duration,
+    duration: Duration,
     mut progress: impl FnMut(f64),
 ) -> Result<CallCounts, Obstacle> {
     let tracepoints = tracepoint::all()?;
@@ -60,12 +60,12 @@ pub(super) fn count(
     sampled
         .iter_mut()
         .try_for_each(|one| one.sampler.enable())?;
-    while start.elapsed() < time {
-        thread::sleep(POLL.min(time.saturating_sub(start.elapsed())));
+    while start.elapsed() < duration {
+        thread::sleep(POLL.min(duration.saturating_sub(start.elapsed())));
         sampled
             .iter_mut()
             .for_each(|one| one.drain(process, &mut counted));
-        progress(start.elapsed().div_duration_f64(time).min(1.0));
+        progress(start.elapsed().div_duration_f64(duration).min(1.0));
     }
     sampled
         .iter_mut()
