@@ -58,7 +58,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let mut chosen = of_lanes();
     for name in names {
         if !chosen.iter().any(|step| step.name == *name) {
-            return Err(format!("this lane has no step '{name}'"));
+            let all: Vec<_> = chosen.iter().map(|step| step.name).collect();
+            return Err(format!(
+                "this lane has no step '{name}'; there are\n  {}",
+                all.join("\n  ")
+            ));
         }
     }
     chosen.retain(|step| names.is_empty() || names.iter().any(|name| name == step.name));
@@ -105,6 +109,20 @@ mod tests {
 
     use super::*;
     use crate::files;
+
+    #[test]
+    fn a_step_that_a_lane_does_not_have_is_refused_with_those_that_it_has() {
+        let error = run(&Arguments {
+            lane: Some(Lane::Check),
+            names: vec!["clipy".to_owned()],
+            check: false,
+        });
+        let error = error.unwrap_err();
+        assert!(error.starts_with("this lane has no step 'clipy'; there are\n"));
+        for step in steps(&[Lane::Check]) {
+            assert!(error.contains(step.name), "{error}");
+        }
+    }
 
     #[test]
     fn the_lanes_have_steps_of_distinct_names() {

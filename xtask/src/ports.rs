@@ -36,7 +36,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let names = &arguments.names;
     let is_program = |name: &String| PORTS.iter().any(|port| port.name == name);
     if let Some(name) = names.iter().find(|name| !is_program(name)) {
-        return Err(format!("no program has the name {name}"));
+        return Err(format!(
+            "no program has the name {name}; there are {}",
+            PORTS.map(|port| port.name).join(", ")
+        ));
     }
     let sources = files::target().join("ports/sources");
     let mut manifest =
@@ -222,7 +225,8 @@ mod tests {
     fn a_name_that_no_program_has_is_refused() {
         let names = vec!["ulid".to_owned(), "uild".to_owned()];
         let error = run(&Arguments { names }).unwrap_err();
-        assert!(error.contains("uild"), "{error}");
+        let expected = "no program has the name uild; there are governor, ";
+        assert!(error.starts_with(expected), "{error}");
     }
 
     #[test]

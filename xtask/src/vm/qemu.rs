@@ -1,6 +1,7 @@
 //! Runs one guest: boots it, collects its report, carries out its requests to the host, and ends
 //! it.
 
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -67,16 +68,24 @@ pub(super) fn run(guest: &Guest, image: &Image) -> Run {
                 println!("    booting again: {reason}");
             }
             Ok(fault) => {
-                run.broken = fault.map(|EmulatorFault(reason)| reason);
+                run.broken = fault.map(|EmulatorFault(reason)| with_logs(guest, &reason));
                 return run;
             }
             Err(error) => {
-                run.broken = Some(error.to_string());
+                run.broken = Some(with_logs(guest, &error));
                 return run;
             }
         }
         boot += 1;
     }
+}
+
+/// What broke a run, and the files to read: the console of the guest, and what QEMU wrote on
+/// standard error.
+fn with_logs(guest: &Guest, reason: &impl Display) -> String {
+    let log = super::folder().join(&guest.name);
+    let log = log.display();
+    format!("{reason}; see {log}.console and {log}.errors")
 }
 
 /// A fault of the emulator on a busy machine, not of the guest:
@@ -400,9 +409,7 @@ impl Monitor {
         let stream = wait_for("its monitor does not call", || match listener.accept() {
             Ok((stream, _)) => Ok(Some(stream)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => match child.try_wait()? {
-                Some(status) => Err(io::Error::other(format!(
-                    "it ended, {status}; see target/vm/*.errors"
-                ))),
+                Some(status) => Err(io::Error::other(format!("it ended, {status}"))),
                 None => Ok(None),
             },
             Err(error) => Err(error),
