@@ -75,7 +75,7 @@ pub struct Report {
 /// The reason as a text.
 pub fn usable_counter() -> Result<HardwareCounter, String> {
     if cpus().len() < 2 {
-        return Err("one CPU cannot be ahead of another".into());
+        return Err("one CPU can't be ahead of another".into());
     }
     let clock = Clock::builder()
         .driver(Driver::Manual)

@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release --example error_bounds`
 //!
-//! Its output has: "took between", "before", "cannot be told", "Unix time is between", "readings
+//! Its output has: "took between", "before", "can't be told", "Unix time is between", "readings
 //! come from".
 //!
 //! The bounds contain `CLOCK_MONOTONIC` as long as its rate stays within `Status::max_drift_ppb`,
@@ -62,7 +62,7 @@ fn main() -> Result<(), tickline::Error> {
         .count();
     println!(
         "at {MEETINGS} meetings this thread read {before} times before the other, {after} times after it, \
-         and {} times it cannot be told",
+         and {} times it can't be told",
         MEETINGS - before - after
     );
 

@@ -64,7 +64,7 @@ impl fmt::Display for Unmet {
             Self::Instruction => {
                 f.write_str("this processor has no instruction for its counter and its id (rdtscp)")
             }
-            Self::CpuList => f.write_str("this system cannot be asked for its CPUs"),
+            Self::CpuList => f.write_str("this system can't be asked for its CPUs"),
             Self::CpuIds(ids) => write!(
                 f,
                 "this system has {ids} CPU ids, and the processor's register holds at most {CPU_IDS}"

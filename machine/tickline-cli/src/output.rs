@@ -107,7 +107,7 @@ impl Destination {
         {
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                format!("cannot write {}: its folder does not exist", path.display()),
+                format!("can't write {}: its folder does not exist", path.display()),
             ));
         }
         let resolved = match method {

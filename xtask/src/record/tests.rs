@@ -243,11 +243,11 @@ fn row<'a>(table: &'a str, title: &str) -> &'a str {
 #[test]
 fn order_that_was_not_tried_is_no_order() {
     let mut record = a_record();
-    record.order.skipped = Some("one CPU cannot be ahead of another".to_owned());
+    record.order.skipped = Some("one CPU can't be ahead of another".to_owned());
     record.order.ordered = None;
     record.order.plain = None;
     let records = [record];
-    let why = "not tried: one CPU cannot be ahead of another |";
+    let why = "not tried: one CPU can't be ahead of another |";
     let title = "backward steps of `now_ordered` between threads";
     assert_eq!(row(&tables::short(&records), title), why);
     let title = "backward steps between threads while the line changes, `now_ordered`";

@@ -122,7 +122,7 @@ fn kernel() -> Result<PathBuf, NotPassed> {
     println!("fetching {package}");
     packages::download(&[package], &unpacked)?;
     boot_file(&unpacked, "vmlinuz-")
-        .ok_or_else(|| missing("apt-get cannot download it, or there is none in the package"))
+        .ok_or_else(|| missing("apt-get can't download it, or there is none in the package"))
 }
 
 /// The file in the folder `boot` of `root` whose name begins with `start`.

@@ -123,7 +123,7 @@ fn unpack(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     if root.join(&daemon.path).is_file() {
         Ok(root)
     } else {
-        Err(missing("apt-get cannot download it"))
+        Err(missing("apt-get can't download it"))
     }
 }
 

@@ -227,13 +227,13 @@ impl fmt::Display for Incidents {
         }
         if *backwards > 0 {
             lines.push(format!(
-                "{backwards} of {samples} samples are too short, because the counter stepped back: the results cannot be trusted"
+                "{backwards} of {samples} samples are too short, because the counter stepped back: the results can't be trusted"
             ));
         }
         if *untrusted > 0 {
             let or_state = fallback_state.map_or(String::new(), |state| format!(", or {state}"));
             lines.push(format!(
-                "{untrusted} of {samples} samples cannot be trusted, because the counter's rate was not known{or_state}: repeat the benchmark"
+                "{untrusted} of {samples} samples can't be trusted, because the counter's rate was not known{or_state}: repeat the benchmark"
             ));
         }
         if *samples > 0 && !events.is_empty() {
@@ -333,7 +333,7 @@ mod tests {
         }
         let text = observations.incidents(&open.events).to_string();
         let known =
-            "5 of 8 samples cannot be trusted, because the counter's rate was not known, or ";
+            "5 of 8 samples can't be trusted, because the counter's rate was not known, or ";
         assert_eq!(text, format!("{known}{CLOSED}: repeat the benchmark"));
     }
 
@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(
             observations.incidents(&open.events).to_string(),
             "1 of 3 samples contain a move of the thread to another CPU; to avoid that, bind it to one\n\
-             1 of 3 samples are too short, because the counter stepped back: the results cannot be trusted"
+             1 of 3 samples are too short, because the counter stepped back: the results can't be trusted"
         );
     }
 

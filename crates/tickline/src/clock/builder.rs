@@ -191,7 +191,7 @@ fn no_line_per_cpu(unmet: Unmet) -> Error {
     Error::new(
         ErrorKind::LinePerCpuUnsupported,
         format_args!(
-            "there cannot be a line for each CPU: {unmet}; choose LinePerCpu::Auto or \
+            "there can't be a line for each CPU: {unmet}; choose LinePerCpu::Auto or \
              LinePerCpu::Off"
         ),
     )
@@ -236,7 +236,7 @@ mod tests {
         );
         assert_eq!(
             error.to_string(),
-            format!("there cannot be a line for each CPU: {unmet}; {remedy}")
+            format!("there can't be a line for each CPU: {unmet}; {remedy}")
         );
     }
 }

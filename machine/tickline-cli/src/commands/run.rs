@@ -231,7 +231,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         resume_flags: resume_flags(),
     };
     let helper = tracer::fork_helper(payload, &|start| reporter.say_start(start, &page, reason))
-        .map_err(|error| io::Error::new(error.kind(), format!("it cannot be traced: {error}")))?;
+        .map_err(|error| io::Error::new(error.kind(), format!("it can't be traced: {error}")))?;
     Ok(Some(helper))
 }
 

@@ -253,7 +253,7 @@ fn no_parent(page: &Path) -> String {
     };
     let [folder, missing] = [folder, missing].map(plain_path);
     format!(
-        "{folder} cannot be made: there is no {missing}; {remedy}, or name another page by --page"
+        "{folder} can't be made: there is no {missing}; {remedy}, or name another page by --page"
     )
 }
 
@@ -301,7 +301,7 @@ mod tests {
     fn a_machine_without_run_is_told_what_to_mount() {
         assert_eq!(
             no_parent(page::of_machine()),
-            "/run/tickline cannot be made: there is no /run; make it (in a container, mount a tmpfs \
+            "/run/tickline can't be made: there is no /run; make it (in a container, mount a tmpfs \
              there), or name another page by --page"
         );
     }

@@ -210,7 +210,7 @@ fn unknown_clocksource(document: &Document) -> Option<Finding> {
         Code::ClocksourceUnknown,
         "the name of the kernel's clocksource is unreadable",
     )
-    .seen(format!("{CLOCKSOURCE}/current_clocksource cannot be read"))
+    .seen(format!("{CLOCKSOURCE}/current_clocksource can't be read"))
     .fix(unmask(document));
     if let Some((clock, ServedBy::Vdso)) = document.precise_served_by() {
         finding = finding.seen(format!("the vDSO answers {clock} all the same"));
@@ -227,7 +227,7 @@ fn unreadable_and_slow(document: &Document) -> Finding {
          unreadable"
     };
     Finding::slow(Code::ClocksourceUnknown, what)
-        .seen(format!("{CLOCKSOURCE}/current_clocksource cannot be read"))
+        .seen(format!("{CLOCKSOURCE}/current_clocksource can't be read"))
         .fix(unmask(document))
 }
 
@@ -357,7 +357,7 @@ fn kvm_clock(document: &Document) -> Finding {
     let finding = if lacks_bit {
         Finding::slow(
             Code::KvmClockUnstable,
-            "the vDSO cannot read kvm-clock here: the host does not guarantee a stable TSC \
+            "the vDSO can't read kvm-clock here: the host does not guarantee a stable TSC \
              (PVCLOCK_TSC_STABLE_BIT)",
         )
         .seen("current_clocksource is kvm-clock")
@@ -397,7 +397,7 @@ fn with_switch_to_tsc(finding: Finding, document: &Document) -> Finding {
 fn xen(document: &Document) -> Finding {
     let finding = Finding::slow(
         Code::XenClocksource,
-        "the kernel keeps time with xen's clock, which the vDSO cannot read here",
+        "the kernel keeps time with xen's clock, which the vDSO can't read here",
     )
     .seen("current_clocksource is xen");
     if document.are_unsynchronised() {

@@ -179,7 +179,7 @@ fn what_the_proof_needs(reason: &str) -> &'static str {
     } else if reason.contains("/dev/null") {
         "give the container /dev/null (mknod -m 666 /dev/null c 1 3), or run tickline outside of the \
          container"
-    } else if reason.contains("cannot find itself") {
+    } else if reason.contains("can't find itself") {
         "give the container /proc (mount -t proc proc /proc), or run tickline outside of the container"
     } else {
         "give the container /proc and /dev/null, and the process a few more file descriptors \

@@ -80,7 +80,7 @@ fn tested_clocks() -> Vec<Call> {
 /// Why there is no proof, in words.
 pub(crate) fn find() -> Result<ServedByClock, String> {
     let program = std::env::current_exe()
-        .map_err(|error| format!("the program cannot find itself: {error}"))?;
+        .map_err(|error| format!("the program can't find itself: {error}"))?;
     let clocks = tested_clocks();
     let mut served = ServedByClock::new();
     let mut from = 0;
@@ -122,7 +122,7 @@ fn cannot_run(program: &Path, null_device: &str, error: &io::Error) -> String {
         .err()
         .map(|error| with_path(Path::new(null_device), &error));
     let error = device.unwrap_or_else(|| with_path(program, error));
-    format!("the program cannot run itself: {error}")
+    format!("the program can't run itself: {error}")
 }
 
 /// Whether SIGSEGV has ended the process.

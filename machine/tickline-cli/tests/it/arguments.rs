@@ -190,7 +190,7 @@ fn an_output_that_cannot_be_written_is_refused_before_the_measurement() {
     assert_refused(&[
         (
             "--secs 3600 --json no/such/folder/a.json",
-            &["cannot write no/such/folder/a.json: its folder does not exist"],
+            &["can't write no/such/folder/a.json: its folder does not exist"],
         ),
         ("--secs 3600 --json taken", &["taken: is a directory"]),
         // Symptom: each made a file called new.
@@ -198,19 +198,19 @@ fn an_output_that_cannot_be_written_is_refused_before_the_measurement() {
         ("bench --json new/.", &["new/.: not a directory"]),
         (
             "watch --csv no/such/folder/a.csv",
-            &["cannot write no/such/folder/a.csv: its folder does not exist"],
+            &["can't write no/such/folder/a.csv: its folder does not exist"],
         ),
         (
             "bench --json no/such/folder/a.json",
-            &["cannot write no/such/folder/a.json: its folder does not exist"],
+            &["can't write no/such/folder/a.json: its folder does not exist"],
         ),
         (
             "report --secs 3600 --out no/such/folder/a.html",
-            &["cannot write no/such/folder/a.html: its folder does not exist"],
+            &["can't write no/such/folder/a.html: its folder does not exist"],
         ),
         (
             "flight x --out no/such/folder/a.json",
-            &["cannot write no/such/folder/a.json: its folder does not exist"],
+            &["can't write no/such/folder/a.json: its folder does not exist"],
         ),
         // Symptom: the program created the missing file that the link names, which `cp` never does.
         (

@@ -135,7 +135,7 @@ fn a_program_in_another_namespace_of_processes_is_not_traced() {
             text(&run.stderr)
         );
         assert!(
-            text(&run.stderr).contains("cannot be traced"),
+            text(&run.stderr).contains("can't be traced"),
             "{prefix:?}: {}",
             text(&run.stderr)
         );
@@ -155,7 +155,7 @@ fn the_line_before_the_exec_says_only_what_is_known() {
     let others = "dynamic programs that it starts with LD_PRELOAD have it, too";
     let gives = format!("LD_PRELOAD gives true the clock of {page}; {others}");
     let has = |program: &str| format!("{program} has the clock of {page}; {others}");
-    let no_helper = "has the kernel's clock: it cannot be traced: its helper was not started: Permission denied \
+    let no_helper = "has the kernel's clock: it can't be traced: its helper was not started: Permission denied \
                      (os error 13); libtickline_preload.so is in LD_PRELOAD";
     let alone =
         "true may be served by libtickline_preload.so in LD_PRELOAD alone: /nonexistent: No ...";

@@ -75,7 +75,7 @@ fn a_program_whose_preparation_is_refused_runs() {
         (&[write], " has the clock of "),
         (
             &[write, text, data],
-            " has the kernel's clock: its code cannot be written: Permission denied",
+            " has the kernel's clock: its code can't be written: Permission denied",
         ),
     ] {
         let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
@@ -109,7 +109,7 @@ fn a_unit_with_a_filter_is_not_traced() {
     };
     let message = with("INVOCATION_ID");
     assert!(
-        message.contains("it cannot be traced: its unit has a filter of system calls"),
+        message.contains("it can't be traced: its unit has a filter of system calls"),
         "{message}"
     );
     let message = with("OTHER");
@@ -126,7 +126,7 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
     fs::create_dir(&folder).unwrap();
     for (kind, expected) in [
         ("tmpfs", " has the clock of "),
-        ("none", "boot_id or /proc/self/ns/time cannot be read"),
+        ("none", "boot_id or /proc/self/ns/time can't be read"),
     ] {
         let script =
             "set -e; [ $0 = none ] || mount -t $0 -o mode=755 $0 $1; cp $2 $1/page; chmod 644 $1/page

@@ -41,7 +41,7 @@ impl BootContext {
                 .and_then(Self::for_boot),
         };
         found.map_err(refused(
-            "/proc/sys/kernel/random/boot_id or /proc/self/ns/time cannot be read",
+            "/proc/sys/kernel/random/boot_id or /proc/self/ns/time can't be read",
         ))
     }
 

@@ -57,7 +57,7 @@ impl<'a> PagePath<'a> {
             Errno::NOTDIR => {
                 refused("its folder is a link, which is not followed, or no folder")(error)
             }
-            error => refused("its folder cannot be opened")(error),
+            error => refused("its folder can't be opened")(error),
         })?;
         Ok(Self { folder, name })
     }
@@ -68,10 +68,10 @@ impl<'a> PagePath<'a> {
         let file =
             openat(&self.folder, self.name, flags, Mode::empty()).map_err(|error| match error {
                 Errno::LOOP => FileError::SymbolicLink,
-                error => refused("it cannot be opened")(error),
+                error => refused("it can't be opened")(error),
             })?;
-        let facts = FileFacts::collect(&file, &self.folder)
-            .map_err(refused("its owner cannot be known"))?;
+        let facts =
+            FileFacts::collect(&file, &self.folder).map_err(refused("its owner can't be known"))?;
         facts.judge()?;
         Ok((file, facts))
     }
@@ -101,7 +101,7 @@ impl Mapping {
             )
         }
         .and_then(|start| NonNull::new(start.cast()).map(Self).ok_or(Errno::FAULT))
-        .map_err(refused("it cannot be mapped"))
+        .map_err(refused("it can't be mapped"))
     }
 }
 

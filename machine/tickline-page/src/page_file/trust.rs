@@ -41,7 +41,7 @@ pub enum FileError {
     },
     /// A system call failed.
     System {
-        /// The consequence, as a clause: `it cannot be opened`.
+        /// The consequence, as a clause: `it can't be opened`.
         problem: &'static str,
         /// The error number (errno(3)).
         errno: i32,

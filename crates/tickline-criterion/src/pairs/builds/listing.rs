@@ -165,7 +165,7 @@ pub(super) fn list(program: &Path, build: Build) -> Result<Listing, String> {
         let bytes = errors.and_then(|errors| errors.recv_timeout(ERRORS_TIME).ok());
         _ = io::stderr().write_all(&bytes.unwrap_or_default());
     };
-    let output = child.stdout.take().ok_or("its output cannot be read")?;
+    let output = child.stdout.take().ok_or("its output can't be read")?;
     let lines = lines(output);
     let greeting = lines.recv_timeout(GREETING_TIME);
     if greeting

@@ -37,7 +37,7 @@ pub(crate) struct Bound(CpuSet);
 pub(crate) fn bind_to_present_cpu() -> Result<Bound, String> {
     let bound = cpu().and_then(bind);
     bound.ok_or_else(|| {
-        "the thread cannot be bound to its CPU; a sandbox must allow getcpu, sched_getaffinity and \
+        "the thread can't be bound to its CPU; a sandbox must allow getcpu, sched_getaffinity and \
          sched_setaffinity"
             .to_owned()
     })

@@ -101,7 +101,7 @@ fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
     steps.check.as_ref()?;
     if machine.kernel_log.is_none() {
         return Some(
-            "the kernel's log, which may call the TSC unstable, cannot be read here (sudo dmesg)."
+            "the kernel's log, which may call the TSC unstable, can't be read here (sudo dmesg)."
                 .to_owned(),
         );
     }

@@ -68,7 +68,7 @@ impl Image {
         let file = ElfBytes::minimal_parse(&contents).map_err(|_| other())?;
         if is_packed(&file) {
             return Err(invalid(
-                "its relative relocations are packed (DT_RELR), which this program cannot read: link it with -z nopack-relative-relocs",
+                "its relative relocations are packed (DT_RELR), which this program can't read: link it with -z nopack-relative-relocs",
             ));
         }
         Self::parse(path, &file).ok_or_else(other)

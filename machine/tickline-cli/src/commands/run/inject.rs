@@ -95,7 +95,7 @@ impl Outcome {
                 ));
             }
             Some(StartResult::Served | StartResult::AlreadyServed) => return Self::Served,
-            Some(StartResult::NoPage) => "the page cannot be opened by the program",
+            Some(StartResult::NoPage) => "the page can't be opened by the program",
             Some(StartResult::NotTrusted) => {
                 "the program's user does not trust the page's owner, or others may write to it"
             }
@@ -163,7 +163,7 @@ impl<'a> StoppedProgram<'a> {
     /// Returns the outcome, and the registers with which the program begins in `resume`.
     fn start_library(&self, payload: Payload<'_>) -> io::Result<(Outcome, libc::user_regs_struct)> {
         self.write_code(&CODE).map_err(|error| {
-            io::Error::new(error.kind(), format!("its code cannot be written: {error}"))
+            io::Error::new(error.kind(), format!("its code can't be written: {error}"))
         })?;
         let stack = payload.image.bytes.len() as u64 + STACK_BYTES;
         let mapped = self.run(0, MMAP_RETURN_OFFSET, |registers| {
@@ -255,7 +255,7 @@ impl<'a> StoppedProgram<'a> {
                 start.and(Err(ended_error()))
             }
             Err(error) => Ok(Outcome::Unrestored(format!(
-                "its code and registers cannot be restored: {error}"
+                "its code and registers can't be restored: {error}"
             ))),
         }
     }

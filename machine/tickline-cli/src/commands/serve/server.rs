@@ -537,7 +537,7 @@ mod tests {
 
     const fn failed_call(errno: Errno) -> FileError {
         FileError::System {
-            problem: "it cannot be made",
+            problem: "it can't be made",
             errno: errno as i32,
         }
     }

@@ -98,7 +98,7 @@ fn every_libc_is_known() {
 
 /// The good machine in a container without /proc.
 fn answerers_unknown() -> Given {
-    unknown_because("the program cannot find itself: no /proc/self/exe available")
+    unknown_because("the program can't find itself: no /proc/self/exe available")
 }
 
 fn unknown_because(reason: &str) -> Given {
@@ -118,23 +118,23 @@ fn the_fix_names_what_is_missing_alone() {
     ];
     for (reason, needed) in [
         (
-            "cannot find itself: no /proc/self/exe available",
+            "can't find itself: no /proc/self/exe available",
             &names[..1],
         ),
         (
-            "cannot run itself: /dev/null: No such file or directory (os error 2)",
+            "can't run itself: /dev/null: No such file or directory (os error 2)",
             &names[1..2],
         ),
         (
-            "cannot run itself: /dev/null: Too many open files (os error 24)",
+            "can't run itself: /dev/null: Too many open files (os error 24)",
             &names[2..3],
         ),
         (
-            "cannot run itself: /dev/null: Too many open files in system (os error 23)",
+            "can't run itself: /dev/null: Too many open files in system (os error 23)",
             &names[4..],
         ),
         (
-            "cannot run itself: /tickline: Resource temporarily unavailable (os error 11)",
+            "can't run itself: /tickline: Resource temporarily unavailable (os error 11)",
             &names[..4],
         ),
     ] {

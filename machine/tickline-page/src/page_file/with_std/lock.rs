@@ -87,7 +87,7 @@ impl Lock {
             Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(PageErrorCause::Served {
                 process: holder_elsewhere(&file).ok().and_then(LockHolder::pid),
             }),
-            Err(error) => Err(refused("it cannot be locked")(error).into()),
+            Err(error) => Err(refused("it can't be locked")(error).into()),
         }
     }
 }
@@ -137,7 +137,7 @@ fn holder_elsewhere(lock: impl AsFd) -> Result<LockHolder, Errno> {
     }))
 }
 
-const CANNOT_OPEN: &str = "its lock cannot be opened";
+const CANNOT_OPEN: &str = "its lock can't be opened";
 
 fn lock_name(path: &PagePath<'_>) -> Vec<u8> {
     [path.name, b".lock"].concat()
@@ -162,7 +162,7 @@ pub fn lock_holder(path: &Path) -> Result<LockHolder, PageError> {
             OFlags::RDONLY.union(GUARDED),
             Mode::empty(),
         ) {
-            Ok(lock) => holder_elsewhere(&lock).map_err(refused("its lock cannot be asked")),
+            Ok(lock) => holder_elsewhere(&lock).map_err(refused("its lock can't be asked")),
             Err(error) => Err(refused(CANNOT_OPEN)(error)),
         }
     };
