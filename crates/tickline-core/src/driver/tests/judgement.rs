@@ -10,6 +10,19 @@ fn a_review_of_the_same_facts_has_no_judgement() {
     assert_eq!(process.judgements.get(), 1);
 }
 
+/// A program tells by the count whether its facts are from after the last change.
+#[test]
+fn each_switch_of_the_counter_is_a_counted_change() {
+    let process = Process::new();
+    process.run_until_published();
+    let before = process.clock.changes();
+    process.disable();
+    let disabled = process.clock.changes();
+    process.clock.enable();
+    let changes = [disabled - before, process.clock.changes() - disabled];
+    assert_eq!(changes, [1, 1]);
+}
+
 /// A process whose gate was closed while it had a line.
 fn process_with_a_closed_gate() -> Process {
     let process = Process::new();
