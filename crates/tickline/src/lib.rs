@@ -196,6 +196,8 @@ pub mod serde;
 mod settings;
 mod status;
 mod sys;
+#[cfg(test)]
+mod testing;
 mod thread;
 mod trust;
 mod unix_time;

@@ -15,6 +15,7 @@ use super::*;
 use crate::engine::Engine;
 use crate::settings::{Driver, Settings};
 use crate::sys::{CpuMask, StoppableSleep};
+use crate::testing::skip;
 use crate::thread::ClockThread;
 
 /// The interval of the passes below, ns.
@@ -36,10 +37,7 @@ impl<'a> Passes<'a> {
     /// Passes for `clock`, before the first one. `None`, with a message, if they are impossible
     /// here.
     fn new(clock: &'a DrivenClock) -> Option<Self> {
-        let skip = |reason: &str| eprintln!("SKIPPED: {reason}");
-        let (counter, ids) = requirements()
-            .map_err(|unmet| skip(&unmet.to_string()))
-            .ok()?;
+        let (counter, ids) = requirements().map_err(skip).ok()?;
         if !sys::may_read_counter() {
             skip("the counter cannot be used here");
             return None;
@@ -233,8 +231,7 @@ fn a_line_may_be_later_than_a_time_before_its_end() {
     };
     passes.run();
     let Some(end_ns) = passes.last_end_ns() else {
-        eprintln!("SKIPPED: no CPU has a line");
-        return;
+        return skip("no CPU has a line");
     };
     assert!(!passes.cpu_lines.are_all_at_most(end_ns - 1));
 }
@@ -249,7 +246,7 @@ fn passes_with_a_line(clock: &DrivenClock) -> Option<Passes<'_>> {
             return Some(passes);
         }
     }
-    eprintln!("SKIPPED: no CPU has a line");
+    skip("no CPU has a line");
     None
 }
 
@@ -323,7 +320,7 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
             None => std::thread::yield_now(),
         }
     }
-    eprintln!("SKIPPED: there can be no line for each CPU here");
+    skip("there can be no line for each CPU here");
     None
 }
 
@@ -337,7 +334,7 @@ fn readers_leave_the_cpus_lines_in_order() {
         return;
     };
     let Some(mask_before) = CpuMask::for_current_thread() else {
-        return eprintln!("SKIPPED: no way to say where this thread may run");
+        return skip("no way to say where this thread may run");
     };
     let here = (0..cpu_lines.clocks.len())
         .find(|cpu| mask_before.contains(*cpu))
@@ -476,7 +473,7 @@ fn the_cpus_loops_have_the_interval_of_the_clock() {
     let next_in_ns = engine.calibrate_cpus(&mut calibrations, &sleep);
     let controls: Vec<_> = calibrations.cpus.iter().flatten().collect();
     if next_in_ns.is_none() || controls.is_empty() {
-        return eprintln!("SKIPPED: there can be no line for each CPU here");
+        return skip("there can be no line for each CPU here");
     }
     for control in controls {
         assert_eq!(control.control().config.interval_ns, 70_000_000);

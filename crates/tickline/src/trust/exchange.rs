@@ -312,6 +312,7 @@ pub fn on_cpu<T: Send + 'static>(cpu: u32, work: impl FnOnce() -> T + Send + 'st
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::skip;
 
     #[test]
     fn ordering_a_baton_comes_with_its_givers_counter() {
@@ -335,7 +336,7 @@ mod tests {
     #[test]
     fn an_exchange_does_not_end_early() {
         let (Some(counter), true) = (COUNTER, sys::may_read_counter()) else {
-            return eprintln!("SKIPPED: no counter that may be read");
+            return skip("no counter that may be read");
         };
         let baton = Baton::default();
         let begin_ns = OsClock.monotonic_ns();
@@ -360,10 +361,10 @@ mod tests {
     #[test]
     fn threads_that_never_meet_compare_nothing() {
         let Some(&here) = cpus().first() else {
-            return eprintln!("SKIPPED: no CPU that is known");
+            return skip("no CPU that is known");
         };
         if COUNTER.is_none() || !sys::may_read_counter() {
-            return eprintln!("SKIPPED: no counter that may be read");
+            return skip("no counter that may be read");
         }
         let mut exchanges = Exchanges::NONE;
         (0..2).for_each(|_| exchanges += between(here, here));
@@ -374,10 +375,10 @@ mod tests {
     #[test]
     fn threads_that_never_meet_stop_after_a_while() {
         let Some(&here) = cpus().first() else {
-            return eprintln!("SKIPPED: no CPU that is known");
+            return skip("no CPU that is known");
         };
         if COUNTER.is_none() || !sys::may_read_counter() {
-            return eprintln!("SKIPPED: no counter that may be read");
+            return skip("no counter that may be read");
         }
         let all = u64::from(2 * ROUND_TRIPS);
         let count = between(here, here).count;
@@ -421,14 +422,12 @@ mod tests {
             [Exchanges::NONE; 2]
         );
         let Some(&cpu) = cpus().last() else {
-            return eprintln!(
-                "SKIPPED: a kernel that does not say where threads may run, or isolated CPUs only"
-            );
+            return skip("a kernel that does not say where threads may run, or isolated CPUs only");
         };
         assert_eq!(on_cpu(cpu, cpus), Some(cpus()), "of all threads");
         match on_cpu(cpu, sys::CpuMask::for_current_thread) {
             Some(Some(mask)) => assert_eq!((0..8_192).filter(|cpu| mask.contains(*cpu)).count(), 1),
-            Some(None) => eprintln!("SKIPPED: a system that does not say where a thread may run"),
+            Some(None) => skip("a system that does not say where a thread may run"),
             None => panic!("CPU {cpu} was named as one of this process's"),
         }
     }

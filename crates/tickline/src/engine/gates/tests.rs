@@ -11,6 +11,7 @@ use tickline_core::state::LineState;
 use super::*;
 use crate::settings::{Driver, Settings};
 use crate::status::{ClockState, Status};
+use crate::testing::skip;
 use crate::trust::facts::injected;
 
 mod reviews;
@@ -38,7 +39,7 @@ fn judged(engine: &Engine, costs: (u64, u64, u64)) -> Option<Status> {
         match status.state {
             ClockState::Fast | ClockState::Fallback(Reason::Slow) => return Some(status),
             ClockState::Fallback(reason) => {
-                eprintln!("SKIPPED: {reason}");
+                skip(reason);
                 return None;
             }
             _ => assert!(start.elapsed().as_secs() < 20, "{status:?}"),
@@ -388,7 +389,10 @@ fn engine_ahead(ahead_ns: i64) -> Option<Engine> {
     let engine = Engine::new(Driver::Manual);
     let status = judged(&engine, (1, 1_000, 1_000))?;
     if status.state != ClockState::Fast {
-        eprintln!("SKIPPED: no line by the counter here: {}", status.state);
+        skip(format_args!(
+            "no line by the counter here: {}",
+            status.state
+        ));
         return None;
     }
     // If a line ends while this thread is preempted, the loop tries again.

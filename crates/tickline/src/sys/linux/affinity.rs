@@ -127,6 +127,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::testing::skip;
 
     fn cpus_of(mask: &CpuMask) -> Vec<usize> {
         (0..MASK_BITS).filter(|cpu| mask.contains(*cpu)).collect()
@@ -215,7 +216,7 @@ mod tests {
     #[test]
     fn the_number_of_cpu_ids_is_one_more_than_the_largest_id() {
         let Ok(possible) = std::fs::read_to_string("/sys/devices/system/cpu/possible") else {
-            return eprintln!("SKIPPED: the kernel does not list the possible CPUs");
+            return skip("the kernel does not list the possible CPUs");
         };
         let largest = possible.trim_end().rsplit([',', '-']).next().unwrap();
         assert_eq!(cpu_ids(), Some(largest.parse::<usize>().unwrap() + 1));

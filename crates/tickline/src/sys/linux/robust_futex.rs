@@ -141,6 +141,7 @@ impl Drop for RobustFutexGuard<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::skip;
 
     #[test]
     fn a_thread_that_ends_late_does_not_release_its_successors_futex() {
@@ -158,7 +159,7 @@ mod tests {
             is_held.recv().ok();
             scope.spawn(move || {
                 let Some(guard) = futex.hold() else {
-                    return eprintln!("SKIPPED: no robust lists here");
+                    return skip("no robust lists here");
                 };
                 drop(end);
                 // The first thread ends within this time, or the test sees nothing.
@@ -179,7 +180,7 @@ mod tests {
             ptr::null_mut()
         }
         if FUTEX.hold().is_none() {
-            return eprintln!("SKIPPED: no robust lists here");
+            return skip("no robust lists here");
         }
         let list = || {
             let (mut list, mut length) = (ptr::null_mut::<libc::c_void>(), 0_usize);

@@ -181,6 +181,7 @@ mod tests {
 
     use super::*;
     use crate::sys::Thread;
+    use crate::testing::skip;
 
     #[test]
     fn a_thread_has_ended_once_it_was_joined_and_not_before() {
@@ -191,7 +192,7 @@ mod tests {
             ends.recv().ok();
         });
         let Some(id) = id.recv().unwrap() else {
-            return eprintln!("SKIPPED: no fork token, or no clocks of threads");
+            return skip("no fork token, or no clocks of threads");
         };
         assert_ne!(Some(id), own_id());
         assert!(!has_ended(id));
@@ -215,7 +216,7 @@ mod tests {
             unsafe { &*thread.cast::<Thread>() }.has_ended().into()
         }
         if process_id_in(process_token()).is_none() {
-            return eprintln!("SKIPPED: no fork token");
+            return skip("no fork token");
         }
         let (end, ends) = mpsc::channel::<()>();
         let thread = Thread::spawn(None, move || _ = ends.recv()).expect("a thread");
@@ -232,7 +233,7 @@ mod tests {
         drop(end);
         thread.join();
         if process < 0 {
-            return eprintln!("SKIPPED: no clone(CLONE_VM)");
+            return skip("no clone(CLONE_VM)");
         }
         assert_eq!((waited, status), (process, 0));
     }
