@@ -393,7 +393,7 @@ fn a_dropped_page_is_unmapped() {
 #[test]
 fn a_snapshot_has_the_generation_of_the_page() {
     let Some(counter) = tickline_page::HardwareCounter::if_present() else {
-        return;
+        return println!("SKIPPED: no counter on this target");
     };
     let (_folder, page) = folder();
     let writer = LockedPageFile::create(&page).unwrap();

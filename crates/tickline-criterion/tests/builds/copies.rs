@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::{Programs, compared, texts};
+use crate::{Programs, compared, skip, texts};
 
 /// Symptom: one of two files with the same bytes was slower by 0.8 % in 15 of 25 comparisons, and a
 /// fresh copy of it in none.
 pub(crate) fn each_process_of_a_duel_runs_a_copy_that_is_removed(programs: &Programs) {
     if !cfg!(target_os = "linux") {
-        return;
+        return skip("the program of a process is known only on Linux");
     }
     compared(programs, 130, 100);
     let log = fs::read_to_string(programs.0.join("log")).expect("the log");
@@ -60,7 +60,7 @@ fn wait_until_unused(copy: &Path) {
 /// Symptom: each comparison that was killed left two copies.
 pub(crate) fn the_next_comparison_removes_the_copies_of_a_killed_one(programs: &Programs) {
     if !cfg!(target_os = "linux") {
-        return;
+        return skip("only Linux knows whether a copy is in use");
     }
     let copies = || {
         let entries = fs::read_dir(&programs.0).expect("the folder").flatten();
@@ -102,7 +102,7 @@ pub(crate) fn the_next_comparison_removes_the_copies_of_a_killed_one(programs: &
 
 pub(crate) fn a_folder_that_takes_no_copy_is_named(programs: &Programs) {
     if !cfg!(target_os = "linux") {
-        return;
+        return skip("there is no /proc");
     }
     // Nobody can make a file in /proc.
     let output = programs.run(130, "work/spin", &["--against", "/proc/self/exe"]);

@@ -160,6 +160,11 @@ fn run_tests(program: &Path) -> ExitCode {
     libtest_mimic::run(&arguments, tests.collect()).exit_code()
 }
 
+/// Reports that a test did not run.
+fn skip(reason: &str) {
+    writeln!(std::io::stderr(), "SKIPPED: {reason}").ok();
+}
+
 /// Does `steps` steps, each of which needs the result of the step before.
 #[inline(never)]
 fn spin(steps: u64) -> u64 {
@@ -349,7 +354,7 @@ fn both_plots_are_in_criterions_report(programs: &Programs) {
 
 fn builds_take_turns_on_one_cpu(programs: &Programs) {
     if !cfg!(target_os = "linux") {
-        return;
+        return skip("the CPU of a turn is known only on Linux");
     }
     compared(programs, 130, 100);
     let log = fs::read_to_string(programs.0.join("log")).expect("the log");
@@ -502,7 +507,7 @@ fn a_line_names_the_command_for_a_partner_that_ends(programs: &Programs) {
 /// Symptom: the other process took a request, or its line was taken for a reply.
 fn a_process_that_the_benchmark_starts_takes_no_turn(programs: &Programs) {
     if !cfg!(target_os = "linux") {
-        return;
+        return skip("the benchmark starts a shell, which every Linux has");
     }
     let other = programs.path(100).to_string_lossy().into_owned();
     let output = programs
