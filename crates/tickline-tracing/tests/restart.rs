@@ -76,10 +76,10 @@ fn content(path: &Path) -> String {
 /// The variable with the number of a start.
 const START: &str = "TICKLINE_TEST_START";
 
-/// Not a test, but the program that the tests start.
+/// The program that the tests start. Does nothing by itself.
 #[test]
 #[ignore = "it ends its process"]
-fn a_server_that_aborts() {
+fn role_server_that_aborts() {
     let (Some(folder), Ok(start)) = (env::var_os(FOLDER), env::var(START)) else {
         return;
     };
@@ -99,7 +99,7 @@ fn assert_starts_again(path: &Path, starts: u32) {
                 "--ignored",
                 "--exact",
                 "--nocapture",
-                "a_server_that_aborts",
+                "role_server_that_aborts",
             ])
             .env(START, start.to_string())
             .output()

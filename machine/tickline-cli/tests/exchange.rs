@@ -2,7 +2,7 @@
 //! killed, and started again.
 //!
 //! The child processes are this test program. Their environment names the page, and they run the
-//! test `child_exchanges_readings`.
+//! test `role_exchanges_readings`.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -72,9 +72,9 @@ impl Board {
     }
 }
 
-/// A child process of [`Game`], and no test by itself. Fails if a reading is below an earlier one.
+/// A child process of [`Game`]. Does nothing by itself. Fails if a reading is below an earlier one.
 #[test]
-fn child_exchanges_readings() {
+fn role_exchanges_readings() {
     let (Some(page), Some(board)) = (env::var_os(PAGE), env::var_os(BOARD)) else {
         return;
     };
@@ -114,7 +114,7 @@ impl Game {
         let board = Board::open(&path);
         let players = [(); 2].map(|()| {
             Command::new(env::current_exe().expect("this program"))
-                .args(["child_exchanges_readings", "--exact", "--nocapture"])
+                .args(["role_exchanges_readings", "--exact", "--nocapture"])
                 .env(PAGE, page)
                 .env(BOARD, &path)
                 .stdout(Stdio::null())

@@ -25,7 +25,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use tickline_observe::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use tickline_page::program::kernels_clock_is_fast;
 
-/// The variable that tells the test `child` what to do in the executed process.
+/// The variable with the part of a child process that is this test program.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
 
 type ClockGettime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
@@ -63,7 +63,7 @@ fn library() -> PathBuf {
 
 fn run(role: &str, page: &Path) -> Command {
     let mut child = Command::new(env::current_exe().unwrap());
-    child.args(["--exact", "child_role", "--nocapture"]);
+    child.args(["--exact", "role_named_by_the_variable", "--nocapture"]);
     child.env("LD_PRELOAD", library()).env(ROLE, role);
     child
         .env("TICKLINE_PAGE", page)
@@ -88,9 +88,9 @@ fn assert_passes(child: &mut Command) {
     assert!(text(&stdout).contains("1 passed"));
 }
 
-/// The other tests run this one in a child process. `ROLE` names its part.
+/// The child process of the other tests. `ROLE` names its part. Does nothing by itself.
 #[test]
-fn child_role() {
+fn role_named_by_the_variable() {
     match env::var(ROLE).as_deref() {
         Ok("served") => play_served(),
         Ok("native") => play_native(),

@@ -25,7 +25,7 @@ const PAGE: &str = "TICKLINE_TEST_PAGE";
 fn run_child_behind(prefix: &[&str], role: &str, page: &Path) {
     let mut child = Command::new(env::current_exe().unwrap());
     child
-        .args(["--exact", "child_role", "--nocapture"])
+        .args(["--exact", "role_named_by_the_variable", "--nocapture"])
         .env(ROLE, role)
         .env(PAGE, page)
         .env_remove("TICKLINE");

@@ -36,8 +36,9 @@ use signals::{count_signals, with_two_users};
 /// The variable with the role of a child process that is this test program.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
 
+/// The child process of the other tests. Does nothing by itself.
 #[test]
-fn child_role() {
+fn role_named_by_the_variable() {
     match env::var(ROLE).as_deref() {
         Ok("counts") => count_signals(),
         Ok(role) => clock::play(role),

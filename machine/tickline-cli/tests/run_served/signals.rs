@@ -147,7 +147,7 @@ fn each_signal_arrives_once_and_in_order() {
         let mut command = served.run_traced(&[
             exe.to_str().unwrap(),
             "--exact",
-            "child_role",
+            "role_named_by_the_variable",
             "--nocapture",
         ]);
         command

@@ -5,9 +5,9 @@ use tickline_page::page_file::LockedPageFile;
 
 use super::writer::{folder, given_page, output_of};
 
-/// The child process of the test below; does nothing as a test of its own.
+/// The child process of the test below. Does nothing by itself.
 #[test]
-fn child_is_denied_the_counter() {
+fn role_denied_the_counter() {
     let Some(page) = given_page() else { return };
     // With minimal probes `tickline` reads the OS clocks through libc from now on, without asking
     // whether the process may read the counter.
@@ -32,7 +32,7 @@ fn child_is_denied_the_counter() {
 fn a_process_that_is_denied_the_counter_reads_a_page_beside_a_clock_with_minimal_probes() {
     let (_folder, page) = folder();
     let _writer = LockedPageFile::create(&page).unwrap();
-    let said = output_of("denied::child_is_denied_the_counter", &page, || Ok(())).unwrap();
+    let said = output_of("denied::role_denied_the_counter", &page, || Ok(())).unwrap();
     if said.starts_with("SKIPPED") {
         return println!("{said}");
     }

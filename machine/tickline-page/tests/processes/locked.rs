@@ -9,10 +9,10 @@ use tickline_page::page_file::LockedPageFile;
 
 use crate::writer::{folder, given_page, output_of};
 
-/// The child process of the tests below; does nothing as a test of its own. Root would be above the
+/// The child process of the tests below. Does nothing by itself. Root would be above the
 /// limit by a capability.
 #[test]
-fn child_locks_a_page() {
+fn role_locks_a_page() {
     let Some(page) = given_page() else { return };
     let mut own = capabilities(None).unwrap();
     own.effective.remove(own.effective);
@@ -31,7 +31,7 @@ fn child_locks_a_page() {
 fn said_with(limit: Rlimit) -> String {
     let (_folder, page) = folder();
     let prepare = move || Ok(setrlimit(Resource::Memlock, limit)?);
-    output_of("locked::child_locks_a_page", &page, prepare).unwrap()
+    output_of("locked::role_locks_a_page", &page, prepare).unwrap()
 }
 
 #[test]

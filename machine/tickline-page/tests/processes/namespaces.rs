@@ -23,9 +23,9 @@ fn to_result(result: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// The child process of the tests below; does nothing as a test of its own.
+/// The child process of the tests below. Does nothing by itself.
 #[test]
-fn child_opens_a_page() {
+fn role_opens_a_page() {
     if let Some(page) = given_page() {
         println!(
             "said: {}",
@@ -67,7 +67,7 @@ fn opened(
         }
         Ok(())
     };
-    output_of("namespaces::child_opens_a_page", page, enter_namespaces)
+    output_of("namespaces::role_opens_a_page", page, enter_namespaces)
 }
 
 /// Symptom: no process in a rootless container was served.

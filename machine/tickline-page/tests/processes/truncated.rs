@@ -8,9 +8,9 @@ use tickline_page::page_file::{AttachedFile, LockedPageFile};
 
 use crate::writer::{PAGE, folder, given_page};
 
-/// The child process of the test below; does nothing as a test of its own.
+/// The child process of the test below. Does nothing by itself.
 #[test]
-fn child_reads_a_page_that_is_truncated() {
+fn role_reads_a_page_that_is_truncated() {
     if let Some(page) = given_page() {
         let attached = AttachedFile::open(&page).unwrap();
         let file = fs::OpenOptions::new().write(true).open(&page).unwrap();
@@ -25,7 +25,7 @@ fn a_page_that_its_owner_truncates_ends_its_readers_by_sigbus() {
     let (_folder, page) = folder();
     drop(LockedPageFile::create(&page).unwrap());
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "truncated::child_reads_a_page_that_is_truncated"])
+        .args(["--exact", "truncated::role_reads_a_page_that_is_truncated"])
         .env(PAGE, &page)
         .output()
         .unwrap();

@@ -45,9 +45,9 @@ pub(crate) fn output_of(
     Ok(line.unwrap_or_else(|| panic!("{text}")))
 }
 
-/// The child process of the test below; does nothing as a test of its own.
+/// The child process of the test below. Does nothing by itself.
 #[test]
-fn child_asks_for_the_writer() {
+fn role_asks_for_the_writer() {
     if let Some(page) = given_page() {
         println!("said: {:?}", lock_holder(&page).unwrap());
     }
@@ -55,7 +55,7 @@ fn child_asks_for_the_writer() {
 
 /// What another process says about the page's writer.
 fn writer_by_child(page: &Path) -> String {
-    output_of("writer::child_asks_for_the_writer", page, || Ok(())).unwrap()
+    output_of("writer::role_asks_for_the_writer", page, || Ok(())).unwrap()
 }
 
 /// What a process says of a page whose writer is this process.
@@ -128,11 +128,7 @@ fn a_writer_outside_of_the_pid_namespace_is_known_to_exist() {
     let output = Command::new("unshare")
         .args(["--pid", "--fork"])
         .arg(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "writer::child_asks_for_the_writer",
-            "--nocapture",
-        ])
+        .args(["--exact", "writer::role_asks_for_the_writer", "--nocapture"])
         .env(PAGE, &page)
         .output();
     let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
