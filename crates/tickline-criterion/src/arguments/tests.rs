@@ -44,13 +44,13 @@ fn what_is_passed_on_is_for_a_process_with_these_arguments() {
     }
 }
 
+/// Options of this crate and of criterion.
+const MIXED: &str = "--bench --against a/b work --max-regression=3% --max-noise 2 --baseline main \
+    --update-on-pass --verdicts=out.json --include-disturbed --noplot";
+
 #[test]
-fn own_options_are_taken_out_and_the_others_are_criterions() {
-    let (options, others) = take(
-        "--bench --against a/b work --max-regression=3% --max-noise 2 --baseline main --update-on-pass \
-         --verdicts=out.json --include-disturbed --noplot",
-    )
-    .expect("right");
+fn each_own_option_is_taken() {
+    let (options, _) = take(MIXED).expect("right");
     let expected = Options {
         include_disturbed: true,
         against: vec!["a/b".into()],
@@ -61,6 +61,11 @@ fn own_options_are_taken_out_and_the_others_are_criterions() {
         verdicts: Some("out.json".into()),
     };
     assert_eq!(options, expected);
+}
+
+#[test]
+fn options_that_are_not_own_are_left_to_criterion() {
+    let (_, others) = take(MIXED).expect("right");
     assert_eq!(
         others,
         ["--bench", "work", "--baseline", "main", "--noplot"]

@@ -435,8 +435,8 @@ fn too_many_cpu_ids_are_named_with_their_limit() {
     );
 }
 
-#[test]
-fn auto_follows_the_comparison_and_the_builder_overrules_it() {
+/// Each result of a comparison, and whether the counters are unsynchronised.
+fn comparisons() -> [(CounterComparison, bool); 5] {
     use tickline_core::comparison::CounterDifference;
     let unsynchronised = CounterComparison::Unsynchronised {
         cpu: 0,
@@ -446,16 +446,29 @@ fn auto_follows_the_comparison_and_the_builder_overrules_it() {
             max_ticks: 1_000,
         },
     };
-    for (comparison, by_auto) in [
+    [
         (CounterComparison::Pending, false),
         (CounterComparison::Single, false),
         (CounterComparison::Synchronised { cpus: 2 }, false),
         (CounterComparison::Impossible, false),
         (unsynchronised, true),
-    ] {
-        let wanted = [LinePerCpu::Auto, LinePerCpu::On, LinePerCpu::Off]
-            .map(|choice| wants_line_per_cpu(choice, comparison));
-        assert_eq!(wanted, [by_auto, true, false], "{comparison:?}");
+    ]
+}
+
+#[test]
+fn auto_wants_a_line_for_each_cpu_only_if_the_counters_are_unsynchronised() {
+    for (comparison, is_wanted) in comparisons() {
+        let wanted = wants_line_per_cpu(LinePerCpu::Auto, comparison);
+        assert_eq!(wanted, is_wanted, "{comparison:?}");
+    }
+}
+
+#[test]
+fn the_builder_overrules_the_comparison() {
+    for (comparison, _) in comparisons() {
+        let wanted =
+            [LinePerCpu::On, LinePerCpu::Off].map(|choice| wants_line_per_cpu(choice, comparison));
+        assert_eq!(wanted, [true, false], "{comparison:?}");
     }
 }
 

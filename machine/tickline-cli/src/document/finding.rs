@@ -251,11 +251,19 @@ mod tests {
     }
 
     #[test]
-    fn a_note_needs_no_fix() {
+    fn a_note_is_not_the_worst_finding() {
         let note = finding(Severity::Note, Fix::default());
         assert_eq!(worst(std::slice::from_ref(&note)), None);
+    }
+
+    #[test]
+    fn no_findings_have_no_worst_one() {
         assert_eq!(worst(&[]), None);
-        let slow = finding(Severity::Slow, Fix::default());
+    }
+
+    #[test]
+    fn the_first_finding_is_the_worst() {
+        let [slow, note] = [Severity::Slow, Severity::Note].map(|of| finding(of, Fix::default()));
         assert_eq!(worst(&[slow.clone(), note]), Some(&slow));
     }
 }
