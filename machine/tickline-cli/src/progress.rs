@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_names_the_part() {
+    fn the_bar_shows_the_name_of_the_last_part() {
         let progress = Progress::new();
         _ = progress.part("costs", 0.0, 0.5);
         _ = progress.part("counters", 0.5, 1.0);

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_distinct() {
+    fn no_two_guests_have_one_name() {
         let guests = all().unwrap();
         let names: BTreeSet<&str> = guests.iter().map(|guest| guest.name.as_str()).collect();
         assert!(guests.len() > 30);

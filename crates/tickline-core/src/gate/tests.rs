@@ -112,7 +112,7 @@ fn a_counter_that_is_too_slow_is_the_first_reason() {
 }
 
 #[test]
-fn codes_are_distinct() {
+fn no_code_stands_for_two_reasons_gates_trusts_or_events() {
     fn check(codes: impl Iterator<Item = &'static str>) {
         let mut seen = Vec::new();
         for code in codes {

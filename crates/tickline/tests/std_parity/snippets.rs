@@ -61,7 +61,7 @@ fn a_difference_is_never_negative() {
 }
 
 #[test]
-fn time_elapses() {
+fn time_has_elapsed_after_a_sleep() {
     let start = I::now();
     std::thread::sleep(Duration::from_millis(1));
     assert!(start.elapsed() > Duration::ZERO);
@@ -73,7 +73,7 @@ fn nothing_has_elapsed_of_the_future() {
 }
 
 #[test]
-fn elapsed_as_a_float() {
+fn an_elapsed_time_converts_to_a_float() {
     assert!(I::now().elapsed().as_secs_f64() >= 0.0);
 }
 
@@ -247,7 +247,7 @@ fn a_range_of_instants_contains_its_start() {
 }
 
 #[test]
-fn instants_are_clamped() {
+fn an_instant_is_clamped_to_a_range() {
     let now = I::now();
     assert_eq!((now + HOUR).clamp(now, now + SECOND), now + SECOND);
 }
@@ -290,7 +290,7 @@ fn the_epoch_is_a_constant() {
 }
 
 #[test]
-fn a_system_time_elapses() {
+fn time_has_elapsed_since_an_earlier_system_time() {
     let start = S::now() - HOUR;
     assert!(start.elapsed().unwrap() > Duration::ZERO);
 }

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fix_of_250_bytes_is_long() {
+    fn a_fix_of_250_bytes_is_split_into_paragraphs() {
         let paragraphs = |bytes| {
             let first = "x".repeat(bytes - "; y".len());
             Fix::from(first).then("y").paragraphs().len()

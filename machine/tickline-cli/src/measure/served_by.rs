@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_name_who_answers() {
+    fn the_words_of_an_answerer_say_who_answers() {
         assert_eq!(ServedBy::Vdso.words(), "vDSO");
         assert_eq!(ServedBy::SystemCall.words(), "system call");
         assert_eq!(ServedBy::Nobody.words(), "nobody: SIGSEGV");

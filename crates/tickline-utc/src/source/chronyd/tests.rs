@@ -108,7 +108,7 @@ fn a_frequency_adds_its_rounding_to_the_drift() {
 }
 
 #[test]
-fn replies_are_read() {
+fn each_kind_of_reply_has_its_report() {
     let offset_ns = |case: &Value| {
         let report = report(&parsed(reply_of(case))?, 1_000, Interval::at(0));
         Some(report.map(|report| report.offset_ns))

@@ -25,10 +25,16 @@ fn a_denied_counter_that_kills_is_wrong() {
 }
 
 #[test]
-fn a_tracer_is_a_note() {
+fn a_tracer_is_reported_with_its_process_id() {
     let machine = good_machine().with(|document| document.machine.tracer_pid = Some(4711));
     let finding = machine.only("traced");
     finding.shows("TracerPid is 4711");
+}
+
+#[test]
+fn a_tracer_is_worth_only_a_note() {
+    let machine = good_machine().with(|document| document.machine.tracer_pid = Some(4711));
+    assert_eq!(machine.only("traced").severity, Severity::Note);
 }
 
 #[test]
