@@ -395,16 +395,28 @@ mod tests {
         assert!(after(50).are_enough());
     }
 
-    #[test]
-    fn a_step_back_is_counted_and_widens_nothing() {
-        let mut exchanges = Exchanges::NONE;
-        exchanges.add(CounterDifference::add_sent, 1_000, 1_060);
-        exchanges.add(CounterDifference::add_received, 2_000, 2_070);
-        assert_eq!((exchanges.count, exchanges.backward), (2, 0));
+    /// Two exchanges without a step back, and their sum with one that has a step of 10 ticks.
+    fn exchanges_before_and_after_a_step_back() -> [Exchanges; 2] {
+        let mut before = Exchanges::NONE;
+        before.add(CounterDifference::add_sent, 1_000, 1_060);
+        before.add(CounterDifference::add_received, 2_000, 2_070);
         let mut more = Exchanges::NONE;
         more.add(CounterDifference::add_sent, 3_000, 2_990);
-        exchanges += more;
-        assert_eq!((exchanges.count, exchanges.backward), (3, 1));
+        let mut after = before;
+        after += more;
+        [before, after]
+    }
+
+    #[test]
+    fn a_step_back_is_counted() {
+        let counts = exchanges_before_and_after_a_step_back()
+            .map(|exchanges| (exchanges.count, exchanges.backward));
+        assert_eq!(counts, [(2, 0), (3, 1)]);
+    }
+
+    #[test]
+    fn a_step_back_narrows_the_difference() {
+        let [_, exchanges] = exchanges_before_and_after_a_step_back();
         assert_eq!(
             exchanges.difference,
             CounterDifference {

@@ -208,11 +208,18 @@ proptest! {
 #[cfg(feature = "serde")]
 proptest! {
     #[test]
-    fn a_text_in_json_is_the_printed_time_and_loses_nothing(ns in any::<u64>()) {
+    fn a_text_in_json_is_the_printed_time(ns in any::<u64>()) {
         use tickline::serde::rfc3339;
         let time = UnixTime::from_nanos(ns);
         let value = rfc3339::serialize(&time, serde_json::value::Serializer).unwrap();
         prop_assert_eq!(&value, &serde_json::Value::String(time.to_string()));
+    }
+
+    #[test]
+    fn a_text_in_json_loses_nothing(ns in any::<u64>()) {
+        use tickline::serde::rfc3339;
+        let time = UnixTime::from_nanos(ns);
+        let value = rfc3339::serialize(&time, serde_json::value::Serializer).unwrap();
         prop_assert_eq!(rfc3339::deserialize(value).unwrap(), time);
     }
 
