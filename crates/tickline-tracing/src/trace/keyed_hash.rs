@@ -86,6 +86,7 @@ mod tests {
         (0..1_000).map(slot).collect::<HashSet<_>>().len()
     }
 
+    /// A table uses the lowest bits, which are 0 in the lower halves of these products.
     #[test]
     fn numbers_with_the_same_lower_half_have_different_hashes() {
         assert!(slots(&KeyedState::default(), |index| index << 32) > 500);
@@ -97,6 +98,7 @@ mod tests {
         assert_eq!(keyed.hash_one(7_usize), keyed.hash_one(7_u64));
     }
 
+    /// An even key may be 0, with which all numbers have the same hash.
     #[test]
     fn every_key_is_odd() {
         assert!((0..64).all(|_| KeyedState::default().0 % 2 == 1));

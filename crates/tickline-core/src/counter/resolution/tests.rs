@@ -437,6 +437,7 @@ fn rounding_explains_neighbours_from_four_ticks_on() {
     assert_eq!(resolution_of(&[4, 5]), Some(5));
 }
 
+/// `sort` replaces std's for its size alone.
 #[test]
 fn differences_are_sorted_as_by_std() {
     let mut rng = Rng::with_seed(1);

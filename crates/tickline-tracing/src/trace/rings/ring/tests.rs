@@ -143,6 +143,7 @@ fn a_ring_has_at_least_four_blocks() {
     assert_eq!(capacity(0), index(BLOCK) * 4);
 }
 
+/// A mask leads from a position to its word.
 #[test]
 fn a_ring_has_a_power_of_two_of_blocks() {
     assert_eq!(capacity(index(BLOCK) * 8 * 5), index(BLOCK) * 8);
