@@ -5,13 +5,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{Contents, Interval};
+use crate::{Interval, TraceContents};
 
 /// Reads the intervals of threads (`B`, `E`), and those of spans (`b`, `e`). On a track intervals
 /// are nested.
-pub fn read(path: &Path) -> Contents {
+pub fn read(path: &Path) -> TraceContents {
     let text = std::fs::read_to_string(path).expect("the trace's file");
-    let mut contents = Contents::default();
+    let mut contents = TraceContents::default();
     let mut open: HashMap<String, Vec<(u64, u64)>> = HashMap::new();
     // Each event has a line of its own.
     for line in text.lines() {

@@ -16,7 +16,7 @@ use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::trace_file::{TraceFile, Tracks};
 use tracing_subscriber::layer::SubscriberExt;
 
-use witness::{Seen, Witness};
+use witness::{Observed, Witness};
 
 /// An interval in a file, ns of `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub struct Interval {
     pub end_ns: u64,
 }
 
-/// What a file has.
+/// The intervals in a trace file.
 #[derive(Debug, Default)]
-pub struct Contents {
+pub struct TraceContents {
     /// The intervals of threads in spans.
     pub busy: Vec<Interval>,
     /// The spans, from creation to end.
@@ -44,31 +44,31 @@ fn main() -> ExitCode {
         Some(number) => number.parse().expect("--requests takes a whole number"),
         None => 50_000,
     };
-    let mut is_right = true;
+    let mut agrees = true;
     for name in ["json", "pftrace"] {
         let path = TracePath::new(name);
-        let seen = trace(&path.0, requests);
+        let observed = trace(&path.0, requests);
         let bytes = std::fs::metadata(&path.0).expect("the trace's file").len();
         let contents = match name {
             "json" => json::read(&path.0),
             _ => perfetto::read(&path.0),
         };
-        let busy = compare(&seen.busy, &contents.busy);
-        let whole = compare(&seen.whole, &contents.whole);
+        let busy = compare(&observed.busy, &contents.busy);
+        let whole = compare(&observed.whole, &contents.whole);
         println!("{name}: {requests} requests, {bytes} bytes");
         println!("  busy intervals: {busy}");
         println!("  whole spans:    {whole}");
-        is_right &= busy.is_right() && whole.is_right();
+        agrees &= busy.agrees() && whole.agrees();
     }
-    if is_right {
+    if agrees {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
 }
 
-/// Serves the requests with a trace. Returns what the witness has seen.
-fn trace(path: &Path, requests: u64) -> Seen {
+/// Serves the requests with a trace. Returns what the witness has observed.
+fn trace(path: &Path, requests: u64) -> Observed {
     let _clock = tickline::start().expect("the clock's thread");
     let (trace, guard) = TraceFile::builder()
         .tracks(Tracks::ThreadsAndRequests)
@@ -87,10 +87,10 @@ fn trace(path: &Path, requests: u64) -> Seen {
     drop(dispatch);
     let summary = guard.finish().expect("the trace is written");
     assert_eq!(summary.dropped_records, 0, "{summary:?}");
-    witness.seen()
+    witness.observed()
 }
 
-/// How a file differs from what the witness has seen.
+/// How a file differs from what the witness has observed.
 #[derive(Debug, Default)]
 struct Difference {
     right: u64,
@@ -101,7 +101,7 @@ struct Difference {
 }
 
 impl Difference {
-    fn is_right(&self) -> bool {
+    fn agrees(&self) -> bool {
         self.right > 0 && self.wrong + self.missing + self.surplus == 0
     }
 }
@@ -127,7 +127,7 @@ impl std::fmt::Display for Difference {
 }
 
 /// Compares the intervals of each span, in the order of their beginnings.
-fn compare(seen: &[witness::Bracketed], found: &[Interval]) -> Difference {
+fn compare(observed: &[witness::Bracketed], found: &[Interval]) -> Difference {
     let mut by_span: HashMap<u64, Vec<Interval>> = HashMap::new();
     for interval in found {
         by_span.entry(interval.span).or_default().push(*interval);
@@ -135,10 +135,10 @@ fn compare(seen: &[witness::Bracketed], found: &[Interval]) -> Difference {
     for intervals in by_span.values_mut() {
         intervals.sort_by_key(|interval| std::cmp::Reverse(interval.begin_ns));
     }
-    let mut seen: Vec<_> = seen.iter().collect();
-    seen.sort_by_key(|bracketed| bracketed.begin_ns[0]);
+    let mut observed: Vec<_> = observed.iter().collect();
+    observed.sort_by_key(|bracketed| bracketed.begin_ns[0]);
     let mut difference = Difference::default();
-    for bracketed in seen {
+    for bracketed in observed {
         let interval = by_span.get_mut(&bracketed.span).and_then(Vec::pop);
         match interval {
             Some(interval) if bracketed.holds(&interval) => difference.right += 1,

@@ -8,7 +8,7 @@ use perfetto_protos::trace_packet::{TracePacket, trace_packet};
 use perfetto_protos::track_event::track_event;
 use protobuf::{CodedInputStream, Message as _};
 
-use crate::{Contents, Interval};
+use crate::{Interval, TraceContents};
 
 /// The id of `CLOCK_MONOTONIC` in a snapshot of the clocks.
 const MONOTONIC: u32 = 3;
@@ -46,13 +46,13 @@ struct Open {
 }
 
 /// Reads the slices. On a track they are nested.
-pub fn read(path: &Path) -> Contents {
+pub fn read(path: &Path) -> TraceContents {
     let bytes = std::fs::read(path).expect("the trace's file");
     let mut input = CodedInputStream::from_bytes(&bytes);
     let mut sequences: HashMap<u32, Sequence> = HashMap::new();
     let mut threads: HashMap<u64, bool> = HashMap::new();
     let mut open: HashMap<u64, Vec<Open>> = HashMap::new();
-    let mut contents = Contents::default();
+    let mut contents = TraceContents::default();
     // Packet by packet, because a whole `Trace` takes some gigabytes.
     while let Some(tag) = input.read_raw_tag_or_eof().expect("a trace") {
         assert_eq!(tag, PACKET_TAG, "a trace has packets only");

@@ -14,8 +14,8 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::Interval;
 
-/// An interval as the witness has seen it: its beginning and its end each lie between two readings,
-/// ns.
+/// An interval that the witness has observed. Its beginning and its end each lie between two
+/// readings, ns.
 #[derive(Debug, Clone, Copy)]
 pub struct Bracketed {
     pub span: u64,
@@ -32,9 +32,9 @@ impl Bracketed {
     }
 }
 
-/// All that the witness has seen.
+/// All intervals that the witness has observed.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct Observed {
     pub busy: Vec<Bracketed>,
     pub whole: Vec<Bracketed>,
 }
@@ -69,13 +69,13 @@ impl Witness {
     }
 
     /// The intervals. A span is on one thread at a time, so its enters and exits alternate.
-    pub fn seen(&self) -> Seen {
+    pub fn observed(&self) -> Observed {
         let [before, after] = [0, 1].map(|layer| self.readings[layer].lock().expect("no panic"));
-        let mut seen = Seen::default();
+        let mut observed = Observed::default();
         for (&(act, span), first_ns) in before.iter() {
             let (end, list) = match act {
-                Act::New => (Act::Close, &mut seen.whole),
-                Act::Enter => (Act::Exit, &mut seen.busy),
+                Act::New => (Act::Close, &mut observed.whole),
+                Act::Enter => (Act::Exit, &mut observed.busy),
                 Act::Exit | Act::Close => continue,
             };
             let ends = &before[&(end, span)];
@@ -87,7 +87,7 @@ impl Witness {
                 });
             }
         }
-        seen
+        observed
     }
 }
 
