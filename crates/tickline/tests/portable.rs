@@ -32,11 +32,18 @@ fn an_ordered_time_is_not_below_an_earlier_time() {
     assert!(Instant::now_ordered() >= start);
 }
 
-/// Without a thread of the clock.
 #[test]
-fn a_recent_time_is_not_below_an_earlier_time() {
-    let start = Instant::now();
-    assert!(Instant::recent() >= start);
+fn a_recent_time_is_not_above_a_later_time() {
+    let recent = Instant::recent();
+    assert!(recent <= Instant::now_ordered());
+}
+
+/// With a thread, a recent time is as old as the thread's last store.
+#[test]
+fn a_recent_time_without_a_thread_is_not_below_an_earlier_time() {
+    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    let start = clock.now();
+    assert!(clock.recent() >= start);
 }
 
 #[test]
