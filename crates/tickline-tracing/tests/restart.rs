@@ -2,7 +2,6 @@
 //! itself again in a mount namespace of its own, with a tmpfs of the size that it needs.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
-#![allow(clippy::print_stderr, reason = "it says why it skips")]
 
 use std::env;
 use std::fs::{self, File};
@@ -12,6 +11,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, abort};
 
+use tickline_observe::skip;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::flight::{self, FlightRecorder};
 use tickline_tracing::trace_file::TraceFormat;
@@ -40,7 +40,7 @@ fn run_in_a_tmpfs(size: &str, test: &str, run: impl FnOnce(&Path)) {
         .output();
     let output = match output {
         Ok(output) if output.stdout.starts_with(b"mounted\n") => output,
-        refused => return eprintln!("SKIPPED: no tmpfs in a mount namespace: {refused:?}"),
+        refused => return skip(format_args!("no tmpfs in a mount namespace: {refused:?}")),
     };
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}");

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tickline::{Clock, Driver};
-use tickline_observe::fork;
+use tickline_observe::{fork, skip};
 use tickline_utc::{Utc, UtcUnknown};
 
 /// Whether the kernel says what it knows of its clock: a filter may forbid the question.
@@ -41,7 +41,7 @@ fn a_process_without_the_right_to_the_counter_may_ask() {
         }
     });
     match code {
-        fork::CANNOT => eprintln!("SKIPPED: the counter cannot be denied, or no source answers"),
+        fork::CANNOT => skip("the counter cannot be denied, or no source answers"),
         code => assert_eq!(code, 0, "of the child"),
     }
 }

@@ -5,10 +5,7 @@
 //! test `role_exchanges_readings`.
 
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::print_stderr,
-    reason = "what was skipped, and what was counted"
-)]
+#![allow(clippy::print_stderr, reason = "what was counted")]
 
 mod common;
 
@@ -27,7 +24,7 @@ use tickline::{Clock, ClockState};
 use tickline_observe::Count;
 
 use common::server::{Server, folder, run, wait_for_line};
-use common::wait_until;
+use common::{skip, wait_until};
 
 const PAGE: &str = "TICKLINE_TEST_PAGE";
 const BOARD: &str = "TICKLINE_TEST_BOARD";
@@ -238,9 +235,7 @@ fn no_step_back_while_the_server_is_stopped_killed_and_restarted() {
     game.go_on(TWO_LEASES);
     let [by_line, by_os] = game.end();
     if !serves {
-        return eprintln!(
-            "SKIPPED: the counter does not serve here, so all readings were by the OS clock"
-        );
+        return skip("the counter does not serve here, so all readings were by the OS clock");
     }
     assert!(by_line > 0, "no reading was by a line");
     assert!(by_os > 0, "no reading was by the OS clock");

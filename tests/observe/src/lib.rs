@@ -1,10 +1,12 @@
 //! Observation of a clock, for measurements, the soak and guests: readings bracketed by two
 //! readings of the OS clock, exchanges of readings between threads, and waits for events. For
-//! tests: forked children.
+//! tests: forked children, and how a test says that it did not run.
 
 #[cfg(unix)]
 pub mod fork;
 
+use std::fmt::Display;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -32,6 +34,12 @@ pub fn clock_ns(clock: libc::clockid_t) -> u64 {
     {
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
+}
+
+/// Reports that a test did not run. Writes directly to stderr, because the test harness hides the
+/// output of tests that pass.
+pub fn skip(reason: impl Display) {
+    _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
 }
 
 /// The pause between two checks for an event.

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 #[cfg(target_os = "linux")]
 use tickline::for_program::exchange;
 
-use crate::common::{assert_fails, entries, text, tickline};
+use crate::common::{assert_fails, entries, skip, text, tickline};
 #[cfg(target_os = "linux")]
 use crate::harmless::{open_folder, unprivileged};
 
@@ -291,7 +291,7 @@ fn who_refuses_the_number_of_a_thread() {
 #[test]
 fn a_full_disk_is_an_error() {
     if !Path::new("/dev/full").exists() {
-        return eprintln!("SKIPPED: there is no /dev/full");
+        return skip("there is no /dev/full");
     }
     // Symptom: a `--check` that could not write its line exited with 2, which means critical.
     for (arguments, code) in [
@@ -321,7 +321,7 @@ fn a_full_disk_is_an_error() {
 #[test]
 fn a_failed_write_to_standard_output_names_it() {
     let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else {
-        return eprintln!("SKIPPED: there is no /dev/full");
+        return skip("there is no /dev/full");
     };
     let mut command = tickline(&["explain", "tsc_skew"]);
     let output = command.stdout(full).stderr(Stdio::piped()).output();

@@ -1,6 +1,5 @@
 //! Tests that `doctor --facts` reads the output of `facts.sh`, on machines with different tools.
 #![cfg(target_os = "linux")]
-#![allow(clippy::print_stderr, reason = "what was skipped")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +8,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::common::assert_fails;
+use crate::common::{assert_fails, skip};
 use crate::measured::{document_schema, faults, measured};
 use crate::recorded::diagnosed;
 
@@ -205,9 +204,9 @@ fn each_shell_and_each_awk_collects_the_same() {
         ),
     ] {
         let Some(file) = installed(program) else {
-            eprintln!(
-                "SKIPPED: facts.sh with {program}, which is not installed (apt install {program})"
-            );
+            skip(format_args!(
+                "facts.sh with {program}, which is not installed (apt install {program})"
+            ));
             continue;
         };
         let folder = tempfile::tempdir().unwrap();
@@ -276,7 +275,7 @@ fn the_collector_and_the_program_see_the_same_time_namespace() {
             in_namespace(&["sh", SCRIPT]),
             in_namespace(&[program, "doctor", "--json", "-"]),
         ) else {
-            return eprintln!("SKIPPED: no time namespace");
+            return skip("no time namespace");
         };
         let key = "time_namespace";
         assert!(measured["machine"][key].is_object(), "{measured}");
@@ -298,7 +297,7 @@ fn facts_of_the_collectors_own_process_are_not_those_of_another_root() {
 #[test]
 fn a_shell_that_counts_with_32_bits_is_refused() {
     let Some(shell) = installed("mksh") else {
-        return eprintln!("SKIPPED: mksh is not installed (apt install mksh)");
+        return skip("mksh is not installed (apt install mksh)");
     };
     let output = Command::new(shell).arg(SCRIPT).output().unwrap();
     assert_fails(&output, 2, "this shell counts with 32 bits");

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::{NOBODY, assert_fails, code, entries, is_root, text, tickline};
+use crate::common::{NOBODY, assert_fails, code, entries, is_root, skip, text, tickline};
 
 /// Runs a shell script with the program as `$0`. `$0 $BENCH` measures for some milliseconds.
 fn sh(folder: &Path, script: &str) -> Output {
@@ -90,7 +90,7 @@ fn rows_are_appended_to_a_log_and_the_summary_goes_elsewhere() {
 #[test]
 fn a_file_keeps_its_owner_its_group_and_its_mode() {
     if !is_root() {
-        return eprintln!("SKIPPED: without root there is no second user");
+        return skip("without root there is no second user");
     }
     let folder = tempfile::tempdir().unwrap();
     for (name, owner) in [("theirs", NOBODY), ("ours", 0)] {
@@ -153,7 +153,7 @@ fn a_link_is_followed_and_its_file_replaced() {
 fn a_link_that_another_user_left_in_a_shared_folder_is_refused() {
     let protects = fs::read_to_string("/proc/sys/fs/protected_symlinks");
     if !is_root() || protects.is_ok_and(|value| value.trim() == "0") {
-        return eprintln!("SKIPPED: this needs root, and fs.protected_symlinks");
+        return skip("this needs root, and fs.protected_symlinks");
     }
     let folder = tempfile::tempdir().unwrap();
     let shared = folder.path().join("shared");
@@ -211,7 +211,7 @@ fn an_unfinished_file_is_for_its_owner_alone() {
     if unfinished.starts_with(".tickline-") {
         assert_eq!(mode(&folder.path().join(unfinished)), 0o600);
     } else {
-        println!("SKIPPED: the parent of this test ignores SIGXFSZ");
+        skip("the parent of this test ignores SIGXFSZ");
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::{entries, text};
+use crate::common::{entries, skip, text};
 use crate::recorded::diagnosed;
 
 /// Shells that an administrator may have; those that are missing are left out. `sh` is there.
@@ -50,7 +50,7 @@ fn each_command_of_a_fix_is_one_that_each_shell_can_read() {
             let mut shell_command = Command::new(shell[0]);
             let output = shell_command.args(&shell[1..]).args(["-n", "-c", command]);
             let Ok(output) = output.output() else {
-                eprintln!("SKIPPED: there is no {}", shell.join(" "));
+                skip(format_args!("there is no {}", shell.join(" ")));
                 break;
             };
             let errors = text(&output.stderr);

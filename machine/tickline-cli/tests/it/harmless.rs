@@ -16,7 +16,7 @@ use serde_json::{Value, json};
     target_arch = "riscv64"
 ))]
 use crate::common::filter::{filter, put_under};
-use crate::common::{assert_fails, copy_program, is_root, text, tickline};
+use crate::common::{assert_fails, copy_program, is_root, skip, text, tickline};
 
 /// A folder that every user may enter, with a copy of the program. Other users may not be able to
 /// enter the build folder.
@@ -58,7 +58,7 @@ fn served_by(document: &Value, clock: &str) -> Value {
 fn an_unprivileged_user_gets_the_facts_that_root_gets() {
     let (_folder, program) = open_folder();
     if !is_root() {
-        return eprintln!("SKIPPED: without root there is no second user to compare with");
+        return skip("without root there is no second user to compare with");
     }
     let json = |command: &mut Command| -> Value {
         let output = command.args(["--json", "-"]).output().unwrap();
@@ -254,7 +254,9 @@ fn who_attaches_to_no_process() {
     );
     if !output.status.success() {
         let answer = text(&output.stdout);
-        eprintln!("SKIPPED: calls of the clock can't be counted here: {answer}{errors}");
+        skip(format_args!(
+            "calls of the clock can't be counted here: {answer}{errors}"
+        ));
     }
 }
 

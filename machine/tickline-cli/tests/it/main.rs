@@ -2,11 +2,7 @@
 //!
 //! The test programs `exchange` and `run_served` are separate, because they execute themselves.
 #![cfg(unix)]
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails where it cannot go on, and says what it skips"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
 mod arguments;
 mod collector;

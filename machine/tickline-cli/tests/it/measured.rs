@@ -10,7 +10,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::common::{code, entries, text, tickline};
+use crate::common::{code, entries, skip, text, tickline};
 use crate::watch::check_csv;
 
 /// The output of a command.
@@ -290,7 +290,7 @@ fn the_fastest_round_is_below_the_median_and_that_below_the_90th_percentile() {
 fn clocks_that_only_the_kernel_knows_are_answered_by_a_system_call() {
     let document = &measured("doctor").json;
     if let Some(reason) = document["served_unknown"].as_str() {
-        return eprintln!("SKIPPED: it is unknown who answers here: {reason}");
+        return skip(format_args!("it is unknown who answers here: {reason}"));
     }
     let served_by = |clock: &str| {
         let mut costs = document["costs"].as_array().unwrap().iter();
@@ -309,7 +309,7 @@ fn clocks_that_only_the_kernel_knows_are_answered_by_a_system_call() {
 fn measured_warp() -> Option<&'static Value> {
     let warp = &measured("warp").json["warp"];
     if let Some(why) = warp["unknown"].as_str() {
-        eprintln!("SKIPPED: {why}");
+        skip(why);
         return None;
     }
     Some(warp)

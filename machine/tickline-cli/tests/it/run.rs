@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{library, text, tickline};
+use crate::common::{library, skip, text, tickline};
 
 fn run(arguments: &[&str]) -> Command {
     tickline(&[&["run"], arguments].concat())
@@ -185,7 +185,7 @@ fn a_library_that_cannot_be_used_is_refused() {
                         link it with -z nopack-relative-relocs";
         cases.push((packed, expected));
     } else {
-        eprintln!("SKIPPED: no library has packed relocations here");
+        skip("no library has packed relocations here");
     }
     for (library, expected) in cases {
         let library = library.to_str().unwrap();

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tickline_page::page_file::LockedPageFile;
 
 use crate::common::server::{Server, folder, run, serve, status, wait_for_line};
-use crate::common::{assert_fails, entries, is_root, library, text, tickline, wait_until};
+use crate::common::{assert_fails, entries, is_root, library, skip, text, tickline, wait_until};
 use crate::harmless::{USER, open_folder, unprivileged};
 
 /// A page without a server.
@@ -32,7 +32,7 @@ fn served() -> Option<(TempDir, PathBuf, Server)> {
     let (folder, page) = folder();
     let server = Server::start(&page);
     if !wait_for_line(&page, &server) {
-        eprintln!("SKIPPED: the counter does not serve here");
+        skip("the counter does not serve here");
         return None;
     }
     Some((folder, page, server))
@@ -213,7 +213,7 @@ fn a_server_without_a_writable_folder_says_what_to_do() {
         .map(|output| text(&output.stdout))
         .unwrap_or_default();
     if !is_root() || !shown.starts_with("mounted\n") {
-        return eprintln!("SKIPPED: no mount namespace: {shown}");
+        return skip(format_args!("no mount namespace: {shown}"));
     }
     assert!(shown.contains("mount a writable folder there"), "{shown}");
     assert!(shown.ends_with("\n78\n"), "{shown}");
@@ -239,7 +239,7 @@ fn a_server_that_finds_the_disk_full_serves_when_there_is_room() {
         .map(|output| text(&output.stdout))
         .unwrap_or_default();
     if !is_root() || !shown.starts_with("mounted\n") {
-        return eprintln!("SKIPPED: no mount namespace: {shown}");
+        return skip(format_args!("no mount namespace: {shown}"));
     }
     assert!(shown.contains("No space left on device"), "{shown}");
     assert!(shown.contains("serves this page"), "{shown}");
@@ -286,7 +286,7 @@ fn a_fast_slew_is_one_line_of_log() {
         .env("TICKLINE_TEST_SLEW", &flag);
     let mut server = Server(command.stderr(Stdio::piped()).spawn().unwrap());
     if !wait_for_line(&page, &server) {
-        eprintln!("SKIPPED: the counter does not serve here");
+        skip("the counter does not serve here");
         return;
     }
     let serves = |wanted: bool| status(&page).filter(|status| status["serving"] == wanted);
@@ -319,7 +319,7 @@ fn a_page_of_another_time_namespace_says_what_to_do() {
     let output = command.args(server.get_args()).output().unwrap();
     let message = text(&output.stderr);
     if message.contains("unshare") {
-        eprintln!("SKIPPED: {message}");
+        skip(message);
         return;
     }
     assert_fails(&output, 78, "by a server in time namespace");
@@ -352,7 +352,7 @@ fn the_doctors_metrics_count_the_readers_of_a_users_page() {
 #[test]
 fn a_user_without_rights_serves_that_users_programs() {
     if Path::new("/run/tickline/page.v1").exists() {
-        return eprintln!("SKIPPED: this machine has a page, which programs prefer to a user's");
+        return skip("this machine has a page, which programs prefer to a user's");
     }
     let (folder, program) = open_folder();
     let runtime = folder.path().join("runtime");
@@ -390,7 +390,7 @@ fn a_user_without_rights_serves_that_users_programs() {
         // To the page of a user, root is another user.
         assert_fails(&run(&page, &["status"]), 2, "user 4711");
     } else {
-        eprintln!("SKIPPED: the page of another user: only root can give a folder away");
+        skip("the page of another user: only root can give a folder away");
     }
     server.signal(libc::SIGTERM);
     let (code, messages) = server.ended();

@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{assert_fails, library, send, text, tickline};
+use crate::common::{assert_fails, library, send, skip, text, tickline};
 
 /// A multiple of the time that the slowest of the commands takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,7 +54,7 @@ fn libfaketime() -> Option<PathBuf> {
     let files = FOLDERS.map(|folder| Path::new(folder).join("libfaketime.so.1"));
     let found = files.into_iter().find(|file| file.exists());
     if found.is_none() {
-        eprintln!("SKIPPED: libfaketime is not installed (apt install faketime)");
+        skip("libfaketime is not installed (apt install faketime)");
     }
     found
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{assert_fails, text, tickline};
+use crate::common::{assert_fails, skip, text, tickline};
 
 const UNITS: [&str; 2] = ["tickline.service", "tickline-user.service"];
 
@@ -173,7 +173,7 @@ fn systemd_accepts_the_units() {
         fs::write(&copy, unit).unwrap();
         let mut verify = Command::new("systemd-analyze");
         let Ok(output) = verify.arg("verify").arg(&copy).output() else {
-            return eprintln!("SKIPPED: there is no systemd-analyze here");
+            return skip("there is no systemd-analyze here");
         };
         let messages = text(&output.stderr);
         let complaints: Vec<_> = messages

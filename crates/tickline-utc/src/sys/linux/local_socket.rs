@@ -127,6 +127,7 @@ pub(crate) fn ask(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tickline_observe::skip;
 
     /// Symptom: any user could answer in ptp4l's place, by a message that came before `connect`.
     #[test]
@@ -172,7 +173,7 @@ mod tests {
     fn a_socket_of_another_user_is_not_opened_to_others() {
         let socket = PathSocket::bind(&std::env::temp_dir()).unwrap();
         if std::os::unix::fs::chown(&socket.path, Some(65_534), None).is_err() {
-            return eprintln!("SKIPPED: only root may give a file away");
+            return skip("only root may give a file away");
         }
         let opened = socket.let_others_send();
         assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::page_without_server;
 use crate::common::server::{Server, folder, run, status, wait_for_line};
-use crate::common::{text, wait_until};
+use crate::common::{skip, text, wait_until};
 use crate::harmless::{USER, open_folder};
 
 /// Switches a page off or on, and returns what the program says.
@@ -169,7 +169,7 @@ fn a_user_who_switches_a_page_off_hears_of_the_machines_page() {
         .map(|output| text(&output.stdout))
         .unwrap_or_default();
     if !shown.starts_with("mounted\n") {
-        return eprintln!("SKIPPED: no mount namespace: {shown}");
+        return skip(format_args!("no mount namespace: {shown}"));
     }
     let lines: Vec<&str> = shown.lines().skip(1).collect();
     let names_it = |word: &str| {

@@ -10,7 +10,7 @@ use tickline_page::page_file::LockedPageFile;
 
 use super::{page_of_stopped_server, page_without_server, served};
 use crate::common::server::{folder, run, status};
-use crate::common::{assert_fails, is_root, text, tickline, wait_until};
+use crate::common::{assert_fails, is_root, skip, text, tickline, wait_until};
 use crate::harmless::{USER, open_folder, unprivileged};
 
 #[test]
@@ -52,7 +52,7 @@ fn a_page_whose_server_has_stopped_says_so() {
     let (_folder, page) = page_of_stopped_server();
     let shown = text(&run(&page, &["status"]).stdout);
     if shown.contains("tickline doctor") {
-        return eprintln!("SKIPPED: a gate is closed on this machine: {shown}");
+        return skip(format_args!("a gate is closed on this machine: {shown}"));
     }
     assert!(shown.contains("the server has stopped"), "{shown}");
 }
@@ -114,7 +114,7 @@ fn the_status_of_a_deleted_file_names_the_process_that_serves_it() {
 #[test]
 fn another_user_is_told_who_may_see_the_server() {
     if !is_root() {
-        return eprintln!("SKIPPED: needs root");
+        return skip("needs root");
     }
     let (_program_folder, program) = open_folder();
     let (_folder, page) = page_of_stopped_server();
@@ -145,7 +145,7 @@ fn a_page_without_a_line_says_which_gate_is_closed() {
         .map(|output| text(&output.stdout))
         .unwrap_or_default();
     let Some(shown) = shown.strip_prefix("mounted\n") else {
-        return eprintln!("SKIPPED: no mount namespace: {shown}");
+        return skip(format_args!("no mount namespace: {shown}"));
     };
     let shown: Value = serde_json::from_str(shown).unwrap();
     assert!(
@@ -213,7 +213,7 @@ fn with_hidden_processes(program: &Path, script: &str) -> Option<std::process::O
     if text(&output.stdout).starts_with("mounted\n") {
         return Some(output);
     }
-    eprintln!("SKIPPED: no such namespace: {}", text(&output.stderr));
+    skip(format_args!("no such namespace: {}", text(&output.stderr)));
     None
 }
 
@@ -271,7 +271,7 @@ fn a_page_that_no_server_has_does_not_hide_that_of_the_user() {
         .map(|output| text(&output.stdout))
         .unwrap_or_default();
     if !shown.starts_with("mounted\n") {
-        return eprintln!("SKIPPED: no mount namespace: {shown}");
+        return skip(format_args!("no mount namespace: {shown}"));
     }
     assert!(
         shown.contains("page    /run/mine/tickline/page.v1"),
