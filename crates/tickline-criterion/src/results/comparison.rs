@@ -13,7 +13,7 @@ use crate::results::files;
 use crate::results::plot::{self, Mark, Series};
 use crate::results::text::{INDENT, Ns, iterations, signed_percent, unit};
 use crate::results::verdict::Percent;
-use crate::statistics::couples::{Couple, MIN_COUPLES, Replicate, analyse};
+use crate::statistics::couples::{Couple, MIN_COUPLES, Replicate, analyse, median_of};
 use crate::statistics::distribution::Distribution;
 use crate::statistics::signed_rank::MIN_REPLICATES;
 
@@ -84,9 +84,10 @@ impl Sides {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// The median of A, ns: the first routine, or the other build.
+    /// The time of A, ns: the first routine, or the other build. It is the median of a round, over
+    /// the same replicates as the difference.
     pub median_a_ns: f64,
-    /// The median of B, ns: the second routine, or this build.
+    /// The time of B, ns: the second routine, or this build.
     pub median_b_ns: f64,
     /// How much longer B takes than A, ns: the estimate of Hodges and Lehmann over the replicates.
     pub difference_ns: f64,
@@ -135,7 +136,7 @@ impl Comparison {
     }
 
     /// The texts of the estimate and of its interval, in the unit of the medians. The estimate may
-    /// differ from the difference of the medians, which are over all rounds together.
+    /// differ a little from the difference of the medians: it is the median difference.
     fn estimate_and_interval(&self) -> [String; 2] {
         let (unit_ns, unit) = unit(self.median_a_ns.max(self.median_b_ns));
         let [estimate, low, high] =
@@ -288,9 +289,8 @@ impl<const N: usize> MeasuredCouples<'_, N> {
         let scale = self.collector.scale();
         let analysis = analyse(self.replicates, as_f64(scale.resolution_ticks))?;
         let iterations = as_f64(self.iterations_per_pair);
-        let [median_a_ns, median_b_ns] = analysis
-            .medians
-            .map(|ticks| scale.net_ns(ticks) / iterations);
+        let [median_a_ns, median_b_ns] =
+            analysis.times.map(|ticks| scale.net_ns(ticks) / iterations);
         // Both medians contain the cost of a pair, so their difference does not contain it.
         let ns = |ticks: f64| ticks * scale.ns_per_tick / iterations;
         let error_ns = PAIR_ERROR_NS / iterations;
@@ -317,7 +317,11 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             distribution.extend(self.couples().map(|two| two[side]));
             distribution.histogram_ns(&self.collector.scale(), comparison.iterations_per_pair)
         });
-        let marks = [comparison.median_a_ns, comparison.median_b_ns].map(|ns| {
+        let scale = self.collector.scale();
+        let all: Vec<Couple> = self.couples().copied().collect();
+        let marks = [0, 1].map(|side| {
+            let ticks = median_of(&all, side, as_f64(scale.resolution_ticks)).unwrap_or_default();
+            let ns = scale.net_ns(ticks) / as_f64(comparison.iterations_per_pair);
             let (name, below) = ("p50", 0.5);
             [Mark { name, below, ns }]
         });

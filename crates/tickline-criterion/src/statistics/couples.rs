@@ -11,6 +11,10 @@
 //! interval                  = over the replicates (signed_rank.rs)
 //! ```
 //!
+//! The times of A and of B come from rounds and replicates in the same way. A percentage therefore
+//! compares like with like: on a machine that changes its speed, most couples may be of the fast
+//! time, and most rounds of the slow one.
+//!
 //! A round survives a slow drift of the core's frequency, which moves both medians. The median over
 //! the rounds survives rounds with other load. Only the replicates are independent of each other:
 //! placement shifts all rounds of a replicate alike.
@@ -76,7 +80,8 @@ impl Replicate {
 /// The result of the analysis, ticks of a pair.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Analysis {
-    pub(crate) medians: [f64; 2],
+    /// The times of A and of B.
+    pub(crate) times: [f64; 2],
     /// The difference B - A.
     pub(crate) difference: Interval,
     /// The difference in each replicate.
@@ -92,28 +97,37 @@ pub(crate) fn analyse(replicates: &[Replicate], width_ticks: f64) -> Option<Anal
     if replicates.len() < MIN_REPLICATES {
         return None;
     }
-    let median_of = |couples: &mut dyn Iterator<Item = &Couple>, side: usize| {
-        let ticks: Vec<f64> = couples.map(|two| as_f64(two[side])).collect();
-        median(&ticks, width_ticks)
+    let median_of = |couples: &[Couple], side: usize| median_of(couples, side, width_ticks);
+    let middle_of = |mut rounds: Vec<f64>| {
+        rounds.sort_unstable_by(f64::total_cmp);
+        middle(&rounds)
     };
     let (mut differences, mut all_rounds) = (Vec::new(), Vec::new());
+    let mut times = [Vec::new(), Vec::new()];
     for replicate in &replicates {
-        let difference = |couples: &[Couple]| {
-            Some(median_of(&mut couples.iter(), 1)? - median_of(&mut couples.iter(), 0)?)
-        };
-        let rounds: Option<Vec<f64>> = replicate.rounds().map(difference).collect();
-        let mut rounds = rounds?;
-        all_rounds.extend_from_slice(&rounds);
-        rounds.sort_unstable_by(f64::total_cmp);
-        differences.push(middle(&rounds));
+        let times_of = |couples: &[Couple]| Some([median_of(couples, 0)?, median_of(couples, 1)?]);
+        let rounds: Option<Vec<[f64; 2]>> = replicate.rounds().map(times_of).collect();
+        let rounds = rounds?;
+        let difference_of_rounds: Vec<f64> = rounds.iter().map(|[a, b]| b - a).collect();
+        all_rounds.extend_from_slice(&difference_of_rounds);
+        differences.push(middle_of(difference_of_rounds));
+        for (side, times) in times.iter_mut().enumerate() {
+            times.push(middle_of(rounds.iter().map(|two| two[side]).collect()));
+        }
     }
-    let all = || replicates.iter().flat_map(|replicate| &replicate.couples);
     Some(Analysis {
-        medians: [median_of(&mut all(), 0)?, median_of(&mut all(), 1)?],
+        times: [interval(&times[0])?.estimate, interval(&times[1])?.estimate],
         difference: interval(&differences)?,
         replicates: differences,
         rounds: all_rounds,
     })
+}
+
+/// The median time of a side in these couples, ticks. Each time represents an interval of
+/// `width_ticks`.
+pub(crate) fn median_of(couples: &[Couple], side: usize, width_ticks: f64) -> Option<f64> {
+    let ticks: Vec<f64> = couples.iter().map(|two| as_f64(two[side])).collect();
+    median(&ticks, width_ticks)
 }
 
 #[cfg(test)]
@@ -194,6 +208,18 @@ mod tests {
         // Five are expected.
         assert!(of_replicates <= 11, "{of_replicates} of 100");
         assert!(of_rounds >= 60, "the model has no placement: {of_rounds}");
+    }
+
+    /// Symptom: "-83.268 ns (-150.95 %)", from medians of 55.2 and 13.1 ns. Cause: the medians were
+    /// over all couples, most of which were of the machine's fast time, and the difference over
+    /// rounds, most of which were of its slow one.
+    #[test]
+    fn a_percentage_is_right_although_the_machine_has_two_speeds() {
+        let [fast, slow] = [vec![[250, 70]; 500], vec![[750, 210]; 50]];
+        let of_two_speeds = replicate([&slow, &fast, &slow, &slow, &fast].map(Vec::clone));
+        let found = analyse(&vec![of_two_speeds; 8], 1.0).expect("enough");
+        let share = found.difference.estimate / found.times[0];
+        assert!((share + 0.72).abs() < 0.01, "{found:?}");
     }
 
     #[test]
