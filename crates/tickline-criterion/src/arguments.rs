@@ -8,6 +8,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::iter::Peekable;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -130,7 +131,10 @@ impl<'a> GivenOption<'a> {
     }
 
     /// The value: what is after its `=`, or else the next of the arguments. Empty if it takes none.
-    fn value(self, arguments: &mut impl Iterator<Item = OsString>) -> Result<OsString, String> {
+    fn value(
+        self,
+        arguments: &mut Peekable<impl Iterator<Item = OsString>>,
+    ) -> Result<OsString, String> {
         let OwnOption { name, value } = self.option;
         match (value, self.joined) {
             (None, None) => Ok(OsString::new()),
@@ -145,7 +149,15 @@ impl<'a> GivenOption<'a> {
                     Err(self.option.wrong(&shown, " in UTF-8"))
                 }
             },
-            (Some(_), None) => arguments.next().ok_or_else(|| self.option.missing()),
+            (Some(_), None) => {
+                let is_option = |next: &OsString| next.as_encoded_bytes().starts_with(b"--");
+                if let Some(next) = arguments.peek().filter(|next| is_option(next)) {
+                    // It stands where the value should be, as after an empty variable of a shell.
+                    let missing = self.option.missing();
+                    return Err(format!("{missing}; {} follows it", next.display()));
+                }
+                arguments.next().ok_or_else(|| self.option.missing())
+            }
         }
     }
 }
@@ -163,7 +175,7 @@ impl Options {
         arguments: impl IntoIterator<Item = OsString>,
     ) -> Result<(Self, Vec<OsString>), String> {
         let (mut options, mut others) = (Self::default(), Vec::new());
-        let mut arguments = arguments.into_iter();
+        let mut arguments = arguments.into_iter().peekable();
         while let Some(argument) = arguments.next() {
             let Some(given) = GivenOption::read(&argument) else {
                 if let Some(meant) = near_miss::meant_option(&argument) {
@@ -326,7 +338,7 @@ pub(crate) fn own_argument() -> Option<&'static str> {
 
 /// The file for the verdicts, also if other arguments are wrong. A path that is refused is none.
 pub(crate) fn verdicts(arguments: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
-    let (mut file, mut arguments) = (None, arguments.into_iter());
+    let (mut file, mut arguments) = (None, arguments.into_iter().peekable());
     while let Some(argument) = arguments.next() {
         if let Some(given) = GivenOption::read(&argument)
             && let Ok(value) = given.value(&mut arguments)

@@ -241,6 +241,7 @@ impl MockClock {
     /// | keeps a `Clock` | `let _active = mock.activate();` and `Store::new(Clock::default())`: the store's time does not move | `Store::new(mock.clock())` |
     /// | calls `Instant::now()` | `mock.advance(time)` without an active mock | `let _active = mock.activate();` |
     /// | does both | only one of the two | both, of one mock: `Instant::now()` and the `Clock` then show the same time |
+    /// | calls `Instant::now()` on other threads | `let _active = mock.activate();` on the test's thread: the others read the real time, and a test of an expiry passes by accident | a `Clock` in the code: `mock.clock()` |
     /// | measures from an instant of its `Clock` | `Instant::now() - queued`: the difference of two clocks | `clock.elapsed(queued)` |
     ///
     /// ```
@@ -256,7 +257,7 @@ impl MockClock {
     /// assert_eq!(right.elapsed(start), Duration::from_secs(3_600));
     /// assert_eq!(right.now(), Instant::now());
     /// ```
-    #[must_use = "the mock is active until the guard is dropped"]
+    #[must_use = "the mock is active until the guard is dropped: `let _active = ..`; `let _ = ..` drops it at once"]
     pub fn activate(&self) -> MockGuard {
         let mock = Arc::new(self.clone());
         CURRENT.with_borrow_mut(|stack| stack.push(Arc::clone(&mock)));

@@ -150,7 +150,6 @@ fn the_file_for_the_verdicts_is_the_same_beside_a_wrong_argument() {
     for (line, file) in [
         ("--verdicts -out.json", "-out.json"),
         ("--verdicts=a --verdicts b", "b"),
-        ("--verdicts=a --against --verdicts=b", "a"),
     ] {
         let (options, _) = take(line).expect("right");
         assert_eq!(options.verdicts, Some(file.into()), "{line}");
@@ -158,6 +157,14 @@ fn the_file_for_the_verdicts_is_the_same_beside_a_wrong_argument() {
         let found = verdicts(wrong.split(' ').map(OsString::from));
         assert_eq!(found, Some(file.into()), "{wrong}");
     }
+}
+
+#[test]
+fn an_option_without_its_value_does_not_hide_the_file_for_the_verdicts() {
+    let line = "--against --verdicts b";
+    assert!(take(line).is_err());
+    let found = verdicts(line.split(' ').map(OsString::from));
+    assert_eq!(found, Some("b".into()));
 }
 
 /// An option and its value, as two arguments and as one.
@@ -228,6 +235,14 @@ fn a_wrong_value_is_named_with_what_it_should_be() {
     for (line, error) in [
         ("--against", "--against needs the path of a program"),
         ("--against=", "--against needs the path of a program"),
+        (
+            "--against --bench",
+            "--against needs the path of a program; --bench follows it",
+        ),
+        (
+            "--max-regression --against x",
+            "--max-regression needs a percentage such as 3%; --against follows it",
+        ),
         ("--verdicts=", "--verdicts needs the path of a file"),
         (
             "--against x --max-regression=much",

@@ -129,7 +129,7 @@ impl fmt::Display for Outcome<'_> {
         if *long_kept > 0 {
             write!(
                 f,
-                "\n{INDENT}{long_kept} took as long as an interrupt does; there were fewer interrupts, so these count"
+                "\n{INDENT}{long_kept} were as long as an interrupt, but there were fewer interrupts: they count as the routine's own"
             )?;
         }
         if *samples_disturbed > 0 {

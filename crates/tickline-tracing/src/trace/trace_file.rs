@@ -358,7 +358,7 @@ impl TraceFile {
 /// - A filter hides all spans and events from the layer.
 /// - No span was entered, and [`Tracks::Threads`] shows busy intervals only.
 #[derive(Debug)]
-#[must_use = "the file ends when the guard is dropped"]
+#[must_use = "the file ends when the guard is dropped: `let (trace, _guard) = ..`; `_` drops it at once"]
 pub struct TraceFileGuard {
     recorder: Arc<Recorder>,
     flusher: Flusher,

@@ -33,7 +33,7 @@ impl Histograms {
     pub fn to_prometheus(&self, metric: &str) -> String {
         assert!(
             is_name(metric),
-            "{metric:?} is not the name of a metric in Prometheus"
+            "{metric:?} is not the name of a metric in Prometheus: ASCII letters, digits and _, and no digit first"
         );
         let Histograms { measure, table, .. } = self;
         let measure = measure.name();
@@ -109,7 +109,7 @@ pub(super) fn check(labels: &[String]) {
         let is_label = is_name(name) && !name.starts_with("__") && name != "le";
         assert!(
             is_label,
-            "{:?} is not the name of a label in Prometheus",
+            "{:?} is not the name of a label in Prometheus: ASCII letters, digits and _, no digit and no __ first, and not le",
             labels[index]
         );
         assert!(
