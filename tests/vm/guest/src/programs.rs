@@ -88,7 +88,7 @@ fn install() -> io::Result<()> {
 }
 
 /// The largest leads that the server has stated so far, ns: they change from line to line.
-#[derive(Debug, Default, Clone, Copy, Serialize)]
+#[derive(Debug, Default)]
 struct Leads {
     lead_ns: u64,
     unix_lead_ns: u64,
@@ -105,9 +105,9 @@ impl Leads {
 /// Runs a program in its modes, which take turns, and returns a report for each mode.
 fn in_turns(program: &Program, leads: &mut Leads) -> Vec<Value> {
     let modes = [NATIVE, RUN, PRELOAD].into_iter();
-    let mut trials: Vec<(Mode, load::Result<Trial>)> = modes
+    let mut trials: Vec<(Mode, Trial)> = modes
         .filter(|mode| program.has(*mode))
-        .map(|mode| (mode, Ok(Trial::default())))
+        .map(|mode| (mode, Trial::default()))
         .collect();
     let rounds = if program.is_server {
         SERVER_ROUNDS
@@ -115,14 +115,13 @@ fn in_turns(program: &Program, leads: &mut Leads) -> Vec<Value> {
         ROUNDS
     };
     for round in 1..=rounds {
-        for (mode, trial) in &mut trials {
+        let running = trials.iter_mut().filter(|(_, trial)| trial.error.is_none());
+        for (mode, trial) in running {
             // The host takes a guest that is silent for minutes for a hung one.
             let what = format!("{} {}, round {round} of {rounds}", program.name, mode.name);
             report::send_line(&json!({ "phase": "measuring", "what": what }));
-            if let Ok(running) = trial
-                && let Err(error) = running.measure(program, *mode)
-            {
-                *trial = Err(error);
+            if let Err(error) = trial.measure(program, *mode) {
+                trial.error = Some(error.to_string());
             }
             leads.add(&status());
         }
@@ -131,10 +130,7 @@ fn in_turns(program: &Program, leads: &mut Leads) -> Vec<Value> {
     trials
         .into_iter()
         .map(|(mode, trial)| {
-            let mut report = trial.map_or_else(
-                |error| json!({ "error": error.to_string() }),
-                |trial| json!(trial),
-            );
+            let mut report = json!(trial);
             if mode == NATIVE {
                 native = json!({ "ns": report["ns"], "figures": report["figures"] });
             } else {
@@ -158,6 +154,8 @@ struct Trial {
     counted: Option<Value>,
     exit_code: Option<i32>,
     messages: String,
+    /// Why there are no further rounds.
+    error: Option<String>,
 }
 
 impl Trial {
@@ -176,12 +174,10 @@ impl Trial {
             self.measured
                 .add(&load.ask(program.calls)?, program.calls)?;
         }
-        let (exit_code, messages) = load.end()?;
-        if exit_code != Some(0) {
-            return Err(format!("exit code {exit_code:?}; {messages}").into());
+        (self.exit_code, self.messages) = load.end()?;
+        if self.exit_code != Some(0) {
+            return Err("it has not ended in order".into());
         }
-        self.exit_code = exit_code;
-        self.messages = messages;
         Ok(())
     }
 }
