@@ -21,9 +21,9 @@ const COPIES: usize = 8;
 /// Compares two routines, A and B. They run in turns within one process, so that a disturbance
 /// affects both. For each couple a random number decides which routine comes first. The result is
 /// an estimate of the difference (Hodges and Lehmann's), with a confidence interval of 95 % by
-/// Wilcoxon's signed rank test. The medians are over the same rounds as the estimate, so that a
-/// percentage is right although the machine changes its speed. The estimate is the median of the
-/// differences, and may differ a little from the difference of the medians.
+/// Wilcoxon's signed rank test. The times of A and B are estimated in the same way, from the same
+/// rounds, so that the percentage is right although the machine changes its speed. The estimate may
+/// differ a little from the difference of these times.
 ///
 /// The interval is over eight copies of the code of each routine, at different addresses, and heap
 /// and stack are shifted between visits to the copies. What both closures have inlined is therefore

@@ -84,8 +84,8 @@ impl Sides {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// The time of A, ns: the first routine, or the other build. It is the median of a round, over
-    /// the same replicates as the difference.
+    /// The time of A, ns: the first routine, or the other build. It comes from medians of the same
+    /// rounds as the difference, by the same estimate over the replicates.
     pub median_a_ns: f64,
     /// The time of B, ns: the second routine, or this build.
     pub median_b_ns: f64,
@@ -136,7 +136,7 @@ impl Comparison {
     }
 
     /// The texts of the estimate and of its interval, in the unit of the medians. The estimate may
-    /// differ a little from the difference of the medians: it is the median difference.
+    /// differ a little from the difference of the medians.
     fn estimate_and_interval(&self) -> [String; 2] {
         let (unit_ns, unit) = unit(self.median_a_ns.max(self.median_b_ns));
         let [estimate, low, high] =

@@ -1,4 +1,4 @@
-//! The analysis of couples, by arithmetic: the medians, the difference, and its interval.
+//! The analysis of couples, by arithmetic: the times, the difference, and its interval.
 //!
 //! Couples come in replicates. All couples of a replicate have one placement of code, heap and
 //! stack; the next replicate has another one. With `--layout` a replicate is a layout: one placement
@@ -9,10 +9,10 @@
 //! difference of a round     = median of B - median of A
 //! difference of a replicate = median of its rounds
 //! interval                  = over the replicates (signed_rank.rs)
+//! time of A, time of B      = the same with the medians of A, of B; the interval's estimate
 //! ```
 //!
-//! The times of A and of B come from rounds and replicates in the same way. A percentage therefore
-//! compares like with like: on a machine that changes its speed, most couples may be of the fast
+//! A percentage of the time of A therefore compares like with like: on a machine that changes its speed, most couples may be of the fast
 //! time, and most rounds of the slow one.
 //!
 //! A round survives a slow drift of the core's frequency, which moves both medians. The median over
