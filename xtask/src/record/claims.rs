@@ -239,13 +239,17 @@ fn readings_without_the_counter_take_as_long_as_the_pages_say() {
     }
 }
 
-/// The smaller ratio of a program in the guests whose names begin with `clocksource`.
-fn ratio_of_program(clocksource: &str, program: &str) -> String {
+/// The ratios of these programs in the guests whose names begin with `clocksource`.
+fn ratios_of_programs(clocksource: &str, programs: &[&str]) -> Vec<f64> {
     let rows = rows(PROGRAMS).into_iter();
-    let ratios = rows.filter(|row| row[0].starts_with(clocksource) && row[1] == program);
-    let least = ratios
+    rows.filter(|row| row[0].starts_with(clocksource) && programs.contains(&&*row[1]))
         .filter_map(|row| row.get(5)?.parse().ok())
-        .fold(f64::INFINITY, f64::min);
+        .collect()
+}
+
+/// The smaller ratio of a program in these guests.
+fn ratio_of_program(clocksource: &str, program: &str) -> String {
+    let (least, _) = range(ratios_of_programs(clocksource, &[program]).into_iter());
     format!("{least:.1}")
 }
 
@@ -278,14 +282,6 @@ fn ratios_of_postgres(clocksource: &str, column: usize) -> Vec<f64> {
             Some(native / run)
         });
     cells.collect()
-}
-
-/// The ratios of these programs in the guests whose names begin with `clocksource`.
-fn ratios_of_programs(clocksource: &str, programs: &[&str]) -> Vec<f64> {
-    let rows = rows(PROGRAMS).into_iter();
-    rows.filter(|row| row[0].starts_with(clocksource) && programs.contains(&&*row[1]))
-        .filter_map(|row| row.get(5)?.parse().ok())
-        .collect()
 }
 
 /// The row of the operators' guide that begins so must have these ranges, for hpet and acpi_pm.
