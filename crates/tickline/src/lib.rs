@@ -12,10 +12,11 @@
 //!
 //! tickline needs no set-up. The first calls return the time of the OS clock. In a program that
 //! reads the time every 2 ms or more often, some of the calls calibrate the counter: about twice a
-//! second one takes 2 to 5 us, and one of the first some 50 us. [`start`] moves that work to a
-//! thread. Programs that read the time more rarely then use the counter, too. So do programs on
-//! machines whose kernel keeps time with another clock, such as kvm-clock: only the thread can
-//! compare the CPUs' counters.
+//! second one takes 2 to 5 us longer, and one of the first takes 20 to 60 us. [`start`] moves that
+//! work to a thread. Two kinds of programs use the counter only with this thread: programs that
+//! read the time more rarely, and programs on machines whose kernel keeps time with another clock,
+//! such as kvm-clock. On such a machine the CPUs' counters must be compared, which only the thread
+//! can do.
 //!
 //! | to | use |
 //! |---|---|
@@ -67,13 +68,13 @@
 //! kind promises.
 //!
 //! - A reading never fails, allocates or panics. It waits for another thread only while that thread
-//!   publishes a line: [2 us at most; for a first line 10 to about 150 us, by the
-//!   processor](Clock#what-a-reading-promises). A signal handler may make a reading, even the first
-//!   one of the process, and may call [`Clock::maintain`], [`Clock::enable`] and
-//!   [`Clock::disable`]. With optimisation each of these calls takes at most 4 KiB of stack besides
-//!   the kernel's signal frame, which takes up to 3.3 KiB (AVX-512). The 4 KiB include libc and the
-//!   vDSO, and hold on Linux if symbols are bound at start-up (rustc's default). Without
-//!   optimisation nothing is promised; we measured 6,447 bytes.
+//!   publishes a line: [2 us at most; for a first line 10 to about 150 us, depending on the
+//!   processor](Clock#what-a-reading-promises).
+//! - A signal handler may make a reading, even the first one of the process, and may call
+//!   [`Clock::maintain`], [`Clock::enable`] and [`Clock::disable`]. With optimisation each of these
+//!   calls takes at most 4 KiB of stack besides the kernel's signal frame, which takes up to 3.3
+//!   KiB (AVX-512). The 4 KiB include libc and the vDSO, and hold on Linux if symbols are bound at
+//!   start-up (rustc's default). Without optimisation nothing is promised; we measured 6,447 bytes.
 //! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`, on two conditions. Since the last
 //!   recalibration neither that clock nor the counter has jumped. And since then the rate of
 //!   `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured rate, apart from
@@ -87,13 +88,17 @@
 //! # Not guaranteed
 //!
 //! - Calls after the process has denied itself the counter. After `PR_SET_TSC`, or after
-//!   `SECCOMP_MODE_STRICT`, which implies it, the next reading raises SIGSEGV. After
-//!   [`Clock::disable`] readings do not read the counter, and with [`Probes::Minimal`] no call of
-//!   tickline does; but the vDSO may, so that even a reading by the OS clock can raise SIGSEGV. If
-//!   the process was denied the counter before its first reading, readings are system calls.
+//!   `SECCOMP_MODE_STRICT`, which implies it, the next reading raises SIGSEGV. Once
+//!   [`Clock::disable`] has returned, readings do not read the counter; with [`Probes::Minimal`] no
+//!   call of tickline does. But the vDSO may read it, so even a reading by the OS clock can raise
+//!   SIGSEGV. If the process was denied the counter before its first reading, readings are system
+//!   calls.
 //! - Order if the counter is set back, as when a guest moves to a host whose counter is behind.
 //!   Readings may then step back: by less than the time since the last recalibration, or as far as
 //!   the OS clock, which the kernel computes from the same counter.
+//! - Order in a rare case on aarch64 without LSE2 (Cortex-A72, Neoverse N1), where a reading may
+//!   mix two lines: [what it can't
+//!   do](https://github.com/tickline/tickline/blob/main/DESIGN.md#what-it-cant-do).
 //! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
 //! - A bound against UTC. The crate `tickline-utc` states one.
 //! - The bound across a suspend in which the counter runs on. Readings, of Unix time as well, are
