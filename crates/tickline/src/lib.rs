@@ -52,10 +52,10 @@
 //!
 //! This holds across start-up, recalibration, fallback and the return to a line. If the CPUs'
 //! counters differ and a clock's thread runs ([`start`]), it holds only on one CPU while its line
-//! lasts: see [A line for each CPU](#a-line-for-each-cpu). Differences of instants saturate at zero.
-//! Every [`Clock`] has these readings as methods: [`Clock::now`], [`Clock::now_ordered`] and so on.
-//! [`now_ns`], [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`] return readings of the global clock
-//! as numbers of ns.
+//! lasts: see [A line for each CPU](#a-line-for-each-cpu). Differences of instants saturate at
+//! zero. Every [`Clock`] has these readings as methods: [`Clock::now`], [`Clock::now_ordered`] and
+//! so on. [`now_ns`], [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`] return readings of the
+//! global clock as numbers of ns.
 //!
 //! # Guarantees
 //!
@@ -63,9 +63,9 @@
 //! recalibration publishes the next line. Fast readings use a line in its *window*; it is valid for
 //! twice as long.
 //!
-//! These hold for clocks that read the counter or the OS clock. For mocks, pages and clocks with a
-//! [`Backend`](backend::Backend) of your own, [a table](Clock#what-a-reading-promises) has what each
-//! kind promises.
+//! These hold for clocks that read the counter or the OS clock. [A
+//! table](Clock#what-a-reading-promises) has what mocks, pages and clocks with a
+//! [`Backend`](backend::Backend) of your own promise.
 //!
 //! - A reading never fails, allocates or panics. It waits for another thread only while that thread
 //!   publishes a line: [2 us at most; for a first line 10 to about 150 us, depending on the
@@ -79,8 +79,8 @@
 //!   recalibration neither that clock nor the counter has jumped. And since then the rate of
 //!   `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured rate, apart from
 //!   the kernel's own dither.
-//! - If the counter restarts at zero, the next reading notices it. If the counter is within the line's
-//!   window again by then, the next recalibration notices it instead.
+//! - If the counter restarts at zero, the next reading notices it. If the counter is within the
+//!   line's window again by then, the next recalibration notices it instead.
 //! - If the control loop stops, the line is not renewed. Readings then use the line for at most 4
 //!   intervals (2 s by default), or 8 with a line for each CPU. After that they use the OS clock.
 //! - A forked child does not depend on its parent's thread.
