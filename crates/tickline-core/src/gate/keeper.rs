@@ -66,12 +66,13 @@
 //! finds the gates open again, a concurrent [`enable`] does not void the judgement: both want
 //! lines.
 //!
-//! **Only the word bars the CPUs' lines.** Readers use these lines while the word says
-//! `Open` and a line for each CPU ([`usable_line_kind`]). A call that changes the kind of lines
-//! ([`set_line_kind`]) asks for a judgement, because the gate that compares the counters depends on
-//! the kind. This call leaves a common line in use. The judge ends the common line before readers
-//! find the CPUs' lines. No thread publishes another common line meanwhile, because an iteration
-//! needs the clock's lock, which the judge holds.
+//! **Only the word bars the CPUs' lines.** `bar` and `unbar` act on the common line's state.
+//! Readers use the CPUs' lines while the word says `Open` and a line for each CPU
+//! ([`usable_line_kind`]). A call that changes the kind of lines ([`set_line_kind`]) asks for a
+//! judgement, because the gate that compares the counters depends on the kind. This call leaves a
+//! common line in use. The judge ends the common line before readers find the CPUs' lines. No
+//! thread publishes another common line meanwhile, because an iteration needs the clock's lock,
+//! which the judge holds.
 //!
 //! [`disable`]: crate::driver::DrivenClock::disable
 //! [`enable`]: crate::driver::DrivenClock::enable

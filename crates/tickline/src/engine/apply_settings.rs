@@ -1,4 +1,5 @@
-//! The settings of a clock: its interval, whom it trusts, and the calls that it may make.
+//! The settings of a clock: its interval, what decides about its counter, and the calls that it may
+//! make.
 
 use core::sync::atomic::Ordering;
 
@@ -27,8 +28,8 @@ impl Engine {
         }
     }
 
-    /// Switches to minimal probes if `probes` asks for them. They stay in force, because a seccomp
-    /// filter that the program installs stays in force, too.
+    /// Restricts the clock to minimal probes if `probes` asks for them. They stay in force, because
+    /// a seccomp filter that the program installs stays in force, too.
     pub(crate) fn restrict_probes(&self, probes: Probes) {
         if probes == Probes::Full {
             return;

@@ -61,7 +61,7 @@ pub(crate) struct Collector {
     /// The index of the next task.
     next: usize,
     begun_ns: i64,
-    /// The count of requests and switches in the keeper's word at the beginning of this collection.
+    /// The count of changes of the keeper's word at the beginning of this collection.
     changes: u64,
     clocksource: Clocksource,
     kernel_accepts: Option<bool>,
