@@ -134,7 +134,7 @@ pub trait StateCell {
 
 /// The memory of one clock's state, for a [`SharedClock`](crate::shared::SharedClock).
 ///
-/// The counter must have more than 7.8125 MHz.
+/// A counter of 7.8125 MHz or less gets no line: see [`SHIFT`](crate::state::SHIFT).
 ///
 /// ```
 /// use tickline_core::{cell::LineCell, shared::SharedClock};

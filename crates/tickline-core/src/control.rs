@@ -9,7 +9,7 @@
 //! | before | announce | read clocks and compute | publish |
 //! |---|---|---|---|
 //! | a line (rule 2) | published -> replacing | the counter | -> published |
-//! | no line (rule 7) | no line -> first publication | the reference, between two reads of the counter | -> published, for about 150 us |
+//! | no line (rule 7) | no line -> first publication | the reference, between two reads of the counter | -> published, for about 150 us; longer where sampling is slow |
 //!
 //! After a first publication the next iteration is due at once. Its line has a proven slope and a
 //! full window. The writer publishes slower and faster lines alike through `Replacing`, so there is
@@ -390,7 +390,8 @@ impl Control {
         self.config.interval_ns.clamp(MIN_INTERVAL_NS, most_ns)
     }
 
-    /// One iteration. Never panics, allocates or waits.
+    /// One iteration. Never panics, allocates or waits. At most one control loop at a time may
+    /// iterate for one clock: two could publish lines of which readings step back.
     pub fn iterate<S: StateCell>(
         &mut self,
         shared: &SharedClock<S>,

@@ -1,9 +1,9 @@
 //! The discipline: published line + target -> next line.
 //!
-//! The next line must meet two conditions. It must never be below the old line at a tick at which
-//! readers may have used the old line. And it must reach the target by the end of its window. So
-//! the next line, which is straight, starts where the old line is. Its slope is the target's slope,
-//! plus a correction that removes the offset within the window:
+//! The next line must never be below the old line at a tick at which readers may have used the old
+//! line. And it should reach the target by the end of its window, as far as a slew of half the rate
+//! can. So the next line, which is straight, starts where the old line is. Its slope is the
+//! target's slope, plus a correction that removes the offset within the window:
 //!
 //! - If the reference is ahead by little, the clock slews up. If the reference is ahead by more
 //!   than [`STEP_PPB`] of the window, the clock steps forward to it.

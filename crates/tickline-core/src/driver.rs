@@ -207,7 +207,8 @@ impl<S> DrivenClock<S> {
     }
 
     /// Switches the counter on again, and has the gates judged before the next line. If every gate
-    /// is open, the gates stay open; another judgement follows only if a thread is reviewing them.
+    /// is open, the gates stay open; another judgement follows only if a thread is just reviewing
+    /// them, and finds one closed.
     pub fn enable(&self) {
         self.keeper.enable();
     }
@@ -272,7 +273,8 @@ impl<S: StateCell> DrivenClock<S> {
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it, until
-    /// [`enable`](Self::enable).
+    /// [`enable`](Self::enable). An iteration or a judgement that another thread has begun before
+    /// may still read it, but leads to no line.
     pub fn disable(&self, counter: Option<&impl Counter>, reference: &impl Reference) {
         self.keeper
             .disable(self.access(counter, reference).as_ref());

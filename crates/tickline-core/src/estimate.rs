@@ -119,8 +119,7 @@ impl Fraction {
 
     #[inline(never)]
     fn floor(self) -> i128 {
-        // BOUND: time differences within a history are below 2^44 ns, so the shifted numerator is
-        // below 2^93.
+        // BOUND: |ns| < 2^65, as in `less_than`, so the shifted numerator is below 2^113.
         (self.ns << FRACTION_BITS)
             .checked_div_euclid(self.ticks)
             .unwrap_or(0)

@@ -2,8 +2,8 @@
 //!
 //! The promise is weaker than a common line's. Readings of one CPU's clock are in order, across
 //! replacement of its line, fallback, and the return to a line. Between two of these clocks, or one
-//! of them and a common clock, a reading may step back by at most the sum of the published bounds of
-//! the two readings: for instance in a thread that is moved.
+//! of them and a common clock, a reading may step back by at most the sum of the published bounds
+//! of the two readings: for instance in a thread that is moved.
 //!
 //! **A CPU's clock** is a [`SharedClock`] of its own. A reading takes the steps of a reading by a
 //! common line, in another order: it **reads the counter before the state**, because only the read
@@ -101,7 +101,7 @@
 //! | What if the thread is moved in the middle of an iteration? | The thread's counter then behaves like one that was reset and runs backwards, which yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead. The mark is 0.6 ms further ahead for each ms for which the thread was stopped meanwhile, or by which sampling took longer than 0.1 ms (`tests/sim/src/limits.rs`: `lost_ns`). |
 //! | Which CPUs are calibrated? | The CPUs on which the thread may run now, and those on which a reader found no line. So a growing cpuset, a CPU that comes back, and threads with CPU masks of their own need no rule. |
 //! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If lines lasted for 50 us at first, and each pass over the CPUs added one sample to each, every line would end before the next pass (measured: readings cost 57 ns for 150 ms). |
-//! | And with many CPUs? | A [`Pass`] waits on CPUs for one interval in total. Later CPUs then get one sample in each pass. If it waited on all of them, the control loops of the first CPUs would forget their samples meanwhile (`stability.rs`: a break of four intervals), and lines would never last: with an interval of 10 ms on 16 CPUs, with the default on 1,000 (`tests/passes.rs`). |
+//! | And with many CPUs? | A [`Pass`] waits on CPUs for one interval in total. Later CPUs then get one sample in each pass. If it waited on all of them, the control loops of the first CPUs would forget their samples meanwhile (`stability.rs`: a break of four intervals), and lines would never last: with an interval of 10 ms on 16 CPUs, with the default on 1,000 (`per_cpu/tests/passes.rs`). |
 //! | Why are windows twice as long? | For the same reason: with three other threads on each CPU, the calibrating thread was late by up to 200 ms. The price: a dead driver is noticed later, after 8 intervals. |
 
 use core::cell::Cell;

@@ -191,7 +191,10 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// Rule 8: bars the clock, and ends its line. When this returns, no reading that begins later
-    /// uses the counter, until [`unbar`](Self::unbar). Returns whether this call has barred it.
+    /// uses the counter, until [`unbar`](Self::unbar). An iteration of the control loop that has
+    /// begun before may still read the counter, but publishes nothing. Waits for no thread. Returns
+    /// whether this call has barred the clock; `false` without [`has_atomics`], where a clock never
+    /// has a line.
     pub fn bar(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         if !has_atomics() {
             return false; // such a clock never has a line

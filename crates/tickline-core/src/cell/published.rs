@@ -73,7 +73,10 @@ impl Snapshot {
 }
 
 /// The bounds between which the reference must be, and the offset of Unix time. They are published
-/// with each line.
+/// with each line. They hold on two conditions, since the newest sample before that line: the
+/// reference's rate has stayed within the maximum drift of the measured one
+/// ([`Figures::max_drift_ppb`](crate::shared::Figures::max_drift_ppb)), apart from the kernel's
+/// dither; and neither the reference nor the counter has jumped.
 ///
 /// The bounds in a slot start at the same tick as the slot's line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -67,8 +67,8 @@ const MAX_LATENESS_NS: u64 = 4_000_000;
 /// iterations.
 const QUICK_RETRIES: u32 = 16;
 
-/// The number of durations: those of the samples of two iterations, because the samples of one may all
-/// have been preempted.
+/// The number of durations: those of the samples of two iterations, because the thread may have
+/// been preempted in all samples of one.
 const DURATIONS: usize = 2 * MAX_SAMPLES as usize;
 
 /// The durations of the last eight samples, ticks. They change: a clock device answers later while

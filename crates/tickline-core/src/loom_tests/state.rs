@@ -151,8 +151,8 @@ fn no_portable_line_starts_below_a_mark_that_was_returned() {
     );
 }
 
-/// A thread is stopped in a swap from a line, while two more lines come. The last one has the tag and
-/// the slot of the first. The swap from the line that is gone fails.
+/// A thread is stopped in a swap from a line, while two more lines come. The last one has the tag
+/// and the slot of the first. The swap from the line that is gone fails.
 #[test]
 fn no_portable_swap_is_from_a_line_that_is_gone() {
     check(Some(3), &["retired", "replaced"], |seen| {

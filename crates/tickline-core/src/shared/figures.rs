@@ -3,7 +3,7 @@
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
 /// The control loop's latest figures. A reader loads them one by one, so two of them may be from
-/// two iterations.
+/// two iterations. Before the first line the drift, the interval and the offset are 0.
 ///
 /// ```
 /// use tickline_core::cell::LineCell;
@@ -17,7 +17,7 @@ use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 pub struct Figures {
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
-    /// The maximum drift, ppb.
+    /// The maximum drift by which the bounds of the last line were made, ppb.
     pub max_drift_ppb: u64,
     /// The present interval between recalibrations, ns.
     pub interval_ns: u64,

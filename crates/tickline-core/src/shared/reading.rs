@@ -109,8 +109,10 @@ impl BoundedReading {
 }
 
 impl<S: StateCell> SharedClock<S> {
-    /// The fast path: the line at a plain read of the counter, ns. `None` if the caller must take
-    /// the slow path. Reads the counter only if the clock has a line.
+    /// The fast path: the line at a plain read of the counter, ns. In order only within a thread:
+    /// the CPU may read the counter before older loads complete. `None` if the caller must take the
+    /// slow path ([`read_slow`](Self::read_slow)). Reads the counter only if the clock has a line,
+    /// and never waits.
     #[inline(always)]
     #[must_use]
     pub fn read_ns(&self, counter: &impl Counter) -> Option<i64> {
@@ -119,7 +121,8 @@ impl<S: StateCell> SharedClock<S> {
         Some(state.fast_at(ticks))
     }
 
-    /// An ordered reading by the fast path, ns: reads the counter after every earlier load.
+    /// An ordered reading by the fast path, ns: reads the counter after every earlier load. `None`
+    /// if the caller must take the slow path. Never waits.
     #[inline(always)]
     #[must_use]
     pub fn read_ordered_ns(&self, counter: &impl Counter) -> Option<i64> {
@@ -251,8 +254,10 @@ impl<S: StateCell> SharedClock<S> {
         Some((state, ticks))
     }
 
-    /// An ordered reading with the bounds of its line, by the slow path: it works as long as the
-    /// line is valid.
+    /// An ordered reading with the bounds of its line, as long as the line is valid: past the
+    /// window it asks the reference (rule 12). `None` without such a line, while the line is being
+    /// replaced, or if another thread changes the state meanwhile. Never waits, and retires no
+    /// line.
     #[must_use]
     pub fn read_bounded_while_valid(
         &self,
@@ -274,10 +279,10 @@ impl<S: StateCell> SharedClock<S> {
         })
     }
 
-    /// The slow path: an ordered reading in any state. Waits at most `REPLACING_NS` for a writer
-    /// that replaces the line, or `FIRST_LOADS` loads of the state for a writer that publishes a
-    /// first line. Then the reader helps. The call is lock-free: it repeats only if another thread
-    /// has changed the state meanwhile.
+    /// The slow path: an ordered reading in any state, never below an earlier ordered one. Waits at
+    /// most 2 us (`REPLACING_NS`) for a writer that replaces the line, or 10 to 150 us
+    /// (`FIRST_LOADS`) for a writer that publishes a first line. Then the reader helps. The call is
+    /// lock-free: it repeats only if another thread has changed the state meanwhile.
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = WaitForWriter::default();
         loop {

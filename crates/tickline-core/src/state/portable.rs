@@ -12,7 +12,7 @@
 //!
 //! A word of all zeros is a clock without a line. The word counts the swaps, modulo 2^42. So a
 //! value of it may recur only after 2^42 swaps: 5 days of nothing but swaps, at 10 million a
-//! second, or 1,000 years at 100 a second. Only a thread that is stopped for exactly as many
+//! second, or 1,400 years at 100 a second. Only a thread that is stopped for exactly as many
 //! swaps, between two loads of the word or before its own swap, could take the one for the other.
 //!
 //! **A swap that publishes no line takes nothing that another thread could hold.** It stores the
