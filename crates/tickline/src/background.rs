@@ -71,8 +71,8 @@ const BEGIN_WITHIN: Duration = Duration::from_secs(1);
 
 /// A number that is the same for all threads of this process, and differs from every
 /// ancestor's number; never 0. A program that keeps it notices that it was forked. With
-/// [`Probes::Full`](crate::Probes::Full) on Linux it costs a few loads, elsewhere a call of
-/// `getpid`. (There a child could have the id of an ancestor that has ended.)
+/// [`Probes::Full`](crate::Probes::Full) on Linux 4.14 or later it costs a few loads, elsewhere a
+/// call of `getpid`. (There a child could have the id of an ancestor that has ended.)
 ///
 /// ```
 /// use tickline::background::process_token;
@@ -225,7 +225,8 @@ pub struct BackgroundThread {
 impl BackgroundThread {
     /// Starts a thread that does `work`, which must return when its sleep returns
     /// [`WakeCause::Stopped`]. `name` is the thread's name: Linux keeps 15 bytes of it. A panic of
-    /// `work` ends the thread only.
+    /// `work` ends the thread only. On Linux `work` must lock no robust mutex of pthreads: the
+    /// thread's robust list is tickline's, so nobody would learn of the mutex's dead owner.
     ///
     /// The stack has `stack_bytes`, besides the least that libc needs. A thread of std has 2 MiB;
     /// code that does little needs a tenth. The stack is address space, and takes memory only where

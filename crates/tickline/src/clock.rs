@@ -314,12 +314,12 @@ impl Clock {
     }
 
     /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
-    /// recalibration: at once with the thread driver, otherwise within the interval. If the OS
-    /// clock gives Unix time faster than the counter does, readings come from the OS clock
-    /// ([`Status::unix_reason`]). After a suspend in which the counter ran on, Unix time is ahead
-    /// of `CLOCK_REALTIME` by as much as [`now`](Self::now) is ahead of `CLOCK_MONOTONIC`
-    /// ([`Disrupted`](crate::ClockState::Disrupted)). Readings of two threads may be out of order
-    /// by nanoseconds, as with [`now`](Self::now).
+    /// recalibration: at once with the thread driver on Linux and full probes, otherwise within the
+    /// interval. If the OS clock gives Unix time faster than the counter does, readings come from
+    /// the OS clock ([`Status::unix_reason`]). After a suspend in which the counter ran on, Unix
+    /// time is ahead of `CLOCK_REALTIME` by as much as [`now`](Self::now) is ahead of
+    /// `CLOCK_MONOTONIC` ([`Disrupted`](crate::ClockState::Disrupted)). Readings of two threads may
+    /// be out of order by nanoseconds, as with [`now`](Self::now).
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -492,8 +492,8 @@ impl Clock {
     }
 
     /// Runs one iteration of the control loop, for the manual driver. With another driver a call
-    /// is harmless. Returns the time until the next iteration is due; a line is valid for 4 times
-    /// that.
+    /// is harmless. Returns the time until the next iteration is due. A line that the call has
+    /// published is valid for 4 times that.
     ///
     /// An iteration takes 2 to 5 us, and the first one about 100. With the manual driver, every
     /// eighth iteration takes about 10 us more, because it reads the kernel's clocksource. The call
@@ -548,10 +548,11 @@ impl Clock {
 
     /// Stops using the counter. No reading that begins after the return of this call reads the
     /// counter. From then on readings come from the OS clock, in order. With
-    /// [`Probes::Minimal`](crate::Probes::Minimal) no other call on this clock reads the counter
-    /// either. The vDSO, which answers calls of the OS clock, may still read it. On a clone of the
-    /// global clock, `Clock::default()` included, the call acts on the whole process. A signal
-    /// handler may make it.
+    /// [`Probes::Minimal`](crate::Probes::Minimal) no other call that begins then on this clock
+    /// reads the counter either. Work that another thread has begun before may still read it: an
+    /// iteration, the collection of facts, a comparison of the CPUs' counters. So may the vDSO,
+    /// which answers calls of the OS clock. On a clone of the global clock, `Clock::default()`
+    /// included, the call acts on the whole process. A signal handler may make it.
     ///
     /// ```
     /// use tickline::{Clock, Driver, Reason};

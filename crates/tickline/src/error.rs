@@ -7,8 +7,8 @@ use std::io;
 
 /// Why a clock could not be started.
 ///
-/// The text of `Display` does not have the system's error. That is the [`source`](StdError::source),
-/// and in the text of `Debug`.
+/// The text of `Display` leaves out the system's error. The [`source`](StdError::source) is that
+/// error, and the text of `Debug` has it, too.
 ///
 /// ```
 /// use std::time::Duration;

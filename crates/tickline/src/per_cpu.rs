@@ -99,9 +99,9 @@ const fn state_without_line(waited_ns: i64) -> ClockState {
     }
 }
 
-/// Whether `clock` has a line at this time of the OS clock. No other CPU's counter can be read here,
-/// so the OS clock, which the line follows, tells whether its validity has passed. A reading on the
-/// line's CPU then ends it.
+/// Whether `clock` has a line at this time of the OS clock. No other CPU's counter can be read
+/// here, so the OS clock, which the line follows, tells whether its validity has passed. A reading
+/// on the line's CPU then ends it.
 fn has_line_at(clock: &SharedClock, now_ns: i64) -> bool {
     let line = clock.cell().snapshot();
     line.state.is_published()

@@ -25,8 +25,8 @@ pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 
 /// The driver of a clock: the caller of its control loop.
 ///
-/// The default is [`Thread`](Self::Thread): it renews the line also while the program makes no call,
-/// and no reader pays for a recalibration. The global clock alone starts with
+/// The default is [`Thread`](Self::Thread): it renews the line also while the program makes no
+/// call, and no reader pays for a recalibration. The global clock alone starts with
 /// [`Reader`](Self::Reader): a program gets no thread that it did not ask for.
 ///
 /// ```
@@ -121,8 +121,8 @@ pub enum LinePerCpu {
     Auto,
     /// Each CPU has a line of its own, even if the counters agree. Order holds on one CPU only.
     On,
-    /// One line for all CPUs, and order between them. If the counters differ, readings come from the
-    /// OS clock.
+    /// One line for all CPUs, and order between them. If the counters differ, readings come from
+    /// the OS clock.
     Off,
 }
 

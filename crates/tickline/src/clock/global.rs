@@ -21,15 +21,15 @@ use crate::sys::{self, Releases};
 use crate::thread::ClockThread;
 
 /// Starts a background thread for the global clock. Readers then no longer recalibrate. When the OS
-/// clock is set, Unix time follows at once. The line stays published even if the program seldom
-/// reads the time. The call is for programs, not for libraries: a library's readings use the thread
-/// that the program has started.
+/// clock is set, Unix time follows: on Linux at once, elsewhere at the next recalibration. The line
+/// stays published even if the program seldom reads the time. The call is for programs, not for
+/// libraries: a library's readings use the thread that the program has started.
 ///
 /// If a comparison by the thread finds that the CPUs' counters differ, each CPU gets a line of its
-/// own. A reading, even an ordered one, may then step back by the sum of the bounds of both readings:
-/// between two CPUs, and when lines start or end ([`LinePerCpu`](crate::LinePerCpu)). For the order
-/// on such machines, too, start the thread with [`LinePerCpu::Off`](crate::LinePerCpu::Off):
-/// readings come from the OS clock there.
+/// own. A reading, even an ordered one, may then step back by the sum of the bounds of both
+/// readings: between two CPUs, and when lines start or end ([`LinePerCpu`](crate::LinePerCpu)). For
+/// the order on such machines, too, start the thread with
+/// [`LinePerCpu::Off`](crate::LinePerCpu::Off): readings come from the OS clock there.
 ///
 /// The thread wakes twice a second, and runs until the last guard is dropped: a plugin drops its
 /// guards before it is unloaded ([Plugins](crate#plugins)). Further calls share the thread. This
@@ -61,7 +61,10 @@ pub fn start() -> Result<ClockGuard, Error> {
 
 /// Keeps the global clock's thread running. [`start`](crate::start) returns a guard. When the last
 /// guard is dropped, the thread stops, and readers drive the clock again. Bind the guard to a name:
-/// `let _ = start()` drops it at once. In a forked child the parent's guards have no effect. The drop joins the thread, and is not for signal handlers.
+/// `let _ = start()` drops it at once. In a forked child the parent's guards have no effect.
+///
+/// The drop of the last guard joins the thread. Every drop may wait for another thread's start or
+/// drop, and none is for signal handlers.
 ///
 /// ```standalone_crate
 /// # fn main() -> Result<(), tickline::Error> {

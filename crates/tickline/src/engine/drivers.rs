@@ -17,8 +17,9 @@ use crate::trust::facts::Collector;
 /// The time after which a driver that holds a lock counts as stopped, ns. It holds it for
 /// microseconds, for milliseconds while it is preempted, and for a pass while it calibrates CPUs.
 /// A pass waits for at most half a second, and takes 80 us more for each CPU: 0.83 s for 4,096.
-/// A move to a busy CPU takes milliseconds: with 128 of them the thread may count as stopped, so the
-/// text of [`DriverStopped`](tickline_core::gate::Reason::DriverStopped) says that it may be slow.
+/// A move to a busy CPU takes milliseconds: with 128 of them the thread may count as stopped, so
+/// the text of [`DriverStopped`](tickline_core::gate::Reason::DriverStopped) says that it may be
+/// slow.
 const STOPPED_AFTER_NS: i64 = 1_000_000_000;
 
 impl Engine {

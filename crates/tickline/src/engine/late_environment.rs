@@ -15,9 +15,9 @@ pub(crate) fn learn_environment(probes: Probes) {
 
 impl EnvironmentSwitch {
     /// The variable's value, for a [`Backend`](crate::backend::Backend) that reads the counter,
-    /// which [`Off`](Self::Off) forbids. `probes` says whether the call may read files. If the variable
-    /// is `off`, and the global clock had not been able to read it, that clock ends its line and
-    /// judges its gates again. Not for signal handlers.
+    /// which [`Off`](Self::Off) forbids. `probes` says whether the call may read files. If the
+    /// variable is `off`, and the global clock had not been able to read it, that clock ends its
+    /// line and judges its gates again. Not for signal handlers.
     ///
     /// ```
     /// use tickline::{EnvironmentSwitch, Probes};

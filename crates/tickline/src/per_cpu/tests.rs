@@ -236,8 +236,8 @@ fn a_line_may_be_later_than_a_time_before_its_end() {
     assert!(!passes.cpu_lines.are_all_at_most(end_ns - 1));
 }
 
-/// Passes until a CPU has a line. `None`, with a message, if that is impossible here. A busy machine
-/// takes several.
+/// Passes until a CPU has a line. `None`, with a message, if that is impossible here. A busy
+/// machine takes several.
 fn passes_with_a_line(clock: &DrivenClock) -> Option<Passes<'_>> {
     let mut passes = Passes::new(clock)?;
     for _ in 0..100 {

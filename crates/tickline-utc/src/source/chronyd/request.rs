@@ -375,8 +375,8 @@ fn chronyds_users(users: &str) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The users of the sockets with this local port: `read_lists` is called again while there are none,
-/// at most [`MOST_READINGS`] times.
+/// The users of the sockets with this local port: `read_lists` is called again while there are
+/// none, at most [`MOST_READINGS`] times.
 fn listed_users(
     port: u16,
     mut read_lists: impl FnMut() -> [Option<String>; 2],
