@@ -5,8 +5,8 @@
 //! has no room:
 //!
 //! - the first tick, and the number of ticks for which the line may be used,
-//! - its base in Unix time,
-//! - its bounds.
+//! - its `b` in Unix time,
+//! - its bounds, and its evidence (rule 12 of `DESIGN.md`, section "Order").
 //!
 //! Only the writer stores to a slot, and never to the one that the state names.
 //!
@@ -22,7 +22,7 @@
 //!
 //! A reader loads the state, reads the counter and the slot, and loads the state again. The second
 //! load proves that the line was current when the reader read the counter. Order needs this proof
-//! (rule 1 of `DESIGN.md`, section "Order").
+//! (rule 1).
 //!
 //! # Protocol
 //!

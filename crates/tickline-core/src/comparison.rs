@@ -92,7 +92,8 @@ pub enum CounterComparison {
     Pending,
     /// There was nothing to compare: the process may use only one CPU.
     Single,
-    /// All counters are synchronised.
+    /// All counters are synchronised: none was found to differ from the first CPU's. Each agrees
+    /// with that one within the time of the quickest exchange.
     Synchronised {
         /// The number of CPUs that were compared.
         cpus: u32,

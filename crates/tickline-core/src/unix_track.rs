@@ -11,7 +11,10 @@ const UNIX_SAMPLES: u32 = if cfg!(loom) { 1 } else { 3 };
 ///
 /// Both clocks have one rate (Linux `timekeeping`: `wall_to_monotonic` is constant between steps),
 /// so the difference is constant until a program sets the clock. Each sample narrows the interval.
-/// A sample outside the interval shows a step, which Unix time follows at once.
+/// A sample outside the interval shows a step, which Unix time follows at once. A step that is
+/// smaller than the interval and the sample together may leave the two overlapping. Then their
+/// common part may miss the difference by less than the sample's width, until a later sample lies
+/// outside of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnixTrack {
     /// The ends of the interval, lower and upper, ns.

@@ -18,6 +18,10 @@ use crate::unix_time::UnixTime;
 /// kernel's dither, which the bounds contain. And neither the OS clock nor the counter has jumped
 /// since the last recalibration; a jump voids the bounds until the next one.
 ///
+/// The bounds take the CPUs' counters for equal. If the kernel keeps time by a device instead of
+/// the counter, a reading may be off by what a comparison of the counters can't show: up to the
+/// time of an exchange between two CPUs, about 100 ns.
+///
 /// ```
 /// let reading = tickline::Clock::global().reading();
 /// assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());

@@ -21,7 +21,7 @@
 //! | lease, to its end E | validity |
 //! | doubted | none: such a line is retired (rule 4) |
 //! | first publication, with its deadline D | first publication (rule 7), which has no deadline |
-//! | off | gate closed (rule 8) |
+//! | off | barred (rule 8) |
 //! | high-water mark, F: fixed when the line is published | high-water mark (rule 5): computed when the line is retired |
 //! | a process's high-water mark | none: a first line begins above all earlier readings (rule 7) |
 //! | lead | none: a line is between its bounds |

@@ -76,7 +76,8 @@ impl Snapshot {
 /// with each line. They hold on two conditions, since the newest sample before that line: the
 /// reference's rate has stayed within the maximum drift of the measured one
 /// ([`Figures::max_drift_ppb`](crate::shared::Figures::max_drift_ppb)), apart from the kernel's
-/// dither; and neither the reference nor the counter has jumped.
+/// dither; and neither the reference nor the counter has jumped. A difference between the counters
+/// of two CPUs is not in the bounds.
 ///
 /// The bounds in a slot start at the same tick as the slot's line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
