@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`Moment`] | the counter, `CLOCK_MONOTONIC_RAW` and `CLOCK_REALTIME` at one moment, and how well that moment is known |
 //! | [`CounterRate`] | the counter's rate against `CLOCK_MONOTONIC_RAW`, from two moments |
+//! | poll | what the thread does once in a period: it makes a request, and up to two more if a step or a slew has spoilt the first |
 //! | request, [`Answer`] | one question to all sources; what the best of them says: a report, or why it has none |
 //! | [`Report`] | UTC minus `CLOCK_REALTIME` now, the rate of UTC against `CLOCK_MONOTONIC_RAW`, and which measurement of the source they rest on |
 //! | [`History`] | the measurements of the sources that are believed, and their claims |
@@ -31,13 +32,13 @@ use crate::source::{Answer, Answers, Report, Sources};
 use crate::sys::KernelClock;
 use crate::{UtcSource, UtcUnknown};
 
-/// The period at which the sources are asked, ns, unless the clock's interval is longer.
+/// The period of the polls, ns, unless the clock's interval is longer.
 const POLL_NS: i64 = 1_000_000_000;
 
-/// The longest time between two requests, ns, of a thread that wakes up late by half a period.
+/// The longest time between two polls, ns, of a thread that wakes up late by half a period.
 const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
 
-/// The pause after the first request. A rate is measured over 4 ms at least (`rate.rs`).
+/// The pause after the first poll. A rate is measured over 4 ms at least (`rate.rs`).
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
 /// The largest rate of a plausible report, ppb: readings fail with
@@ -149,9 +150,9 @@ impl ClaimMaker {
         self.rate.slopes.is_some()
     }
 
-    /// The time until the next request of a thread whose clock has this interval, after
-    /// `without_rate` requests in a row that began without the counter's rate. The first claims by
-    /// the counter come as soon as possible; a machine whose counter does not serve is asked a few
+    /// The time until the next poll of a thread whose clock has this interval, after `without_rate`
+    /// polls in a row that began without the counter's rate. The first claims by the counter come
+    /// as soon as possible; on a machine whose counter does not serve, the sources are asked a few
     /// times more.
     pub(crate) fn pause(without_rate: u32, interval_ns: u64) -> Duration {
         let period = Duration::from_nanos(POLL_NS.unsigned_abs().max(interval_ns));

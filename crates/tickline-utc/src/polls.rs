@@ -20,7 +20,8 @@ use crate::sys::KernelClock;
 /// The attempts to read the clocks. The one that took the least time counts.
 const TRIES: u32 = 8;
 
-/// The most requests in a poll. A step, or the beginning of a slew, spoils a request.
+/// The most requests in a poll. A step, or the beginning of a slew, spoils a request, and another
+/// one follows.
 const REQUESTS: u32 = 3;
 
 /// The resolution that is assumed until the counter's rate is known, ns: that of an unknown
@@ -81,20 +82,20 @@ fn read_moment(shared: &Shared, clocksource: Clocksource, resolution_ns: i64) ->
         .min_by_key(|moment| moment.width_ns)
 }
 
-/// The data that the thread keeps from one request to the next.
+/// The data that the thread keeps from one poll to the next.
 #[derive(Debug, Default)]
 struct Polls {
     claim_maker: ClaimMaker,
     clocksource: Option<Clocksource>,
     /// The resolution of the counter, ticks.
     resolution_ticks: Option<u64>,
-    /// The last requests in a row that began without the counter's rate.
+    /// The last polls in a row that began without the counter's rate.
     without_rate: u32,
 }
 
 impl Polls {
     /// Asks the sources, and publishes the claim. Waits at most 60 ms for each of [`REQUESTS`].
-    /// Returns the time until the next request.
+    /// Returns the time until the next poll.
     fn poll(&mut self, shared: &Shared, sleep: &StoppableSleep) -> Duration {
         self.without_rate = if self.claim_maker.is_rate_known() {
             0
