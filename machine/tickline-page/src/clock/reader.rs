@@ -60,7 +60,7 @@ struct PageReader {
 /// | a reading waits for no other thread | no: while the server publishes its first line, a reading waits for 1 ms at most. With full probes it yields the CPU while it waits, so it also waits until the scheduler resumes it |
 /// | a reading never fails | no: if somebody truncates the page's file, the next reading raises SIGBUS. Only the file's owner can do that, and root: this call refuses a file that other users may write to, or that is too short already |
 /// | a signal handler may read | yes |
-/// | [`Clock::disable`] stops reading the counter | yes: readings then come from the OS clock, in order |
+/// | [`Clock::disable`] stops reading the counter | yes: readings then come from the OS clock, in order. If another thread calls [`Clock::enable`] meanwhile, a reading may step back by the page's lead at most |
 /// | without a line readings come from the OS clock | yes, in order: the server has ended, or the counter can't be trusted |
 ///
 /// This call reads files and maps memory, whatever the probes: make it before the process installs
