@@ -96,6 +96,8 @@
 //! - Order if the counter is set back, as when a guest moves to a host whose counter is behind.
 //!   Readings may then step back: by less than the time since the last recalibration, or as far as
 //!   the OS clock, which the kernel computes from the same counter.
+//! - Order between two CPUs whose counters differ by less than the comparison shows, which is the
+//!   time of an exchange: mostly 0.1 to 0.4 us. Readings may be out of order by the difference.
 //! - Order in a rare case on aarch64 without LSE2 (Cortex-A72, Neoverse N1), where a reading may
 //!   mix two lines: [what it can't
 //!   do](https://github.com/tickline/tickline/blob/main/DESIGN.md#what-it-cant-do).
