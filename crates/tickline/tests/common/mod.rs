@@ -60,6 +60,20 @@ pub(crate) fn own_name() -> Option<String> {
     std::env::var(CHILD).ok()
 }
 
+/// The command that starts this test program again, and runs only the test `name` there: in the
+/// same emulator, if there is one.
+pub(crate) fn started_again(name: &str) -> Command {
+    let own = std::env::current_exe().expect("this test's path");
+    let runner = std::env::var(RUNNER).unwrap_or_default();
+    let mut words = runner
+        .split_whitespace()
+        .map(OsStr::new)
+        .chain([own.as_os_str()]);
+    let mut command = Command::new(words.next().expect("a program"));
+    command.args(words).args(alone(name)).env(CHILD, name);
+    command
+}
+
 /// Runs `body`, a closure of a test, in a process of its own: that test, started again with
 /// `environment`. Shows the child's output if it fails, and its skip messages in any case.
 pub(crate) fn run_in_child<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
@@ -71,16 +85,7 @@ pub(crate) fn run_in_child<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
         body();
         return;
     }
-    let own = std::env::current_exe().expect("this test's path");
-    let runner = std::env::var(RUNNER).unwrap_or_default();
-    let mut words = runner
-        .split_whitespace()
-        .map(OsStr::new)
-        .chain([own.as_os_str()]);
-    let output = Command::new(words.next().expect("a program"))
-        .args(words)
-        .args(alone(name))
-        .env(CHILD, name)
+    let output = started_again(name)
         .envs(environment.iter().copied())
         .output()
         .expect("this test, once more");

@@ -194,22 +194,15 @@ impl Backend for Panics {
 #[cfg(not(target_family = "wasm"))]
 #[test]
 fn a_panic_of_a_backend_ends_the_process() {
-    const CHILD: &str = "TICKLINE_TEST_PANICS";
-    if std::env::var_os(CHILD).is_some() {
+    use crate::common::{own_name, started_again};
+
+    const NAME: &str = "backend::a_panic_of_a_backend_ends_the_process";
+    if own_name().as_deref() == Some(NAME) {
         let caught = std::panic::catch_unwind(|| Clock::from_backend(Arc::new(Panics)).now());
         println!("the panic was caught: {}", caught.is_err());
         return;
     }
-    let this = std::env::current_exe().unwrap();
-    let output = std::process::Command::new(this)
-        .args([
-            "backend::a_panic_of_a_backend_ends_the_process",
-            "--exact",
-            "--nocapture",
-        ])
-        .env(CHILD, "1")
-        .output()
-        .unwrap();
+    let output = started_again(NAME).output().expect("this test, once more");
     let (text, error) = (output.stdout, output.stderr);
     let [text, error] = [text, error].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(!output.status.success(), "{text}");
