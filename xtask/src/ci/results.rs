@@ -9,8 +9,25 @@ const PAGE: &str = "docs/nightly.md";
 const BLOCK: &str = "nightly";
 
 /// All code of the repository, which decides the result of a step. Documents and the figures of
-/// `benches/record` are no code.
-const CODE: &str = ". :(exclude)docs :(exclude)benches/record :(exclude,glob)**/*.md";
+/// `benches/record` are no code. This file only stores and compares rows.
+const CODE: &str = ". :(exclude)docs :(exclude)benches/record :(exclude,glob)**/*.md :(exclude)xtask/src/ci/results.rs";
+
+/// The integration tests of the libraries, which few steps compile.
+const LIBRARY_TESTS: &str = ":(exclude,glob)crates/*/tests/**";
+
+/// The steps that compile [`LIBRARY_TESTS`]. The results of all others hold when only these tests
+/// have changed: guests, programs and the lane's measurements contain the libraries alone, and the
+/// mutants are run by unit tests and models.
+const WITH_LIBRARY_TESTS: [&str; 8] = [
+    "tickline, tracing and UTC under ThreadSanitizer",
+    "tickline, tracing and UTC under AddressSanitizer",
+    "every target",
+    "ten million spans",
+    "tests by the oldest supported compiler",
+    "clippy, default features",
+    "clippy, nightly",
+    "packages",
+];
 
 /// The number of changed files that [`check`] names for a step.
 const NAMED: usize = 3;
@@ -58,12 +75,22 @@ pub(super) fn check(steps: &[Step]) -> Result<u8, String> {
     let mut code = 0;
     for (step, start) in steps.iter().zip(starts(steps)) {
         let row = stored.lines().find_map(|row| row.strip_prefix(&start));
-        let standing = standing(row, |commit| changed_files(root(), [commit, ""], CODE));
+        let paths = code_of(step.name);
+        let standing = standing(row, |commit| changed_files(root(), [commit, ""], &paths));
         code |= u8::from(standing.is_err());
         let (Ok(words) | Err(words)) = standing;
         println!("{}: {words}", step.name);
     }
     Ok(code)
+}
+
+/// The code that decides the result of this step.
+fn code_of(step: &str) -> String {
+    if WITH_LIBRARY_TESTS.contains(&step) {
+        CODE.to_owned()
+    } else {
+        format!("{CODE} {LIBRARY_TESTS}")
+    }
 }
 
 /// What a row says of the present code: `Ok` if its step has passed on it. `row` is the rest of the
@@ -168,6 +195,25 @@ mod tests {
     fn a_step_that_passed_on_a_commit_of_another_clone_does_not_hold() {
         let words = "on 4b0301dd: passed; this clone does not have the commit".to_owned();
         assert_eq!(standing(Some(PASSED), |_| None), Err(words));
+    }
+
+    #[test]
+    fn the_lane_has_each_step_that_compiles_tests_of_libraries() {
+        let steps = crate::ci::nightly::steps();
+        for name in WITH_LIBRARY_TESTS {
+            assert!(steps.iter().any(|step| step.name == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn tests_of_libraries_are_code_of_the_steps_that_compile_them() {
+        let of_a_library = "crates/a/tests/it.rs";
+        let others = ["crates/a/src/tests/it.rs", "machine/a/tests/it.rs"];
+        let changes = [others[0], of_a_library, others[1]].map(|path| [path, "1\n", "2\n"]);
+        let changed = |name, step| changed_after(name, &changes, &code_of(step));
+        let all = changes.map(|[path, ..]| path);
+        assert_eq!(changed("library-tests", "every target"), all);
+        assert_eq!(changed("no-library-tests", "every guest"), others);
     }
 
     #[test]
