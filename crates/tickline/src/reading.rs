@@ -20,7 +20,7 @@ use crate::unix_time::UnixTime;
 ///
 /// The bounds take the CPUs' counters for equal. If the kernel keeps time by a device instead of
 /// the counter, a reading may be off by what a comparison of the counters can't show: up to the
-/// time of an exchange between two CPUs, about 100 ns.
+/// time of an exchange between two CPUs, mostly 0.1 to 0.4 us.
 ///
 /// ```
 /// let reading = tickline::Clock::global().reading();
