@@ -28,15 +28,16 @@ pub(crate) const fn offset_sample(at_s: f64, offset_ns: f64) -> OffsetSample {
     }
 }
 
-/// 20 s with a bound that grows and shrinks, an outlier, and a violation.
+/// 4 s with a bound that grows and shrinks, an outlier, and a violation. The range of the offsets
+/// ends just beyond a mark, so that the labels of both axes are close to each other.
 fn track() -> TrackSummary {
     let made = |index: u32| {
-        let at_s = f64::from(index) * 0.02;
-        let bound_ns = u64::from(20 + index % 25);
+        let at_s = f64::from(index) * 0.004;
+        let bound_ns = u64::from(20 + index % 22);
         let offset_ns = if index == 7 {
             -551.0
         } else {
-            f64::from(index % 13) - 6.0
+            f64::from(index % 13) - 6.5
         };
         let bound_before_ns = bound_ns;
         let bound_after_ns = bound_ns;

@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn a_violated_bound_is_marked_in_the_plot() {
         let report = html(&example::document());
-        assert!(report.contains("bound violated at 0.14 s"));
+        assert!(report.contains("bound violated at 0.03 s"));
     }
 
     #[test]

@@ -69,8 +69,8 @@ fn axes(x: &Scale, y: &Scale) -> Markup {
         @for value in x.marks() {
             @let x = x.at(value);
             path.grid d=(format!("M{x} {TOP}V{BOTTOM}")) {}
-            // A label near an end is moved inwards.
-            text.middle[(20.0..WIDTH - 20.0).contains(&x)].end[x >= WIDTH - 20.0] x=(x) y=(BOTTOM + 15.0) {
+            // A label near an end is moved inwards, so the first one is beside the lowest offset's.
+            text.middle[(LEFT + 20.0..WIDTH - 20.0).contains(&x)].end[x >= WIDTH - 20.0] x=(x) y=(BOTTOM + 15.0) {
                 (seconds(value))
             }
         }
