@@ -29,14 +29,16 @@
 //!   number where it says `None`;
 //! - load buffering: relaxed loads that return later stores;
 //! - `SeqCst`, which loom treats as `AcqRel` (its README, "Unsupported features"). No modelled
-//!   access needs it. Two fences have it: the one in `counter/extended.rs` binds only the compiler,
-//!   the one in `lease/cell.rs` is for reads of the counter and the OS clock (see the first item);
+//!   access needs it. Three fences have it: the one in `counter/extended.rs` binds only the
+//!   compiler, those in `lease/cell.rs` and `lease/use_stage.rs` are for reads of the counter and
+//!   the OS clock (see the first item);
 //! - the atomicity of an exchange: loom allows a plain store between an exchange and the store
 //!   whose value it has read;
 //! - every point at which a thread could be stopped between a load of an atomic and a swap of the
 //!   same atomic. loom 0.7 compares a step only with the last step on its object, which is that
 //!   load. So `gate::keeper` swaps without a load. `state/portable.rs` needs the load; there loom
-//!   finds these points by the accesses to the pairs;
+//!   finds these points by the accesses to the pairs. In `lease/use_stage.rs` an exchange that
+//!   fails stands for a later load;
 //! - more than three threads; stalls of seconds and resets of the counter (the simulated steps of
 //!   `testing.rs` have those); bursts of 32 brackets, which are 1 here; `fork`.
 

@@ -42,6 +42,7 @@
 //!   is the memory itself;
 //! - [`read`]: a reading; programs, the simulator and the models execute the same code;
 //! - [`read_forked`]: a reading of a forked child that does not know its time namespace yet;
+//! - `use_stage.rs`: whether a process's readings use the page, which its program decides;
 //! - [`Writer`]: publishes lines; the caller passes a [`Basis`] to each iteration;
 //! - [`Line`]: converts ticks to nanoseconds, in integers. Layout version 1 fixes its arithmetic.
 
@@ -54,6 +55,8 @@ mod reader;
 mod slot;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(any(test, all(feature = "clock", target_os = "linux", not(miri))))]
+mod use_stage;
 mod word;
 mod writer;
 
@@ -65,6 +68,8 @@ pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
 pub use slot::{
     Field, HighWater, LeaseLine, SLOT_WORDS, SLOTS, TimeWithLead, UNIX_BY_OS, UnixOffset,
 };
+#[cfg(all(feature = "clock", target_os = "linux", not(miri)))]
+pub(crate) use use_stage::UseStage;
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
 pub use writer::{
     Basis, FAST_RATE_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration,

@@ -1,6 +1,6 @@
 //! A clock that reads a page of another process. The clock has no thread and no line.
 
-use core::sync::atomic::{AtomicI64, AtomicU8, Ordering, fence};
+use core::sync::atomic::{AtomicI64, Ordering};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,18 +13,11 @@ use tickline_core::reference::Reference as _;
 
 use super::os::{PageOs, admitted_counter};
 use super::process_mark::ProcessMark;
-use crate::lease::{PageReading, PageSource, ProcessHighWater};
+use crate::lease::{PageReading, PageSource, ProcessHighWater, UseStage};
 use crate::page_file::{AttachedFile, PageError, PageFile};
 
 /// Stands for a missing offset: this process can't use the page.
 const NO_PAGE: i64 = i64::MIN;
-
-/// Readings are by the page.
-const ENABLED: u8 = 0;
-/// Readings are by the page, and raise the process's high-water mark.
-const ENDING: u8 = 1;
-/// Readings are by the OS clock, above the process's high-water mark.
-const DISABLED: u8 = 2;
 
 /// A page, and this process's state for it.
 #[derive(Debug)]
@@ -38,8 +31,8 @@ struct PageReader {
     /// How far the `CLOCK_MONOTONIC` of that process is ahead of the page's, ns; or [`NO_PAGE`].
     page_offset_ns: AtomicI64,
     process_high_water: ProcessHighWater,
-    /// [`ENABLED`], [`ENDING`] or [`DISABLED`].
-    switch: AtomicU8,
+    /// Whether the program lets readings use the page.
+    stage: UseStage,
 }
 
 /// A clock that reads the time from the page at `path`, which another process serves (`tickline
@@ -60,7 +53,7 @@ struct PageReader {
 /// | a reading waits for no other thread | no: while the server publishes its first line, a reading waits for 1 ms at most. With full probes it yields the CPU while it waits, so it also waits until the scheduler resumes it |
 /// | a reading never fails | no: if somebody truncates the page's file, the next reading raises SIGBUS. Only the file's owner can do that, and root: this call refuses a file that other users may write to, or that is too short already |
 /// | a signal handler may read | yes |
-/// | [`Clock::disable`] stops reading the counter | yes: readings then come from the OS clock, in order. If another thread calls [`Clock::enable`] meanwhile, a reading may step back by the page's lead at most |
+/// | [`Clock::disable`] stops reading the counter | yes: readings then come from the OS clock, in order |
 /// | without a line readings come from the OS clock | yes, in order: the server has ended, or the counter can't be trusted |
 ///
 /// This call reads files and maps memory, whatever the probes: make it before the process installs
@@ -133,7 +126,7 @@ impl PageReader {
             attached: ProcessMark::new(),
             page_offset_ns: AtomicI64::new(page_offset_ns),
             process_high_water: ProcessHighWater::new(),
-            switch: AtomicU8::new(ENABLED),
+            stage: UseStage::new(),
             file: attached.file,
         };
         reader.attached.set();
@@ -173,13 +166,7 @@ impl PageReader {
             self.file
                 .attached(offset_ns)
                 .monotonic(&counter, &self.os, &self.process_high_water);
-        // ORDERING: Acquire, pairs with the fence in `disable`. A reading that still finds the old
-        // switch has read the counter before the reading that `disable` makes, and is not above
-        // that reading. No test sees a weaker one: Miri can't map the file, and on x86_64 this is
-        // no instruction.
-        fence(Ordering::Acquire);
-        // ORDERING: Relaxed, the fence above orders it.
-        if self.switch.load(Ordering::Relaxed) != ENABLED {
+        if self.stage.must_raise() {
             self.process_high_water
                 .raise(reading.ns.wrapping_sub(offset_ns));
         }
@@ -191,17 +178,10 @@ impl PageReader {
     #[inline]
     fn counter_and_offset_ns(&self) -> Option<(HardwareCounter, i64)> {
         let counter = self.counter.ok()?;
-        if !self.is_enabled() {
+        if !self.stage.allows_page() {
             return None;
         }
         Some((counter, self.page_offset_ns()?))
-    }
-
-    #[inline]
-    fn is_enabled(&self) -> bool {
-        // ORDERING: Acquire, pairs with the Release store in `disable`: a reader that sees
-        // `DISABLED` sees the raised high-water mark. No test sees a weaker one, as in `read_page`.
-        self.switch.load(Ordering::Acquire) != DISABLED
     }
 
     /// The OS clock, ns, or the process's high-water mark if that is larger.
@@ -255,7 +235,7 @@ impl PageReader {
 
     /// Why the page is not used; `None` if it is.
     fn reason(&self) -> Option<Reason> {
-        let switched_off = || (!self.is_enabled()).then_some(Reason::DisabledByProgram);
+        let switched_off = || (!self.stage.allows_page()).then_some(Reason::DisabledByProgram);
         self.counter.err().or_else(switched_off)
     }
 }
@@ -336,23 +316,15 @@ impl Backend for PageReader {
 
     /// Readings come from the OS clock from now on, and are not below earlier readings.
     fn disable(&self) {
-        // ORDERING: Relaxed, the fence below orders it.
-        self.switch.store(ENDING, Ordering::Relaxed);
-        // ORDERING: SeqCst, pairs with the fence in `read_page`: the counter is read after the
-        // store. No test sees a weaker one: Miri can't map the page's file, and a processor would
-        // have to delay the store for longer than the calls in between take.
-        fence(Ordering::SeqCst);
-        // This reading raises the process's high-water mark.
-        self.read_page();
-        // ORDERING: Release, pairs with the Acquire load in `is_enabled`. No test sees a weaker
-        // one, as in `read_page`.
-        self.switch.store(DISABLED, Ordering::Release);
+        if let Some(ending) = self.stage.begin_disable() {
+            // This reading raises the process's high-water mark.
+            self.read_page();
+            self.stage.finish_disable(ending);
+        }
     }
 
     fn enable(&self) {
-        // ORDERING: Relaxed, a flag on its own: readings respect the process's high-water mark in
-        // any case.
-        self.switch.store(ENABLED, Ordering::Relaxed);
+        self.stage.enable();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Models for loom: the interleavings of a few threads over a page with at most 2 or 3 preemptions,
 //! and every value that the orderings let an atomic load return. The first models check the memory;
-//! the others run the real writer against real readers.
+//! the next ones run the real writer against real readers. In the last ones, threads of one process
+//! disable and enable its page.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tickline-page --lib --release --target-dir target/loom
 //! loom_tests`
@@ -21,6 +22,7 @@ use loom::sync::atomic::{AtomicI64, Ordering};
 use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
 
+use super::use_stage::UseStage;
 use super::{
     Basis, LeaseCell, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds,
     PageReading, PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixOffset,
@@ -380,4 +382,174 @@ fn rule_r8_no_reading_is_below_one_of_another_thread() {
         other.join().unwrap();
         assert!(scene.read(&view, &process_high_water).ns >= reading.ns);
     });
+}
+
+/// How far the OS clock is behind the page, ns: further than a model lasts.
+const BEHIND_NS: i64 = 1_000;
+
+/// A process whose program disables and enables its page. The page's time is the ticks. A tick
+/// orders nothing else, as on a processor, so the fences must.
+#[derive(Clone)]
+struct Process {
+    stage: Arc<UseStage>,
+    process_high_water: Arc<ProcessHighWater>,
+    ticks: Arc<AtomicI64>,
+    /// The largest completed reading, ns; 0 for none.
+    returned: Arc<AtomicI64>,
+    seen: &'static Coverage,
+}
+
+impl Process {
+    fn new(seen: &'static Coverage) -> Self {
+        Self {
+            stage: new_shared(UseStage::new()),
+            process_high_water: new_shared(ProcessHighWater::new()),
+            ticks: Arc::new(AtomicI64::new(BEHIND_NS)),
+            returned: Arc::new(AtomicI64::new(0)),
+            seen,
+        }
+    }
+
+    fn page_ns(&self) -> i64 {
+        // ORDERING: Relaxed: see the head of `Process`.
+        self.ticks.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// As `read_page` in `clock/reader.rs`.
+    fn read_page(&self) -> Option<i64> {
+        if !self.stage.allows_page() {
+            return None;
+        }
+        let ns = self.page_ns().max(self.process_high_water.ns());
+        if self.stage.must_raise() {
+            self.process_high_water.raise(ns);
+        }
+        Some(ns)
+    }
+
+    /// Makes a reading, checks that no earlier completed one is above it, and returns its source.
+    fn read(&self) -> PageSource {
+        // ORDERING: Acquire, pairs with the exchange below: that reading happened before.
+        let before_ns = self.returned.load(Ordering::Acquire);
+        let (ns, source) = match self.read_page() {
+            Some(ns) => (ns, PageSource::Line),
+            None => {
+                let os_ns = self.page_ns() - BEHIND_NS;
+                let ns = os_ns.max(self.process_high_water.ns());
+                self.process_high_water.raise(ns);
+                (ns, PageSource::Os)
+            }
+        };
+        assert!(ns >= before_ns, "{ns} after {before_ns}, {source:?}");
+        if before_ns > 0 {
+            self.seen.saw(format!("{source:?} after another"));
+        }
+        // ORDERING: AcqRel, pairs with the load above.
+        self.returned.fetch_max(ns, Ordering::AcqRel);
+        source
+    }
+
+    /// As `disable` in `clock/reader.rs`.
+    fn disable(&self) {
+        if let Some(ending) = self.stage.begin_disable() {
+            self.read_page();
+            self.stage.finish_disable(ending);
+        }
+    }
+}
+
+/// Runs these threads of one process, and then makes a reading.
+fn among_threads<const N: usize>(
+    preemptions: usize,
+    wanted: &'static [&'static str],
+    threads: [fn(&Process); N],
+) {
+    check(Some(preemptions), wanted, move |seen| {
+        let process = Process::new(seen);
+        let threads = threads.map(|thread| spawn(&process, thread));
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        let source = process.read();
+        seen.saw(format!("{source:?} at the end"));
+    });
+}
+
+/// Symptom: readings used the counter after a call of `disable` had returned, while another ran.
+#[test]
+fn no_reading_uses_the_page_after_one_of_two_calls_has_disabled_it() {
+    let disable = |process: &Process| {
+        process.disable();
+        assert_eq!(process.read(), PageSource::Os);
+    };
+    among_threads(3, &["Os after another"], [disable, disable]);
+}
+
+/// Nothing else orders the readings with the call.
+#[test]
+fn readings_are_in_order_while_the_page_is_disabled() {
+    let read = |process: &Process| {
+        process.read();
+        process.read();
+    };
+    let wanted = &["Line after another", "Os after another", "Os at the end"];
+    among_threads(3, wanted, [Process::disable, read]);
+}
+
+/// Symptom: a reading stepped back by the page's lead, because the process's high-water mark was
+/// older than the readings after `enable`.
+#[test]
+fn readings_are_in_order_while_the_page_is_disabled_and_enabled() {
+    let disable = |process: &Process| {
+        process.disable();
+        process.read();
+    };
+    let enable = |process: &Process| {
+        process.stage.enable();
+        process.read();
+    };
+    let wanted = &[
+        "Line after another",
+        "Os after another",
+        "Line at the end",
+        "Os at the end",
+    ];
+    among_threads(3, wanted, [disable, enable]);
+}
+
+/// Without a count of changes, the first call could end what the second one has begun.
+#[test]
+fn readings_are_in_order_while_the_page_is_disabled_enabled_and_disabled() {
+    let disable = |process: &Process| {
+        process.disable();
+        process.read();
+    };
+    let enable_and_disable = |process: &Process| {
+        process.stage.enable();
+        process.read();
+        process.disable();
+    };
+    let wanted = &["Line after another", "Os after another", "Os at the end"];
+    among_threads(3, wanted, [disable, enable_and_disable]);
+}
+
+/// Of two calls that disable, one may end what the other has begun.
+#[test]
+fn readings_are_in_order_while_two_threads_disable_and_one_enables() {
+    let enable_and_read = |process: &Process| {
+        process.stage.enable();
+        process.read();
+        process.read();
+    };
+    let wanted = &[
+        "Line after another",
+        "Os after another",
+        "Line at the end",
+        "Os at the end",
+    ];
+    among_threads(
+        2,
+        wanted,
+        [Process::disable, Process::disable, enable_and_read],
+    );
 }

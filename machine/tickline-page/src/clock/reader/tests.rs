@@ -86,6 +86,9 @@ fn a_publisher_that_ends_checks_often_whether_its_leases_have_run_out() {
     });
 }
 
+/// How far a test's line begins above the OS clock, ns: further than the clock advances in a test.
+const AHEAD_NS: i64 = 3_600_000_000_000;
+
 /// Publishes a line that counts for a long time, with this offset of Unix time.
 fn publish(path: &Path, unix: UnixOffset) {
     let (writer, counter) = (LockedPageFile::create(path).unwrap(), admitted_counter());
@@ -94,7 +97,7 @@ fn publish(path: &Path, unix: UnixOffset) {
     let line = LeaseLine {
         line: Line {
             start_ticks,
-            base_ns: os_ns,
+            base_ns: os_ns + AHEAD_NS,
             slope: Slope::from_hz(1_000_000_000).unwrap(),
         },
         end_ticks: start_ticks.wrapping_add(1 << 44),
@@ -140,6 +143,22 @@ fn a_disabled_clock_reads_the_os_clock_in_order_and_says_why() {
         clock.reading().is_from_counter(),
         admitted_counter().is_ok()
     );
+}
+
+/// Symptom: a reading stepped back by the page's lead. Another thread enables the clock between the
+/// last two steps of a call of `disable`.
+#[test]
+fn readings_are_in_order_if_a_clock_is_enabled_while_it_is_being_disabled() {
+    let (_folder, path) = folder();
+    publish(&path, UnixOffset::NONE);
+    let reader = PageReader::open(&path, Probes::Full).unwrap();
+    let ending = reader.stage.begin_disable().unwrap();
+    reader.read_page();
+    reader.enable();
+    let by_page = reader.monotonic();
+    reader.stage.finish_disable(ending);
+    let later = reader.monotonic();
+    assert!(later.ns >= by_page.ns, "{later:?} after {by_page:?}");
 }
 
 /// Without a line, the readings are those of the OS clock.
