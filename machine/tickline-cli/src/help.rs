@@ -254,6 +254,11 @@ pub(crate) const SERVE: &[Section] = &[
      be written to. The units do not restart such a server",
     ),
     Section::new(
+        "Environment",
+        "  NOTIFY_SOCKET  the server sends READY=1 there when programs can attach to the page, also if
+                 it has no line yet (sd_notify(3))",
+    ),
+    Section::new(
         "How it ends",
         "  At SIGTERM, SIGINT or SIGHUP the server lets its leases run out, within a second, and exits.
   Under nohup it ignores SIGHUP. No program sees monotonic time step back; Unix time may step back

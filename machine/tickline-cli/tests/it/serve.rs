@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod damaged_page;
+mod notify;
 mod off_and_on;
 mod status;
 

@@ -44,6 +44,15 @@ fn nobody_else_may_write_to_the_page() {
     assert_has("tickline.service", "User", &["root"]);
 }
 
+/// Symptom: a program ordered after the unit started before the page's file was there, and kept the
+/// OS clock.
+#[test]
+fn a_unit_is_started_when_its_server_says_that_the_page_is_there() {
+    for name in UNITS {
+        assert_has(name, "Type", &["notify"]);
+    }
+}
+
 /// A server that finds its page switched off exits with 0.
 #[test]
 fn a_server_is_restarted_unless_the_page_is_switched_off() {
@@ -275,6 +284,37 @@ fn openrc_starts_a_server_of_any_other_page() {
     ] {
         assert_eq!(call_openrc("start_pre", told, 0), (String::new(), Some(0)));
     }
+}
+
+/// The text and the exit code of OpenRC's `start_post`. The page's file is there after the given number
+/// of pauses.
+fn wait_as_openrc(pauses: u32) -> (String, Option<i32>) {
+    let folder = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/openrc/tickline");
+    let call = format!(
+        ". {script}; page={}/page; eerror() {{ echo \"$1\"; }}; left={pauses}; \
+         sleep() {{ left=$((left - 1)); [ $left != 0 ] || : >\"$page\"; }}; start_post",
+        folder.path().display()
+    );
+    let output = Command::new("sh").args(["-c", &call]).output().unwrap();
+    assert_eq!(text(&output.stderr), "");
+    (text(&output.stdout), output.status.code())
+}
+
+/// Symptom: OpenRC started the next service before the page's file was there.
+#[test]
+fn openrc_ends_a_start_when_the_page_is_there() {
+    for pauses in [1, 60] {
+        assert_eq!(wait_as_openrc(pauses), (String::new(), Some(0)));
+    }
+}
+
+/// With another code OpenRC would call the service stopped, though its supervisor goes on.
+#[test]
+fn openrc_waits_for_a_page_no_longer_than_ten_seconds() {
+    let (shown, code) = wait_as_openrc(101);
+    assert!(shown.contains("/page after 10 s"), "{shown}");
+    assert_eq!(code, Some(0));
 }
 
 /// Symptom: no runbook, no alerts and no script of OpenRC on the host.

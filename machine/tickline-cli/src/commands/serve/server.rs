@@ -23,7 +23,7 @@ use crate::setup::with_cause;
 use crate::signal;
 use crate::words::{plain, plain_path, with_path};
 
-use super::{folder_of, make_folder, no_parent, wrong_path};
+use super::{folder_of, make_folder, no_parent, notify, wrong_path};
 
 /// Whether the server makes the page's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +57,10 @@ pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
         Err(StartError::Folder(error)) => return no_folder(page, &error),
         Err(StartError::Page(error)) => return no_page(error),
     };
+    // Also for a page that is switched off: a unit whose server ends before it is ready has failed.
+    if let Err(error) = notify::page_is_there() {
+        log.write(&error.to_string());
+    }
     if publisher.phase() != LeasePhase::Off {
         log.log_start(&publisher);
     }

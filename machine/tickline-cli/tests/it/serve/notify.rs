@@ -1,0 +1,87 @@
+//! `serve` says when the page is there, by the socket that systemd names.
+
+use std::ffi::OsStr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+use std::process::Stdio;
+
+use tickline_page::page_file::AttachedFile;
+
+use super::page_without_server;
+use crate::common::server::{Server, folder, run, serve};
+use crate::common::wait_until;
+
+/// A server that is told this socket.
+fn server(page: &Path, socket: impl AsRef<OsStr>) -> Server {
+    let mut command = serve(page, &[]);
+    command.env("NOTIFY_SOCKET", socket);
+    Server(command.stderr(Stdio::piped()).spawn().unwrap())
+}
+
+/// The next message to the socket.
+fn message(socket: &UnixDatagram) -> String {
+    socket.set_nonblocking(true).unwrap();
+    let mut bytes = [0; 64];
+    let length = wait_until("a message", || socket.recv(&mut bytes).ok());
+    String::from_utf8_lossy(&bytes[..length]).into_owned()
+}
+
+/// Symptom: systemd called the unit started before the page's file was there, and a program that was
+/// ordered after it kept the OS clock.
+#[test]
+fn a_server_is_ready_when_programs_can_attach_to_its_page() {
+    let (folder, page) = folder();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let _server = server(&page, &path);
+    assert_eq!(message(&socket), "READY=1");
+    AttachedFile::open(&page).unwrap();
+}
+
+#[test]
+fn a_server_is_ready_by_an_abstract_socket() {
+    let (_folder, page) = folder();
+    let name = format!("tickline-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let socket = UnixDatagram::bind_addr(&address).unwrap();
+    let _server = server(&page, format!("@{name}"));
+    assert_eq!(message(&socket), "READY=1");
+}
+
+/// systemd calls a unit `failed` whose server ends before it is ready, whatever its code, and starts it
+/// again.
+#[test]
+fn a_server_of_a_page_that_is_switched_off_is_ready_before_it_ends() {
+    let (folder, page) = page_without_server();
+    run(&page, &["off"]);
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let (code, messages) = server(&page, &path).ended();
+    assert_eq!(code, Some(0), "{messages}");
+    assert_eq!(message(&socket), "READY=1");
+}
+
+/// Nobody waits for this server, or whoever waits ends it.
+#[test]
+fn a_server_that_can_not_say_that_it_is_ready_serves_all_the_same() {
+    for (socket, expected) in [
+        (
+            "/nonexistent/notify",
+            "NOTIFY_SOCKET=/nonexistent/notify: No",
+        ),
+        (
+            "vsock:2:1",
+            "NOTIFY_SOCKET=vsock:2:1: this is neither a path",
+        ),
+    ] {
+        let (_folder, page) = folder();
+        let mut server = server(&page, socket);
+        wait_until("the page is there", || page.exists().then_some(()));
+        assert_eq!(server.0.try_wait().unwrap(), None, "{socket}");
+        server.signal(libc::SIGTERM);
+        let (code, messages) = server.ended();
+        assert_eq!(code, Some(0), "{messages}");
+        assert!(messages.contains(expected), "{messages}");
+    }
+}
