@@ -15,9 +15,10 @@ pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
 /// `[profile.dist]` is in the workspace's `Cargo.toml`.
 const BUILD: &str = "cargo build --profile dist -p tickline-cli --target x86_64-unknown-linux-musl";
 
-/// The command that makes the package; the target's name and the package's folder follow. `cargo
-/// install cargo-deb` installs it.
-const PACKAGE: &str = "cargo deb -q -p tickline-cli --profile dist --no-build --no-strip -Z gzip --deb-revision= --target";
+/// The command that makes the package; the target's name, the version and the package's folder
+/// follow. `cargo install cargo-deb` installs it.
+const PACKAGE: &str =
+    "cargo deb -q -p tickline-cli --profile dist --no-build --no-strip -Z gzip --target";
 
 /// The library that `tickline run` maps into programs, and the command that builds it.
 pub(crate) const LIBRARY: &str = "libtickline_preload.so";
@@ -89,13 +90,38 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     let unfinished = folder.join("package.new");
     fs::remove_dir_all(&unfinished).ok();
     let path = unfinished.display();
-    output(command(&format!("{PACKAGE} {TARGET} --output")).arg(format!("{path}/")))?;
+    let version = version();
+    output(
+        command(&format!(
+            "{PACKAGE} {TARGET} --deb-version {version} --output"
+        ))
+        .arg(format!("{path}/")),
+    )?;
     let made = folder.join("package");
     fs::remove_dir_all(&made).ok();
     fs::rename(&unfinished, &made).map_err(|error| format!("{path}: {error}"))?;
     files::entries(&made)
         .pop()
         .ok_or_else(|| format!("no package in {}", made.display()))
+}
+
+/// The package's version: without git, the number alone.
+fn version() -> String {
+    let number = env!("CARGO_PKG_VERSION");
+    let time = output(
+        command("git log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd").env("TZ", "UTC0"),
+    );
+    let commit = output_of("git describe --always --exclude=* --dirty=.modified");
+    match (time, commit) {
+        (Ok(time), Ok(commit)) => version_of_commit(number, &time, &commit),
+        _ => number.to_owned(),
+    }
+}
+
+/// The version of a package from a clone. The time of the commit comes first, so that apt takes the
+/// package of a later commit for the newer one (deb-version(7)).
+fn version_of_commit(number: &str, time: &str, commit: &str) -> String {
+    format!("{number}+git{time}.{commit}")
 }
 
 /// The commands that a help text lists, without `help`. A line begins with two spaces and the
@@ -173,6 +199,26 @@ mod tests {
         let help = "About\n  or what\n\nUsage: tickline [COMMAND]\n\nCommands:\n  run    Runs a \
                     program\n         with a clock\n  help   Prints this\n\nOptions:\n  -h\n";
         assert_eq!(commands(help).collect::<Vec<_>>(), ["run"]);
+    }
+
+    /// Symptom: apt kept the old files, because two builds had the version 0.1.0.
+    #[test]
+    fn the_package_of_a_later_commit_is_newer() {
+        let ascending = [
+            "0.1.0".to_owned(),
+            version_of_commit("0.1.0", "20261129093000", "ffffffff"),
+            version_of_commit("0.1.0", "20261129183000", "5b636eb0"),
+            version_of_commit("0.1.0", "20261129183000", "5b636eb0.modified"),
+            version_of_commit("0.1.1", "20261128120000", "00000000"),
+        ];
+        for pair in ascending.windows(2) {
+            let mut dpkg = Command::new("dpkg");
+            let compared = dpkg.args(["--compare-versions", &pair[0], "lt", &pair[1]]);
+            match compared.status() {
+                Ok(status) => assert!(status.success(), "{pair:?}"),
+                Err(error) => return println!("SKIPPED: no dpkg: {error}"),
+            }
+        }
     }
 
     /// What nm(1) lists for a library that is as it should be.

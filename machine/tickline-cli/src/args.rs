@@ -19,7 +19,8 @@ use crate::screen::columns;
 /// machine: it switches the clocksource. Only `doctor --fix`, `who` and the machine's page of
 /// `serve` need root.
 #[derive(Debug, Parser)]
-#[command(name = "tickline", version, term_width = columns().clamp(20, 100), args_conflicts_with_subcommands = true)]
+#[command(name = "tickline", version = env!("TICKLINE_VERSION"))]
+#[command(term_width = columns().clamp(20, 100), args_conflicts_with_subcommands = true)]
 #[command(after_help = help::SHORT_OF_PROGRAM, after_long_help = help::text(help::PROGRAM))]
 pub(crate) struct Args {
     #[command(subcommand)]
