@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::common::{assert_fails, skip, text, tickline};
+use crate::common::server::{Server, folder};
+use crate::common::{assert_fails, copy_program, skip, text, tickline, wait_until};
 
 const UNITS: [&str; 2] = ["tickline.service", "tickline-user.service"];
 
@@ -383,4 +384,32 @@ fn the_guides_removal_finds_openrcs_script() {
         .unwrap();
     let found = text(&output.stdout);
     assert!(found.contains("command=/usr/bin/tickline"), "{found}");
+}
+
+/// Symptom: after a purge, the server of a user's page went on, and nobody was told.
+#[test]
+fn the_removal_names_the_users_whose_servers_go_on() {
+    let (folder, page) = folder();
+    let program = folder.path().join("tickline");
+    copy_program(Path::new(env!("CARGO_BIN_EXE_tickline")), &program);
+    let mut server = Command::new(&program);
+    server
+        .args(["serve", "--page"])
+        .arg(&page)
+        .stderr(Stdio::null());
+    let _server = Server(server.spawn().unwrap());
+    wait_until("the page is there", || page.exists().then_some(()));
+    let remove = || {
+        let program = program.to_str().unwrap();
+        let script = include_str!("../../debian/postrm").replace("/usr/bin/tickline", program);
+        let mut sh = Command::new("sh");
+        let output = sh.args(["-c", &script, "postrm", "remove"]).output();
+        text(&output.unwrap().stdout)
+    };
+    const SAID: &str = "These users still run tickline:\n";
+    assert!(!remove().contains(SAID));
+    fs::remove_file(&program).unwrap();
+    let user = text(&Command::new("id").arg("-un").output().unwrap().stdout);
+    let shown = remove();
+    assert!(shown.contains(&format!("{SAID}  {user}")), "{shown}");
 }
