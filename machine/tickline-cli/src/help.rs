@@ -290,7 +290,9 @@ pub(crate) const SERVE: &[Section] = &[
   by_library), readers_unknown (processes that may not be examined), readers_hidden (/proc hides
   the processes of other users), library_only (the pids of processes that have the library of run,
   and not this page: they use another page, or none, or another library replaces their calls),
-  time_namespace. A value that is not known is null.",
+  run_only (the pids of processes that run has started, and that have neither: they started before
+  the page, or cannot be served; not those that overwrite their environment), time_namespace.
+  A value that is not known is null.",
     ),
     Section::new(
         "Examples",
@@ -315,6 +317,7 @@ pub(crate) const RUN: &[Section] = &[
     Section::new(
         "Environment",
         "  LD_PRELOAD    run adds libtickline_preload.so to it, for the dynamic programs that CMD runs
+  TICKLINE_RUN  run sets it to the process number of CMD, for the list run_only of serve status
   TICKLINE=off  the program asks the kernel",
     ),
     Section::new(

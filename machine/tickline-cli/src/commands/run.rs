@@ -185,6 +185,11 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         }
         is_always = true; // The library judges by the name alone.
     }
+    // If it is not served after all, `serve status` finds it by this variable.
+    set_variable(
+        machine::page::RUN_VARIABLE,
+        OsStr::new(&std::process::id().to_string()),
+    );
     if let ProgramKind::Untraceable(why) = &reporter.kind {
         return Err(io::Error::other(why.clone()));
     }

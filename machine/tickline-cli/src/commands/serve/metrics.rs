@@ -87,7 +87,7 @@ pub(super) fn text(state: PageState<'_>, taken_at: Timestamp) -> String {
         ),
         Gauge::labelled(
             "tickline_page_processes",
-            "Processes that read the page by the library or by themselves, have the library and not this page, or may not be examined.",
+            "Processes that read the page by the library or by themselves, have the library and not this page, were started by tickline run without either, or may not be examined.",
             report.into_iter().flat_map(processes),
         ),
         Gauge::figure(
@@ -117,13 +117,14 @@ fn no_line_reason(report: &PageReport) -> Option<Sample> {
     })
 }
 
-fn processes(report: &PageReport) -> [Sample; 4] {
+fn processes(report: &PageReport) -> [Sample; 5] {
     let by_library = report.readers.iter().filter(|reader| reader.by_library);
     let by_library = by_library.count();
     let counts = [
         ("by_library", by_library),
         ("by_itself", report.readers.len() - by_library),
         ("library_only", report.library_only.len()),
+        ("run_only", report.run_only.len()),
         ("unknown", report.readers_unknown),
     ];
     counts.map(|(reads, count)| Sample {

@@ -50,6 +50,7 @@ pub(super) struct PageReport {
     pub(super) readers_unknown: usize,
     readers_hidden: bool,
     pub(super) library_only: Vec<u32>,
+    pub(super) run_only: Vec<u32>,
     time_namespace: Option<u64>,
 }
 
@@ -177,6 +178,7 @@ impl PageReport {
             readers_unknown: mappings.unreadable,
             readers_hidden: mappings.are_some_hidden,
             library_only: mappings.library_only,
+            run_only: mappings.run_only,
             time_namespace: attached
                 .file
                 .page()

@@ -17,6 +17,10 @@ use tickline_page::program::{LIBRARY, PAGE};
 
 use crate::words::with_path;
 
+/// The variable in which `tickline run` leaves the number of the process that was to get a page. A
+/// child inherits the variable, and has another number.
+pub(crate) const RUN_VARIABLE: &str = "TICKLINE_RUN";
+
 /// A process that has the page mapped.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Reader {
@@ -27,13 +31,16 @@ pub(crate) struct Reader {
     pub(crate) by_library: bool,
 }
 
-/// The processes that have a page, or only the library, mapped.
+/// The processes that have a page mapped, or were to have one.
 #[derive(Debug, Default)]
 pub(crate) struct Mappings {
     pub(crate) readers: Vec<Reader>,
     /// The ids of the processes that have the library of `tickline run`, and not the page: another
     /// library in them replaces the calls, or they cannot use the page.
     pub(crate) library_only: Vec<u32>,
+    /// The ids of the processes that `tickline run` has started, and that have neither the page nor
+    /// the library: they started before the page, or can't be served.
+    pub(crate) run_only: Vec<u32>,
     /// The number of processes that this user may not examine.
     pub(crate) unreadable: usize,
     /// Whether `/proc` hides processes from this user (proc(5), `hidepid`).
@@ -183,6 +190,8 @@ pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings>
                     });
                 } else if maps.contains(LIBRARY) {
                     found.library_only.push(pid);
+                } else if is_started_by_run(pid) {
+                    found.run_only.push(pid);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => found.unreadable += 1,
@@ -192,7 +201,27 @@ pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings>
     }
     found.readers.sort_by_key(|reader| reader.pid);
     found.library_only.sort_unstable();
+    found.run_only.sort_unstable();
     Ok(found)
+}
+
+/// Whether `tickline run` has started this process to serve it.
+fn is_started_by_run(pid: u32) -> bool {
+    let read = |name| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    names_itself(&read("environ"), &String::from_utf8_lossy(&read("status")))
+}
+
+/// Whether the environment names its own process in [`RUN_VARIABLE`]. The last number of `NSpid` is
+/// the one that the process itself knows (proc_pid_status(5)).
+fn names_itself(environment: &[u8], status: &str) -> bool {
+    let mut variables = environment.split(|byte| *byte == 0);
+    let named = variables.find_map(|variable| {
+        let value = variable.strip_prefix(RUN_VARIABLE.as_bytes())?;
+        value.strip_prefix(b"=")
+    });
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let own = numbers.and_then(|numbers| numbers.split_ascii_whitespace().last());
+    own.is_some_and(|own| named == Some(own.as_bytes()))
 }
 
 /// Whether the library is mapped, too; `None` if no file of this device and inode is mapped. The
@@ -237,6 +266,19 @@ mod tests {
             "an inode of another device"
         );
         assert_eq!(maps_page("", "00:19", "42"), None);
+    }
+
+    #[test]
+    fn a_process_that_run_has_started_is_named_by_its_environment() {
+        let environment = b"A=1\0TICKLINE_RUN=7\0B=2\0";
+        assert!(names_itself(environment, "Name:\tx\nNSpid:\t7\n"));
+        assert!(!names_itself(environment, "NSpid:\t8\n"), "a child");
+        assert!(
+            names_itself(environment, "NSpid:\t4711\t7\n"),
+            "in a container"
+        );
+        assert!(!names_itself(b"A=1\0", "NSpid:\t7\n"));
+        assert!(!names_itself(b"", ""), "it has ended");
     }
 
     /// Symptom: "No such file or directory", without the file.

@@ -194,6 +194,24 @@ fn status_says_how_a_process_reads_the_page() {
     );
 }
 
+/// Symptom: a static program that had started before the page kept the OS clock, and no list had it.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn status_lists_a_program_that_run_could_not_serve() {
+    let (_folder, page) = page_without_server();
+    let mut run = tickline(&["run", "--quiet", "--always", "--page", "/nonexistent"]);
+    let mut program = run.args(["sleep", "60"]).spawn().unwrap();
+    let pid = program.id();
+    wait_until("the program runs", || {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+        (name == "sleep\n").then_some(())
+    });
+    let listed = status(&page).unwrap()["run_only"].clone();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    assert!(listed.as_array().unwrap().contains(&pid.into()), "{listed}");
+}
+
 /// Runs a script with the program as `$0` in namespaces of its own, in which `/proc` shows a user
 /// only that user's processes. `None`, with a message, if this user may not make namespaces.
 fn with_hidden_processes(program: &Path, script: &str) -> Option<std::process::Output> {

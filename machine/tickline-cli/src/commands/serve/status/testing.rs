@@ -28,6 +28,7 @@ pub(in crate::commands::serve) fn report() -> PageReport {
         readers_unknown: 0,
         readers_hidden: false,
         library_only: Vec::new(),
+        run_only: Vec::new(),
         time_namespace: None,
     }
 }

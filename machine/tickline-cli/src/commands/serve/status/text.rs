@@ -118,7 +118,7 @@ impl PageReport {
         );
     }
 
-    /// Says which processes read the page, and which have the library, but not the page.
+    /// Says which processes read the page, and which were to read it, and do not.
     fn say_readers(&self, screen: &mut Screen) {
         let unknown = match self.readers_unknown {
             0 => String::new(),
@@ -152,21 +152,10 @@ impl PageReport {
         if more > 0 {
             say(screen, "", &format!("and {more} more"));
         }
-        if self.library_only.is_empty() {
-            return;
-        }
-        let shown = self.library_only.iter().take(MAX_READERS);
-        let pids: Vec<_> = shown.map(u32::to_string).collect();
-        let more = match self.library_only.len().saturating_sub(MAX_READERS) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let pids = pids.join(", ");
-        say(
-            screen,
-            "",
-            &format!("with the library of tickline run, but not with this page: {pids}{more}"),
-        );
+        let library_only = "with the library of tickline run, but not with this page";
+        say_processes(screen, library_only, &self.library_only);
+        let run_only = "started by tickline run, but without the page and the library";
+        say_processes(screen, run_only, &self.run_only);
     }
 
     /// The meaning of the phase for programs.
@@ -188,6 +177,19 @@ impl PageReport {
             PagePhase::Stored(_) => "programs take the time from the page",
         }
     }
+}
+
+/// Shows which processes are so; nothing if there are none.
+fn say_processes(screen: &mut Screen, how: &str, pids: &[u32]) {
+    if pids.is_empty() {
+        return;
+    }
+    let shown: Vec<_> = pids.iter().take(MAX_READERS).map(u32::to_string).collect();
+    let more = match pids.len().saturating_sub(MAX_READERS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    say(screen, "", &format!("{how}: {}{more}", shown.join(", ")));
 }
 
 /// Shows a text with its label, or a further text of the label above.
@@ -399,6 +401,19 @@ mod tests {
             &with_readers(2),
             "readers 2 1 program, which reads the page itself 2 program with the library of tickline run, but not with this \
              page: 101, 102",
+        );
+    }
+
+    /// Symptom: a static program that had started before the page was in no list.
+    #[test]
+    fn programs_that_run_did_not_serve_are_listed() {
+        let report = PageReport {
+            run_only: vec![7, 9],
+            ..report()
+        };
+        assert_says(
+            &report,
+            "started by tickline run, but without the page and the library: 7, 9",
         );
     }
 
