@@ -210,7 +210,9 @@ pub(crate) struct Explain {
 pub(crate) struct Run {
     /// The page's file
     ///
-    /// The default is the machine's page; without one, the user's.
+    /// The default is $TICKLINE_PAGE. Without it: of /run/tickline/page.v1 and
+    /// $XDG_RUNTIME_DIR/tickline/page.v1, the first that serves a line, or else has a server, or
+    /// else exists.
     #[arg(long, value_name = "FILE")]
     pub(crate) page: Option<PathBuf>,
 

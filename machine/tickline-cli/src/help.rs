@@ -87,9 +87,12 @@ pub(crate) const PROGRAM: &[Section] = &[
     ),
     Section::new(
         "Environment",
-        "  TICKLINE=off  do not use the counter (default: on; the doctor reports any other value)
-  NO_COLOR=1    no colours (default: colours on a terminal)
-  COLUMNS=N     the width of texts (default: that of the terminal, 80 where it reports none)",
+        "  TICKLINE=off     do not use the counter (default: on; the doctor reports any other value)
+  NO_COLOR=1       no colours (default: colours on a terminal)
+  COLUMNS=N        the width of texts (default: that of the terminal, 80 where it reports none)
+  TERM=dumb        no progress bar (default: a bar where standard error is a terminal)
+  XDG_RUNTIME_DIR  the folder of the page of this user
+`tickline run --help` has the variables that choose a page and a clock for a program.",
     ),
     Section::new(
         "JSON",
@@ -277,6 +280,12 @@ pub(crate) const SERVE: &[Section] = &[
   Only the owner and root may open the lock, PATH.lock.",
     ),
     Section::new(
+        "Environment",
+        "  XDG_RUNTIME_DIR  the folder of the page of a user other than root, unless --page names a page
+  TICKLINE=off     the server does not use the counter, so it publishes no line
+TICKLINE_PAGE is for programs that read a page, not for this command: name the page by --page.",
+    ),
+    Section::new(
         "JSON",
         "  status --json writes the schema tickline-serve/1: page, owner (number of the user), server_pid,
   server_unknown (why it is not known), phase (off, no_line, first_publication, published,
@@ -316,9 +325,16 @@ pub(crate) const RUN: &[Section] = &[
     ),
     Section::new(
         "Environment",
-        "  LD_PRELOAD    run adds libtickline_preload.so to it, for the dynamic programs that CMD runs
-  TICKLINE_RUN  run sets it to the process number of CMD, for the list run_only of serve status
-  TICKLINE=off  the program asks the kernel",
+        "  TICKLINE_PAGE=FILE     the page, unless --page names one
+  TICKLINE_SERVE=always  the same as --always
+  TICKLINE=off           the program asks the kernel
+  XDG_RUNTIME_DIR        the folder of the page of this user
+  LD_PRELOAD             run adds libtickline_preload.so to it, for the dynamic programs that CMD
+                         runs
+  INVOCATION_ID          systemd sets it in a unit. If the unit has a filter of system calls, run
+                         traces no program, and a static program asks the kernel
+The library reads the first three, too, and run sets the first two for CMD. If only LD_PRELOAD loads
+the library, TICKLINE_PAGE must be an absolute path, and the default is /run/tickline/page.v1.",
     ),
     Section::new(
         "Examples",
@@ -450,6 +466,20 @@ mod tests {
             .flat_map(|section| section.text.lines())
         {
             assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+
+    /// Symptom: only other documents named these variables.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_help_of_run_names_each_variable_that_chooses_its_clock() {
+        use tickline_page::program::{ALWAYS, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE};
+        let help = text(RUN);
+        let page = format!("  {PAGE_VARIABLE}=");
+        let serve = format!("  {SERVE_VARIABLE}={ALWAYS} ");
+        let switch = format!("  {SWITCH_VARIABLE}={OFF} ");
+        for variable in [page, serve, switch] {
+            assert!(help.contains(&variable), "no {variable} in:\n{help}");
         }
     }
 }
