@@ -26,6 +26,9 @@ pub(crate) use system::{allow_counter, clock_gettime_file, host_clock_now, may_r
 // For commands that only Linux has.
 #[cfg(target_os = "linux")]
 pub(crate) use system::{ntp, page, process_name};
+// For `run`.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) use system::library;
 pub(crate) use told_by_host::{HostClock, HostMoment, VmClock};
 
 /// See the kernel's `Documentation/ABI/testing/sysfs-devices-system-clocksource`.

@@ -18,7 +18,6 @@ mod tracer;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
@@ -40,7 +39,7 @@ use tickline_page::{Counter as _, HardwareCounter};
 
 use crate::args;
 use crate::exit::Exit;
-use crate::machine;
+use crate::machine::{self, library};
 use crate::measure::calls::{self, MONOTONIC, SYSTEM_CALL};
 use crate::measure::narrowest;
 use crate::output::line_to_stderr;
@@ -308,19 +307,16 @@ fn set_variable(variable: &str, value: &OsStr) {
     unsafe { env::set_var(variable, value) };
 }
 
-/// The library: the user's choice, or the file beside this program or where packages install it.
+/// The library: the user's choice, or the first file where this program looks for it.
 fn find_library(args: &args::Run) -> io::Result<PathBuf> {
     if let Some(path) = &args.library {
         return absolute(path);
     }
     let program = env::current_exe().map_err(|error| io::Error::other(no_program(&error)))?;
-    let folder = program.parent().unwrap_or(Path::new("/"));
-    let candidates = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
-    candidates
-        .iter()
-        .filter(|path| path.is_file())
-        .find_map(|path| fs::canonicalize(path).ok())
-        .ok_or_else(|| io::Error::other(no_library(&program)))
+    let folders = library::folders(&program);
+    library::files_in(&folders)
+        .next()
+        .ok_or_else(|| io::Error::other(no_library(&program, &folders)))
 }
 
 /// The error if this program does not know its own file. The system's error comes last, because it
@@ -332,8 +328,8 @@ fn no_program(error: &io::Error) -> String {
     )
 }
 
-/// The error if the library is not where this program looks for it.
-fn no_library(program: &Path) -> String {
+/// The error if the library is in none of the folders where this program looks for it.
+fn no_library(program: &Path, folders: &[PathBuf]) -> String {
     let is_in_clone = program
         .ancestors()
         .nth(2)
@@ -344,9 +340,13 @@ fn no_library(program: &Path) -> String {
     } else {
         String::new()
     };
+    let folders: Vec<_> = folders
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect();
     format!(
-        "no {LIBRARY} beside {} or in ../lib: put it there (in a container, by a mount), or name it with --library{makes}",
-        program.display()
+        "no {LIBRARY} in {}: put it into one of them (in a container, by a mount), or name it with --library{makes}",
+        folders.join(", ")
     )
 }
 
@@ -420,8 +420,10 @@ impl Reporter {
     fn say_why(&self, why: &str) {
         let name = &self.name;
         let libraries = env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
+        let libraries = libraries.to_string_lossy();
+        let has_library = libraries.split([' ', ':']).any(library::is_named_so);
         match self.kind {
-            _ if !libraries.to_string_lossy().contains(LIBRARY) => self.say_unserved(why),
+            _ if !has_library => self.say_unserved(why),
             ProgramKind::Static | ProgramKind::Foreign => {
                 self.say_unserved(&format!("{why}; {LIBRARY} is in LD_PRELOAD"));
             }
@@ -515,6 +517,8 @@ fn reason_not_serving(file: &PageFile) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// `run` said of each guest with kvm-clock that its clock needs no system call.
@@ -567,9 +571,19 @@ mod tests {
             ("/usr/bin/tickline", false),
             ("/tickline", false),
         ] {
-            let text = no_library(Path::new(program));
-            assert!(text.contains(&format!("beside {program} or")), "{text}");
+            let text = no_library(Path::new(program), &[PathBuf::from("/lib")]);
             assert_eq!(text.contains("cargo build"), is_in_clone, "{text}");
+        }
+    }
+
+    /// Symptom: `beside /opt/tickline/bin/tickline or in ../lib`, where the library was in /usr/lib.
+    #[test]
+    fn a_missing_library_was_looked_for_in_all_these_folders() {
+        let program = Path::new("/opt/tickline/bin/tickline");
+        let folders = library::folders(program);
+        let text = no_library(program, &folders);
+        for folder in folders {
+            assert!(text.contains(folder.to_str().unwrap()), "{text}");
         }
     }
 

@@ -10,6 +10,7 @@
 )]
 
 mod host_clock;
+pub(crate) mod library;
 mod log;
 mod ntp_daemon;
 pub(crate) mod page;

@@ -6,15 +6,14 @@ use std::fs;
 use std::io;
 use std::iter;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{major, minor};
 use serde::Serialize;
 use tickline_page::HardwareCounter;
 use tickline_page::page_file::{AttachedFile, LockHolder, lock_holder};
-use tickline_page::program::{LIBRARY, PAGE};
+use tickline_page::program::PAGE;
 
+use super::library::{InstalledLibrary, MappedFile};
 use crate::words::with_path;
 
 /// The variable in which `tickline run` leaves the number of the process that was to get a page. A
@@ -157,9 +156,8 @@ pub(super) fn count_readers() -> Option<usize> {
 
 /// Examines all processes except `server` and this one.
 pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings> {
-    let file = fs::metadata(page).map_err(|error| with_path(page, &error))?;
-    let device = format!("{:02x}:{:02x}", major(file.dev()), minor(file.dev()));
-    let inode = file.ino().to_string();
+    let file = MappedFile::at(page).map_err(|error| with_path(page, &error))?;
+    let library = InstalledLibrary::find();
     let mut found = Mappings {
         // Each PID namespace has a process 1, as long as it has any process.
         are_some_hidden: !Path::new("/proc/1").exists(),
@@ -181,14 +179,15 @@ pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings>
         match fs::read(format!("/proc/{pid}/maps")) {
             Ok(maps) => {
                 let maps = String::from_utf8_lossy(&maps);
-                if let Some(by_library) = maps_page(&maps, &device, &inode) {
+                let has_library = library.is_in(&maps);
+                if maps.lines().any(|line| file.is_in(line)) {
                     let name = super::process_name(pid).unwrap_or_default();
                     found.readers.push(Reader {
                         pid,
                         name,
-                        by_library,
+                        by_library: has_library,
                     });
-                } else if maps.contains(LIBRARY) {
+                } else if has_library {
                     found.library_only.push(pid);
                 } else if is_started_by_run(pid) {
                     found.run_only.push(pid);
@@ -224,18 +223,6 @@ fn names_itself(environment: &[u8], status: &str) -> bool {
     own.is_some_and(|own| named == Some(own.as_bytes()))
 }
 
-/// Whether the library is mapped, too; `None` if no file of this device and inode is mapped. The
-/// fourth and the fifth word of a line are device and inode (proc_pid_maps(5)).
-fn maps_page(maps: &str, device: &str, inode: &str) -> Option<bool> {
-    let is_page = |line: &str| {
-        line.split_ascii_whitespace()
-            .skip(3)
-            .take(2)
-            .eq([device, inode])
-    };
-    maps.lines().any(is_page).then(|| maps.contains(LIBRARY))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,23 +236,6 @@ mod tests {
             Path::new("/run/user/7/tickline/page.v1")
         );
         assert!(of_user(Some(OsString::from("relative"))).is_err());
-    }
-
-    #[test]
-    fn a_page_is_found_by_device_and_inode() {
-        const MAPS: &str = "7f0-7f1 r--s 00000000 00:19 42      /run/tickline/page.v1\n\
-                            7f2-7f3 r-xp 00000000 fe:01 99      /usr/lib/libtickline_preload.so\n";
-        assert_eq!(maps_page(MAPS, "00:19", "42"), Some(true));
-        assert_eq!(
-            maps_page(MAPS.lines().next().unwrap(), "00:19", "42"),
-            Some(false)
-        );
-        assert_eq!(
-            maps_page(MAPS, "00:19", "99"),
-            None,
-            "an inode of another device"
-        );
-        assert_eq!(maps_page("", "00:19", "42"), None);
     }
 
     #[test]
