@@ -310,7 +310,7 @@ TICKLINE_PAGE is for programs that read a page, not for this command: name the p
   tickline serve status --json - | jq .readers
   tickline serve status --openmetrics /var/lib/prometheus/node-exporter/tickline_page.prom
   sudo tickline serve off
-  sudo tickline serve on && sudo systemctl start tickline
+  sudo tickline serve on
   tickline serve --page /run/user/1000/tickline.page",
     ),
 ];

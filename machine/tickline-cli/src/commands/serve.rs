@@ -8,6 +8,7 @@ mod line_lead;
 mod metrics;
 mod notify;
 mod server;
+mod service;
 mod status;
 
 use std::env;
@@ -30,6 +31,7 @@ use crate::words::plain_path;
 
 use metrics::PageState;
 use server::Folder;
+use service::ServiceManager;
 use status::PageReport;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
@@ -214,13 +216,13 @@ fn off(page: &Path) -> io::Result<Exit> {
 
 fn on(page: &Path) -> io::Result<Exit> {
     let was_off = page_file::switch_on(page).map_err(page_error)?;
+    if !was_off {
+        return say(page, "was not switched off");
+    }
+    let start = ServiceManager::of(page).start(page);
     say(
         page,
-        if was_off {
-            "a server may serve it again; start one: systemctl start tickline, or `tickline serve`"
-        } else {
-            "was not switched off"
-        },
+        &format!("a server may serve it again; start one: {start}"),
     )
 }
 

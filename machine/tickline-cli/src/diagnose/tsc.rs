@@ -418,11 +418,12 @@ impl Explained for Code {
             Self::Watchdog => Explanation {
                 code: "tsc_watchdog",
                 summary: "The kernel could not confirm the TSC's rate by another clock (slow).",
-                text: "The kernel's log no longer has the messages that state the difference; an older \
-               log may have them. The fix is the same as for a measured difference: `tickline \
+                text: "The kernel's log no longer has the messages that state the difference; older \
+               logs may have them: systemd's journal, or the files of the system's log. The fix is the same as for a measured difference: `tickline \
                explain tsc_skew`.",
                 more: &[Commands(&[
                     "sudo journalctl -k | grep -iE 'tsc|clocksource'",
+                    "sudo grep -iE 'tsc|clocksource' /var/log/kern.log* /var/log/messages*",
                 ])],
             },
             Self::WatchdogDelay => Explanation {

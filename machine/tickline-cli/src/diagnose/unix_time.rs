@@ -284,10 +284,10 @@ pub(super) fn unix_stepped(document: &Document) -> Option<Finding> {
         _ => format!("{} times", grouped(steps)),
     };
     let kernel = document.machine.kernel.as_deref().unwrap_or_default();
-    let log = if document.machine.systemd == Some(false) {
-        "the logs of the NTP daemon and of the system"
-    } else {
+    let log = if document.machine.systemd == Some(true) {
         "sudo journalctl | grep -iE 'time.*(step|chang|jump)'"
+    } else {
+        "the logs of the NTP daemon and of the system"
     };
     let fix = if kernel.contains("microsoft") {
         "let one program alone set the clock: Windows (hv_utils), or an NTP daemon in the guest"

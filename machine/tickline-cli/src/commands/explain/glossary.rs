@@ -76,7 +76,7 @@ fn phases() -> impl Iterator<Item = Entry> {
         (
             "off",
             "no server publishes a line, or an administrator has switched the page off; programs ask the OS clock. \
-             `tickline serve status` says which; to serve it again: `sudo tickline serve on && sudo systemctl start tickline`",
+             `tickline serve status` says which; to serve it again: `sudo tickline serve on`, and then start a server",
         ),
         (
             "no_line",
@@ -99,8 +99,8 @@ fn phases() -> impl Iterator<Item = Entry> {
         (
             "expired",
             "the server has died, is stopped or gets no CPU, so the leases have run out; programs ask the OS clock, so \
-             they are slow and right. `systemctl status tickline` says how it is, and \
-             `systemctl restart tickline` is safe: readings stay in order",
+             they are slow and right. `tickline serve status` names the commands that show why, and a restart \
+             of the server is safe: readings stay in order",
         ),
     ];
     phases.into_iter().map(|(code, sentence)| Entry {

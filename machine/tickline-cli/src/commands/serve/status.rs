@@ -15,6 +15,7 @@ use tickline_page::page_file::{
 };
 
 use super::line_lead::LineLead;
+use super::service::ServiceManager;
 use crate::machine::page::Reader;
 use crate::machine::{self, Ntp};
 
@@ -52,6 +53,9 @@ pub(super) struct PageReport {
     pub(super) library_only: Vec<u32>,
     pub(super) run_only: Vec<u32>,
     time_namespace: Option<u64>,
+    /// What to do if nothing is served.
+    #[serde(skip)]
+    next: String,
 }
 
 /// A page's phase for its readers.
@@ -114,6 +118,16 @@ fn unknown_server(error: &PageError) -> String {
             "only root and the page's owner may see it".to_owned()
         }
         _ => error.to_string(),
+    }
+}
+
+/// What to look at if nothing is served, and the start of a server if there is none.
+fn next(manager: ServiceManager, page: &Path, has_server: Option<bool>) -> String {
+    let look = manager.look();
+    if has_server == Some(false) {
+        format!("{look}; to start a server: {}", manager.start(page))
+    } else {
+        look.to_owned()
     }
 }
 
@@ -184,6 +198,7 @@ impl PageReport {
                 .page()
                 .header()
                 .map(|header| header.time_namespace),
+            next: next(ServiceManager::of(page), page, has_server),
         })
     }
 }
@@ -208,6 +223,16 @@ pub(super) mod testing;
 mod tests {
     use super::testing::{served, unserved};
     use super::*;
+
+    #[test]
+    fn only_a_page_without_a_server_says_how_to_start_one() {
+        let next = |has_server| next(ServiceManager::OpenRc, Path::new("/page"), has_server);
+        let look = ServiceManager::OpenRc.look();
+        assert_eq!(next(Some(true)), look);
+        assert_eq!(next(None), look);
+        let start = "; to start a server: rc-service tickline start, or `tickline serve`";
+        assert_eq!(next(Some(false)), format!("{look}{start}"));
+    }
 
     /// Symptom: "phase published" of a server that was dead, stopped or hung.
     #[test]

@@ -48,8 +48,9 @@ pub(crate) struct Mappings {
 
 /// The paths of the default pages, where programs look for a page: the machine's, then the user's.
 fn default_pages() -> Vec<PathBuf> {
-    let user = of_user(env::var_os("XDG_RUNTIME_DIR")).ok();
-    iter::once(of_machine().to_owned()).chain(user).collect()
+    iter::once(of_machine().to_owned())
+        .chain(of_this_user().ok())
+        .collect()
 }
 
 /// The page that this program finds: the first of the default pages that serves a line now, or else
@@ -108,6 +109,11 @@ fn has_server(page: &Path) -> bool {
 /// The path of the machine's page.
 pub(crate) fn of_machine() -> &'static Path {
     Path::new(OsStr::from_bytes(PAGE.to_bytes()))
+}
+
+/// The path of the page of the user who runs this process, by `XDG_RUNTIME_DIR`.
+pub(crate) fn of_this_user() -> io::Result<PathBuf> {
+    of_user(env::var_os("XDG_RUNTIME_DIR"))
 }
 
 /// The path of a user's page. `runtime_folder` is the value of `XDG_RUNTIME_DIR`.

@@ -106,7 +106,12 @@ fn on_names_the_command_that_starts_a_server() {
     let (_folder, page) = page_without_server();
     switch(&page, "off");
     let said = switch(&page, "on");
-    assert!(said.contains("systemctl start tickline"), "{said}");
+    // No service is for a page of another path. Symptom: `systemctl start tickline`.
+    assert!(
+        said.contains("start one: `tickline serve --page "),
+        "{said}"
+    );
+    assert!(!said.contains("systemctl"), "{said}");
 }
 
 #[test]

@@ -18,9 +18,7 @@ pub(super) fn machines_state() -> Option<ClockState> {
 /// `None` if it is unknown whether there is one.
 pub(super) const fn servers_reason(has_server: Option<bool>) -> &'static str {
     match has_server {
-        Some(false) => {
-            "the server has stopped; to start it: systemctl start tickline, or `tickline serve`"
-        }
+        Some(false) => "the server has stopped",
         Some(true) => {
             "in its first seconds a server may compare the counters of the CPUs; later its log has the \
              reason"

@@ -30,6 +30,7 @@ pub(in crate::commands::serve) fn report() -> PageReport {
         library_only: Vec::new(),
         run_only: Vec::new(),
         time_namespace: None,
+        next: "systemctl status tickline".to_owned(),
     }
 }
 

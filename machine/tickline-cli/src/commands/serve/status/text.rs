@@ -44,7 +44,7 @@ impl PageReport {
         self.say_rate(&mut screen);
         self.say_readers(&mut screen);
         if !self.serving && !self.switched_off {
-            say(&mut screen, "next", NEXT);
+            say(&mut screen, "next", &self.next);
         }
         screen.text
     }
@@ -201,10 +201,6 @@ fn say(screen: &mut Screen, label: &str, text: &str) {
 /// (`PTRACE_MODE_READ`, ptrace(2)). Root lacks that right where a container or a sandbox took the
 /// capability.
 const UNREADABLE: &str = "this user may not trace them (root needs CAP_SYS_PTRACE)";
-
-/// What to look at if nothing is served.
-const NEXT: &str =
-    "systemctl status tickline; journalctl -u tickline (without systemd: the system's log)";
 
 /// The most readers on the screen, below some ten other lines.
 const MAX_READERS: usize = 12;
