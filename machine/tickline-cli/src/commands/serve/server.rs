@@ -44,10 +44,7 @@ pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
     if machine::may_read_counter() != Some(false) {
         standstill::check(None)?;
     }
-    let mut log = ServerLog {
-        page,
-        last_text: None,
-    };
+    let mut log = ServerLog { page, last: None };
     let mut publisher = match start(&clock, page, folder, &stop, mask) {
         Ok(Some(publisher)) => publisher,
         Ok(None) => {
@@ -278,8 +275,8 @@ fn stop_flag() -> io::Result<(Arc<AtomicBool>, SigSet)> {
 /// The server's log: a text for each change of the phase.
 struct ServerLog<'a> {
     page: &'a Path,
-    /// What was logged last about the phase.
-    last_text: Option<String>,
+    /// What was logged last about the phase, and the latest phase with that text.
+    last: Option<(LeasePhase, String)>,
 }
 
 impl ServerLog<'_> {
@@ -304,8 +301,9 @@ impl ServerLog<'_> {
 
     fn log_change(&mut self, publisher: &Publisher) {
         let phase = publisher.phase();
+        let last_phase = self.last.as_ref().map(|(phase, _)| *phase);
         // This is the usual case, twice a second. It needs no status.
-        if phase == LeasePhase::Published && self.last_text.as_deref() == Some(phase.code()) {
+        if phase == LeasePhase::Published && last_phase == Some(phase) {
             return;
         }
         let now = ServerState {
@@ -313,13 +311,13 @@ impl ServerLog<'_> {
             clock: publisher.clock().status().state,
             waits_for_slew: publisher.waits_for_slew(),
         };
-        let Some(text) = now.log_text(self.last_text.as_deref()) else {
+        let Some(text) = now.log_text(last_phase) else {
             return;
         };
-        if self.last_text.as_ref() != Some(&text) {
+        if self.last.as_ref().is_none_or(|(_, last)| *last != text) {
             self.write(&text);
-            self.last_text = Some(text);
         }
+        self.last = Some((phase, text));
     }
 }
 
@@ -332,8 +330,9 @@ struct ServerState {
 }
 
 impl ServerState {
-    /// The log's text about this state; `None` if the state needs none.
-    fn log_text(&self, last_text: Option<&str>) -> Option<String> {
+    /// The log's text about this state; `None` if the state needs none. `last_phase` is the phase of
+    /// the text before this one.
+    fn log_text(&self, last_phase: Option<LeasePhase>) -> Option<String> {
         let code = self.phase.code();
         Some(match (self.phase, self.clock) {
             (LeasePhase::Published, _) => code.to_owned(),
@@ -347,8 +346,11 @@ impl ServerState {
                 "not served: the kernel slews its clock by more than 1,000 ppm; programs ask the OS clock"
                     .to_owned()
             }
-            // The clock is calibrating, or the server has not yet published its first line.
-            (LeasePhase::NoLine, ClockState::Calibrating | ClockState::Fast) if last_text.is_none() => {
+            // The clock is calibrating, or the server is about to publish a line. Nothing changes for
+            // programs: the server has just started, or the log has said why there is no line.
+            (LeasePhase::NoLine, ClockState::Calibrating | ClockState::Fast)
+                if matches!(last_phase, None | Some(LeasePhase::NoLine)) =>
+            {
                 return None;
             }
             (LeasePhase::Doubted, ClockState::Calibrating | ClockState::Fast | ClockState::Disrupted) => {
@@ -367,14 +369,14 @@ mod tests {
 
     use super::*;
 
-    /// The log's text about this state. Another text came before.
+    /// The log's text about this state, after a line was published.
     fn log_text(phase: LeasePhase, clock: ClockState) -> Option<String> {
         let state = ServerState {
             phase,
             clock,
             waits_for_slew: false,
         };
-        state.log_text(Some("published"))
+        state.log_text(Some(LeasePhase::Published))
     }
 
     #[test]
@@ -393,15 +395,19 @@ mod tests {
         );
     }
 
+    /// Symptom: a server on one CPU logged "no_line: the counters of the CPUs are being compared", and
+    /// then "no_line: the clock is calibrating".
     #[test]
-    fn a_clock_that_calibrates_before_the_first_line_is_not_logged() {
+    fn a_clock_that_calibrates_is_not_logged_while_there_is_no_line() {
         for clock in [ClockState::Calibrating, ClockState::Fast] {
-            let start = ServerState {
+            let state = ServerState {
                 phase: LeasePhase::NoLine,
                 clock,
                 waits_for_slew: false,
             };
-            assert_eq!(start.log_text(None), None);
+            for last_phase in [None, Some(LeasePhase::NoLine)] {
+                assert_eq!(state.log_text(last_phase), None);
+            }
         }
     }
 
