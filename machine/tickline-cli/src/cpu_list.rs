@@ -71,6 +71,13 @@ pub(crate) fn ranges(cpus: &[u32]) -> String {
     text
 }
 
+/// Names the CPUs of a list that Linux or [`ranges`] wrote, so that nobody takes it for a count:
+/// `CPU 8`, `CPUs 0-3,8`.
+pub(crate) fn named(list: &str) -> String {
+    let is_one = list.bytes().all(|byte| byte.is_ascii_digit());
+    format!("{} {list}", if is_one { "CPU" } else { "CPUs" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +91,13 @@ mod tests {
             (&[], ""),
         ] {
             assert_eq!(ranges(cpus), text);
+        }
+    }
+
+    #[test]
+    fn one_cpu_is_not_named_as_several() {
+        for (list, expected) in [("8", "CPU 8"), ("0-3", "CPUs 0-3"), ("0,8", "CPUs 0,8")] {
+            assert_eq!(named(list), expected);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Describes a document's machine in words, as rows for `doctor` and for the report.
 
+use crate::cpu_list;
 use crate::document::{ClockStatus, Document};
 use crate::float::{as_f64, signed_f64};
 use crate::machine::{
@@ -165,13 +166,13 @@ fn rights(machine: &Machine) -> String {
 }
 
 fn cpus(machine: &Machine) -> String {
-    let named = |cpus: &Option<String>, which| {
+    let of = |cpus: &Option<String>, which| {
         let cpus = cpus.as_deref()?;
-        Some(format!("{} {which}", plain(cpus)))
+        Some(format!("{which}: {}", cpu_list::named(&plain(cpus))))
     };
     joined([
-        named(&machine.allowed_cpus, "allowed"),
-        named(&machine.online_cpus, "online"),
+        of(&machine.allowed_cpus, "allowed"),
+        of(&machine.online_cpus, "online"),
     ])
 }
 

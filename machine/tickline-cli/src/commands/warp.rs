@@ -53,11 +53,7 @@ const ROWS: usize = 28;
 
 /// The result in one sentence.
 pub(crate) fn result(warp: &WarpTest) -> String {
-    let cpus = format!(
-        "{} {}",
-        if warp.cpus.len() == 1 { "CPU" } else { "CPUs" },
-        ranges(&warp.cpus)
-    );
+    let cpus = cpu_list::named(&ranges(&warp.cpus));
     let count = |synchronised| {
         warp.pairs
             .iter()
@@ -68,7 +64,8 @@ pub(crate) fn result(warp: &WarpTest) -> String {
         (Some(why), _) => format!("The counters could not be compared: {why}."),
         (None, None) if warp.pairs.is_empty() => match &warp.untested_cpus {
             Some(others) => format!(
-                "Untested: this comparison had {cpus} alone, and the other CPUs that are online, {others}, were not compared."
+                "Untested: this comparison had {cpus} alone. Online, and not compared: {}.",
+                cpu_list::named(others)
             ),
             None => format!(
                 "Untested: this process may use {cpus} alone, and it is unknown which others are online."
@@ -81,7 +78,7 @@ pub(crate) fn result(warp: &WarpTest) -> String {
             let (from, to, ns) = widest(warp);
             let others = warp.untested_cpus.as_ref();
             let others = others.map_or_else(String::new, |cpus| {
-                format!(" CPUs {cpus} were not compared.")
+                format!(" Not compared: {}.", cpu_list::named(cpus))
             });
             format!(
                 "The counters of {cpus} are synchronised: they differ by {ns:.0} ns at most (CPUs {from} and {to}).{others}"
@@ -274,7 +271,7 @@ pub(crate) mod tests {
             untested_cpus: Some("4-7".to_owned()),
             ..warp(Some(true), 3)
         };
-        assert!(result(&some).ends_with("CPUs 4-7 were not compared."));
+        assert!(result(&some).ends_with("Not compared: CPUs 4-7."));
     }
 
     #[test]

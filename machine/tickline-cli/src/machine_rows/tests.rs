@@ -70,6 +70,15 @@ fn daemon() -> NtpDaemon {
     }
 }
 
+/// Symptom: `0 allowed, 0-3 online`, which reads as a count.
+#[test]
+fn cpus_are_named_by_their_numbers() {
+    let mut document = Document::default();
+    document.machine.allowed_cpus = Some("0".to_owned());
+    document.machine.online_cpus = Some("0-3,8".to_owned());
+    assert_eq!(row(&document, "CPUs"), "allowed: CPU 0, online: CPUs 0-3,8");
+}
+
 #[test]
 fn unknown_facts_are_called_unknown() {
     let document = Document::default();
