@@ -181,15 +181,36 @@ fn a_file_that_is_not_a_page_is_refused() {
     fs::write(&page, [0; 4096]).unwrap();
     let error = AttachedFile::open(&page).unwrap_err().to_string();
     assert!(error.contains("does not begin with `tickline`"), "{error}");
-    let error = AttachedFile::open(folder.path()).unwrap_err().to_string();
-    assert!(
-        error.contains("is not a regular file (mode 4") && error.ends_with("): name another file"),
-        "{error}"
-    );
     assert_refused(Path::new("/"), "name of a file: name the page's file");
     let missing = folder.path().join("none/page");
     assert_refused(&missing, "none/page: its folder");
     assert!(LockedPageFile::create(&missing).unwrap_err().is_not_found());
+}
+
+#[test]
+fn a_device_is_no_page() {
+    let error = AttachedFile::open(Path::new("/dev/null")).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("is not a regular file (mode 2") && error.ends_with("): name another file"),
+        "{error}"
+    );
+}
+
+/// Symptom: "Is a directory" from a call that opens the file for writing, without what to do.
+#[test]
+fn a_folder_is_no_page_for_a_reader_and_for_a_writer() {
+    let (_folder, page) = folder();
+    fs::create_dir(&page).unwrap();
+    let errors = [
+        AttachedFile::open(&page).map(drop),
+        LockedPageFile::create(&page).map(drop),
+        switch_off(&page).map(drop),
+    ];
+    for error in errors {
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("this is a folder, not a file"), "{error}");
+    }
 }
 
 /// Symptom: a database, the server's own log or a disk image became a page.

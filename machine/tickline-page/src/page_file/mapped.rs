@@ -4,7 +4,7 @@
 use core::ptr::{self, NonNull};
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -68,12 +68,24 @@ impl<'a> PagePath<'a> {
         let file =
             openat(&self.folder, self.name, flags, Mode::empty()).map_err(|error| match error {
                 Errno::LOOP => FileError::SymbolicLink,
+                // The kernel opens no folder for writing.
+                Errno::ISDIR => self.not_a_file(error),
                 error => refused("it can't be opened")(error),
             })?;
         let facts =
             FileFacts::collect(&file, &self.folder).map_err(refused("its owner can't be known"))?;
         facts.judge()?;
         Ok((file, facts))
+    }
+
+    /// The error for a folder in place of the page, whose open has failed by `error`.
+    fn not_a_file(&self, error: Errno) -> FileError {
+        match statat(&self.folder, self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => FileError::NotRegular {
+                mode: found.st_mode,
+            },
+            Err(_) => refused("it can't be opened")(error),
+        }
     }
 }
 

@@ -65,6 +65,9 @@ impl core::fmt::Display for FileError {
             Self::SymbolicLink => f.write_str(
                 "this is a symbolic link, and links are not followed: name the file itself",
             ),
+            Self::NotRegular { mode } if is_folder(*mode) => f.write_str(
+                "this is a folder, not a file: name the page's file in it; if Docker's -v made the folder because the page was missing, remove it, start the server, and then the container again",
+            ),
             Self::NotRegular { mode } => {
                 write!(
                     f,

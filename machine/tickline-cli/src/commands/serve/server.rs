@@ -483,7 +483,7 @@ mod tests {
         }
     }
 
-    /// A directory at the path of the page, of its lock or of its new file; a name that is too long; a
+    /// A directory at the path of the page's lock or of its new file; a name that is too long; a
     /// file system without locks or mappings.
     #[test]
     fn an_errno_that_is_not_known_to_pass_does_not_pass() {

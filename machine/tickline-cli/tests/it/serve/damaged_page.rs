@@ -78,3 +78,15 @@ fn a_server_whose_page_is_filled_with_ones_ends_with_an_error() {
     assert_eq!(code, Some(2), "{messages}");
     assert!(!messages.contains("switched off"), "{messages}");
 }
+
+/// Symptom: "Is a directory", without a word on what had made it, or on what to do.
+#[test]
+fn a_folder_in_place_of_the_page_is_told_by_what_may_have_made_it() {
+    let (_folder, page) = folder();
+    fs::create_dir(&page).unwrap();
+    for (words, code) in [(&[][..], 78), (&["status"], 2), (&["off"], 2)] {
+        let output = run(&page, words);
+        assert_fails(&output, code, "this is a folder, not a file: ");
+        assert_fails(&output, code, "if Docker's -v made the folder");
+    }
+}

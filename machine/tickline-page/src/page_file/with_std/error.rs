@@ -242,8 +242,13 @@ mod tests {
             ),
             (file(FileError::SymbolicLink), "name the file itself"),
             (
-                file(FileError::NotRegular { mode: 0o40_755 }),
+                file(FileError::NotRegular { mode: 0o10_644 }),
                 "name another file",
+            ),
+            (
+                file(FileError::NotRegular { mode: 0o40_755 }),
+                "name the page's file in it; if Docker's -v made the folder because the page was missing, \
+                 remove it, start the server, and then the container again",
             ),
             (
                 file(FileError::ForeignOwner {
