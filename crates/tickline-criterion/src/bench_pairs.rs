@@ -6,6 +6,7 @@ use std::time::Duration;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion};
 
 use crate::arguments::{self, Role};
+use crate::criterion_folder;
 use crate::measurement::readings::Elapsed;
 use crate::measurement::time::CounterTime;
 use crate::pairs::bencher::PairBencher;
@@ -219,7 +220,7 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
     };
     let folder = files::store(collector, files);
     if let Some(benchmark) = against {
-        let name = folder.and_then(|folder| files::title(&folder));
+        let name = folder.and_then(|folder| criterion_folder::title(&folder));
         if let Some(name) = name.filter(|name| name != benchmark.name) {
             let error = format!(
                 "it is {name}, where the list of benchmarks has {}: they must have the same order in each run",

@@ -273,7 +273,7 @@
 // | `results` | distributions, comparisons and baselines: printed, stored and drawn |
 //
 // `run` is what a program calls, `bench_pairs` and `compare` what a benchmark calls. `arguments`,
-// `message` and `number` serve all of them.
+// `criterion_folder`, `message` and `number` serve all of them.
 mod arguments;
 mod bench_pairs;
 mod compare;
@@ -283,6 +283,7 @@ pub mod comparison_method {}
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/comparisons.md")]
 pub mod comparisons {}
+mod criterion_folder;
 mod measurement;
 mod message;
 mod number;
@@ -290,6 +291,8 @@ mod pairs;
 mod results;
 mod run;
 mod statistics;
+#[cfg(test)]
+mod test_folder;
 
 pub use bench_pairs::{BenchPairs, PairId};
 pub use compare::compare;

@@ -18,8 +18,6 @@ pub(crate) mod files;
 pub(crate) mod outcome;
 pub(crate) mod plot;
 pub(crate) mod replace;
-#[cfg(test)]
-pub(crate) mod test_folder;
 pub(crate) mod text;
 pub(crate) mod verdict;
 pub(crate) mod verdict_file;

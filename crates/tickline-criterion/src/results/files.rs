@@ -1,11 +1,4 @@
 //! This crate's files, next to criterion's files of a benchmark.
-//!
-//! No function of criterion returns its output directory. But criterion stores the times that it
-//! gets, unchanged, in `new/sample.json`. This crate finds a benchmark's folder by these times. It
-//! searches criterion's default directories: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`,
-//! `criterion` in each folder above the program, and `target/criterion`. If the program has called
-//! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), the
-//! search begins there.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -13,22 +6,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
-use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
 use crate::arguments::{self, hints};
+use crate::criterion_folder::{find, full_name, read, roots};
 use crate::message::Messages;
 use crate::pairs::collector::Collector;
 use crate::results::baseline::{Change, MIN_PARTS};
 use crate::results::replace::replace;
 use crate::results::verdict::{ComparedWith, Conclusion, Difference, findings};
-
-/// The depth of the search: group, function, parameter, and one spare level.
-const DEPTH: u32 = 4;
-
-/// The largest rounding of file times: 2 s (FAT).
-const ROUNDING: Duration = Duration::from_secs(2);
 
 /// A baseline of a benchmark.
 pub(crate) struct Baseline {
@@ -70,12 +57,13 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
     }
     let time = &collector.time;
     let messages = time.settings().messages;
-    let roots = roots(time.settings().output_directory.as_deref());
-    let folder = find(&roots, &collector.collected.returned_ns, collector.begin);
+    let chosen = time.settings().output_directory.as_deref();
+    let folder = find(chosen, &collector.collected.returned_ns, collector.begin);
     if let Some(folder) = &folder {
         write(messages, folder, files);
     } else {
-        let error = format!("criterion's files are not in {}", roots[0].display());
+        let root = &roots(chosen)[0];
+        let error = format!("criterion's files are not in {}", root.display());
         baseline_cannot_tell("unknown", &error);
         static FIRST: Once = Once::new();
         messages.print_once(
@@ -83,7 +71,7 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
             &format_args!(
                 "not stored: criterion's files are not in {}; if the program calls Criterion::output_directory, \
                  it must pass it to CounterTime::builder().output_directory as well",
-                roots[0].display()
+                root.display()
             ),
         );
     }
@@ -92,26 +80,10 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
 
 /// Adds the collector's benchmark as one that can't be compared with a baseline, if it should be.
 pub(crate) fn cannot_tell<const N: usize>(collector: &Collector<N>, reason: &str) {
-    let roots = roots(collector.time.settings().output_directory.as_deref());
-    let name = find(&roots, &collector.collected.returned_ns, collector.begin)
+    let chosen = collector.time.settings().output_directory.as_deref();
+    let name = find(chosen, &collector.collected.returned_ns, collector.begin)
         .and_then(|folder| full_name(&folder));
     baseline_cannot_tell(name.as_deref().unwrap_or("unknown"), reason);
-}
-
-/// criterion's full name of the benchmark in a folder.
-fn full_name(folder: &Path) -> Option<String> {
-    name_of(folder, "full_id")
-}
-
-/// The name that criterion prints and lists for the benchmark in a folder: a long one is cut, and a
-/// repeated one has a number.
-pub(crate) fn title(folder: &Path) -> Option<String> {
-    name_of(folder, "title")
-}
-
-fn name_of(folder: &Path, key: &str) -> Option<String> {
-    let benchmark = read(&folder.join("new/benchmark.json")).ok()?;
-    benchmark[key].as_str().map(str::to_owned)
 }
 
 /// Adds a benchmark that should be compared with a baseline, and can't be.
@@ -153,77 +125,6 @@ fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, (Concl
         }
         Err(error) => Err((Conclusion::CannotTell, error.clone())),
     }
-}
-
-fn read(path: &Path) -> Result<Value, String> {
-    let text = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// The directories in which criterion may have written: at least one.
-fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
-    let mut roots: Vec<PathBuf> = chosen.map(Path::to_path_buf).into_iter().collect();
-    roots.extend(std::env::var_os("CRITERION_HOME").map(PathBuf::from));
-    roots.extend(
-        std::env::var_os("CARGO_TARGET_DIR").map(|path| PathBuf::from(path).join("criterion")),
-    );
-    let program = std::env::current_exe().unwrap_or_default();
-    roots.extend(
-        program
-            .ancestors()
-            .skip(1)
-            .map(|folder| folder.join("criterion")),
-    );
-    roots.push(PathBuf::from("target/criterion"));
-    roots
-}
-
-/// Finds the folder of a benchmark below one of `roots`: the folder in which criterion has stored
-/// `returned_ns` after `since`. Routines that take no time have equal times, so several folders may
-/// match. The result is then the folder that was written last.
-fn find(roots: &[PathBuf], returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
-    let (mut folders, mut found) = (roots.to_vec(), Vec::new());
-    for _ in 0..=DEPTH {
-        for folder in &folders {
-            let sample = folder.join("new/sample.json");
-            let written = fs::metadata(&sample).and_then(|data| data.modified()).ok();
-            let fits = |written: &SystemTime| {
-                *written >= since - ROUNDING && has_times(&sample, returned_ns)
-            };
-            found.extend(
-                written
-                    .filter(fits)
-                    .map(|written| (written, folder.clone())),
-            );
-        }
-        let entries = folders
-            .iter()
-            .filter_map(|folder| fs::read_dir(folder).ok())
-            .flatten();
-        folders = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.is_dir())
-            .collect();
-    }
-    found
-        .into_iter()
-        .max_by_key(|(written, _)| *written)
-        .map(|(_, folder)| folder)
-}
-
-fn has_times(path: &Path, returned_ns: &[f64]) -> bool {
-    let stored = read(path).unwrap_or_default();
-    let Some(times) = stored["times"].as_array() else {
-        return false;
-    };
-    // criterion's quick mode stores only the last two samples.
-    let last = returned_ns.iter().rev().zip(times.iter().rev());
-    // serde_json sometimes reads the last of 16 digits wrongly.
-    let mut same = last.map(|(ns, time)| {
-        time.as_f64()
-            .is_some_and(|time| (time - ns).abs() <= ns * 1e-12)
-    });
-    !times.is_empty() && !returned_ns.is_empty() && same.all(|is_same| is_same)
 }
 
 /// Compares with the baseline, and writes the files.
@@ -418,68 +319,7 @@ mod tests {
 
     use super::*;
 
-    use crate::results::test_folder::Folder;
-
-    /// The benchmark with these times in `folder` that was measured since the moment.
-    fn found(folder: &Folder, returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
-        let roots = [folder.0.join("nowhere"), folder.0.clone()];
-        find(&roots, returned_ns, since)
-    }
-
-    /// criterion's files of two benchmarks, which took 20.25 and 20.5 ns, among others.
-    fn two_benchmarks(test: &str) -> (Folder, SystemTime) {
-        let folder = Folder::new(test);
-        let sample = |last_ns| format!(r#"{{"iters":[1.0,2.0],"times":[10.5,{last_ns}]}}"#);
-        folder.write("group/a/new/sample.json", &sample(20.25));
-        folder.write("group/b/7/new/sample.json", &sample(20.5));
-        folder.write("group/b/7/base/sample.json", &sample(20.75));
-        folder.write("broken/new/sample.json", "{");
-        folder.write("empty/new/sample.json", r#"{"times":[]}"#);
-        (folder, SystemTime::now())
-    }
-
-    #[test]
-    fn a_benchmark_is_found_by_its_times() {
-        let (folder, now) = two_benchmarks("find");
-        let found = found(&folder, &[10.5, 20.5], now);
-        assert_eq!(found, Some(folder.0.join("group/b/7")));
-    }
-
-    #[test]
-    fn in_the_quick_mode_a_benchmark_is_found_by_its_last_times() {
-        let (folder, now) = two_benchmarks("find-quick");
-        let found = found(&folder, &[5.0, 10.5, 20.25], now);
-        assert_eq!(found, Some(folder.0.join("group/a")));
-    }
-
-    #[test]
-    fn the_times_of_the_run_before_find_no_benchmark() {
-        let (folder, now) = two_benchmarks("find-base");
-        assert_eq!(found(&folder, &[10.5, 20.75], now), None);
-    }
-
-    #[test]
-    fn without_times_no_benchmark_is_found() {
-        let (folder, now) = two_benchmarks("find-nothing");
-        assert_eq!(found(&folder, &[], now), None);
-    }
-
-    #[test]
-    fn of_benchmarks_with_the_same_times_the_last_is_found() {
-        let (folder, now) = two_benchmarks("find-last");
-        std::thread::sleep(Duration::from_millis(20));
-        let sample = r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#;
-        folder.write("later/new/sample.json", sample);
-        let found = found(&folder, &[10.5, 20.5], now);
-        assert_eq!(found, Some(folder.0.join("later")));
-    }
-
-    #[test]
-    fn files_from_before_the_benchmark_are_not_found() {
-        let (folder, now) = two_benchmarks("find-old");
-        let found = found(&folder, &[10.5, 20.5], now + Duration::from_secs(60));
-        assert_eq!(found, None);
-    }
+    use crate::test_folder::Folder;
 
     const REPORT: &str = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";
 

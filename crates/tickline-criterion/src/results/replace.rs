@@ -17,7 +17,7 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::test_folder::Folder;
+    use crate::test_folder::Folder;
 
     #[test]
     fn a_written_file_replaces_the_old_one() {

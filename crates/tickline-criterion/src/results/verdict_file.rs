@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    use crate::results::test_folder::Folder;
+    use crate::test_folder::Folder;
 
     /// A link in the folder.
     fn link(folder: &Folder, name: &str, target: &str) -> PathBuf {

@@ -1,0 +1,184 @@
+//! criterion's folder of a benchmark, found by the benchmark's times.
+//!
+//! No function of criterion returns its output directory, and a measurement is not told which
+//! benchmark it measures. But criterion stores the times that it gets, unchanged, in
+//! `new/sample.json`. This crate finds a benchmark's folder by these times. It searches criterion's
+//! default directories: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`, `criterion` in each folder
+//! above the program, and `target/criterion`. If the program has called
+//! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), the
+//! search begins there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+/// The depth of the search: group, function, parameter, and one spare level.
+const DEPTH: u32 = 4;
+
+/// The largest rounding of file times: 2 s (FAT).
+const ROUNDING: Duration = Duration::from_secs(2);
+
+pub(crate) fn read(path: &Path) -> Result<Value, String> {
+    let text = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The directories in which criterion may have written: at least one.
+pub(crate) fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
+    let mut roots: Vec<PathBuf> = chosen.map(Path::to_path_buf).into_iter().collect();
+    roots.extend(std::env::var_os("CRITERION_HOME").map(PathBuf::from));
+    roots.extend(
+        std::env::var_os("CARGO_TARGET_DIR").map(|path| PathBuf::from(path).join("criterion")),
+    );
+    let program = std::env::current_exe().unwrap_or_default();
+    roots.extend(
+        program
+            .ancestors()
+            .skip(1)
+            .map(|folder| folder.join("criterion")),
+    );
+    roots.push(PathBuf::from("target/criterion"));
+    roots
+}
+
+/// Finds the folder of a benchmark, in the directory that the program has chosen or in criterion's
+/// default ones: the folder in which criterion has stored `returned_ns` after `since`. Routines that take no time have equal times, so several folders may
+/// match. The result is then the folder that was written last.
+pub(crate) fn find(
+    chosen: Option<&Path>,
+    returned_ns: &[f64],
+    since: SystemTime,
+) -> Option<PathBuf> {
+    find_below(&roots(chosen), returned_ns, since)
+}
+
+fn find_below(roots: &[PathBuf], returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
+    let (mut folders, mut found) = (roots.to_vec(), Vec::new());
+    for _ in 0..=DEPTH {
+        for folder in &folders {
+            let sample = folder.join("new/sample.json");
+            let written = fs::metadata(&sample).and_then(|data| data.modified()).ok();
+            let fits = |written: &SystemTime| {
+                *written >= since - ROUNDING && has_times(&sample, returned_ns)
+            };
+            found.extend(
+                written
+                    .filter(fits)
+                    .map(|written| (written, folder.clone())),
+            );
+        }
+        let entries = folders
+            .iter()
+            .filter_map(|folder| fs::read_dir(folder).ok())
+            .flatten();
+        folders = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.is_dir())
+            .collect();
+    }
+    found
+        .into_iter()
+        .max_by_key(|(written, _)| *written)
+        .map(|(_, folder)| folder)
+}
+
+fn has_times(path: &Path, returned_ns: &[f64]) -> bool {
+    let stored = read(path).unwrap_or_default();
+    let Some(times) = stored["times"].as_array() else {
+        return false;
+    };
+    // criterion's quick mode stores only the last two samples.
+    let last = returned_ns.iter().rev().zip(times.iter().rev());
+    // serde_json sometimes reads the last of 16 digits wrongly.
+    let mut same = last.map(|(ns, time)| {
+        time.as_f64()
+            .is_some_and(|time| (time - ns).abs() <= ns * 1e-12)
+    });
+    !times.is_empty() && !returned_ns.is_empty() && same.all(|is_same| is_same)
+}
+
+/// criterion's full name of the benchmark in a folder.
+pub(crate) fn full_name(folder: &Path) -> Option<String> {
+    name_of(folder, "full_id")
+}
+
+/// The name that criterion prints and lists for the benchmark in a folder: a long one is cut, and a
+/// repeated one has a number.
+pub(crate) fn title(folder: &Path) -> Option<String> {
+    name_of(folder, "title")
+}
+
+fn name_of(folder: &Path, key: &str) -> Option<String> {
+    let benchmark = read(&folder.join("new/benchmark.json")).ok()?;
+    benchmark[key].as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::test_folder::Folder;
+
+    /// The benchmark with these times in `folder` that was measured since the moment.
+    fn found(folder: &Folder, returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
+        let roots = [folder.0.join("nowhere"), folder.0.clone()];
+        find_below(&roots, returned_ns, since)
+    }
+
+    /// criterion's files of two benchmarks, which took 20.25 and 20.5 ns, among others.
+    fn two_benchmarks(test: &str) -> (Folder, SystemTime) {
+        let folder = Folder::new(test);
+        let sample = |last_ns| format!(r#"{{"iters":[1.0,2.0],"times":[10.5,{last_ns}]}}"#);
+        folder.write("group/a/new/sample.json", &sample(20.25));
+        folder.write("group/b/7/new/sample.json", &sample(20.5));
+        folder.write("group/b/7/base/sample.json", &sample(20.75));
+        folder.write("broken/new/sample.json", "{");
+        folder.write("empty/new/sample.json", r#"{"times":[]}"#);
+        (folder, SystemTime::now())
+    }
+
+    #[test]
+    fn a_benchmark_is_found_by_its_times() {
+        let (folder, now) = two_benchmarks("find");
+        let found = found(&folder, &[10.5, 20.5], now);
+        assert_eq!(found, Some(folder.0.join("group/b/7")));
+    }
+
+    #[test]
+    fn in_the_quick_mode_a_benchmark_is_found_by_its_last_times() {
+        let (folder, now) = two_benchmarks("find-quick");
+        let found = found(&folder, &[5.0, 10.5, 20.25], now);
+        assert_eq!(found, Some(folder.0.join("group/a")));
+    }
+
+    #[test]
+    fn the_times_of_the_run_before_find_no_benchmark() {
+        let (folder, now) = two_benchmarks("find-base");
+        assert_eq!(found(&folder, &[10.5, 20.75], now), None);
+    }
+
+    #[test]
+    fn without_times_no_benchmark_is_found() {
+        let (folder, now) = two_benchmarks("find-nothing");
+        assert_eq!(found(&folder, &[], now), None);
+    }
+
+    #[test]
+    fn of_benchmarks_with_the_same_times_the_last_is_found() {
+        let (folder, now) = two_benchmarks("find-last");
+        std::thread::sleep(Duration::from_millis(20));
+        let sample = r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#;
+        folder.write("later/new/sample.json", sample);
+        let found = found(&folder, &[10.5, 20.5], now);
+        assert_eq!(found, Some(folder.0.join("later")));
+    }
+
+    #[test]
+    fn files_from_before_the_benchmark_are_not_found() {
+        let (folder, now) = two_benchmarks("find-old");
+        let found = found(&folder, &[10.5, 20.5], now + Duration::from_secs(60));
+        assert_eq!(found, None);
+    }
+}
