@@ -18,7 +18,8 @@ use crate::results::comparison::{MeasuredCouples, Sides};
 use crate::results::files;
 use crate::results::outcome::{Outcome, QUANTILES};
 use crate::results::plot::{self, Mark, Series};
-use crate::results::verdict::{ComparedWith, Conclusion, Difference, findings};
+use crate::results::verdict::findings::findings;
+use crate::results::verdict::{ComparedWith, Conclusion, Difference};
 
 /// Benchmarks whose iterations are timed individually. criterion's `Criterion` and `BenchmarkGroup`
 /// have these methods with the measurement [`CounterTime`].
@@ -312,4 +313,91 @@ fn draw(
         });
     }
     plot::draw(name, &outcome.caption(), &series)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Messages;
+    use crate::test_folder::Folder;
+
+    /// criterion with short benchmarks, and its files in the folder.
+    fn criterion_in(folder: &Folder, time: &CounterTime) -> Criterion<CounterTime> {
+        Criterion::default()
+            .with_measurement(time.clone())
+            .output_directory(&folder.0)
+            .without_plots()
+            .sample_size(10)
+            .nresamples(1_000)
+            .warm_up_time(Duration::from_millis(5))
+            .measurement_time(Duration::from_millis(20))
+    }
+
+    /// Measures benchmarks in the folder: a trusted one, then one during which a gate closes.
+    /// Returns the measurement; `None`, with a printed line, if the counter can't be used here.
+    fn close_gate_in_second_benchmark(folder: &Folder) -> Option<CounterTime> {
+        let time = CounterTime::builder()
+            .quiet()
+            .output_directory(&folder.0)
+            .start_or_wall_time();
+        if let Some(error) = time.fallback_error() {
+            Messages::Shown.print(&format_args!("SKIPPED: {error}"));
+            return None;
+        }
+        let mut criterion = criterion_in(folder, &time);
+        criterion.bench_pairs("trusted", |bencher| bencher.iter(|| 3));
+        let mut calls = 0;
+        criterion
+            .benchmark_group("group")
+            .bench_pairs("closed", |bencher| {
+                calls += 1;
+                if calls == 2 {
+                    time.session()
+                        .expect("the counter measures")
+                        .clock()
+                        .disable();
+                }
+                bencher.iter(|| 3);
+            });
+        Some(time)
+    }
+
+    /// Symptom: the run became the baseline, because the samples were only counted for the program.
+    #[test]
+    fn a_stored_run_has_the_number_of_its_own_untrusted_samples() {
+        let folder = Folder::new("untrusted-run");
+        if close_gate_in_second_benchmark(&folder).is_none() {
+            return;
+        }
+        let findings = findings();
+        let mut runs = findings.runs.iter();
+        let untrusted = ["trusted", "group/closed"].map(|name| {
+            let run = runs.find(|run| run.folder == folder.0.join(name));
+            run.expect("it is stored").untrusted
+        });
+        assert_eq!(untrusted[0], 0);
+        assert!((1..=10).contains(&untrusted[1]), "{untrusted:?}");
+    }
+
+    #[test]
+    fn the_incidents_name_the_benchmark_whose_samples_are_untrusted() {
+        let folder = Folder::new("untrusted-name");
+        let Some(time) = close_gate_in_second_benchmark(&folder) else {
+            return;
+        };
+        assert_eq!(time.incidents().untrusted_benchmarks, ["group/closed"]);
+    }
+
+    /// criterion tells a measurement no name, also of a benchmark of its own.
+    #[test]
+    fn the_incidents_name_a_benchmark_of_bench_function() {
+        let folder = Folder::new("untrusted-function");
+        let Some(time) = close_gate_in_second_benchmark(&folder) else {
+            return;
+        };
+        let mut criterion = criterion_in(&folder, &time);
+        criterion.bench_function("plain", |bencher| bencher.iter(|| 3));
+        let names = time.incidents().untrusted_benchmarks;
+        assert_eq!(names, ["group/closed", "plain"]);
+    }
 }

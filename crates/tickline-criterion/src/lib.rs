@@ -305,7 +305,9 @@ pub use measurement::readings::{Elapsed, Start};
 pub use measurement::time::CounterTime;
 pub use pairs::bencher::PairBencher;
 pub use results::comparison::Comparison;
-pub use results::verdict::{ComparedWith, Conclusion, NotJudged, Percent, Verdict, Verdicts};
+pub use results::verdict::{
+    ComparedWith, Conclusion, KeptBaseline, NotJudged, Percent, Verdict, Verdicts,
+};
 pub use run::{group, run};
 
 /// Makes the README's example a doctest.

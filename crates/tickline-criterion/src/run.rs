@@ -4,7 +4,6 @@ use std::any::Any;
 use std::env;
 use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
-use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 
@@ -15,7 +14,8 @@ use crate::measurement::time::{CounterTime, SAMPLES};
 use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};
-use crate::results::verdict::{self, NotJudged, Verdicts};
+use crate::results::verdict::findings::{self, Findings, StoredRun};
+use crate::results::verdict::{self, KeptBaseline, NotJudged, Verdicts};
 use crate::results::{files, verdict_file};
 
 /// Runs a program's benchmarks, with this crate's options, and returns the program's exit code:
@@ -143,7 +143,7 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
 
 /// Stores why the run ends early, with the verdicts so far.
 fn store_error(error: &str, options: &Options) {
-    let verdicts = verdict::findings().verdicts.clone();
+    let verdicts = findings::findings().verdicts.clone();
     // The error itself is printed.
     _ = verdict_file::store(&Verdicts::after(error, options, verdicts), options);
 }
@@ -214,11 +214,11 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
 /// Judges the findings: updates the baseline, stores and prints the verdicts. Returns the exit
 /// code.
 fn judge_and_store(options: &Options) -> Result<u8, String> {
-    let verdict::Findings { verdicts, folders } = std::mem::take(&mut *verdict::findings());
+    let Findings { verdicts, runs } = std::mem::take(&mut *findings::findings());
     let mut verdicts = Verdicts::new(options, verdicts);
     verdicts.not_judged = not_judged(&verdicts);
-    if options.update_on_pass && verdicts.exit_code == 0 && !folders.is_empty() {
-        update_baseline(&mut verdicts, &folders, options)?;
+    if options.update_on_pass && verdicts.exit_code == 0 {
+        update_baseline(&mut verdicts, runs, options)?;
     }
     if verdicts.exit_code == verdict::ERROR {
         let error = why_nothing_was_compared(&verdicts);
@@ -254,19 +254,26 @@ fn why_nothing_was_compared(verdicts: &Verdicts) -> &'static str {
     }
 }
 
-/// Makes this run the baseline. If the verdicts can't be stored, the baseline stays.
+/// Makes this run the baseline, except of benchmarks with untrusted samples. If the verdicts can't be
+/// stored, the baseline stays.
 fn update_baseline(
     verdicts: &mut Verdicts,
-    folders: &[PathBuf],
+    runs: Vec<StoredRun>,
     options: &Options,
 ) -> Result<(), String> {
+    let (folders, kept) = findings::trusted_runs(runs);
+    verdicts.kept_baselines = kept;
+    if folders.is_empty() {
+        return Ok(());
+    }
     let so_far = Verdicts::so_far(options, verdicts.benchmarks.clone());
     verdict_file::store_so_far(&so_far, options)?;
     let name = verdicts.baseline.clone().unwrap_or_default();
-    if let Err(error) = files::update_baselines(folders, &name) {
+    if let Err(error) = files::update_baselines(&folders, &name) {
         let error = format!("the baseline was not updated: {error}");
         verdicts.exit_code = verdict::ERROR;
         verdicts.error = Some(error.clone());
+        verdicts.kept_baselines.clear();
         _ = verdict_file::store(verdicts, options);
         return Err(error);
     }
@@ -284,14 +291,27 @@ fn print(verdicts: &Verdicts, options: &Options) {
             .for_each(|line| Messages::Shown.print(&line));
     }
     if options.update_on_pass {
-        let what = if verdicts.is_baseline_updated {
-            "is now this run"
-        } else {
-            "stays as it was"
-        };
-        let name = verdicts.baseline.as_deref().unwrap_or_default();
-        Messages::Shown.print(&format_args!("the baseline {name} {what}"));
+        baseline_lines(verdicts)
+            .iter()
+            .for_each(|line| Messages::Shown.print(line));
     }
+}
+
+/// What became of the baseline of `--update-on-pass`, and of the benchmarks that keep theirs.
+fn baseline_lines(verdicts: &Verdicts) -> Vec<String> {
+    let name = verdicts.baseline.as_deref().unwrap_or_default();
+    let what = if verdicts.is_baseline_updated {
+        "is now this run"
+    } else {
+        "stays as it was"
+    };
+    let kept = verdicts.kept_baselines.iter().map(|kept| {
+        let KeptBaseline { benchmark, reason } = kept;
+        format!("the baseline {name} of {benchmark} stays as it was: {reason}")
+    });
+    std::iter::once(format!("the baseline {name} {what}"))
+        .chain(kept)
+        .collect()
 }
 
 #[cfg(test)]
@@ -316,6 +336,30 @@ mod tests {
             );
         });
         error.expect_err("no baseline")
+    }
+
+    /// Symptom: "the baseline main is now this run" was all that was said.
+    #[test]
+    fn a_line_names_each_benchmark_that_keeps_its_baseline() {
+        let runs = [("a", 0), ("b", 3)].map(|(name, untrusted)| StoredRun {
+            benchmark: name.to_owned(),
+            folder: name.into(),
+            untrusted,
+        });
+        let (_, kept_baselines) = findings::trusted_runs(runs.into());
+        let verdicts = Verdicts {
+            baseline: Some("main".to_owned()),
+            is_baseline_updated: true,
+            kept_baselines,
+            ..Verdicts::new(&Options::default(), Vec::new())
+        };
+        let [updated, kept] = &baseline_lines(&verdicts)[..] else {
+            panic!("{verdicts:?}");
+        };
+        assert_eq!(updated, "the baseline main is now this run");
+        let expected =
+            "the baseline main of b stays as it was: 3 of this run's samples can't be trusted";
+        assert!(kept.starts_with(expected), "{kept}");
     }
 
     /// Symptom: the text was "the program has ended with signal: 6 (SIGABRT)".

@@ -45,6 +45,16 @@ impl Scale {
     }
 }
 
+/// The shortest sample: an attosecond, which prints as `0.0000 ps`. A sample that took no longer
+/// than the cost of its readings gets this time, because criterion refuses a benchmark with a
+/// sample of 0.
+const MIN_NS: f64 = 1e-9;
+
+/// `ns`, but at least an attosecond.
+pub(crate) fn least_ns(ns: f64) -> f64 {
+    ns.max(MIN_NS)
+}
+
 /// The rate, resolution and cost of the counter. Its text is printed at the start.
 ///
 /// ```

@@ -21,6 +21,9 @@ const UNSURE_SHARE: f64 = 0.01;
 /// The time for which a measured cost of a pair is used: it changes with the core's frequency.
 const COST_LASTS: Duration = Duration::from_millis(500);
 
+/// The name of a benchmark that has none in criterion's files.
+const UNNAMED: &str = "a benchmark that criterion has not stored";
+
 /// Events after which a sample, or the rate that converts it, may be wrong.
 ///
 /// Three events are not among them:
@@ -36,12 +39,24 @@ pub(crate) const DISTURBING: [Event; 5] = [
     Event::GateClosed,
 ];
 
+/// The samples that criterion has converted for one of its benchers. They name a benchmark
+/// ([`crate::criterion_folder`]).
+#[derive(Debug)]
+struct BencherSamples {
+    /// The number of the bencher.
+    bencher: u64,
+    times_ns: Vec<f64>,
+    has_untrusted: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Observations {
     pub(crate) scale: Scale,
     cost_measured: Instant,
     /// The incidents, except the clock's events.
     incidents: Incidents,
+    /// The samples of the present bencher, and of earlier ones with untrusted samples.
+    benchers: Vec<BencherSamples>,
     /// The clock's events at the start.
     start: EventCounts,
     /// The clock's state at the last sample.
@@ -56,6 +71,7 @@ impl Observations {
             scale,
             cost_measured,
             incidents,
+            benchers: Vec::new(),
             start,
             state: ClockState::Fast,
         }
@@ -70,8 +86,9 @@ impl Observations {
         }
     }
 
-    /// Counts a sample, and updates the rate. `status` must have been read after the sample.
-    pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status) {
+    /// Counts a sample, and updates the rate. `status` must have been read after the sample. Returns
+    /// whether the sample can be trusted.
+    pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status) -> Trust {
         let before = std::mem::replace(&mut self.state, status.state);
         let incidents = &mut self.incidents;
         if self.state == ClockState::Fast {
@@ -84,7 +101,37 @@ impl Observations {
         incidents.samples += 1;
         incidents.moved += u64::from(sample.moved > 0);
         incidents.backwards += u64::from(sample.backwards > 0);
-        incidents.untrusted += u64::from(!is_fast || self.scale.uncertainty_ppb > VAGUE_PPB);
+        if is_fast && self.scale.uncertainty_ppb <= VAGUE_PPB {
+            Trust::Trusted
+        } else {
+            incidents.untrusted += 1;
+            Trust::Untrusted
+        }
+    }
+
+    /// Adds what criterion gets for a sample of one of its benchers.
+    pub(crate) fn add_time(&mut self, bencher: u64, ns: f64, trust: Trust) {
+        if self
+            .benchers
+            .last()
+            .is_none_or(|last| last.bencher != bencher)
+        {
+            self.benchers.retain(|earlier| earlier.has_untrusted);
+            self.benchers.push(BencherSamples {
+                bencher,
+                times_ns: Vec::new(),
+                has_untrusted: false,
+            });
+        }
+        if let Some(present) = self.benchers.last_mut() {
+            present.times_ns.push(ns);
+            present.has_untrusted |= trust == Trust::Untrusted;
+        }
+    }
+
+    /// The number of untrusted samples.
+    pub(crate) const fn untrusted(&self) -> u64 {
+        self.incidents.untrusted
     }
 
     /// Counts the time that was lost in a sample, of which this time is left.
@@ -100,16 +147,36 @@ impl Observations {
         incidents.unmeasured += u64::from(as_f64(lost.unsure_ns) >= UNSURE_SHARE * left_ns);
     }
 
-    /// The incidents up to the clock's events `now`.
-    pub(crate) fn incidents(&self, now: &EventCounts) -> Incidents {
+    /// The incidents up to the clock's events `now`. `name` finds a benchmark's name by the times of
+    /// its samples.
+    pub(crate) fn incidents(
+        &self,
+        now: &EventCounts,
+        name: impl Fn(&[f64]) -> Option<String>,
+    ) -> Incidents {
         let since = |event| now.get(event).saturating_sub(self.start.get(event));
         let counts = DISTURBING.map(|event| (event, since(event)));
         let events = counts.into_iter().filter(|(_, count)| *count > 0).collect();
+        let mut names: Vec<String> = Vec::new();
+        for bencher in self.benchers.iter().filter(|one| one.has_untrusted) {
+            let name = name(&bencher.times_ns).unwrap_or_else(|| UNNAMED.to_owned());
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         Incidents {
             events,
+            untrusted_benchmarks: names,
             ..self.incidents.clone()
         }
     }
+}
+
+/// Whether a sample was taken while the clock trusted the counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    Trusted,
+    Untrusted,
 }
 
 /// Time that was subtracted for one cause: a part of [`Incidents`].
@@ -166,6 +233,10 @@ pub struct Incidents {
     /// a sample a gate was closed, there was no line, or the rate was uncertain by more than 100
     /// ppm. The counter still timed these samples.
     pub untrusted: u64,
+    /// The benchmarks of the [`untrusted`](Self::untrusted) samples, each once: criterion's names,
+    /// which are in its files. For one that criterion has not stored, or not yet, a text says that.
+    /// `--update-on-pass` keeps the baseline of these benchmarks ([`crate::KeptBaseline`]).
+    pub untrusted_benchmarks: Vec<String>,
     /// The number of samples from which time was subtracted, because the kernel took the CPU from
     /// the thread.
     pub subtracted: u64,
@@ -193,6 +264,7 @@ impl fmt::Display for Incidents {
             moved,
             backwards,
             untrusted,
+            untrusted_benchmarks,
             subtracted,
             waited,
             interrupted,
@@ -232,8 +304,9 @@ impl fmt::Display for Incidents {
         }
         if *untrusted > 0 {
             let or_state = fallback_state.map_or(String::new(), |state| format!(", or {state}"));
+            let of = untrusted_benchmarks.join(", ");
             lines.push(format!(
-                "{untrusted} of {samples} samples can't be trusted, because the counter's rate was not known{or_state}: repeat the benchmark"
+                "{untrusted} of {samples} samples can't be trusted, because the counter's rate was not known{or_state}; repeat these benchmarks: {of}"
             ));
         }
         if *samples > 0 && !events.is_empty() {
@@ -251,256 +324,4 @@ impl fmt::Display for Incidents {
 }
 
 #[cfg(test)]
-mod tests {
-    use tickline::{Clock, Driver, Reason};
-
-    use super::*;
-    use crate::measurement::readings::PairReads;
-    use crate::message::Messages;
-
-    const CLOSED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);
-
-    /// A clock's status with a counter of 2.5 GHz and open gates.
-    fn status() -> Status {
-        let clock = Clock::builder()
-            .driver(Driver::Manual)
-            .start()
-            .expect("a clock");
-        let mut status = clock.status();
-        (status.state, status.frequency_hz, status.max_drift_ppb) =
-            (ClockState::Fast, Some(2_500_000_000), Some(500));
-        status
-    }
-
-    fn with(status: &Status, change: impl FnOnce(&mut Status)) -> Status {
-        let mut status = status.clone();
-        change(&mut status);
-        status
-    }
-
-    fn observations(status: &Status) -> Observations {
-        Observations::new(
-            Scale::WALL.at_rate_of(status).expect("a rate"),
-            status.events,
-        )
-    }
-
-    #[test]
-    fn the_rate_is_the_clocks_while_its_gates_are_open() {
-        let open = status();
-        let mut observations = observations(&open);
-        let first = observations.scale;
-        assert!((first.ns_per_tick - 0.4).abs() < 1e-12, "{first:?}");
-        assert!((first.uncertainty_ppb - 500.2).abs() < 1e-6, "{first:?}");
-        let faster = with(&open, |status| status.frequency_hz = Some(5_000_000_000));
-        observations.count(
-            &Elapsed::default(),
-            &with(&faster, |status| status.state = CLOSED),
-        );
-        assert_eq!(observations.scale, first, "a rate behind a closed gate");
-        observations.count(&Elapsed::default(), &faster);
-        assert!(
-            (observations.scale.ns_per_tick - 0.2).abs() < 1e-12,
-            "{observations:?}"
-        );
-    }
-
-    /// Symptom: after a change of rate, samples with the old rate were not reported. After a gate
-    /// had closed, the counter that the clock did not trust timed all samples, and only one of them
-    /// was reported.
-    #[test]
-    fn every_sample_counts_while_the_clock_does_not_trust_the_counter() {
-        let open = status();
-        let vague = with(&open, |status| status.max_drift_ppb = Some(800_000));
-        let closed = with(&open, |status| status.state = CLOSED);
-        let mut observations = observations(&open);
-        // The sample after `closed` began while the gate was closed.
-        for (status, untrusted) in [
-            (&open, 0),
-            (&vague, 1),
-            (&vague, 2),
-            (&open, 2),
-            (&closed, 3),
-            (&closed, 4),
-            (&open, 5),
-            (&open, 5),
-        ] {
-            observations.count(&Elapsed::default(), status);
-            assert_eq!(
-                observations.incidents.untrusted, untrusted,
-                "{observations:?}"
-            );
-        }
-        let text = observations.incidents(&open.events).to_string();
-        let known =
-            "5 of 8 samples can't be trusted, because the counter's rate was not known, or ";
-        assert_eq!(text, format!("{known}{CLOSED}: repeat the benchmark"));
-    }
-
-    #[test]
-    fn samples_with_a_moved_pair_count_once() {
-        let open = status();
-        let mut observations = observations(&open);
-        let pair = |start_ticks, end_ticks, cpus| {
-            Elapsed::from_pair(PairReads {
-                start_ticks,
-                end_ticks,
-                cpus,
-            })
-        };
-        let twice = pair(0, 10, Some((0, 1))) + pair(10, 20, Some((1, 0)));
-        for sample in [twice, pair(0, 10, None), pair(10, 0, None)] {
-            observations.count(&sample, &open);
-        }
-        assert_eq!(
-            observations.incidents(&open.events).to_string(),
-            "1 of 3 samples contain a move of the thread to another CPU; to avoid that, bind it to one\n\
-             1 of 3 samples are too short, because the counter stepped back: the results can't be trusted"
-        );
-    }
-
-    fn lost(waited_ns: u64, other_ns: u64, unsure_ns: u64) -> LostTime {
-        LostTime {
-            waited_ns,
-            other_ns,
-            unsure_ns,
-        }
-    }
-
-    #[test]
-    fn what_was_subtracted_is_said_with_its_cause_and_its_samples() {
-        let open = status();
-        let mut observations = observations(&open);
-        for lost in [
-            LostTime::default(),
-            lost(1_500_000, 0, 40),
-            lost(2_000_000, 30_000, 40),
-        ] {
-            observations.count(&Elapsed::default(), &open);
-            observations.count_lost(&lost, 1e6);
-        }
-        assert_eq!(
-            observations.incidents(&open.events).to_string(),
-            "2 of 3 samples lost the CPU, and this time was subtracted: 3.500 ms of waiting for a CPU (in 2), \
-             0.030 ms of the hypervisor, interrupts or a CPU quota (in 1)"
-        );
-    }
-
-    #[test]
-    fn a_cause_for_which_nothing_was_subtracted_is_not_named() {
-        let mut observations = observations(&status());
-        observations.count_lost(&lost(0, 1_000_000, 0), 1e6);
-        let incidents = observations.incidents.to_string();
-        assert!(
-            !incidents.contains("waiting") && incidents.contains("1.000 ms of the hypervisor"),
-            "{incidents}"
-        );
-    }
-
-    #[test]
-    fn a_sample_of_which_a_hundredth_is_unsure_counts_as_unmeasured() {
-        let open = status();
-        let mut observations = observations(&open);
-        for (lost, unmeasured) in [
-            (lost(0, 0, 9_999), 0),
-            (lost(0, 0, 10_000), 1),
-            (lost(500, 0, 10_000), 2),
-        ] {
-            observations.count(&Elapsed::default(), &open);
-            observations.count_lost(&lost, 1e6);
-            assert_eq!(observations.incidents.unmeasured, unmeasured, "{lost:?}");
-        }
-        let text = observations.incidents(&open.events).to_string();
-        assert!(
-            text.contains("\n2 of 3 samples may contain 1 % or more of others' time"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn a_sample_of_which_nothing_is_left_counts_as_unmeasured() {
-        let mut observations = observations(&status());
-        observations.count_lost(&lost(1_000, 0, 0), 0.0);
-        assert_eq!(observations.incidents.unmeasured, 1);
-    }
-
-    #[test]
-    fn nothing_is_said_without_an_incident_or_without_a_sample() {
-        let quiet = Incidents {
-            samples: 7,
-            ..Incidents::default()
-        };
-        let unused = Incidents {
-            events: vec![(Event::GateClosed, 1)],
-            ..Incidents::default()
-        };
-        assert_eq!(
-            [quiet, unused].map(|incidents| incidents.to_string()),
-            ["", ""]
-        );
-    }
-
-    #[test]
-    fn only_the_clocks_events_since_the_start_are_incidents() {
-        let clock = Clock::builder()
-            .driver(Driver::Manual)
-            .start()
-            .expect("a clock");
-        let close = || {
-            clock.enable();
-            clock.maintain(); // opens the gates that the facts allow
-            clock.disable();
-            clock.status().events
-        };
-        let (start, now) = (close(), close());
-        let closed = |events: &EventCounts| events.get(Event::GateClosed);
-        if closed(&start) == 0 || closed(&now) == closed(&start) {
-            return Messages::Shown
-                .print(&"SKIPPED: the counter does not serve here, so no gate closes");
-        }
-        let observations = Observations::new(Scale::WALL, start);
-        assert_eq!(observations.incidents(&start).events, []);
-        assert_eq!(
-            observations.incidents(&now).events,
-            [(Event::GateClosed, closed(&now) - closed(&start))]
-        );
-    }
-
-    #[test]
-    fn the_cost_of_a_pair_is_measured_again_when_it_is_old_and_no_gate_is_closed() {
-        let open = status();
-        let mut observations = observations(&open);
-        let measured = |observations: &mut Observations| {
-            observations.scale.cost_ticks = 0.0;
-            observations.renew_cost(|| 7.0);
-            observations.scale.cost_ticks
-        };
-        assert_eq!(measured(&mut observations), 0.0, "it is new");
-        let Some(old) = Instant::now().checked_sub(COST_LASTS) else {
-            return Messages::Shown.print(&"SKIPPED: the system has just started");
-        };
-        observations.cost_measured = old;
-        observations.state = CLOSED;
-        assert_eq!(measured(&mut observations), 0.0, "the counter may be wrong");
-        observations.state = ClockState::Fast;
-        assert_eq!(measured(&mut observations), 7.0);
-        assert_eq!(measured(&mut observations), 0.0, "it is new again");
-    }
-
-    #[test]
-    fn a_sample_counts_as_subtracted_only_if_time_was() {
-        let mut observed = observations(&status());
-        let unsure = LostTime {
-            unsure_ns: 10,
-            ..LostTime::default()
-        };
-        observed.count_lost(&unsure, 1e9);
-        assert_eq!(observed.incidents.subtracted, 0);
-        let waited = LostTime {
-            waited_ns: 10,
-            ..LostTime::default()
-        };
-        observed.count_lost(&waited, 1e9);
-        assert_eq!(observed.incidents.subtracted, 1);
-    }
-}
+mod tests;

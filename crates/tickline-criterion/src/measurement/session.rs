@@ -1,12 +1,14 @@
 //! The clock of a [`CounterTime`](crate::CounterTime): its rate and its incidents.
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tickline::{Clock, ClockState, EventCounts, Reason, Status};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
-use crate::measurement::calibration::Scale;
+use crate::criterion_folder;
+use crate::measurement::calibration::{Scale, least_ns};
 use crate::measurement::error::{Error, ErrorKind};
 use crate::measurement::incidents::{Incidents, Observations};
 use crate::measurement::noise_loop::NoiseLoop;
@@ -27,6 +29,7 @@ pub(crate) struct Session {
     /// The loop that detects interrupts, after its first run.
     pub(crate) noise_loop: NoiseLoop,
     observations: Mutex<Observations>,
+    started: SystemTime,
 }
 
 impl Session {
@@ -52,6 +55,7 @@ impl Session {
             pair_clock,
             noise_loop,
             observations: Mutex::new(Observations::new(scale, events)),
+            started: SystemTime::now(),
         })
     }
 
@@ -61,33 +65,47 @@ impl Session {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[cfg(test)]
+    pub(crate) const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// The clock's events and state now.
     pub(crate) fn clock_facts(&self) -> (EventCounts, ClockState) {
         let status = self.clock.status();
         (status.events, status.state)
     }
 
-    /// Converts a sample into ns. Also updates the rate and the cost of a pair.
-    pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
+    /// Converts a sample of a bencher, by its number, into ns: at least an attosecond. Also updates
+    /// the rate and the cost of a pair.
+    pub(crate) fn to_ns(&self, sample: &Elapsed, bencher: u64) -> f64 {
         let mut observations = self.observations();
-        observations.count(sample, &self.clock.status());
+        let trust = observations.count(sample, &self.clock.status());
         observations.renew_cost(|| pair_ticks(self.pair_clock));
         let ns = sample.to_ns(&observations.scale);
         observations.count_lost(&sample.lost, ns);
+        let ns = least_ns(ns);
+        observations.add_time(bencher, ns, trust);
         ns
     }
 
-    /// The incidents until now, including those after the last sample.
-    pub(crate) fn incidents(&self) -> Incidents {
-        self.observations().incidents(&self.clock.status().events)
+    /// The incidents until now, including those after the last sample. The names of benchmarks are
+    /// of the files in criterion's output directory, which the program may have chosen.
+    pub(crate) fn incidents(&self, chosen: Option<&Path>) -> Incidents {
+        let name = |times_ns: &[f64]| {
+            let folder = criterion_folder::find(chosen, times_ns, self.started)?;
+            criterion_folder::full_name(&folder)
+        };
+        self.observations()
+            .incidents(&self.clock.status().events, name)
     }
 
     /// The incidents at the end. The clock's last iteration may be half a second old, so this call
     /// runs another one, which takes some us. It runs none if the clock's thread is in an
     /// iteration, or if a gate is closed.
-    pub(crate) fn final_incidents(&self) -> Incidents {
+    pub(crate) fn final_incidents(&self, chosen: Option<&Path>) -> Incidents {
         self.clock.maintain();
-        self.incidents()
+        self.incidents(chosen)
     }
 }
 
@@ -276,7 +294,7 @@ mod tests {
         let published = || session.clock.status().events.get(Event::Replacement);
         let has_iterated = (0..10).any(|_| {
             let before = published();
-            session.final_incidents();
+            session.final_incidents(None);
             published() > before
         });
         assert!(has_iterated, "no iteration at the end");
@@ -285,9 +303,9 @@ mod tests {
     #[test]
     fn a_gate_that_closes_after_the_last_sample_is_reported_at_the_end() {
         let Some(session) = session() else { return };
-        session.to_ns(&session.pair_clock.start().end());
+        session.to_ns(&session.pair_clock.start().end(), 1);
         session.clock.disable();
-        let incidents = session.final_incidents();
+        let incidents = session.final_incidents(None);
         assert!(
             incidents.events.contains(&(Event::GateClosed, 1)),
             "{incidents:?}"
@@ -303,12 +321,12 @@ mod tests {
     fn the_rate_stays_while_a_gate_is_closed() {
         let Some(session) = session() else { return };
         let sample = session.pair_clock.start().end();
-        session.to_ns(&sample);
+        session.to_ns(&sample, 1);
         session.clock.disable();
         let scale = session.observations().scale;
-        assert_eq!(session.to_ns(&sample), sample.to_ns(&scale));
+        assert_eq!(session.to_ns(&sample, 1), sample.to_ns(&scale));
         assert_eq!(session.observations().scale, scale);
-        assert_eq!(session.incidents().untrusted, 1);
+        assert_eq!(session.incidents(None).untrusted, 1);
     }
 
     /// The line is printed by the drop, so the test runs itself in a child process, and checks the
@@ -319,7 +337,7 @@ mod tests {
         const TEST: &str = "measurement::session::tests::an_event_after_the_last_sample_is_printed_when_the_measurement_is_dropped";
         if std::env::var_os(CHILD).is_some() {
             let Some(session) = session() else { return };
-            session.to_ns(&session.pair_clock.start().end());
+            session.to_ns(&session.pair_clock.start().end(), 1);
             session.clock.disable();
             let settings = Settings {
                 messages: Messages::Shown,

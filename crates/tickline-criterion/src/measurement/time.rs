@@ -7,7 +7,7 @@ use std::sync::{Arc, Once, Weak};
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 
 use crate::measurement::builder::CounterTimeBuilder;
-use crate::measurement::calibration::{Calibration, Scale};
+use crate::measurement::calibration::{Calibration, Scale, least_ns};
 use crate::measurement::error::Error;
 use crate::measurement::incidents::Incidents;
 use crate::measurement::lost_time::NotSubtracted;
@@ -15,16 +15,6 @@ use crate::measurement::readings::{Elapsed, PairClock, PairReads, Start};
 use crate::measurement::session::Session;
 use crate::measurement::settings::{Counting, Settings};
 use crate::measurement::thread_meter::ThreadMeter;
-
-/// The shortest sample: an attosecond, which prints as `0.0000 ps`. A sample that took no longer
-/// than the cost of its readings gets this time, because criterion refuses a benchmark with a
-/// sample of 0.
-const MIN_NS: f64 = 1e-9;
-
-/// `ns`, but at least an attosecond.
-pub(crate) fn least_ns(ns: f64) -> f64 {
-    ns.max(MIN_NS)
-}
 
 thread_local! {
     // The measurement of the present benchmark. The reference is weak, because the incidents are
@@ -82,11 +72,12 @@ struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        let chosen = self.settings.output_directory.as_deref();
         let incidents = self
             .session
             .as_ref()
-            .map(Session::final_incidents)
-            .unwrap_or_default();
+            .map(|session| session.final_incidents(chosen));
+        let incidents = incidents.unwrap_or_default();
         incidents
             .to_string()
             .lines()
@@ -215,10 +206,19 @@ impl CounterTime {
         self.shared.meter.as_ref().err().copied()
     }
 
+    /// The number of untrusted samples so far.
+    pub(crate) fn untrusted(&self) -> u64 {
+        self.session()
+            .map_or(0, |session| session.observations().untrusted())
+    }
+
     /// The incidents so far; empty if the OS clock measures.
     #[must_use]
     pub fn incidents(&self) -> Incidents {
-        self.session().map(Session::incidents).unwrap_or_default()
+        let chosen = self.settings().output_directory.as_deref();
+        self.session()
+            .map(|session| session.incidents(chosen))
+            .unwrap_or_default()
     }
 }
 
@@ -258,8 +258,10 @@ impl Measurement for CounterTime {
     /// sample.
     fn to_f64(&self, sample: &Elapsed) -> f64 {
         SAMPLES.set(SAMPLES.get().wrapping_add(1));
-        let ns = self.session().map(|session| session.to_ns(sample));
-        least_ns(ns.unwrap_or_else(|| sample.to_ns(&Scale::WALL)))
+        match self.session() {
+            Some(session) => session.to_ns(sample, BENCHERS.get()),
+            None => least_ns(sample.to_ns(&Scale::WALL)),
+        }
     }
 
     /// The formatter of `WallTime` for ns: from ps to s, and for every kind of throughput. Reports

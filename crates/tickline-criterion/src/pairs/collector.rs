@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::arguments;
-use crate::measurement::calibration::Scale;
+use crate::measurement::calibration::{Scale, least_ns};
 use crate::measurement::readings::{Elapsed, PairReads};
 use crate::measurement::settings::Counting;
-use crate::measurement::time::{BENCHERS, CounterTime, SAMPLES, least_ns};
+use crate::measurement::time::{BENCHERS, CounterTime, SAMPLES};
 use crate::number::{as_f64, count, index};
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
@@ -168,6 +168,8 @@ pub(crate) struct Collector<const N: usize> {
     /// When the collector was made, and how many samples criterion had converted by then.
     pub(crate) begin: SystemTime,
     converted: u64,
+    /// The number of the measurement's untrusted samples by then.
+    untrusted: u64,
 }
 
 impl<const N: usize> Collector<N> {
@@ -178,6 +180,7 @@ impl<const N: usize> Collector<N> {
             .as_ref()
             .map_or(time.scale().ns_per_tick, |serving| serving.ns_per_tick);
         Self {
+            untrusted: time.untrusted(),
             serving,
             measuring_since: Instant::now(),
             measured_for: Duration::ZERO,
@@ -196,6 +199,11 @@ impl<const N: usize> Collector<N> {
     /// Whether criterion has measured. If it tests or profiles, it converts at most one sample.
     pub(crate) fn has_measured(&self) -> bool {
         SAMPLES.get().wrapping_sub(self.converted) > 1 || arguments::criterion::is_quick()
+    }
+
+    /// The number of the benchmark's samples that can't be trusted.
+    pub(crate) fn untrusted(&self) -> u64 {
+        self.time.untrusted() - self.untrusted
     }
 
     /// Begins a call of the benchmark, by default of `iterations`. A process that serves waits for

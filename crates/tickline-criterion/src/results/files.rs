@@ -11,16 +11,31 @@ use serde_json::Value;
 
 use crate::arguments::{self, hints};
 use crate::criterion_folder::{find, full_name, read, roots};
-use crate::message::Messages;
 use crate::pairs::collector::Collector;
 use crate::results::baseline::{Change, MIN_PARTS};
 use crate::results::replace::replace;
-use crate::results::verdict::{ComparedWith, Conclusion, Difference, findings};
+use crate::results::verdict::findings::{StoredRun, findings};
+use crate::results::verdict::{ComparedWith, Conclusion, Difference};
 
 /// A baseline of a benchmark.
 pub(crate) struct Baseline {
     pub(crate) name: String,
     pub(crate) json: Value,
+}
+
+impl Baseline {
+    /// The line about a stored run of the benchmark of which samples can't be trusted.
+    fn why_untrusted(&self, benchmark: &str) -> Option<String> {
+        let name = &self.name;
+        let untrusted = self.json["samples_untrusted"]
+            .as_u64()
+            .filter(|count| *count > 0)?;
+        Some(format!(
+            "{untrusted} samples of the baseline {name} of {benchmark} can't be trusted, because the clock did not \
+             trust the counter meanwhile; save it again: {}",
+            hints::command_that_saves(name)
+        ))
+    }
 }
 
 /// Makes a plot from criterion's name of the benchmark, and from the baseline.
@@ -60,7 +75,7 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
     let chosen = time.settings().output_directory.as_deref();
     let folder = find(chosen, &collector.collected.returned_ns, collector.begin);
     if let Some(folder) = &folder {
-        write(messages, folder, files);
+        write(collector, folder, files);
     } else {
         let root = &roots(chosen)[0];
         let error = format!("criterion's files are not in {}", root.display());
@@ -128,16 +143,27 @@ fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, (Concl
 }
 
 /// Compares with the baseline, and writes the files.
-fn write(messages: Messages, folder: &Path, mut files: Files<'_>) {
+fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Files<'_>) {
+    let messages = collector.time.settings().messages;
     let name = full_name(folder).unwrap_or_default();
     let baseline = match files.reference {
         Reference::Baseline => arguments::criterion::baseline(),
         Reference::OtherBuild => None,
     };
     let then = baseline.map(|baseline| read_baseline(folder, baseline, files.stem));
-    findings().folders.push(folder.to_owned());
+    findings().runs.push(StoredRun {
+        benchmark: name.clone(),
+        folder: folder.to_owned(),
+        untrusted: collector.untrusted(),
+    });
     files.json["version"] = VERSION.into();
     files.json["benchmark"] = name.as_str().into();
+    files.json["samples_untrusted"] = collector.untrusted().into();
+    if let Some(Ok(then)) = &then
+        && let Some(line) = then.why_untrusted(&name)
+    {
+        messages.print(&line);
+    }
     let change = then.as_ref().map(|then| change(then, &files.json));
     match &change {
         Some(Ok(change)) => {
@@ -208,11 +234,9 @@ fn write_plot(
 /// Makes this run the baseline `name` of the benchmarks in `folders`: criterion's files and this
 /// crate's. After an error all old baselines are unchanged: the copies are made first, and moves
 /// that were made are undone.
-pub(crate) fn update_baselines(folders: &[PathBuf], name: &str) -> Result<(), String> {
-    // A benchmark with a comparison is there twice.
-    let folders: BTreeSet<&PathBuf> = folders.iter().collect();
+pub(crate) fn update_baselines(folders: &BTreeSet<PathBuf>, name: &str) -> Result<(), String> {
     let mut updates: Vec<Update> = folders
-        .into_iter()
+        .iter()
         .map(|folder| Update::new(folder, name))
         .collect();
     let updated = updates.iter().try_for_each(Update::copy);
@@ -315,11 +339,25 @@ fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::slice;
+    use serde_json::json;
 
     use super::*;
 
     use crate::test_folder::Folder;
+
+    /// Symptom: `--save-baseline` stored such samples, and each later run was compared with them.
+    #[test]
+    fn a_baseline_with_untrusted_samples_is_named() {
+        let line_about = |json| {
+            let name = "main".to_owned();
+            Baseline { name, json }.why_untrusted("group/a")
+        };
+        let line = line_about(json!({ "samples_untrusted": 3 })).expect("a line");
+        let expected = "3 samples of the baseline main of group/a can't be trusted, ";
+        assert!(line.starts_with(expected), "{line}");
+        assert_eq!(line_about(json!({ "samples_untrusted": 0 })), None);
+        assert_eq!(line_about(json!({})), None, "of an older version");
+    }
 
     const REPORT: &str = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";
 
@@ -352,7 +390,7 @@ mod tests {
     #[test]
     fn without_a_run_a_baseline_stays() {
         let folder = with_baseline("update-without");
-        update_baselines(slice::from_ref(&folder.0), "main").expect_err("there is no run");
+        update_baselines(&BTreeSet::from([folder.0.clone()]), "main").expect_err("there is no run");
         assert_eq!(folder.read("main/gone.json").as_deref(), Some("old"));
     }
 
@@ -360,18 +398,16 @@ mod tests {
     fn an_updated_baseline_has_the_files_of_the_run_and_no_others() {
         let folder = with_baseline("update");
         folder.write("new/pairs.json", "new");
-        update_baselines(slice::from_ref(&folder.0), "main").expect("there is a run");
+        update_baselines(&BTreeSet::from([folder.0.clone()]), "main").expect("there is a run");
         assert_eq!(folder.read("main/pairs.json").as_deref(), Some("new"));
         assert_eq!(folder.entries("main"), 1);
     }
 
-    /// A benchmark with a comparison is there twice.
     #[test]
     fn an_update_leaves_the_run_and_the_baseline_alone_in_the_folder() {
         let folder = with_baseline("update-rest");
         folder.write("new/pairs.json", "new");
-        let twice = [folder.0.clone(), folder.0.clone()];
-        update_baselines(&twice, "main").expect("there is a run");
+        update_baselines(&BTreeSet::from([folder.0.clone()]), "main").expect("there is a run");
         assert_eq!(folder.entries(""), 2);
     }
 
@@ -398,7 +434,7 @@ mod tests {
     #[test]
     fn an_error_names_the_baseline_that_cannot_be_updated() {
         let (folder, folders) = three_benchmarks("undo-name");
-        let error = update_baselines(&folders, "main").expect_err("c has no run");
+        let error = update_baselines(&folders.into(), "main").expect_err("c has no run");
         let baseline = folder.0.join("c").join("main");
         assert!(
             error.starts_with(&format!("{}: ", baseline.display())),
@@ -411,14 +447,14 @@ mod tests {
     #[test]
     fn if_one_run_cannot_be_copied_no_baseline_is_updated() {
         let (folder, folders) = three_benchmarks("undo-copy");
-        update_baselines(&folders, "main").expect_err("c has no run");
+        update_baselines(&folders.into(), "main").expect_err("c has no run");
         assert_eq!(folder.read("a/main/pairs.json").as_deref(), Some("old"));
     }
 
     #[test]
     fn if_one_baseline_cannot_be_moved_the_others_are_as_before() {
         let (folder, folders) = third_cannot_be_moved("undo-move");
-        update_baselines(&folders, "main").expect_err("c has something in the way");
+        update_baselines(&folders.into(), "main").expect_err("c has something in the way");
         assert_eq!(folder.read("a/main/pairs.json").as_deref(), Some("old"));
         assert_eq!(folder.read("b/main/pairs.json"), None, "it had no baseline");
     }
@@ -426,7 +462,7 @@ mod tests {
     #[test]
     fn an_update_that_fails_leaves_no_copies() {
         let (folder, folders) = third_cannot_be_moved("undo-rest");
-        update_baselines(&folders, "main").expect_err("c has something in the way");
+        update_baselines(&folders.into(), "main").expect_err("c has something in the way");
         assert_eq!(folder.entries("a"), 2);
     }
 }

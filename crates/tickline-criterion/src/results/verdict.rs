@@ -2,18 +2,15 @@
 //! [`run`](crate::run()) lists the exit codes.
 
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{self, Options};
-use crate::results::verdict_file;
 
+pub(crate) mod findings;
 mod judge;
 
 pub(crate) use judge::Difference;
-use judge::{caveat, judge_difference};
 
 /// The version of [`Verdicts`].
 const VERSION: u32 = 1;
@@ -113,6 +110,16 @@ impl NotJudged {
     }
 }
 
+/// A benchmark whose baseline `--update-on-pass` has left as it was, although the run passes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct KeptBaseline {
+    /// criterion's name of the benchmark.
+    pub benchmark: String,
+    /// Why this run must not be its baseline, and what to do.
+    pub reason: String,
+}
+
 /// The verdicts of a program: the file of `--verdicts FILE`, which is replaced after each
 /// benchmark.
 ///
@@ -155,8 +162,13 @@ pub struct Verdicts {
     /// without one, and if criterion itself ended the program, say because of a wrong argument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Whether `--update-on-pass` has replaced the baseline.
+    /// Whether `--update-on-pass` has replaced the baseline, except of
+    /// [`kept_baselines`](Self::kept_baselines).
     pub is_baseline_updated: bool,
+    /// With `--update-on-pass`, the benchmarks of a run that passes whose baseline stays as it was,
+    /// because samples of this run can't be trusted ([`Incidents::untrusted`](crate::Incidents)).
+    #[serde(default)]
+    pub kept_baselines: Vec<KeptBaseline>,
     /// The verdict on each benchmark, in order.
     pub benchmarks: Vec<Verdict>,
     /// With `--against`, the benchmarks of both builds without a verdict: those of `bench_function`
@@ -184,6 +196,7 @@ impl Verdicts {
             is_complete: true,
             error: None,
             is_baseline_updated: false,
+            kept_baselines: Vec::new(),
             benchmarks,
             not_judged: Vec::new(),
         }
@@ -290,78 +303,10 @@ fn lacks_a_comparison(options: &Options, verdicts: &[Verdict]) -> bool {
     lacks_builds || options.need_verdicts() && verdicts.is_empty()
 }
 
-/// The findings of this process so far.
-#[derive(Debug, Default)]
-pub(crate) struct Findings {
-    pub(crate) verdicts: Vec<Verdict>,
-    /// criterion's folders of the benchmarks.
-    pub(crate) folders: Vec<PathBuf>,
-}
-
-static FINDINGS: Mutex<Findings> = Mutex::new(Findings {
-    verdicts: Vec::new(),
-    folders: Vec::new(),
-});
-
-/// The findings of this process.
-pub(crate) fn findings() -> MutexGuard<'static, Findings> {
-    FINDINGS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Findings {
-    /// Adds a verdict, and stores all so far: a run may be killed.
-    fn push(&mut self, verdict: Verdict) {
-        self.verdicts.push(verdict);
-        let options = Options::of_this_process();
-        let so_far = Verdicts::so_far(options, self.verdicts.clone());
-        // The file at the end is another try, whose error counts.
-        _ = verdict_file::store_so_far(&so_far, options);
-    }
-
-    /// Adds a difference.
-    pub(crate) fn add(
-        &mut self,
-        benchmark: &str,
-        compared_with: ComparedWith,
-        difference: Difference,
-    ) {
-        let options = Options::of_this_process();
-        let (conclusion, mut reason) = judge_difference(options, compared_with, difference);
-        if conclusion == Conclusion::Slower {
-            reason.push_str(caveat(options, compared_with));
-        }
-        self.push(Verdict {
-            benchmark: benchmark.to_owned(),
-            compared_with,
-            // JSON has no other numbers.
-            difference_percent: difference.percent.is_finite().then_some(difference.percent),
-            is_different: difference.is_different,
-            conclusion,
-            reason,
-        });
-    }
-
-    /// Adds a benchmark that was not compared.
-    pub(crate) fn add_without(
-        &mut self,
-        benchmark: &str,
-        compared_with: ComparedWith,
-        conclusion: Conclusion,
-        reason: &str,
-    ) {
-        self.push(Verdict {
-            benchmark: benchmark.to_owned(),
-            compared_with,
-            difference_percent: None,
-            is_different: false,
-            conclusion,
-            reason: reason.to_owned(),
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     pub(super) fn options(max_regression: f64, max_noise: f64) -> Options {

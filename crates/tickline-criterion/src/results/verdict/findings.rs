@@ -1,0 +1,148 @@
+//! What this process has found so far: verdicts, and which runs may become the baseline.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::judge::{Difference, caveat, judge_difference};
+use super::{ComparedWith, Conclusion, KeptBaseline, Verdict, Verdicts};
+use crate::arguments::Options;
+use crate::results::verdict_file;
+
+/// The findings of this process so far.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) verdicts: Vec<Verdict>,
+    /// The benchmarks that are stored.
+    pub(crate) runs: Vec<StoredRun>,
+}
+
+/// A benchmark of this run, in criterion's files.
+#[derive(Debug)]
+pub(crate) struct StoredRun {
+    /// criterion's name of the benchmark.
+    pub(crate) benchmark: String,
+    /// criterion's folder of the benchmark.
+    pub(crate) folder: PathBuf,
+    /// The number of its samples that can't be trusted.
+    pub(crate) untrusted: u64,
+}
+
+/// Splits runs into the folders of those that may become the baseline, and those that may not.
+pub(crate) fn trusted_runs(runs: Vec<StoredRun>) -> (BTreeSet<PathBuf>, Vec<KeptBaseline>) {
+    let (mut folders, mut kept) = (BTreeSet::new(), BTreeMap::new());
+    for StoredRun {
+        benchmark,
+        folder,
+        untrusted,
+    } in runs
+    {
+        if untrusted == 0 {
+            folders.insert(folder);
+        } else {
+            let reason = format!(
+                "{untrusted} of this run's samples can't be trusted, because the clock did not trust the counter \
+                 meanwhile; run it again"
+            );
+            kept.insert(folder, KeptBaseline { benchmark, reason });
+        }
+    }
+    (folders, kept.into_values().collect())
+}
+
+static FINDINGS: Mutex<Findings> = Mutex::new(Findings {
+    verdicts: Vec::new(),
+    runs: Vec::new(),
+});
+
+/// The findings of this process.
+pub(crate) fn findings() -> MutexGuard<'static, Findings> {
+    FINDINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Findings {
+    /// Adds a verdict, and stores all so far: a run may be killed.
+    fn push(&mut self, verdict: Verdict) {
+        self.verdicts.push(verdict);
+        let options = Options::of_this_process();
+        let so_far = Verdicts::so_far(options, self.verdicts.clone());
+        // The file at the end is another try, whose error counts.
+        _ = verdict_file::store_so_far(&so_far, options);
+    }
+
+    /// Adds a difference.
+    pub(crate) fn add(
+        &mut self,
+        benchmark: &str,
+        compared_with: ComparedWith,
+        difference: Difference,
+    ) {
+        let options = Options::of_this_process();
+        let (conclusion, mut reason) = judge_difference(options, compared_with, difference);
+        if conclusion == Conclusion::Slower {
+            reason.push_str(caveat(options, compared_with));
+        }
+        self.push(Verdict {
+            benchmark: benchmark.to_owned(),
+            compared_with,
+            // JSON has no other numbers.
+            difference_percent: difference.percent.is_finite().then_some(difference.percent),
+            is_different: difference.is_different,
+            conclusion,
+            reason,
+        });
+    }
+
+    /// Adds a benchmark that was not compared.
+    pub(crate) fn add_without(
+        &mut self,
+        benchmark: &str,
+        compared_with: ComparedWith,
+        conclusion: Conclusion,
+        reason: &str,
+    ) {
+        self.push(Verdict {
+            benchmark: benchmark.to_owned(),
+            compared_with,
+            difference_percent: None,
+            is_different: false,
+            conclusion,
+            reason: reason.to_owned(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(benchmark: &str, untrusted: u64) -> StoredRun {
+        StoredRun {
+            benchmark: benchmark.to_owned(),
+            folder: benchmark.into(),
+            untrusted,
+        }
+    }
+
+    /// Symptom: samples that could not be trusted became the baseline of all later runs.
+    #[test]
+    fn a_run_with_an_untrusted_sample_becomes_no_baseline() {
+        let (folders, kept) = trusted_runs(vec![run("a", 0), run("b", 3), run("c", 0)]);
+        assert!(folders.iter().eq(["a", "c"].map(PathBuf::from).iter()));
+        assert_eq!(kept.len(), 1);
+        assert_eq!(kept[0].benchmark, "b");
+        assert_eq!(
+            kept[0].reason,
+            "3 of this run's samples can't be trusted, because the clock did not trust the counter meanwhile; \
+             run it again"
+        );
+    }
+
+    /// A benchmark with a comparison is there twice.
+    #[test]
+    fn a_baseline_is_kept_or_updated_once() {
+        let (folders, kept) =
+            trusted_runs(vec![run("a", 0), run("a", 0), run("b", 3), run("b", 3)]);
+        assert_eq!((folders.len(), kept.len()), (1, 1));
+    }
+}
