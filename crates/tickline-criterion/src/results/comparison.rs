@@ -103,6 +103,7 @@ pub struct Comparison {
     pub couples_disturbed: u64,
     /// The number of iterations of each routine in a couple.
     pub iterations_per_pair: u64,
+    percent: Percent,
     replicates_ns: Vec<f64>,
     rounds_ns: Vec<f64>,
     disturbances: Disturbances,
@@ -111,10 +112,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The difference in % of A's median.
+    /// How much longer B takes than A, %: the ratio of their times, less 1, by the estimate of Hodges
+    /// and Lehmann over the replicates. It may differ a little from the difference divided by the
+    /// time of A. Not finite if A takes no time.
     #[must_use]
     pub fn difference_percent(&self) -> f64 {
-        self.difference_ns / self.median_a_ns * 100.0
+        self.percent.estimate
     }
 
     /// The number of placements of code, heap and stack over which the interval is: copies of the
@@ -125,14 +128,9 @@ impl Comparison {
         self.replicates_ns.len()
     }
 
-    /// The difference and its interval in % of A's median.
-    pub(crate) fn percent(&self) -> Percent {
-        let percent = |ns: f64| ns / self.median_a_ns * 100.0;
-        Percent {
-            estimate: percent(self.difference_ns),
-            low: percent(self.low_ns),
-            high: percent(self.high_ns),
-        }
+    /// The ratio of the times, less 1, and its interval.
+    pub(crate) const fn percent(&self) -> Percent {
+        self.percent
     }
 
     /// The texts of the estimate and of its interval, in the unit of the medians. The estimate may
@@ -176,6 +174,7 @@ impl Comparison {
             "difference_ns": self.difference_ns,
             "low_ns": self.low_ns,
             "high_ns": self.high_ns,
+            "difference_percent": self.percent.is_finite().then_some(self.percent),
             "replicates": self.sides.replicates(),
             "replicates_ns": self.replicates_ns,
             "rounds_ns": self.rounds_ns,
@@ -185,13 +184,19 @@ impl Comparison {
         })
     }
 
-    /// Whether the sides differ: the interval excludes 0, and the difference is at least 1 % for
-    /// [`compare`](crate::compare), 0.5 % for `--against`. A smaller difference can come from the
-    /// addresses of code that the interval does not have in it.
+    /// Whether the sides differ: both intervals, in ns and in %, exclude 0, and the difference is at
+    /// least 1 % for [`compare`](crate::compare), 0.5 % for `--against`. A smaller difference can come
+    /// from the addresses of code that the interval does not have in it.
     #[must_use]
     pub fn is_different(&self) -> bool {
-        let excludes_zero = self.low_ns > 0.0 || self.high_ns < 0.0;
-        excludes_zero && self.difference_percent().abs() >= self.sides.min_percent()
+        let Percent {
+            estimate,
+            low,
+            high,
+        } = self.percent;
+        let excludes_zero = |low: f64, high: f64| low > 0.0 || high < 0.0;
+        let is_enough = || excludes_zero(low, high) && estimate.abs() >= self.sides.min_percent();
+        excludes_zero(self.low_ns, self.high_ns) && (!self.percent.is_finite() || is_enough())
     }
 }
 
@@ -287,13 +292,16 @@ impl<const N: usize> MeasuredCouples<'_, N> {
 
     fn comparison(&self) -> Option<Comparison> {
         let scale = self.collector.scale();
-        let analysis = analyse(self.replicates, as_f64(scale.resolution_ticks))?;
+        let resolution_ticks = as_f64(scale.resolution_ticks);
+        let analysis = analyse(self.replicates, resolution_ticks, scale.cost_ticks)?;
         let iterations = as_f64(self.iterations_per_pair);
         let [median_a_ns, median_b_ns] =
             analysis.times.map(|ticks| scale.net_ns(ticks) / iterations);
         // Both medians contain the cost of a pair, so their difference does not contain it.
         let ns = |ticks: f64| ticks * scale.ns_per_tick / iterations;
         let error_ns = PAIR_ERROR_NS / iterations;
+        let percent = |log_ratio: f64| log_ratio.exp_m1() * 100.0;
+        let error_percent = error_ns / median_a_ns * 100.0;
         Some(Comparison {
             median_a_ns,
             median_b_ns,
@@ -303,6 +311,11 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             couples_counted: count(self.couples().count()),
             couples_disturbed: self.disturbances.total(),
             iterations_per_pair: self.iterations_per_pair,
+            percent: Percent {
+                estimate: percent(analysis.log_ratio.estimate),
+                low: percent(analysis.log_ratio.low) - error_percent,
+                high: percent(analysis.log_ratio.high) + error_percent,
+            },
             replicates_ns: analysis.replicates.into_iter().map(ns).collect(),
             rounds_ns: analysis.rounds.into_iter().map(ns).collect(),
             disturbances: self.disturbances.clone(),
@@ -359,6 +372,11 @@ mod tests {
             couples_counted: 3_000,
             couples_disturbed: 0,
             iterations_per_pair: 16,
+            percent: Percent {
+                estimate: ns / 2.0,
+                low: (ns - 1.0) / 2.0,
+                high: (ns + 1.0) / 2.0,
+            },
             replicates_ns: vec![ns; 10],
             rounds_ns: vec![ns; 60],
             disturbances: Disturbances::default(),
@@ -377,6 +395,19 @@ mod tests {
             ..comparison(0.9)
         };
         assert!(!small.is_different(), "{small}");
+    }
+
+    /// Symptom: "this build is slower" was above an interval in % with 0 in it.
+    #[test]
+    fn an_interval_with_zero_in_it_is_no_difference() {
+        let unsure = Comparison {
+            percent: Percent {
+                low: -0.1,
+                ..comparison(3.0).percent
+            },
+            ..comparison(3.0)
+        };
+        assert!(!unsure.is_different(), "{unsure}");
     }
 
     /// Symptom: 18 of 96 comparisons of closures with equal text reported a difference. Cause: the
@@ -420,6 +451,14 @@ mod tests {
         );
     }
 
+    /// A script would divide the interval in ns by the time of A, which is not the ratio's interval.
+    #[test]
+    fn the_json_has_the_interval_of_the_ratio() {
+        let json = comparison(2.0).json();
+        let expected = json!({ "estimate": 1.0, "low": 0.5, "high": 1.5 });
+        assert_eq!(json["difference_percent"], expected);
+    }
+
     /// Symptom: only the documentation of `Comparison` said whose each median is.
     #[test]
     fn the_json_names_the_sides_of_the_medians() {
@@ -443,6 +482,11 @@ mod tests {
         for ns in [0.0, 2.0] {
             let text = Comparison {
                 median_a_ns: 0.0,
+                percent: Percent {
+                    estimate: f64::INFINITY,
+                    low: f64::NAN,
+                    high: f64::INFINITY,
+                },
                 ..comparison(ns)
             }
             .estimate_and_interval()

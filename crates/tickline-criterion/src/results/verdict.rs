@@ -20,15 +20,16 @@ pub(crate) const SLOWER: u8 = 1;
 pub(crate) const ERROR: u8 = 2;
 pub(crate) const CANNOT_TELL: u8 = 3;
 
-/// A difference, in % of the time of the other build or of the baseline. Positive: this run takes
-/// longer.
+/// A difference, in % of the time of the other build or of the baseline: the ratio of both times, minus
+/// one. Positive: this run takes longer. Of a [`compare`](crate::compare()) with a baseline it is the
+/// change of the difference between A and B, in % of A's time in the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Percent {
     /// The estimate, %.
     pub estimate: f64,
-    /// The lower end, %: of the interval of 95 % for another build; for a baseline, of what the
-    /// scatter of both runs allows.
+    /// The lower end, %: of the ratio's interval of 95 % for another build; for a baseline, of what
+    /// the scatter of both runs allows, its fastest time now against its slowest then.
     pub low: f64,
     /// The upper end, %.
     pub high: f64,
