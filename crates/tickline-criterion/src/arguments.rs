@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) mod criterion;
 pub(crate) mod hints;
-mod near_miss;
+pub(crate) mod near_miss;
 #[cfg(test)]
 mod tests;
 
@@ -209,17 +209,19 @@ impl Options {
         self.max_regression_percent.is_some() || self.max_noise_percent.is_some()
     }
 
-    /// Whether anything depends on the benchmarks' verdicts.
-    pub(crate) const fn need_verdicts(&self) -> bool {
-        self.have_limits() || self.update_on_pass
-    }
-
     /// Whether the options fit each other and criterion's.
     fn check(&self, others: &[OsString]) -> Result<(), String> {
         let compares = criterion::compares(others);
         if self.update_on_pass && !compares {
             return Err(
                 "--update-on-pass needs --baseline NAME, the baseline to update".to_owned(),
+            );
+        }
+        if self.update_on_pass && self.max_regression_percent.is_none() {
+            return Err(
+                "--update-on-pass needs --max-regression, such as 10%: without it a slower run passes, and would \
+                 become the baseline"
+                    .to_owned(),
             );
         }
         let has_layouts = self.against.len() > 1 || !self.layouts.is_empty();
@@ -251,7 +253,6 @@ impl Options {
             ("--against", !self.against.is_empty()),
             ("--max-regression", self.max_regression_percent.is_some()),
             ("--max-noise", self.max_noise_percent.is_some()),
-            ("--update-on-pass", self.update_on_pass),
         ];
         let needing = needing.into_iter().find(|(_, is_given)| *is_given);
         match (needing, criterion::why_nothing_is_measured(others)) {

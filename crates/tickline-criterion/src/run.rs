@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use criterion::Criterion;
 
-use crate::arguments::{self, Options, Role, hints};
+use crate::arguments::{self, Options, Role, hints, near_miss};
 use crate::measurement::time::{CounterTime, SAMPLES};
 use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
@@ -52,9 +52,9 @@ use crate::results::{files, verdict_file};
 ///
 /// | exit code | when |
 /// |---|---|
-/// | 0 | each benchmark passes, or has nothing to compare with because it is new; or none is compared, and neither `--against` nor a limit nor `--update-on-pass` is given |
+/// | 0 | each benchmark passes, or has nothing to compare with because it is new; or none is compared, and neither `--against` nor a limit is given |
 /// | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
-/// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline; or `--against`, a limit or `--update-on-pass`, and no comparison: criterion only tests (no `--bench`, or `--test`), no benchmark is of [`BenchPairs`](crate::BenchPairs) or, without `--against`, of [`compare`](crate::compare()), or with `--against` all are new. The reason is printed |
+/// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline; or `--against` or a limit, and no comparison: criterion only tests (no `--bench`, or `--test`), no benchmark is of [`BenchPairs`](crate::BenchPairs) or, without `--against`, of [`compare`](crate::compare()), or with `--against` all are new. The reason is printed |
 /// | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not entirely; or half of the interval's width is above `--max-noise`, and its upper end is above `--max-regression`, or above 0 without that limit; or its comparison failed |
 #[must_use = "without it a slower benchmark ends with exit code 0: write `fn main() -> ExitCode { run(..) }`"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
@@ -119,6 +119,9 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
         own.check_that_criterion_measures(&others)
             .inspect_err(|error| store_error(error, &own))?;
         return run_again(&own, others);
+    }
+    if let Some(line) = near_miss::unknown_option(&others) {
+        Messages::Shown.print(&line);
     }
     let options = Options::of_this_process();
     if !arguments::criterion::only_prints() {
@@ -301,7 +304,7 @@ fn print(verdicts: &Verdicts, options: &Options) {
 fn baseline_lines(verdicts: &Verdicts) -> Vec<String> {
     let name = verdicts.baseline.as_deref().unwrap_or_default();
     let what = if verdicts.is_baseline_updated {
-        "is now this run"
+        "is now this run: its benchmarks of bench_pairs and compare"
     } else {
         "stays as it was"
     };
@@ -356,7 +359,10 @@ mod tests {
         let [updated, kept] = &baseline_lines(&verdicts)[..] else {
             panic!("{verdicts:?}");
         };
-        assert_eq!(updated, "the baseline main is now this run");
+        assert!(
+            updated.starts_with("the baseline main is now this run"),
+            "{updated}"
+        );
         let expected =
             "the baseline main of b stays as it was: 3 of this run's samples can't be trusted";
         assert!(kept.starts_with(expected), "{kept}");

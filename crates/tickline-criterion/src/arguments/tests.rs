@@ -261,6 +261,11 @@ fn a_wrong_value_is_named_with_what_it_should_be() {
             "--update-on-pass needs --baseline NAME, the baseline to update",
         ),
         (
+            "--baseline main --update-on-pass --max-noise 2%",
+            "--update-on-pass needs --max-regression, such as 10%: without it a slower run passes, and would \
+             become the baseline",
+        ),
+        (
             "--max-noise 2%",
             "--max-regression and --max-noise need --against PROGRAM or --baseline NAME",
         ),

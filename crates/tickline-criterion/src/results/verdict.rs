@@ -301,7 +301,7 @@ fn lacks_a_comparison(options: &Options, verdicts: &[Verdict]) -> bool {
         verdict.compared_with == ComparedWith::OtherBuild && verdict.conclusion != Conclusion::New
     };
     let lacks_builds = !options.against.is_empty() && !verdicts.iter().any(is_of_builds);
-    lacks_builds || options.need_verdicts() && verdicts.is_empty()
+    lacks_builds || options.have_limits() && verdicts.is_empty()
 }
 
 #[cfg(test)]

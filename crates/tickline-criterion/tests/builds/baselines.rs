@@ -106,7 +106,7 @@ pub(crate) fn a_run_that_passes_becomes_the_baseline(programs: &Programs) {
 /// Symptoms: after a filter that no benchmark matched, the baseline was said to be this run, and
 /// the exit code was 0.
 pub(crate) fn a_run_that_measures_nothing_updates_no_baseline(programs: &Programs) {
-    let arguments = ["--baseline=main", "--update-on-pass"];
+    let arguments = ["--baseline=main", "--update-on-pass", "--max-regression=3%"];
     let output = programs.run(100, "no/such/benchmark", &arguments);
     assert_refused(&output, "nothing was compared: ");
 }
@@ -165,10 +165,7 @@ pub(crate) fn a_quick_run_has_too_few_parts_for_a_baseline(programs: &Programs) 
         &["--quick", "--measurement-time=1e-6", "-bmain"],
     );
     let (out, err) = texts(&output);
-    assert!(
-        out.contains("pairs:  p50") && out.contains("1 pairs"),
-        "{out}\n{err}"
-    );
+    assert!(out.contains("pairs:  p50"), "{out}\n{err}");
     assert!(
         err.contains("tickline: not compared with the baseline: a run has fewer than 10"),
         "{err}"

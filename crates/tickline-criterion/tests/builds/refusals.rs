@@ -181,6 +181,22 @@ pub(crate) fn the_harness_of_a_program_without_benchmarks_is_named(programs: &Pr
     assert_refused(&output, "its [[bench]] has no `harness = false`, ");
 }
 
+/// Symptom: "error: unexpected argument found", without the argument.
+pub(crate) fn an_option_that_criterion_refuses_is_named(programs: &Programs) {
+    for arguments in [
+        &["--max-slowdown=3%"][..],
+        &["--include-disturbed", "--max-slowdown=3%"],
+    ] {
+        let output = programs.run(100, "plain", arguments);
+        assert_refused(
+            &output,
+            "has no option --max-slowdown=3%, and this crate neither: ",
+        );
+        let (_, err) = texts(&output);
+        assert_eq!(err.matches("has no option").count(), 1, "{err}");
+    }
+}
+
 /// Symptom: the program ended by a panic, with exit code 101.
 pub(crate) fn a_wrong_argument_ends_with_a_text(programs: &Programs) {
     let other = programs.path(100).to_string_lossy().into_owned();
