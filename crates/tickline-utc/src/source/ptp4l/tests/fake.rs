@@ -4,6 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
@@ -19,9 +20,12 @@ fn path() -> PathBuf {
 /// The longest wait for such a daemon.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A path as [`ask_first_of`] takes it.
-fn leaked(path: &Path) -> &'static str {
-    path.to_str().unwrap().to_owned().leak()
+/// A path as [`ask_first_of`] takes it. A static keeps it reachable, so it is no leak.
+fn kept(path: &Path) -> &'static str {
+    static KEPT: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    let path = path.to_str().unwrap().to_owned().leak();
+    KEPT.lock().unwrap().push(path);
+    path
 }
 
 /// Asks a daemon that answers each question by these messages.
@@ -58,7 +62,7 @@ fn ask_at(
         });
         // The daemon may have its socket at any of the paths.
         let missing = self::path();
-        let status = ask_first_of(&[&missing, &path].map(|path| leaked(path)), TIMEOUT);
+        let status = ask_first_of(&[&missing, &path].map(|path| kept(path)), TIMEOUT);
         let end = UnixDatagram::unbound().unwrap();
         end.send_to(END, &path).unwrap();
         status
@@ -99,7 +103,7 @@ fn in_a_folder_where_every_user_may_replace_the_socket_nobody_is_asked() {
     std::fs::create_dir(&folder).unwrap();
     let path = folder.join("ptp4l");
     let stranger = NoAnswer::Stranger {
-        socket: leaked(&path),
+        socket: kept(&path),
         user: None,
     };
     for (permissions, expected) in [
@@ -248,7 +252,7 @@ fn answers_about_two_grandmasters_make_the_state_unknown() {
 
 #[test]
 fn without_a_socket_there_is_no_daemon() {
-    let found = ask_first_of(&[leaked(&path())], REPLY_TIMEOUT);
+    let found = ask_first_of(&[kept(&path())], REPLY_TIMEOUT);
     assert_eq!(found, Err(NoAnswer::NoSocket));
 }
 
@@ -258,8 +262,8 @@ fn the_error_is_of_the_first_socket_that_exists() {
     for path in &dead {
         drop(UnixDatagram::bind(path).unwrap());
     }
-    let [first, second] = dead.each_ref().map(|path| leaked(path));
-    let found = ask_first_of(&[leaked(&path()), first, second], REPLY_TIMEOUT);
+    let [first, second] = dead.each_ref().map(|path| kept(path));
+    let found = ask_first_of(&[kept(&path()), first, second], REPLY_TIMEOUT);
     for path in dead {
         std::fs::remove_file(path).unwrap();
     }
