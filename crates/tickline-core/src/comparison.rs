@@ -10,10 +10,31 @@
 //!
 //! Here `d` is the other counter minus this one. Nothing is averaged, and an exchange may take any
 //! time: many exchanges give the largest lower and the smallest upper bound. For synchronised
-//! counters 0 lies between the two bounds. Linux' own test (`check_tsc_warp`,
-//! `arch/x86/kernel/tsc_sync.c`) searches for backward steps only, which is one of the two bounds.
+//! counters 0 lies between the two bounds, and neither is far from 0 ([`MAX_DIFFERENCE_NS`]).
+//! Linux' own test (`check_tsc_warp`, `arch/x86/kernel/tsc_sync.c`) searches for backward steps
+//! only, which is one of the two bounds.
 
+use crate::discipline::MEETING_MARGIN_NS;
 use crate::units::ticks_between;
+
+/// The largest difference from the first CPU's counter that a comparison may leave possible, ns: a
+/// third of the [margin](MEETING_MARGIN_NS). The margin must cover two such differences, because
+/// two other CPUs may differ from the first one in opposite directions. The last third is for reads
+/// out of order.
+pub const MAX_DIFFERENCE_NS: u64 = MEETING_MARGIN_NS / 3;
+
+const _: () = assert!(
+    2 * MAX_DIFFERENCE_NS + 1_000 <= MEETING_MARGIN_NS,
+    "out-of-order windows end within a microsecond"
+);
+
+/// [`MAX_DIFFERENCE_NS`] in ticks of a counter that moves by `ticks` in `ns`; 0 if `ns` is 0.
+#[must_use]
+pub fn max_difference_ticks(ticks: u64, ns: u64) -> u64 {
+    let moved = u128::from(ticks).saturating_mul(u128::from(MAX_DIFFERENCE_NS));
+    let max_ticks = moved.checked_div(u128::from(ns)).unwrap_or(0);
+    u64::try_from(max_ticks).unwrap_or(u64::MAX)
+}
 
 /// The interval that contains the difference of two counters, ticks: the other CPU's counter minus
 /// this CPU's.
@@ -69,6 +90,35 @@ impl CounterDifference {
         let ahead = u64::try_from(self.min_ticks).unwrap_or(0);
         ahead.max(u64::try_from(self.max_ticks.saturating_neg()).unwrap_or(0))
     }
+
+    /// The largest possible difference of the counters, either way, ticks.
+    #[must_use]
+    pub fn largest_ticks(&self) -> u64 {
+        self.min_ticks
+            .unsigned_abs()
+            .max(self.max_ticks.unsigned_abs())
+    }
+
+    /// Whether counters of this resolution are synchronised. `Some(false)` is proven: even the
+    /// smallest possible difference is above the resolution. `None` if the interval is too wide:
+    /// the largest possible difference is above `max_ticks` ([`max_difference_ticks`]).
+    ///
+    /// ```
+    /// use tickline_core::comparison::{CounterDifference, max_difference_ticks};
+    ///
+    /// let max_ticks = max_difference_ticks(3, 1); // 4,998 ticks at 3 GHz
+    /// let of = |min_ticks, max_ticks| CounterDifference { min_ticks, max_ticks };
+    /// assert_eq!(of(-300, 400).are_synchronised(1, max_ticks), Some(true));
+    /// assert_eq!(of(-60_000, 60_000).are_synchronised(1, max_ticks), None);
+    /// assert_eq!(of(10, 60_000).are_synchronised(1, max_ticks), Some(false));
+    /// ```
+    #[must_use]
+    pub fn are_synchronised(&self, resolution_ticks: u64, max_ticks: u64) -> Option<bool> {
+        if self.size_ticks() > resolution_ticks {
+            return Some(false);
+        }
+        (self.largest_ticks() <= max_ticks).then_some(true)
+    }
 }
 
 /// The result of a comparison of the CPUs' counters.
@@ -78,12 +128,13 @@ impl CounterDifference {
 ///
 /// fn in_a_word(comparison: CounterComparison) -> String {
 ///     match comparison {
-///         CounterComparison::Synchronised { cpus } => format!("{cpus} synchronised counters"),
+///         CounterComparison::Synchronised { cpus, .. } => format!("{cpus} synchronised counters"),
 ///         CounterComparison::Unsynchronised { cpu, other_cpu, .. } => format!("CPUs {cpu} and {other_cpu} differ"),
 ///         other => format!("{other:?}"),
 ///     }
 /// }
-/// assert_eq!(in_a_word(CounterComparison::Synchronised { cpus: 8 }), "8 synchronised counters");
+/// let synchronised = CounterComparison::Synchronised { cpus: 8, max_difference_ticks: 900 };
+/// assert_eq!(in_a_word(synchronised), "8 synchronised counters");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -93,10 +144,12 @@ pub enum CounterComparison {
     /// There was nothing to compare: the process may use only one CPU.
     Single,
     /// All counters are synchronised: none was found to differ from the first CPU's. Each agrees
-    /// with that one within the time of the quickest exchange.
+    /// with that one within the time of the quickest exchange, at most [`MAX_DIFFERENCE_NS`].
     Synchronised {
         /// The number of CPUs that were compared.
         cpus: u32,
+        /// No two of these counters differ by more, ticks: the width that the comparison reached.
+        max_difference_ticks: u64,
     },
     /// The counters of at least these two CPUs are not synchronised.
     Unsynchronised {
@@ -107,7 +160,9 @@ pub enum CounterComparison {
         /// The counter of `other_cpu` minus that of `cpu`.
         difference: CounterDifference,
     },
-    /// The comparison failed: the threads could not be moved to their CPUs, or did not run there.
+    /// The comparison failed: the threads could not be moved to their CPUs, or did not run there. Or
+    /// each exchange took so long that a difference above [`MAX_DIFFERENCE_NS`] could be neither
+    /// found nor excluded, as where each read of the counter traps to a slow hypervisor.
     Impossible,
 }
 
@@ -169,5 +224,53 @@ mod tests {
             0,
             "nothing known is nothing found"
         );
+    }
+
+    /// Whether counters of 1 GHz whose difference is in this interval, ns, are synchronised.
+    fn are_synchronised(min_ns: i64, max_ns: i64, resolution_ticks: u64) -> Option<bool> {
+        let difference = CounterDifference {
+            min_ticks: min_ns,
+            max_ticks: max_ns,
+        };
+        difference.are_synchronised(resolution_ticks, max_difference_ticks(1, 1))
+    }
+
+    #[test]
+    fn counters_whose_difference_is_at_most_small_are_synchronised() {
+        assert_eq!(are_synchronised(-1_666, 1_666, 0), Some(true));
+    }
+
+    #[test]
+    fn the_limit_follows_the_rate() {
+        assert_eq!(max_difference_ticks(60_000_000, 20_000_000), 4_998);
+        assert_eq!(max_difference_ticks(60_000_000, 0), 0);
+        assert_eq!(max_difference_ticks(u64::MAX, 1), u64::MAX);
+    }
+
+    /// Symptom: where each read of the counter traps, exchanges of up to 100 us counted, and
+    /// counters 20 us apart passed as synchronised.
+    #[test]
+    fn an_interval_that_is_too_wide_shows_nothing() {
+        assert_eq!(are_synchronised(-20_000, 20_000, 0), None);
+        assert_eq!(are_synchronised(-1_667, 10, 0), None);
+        assert_eq!(are_synchronised(-10, 1_667, 0), None);
+    }
+
+    #[test]
+    fn before_the_first_exchange_nothing_is_shown() {
+        let unknown = CounterDifference::UNKNOWN;
+        assert_eq!(unknown.are_synchronised(0, u64::MAX >> 1), None);
+    }
+
+    #[test]
+    fn a_wide_interval_without_0_shows_unsynchronised_counters() {
+        assert_eq!(are_synchronised(10, 40_000, 0), Some(false));
+        assert_eq!(are_synchronised(-40_000, -10, 0), Some(false));
+    }
+
+    #[test]
+    fn a_difference_of_one_step_shows_nothing() {
+        assert_eq!(are_synchronised(26, 90, 26), Some(true));
+        assert_eq!(are_synchronised(27, 90, 26), Some(false));
     }
 }

@@ -125,7 +125,8 @@ crate::named! {
         KernelUnknown => "kernel_unknown": "it is not known whether the kernel trusts the counter",
         /// The counters of the CPUs have not been compared yet.
         Untested => "untested": "the counters of the CPUs have not been compared yet",
-        /// The counters of the CPUs could not be compared.
+        /// The counters of the CPUs could not be compared
+        /// ([`Impossible`](CounterComparison::Impossible) says why), or not closely enough.
         Untestable => "untestable": "the counters of the CPUs could not be compared",
         /// The counters of two CPUs differ. [`Facts::comparison`] has the CPUs and the difference,
         /// and `Status::comparison` of `tickline`.

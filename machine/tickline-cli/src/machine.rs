@@ -153,7 +153,7 @@ impl Machine {
         let text_of = |text: Text| platform_text(text, "", log.as_deref());
         let hypervisor = platform::first_match(&platform::HYPERVISORS, text_of);
         let (synchronised_cpus, counter_difference_ticks) = match status.comparison {
-            CounterComparison::Synchronised { cpus } => (Some(cpus), None),
+            CounterComparison::Synchronised { cpus, .. } => (Some(cpus), None),
             CounterComparison::Unsynchronised { difference, .. } => {
                 (None, Some(difference.size_ticks()))
             }
@@ -349,7 +349,7 @@ fn comparison_text(comparison: CounterComparison) -> String {
     match comparison {
         CounterComparison::Pending => "not compared by this program".to_owned(),
         CounterComparison::Single => "one CPU only".to_owned(),
-        CounterComparison::Synchronised { cpus } => format!("synchronised on {cpus} CPUs"),
+        CounterComparison::Synchronised { cpus, .. } => format!("synchronised on {cpus} CPUs"),
         CounterComparison::Unsynchronised {
             cpu,
             other_cpu,

@@ -449,7 +449,13 @@ fn comparisons() -> [(CounterComparison, bool); 5] {
     [
         (CounterComparison::Pending, false),
         (CounterComparison::Single, false),
-        (CounterComparison::Synchronised { cpus: 2 }, false),
+        (
+            CounterComparison::Synchronised {
+                cpus: 2,
+                max_difference_ticks: 400,
+            },
+            false,
+        ),
         (CounterComparison::Impossible, false),
         (unsynchronised, true),
     ]

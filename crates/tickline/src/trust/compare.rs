@@ -5,16 +5,19 @@
 //! ends waits for at most one try. The result belongs to the process, and is renewed as long as a
 //! clock's thread needs it ([`RESULT_LASTS_NS`]).
 //!
-//! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
-//! later comparison tries again, and an earlier result stays.
+//! If all tries for a pair together give too few exchanges, or only such as leave a larger
+//! difference possible than order allows (`MAX_DIFFERENCE_NS` in `comparison.rs` of
+//! `tickline-core`), the comparison is impossible for now. A later comparison tries again, and an
+//! earlier result stays.
 
 use core::time::Duration;
 use std::sync::Arc;
 
-use tickline_core::comparison::CounterComparison;
-use tickline_core::counter::resolution_ticks;
+use tickline_core::comparison::{CounterComparison, max_difference_ticks};
+use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 use tickline_core::reference::Reference;
 use tickline_core::try_lock::{LockGuard, LockToken, TryLock};
+use tickline_core::units::ticks_between;
 
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, StoppableSleep, Thread, WakeCause};
@@ -223,6 +226,70 @@ impl Drop for ComparisonThread {
     }
 }
 
+/// A moment by a counter and by the OS clock.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    ticks: u64,
+    ns: i64,
+}
+
+/// Measures the rate of one CPU's counter; the counters of several CPUs may be unsynchronised.
+#[derive(Debug)]
+struct RateOnCpu {
+    cpu: u32,
+    counter: HardwareCounter,
+    /// The resolution of the OS clock, ns.
+    os_resolution_ns: i64,
+    /// `None` if no thread could read the clocks on that CPU.
+    begin: Option<Moment>,
+}
+
+impl RateOnCpu {
+    /// Begins to measure. The OS clock is read first.
+    fn begin(cpu: u32, counter: HardwareCounter) -> Self {
+        let by_kernel = sys::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0);
+        let read = move || {
+            let ns = OsClock.monotonic_ns();
+            let ticks = counter.now_ordered();
+            Moment { ticks, ns }
+        };
+        Self {
+            cpu,
+            counter,
+            os_resolution_ns: by_kernel.reference_ns.max(OsClock::resolution_ns()),
+            begin: exchange::on_cpu(cpu, read),
+        }
+    }
+
+    /// [`max_difference_ticks`] at the least rate that the counter has had since the beginning, so
+    /// that a wait between two reads makes it smaller. It is too large if the machine was suspended
+    /// meanwhile, and the counter ran on. 0 while no rate is known.
+    fn max_difference_ticks(&self) -> u64 {
+        let counter = self.counter;
+        // The OS clock is read last.
+        let read = move || {
+            let ticks = counter.now_ordered();
+            let ns = OsClock.monotonic_ns();
+            Moment { ticks, ns }
+        };
+        let end = exchange::on_cpu(self.cpu, read);
+        self.begin.zip(end).map_or(0, |(begin, end)| {
+            max_ticks_between(begin, end, self.os_resolution_ns)
+        })
+    }
+}
+
+/// [`max_difference_ticks`] at the least rate between two moments, by an OS clock of this
+/// resolution.
+fn max_ticks_between(begin: Moment, end: Moment, os_resolution_ns: i64) -> u64 {
+    let ticks = u64::try_from(ticks_between(begin.ticks, end.ticks)).unwrap_or(0);
+    let most_ns = end
+        .ns
+        .saturating_sub(begin.ns)
+        .saturating_add(os_resolution_ns);
+    max_difference_ticks(ticks, u64::try_from(most_ns).unwrap_or(0))
+}
+
 /// Compares all CPUs. `None` if `sleep` was stopped.
 fn compare(sleep: &StoppableSleep) -> Option<CounterComparison> {
     let Some(counter) = COUNTER else {
@@ -236,9 +303,12 @@ fn compare(sleep: &StoppableSleep) -> Option<CounterComparison> {
         return Some(CounterComparison::Single);
     }
     let resolution_ticks = resolution_ticks(&counter);
+    let rate = RateOnCpu::begin(*first, counter);
     let mut rest_ns = REST_NS;
+    let mut largest_ticks = 0;
     for other in others {
         let mut exchanges = Exchanges::NONE;
+        let mut are_synchronised = None;
         for _ in 0..TRIES_PER_PAIR {
             if sleep.wait(Duration::from_nanos(rest_ns)) == WakeCause::Stopped {
                 return None;
@@ -250,24 +320,34 @@ fn compare(sleep: &StoppableSleep) -> Option<CounterComparison> {
                 .saturating_sub(from_ns)
                 .unsigned_abs()
                 .max(REST_NS);
-            if exchanges.are_enough() {
+            are_synchronised =
+                exchanges.are_synchronised(resolution_ticks, rate.max_difference_ticks());
+            if are_synchronised.is_some() {
                 break;
             }
         }
-        if !exchanges.are_enough() {
-            return Some(CounterComparison::Impossible);
-        }
         let difference = exchanges.difference;
-        if difference.size_ticks() > resolution_ticks {
-            return Some(CounterComparison::Unsynchronised {
-                cpu: *first,
-                other_cpu: *other,
-                difference,
-            });
+        match are_synchronised {
+            None => return Some(CounterComparison::Impossible),
+            Some(false) => {
+                return Some(CounterComparison::Unsynchronised {
+                    cpu: *first,
+                    other_cpu: *other,
+                    difference,
+                });
+            }
+            Some(true) => largest_ticks = difference.largest_ticks().max(largest_ticks),
         }
     }
+    // Two CPUs other than the first may differ from it in opposite directions.
+    let max_difference_ticks = if others.len() == 1 {
+        largest_ticks
+    } else {
+        largest_ticks.saturating_mul(2)
+    };
     Some(CounterComparison::Synchronised {
         cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX),
+        max_difference_ticks,
     })
 }
 

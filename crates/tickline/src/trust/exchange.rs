@@ -169,6 +169,18 @@ impl Exchanges {
         self.round_trips >= MIN_ROUND_TRIPS
     }
 
+    /// Whether the two counters are [synchronised](CounterDifference::are_synchronised). `None`
+    /// also if there were too few round trips for a result.
+    #[must_use]
+    pub fn are_synchronised(
+        &self,
+        resolution_ticks: u64,
+        max_difference_ticks: u64,
+    ) -> Option<bool> {
+        let difference = self.are_enough().then_some(self.difference)?;
+        difference.are_synchronised(resolution_ticks, max_difference_ticks)
+    }
+
     /// Adds an exchange by `add`, [`CounterDifference::add_sent`] or
     /// [`CounterDifference::add_received`].
     fn add(&mut self, add: fn(&mut CounterDifference, u64, u64), given_ticks: u64, got_ticks: u64) {
@@ -393,6 +405,20 @@ mod tests {
         };
         assert!(!after(49).are_enough());
         assert!(after(50).are_enough());
+    }
+
+    #[test]
+    fn too_few_round_trips_show_nothing() {
+        let after = |round_trips| Exchanges {
+            round_trips,
+            difference: CounterDifference {
+                min_ticks: -60,
+                max_ticks: 90,
+            },
+            ..Exchanges::NONE
+        };
+        let found = [49, 50].map(|trips| after(trips).are_synchronised(0, 90));
+        assert_eq!(found, [None, Some(true)]);
     }
 
     /// Two exchanges without a step back, and their sum with one that has a step of 10 ticks.

@@ -92,7 +92,7 @@ pub(crate) fn result(warp: &WarpTest) -> String {
         ),
         (None, None) => format!(
             "No unsynchronised counters were found, but {} of {} pairs of {cpus} could not be compared: \
-             their threads did not run at the same time.",
+             their threads did not run at the same time, or exchanged too slowly.",
             count(None),
             warp.pairs.len()
         ),
@@ -164,10 +164,10 @@ fn row(pair: &WarpPair) -> Vec<String> {
         (Some(least), Some(most)) => format!("{least:+.1} to {most:+.1}"),
         _ => "too few exchanges".to_owned(),
     };
-    let found = if pair.synchronised == Some(false) {
-        "unsynchronised"
-    } else {
-        ""
+    let found = match pair.synchronised {
+        Some(false) => "unsynchronised",
+        None if pair.offset_least_ns.is_some() => "too slow to tell",
+        _ => "",
     };
     vec![
         format!("{} and {}", pair.from_cpu, pair.to_cpu),

@@ -25,7 +25,10 @@ fn trimmed(path: &str) -> Option<String> {
 
 #[test]
 fn synchronised_counters_are_counted() {
-    let machine = machine_after(CounterComparison::Synchronised { cpus: 8 });
+    let machine = machine_after(CounterComparison::Synchronised {
+        cpus: 8,
+        max_difference_ticks: 400,
+    });
     assert_eq!(machine.synchronised_cpus, Some(8));
     assert_eq!(machine.counter_difference_ticks, None);
     assert_eq!(machine.counters, "synchronised on 8 CPUs");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickline::for_program::exchange::{self, Exchanges};
+use tickline_core::comparison::MAX_DIFFERENCE_NS;
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
 use super::admitted_counter;
@@ -105,7 +106,8 @@ pub(crate) struct WarpPair {
     /// `to_cpu`'s counter minus `from_cpu`'s is at most this, ns; null if there were too few
     /// exchanges.
     pub(crate) offset_most_ns: Option<f64>,
-    /// Whether the two counters are synchronised; null if there were too few exchanges.
+    /// Whether the two counters are synchronised; null if there were too few exchanges, or if they
+    /// took so long that a difference that matters could be neither found nor excluded.
     pub(crate) synchronised: Option<bool>,
 }
 
@@ -246,6 +248,7 @@ fn pair_result(
     let is_known = exchanges.are_enough();
     let ns = |ticks: f64| ticks * 1e9 / frequency_hz;
     let difference = exchanges.difference;
+    let is_near = ns(as_f64(difference.largest_ticks())) <= as_f64(MAX_DIFFERENCE_NS);
     WarpPair {
         from_cpu,
         to_cpu,
@@ -256,7 +259,9 @@ fn pair_result(
         largest_warp_ns: ns(as_f64(difference.size_ticks())),
         offset_least_ns: is_known.then(|| ns(signed_f64(difference.min_ticks))),
         offset_most_ns: is_known.then(|| ns(signed_f64(difference.max_ticks))),
-        synchronised: is_known.then(|| difference.size_ticks() <= resolution_ticks),
+        synchronised: exchanges
+            .are_synchronised(resolution_ticks, u64::MAX)
+            .filter(|is_synchronised| is_near || !is_synchronised),
     }
 }
 
@@ -322,6 +327,15 @@ mod tests {
         let step = described(MIN_ROUND_TRIPS, 26, 90, 26);
         assert_eq!(step.synchronised, Some(true));
         assert_eq!(unsynchronised_pair().synchronised, Some(false));
+    }
+
+    /// Symptom: a pair whose exchanges took 20 us was called synchronised, and `doctor --fix` took
+    /// the TSC.
+    #[test]
+    fn a_pair_whose_exchanges_are_slow_is_unknown_unless_it_differs() {
+        let wide = |min_ticks| described(MIN_ROUND_TRIPS, min_ticks, 40_000, 26);
+        assert_eq!(wide(-40_000).synchronised, None);
+        assert_eq!(wide(1_000).synchronised, Some(false));
     }
 
     #[test]

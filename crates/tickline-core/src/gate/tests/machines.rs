@@ -4,7 +4,10 @@ use crate::clocksource::Clocksource;
 use crate::comparison::{CounterComparison, CounterDifference};
 use crate::gate::{Cost, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 
-pub(super) const SYNCHRONISED: CounterComparison = CounterComparison::Synchronised { cpus: 8 };
+pub(super) const SYNCHRONISED: CounterComparison = CounterComparison::Synchronised {
+    cpus: 8,
+    max_difference_ticks: 400,
+};
 
 /// "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock": from a kernel's log.
 pub(super) const WARPED: CounterComparison = CounterComparison::Unsynchronised {

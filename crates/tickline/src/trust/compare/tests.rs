@@ -3,7 +3,7 @@
 use std::iter;
 use std::process::{Command, Stdio};
 
-use tickline_core::comparison::CounterDifference;
+use tickline_core::comparison::{CounterDifference, MAX_DIFFERENCE_NS};
 use tickline_core::gate::Reason;
 
 use super::*;
@@ -19,6 +19,11 @@ const UNSYNCHRONISED: CounterComparison = CounterComparison::Unsynchronised {
         min_ticks: 900,
         max_ticks: 1_000,
     },
+};
+
+const SYNCHRONISED: CounterComparison = CounterComparison::Synchronised {
+    cpus: 2,
+    max_difference_ticks: 400,
 };
 
 /// The results below are of this host.
@@ -46,29 +51,95 @@ fn the_counters_of_this_machine_are_compared() {
     }
 }
 
-/// The comparison is impossible only if the CPUs exchange too little.
+/// The comparison is impossible only if the CPUs exchange too little, or too slowly.
 #[test]
 fn enough_exchanges_make_a_comparison() {
     let cpus = sys::comparable_cpus();
     let &[first, ref others @ ..] = cpus.as_slice() else {
         return skip("no CPU that is known");
     };
-    if others.is_empty() || COUNTER.is_none() || !crate::sys::may_read_counter() {
+    let (false, Some(counter), true) = (others.is_empty(), COUNTER, crate::sys::may_read_counter())
+    else {
         return skip("no two counters that may be read");
-    }
+    };
     // A busy machine may do both, only one or none of the two.
     for _ in 0..5 {
-        let between = |other: &u32| exchange::between(first, *other).are_enough();
-        let were_enough = others.iter().all(between);
+        let rate = RateOnCpu::begin(first, counter);
+        let resolution_ticks = resolution_ticks(&counter);
+        let between = |other: &u32| {
+            let exchanges = exchange::between(first, *other);
+            exchanges.are_synchronised(resolution_ticks, rate.max_difference_ticks())
+        };
+        let were_enough = others.iter().all(|other| between(other).is_some());
         let comparison = compare(&StoppableSleep::plain());
         if comparison != Some(CounterComparison::Impossible) {
             return;
         }
         if !were_enough {
-            return skip("this machine is too busy");
+            return skip("this machine is too busy or too slow");
         }
     }
     panic!("impossible in spite of enough exchanges");
+}
+
+/// A moment 10 s after the start of a counter of 2 GHz, and one after `ticks` and `ns` more.
+fn moments(ticks: u64, ns: i64) -> (Moment, Moment) {
+    let begin = Moment {
+        ticks: 20_000_000_000,
+        ns: 10_000_000_000,
+    };
+    let end = Moment {
+        ticks: begin.ticks + ticks,
+        ns: begin.ns + ns,
+    };
+    (begin, end)
+}
+
+#[test]
+fn the_limit_is_by_the_ticks_and_the_time_that_have_passed() {
+    let (begin, end) = moments(40_000_000, 20_000_000);
+    assert_eq!(max_ticks_between(begin, end, 0), 2 * MAX_DIFFERENCE_NS);
+}
+
+/// An OS clock that moves in steps of 10 ms may have moved by 20 ms in 30.
+#[test]
+fn an_os_clock_that_moves_in_steps_makes_the_limit_no_larger() {
+    let (begin, end) = moments(60_000_000, 20_000_000);
+    let max_ticks = max_ticks_between(begin, end, 10_000_000);
+    assert_eq!(max_ticks, 2 * MAX_DIFFERENCE_NS);
+}
+
+#[test]
+fn clocks_that_have_gone_back_leave_no_difference_possible() {
+    let (begin, end) = moments(1, 1);
+    assert_eq!(max_ticks_between(end, begin, 0), 0);
+}
+
+#[test]
+fn a_cpu_that_cannot_be_reached_leaves_no_difference_possible() {
+    let Some(counter) = COUNTER else {
+        return skip("no counter on this target");
+    };
+    let rate = RateOnCpu::begin(u32::MAX, counter);
+    assert_eq!(rate.max_difference_ticks(), 0);
+}
+
+#[test]
+fn a_comparison_states_the_largest_difference_that_it_leaves_possible() {
+    if COUNTER.is_none() || !crate::sys::may_read_counter() {
+        return skip("no counter that may be read");
+    }
+    let Some(CounterComparison::Synchronised {
+        max_difference_ticks,
+        ..
+    }) = compare(&StoppableSleep::plain())
+    else {
+        return skip("no synchronised counters, or too busy");
+    };
+    assert!(
+        (1..1 << 32).contains(&max_difference_ticks),
+        "{max_difference_ticks}"
+    );
 }
 
 #[test]
@@ -115,7 +186,7 @@ fn a_comparison_whose_thread_has_ended_at_once_does_not_run() {
 }
 
 /// Symptom, by reading: a judge took the result for pending while a preempted thread held it. Where
-/// the kernel does not use the counter, that closed the gates of a clock without a thread for good.
+/// the kernel does not use the counter, that closed the gates of a clock without a thread for SYNCHRONISED.
 #[test]
 fn a_judge_that_cannot_read_the_result_leaves_it_to_the_next() {
     if COUNTER.is_none() {
@@ -170,7 +241,7 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
         }
     };
     let builder = || Clock::builder().interval(Duration::from_millis(5));
-    publish(CounterComparison::Synchronised { cpus: 2 }, MARKER);
+    publish(SYNCHRONISED, MARKER);
     let mut thread = ComparisonThread::default();
     thread.start_if_due();
     assert!(!thread.is_running(), "the result is fresh");
@@ -189,13 +260,12 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
     until("a line each", &auto, |status| {
         status.state == ClockState::Fast && !status.per_cpu.is_empty()
     });
-    publish(CounterComparison::Synchronised { cpus: 2 }, MARKER);
+    publish(SYNCHRONISED, MARKER);
     assert!(until("one line again", &auto, one) && until("one line again", &off, one));
 }
 
 #[test]
 fn a_result_outlives_impossible_comparisons_which_are_tried_ever_later() {
-    let good = CounterComparison::Synchronised { cpus: 2 };
     let first = LastResult::after(None, CounterComparison::Impossible, MARKER, 0);
     assert_eq!(
         (first.comparison, first.due_ns),
@@ -206,15 +276,15 @@ fn a_result_outlives_impossible_comparisons_which_are_tried_ever_later() {
         (second.comparison, second.due_ns),
         (CounterComparison::Impossible, 2 * RETRY_NS)
     );
-    let found = LastResult::after(Some(second), good, MARKER, 0);
+    let found = LastResult::after(Some(second), SYNCHRONISED, MARKER, 0);
     assert_eq!(
         (found.comparison, found.failures, found.due_ns),
-        (good, 0, RESULT_LASTS_NS)
+        (SYNCHRONISED, 0, RESULT_LASTS_NS)
     );
     let mut known = found;
     for _ in 0..100 {
         known = LastResult::after(Some(known), CounterComparison::Impossible, MARKER, 0);
-        assert_eq!(known.comparison, good);
+        assert_eq!(known.comparison, SYNCHRONISED);
         assert!((RETRY_NS..=RESULT_LASTS_NS).contains(&known.due_ns));
     }
     assert_eq!(
@@ -226,14 +296,15 @@ fn a_result_outlives_impossible_comparisons_which_are_tried_ever_later() {
 /// The comparison by which the counters agreed, on the host with `marker`, as seen on the host with
 /// `present`.
 fn seen_on_host(marker: Option<u64>, present: Option<u64>) -> CounterComparison {
-    let good = CounterComparison::Synchronised { cpus: 2 };
-    LastResult::on_host(Some(LastResult::after(None, good, marker, 0)), present)
+    LastResult::on_host(
+        Some(LastResult::after(None, SYNCHRONISED, marker, 0)),
+        present,
+    )
 }
 
 #[test]
 fn a_result_counts_on_its_host() {
-    let good = CounterComparison::Synchronised { cpus: 2 };
-    assert_eq!(seen_on_host(Some(7), Some(7)), good);
+    assert_eq!(seen_on_host(Some(7), Some(7)), SYNCHRONISED);
 }
 
 /// Another host's counters may differ.
@@ -245,8 +316,7 @@ fn a_result_from_before_a_move_counts_no_more() {
 /// The machine has no device that tells of moves.
 #[test]
 fn a_result_without_a_marker_counts_while_there_is_none() {
-    let good = CounterComparison::Synchronised { cpus: 2 };
-    assert_eq!(seen_on_host(None, None), good);
+    assert_eq!(seen_on_host(None, None), SYNCHRONISED);
 }
 
 /// Symptom, by reading: such a result counted after each later move, too.
@@ -257,8 +327,7 @@ fn a_result_from_before_a_marker_was_known_counts_no_more() {
 
 #[test]
 fn a_result_from_before_a_move_does_not_outlive_an_impossible_comparison() {
-    let good = CounterComparison::Synchronised { cpus: 2 };
-    let earlier = LastResult::after(None, good, Some(7), 0);
+    let earlier = LastResult::after(None, SYNCHRONISED, Some(7), 0);
     let later = LastResult::after(Some(earlier), CounterComparison::Impossible, Some(8), 0);
     assert_eq!(later.comparison, CounterComparison::Impossible);
 }

@@ -132,7 +132,10 @@ fn with_minimal_probes_the_clocksource_is_unknown() {
     assert_eq!(found_clocksource(Probes::Minimal), Clocksource::Unknown);
 }
 
-const SYNCHRONISED: CounterComparison = CounterComparison::Synchronised { cpus: 2 };
+const SYNCHRONISED: CounterComparison = CounterComparison::Synchronised {
+    cpus: 2,
+    max_difference_ticks: 400,
+};
 
 #[test]
 fn with_full_probes_every_counter_may_be_measured() {
