@@ -3,10 +3,11 @@
 
 use core::time::Duration;
 
-use tickline::Probes;
 use tickline::backend::OsClock;
 use tickline::background::{StoppableSleep, WakeCause};
+use tickline::{CounterComparison, Probes, Status};
 use tickline_core::clocksource::Clocksource;
+use tickline_core::comparison::MAX_DIFFERENCE_NS;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::reference::Reference;
 
@@ -30,10 +31,17 @@ const MAX_RESOLUTION_NS: i64 = Clocksource::Unknown
     .resolutions(HardwareCounter::CLOCKSOURCE, 0)
     .reference_ns;
 
-/// The largest difference between the counters of two CPUs that the gates may miss, ns. They find a
-/// difference that is larger than the time of an exchange between the CPUs: 100 ns, and some more
-/// between sockets.
+/// The least difference between the counters of two CPUs that is allowed for, ns. No more is allowed
+/// for without a result of tickline's own comparison: the kernel then keeps time with the counter,
+/// and has compared the CPUs itself. It finds a difference that is larger than the time of an
+/// exchange between two CPUs, which is 100 ns, and some more between sockets. The figure is too
+/// small where an exchange takes longer, as in a guest whose reads of the counter trap
+/// (`docs/limits.md`).
 const CPU_DIFFERENCE_NS: i64 = 500;
+
+/// The largest difference that a comparison may leave possible, ns. It is assumed until the
+/// counter's rate is known.
+const MAX_CPU_DIFFERENCE_NS: i64 = 2 * MAX_DIFFERENCE_NS.cast_signed();
 
 /// The stack of the thread, besides the least that libc needs. The thread reads small files and
 /// asks by a socket; the largest buffers have a few KB.
@@ -54,8 +62,14 @@ pub(crate) fn run(shared: &Shared, sleep: &StoppableSleep) {
 }
 
 /// Reads each clock at one moment, between two readings of `CLOCK_MONOTONIC_RAW`. No clock has a
-/// larger resolution than `resolution_ns`.
-fn read_moment(shared: &Shared, clocksource: Clocksource, resolution_ns: i64) -> Option<Moment> {
+/// larger resolution than `resolution_ns`, and no two CPUs' counters differ by more than
+/// `cpu_difference_ns`.
+fn read_moment(
+    shared: &Shared,
+    clocksource: Clocksource,
+    resolution_ns: i64,
+    cpu_difference_ns: i64,
+) -> Option<Moment> {
     let read_once = || {
         let raw_ns = OsClock::raw_ns()?;
         let (ticks, realtime_ns) = (shared.clock.ticks_ordered(), OsClock.unix_ns());
@@ -64,7 +78,7 @@ fn read_moment(shared: &Shared, clocksource: Clocksource, resolution_ns: i64) ->
         // clock by which a reader extrapolates.
         let width_ns = width_ns
             .saturating_add(resolution_ns.saturating_mul(3))
-            .saturating_add(CPU_DIFFERENCE_NS);
+            .saturating_add(cpu_difference_ns);
         let suspended_ns = OsClock.suspended_ns()?;
         let marker = marker_word();
         Some(Moment {
@@ -102,22 +116,23 @@ impl Polls {
         } else {
             self.without_rate.saturating_add(1)
         };
-        let interval_ns = shared.clock.status().interval_ns.unwrap_or(0);
+        let status = shared.clock.status();
+        let interval_ns = status.interval_ns.unwrap_or(0);
         let may_ask = shared.clock.probes() == Probes::Full;
-        if may_ask && self.ask_and_publish(shared, sleep, interval_ns) == WakeCause::ClockSet {
+        if may_ask && self.ask_and_publish(shared, sleep, &status) == WakeCause::ClockSet {
             self.record_clock_set(shared);
             return Duration::ZERO;
         }
         ClaimMaker::pause(self.without_rate, interval_ns)
     }
 
-    /// Asks the sources, and publishes the claim for a clock with this interval, unless `sleep`
+    /// Asks the sources, and publishes the claim for a clock with this status, unless `sleep`
     /// reports that the clock was set, or that the thread shall end.
     fn ask_and_publish(
         &mut self,
         shared: &Shared,
         sleep: &StoppableSleep,
-        interval_ns: u64,
+        status: &Status,
     ) -> WakeCause {
         // The file may be unreadable for once.
         let clocksource = match (read_clocksource(), self.clocksource) {
@@ -126,7 +141,8 @@ impl Polls {
         };
         self.clocksource = Some(clocksource);
         let resolution_ns = self.resolution_ns(shared, clocksource);
-        let now = || read_moment(shared, clocksource, resolution_ns);
+        let cpu_difference_ns = self.cpu_difference_ns(status.comparison);
+        let now = || read_moment(shared, clocksource, resolution_ns, cpu_difference_ns);
         let mut ask = || self.claim_maker.ask(&OsClock, now, KernelClock::read);
         let answers = (0..REQUESTS).find_map(|_| ask());
         shared.set_chronyd_channel(self.claim_maker.sources.chronyd.channel);
@@ -137,6 +153,7 @@ impl Polls {
         // answer. A later step does not concern the claim.
         let woken = sleep.wait(Duration::ZERO);
         if woken == WakeCause::Timeout {
+            let interval_ns = status.interval_ns.unwrap_or(0);
             self.claim_maker
                 .publish(answers, interval_ns, &shared.latch);
         }
@@ -157,6 +174,21 @@ impl Polls {
             .unwrap_or(MAX_RESOLUTION_NS);
         let by_os = clocksource.resolutions(HardwareCounter::CLOCKSOURCE, 0);
         by_os.reference_ns.max(by_counter_ns).saturating_add(1)
+    }
+
+    /// The largest difference between two CPUs' counters after this comparison, ns.
+    fn cpu_difference_ns(&self, comparison: CounterComparison) -> i64 {
+        let CounterComparison::Synchronised {
+            max_difference_ticks,
+            ..
+        } = comparison
+        else {
+            return CPU_DIFFERENCE_NS;
+        };
+        self.claim_maker
+            .longest_ns(max_difference_ticks)
+            .unwrap_or(MAX_CPU_DIFFERENCE_NS)
+            .max(CPU_DIFFERENCE_NS)
     }
 
     /// Withdraws the claim until a source is believed, because the machine resumed, or the OS clock
@@ -190,6 +222,7 @@ pub(crate) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim_maker::tests::{maker_after, report_of};
 
     #[test]
     fn a_claim_ends_if_the_clock_is_set() {
@@ -218,6 +251,42 @@ mod tests {
         assert_eq!(resolution_ns, MAX_RESOLUTION_NS + 1);
     }
 
+    /// The difference that is allowed for after this comparison, of a counter of 3 GHz.
+    fn difference_ns(comparison: CounterComparison) -> i64 {
+        let polls = Polls {
+            claim_maker: maker_after(&[report_of(0, 0); 2]),
+            ..Polls::default()
+        };
+        polls.cpu_difference_ns(comparison)
+    }
+
+    /// The counters of two CPUs differ by this at most, ticks.
+    fn differing_by(max_difference_ticks: u64) -> CounterComparison {
+        CounterComparison::Synchronised {
+            cpus: 2,
+            max_difference_ticks,
+        }
+    }
+
+    /// Symptom: half a microsecond was allowed for where an exchange takes longer.
+    #[test]
+    fn the_difference_is_what_the_comparison_has_reached() {
+        assert_eq!(difference_ns(differing_by(6_000)), 2_000);
+    }
+
+    #[test]
+    fn the_difference_is_never_less_than_the_kernels_own_test_leaves() {
+        let without = difference_ns(CounterComparison::Pending);
+        let found = [difference_ns(differing_by(300)), without];
+        assert_eq!(found, [CPU_DIFFERENCE_NS; 2]);
+    }
+
+    #[test]
+    fn without_a_rate_the_difference_is_the_largest_that_a_comparison_leaves() {
+        let found = Polls::default().cpu_difference_ns(differing_by(1));
+        assert_eq!(found, MAX_CPU_DIFFERENCE_NS);
+    }
+
     /// A process that may not read the counter would get a signal.
     #[test]
     fn a_counter_that_serves_no_reading_is_not_read() {
@@ -230,10 +299,10 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri has no CLOCK_MONOTONIC_RAW")]
     fn a_moment_is_read_where_the_kernel_has_its_clocks() {
         let shared = shared_without_line();
-        let moment = read_moment(&shared, Clocksource::Tsc, 7);
+        let moment = read_moment(&shared, Clocksource::Tsc, 7, 3_000);
         let has_clocks = OsClock::raw_ns().is_some() && OsClock.suspended_ns().is_some();
         assert_eq!(moment.is_some(), has_clocks);
-        let is_wide = |moment: Moment| moment.width_ns >= 3 * 7 + CPU_DIFFERENCE_NS;
+        let is_wide = |moment: Moment| moment.width_ns >= 3 * 7 + 3_000;
         assert!(moment.is_none_or(is_wide));
     }
 }
