@@ -59,7 +59,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 )
             }
             _ => {
-                ended += u64::from(open.remove(&event["id2"]["local"].as_str()) > Some(Some(HANGS)))
+                let number = open.remove(&event["id2"]["local"].as_str()).flatten();
+                ended += u64::from(number > Some(HANGS))
             }
         }
     }

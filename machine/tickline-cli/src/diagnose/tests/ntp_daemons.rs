@@ -51,7 +51,7 @@ fn a_daemon_is_started_only_where_none_runs() {
             .fix_begins("see whether an NTP daemon runs already: ps -A -o comm= |")
             .fix_has_in_order("start no second one", "if none does, run one: ");
         let check = finding.fix.steps.map(|steps| steps.check);
-        assert!(check != Some(None), "a command without a check");
+        assert!(!matches!(check, Some(None)), "a command without a check");
     }
 }
 
