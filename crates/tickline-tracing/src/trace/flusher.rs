@@ -3,11 +3,14 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
 use tickline::background::process_token;
+
+use super::stderr::say;
 
 /// The longest time that a program waits for the writer when it ends.
 pub(super) const LAST_FLUSH: Duration = Duration::from_secs(2);
@@ -22,14 +25,12 @@ pub struct Flusher {
 
 impl Flusher {
     /// Requests a write of all records so far, and waits for it, at most `timeout`. Returns whether
-    /// they are written, or the writer has ended.
-    /// [`TraceFileGuard::finish`](crate::trace_file::TraceFileGuard::finish) says whether it ended
-    /// by an error.
+    /// they are written, or the trace was finished before. It is `false` after the timeout, in a
+    /// forked child, and at once if a write has failed: the trace has then ended, and a line on
+    /// standard error has the error.
     #[must_use = "after false the trace is not complete"]
     pub fn flush(&self, timeout: Duration) -> bool {
-        let number = self.requests.request();
-        self.requests.wake_writer();
-        self.wait(number, timeout)
+        self.flush_or_fail(timeout) == Flushed::Written
     }
 
     /// [`flush`](Self::flush) for a signal handler. The calling thread only changes an atomic,
@@ -39,7 +40,14 @@ impl Flusher {
     /// holds a lock that the writer needs, such as the allocator's, the call fails after `timeout`.
     #[must_use = "after false the trace is not complete"]
     pub fn flush_in_signal_handler(&self, timeout: Duration) -> bool {
-        self.wait(self.requests.request(), timeout)
+        self.wait(self.requests.request(), timeout) == Flushed::Written
+    }
+
+    /// [`flush`](Self::flush), and why the records are not written.
+    pub(super) fn flush_or_fail(&self, timeout: Duration) -> Flushed {
+        let number = self.requests.request();
+        self.requests.wake_writer();
+        self.wait(number, timeout)
     }
 
     /// The error by which the writer has ended; `None` if it was taken before, and in a forked
@@ -48,7 +56,15 @@ impl Flusher {
         if self.is_in_child() {
             return None;
         }
-        self.requests.lock_error().take()
+        self.requests.take_error()
+    }
+
+    /// Writes the error by which the writer has ended to standard error, unless it was taken
+    /// before. Does nothing in a forked child.
+    pub(super) fn say_error(&self) {
+        if !self.is_in_child() {
+            self.requests.say_error();
+        }
     }
 
     /// Whether this is a child of the process in which the writer runs.
@@ -56,19 +72,33 @@ impl Flusher {
         process_token() != self.process
     }
 
-    fn wait(&self, number: u64, timeout: Duration) -> bool {
+    fn wait(&self, number: u64, timeout: Duration) -> Flushed {
         if self.is_in_child() {
-            return false;
+            return Flushed::Failed;
         }
         let start = Instant::now();
-        while !self.requests.is_done(number) {
+        loop {
+            if let Some(flushed) = self.requests.answer(number) {
+                return flushed;
+            }
             if start.elapsed() >= timeout {
-                return false;
+                return Flushed::TimedOut;
             }
             thread::sleep(Duration::from_micros(100));
         }
-        true
     }
+}
+
+/// What has become of a request to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flushed {
+    /// The records are written, or the trace was finished before.
+    Written,
+    /// This process has no writer that could write them: it has ended by an error, or it belongs to
+    /// the parent.
+    Failed,
+    /// The writer has not written them in time.
+    TimedOut,
 }
 
 /// Flushes the traces when the thread that made them ends. The main thread ends with the program.
@@ -91,29 +121,42 @@ pub(super) fn flush_when_this_thread_ends(flusher: Flusher) {
     }
     let add = |at_end: &RefCell<AtEnd>| {
         let flushers = &mut at_end.borrow_mut().0;
-        flushers.retain(|flusher| !flusher.requests.is_done(ENDED));
+        flushers.retain(|flusher| !flusher.requests.has_ended());
         flushers.push(flusher);
     };
     _ = AT_END.try_with(add);
 }
 
-/// The program's requests to the writer. They are atomics, so that a signal handler can make one.
+/// The program's requests to the writer, and its answers. Both are atomics, so that a signal handler
+/// can make a request.
 #[derive(Debug, Default)]
 pub(super) struct FlushRequests {
+    /// The file of the trace, if the trace's builder has created it.
+    pub(super) path: Option<PathBuf>,
     /// The number of requests so far. Each is a request to write all earlier records.
     requested: AtomicU64,
-    /// The last request that was carried out; [`ENDED`] once the writer has ended, also by an error
-    /// or a panic.
+    /// The last request that was carried out; [`ENDED`] once the writer has ended, and [`FAILED`] if
+    /// it ended by an error or a panic.
     done: AtomicU64,
-    /// The error by which the writer has ended, until the program has it.
+    /// The error by which the writer has ended, until the user has it: by a line on standard error,
+    /// or by `finish`.
     error: Mutex<Option<String>>,
     /// The writer; empty until it begins.
     pub(super) writer: OnceLock<Thread>,
 }
 
 pub(super) const ENDED: u64 = u64::MAX;
+pub(super) const FAILED: u64 = ENDED - 1;
 
 impl FlushRequests {
+    /// Those of a trace, whose file has this path.
+    pub(super) fn of(path: Option<&Path>) -> Self {
+        Self {
+            path: path.map(Path::to_owned),
+            ..Self::default()
+        }
+    }
+
     /// Makes a request, and returns its number.
     fn request(&self) -> u64 {
         // ORDERING: Release, pairs with the Acquire load in `requested`: the writer sees the
@@ -126,10 +169,22 @@ impl FlushRequests {
         self.writer.get().into_iter().for_each(Thread::unpark);
     }
 
-    fn is_done(&self, number: u64) -> bool {
+    /// What has become of the request with this number; `None` if the writer has not come to it.
+    fn answer(&self, number: u64) -> Option<Flushed> {
+        match self.done() {
+            FAILED => Some(Flushed::Failed),
+            done => (done >= number).then_some(Flushed::Written),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.done(), ENDED | FAILED)
+    }
+
+    fn done(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `set_done`: this thread sees that the
         // records are written.
-        self.done.load(Ordering::Acquire) >= number
+        self.done.load(Ordering::Acquire)
     }
 
     /// For the writer: the number of the last request.
@@ -139,9 +194,30 @@ impl FlushRequests {
         self.requested.load(Ordering::Acquire)
     }
 
-    /// For the writer: keeps the error by which it ends, before [`ENDED`].
+    /// For the writer: keeps the error by which it ends, before [`FAILED`].
     pub(super) fn set_error(&self, error: String) {
         *self.lock_error() = Some(error);
+    }
+
+    pub(super) fn take_error(&self) -> Option<String> {
+        self.lock_error().take()
+    }
+
+    /// Writes the error by which the writer ends to standard error, unless it was taken before.
+    pub(super) fn say_error(&self) {
+        if let Some(error) = self.take_error() {
+            say(format_args!(
+                "the trace is incomplete and has ended: {}{error}; remove the cause, and begin \
+                 another trace",
+                self.path_prefix()
+            ));
+        }
+    }
+
+    /// The path as the beginning of a message.
+    pub(super) fn path_prefix(&self) -> String {
+        let path = self.path.as_ref();
+        path.map_or_else(String::new, |path| format!("{}: ", path.display()))
     }
 
     fn lock_error(&self) -> MutexGuard<'_, Option<String>> {
@@ -150,7 +226,7 @@ impl FlushRequests {
 
     /// For the writer: marks the requests up to this number as carried out.
     pub(super) fn set_done(&self, number: u64) {
-        // ORDERING: Release, pairs with the Acquire load in `is_done`.
+        // ORDERING: Release, pairs with the Acquire load in `done`.
         self.done.store(number, Ordering::Release);
     }
 }
@@ -173,7 +249,7 @@ mod tests {
         tickline_observe::fork::assert_in_namesake(make, |(_trace, guard)| !flushes(&guard));
     }
 
-    /// The first panic after the error says it.
+    /// Whoever takes it says it.
     #[test]
     fn an_error_of_the_writer_is_taken_once() {
         let flusher = Flusher {
@@ -193,6 +269,18 @@ mod tests {
         };
         flusher.requests.set_error("full".to_owned());
         assert_eq!(flusher.take_error(), None);
+    }
+
+    /// Symptom: the call returned `true`.
+    #[test]
+    fn a_flush_after_an_error_is_false_without_a_wait() {
+        let flusher = Flusher {
+            requests: Arc::default(),
+            process: process_token(),
+        };
+        flusher.requests.set_done(FAILED);
+        assert!(!flusher.flush(Duration::MAX));
+        assert!(!flusher.flush_in_signal_handler(Duration::MAX));
     }
 
     /// Symptom: a program that made one trace after another kept the flushers of all of them.
@@ -246,10 +334,10 @@ mod tests {
                 } else {
                     assert_eq!(requests.request(), 1);
                 }
-                while !requests.is_done(1) {
+                while requests.answer(1).is_none() {
                     thread::yield_now();
                 }
-                // ORDERING: Relaxed: `is_done` must order this load after the writer's store.
+                // ORDERING: Relaxed: `answer` must order this load after the writer's store.
                 assert_eq!(written.load(Ordering::Relaxed), 7);
             });
         }

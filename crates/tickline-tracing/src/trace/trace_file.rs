@@ -55,6 +55,19 @@
 //! Each write ends with a whole event. A `SIGKILL` during a write may truncate the last event,
 //! which Perfetto then leaves out. A loss of power may damage the file.
 //!
+//! # When a write fails
+//!
+//! The trace ends at the first error of a write, as on a full disk, and the program goes on without
+//! it. Who tells the error:
+//!
+//! | the error comes | it is |
+//! |---|---|
+//! | while the program runs | a line on standard error, at once: the path, the error, what to do |
+//! | when the guard is dropped | the same line |
+//! | when the program calls [`TraceFileGuard::finish`] | the result of that call, which also returns an earlier error |
+//!
+//! [`Flusher::flush`] returns `false` after the error.
+//!
 //! # In a forked child
 //!
 //! The file belongs to the parent. The child's spans are not recorded, the child does not wait for
@@ -102,7 +115,7 @@ use core::time::Duration;
 #[cfg(not(unix))]
 use std::fs::File as OwnFile;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tickline::background::process_token;
@@ -110,7 +123,7 @@ use tickline::background::process_token;
 use super::capture::recorder::Recorder;
 use super::capture::thread_recorder;
 use super::capture::trace_sink::{RecorderInLayer, TraceSink};
-use super::flusher::{FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
+use super::flusher::{FlushRequests, Flushed, LAST_FLUSH, flush_when_this_thread_ends};
 use super::format::trace_output::TraceStyle;
 #[cfg(unix)]
 use super::own_file::OwnFile;
@@ -221,11 +234,9 @@ impl TraceFileBuilder {
     }
 
     /// Flushes the trace when a thread panics, after the panic hook that the program has when it
-    /// makes the trace. If the writer has ended by an error, the hook writes a line with the path
-    /// and the error to standard error, unless an earlier panic did, or
-    /// [`finish`](TraceFileGuard::finish) has returned the error. The hook waits for the writer at
-    /// most 2 s. If they do not suffice, it writes a line with the path and the time. It then waits
-    /// for standard error, if nobody reads that.
+    /// makes the trace. The hook waits for the writer at most 2 s. If they do not suffice, it writes
+    /// a line with the path and the time to standard error. It then waits for standard error, if
+    /// nobody reads that.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
     /// made, and must call the hook before it first. Otherwise nothing is flushed.
@@ -284,7 +295,7 @@ impl TraceFileBuilder {
         path: Option<&Path>,
     ) -> io::Result<(TraceFile, TraceFileGuard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
-        let requests = Arc::new(FlushRequests::default());
+        let requests = Arc::new(FlushRequests::of(path));
         let (recorded, requested) = (Arc::clone(&recorder), Arc::clone(&requests));
         let write = move || writer::write(output, style, &recorded, &requested, self.flush_every);
         let thread = WriterThread::start(c"tickline-trace", write)?;
@@ -294,42 +305,35 @@ impl TraceFileBuilder {
         };
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {
-            let (flusher, path) = (flusher.clone(), path.map(Path::to_owned));
-            around_panics(|_| (), move || flush_in_hook(&flusher, path.as_deref()));
+            let flusher = flusher.clone();
+            around_panics(|_| (), move || flush_in_hook(&flusher));
         }
         let trace = TraceFile(RecorderInLayer::new(Arc::clone(&recorder)));
         let guard = TraceFileGuard {
             recorder,
             flusher,
             thread: Some(thread),
-            path: path.map(Path::to_owned),
         };
         Ok((trace, guard))
     }
 }
 
-/// Flushes the trace of this path when a thread has panicked. Says on standard error if the flush
-/// takes too long, and once if the writer has ended by an error.
-fn flush_in_hook(flusher: &Flusher, path: Option<&Path>) {
+/// Flushes the trace when a thread has panicked. Says on standard error if the flush takes too long.
+fn flush_in_hook(flusher: &Flusher) {
     // If the writer itself panics, a flush would wait for this thread. A forked child has no
     // writer.
     if thread_recorder::IS_READER.get() || flusher.is_in_child() {
         return;
     }
-    let is_flushed = flusher.flush(LAST_FLUSH);
-    let error = flusher.take_error();
-    if is_flushed && error.is_none() {
-        return;
-    }
-    let path = path.map(|path| format!("{}: ", path.display()));
-    let path = path.unwrap_or_default();
-    if let Some(error) = error {
-        say(format_args!("the trace is incomplete: {path}{error}"));
-    } else {
-        let seconds = LAST_FLUSH.as_secs();
-        say(format_args!(
-            "the trace may be incomplete: {path}the panic waited {seconds} s for the writer, in vain"
-        ));
+    match flusher.flush_or_fail(LAST_FLUSH) {
+        Flushed::Written => {}
+        // The guard may be about to say it, but this panic may end the process.
+        Flushed::Failed => flusher.say_error(),
+        Flushed::TimedOut => say(format_args!(
+            "the trace may be incomplete: {}the panic waited {} s for the writer, in vain",
+            flusher.requests.path_prefix(),
+            LAST_FLUSH.as_secs()
+        )),
     }
 }
 
@@ -345,7 +349,9 @@ impl TraceFile {
     }
 }
 
-/// Ends the file when it is dropped. The file does not get later records.
+/// Ends the file when it is dropped. The file does not get later records. If the last write fails,
+/// the drop writes a line with the path and the error to standard error; [`finish`](Self::finish)
+/// returns the error instead.
 ///
 /// Keep the guard until the end of `main`, by a name: `let (trace, _guard) = ...`. In
 /// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so. The [module's
@@ -363,8 +369,6 @@ pub struct TraceFileGuard {
     recorder: Arc<Recorder>,
     flusher: Flusher,
     thread: Option<WriterThread<io::Result<TraceSummary>>>,
-    /// The file, if the guard's builder has created it.
-    path: Option<PathBuf>,
 }
 
 impl TraceFileGuard {
@@ -372,16 +376,17 @@ impl TraceFileGuard {
     ///
     /// # Errors
     ///
-    /// - The first error of a write. The writer stopped at this error.
+    /// - The first error of a write. The writer stopped at this error
+    ///   ([*When a write fails*](self#when-a-write-fails)).
     /// - If the writer's thread panicked, as the `output` of [`TraceFileBuilder::write_to`] may do.
     /// - In a forked child, because the file belongs to the parent.
     ///
     /// If [`TraceFileBuilder::create`] made the file, the error's text begins with its path.
     pub fn finish(mut self) -> io::Result<TraceSummary> {
         let result = self.stop();
-        // A panic need not say what this call returns.
+        // The drop need not say what this call returns, nor a panic.
         _ = self.flusher.take_error();
-        result.map_err(|error| match &self.path {
+        result.map_err(|error| match &self.flusher.requests.path {
             Some(path) => with_path(path, &error),
             None => error,
         })
@@ -413,6 +418,7 @@ impl TraceFileGuard {
 impl Drop for TraceFileGuard {
     fn drop(&mut self) {
         _ = self.stop();
+        self.flusher.say_error();
     }
 }
 
@@ -421,7 +427,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_that_finish_has_returned_is_not_left_for_a_panic() {
+    fn an_error_that_finish_has_returned_is_left_for_nobody() {
         let (_trace, guard) = TraceFile::builder().create("/dev/full").unwrap();
         let flusher = guard.flusher();
         guard.finish().unwrap_err();

@@ -146,7 +146,10 @@ mod unix {
         let lines = shown.lines().filter(|line| line.starts_with("tickline: "));
         assert_eq!(
             lines.collect::<Vec<_>>(),
-            ["tickline: the trace is incomplete: /dev/full: No space left on device (os error 28)"]
+            [
+                "tickline: the trace is incomplete and has ended: /dev/full: No space left on device \
+                 (os error 28); remove the cause, and begin another trace"
+            ]
         );
         println!("panic with a full disk: the error is on stderr");
     }

@@ -13,6 +13,8 @@ mod common;
 mod cpu_counter;
 #[cfg(all(unix, feature = "cpu-time"))]
 mod cpu_time;
+#[cfg(target_os = "linux")]
+mod failing_write;
 mod fields;
 mod flight;
 mod formats;

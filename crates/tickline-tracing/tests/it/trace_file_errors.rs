@@ -139,7 +139,7 @@ fn a_writer_that_fails_or_panics_keeps_no_thread_waiting() {
         has_ended
             .recv_timeout(long)
             .expect("the thread does not wait");
-        assert!(guard.flusher().flush(long));
+        assert!(!guard.flusher().flush(long));
         assert_eq!(guard.finish().unwrap_err().kind(), error);
     }
 }

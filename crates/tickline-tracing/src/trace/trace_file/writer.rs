@@ -12,7 +12,7 @@ use crate::layer::unix_offset::unix_now;
 use crate::layer::user_value;
 use crate::trace::capture::recorder::Recorder;
 use crate::trace::capture::thread_recorder;
-use crate::trace::flusher::{ENDED, FlushRequests};
+use crate::trace::flusher::{ENDED, FAILED, FlushRequests};
 use crate::trace::format::mark::Mark;
 use crate::trace::format::perfetto::clocks::ClockReadings;
 use crate::trace::format::summary::TraceSummary;
@@ -27,7 +27,9 @@ use crate::trace::rings::ring::ControlWord;
 /// The error of a trace whose writer has panicked.
 pub(super) const PANICKED: &str = "the thread that writes the trace panicked";
 
-/// Writes records until the program ends the recorder, or a write fails or panics.
+/// Writes records until the program ends the recorder, or a write fails or panics. Says such an error
+/// on standard error, because the program may ask for it only at its end, or never. If the program
+/// has ended the recorder, the guard has the error and says it.
 pub(super) fn write(
     output: impl Write,
     style: TraceStyle,
@@ -57,14 +59,24 @@ pub(super) fn write(
         }
         .write_all(requests, flush_every)
     }));
+    let is_ended_by_program = recorder.has_ended();
     recorder.end();
-    match &result {
-        Ok(Ok(_)) => {}
+    let error = match &result {
+        Ok(Ok(_)) => None,
         // It may be an error of the program's output.
-        Ok(Err(error)) => requests.set_error(user_value::text(&format_args!("{error}"))),
-        Err(_) => requests.set_error(PANICKED.to_owned()),
+        Ok(Err(error)) => Some(user_value::text(&format_args!("{error}"))),
+        Err(_) => Some(PANICKED.to_owned()),
+    };
+    if let Some(error) = error {
+        requests.set_error(error);
+        if !is_ended_by_program {
+            // A program that ends after a flush has the line, too.
+            requests.say_error();
+        }
+        requests.set_done(FAILED);
+    } else {
+        requests.set_done(ENDED);
     }
-    requests.set_done(ENDED);
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
@@ -258,11 +270,13 @@ mod tests {
     /// Otherwise a flush would wait for ever.
     #[test]
     fn a_writer_ends_although_the_text_of_its_error_is_an_error() {
-        let (_trace, guard) = TraceFile::builder().write_to(Unspeakable).unwrap();
-        let flusher = guard.flusher();
-        assert!(flusher.flush(Duration::from_secs(30)));
+        let requests = FlushRequests::default();
+        let recorder = Recorder::default();
+        let style = recorder.settings.style(None).unwrap();
+        recorder.end();
+        write(Unspeakable, style, &recorder, &requests, Duration::ZERO).unwrap_err();
         assert_eq!(
-            flusher.take_error().as_deref(),
+            requests.take_error().as_deref(),
             Some(user_value::RETURNED_ERROR)
         );
     }
