@@ -31,6 +31,7 @@
 //! | `Instant` `+` and `-` a `Duration` beyond the range | panics; `+=` and `-=` wrap in a release build | stays at the end of the range, -2^63 and 2^63 - 1 ns |
 //! | `Instant` | is not `Hash` | is `Hash` |
 //! | a panic inside [`with_clock`] | leaves the clock in place | ends the replacement |
+//! | the OS's error in an [`Error`] | is in the text, and its `source()` | is in the text only, so a chain of causes has it once |
 //! | dropping a [`Handle`] | waits for up to an interval | wakes the thread |
 //! | a forked child | has no upkeep, and can't start one | can start one |
 //! | feature `prost` | `Instant` into `Timestamp` | none: the time since a machine's start is not Unix time |

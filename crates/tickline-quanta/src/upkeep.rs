@@ -1,6 +1,5 @@
 //! The thread that stores the recent time.
 
-use core::error::Error as _;
 use core::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +49,7 @@ pub struct Handle {
     process: u64,
 }
 
-/// The reason why an [`Upkeep`] did not start.
+/// The reason why an [`Upkeep`] did not start. Its text has the OS's error.
 #[derive(Debug)]
 pub enum Error {
     /// This process already runs an upkeep.
@@ -70,19 +69,11 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::UpkeepRunning => None,
-            Self::FailedToSpawnUpkeepThread(error) => Some(error),
-        }
-    }
-}
+impl std::error::Error for Error {}
 
 /// The system's error behind that of a thread which was not started, as quanta returns it.
 fn system_error(error: tickline::Error) -> io::Error {
-    let os = error.source().and_then(|os| os.downcast_ref::<io::Error>());
-    match os.and_then(io::Error::raw_os_error) {
+    match error.system_error().and_then(io::Error::raw_os_error) {
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::other(error),
     }

@@ -106,11 +106,12 @@ fn dropping_an_upkeep_wakes_it() {
     }
 }
 
+/// Symptom: a program that prints the chain of causes repeated it.
 #[test]
-fn an_upkeep_without_a_thread_has_the_error_of_the_os_as_source() {
+fn an_upkeep_without_a_thread_has_the_error_of_the_os_in_its_text_and_not_as_source_too() {
     let error = Error::FailedToSpawnUpkeepThread(std::io::ErrorKind::OutOfMemory.into());
     assert_eq!(error.to_string(), "no thread for the upkeep: out of memory");
-    assert_eq!(error.source().unwrap().to_string(), "out of memory");
+    assert!(error.source().is_none());
 }
 
 #[cfg(feature = "mock")]

@@ -76,14 +76,7 @@ impl fmt::Display for UtcNotWithin {
     }
 }
 
-impl Error for UtcNotWithin {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.last {
-            Ok(_) => None,
-            Err(why) => Some(why),
-        }
-    }
-}
+impl Error for UtcNotWithin {}
 
 /// The pauses of a wait: each twice as long as the one before, up to the longest, and `timeout` in
 /// all.
@@ -130,6 +123,19 @@ mod tests {
             .map(|pause| pause.as_millis())
             .collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 100, 100, 73]);
+    }
+
+    /// Symptom: a program that prints the chain of causes repeated it.
+    #[test]
+    fn the_reason_is_in_the_text_of_a_wait_in_vain_and_not_its_source_too() {
+        let why = UtcUnknown::Unsynchronised;
+        let failed = UtcNotWithin {
+            last: Err(why),
+            max_error: Duration::from_millis(250),
+            waited: Duration::ZERO,
+        };
+        assert!(failed.to_string().ends_with(&why.to_string()), "{failed}");
+        assert!(failed.source().is_none());
     }
 
     #[test]

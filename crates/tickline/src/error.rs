@@ -7,8 +7,8 @@ use std::io;
 
 /// Why a clock could not be started.
 ///
-/// The text of `Display` leaves out the system's error. The [`source`](StdError::source) is that
-/// error, and the text of `Debug` has it, too.
+/// The texts of `Display` and `Debug` are complete: they have the system's error, if there is one
+/// ([`system_error`](Self::system_error)). The [`source`](StdError::source) is therefore `None`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,7 +22,7 @@ use std::io;
 pub struct Error {
     kind: ErrorKind,
     text: String,
-    source: Option<io::Error>,
+    system_error: Option<io::Error>,
 }
 
 /// The kinds of [`Error`].
@@ -45,7 +45,7 @@ pub enum ErrorKind {
     /// A setting needs another setting, which the program has not chosen.
     IncompatibleSettings,
     /// The system did not create the thread, or another thread's start or drop did not end in time.
-    /// [`source`](StdError::source) has the system's error, if there is one.
+    /// [`system_error`](Error::system_error) has the system's error, if there is one.
     ThreadNotStarted,
     /// The global clock's thread already runs, with other settings. The text names the call that
     /// started it, and says what to do.
@@ -59,11 +59,11 @@ impl Error {
         Self {
             kind,
             text: text.to_string(),
-            source: None,
+            system_error: None,
         }
     }
 
-    pub(crate) fn thread(name: &CStr, source: io::Error) -> Self {
+    pub(crate) fn thread(name: &CStr, system_error: io::Error) -> Self {
         let error = Self::new(
             ErrorKind::ThreadNotStarted,
             format_args!(
@@ -72,13 +72,13 @@ impl Error {
             ),
         );
         Self {
-            source: Some(source),
+            system_error: Some(system_error),
             ..error
         }
     }
 
     /// This error with a text that says what works, or what to do instead. It is in brackets,
-    /// because the source may follow.
+    /// because the system's error may follow.
     pub(crate) fn with_remedy(self, remedy: &str) -> Self {
         Self {
             text: format!("{} ({remedy})", self.text),
@@ -91,6 +91,21 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
+
+    /// The error by which the system refused to create the thread.
+    ///
+    /// ```
+    /// use std::io;
+    ///
+    /// /// Whether another attempt may succeed.
+    /// fn is_temporary(error: &tickline::Error) -> bool {
+    ///     error.system_error().is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    /// }
+    /// ```
+    #[must_use]
+    pub fn system_error(&self) -> Option<&io::Error> {
+        self.system_error.as_ref()
+    }
 }
 
 /// The text, which a `main` that returns the error prints; with `{:#?}`, the fields.
@@ -101,28 +116,24 @@ impl fmt::Debug for Error {
                 .debug_struct("Error")
                 .field("kind", &self.kind)
                 .field("text", &self.text)
-                .field("source", &self.source)
+                .field("system_error", &self.system_error)
                 .finish();
         }
-        f.write_str(&self.text)?;
-        match &self.source {
-            Some(source) => write!(f, ": {source}"),
-            None => Ok(()),
-        }
+        fmt::Display::fmt(self, f)
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.text)?;
+        match &self.system_error {
+            Some(error) => write!(f, ": {error}"),
+            None => Ok(()),
+        }
     }
 }
 
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_ref().map(|error| error as _)
-    }
-}
+impl StdError for Error {}
 
 #[cfg(test)]
 mod tests {
@@ -137,13 +148,24 @@ mod tests {
         );
     }
 
+    /// Symptom: a log of the error's text did not say why the system had refused the thread.
+    #[test]
+    fn the_text_of_an_error_has_its_cause_and_a_chain_does_not_repeat_it() {
+        let error = Error::thread(c"asks", io::Error::other("no memory"));
+        assert_eq!(
+            error.to_string(),
+            "the thread \"asks\" could not be started: no memory"
+        );
+        assert!(error.source().is_none());
+    }
+
     /// Symptom: the name was "Z\xc3\xa4hler".
     #[test]
     fn the_name_of_a_thread_is_printed_as_text() {
         let error = Error::thread(c"Zähler", io::Error::other("no memory"));
         assert_eq!(
             error.to_string(),
-            "the thread \"Zähler\" could not be started"
+            "the thread \"Zähler\" could not be started: no memory"
         );
     }
 
@@ -157,15 +179,15 @@ mod tests {
     }
 
     #[test]
-    fn the_source_of_a_thread_that_was_not_started_is_the_systems_error() {
+    fn a_thread_that_was_not_started_has_the_systems_error() {
         let error = Error::thread(c"asks", io::Error::other("no memory"));
-        assert_eq!(error.source().unwrap().to_string(), "no memory");
+        assert_eq!(error.system_error().unwrap().to_string(), "no memory");
     }
 
     #[test]
-    fn an_error_of_a_setting_has_no_source() {
+    fn an_error_of_a_setting_has_no_error_of_the_system() {
         let error = Error::new(ErrorKind::OutOfRange, "above the limit");
-        assert!(error.source().is_none());
+        assert!(error.system_error().is_none());
     }
 
     #[test]

@@ -6,7 +6,6 @@
 //! gates, because the verdicts are about the rights with which the process was started.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io;
 use std::time::Duration;
 
@@ -68,7 +67,7 @@ impl Setup {
     /// If `CLOCK_MONOTONIC` stands still, because then no measurement ends.
     pub(crate) fn start_clock() -> io::Result<Self> {
         let counter_readable = machine::may_read_counter();
-        let guard = tickline::start().map_err(|error| with_cause(&error));
+        let guard = tickline::start().map_err(|error| error.to_string());
         if guard.is_err() {
             Clock::global().maintain();
         }
@@ -151,40 +150,5 @@ impl Setup {
 
     fn served_by(&self, clock: &str) -> Option<ServedBy> {
         self.served_by.as_ref().ok()?.get(clock).copied()
-    }
-}
-
-/// The message of a library's error and of its cause. The message alone does not say why the system
-/// could not start a thread.
-pub(crate) fn with_cause(error: &dyn Error) -> String {
-    error
-        .source()
-        .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_is_told_with_its_cause() {
-        let cause = io::Error::other("no memory");
-        assert_eq!(with_cause(&cause), "no memory");
-        assert_eq!(with_cause(&Caused(cause)), "no thread: no memory");
-    }
-
-    #[derive(Debug)]
-    struct Caused(io::Error);
-
-    impl std::fmt::Display for Caused {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("no thread")
-        }
-    }
-
-    impl Error for Caused {
-        fn source(&self) -> Option<&(dyn Error + 'static)> {
-            Some(&self.0)
-        }
     }
 }

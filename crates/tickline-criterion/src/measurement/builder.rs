@@ -171,11 +171,7 @@ impl CounterTimeBuilder {
             .driver(Driver::Thread)
             .line_per_cpu(LinePerCpu::Off)
             .start();
-        let clock = clock.map_err(|error| Error {
-            kind: ErrorKind::Clock(error.kind()),
-            message: format!("the clock could not be made: {error}"),
-            source: Some(error),
-        })?;
+        let clock = clock.map_err(|error| Error::of_clock(&error))?;
         let session = Session::start(clock, pair_clock, counter, self.settle)?;
         // The line is printed once in a process, although each `criterion_group!` may make a clock.
         static FIRST: Once = Once::new();

@@ -5,7 +5,7 @@ use std::fmt;
 
 use tickline::Reason;
 
-/// The reason why the counter can't measure.
+/// The reason why the counter can't measure. Its text is complete, with the causes.
 ///
 /// ```
 /// use tickline_criterion::{ErrorKind, CounterTime};
@@ -20,10 +20,8 @@ use tickline::Reason;
 /// ```
 #[derive(Debug)]
 pub struct Error {
-    pub(crate) kind: ErrorKind,
-    pub(crate) message: String,
-    /// The clock's own error.
-    pub(crate) source: Option<tickline::Error>,
+    kind: ErrorKind,
+    message: String,
 }
 
 /// The kinds of [`Error`].
@@ -47,11 +45,14 @@ pub enum ErrorKind {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: String) -> Self {
-        Self {
-            kind,
-            message,
-            source: None,
-        }
+        Self { kind, message }
+    }
+
+    pub(crate) fn of_clock(error: &tickline::Error) -> Self {
+        Self::new(
+            ErrorKind::Clock(error.kind()),
+            format!("the clock could not be made: {error}"),
+        )
     }
 
     pub(crate) fn closed(reason: Reason) -> Self {
@@ -74,9 +75,19 @@ impl fmt::Display for Error {
     }
 }
 
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        // The message contains the text of the clock's error, so the source is that error's source.
-        self.source.as_ref()?.source()
+impl StdError for Error {}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use super::*;
+    use tickline::background::BackgroundThread;
+
+    /// Symptom: the line "measuring with WallTime" did not say why.
+    #[test]
+    fn the_text_of_a_clock_without_a_thread_has_the_systems_error() {
+        let without_memory = BackgroundThread::start(c"large", usize::MAX / 2, |_| ());
+        let error = Error::of_clock(&without_memory.unwrap_err());
+        assert!(error.to_string().contains("(os error "), "{error}");
+        assert!(error.source().is_none());
     }
 }

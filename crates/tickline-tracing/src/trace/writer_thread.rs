@@ -4,7 +4,6 @@
 //! program's signal handlers.
 
 use core::ffi::CStr;
-use std::error::Error;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,7 +33,7 @@ impl<T: Send + 'static> WriterThread<T> {
             *result_inside.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         };
         let thread = BackgroundThread::start(name, STACK_BYTES, work);
-        let thread = thread.map_err(|error| start_error(&error))?;
+        let thread = thread.map_err(start_error)?;
         Ok(Self { thread, result })
     }
 
@@ -54,13 +53,10 @@ impl<T: Send + 'static> WriterThread<T> {
     }
 }
 
-/// The error of a start. Its text has the system's error, because callers put the path before it.
-fn start_error(error: &tickline::Error) -> io::Error {
-    let os = error.source().and_then(|os| os.downcast_ref::<io::Error>());
-    match os {
-        Some(os) => io::Error::new(os.kind(), format!("{error}: {os}")),
-        None => io::Error::other(error.to_string()),
-    }
+/// The error of a start, of the kind of the system's error.
+fn start_error(error: tickline::Error) -> io::Error {
+    let os = error.system_error();
+    io::Error::new(os.map_or(io::ErrorKind::Other, io::Error::kind), error)
 }
 
 #[cfg(all(test, target_os = "linux", not(miri)))]
@@ -71,7 +67,7 @@ mod tests {
     #[test]
     fn the_error_of_a_thread_has_the_systems_error_in_its_text() {
         let without_memory = BackgroundThread::start(c"large", usize::MAX / 2, |_| ());
-        let error = start_error(&without_memory.unwrap_err());
+        let error = start_error(without_memory.unwrap_err());
         assert!(error.to_string().contains("(os error "), "{error}");
     }
 }

@@ -341,8 +341,9 @@ fn without_a_thread_start_fails_and_the_clock_works() {
     ] {
         let error = refused.expect("no thread, no success");
         assert_eq!(error.kind(), ErrorKind::ThreadNotStarted);
-        assert!(std::error::Error::source(&error).is_some());
-        let expected = format!("the thread \"tickline\" could not be started ({what_to_do})");
+        let cause = error.system_error().expect("the system has refused it");
+        let expected =
+            format!("the thread \"tickline\" could not be started ({what_to_do}): {cause}");
         assert_eq!(error.to_string(), expected);
     }
     assert_eq!(lowest_free(), first, "the attempts have left a descriptor");

@@ -19,7 +19,6 @@ use crate::exit::Exit;
 use crate::machine;
 use crate::measure::standstill;
 use crate::output::{error_to_stderr, line_to_stderr};
-use crate::setup::with_cause;
 use crate::signal;
 use crate::words::{plain, plain_path, with_path};
 
@@ -38,7 +37,7 @@ pub(super) enum Folder {
 pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
     let (stop, mask) = stop_flag()?;
     let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start();
-    let clock = clock.map_err(|error| io::Error::other(with_cause(&error)))?;
+    let clock = clock.map_err(io::Error::other)?;
     // A process that may not read the counter gets its time by system call, which can't be
     // replaced.
     if machine::may_read_counter() != Some(false) {
