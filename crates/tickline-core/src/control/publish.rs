@@ -15,7 +15,7 @@ use crate::line::Slope;
 use crate::reference::Reference;
 use crate::sample::Point;
 use crate::shared::{Access, Event, Figures, SharedClock};
-use crate::state::WRAP_MASK;
+use crate::state::{Phase, WRAP_MASK};
 use crate::units::{FixedNs, ticks_between};
 
 /// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
@@ -436,20 +436,23 @@ impl Control {
             let from = self.first_ns(plan, at_ticks, Some(read));
             self.first_line(target.slope, before, at_ticks, from)
         };
-        match line {
-            Ok(line) => {
-                let next = self.with_bounds(line, plan);
-                if shared.cell.publish(first.state, &next) {
-                    Ok(line.fixed_at(at_ticks).minus(target.fixed_at(at_ticks)))
-                } else {
-                    Err(NotPublished::StateChanged)
-                }
+        let published = line.and_then(|line| {
+            let next = self.with_bounds(line, plan);
+            if shared.cell.publish(first.state, &next) {
+                Ok(line.fixed_at(at_ticks).minus(target.fixed_at(at_ticks)))
+            } else {
+                Err(NotPublished::StateChanged)
             }
-            Err(refusal) => {
-                access.help(&first);
-                Err(refusal)
+        });
+        if published.is_err() {
+            // The state need not be `first`: the high-water mark of `state/portable.rs` may have
+            // risen since, or the clock may have been barred.
+            let left = shared.cell.snapshot();
+            if left.state.phase() == Phase::FirstPublication {
+                access.help(&left);
             }
         }
+        published
     }
 
     /// Records a line that was published `offset` away from its target, and stores its figures.

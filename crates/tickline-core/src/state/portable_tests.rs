@@ -11,7 +11,7 @@ use crate::line::Slope;
 use crate::primitive::Ordering;
 use crate::shared::SharedClock;
 use crate::state::{LineState, Phase};
-use crate::testing::{CONFIG, FnClock, INTERVAL_NS, Machine};
+use crate::testing::{CONFIG, FnClock, INTERVAL_NS, Machine, Step, interrupted, leak};
 
 /// A cell whose state is the portable one.
 struct PortableCell {
@@ -39,18 +39,28 @@ impl StateCell for PortableCell {
     }
 }
 
-/// A machine, and a clock with a line.
-fn clock_with_line() -> (&'static Machine, SharedClock<PortableCell>) {
-    let (machine, clock) = (
+/// A machine, its clock without samples, and the control loop.
+fn new_clock() -> (
+    &'static Machine,
+    &'static SharedClock<PortableCell>,
+    Control,
+) {
+    let cell = PortableCell {
+        state: AtomicState::new(i64::MIN),
+        slots: LineCell::new(),
+    };
+    (
         Machine::new(),
-        SharedClock::new(PortableCell {
-            state: AtomicState::new(i64::MIN),
-            slots: LineCell::new(),
-        }),
-    );
-    let mut control = Control::new(CONFIG);
+        leak(SharedClock::new(cell)),
+        Control::new(CONFIG),
+    )
+}
+
+/// A machine, and a clock with a line.
+fn clock_with_line() -> (&'static Machine, &'static SharedClock<PortableCell>) {
+    let (machine, clock, mut control) = new_clock();
     for _ in 0..200 {
-        let iteration = control.iterate(&clock, machine, machine);
+        let iteration = control.iterate(clock, machine, machine);
         if iteration.next_in_ns == INTERVAL_NS {
             machine.pass(1_000);
             return (machine, clock);
@@ -146,6 +156,32 @@ fn rule_7_no_first_line_is_published_below_a_mark_that_has_risen() {
     assert!(!state.try_swap(first, line));
     assert!(state.try_swap(first.with_b(2_000), line.with_b(2_001)));
     assert_eq!(state.load(), line.with_b(2_001));
+}
+
+/// Rule 7: a thread that was stopped within a swap raises the mark after the writer has announced a
+/// first line. Symptom: the writer left the announcement behind, and each reading waited until
+/// another thread took it back.
+#[test]
+fn rule_7_a_mark_that_rises_leaves_no_first_publication_behind() {
+    let (machine, clock, mut control) = new_clock();
+    let is_announced =
+        |step| step == Step::Reference && clock.cell.load().phase() == Phase::FirstPublication;
+    let raise = || {
+        // ORDERING: Relaxed, one thread plays all parts.
+        clock.cell.state.mark().fetch_max(0, Ordering::Relaxed);
+    };
+    let iterate_to_a_line = || {
+        for _ in 0..200 {
+            let iteration = control.iterate(clock, machine, machine);
+            assert_ne!(clock.cell.load().phase(), Phase::FirstPublication);
+            if clock.cell.load().is_published() {
+                return;
+            }
+            machine.pass(iteration.next_in_ns);
+        }
+        panic!("no line");
+    };
+    interrupted(machine, is_announced, raise, iterate_to_a_line);
 }
 
 /// A mark rises only.
