@@ -7,49 +7,71 @@ use crate::reference::Reference;
 /// have one, because each sample is a step of the model.
 const UNIX_SAMPLES: u32 = if cfg!(loom) { 1 } else { 3 };
 
-/// The interval that contains Unix time minus monotonic time.
+/// Unix time minus monotonic time.
 ///
 /// Both clocks have one rate (Linux `timekeeping`: `wall_to_monotonic` is constant between steps),
-/// so the difference is constant until a program sets the clock. Each sample narrows the interval.
-/// A sample outside the interval shows a step, which Unix time follows at once. A step that is
-/// smaller than the interval and the sample together may leave the two overlapping. Then their
-/// common part may miss the difference by less than the sample's width, until a later sample lies
-/// outside of it.
+/// so the difference is constant until a program sets the clock. Each sample is an interval that
+/// contains the difference at its time. The offset is the middle of the part that all samples have
+/// in common, so that Unix time does not follow the scatter of the samples. A sample outside of
+/// that part shows a step, which Unix time follows at once. A smaller step may leave the common
+/// part beside the difference for ever. So the bound reaches to both ends of the newest sample,
+/// which alone proves where the difference is now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnixTrack {
-    /// The ends of the interval, lower and upper, ns.
-    bounds_ns: Option<(i64, i64)>,
+    /// The samples so far.
+    samples: Option<Samples>,
+}
+
+/// Two intervals: their lower and upper ends, ns.
+#[derive(Debug, Clone, Copy)]
+struct Samples {
+    /// The part that all samples since the last noticed step have in common.
+    common_ns: (i64, i64),
+    newest_ns: (i64, i64),
 }
 
 impl UnixTrack {
-    /// The interval before the first sample.
-    pub(crate) const UNKNOWN: Self = Self { bounds_ns: None };
+    /// No sample yet.
+    pub(crate) const UNKNOWN: Self = Self { samples: None };
 
-    /// Takes samples. Returns whether Unix time was stepped since the last ones.
+    /// Takes samples. Returns whether they show that Unix time was stepped since the last ones.
     pub(crate) fn update(&mut self, reference: &impl Reference) -> bool {
-        let mut narrowest: Option<(i64, i64)> = None;
+        let mut newest_ns = unix_bounds_ns(reference);
         let width = |(lower, upper): (i64, i64)| upper.saturating_sub(lower);
-        for _ in 0..UNIX_SAMPLES {
-            let bounds = unix_bounds_ns(reference);
-            if narrowest.is_none_or(|narrowest| width(bounds) < width(narrowest)) {
-                narrowest = Some(bounds);
+        for _ in 1..UNIX_SAMPLES {
+            let bounds_ns = unix_bounds_ns(reference);
+            if width(bounds_ns) < width(newest_ns) {
+                newest_ns = bounds_ns;
             }
         }
-        let known = self.bounds_ns;
-        let both = narrowest
-            .zip(known)
-            .map(|(new, known)| (new.0.max(known.0), new.1.min(known.1)));
+        let both = self.samples.map(|Samples { common_ns, .. }| {
+            (newest_ns.0.max(common_ns.0), newest_ns.1.min(common_ns.1))
+        });
         let agree = both.filter(|(lower, upper)| lower <= upper);
-        self.bounds_ns = agree.or(narrowest);
-        known.is_some() && agree.is_none()
+        self.samples = Some(Samples {
+            common_ns: agree.unwrap_or(newest_ns),
+            newest_ns,
+        });
+        both.is_some() && agree.is_none()
     }
 
-    /// The difference, ns, and the half-width of the interval that contains it, ns.
+    /// The offset: Unix time minus monotonic time, ns; and its bound, ns. At the newest sample the
+    /// difference was off by no more.
     pub(crate) fn offset(&self) -> (i64, u64) {
-        let (lower, upper) = self.bounds_ns.unwrap_or((0, 0));
-        let half = upper.abs_diff(lower) >> 1;
-        let middle = lower.saturating_add(i64::try_from(half).unwrap_or(i64::MAX));
-        (middle, upper.abs_diff(middle).max(half))
+        let Some(Samples {
+            common_ns: (lower, upper),
+            newest_ns,
+        }) = self.samples
+        else {
+            return (0, 0);
+        };
+        let half = i64::try_from(upper.abs_diff(lower) >> 1).unwrap_or(i64::MAX);
+        let middle = lower.saturating_add(half);
+        let bound = newest_ns
+            .0
+            .abs_diff(middle)
+            .max(newest_ns.1.abs_diff(middle));
+        (middle, bound)
     }
 }
 
@@ -68,8 +90,10 @@ fn unix_bounds_ns(reference: &impl Reference) -> (i64, i64) {
 
 #[cfg(test)]
 mod tests {
+    use core::cell::RefCell;
+
     use super::*;
-    use crate::testing::Machine;
+    use crate::testing::{FnClock, Machine};
 
     /// Updates `track`, whose interval must then contain the truth, and returns whether Unix time
     /// has stepped, and the bound, ns.
@@ -82,13 +106,41 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_unix_time_narrows_with_the_reads() {
+    fn the_bound_of_unix_time_is_half_of_the_newest_sample() {
         let machine = Machine::new();
         let mut track = UnixTrack::UNKNOWN;
         for read_ns in [90, 20] {
             machine.reference_ticks.set((0, read_ns));
             let (is_stepped, bound_ns) = updated(&mut track, machine);
             assert!(!is_stepped && bound_ns <= read_ns + 2, "+- {bound_ns} ns");
+        }
+    }
+
+    #[test]
+    fn a_wider_sample_does_not_move_unix_time() {
+        let mut track = UnixTrack::UNKNOWN;
+        // Monotonic, Unix and monotonic time of each sample.
+        for [before_ns, unix_ns, after_ns] in [[0, 1_010, 20], [0, 1_040, 100]] {
+            let mut reads = [before_ns, unix_ns, after_ns].into_iter().cycle();
+            let reads = RefCell::new(move || reads.next().unwrap());
+            track.update(&FnClock(|| reads.borrow_mut()()));
+            assert_eq!(track.offset().0, 1_000);
+        }
+    }
+
+    /// Symptom: after a step within the interval, the bounds of Unix time were narrower than before
+    /// and wrong.
+    #[test]
+    fn the_bounds_of_unix_time_hold_after_a_step_within_them() {
+        for step_ns in [5, 15, 25, 35, 41] {
+            let machine = Machine::new();
+            let mut track = UnixTrack::UNKNOWN;
+            updated(&mut track, machine); // +- 21 ns
+            let before_ns = machine.unix_offset_ns.get();
+            machine.unix_offset_ns.set(before_ns + step_ns);
+            for _ in 0..2 {
+                assert!(!updated(&mut track, machine).0, "{step_ns} ns");
+            }
         }
     }
 

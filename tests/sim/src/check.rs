@@ -17,7 +17,7 @@
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use tickline_core::cell::Window;
+use tickline_core::cell::{Bounds, Window};
 use tickline_core::shared::BoundedReading;
 use tickline_core::state::LineState;
 
@@ -291,6 +291,7 @@ impl Check {
             (earliest_ns..=latest_ns).contains(&reading.ns),
             "{reading:?} is outside its own bounds"
         );
+        self.check_unix_bound(&reading.bounds);
         self.pending.borrow_mut().push(Pending {
             from_ps: self.world.now_ps.get(),
             cell: last_read.cell,
@@ -350,6 +351,21 @@ impl Check {
         assert!(
             u128::from(fastest - slowest) * 1_000_000_000 >= u128::from(slowest) * MIN_SPREAD_PPB,
             "a reference as stable as {slowest} to {fastest} is not to be assumed"
+        );
+    }
+
+    /// Checks the bound of the offset of Unix time, unless the line is older than the last step.
+    fn check_unix_bound(&self, bounds: &Bounds) {
+        if self.world.me().last_read.get().born_ps <= self.unix_step_ps.get() {
+            return;
+        }
+        let truth_ns = self.world.clocks.borrow().unix_offset_ns;
+        // The second read of monotonic time may be from before the read of Unix time.
+        let bound_ns = bounds.unix_bound_ns + self.world.scenario.machine.stale_ns;
+        assert!(
+            bounds.unix_offset_ns.abs_diff(truth_ns) <= bound_ns,
+            "the offset of Unix time is off by {} ns, bound {bound_ns}",
+            bounds.unix_offset_ns - truth_ns
         );
     }
 

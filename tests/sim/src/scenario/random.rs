@@ -305,9 +305,12 @@ fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> Fault {
                 announced: rng.bool(),
             }
         }
-        1 => Fault::UnixStep {
-            by_ns: rng.i64(-3_600_000_000_000..=3_600_000_000_000),
-        },
+        1 => {
+            let most_ns = pick(rng, &[200, 3_600_000_000_000]);
+            Fault::UnixStep {
+                by_ns: rng.i64(-most_ns..=most_ns),
+            }
+        }
         2 => Fault::Jump {
             by_ns: random_ns(rng, 10 * interval_ns),
         },

@@ -97,6 +97,22 @@ fn a_step_of_unix_time_is_followed_at_once() {
     }
 }
 
+/// Steps of Unix time that the width of a sample may hide. The simulator checks the bound of the
+/// offset at each reading with bounds. Symptom: it was too small.
+#[test]
+fn the_bound_of_unix_time_holds_after_small_steps() {
+    let step =
+        |number: i64| Fault::UnixStep { by_ns: 5 * number }.at_ms(5_100 * number.unsigned_abs());
+    let scenario = Scenario {
+        faults: (1..10).map(step).collect(),
+        reads_regularly: true,
+        ..steady()
+    };
+    for run in runs(&scenario) {
+        run.part_ms(..).unix_error_ns(100);
+    }
+}
+
 /// The clock steps to the reference, and forgets what it knew: the bounds are again those of a
 /// clock that has just started.
 #[test]
