@@ -34,10 +34,10 @@ use other as system;
 pub(crate) use linux::interrupted;
 pub use system::StoppableSleep;
 pub(crate) use system::{
-    CpuMask, PreserveErrno, Releases, RobustFutex, SignalsBlocked, Thread, clocksource,
-    comparable_cpus, cpu_ids, disable_fork_token, forbid_reading_files, is_accepted, lock_token,
-    map_beginning, may_read_counter, naming_this_thread, pin_this_thread, process_number,
-    process_token, variable_at_start,
+    AffinityGuard, CpuMask, PreserveErrno, Releases, RobustFutex, SignalsBlocked, Thread,
+    clocksource, comparable_cpus, cpu_ids, disable_fork_token, forbid_reading_files, is_accepted,
+    lock_token, map_beginning, may_read_counter, naming_this_thread, pin_this_thread,
+    process_number, process_token, variable_at_start,
 };
 
 /// The counter of this target. The gates find out whether the process may read it.

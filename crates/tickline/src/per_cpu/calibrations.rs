@@ -10,7 +10,7 @@ use tickline_core::reference::Reference;
 
 use super::CpuLines;
 use crate::sys::reference::OsClock;
-use crate::sys::{self, CpuMask, StoppableSleep, WakeCause};
+use crate::sys::{AffinityGuard, CpuMask, StoppableSleep, WakeCause};
 
 /// The control loops of the CPUs that the thread calibrates.
 #[derive(Debug, Default)]
@@ -43,6 +43,7 @@ impl CpuCalibrations {
         let Some(mask) = CpuMask::for_current_thread() else {
             return interval_ns;
         };
+        let mut affinity = AffinityGuard::new(mask);
         let config = Config {
             interval_ns,
             ..permit.config()
@@ -59,7 +60,7 @@ impl CpuCalibrations {
         for cpu in (self.first..ids).chain(0..self.first) {
             let (control, record) = (&mut self.cpus[cpu], &cpu_lines.records[cpu]);
             // ORDERING: Relaxed for both, see `CpuRecord::report_miss`.
-            if mask.contains(cpu) {
+            if affinity.former().contains(cpu) {
                 // The thread calibrates this CPU without a request. A request that stayed would
                 // outlast the CPU's removal from the mask.
                 record.has_missed.store(false, Ordering::Relaxed);
@@ -78,7 +79,7 @@ impl CpuCalibrations {
             });
             if control.is_ready(OsClock.monotonic_ns()) {
                 first.get_or_insert(cpu);
-                match calibrate(control, cpu, cpu_lines, &pass, sleep) {
+                match calibrate(control, cpu, cpu_lines, &pass, &mut affinity, sleep) {
                     WakeCause::Timeout => {}
                     WakeCause::ClockSet => self.was_clock_set = true,
                     WakeCause::Stopped => break,
@@ -87,7 +88,6 @@ impl CpuCalibrations {
             next_ns = next_ns.min(control.due_ns());
         }
         self.first = first.map_or(self.first, |cpu| cpu + 1);
-        mask.restore();
         if core::mem::take(&mut self.was_clock_set) {
             self.force_due();
             return MIN_INTERVAL_NS;
@@ -102,6 +102,7 @@ fn calibrate(
     cpu: usize,
     cpu_lines: &CpuLines,
     pass: &Pass,
+    affinity: &mut AffinityGuard,
     sleep: &StoppableSleep,
 ) -> WakeCause {
     let clock = &cpu_lines.clocks[cpu];
@@ -109,9 +110,7 @@ fn calibrate(
     let mut woken = WakeCause::Timeout;
     control.begin(pass);
     let iteration = loop {
-        if let Ok(cpu) = u32::try_from(cpu) {
-            sys::pin_this_thread(cpu); // the iteration notices if the thread is not on the CPU
-        }
+        affinity.pin(cpu); // the iteration notices if the thread is not on the CPU
         // `None` also if the CPU's register has another id than the kernel.
         let (iteration, stay) = control.iterate(clock, cpu, &cpu_lines.counter, &OsClock);
         match stay {

@@ -14,7 +14,7 @@ mod sleep;
 mod thread;
 mod thread_end;
 
-pub(crate) use affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
+pub(crate) use affinity::{AffinityGuard, CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
 pub(crate) use clocksource::{clocksource, is_accepted};
 pub(crate) use environment::variable_at_start;
 pub(crate) use file::map_beginning;

@@ -232,9 +232,22 @@ impl CpuMask {
     pub(crate) fn contains(&self, _cpu: usize) -> bool {
         match *self {}
     }
+}
 
-    pub(crate) fn restore(&self) {
-        match *self {}
+#[derive(Debug)]
+pub(crate) struct AffinityGuard(CpuMask);
+
+impl AffinityGuard {
+    pub(crate) fn new(mask: CpuMask) -> Self {
+        Self(mask)
+    }
+
+    pub(crate) fn former(&self) -> &CpuMask {
+        &self.0
+    }
+
+    pub(crate) fn pin(&mut self, _cpu: usize) -> bool {
+        match self.0 {}
     }
 }
 

@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 use crate::sys::cpu_list;
 
 /// A set of CPUs, by their ids.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CpuMask([libc::c_ulong; MASK_WORDS]);
 
 /// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`,
@@ -57,10 +57,67 @@ impl CpuMask {
 
     /// Lets the calling thread run on these CPUs again. If the process has lost all of them, the
     /// thread may run on the CPUs that the process has.
-    pub(crate) fn restore(&self) {
+    fn restore(&self) {
         if !self.apply() {
             // The kernel ignores CPUs that do not exist, or that the process may not use.
             Self([libc::c_ulong::MAX; MASK_WORDS]).apply();
+        }
+    }
+}
+
+/// Pins the calling thread to one CPU after the other. Dropped, it gives the thread its former mask
+/// back.
+///
+/// A mask that somebody else sets meanwhile, as `taskset -p` does, becomes the former mask. So does
+/// the mask that the kernel sets if the pinned CPU goes offline or leaves the cpuset. A mask goes
+/// unnoticed if it comes in the microsecond between the check and the next pin, or if it has
+/// exactly the pinned CPU.
+#[derive(Debug)]
+pub(crate) struct AffinityGuard {
+    former: CpuMask,
+    /// The mask that the thread had at the last check or pin.
+    last: CpuMask,
+}
+
+impl AffinityGuard {
+    /// For the calling thread, whose mask is `mask`.
+    pub(crate) fn new(mask: CpuMask) -> Self {
+        Self {
+            last: mask.clone(),
+            former: mask,
+        }
+    }
+
+    /// The mask that the thread would get back now.
+    pub(crate) fn former(&self) -> &CpuMask {
+        &self.former
+    }
+
+    /// Pins the thread to `cpu`, on which it runs at the return. Returns whether that was possible.
+    pub(crate) fn pin(&mut self, cpu: usize) -> bool {
+        self.check();
+        let Some(mask) = CpuMask::single(cpu).filter(CpuMask::apply) else {
+            return false;
+        };
+        self.last = mask;
+        true
+    }
+
+    /// Takes over a mask that this guard has not set.
+    fn check(&mut self) {
+        let now = CpuMask::for_current_thread();
+        if let Some(mask) = now.filter(|now| *now != self.last) {
+            self.last = mask.clone();
+            self.former = mask;
+        }
+    }
+}
+
+impl Drop for AffinityGuard {
+    fn drop(&mut self) {
+        self.check();
+        if self.last != self.former {
+            self.former.restore();
         }
     }
 }
@@ -181,14 +238,56 @@ mod tests {
         assert!(!on_thread(|| pin_this_thread(MAX_CPUS - 1)));
     }
 
+    /// Runs `run` with a guard, on a thread of its own. Returns the CPUs before it and after it.
+    fn guarded(run: impl FnOnce(&mut AffinityGuard) + Send) -> [Vec<usize>; 2] {
+        on_thread(|| {
+            let mask = CpuMask::for_current_thread().unwrap();
+            let before = cpus_of(&mask);
+            run(&mut AffinityGuard::new(mask));
+            [before, own_cpus()]
+        })
+    }
+
     #[test]
-    fn a_restored_mask_is_as_before() {
-        let (before, after) = on_thread(|| {
-            let before = CpuMask::for_current_thread().unwrap();
-            assert!(pin_this_thread(last_own_cpu()));
-            before.restore();
-            (cpus_of(&before), own_cpus())
+    fn a_guard_gives_the_thread_its_cpus_back() {
+        let [before, after] = guarded(|guard| {
+            for cpu in own_cpus() {
+                assert!(guard.pin(cpu));
+                assert_eq!(own_cpus(), [cpu]);
+            }
         });
+        assert_eq!(after, before);
+    }
+
+    /// Symptom: the pass over the CPUs undid the operator's `taskset`.
+    #[test]
+    fn a_mask_that_was_set_between_pins_stays() {
+        let [first, .., last] = own_cpus()[..] else {
+            return skip("the thread has only one CPU");
+        };
+        let [_, after] = guarded(|guard| {
+            assert!(guard.pin(last));
+            assert!(CpuMask::single(first).unwrap().apply());
+            assert!(guard.pin(last));
+        });
+        assert_eq!(after, [first]);
+    }
+
+    #[test]
+    fn a_mask_that_was_set_after_the_last_pin_stays() {
+        let [first, .., last] = own_cpus()[..] else {
+            return skip("the thread has only one CPU");
+        };
+        let [_, after] = guarded(|guard| {
+            assert!(guard.pin(last));
+            assert!(CpuMask::single(first).unwrap().apply());
+        });
+        assert_eq!(after, [first]);
+    }
+
+    #[test]
+    fn a_guard_that_reaches_no_cpu_leaves_the_mask() {
+        let [before, after] = guarded(|guard| assert!(!guard.pin(MASK_BITS - 1)));
         assert_eq!(after, before);
     }
 
