@@ -244,6 +244,11 @@ mod unix {
         View::of_truncated(&fs::read(path).unwrap())
     }
 
+    /// Reads a trace in Perfetto's format that is being written, or may not exist yet.
+    fn growing_view(path: &Path) -> View {
+        View::of_truncated(&fs::read(path).unwrap_or_default())
+    }
+
     /// [`check`] for Perfetto's format. Each span is on this number of tracks.
     fn check_perfetto(way: &str, view: &View, tracks: usize) {
         let named = |name: &str| {
@@ -393,21 +398,21 @@ mod unix {
         let (mut victim, folder) = victim("wait");
         let folder = folder.path();
         let mut victim = victim.spawn().unwrap();
-        let json_has = |text: &str| {
+        let json_has_done = || {
             let json = fs::read_to_string(folder.join(TRACE));
-            json.is_ok_and(|json| json.contains(text))
+            json.is_ok_and(|json| json.contains("done"))
         };
-        let perfetto_has = |file: &str, name: &str| {
-            let bytes = fs::read(folder.join(file)).unwrap_or_default();
-            let slices = View::of_truncated(&bytes).slices;
-            slices.iter().any(|slice| slice.name == name)
+        // A flush may come between two spans.
+        let perfetto_has_all = |file: &str| {
+            let view = growing_view(&folder.join(file));
+            view.slices.iter().any(|slice| slice.name == "done") && view.open.len() == 3
         };
         let start = Instant::now();
-        while !json_has("done")
-            || !perfetto_has(PERFETTO, "done")
-            || !perfetto_has(COMPRESSED, "done")
-        {
-            assert!(start.elapsed() < Duration::from_secs(60), "no span");
+        while !json_has_done() || !perfetto_has_all(PERFETTO) || !perfetto_has_all(COMPRESSED) {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "a span is missing"
+            );
             assert!(victim.try_wait().unwrap().is_none(), "it waits");
             thread::sleep(Duration::from_millis(5));
         }
@@ -444,7 +449,14 @@ mod unix {
         let has = |file: &str, bytes: u64| {
             fs::metadata(folder.path().join(file)).is_ok_and(|file| file.len() > bytes)
         };
-        let is_written = || has(TRACE, round * 7_919) && has(COMPRESSED, round * 1_009);
+        // Each file has a writer of its own, which may come late.
+        let has_spans = |file: &str| growing_view(&folder.path().join(file)).slices.len() > 10;
+        let is_written = || {
+            has(TRACE, round * 7_919)
+                && has(COMPRESSED, round * 1_009)
+                && has_spans(PERFETTO)
+                && has_spans(COMPRESSED)
+        };
         let recorded = || {
             let file = fs::File::open(folder.path().join(BOX)).ok()?;
             flight::convert(file, io::sink(), TraceFormat::Json)
