@@ -46,7 +46,7 @@
 //! [`Control`] of your own, only on a [`SharedClock`] that is in no [`DrivenClock`].
 
 use crate::cell::{LineCell, StateCell};
-use crate::control::{Cadence, Config, Control, Iteration, LastIteration, Outcome};
+use crate::control::{Cadence, Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::gate::Facts;
 use crate::gate::keeper::{BegunJudgement, Decision, Keeper, LineKind, Stage};
@@ -55,8 +55,10 @@ use crate::shared::{Access, SharedClock, SlowReading};
 use crate::try_lock::{LockGuard, LockToken, TryLock};
 
 mod reader_schedule;
+mod rest;
 
 pub use reader_schedule::ReaderSchedule;
+pub(crate) use rest::LastIteration;
 
 /// The memory of a clock's drivers, which the clock's lock protects.
 #[derive(Debug)]

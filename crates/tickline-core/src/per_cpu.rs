@@ -107,8 +107,9 @@
 use core::cell::Cell;
 
 use crate::cell::{LineCell, Snapshot, StateCell};
-use crate::control::{Cadence, Config, Control, Iteration, LastIteration};
+use crate::control::{Cadence, Config, Control, Iteration};
 use crate::counter::{Counter, CpuCounter, CpuRead};
+use crate::driver::LastIteration;
 use crate::reference::Reference;
 use crate::shared::{Event, SharedClock, SlowReading};
 
