@@ -33,8 +33,9 @@
 //!         }
 //!         // Each CPU has a line of its own: `tickline_core::per_cpu`.
 //!         Next::CalibrateCpus(_permit) => break,
-//!         Next::Rest(Some(iteration)) => break wait_until_due(iteration),
-//!         Next::Rest(None) => break,
+//!         Next::Rest(iteration) => break wait_until_due(iteration),
+//!         // Another thread has the lock, or a gate is closed: the obstacle says when to ask again.
+//!         Next::NoIteration(_obstacle) => break,
 //!     };
 //! }
 //! # }
@@ -125,10 +126,25 @@ pub enum Next<'a, S = LineCell> {
     Iterate(Permit<'a, S>),
     /// Run iterations of the CPUs' control loops. A common line would be wrong on some CPUs.
     CalibrateCpus(CpusPermit<'a, S>),
-    /// There is nothing more to do now. The last iteration says when the next one is due. `None` if
-    /// no iteration ran: another thread has the lock, a gate is closed, or an iteration has found
-    /// the clock barred, so that the gates must be judged first.
-    Rest(Option<Iteration>),
+    /// An iteration has run. It says when the next one is due.
+    Rest(Iteration),
+    /// No iteration may run now.
+    NoIteration(Obstacle),
+}
+
+/// Why a driver may not run an iteration now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// Another thread has the clock's lock, or another lock that the driver needs. It needs
+    /// microseconds, but may be stopped: a driver waits longer after each such answer.
+    LockHeld,
+    /// A gate is closed. A driver asks again once in each interval: a reason that passes by itself
+    /// is judged when that is due, others once a call has asked for a judgement.
+    GateClosed,
+    /// While this driver judged or iterated, another thread has asked for a judgement, or has
+    /// barred the clock. The driver may ask again at once: it then gets a ticket.
+    Unjudged,
 }
 
 /// The clock's lock, for a driver.
@@ -233,7 +249,7 @@ impl<S> DrivenClock<S> {
     /// Takes the lock, and returns what its holder does next. Waits for no thread.
     pub fn ask(&self, token: LockToken, reference: &impl Reference) -> Next<'_, S> {
         let Some(memory) = self.lock(token) else {
-            return Next::Rest(None);
+            return Next::NoIteration(Obstacle::LockHeld);
         };
         let driving = Driving {
             clock: self,
@@ -247,7 +263,7 @@ impl<S> DrivenClock<S> {
         }
         match self.keeper.begin_if_due(reference) {
             Some(begun) => Next::Judge(Ticket { driving, begun }),
-            None => Next::Rest(None),
+            None => Next::NoIteration(Obstacle::GateClosed),
         }
     }
 
@@ -353,7 +369,9 @@ impl<'a, S: StateCell> Ticket<'a, S> {
         let access = clock.access(counter, reference);
         match clock.keeper.conclude(begun, decision, access.as_ref()) {
             Some(kind) => driving.permit(kind),
-            None => Next::Rest(None),
+            // The judgement is void.
+            None if clock.stage() == Stage::Unjudged => Next::NoIteration(Obstacle::Unjudged),
+            None => Next::NoIteration(Obstacle::GateClosed),
         }
     }
 }
@@ -374,7 +392,7 @@ impl<'a, S: StateCell> Permit<'a, S> {
         control.config.interval_ns = interval_ns;
         let iteration = control.iterate(shared, counter, reference);
         if iteration.outcome == Outcome::Barred && keeper.request_judgement_if_open() {
-            return Next::Rest(None); // rule K3: the gates are judged before the next iteration
+            return Next::NoIteration(Obstacle::Unjudged); // rule K3
         }
         if self.last.take_immediate_repeat(&iteration) {
             return Next::Iterate(self);
@@ -385,7 +403,7 @@ impl<'a, S: StateCell> Permit<'a, S> {
                 .monotonic_ns()
                 .saturating_add(iteration.next_in_ns.cast_signed()),
         );
-        Next::Rest(Some(iteration))
+        Next::Rest(iteration)
     }
 }
 

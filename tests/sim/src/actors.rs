@@ -210,7 +210,8 @@ impl Context {
                 Next::Judge(ticket) => self.judge(ticket),
                 Next::Iterate(permit) => self.iterate_permitted(permit, cadence),
                 Next::CalibrateCpus(_) => unreachable!("a table has no keeper of its own"),
-                Next::Rest(iteration) => return iteration,
+                Next::Rest(iteration) => return Some(iteration),
+                Next::NoIteration(_) => return None,
             };
         }
     }

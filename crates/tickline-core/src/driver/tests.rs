@@ -80,8 +80,8 @@ impl Process {
                     let interval_ns = CONFIG.interval_ns * 2;
                     permit.iterate(interval_ns, cadence, self.machine(), self.machine())
                 }
-                Next::CalibrateCpus(_) => return None,
-                Next::Rest(iteration) => return iteration,
+                Next::CalibrateCpus(_) | Next::NoIteration(_) => return None,
+                Next::Rest(iteration) => return Some(iteration),
             };
         }
     }

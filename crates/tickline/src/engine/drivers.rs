@@ -83,8 +83,10 @@ impl Engine {
             next = permit.iterate(self.interval_ns(), cadence, &COUNTER?, &os_clock);
         }
         let iteration = match next {
-            Next::Rest(iteration) => iteration,
-            Next::Judge(_) | Next::Iterate(_) | Next::CalibrateCpus(_) => None,
+            Next::Rest(iteration) => Some(iteration),
+            Next::Judge(_) | Next::Iterate(_) | Next::CalibrateCpus(_) | Next::NoIteration(_) => {
+                None
+            }
         };
         if iteration.is_some() {
             self.end_refusals();

@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering;
 
 use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
-use tickline_core::driver::{Next, Ticket};
+use tickline_core::driver::{Next, Obstacle, Ticket};
 use tickline_core::gate::keeper::{Decision, LineKind, Stage};
 use tickline_core::gate::{Cost, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 use tickline_core::reference::Reference;
@@ -117,7 +117,7 @@ impl Engine {
     /// another thread uses what `collect` needs, the next holder of the clock's lock judges.
     pub(super) fn collect_and_settle<'a>(&self, mut ticket: Ticket<'a>) -> Next<'a> {
         if !self.collect(&mut ticket) {
-            return Next::Rest(None);
+            return Next::NoIteration(Obstacle::LockHeld);
         }
         let grounds = self.judge_and_record(ticket.facts());
         self.settle_by(ticket, grounds)

@@ -137,7 +137,7 @@ fn a_signal_handler_before_any_step_of_a_driver_is_refused_the_lock() {
         let process = &interrupted.process;
         let next = process.ask();
         assert!(
-            matches!(next, Next::Rest(None)),
+            matches!(next, Next::NoIteration(Obstacle::LockHeld)),
             "a deadlock, or two drivers, step {step}"
         );
         assert!(process.clock.ask_review(process.token()).is_none());

@@ -28,12 +28,12 @@ fn two_iterations_in_a_row_are_followed_by_a_rest() {
     };
     let second = loop {
         match iterate(process.ask()) {
-            Next::Rest(Some(iteration)) => machine.pass(iteration.next_in_ns),
+            Next::Rest(iteration) => machine.pass(iteration.next_in_ns),
             next => break next,
         }
     };
     process.clock.shared.end_line();
-    let Next::Rest(Some(iteration)) = iterate(second) else {
+    let Next::Rest(iteration) = iterate(second) else {
         panic!("a third iteration in a row");
     };
     assert_eq!(iteration.outcome, Outcome::PublishedFirst);

@@ -71,6 +71,14 @@ fn rule_k3_a_clock_that_is_barred_late_is_judged_again() {
     assert_eq!(process.judgements.get(), 2);
 }
 
+/// Why the driver may not run an iteration.
+fn obstacle(next: Next<'_, HookedCell>) -> Obstacle {
+    let Next::NoIteration(obstacle) = next else {
+        panic!("an iteration may run, or has run");
+    };
+    obstacle
+}
+
 /// The ticket of a judgement that is due.
 fn ticket(process: &Process) -> Ticket<'_, HookedCell> {
     let Next::Judge(ticket) = process.ask() else {
@@ -83,7 +91,7 @@ fn ticket(process: &Process) -> Ticket<'_, HookedCell> {
 fn rule_k2_nobody_else_judges_while_a_ticket_is_held() {
     let process = Process::new();
     let _ticket = ticket(&process);
-    assert!(matches!(process.ask(), Next::Rest(None)));
+    assert_eq!(obstacle(process.ask()), Obstacle::LockHeld);
     assert!(process.clock.ask_review(process.token()).is_none());
 }
 
@@ -93,8 +101,39 @@ fn process_with_a_voided_ticket() -> Process {
     let process = Process::new();
     let ticket = ticket(&process);
     process.disable();
-    assert!(matches!(process.settle(ticket), Next::Rest(None)));
+    assert_eq!(obstacle(process.settle(ticket)), Obstacle::GateClosed);
     process
+}
+
+#[test]
+fn a_driver_learns_that_a_gate_is_closed() {
+    let process = process_with_a_closed_gate();
+    assert_eq!(obstacle(process.ask()), Obstacle::GateClosed);
+}
+
+#[test]
+fn a_driver_whose_judgement_is_void_learns_that_it_may_judge_again() {
+    let process = Process::new();
+    let ticket = ticket(&process);
+    process
+        .clock
+        .request_judgement(Some(process.machine()), process.machine());
+    assert_eq!(obstacle(process.settle(ticket)), Obstacle::Unjudged);
+    assert!(matches!(process.ask(), Next::Judge(_)));
+}
+
+#[test]
+fn a_driver_that_finds_the_clock_barred_learns_that_it_may_judge_again() {
+    let process = Process::new();
+    process.run_until_published();
+    let Next::Iterate(permit) = process.ask() else {
+        panic!("every gate is open");
+    };
+    process.clock.shared.bar_clock();
+    let (machine, cadence) = (process.machine(), Cadence::Scheduled);
+    let next = permit.iterate(CONFIG.interval_ns, cadence, machine, machine);
+    assert_eq!(obstacle(next), Obstacle::Unjudged);
+    assert!(matches!(process.ask(), Next::Judge(_)));
 }
 
 #[test]

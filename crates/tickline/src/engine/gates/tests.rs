@@ -205,7 +205,7 @@ fn a_trust_that_is_set_during_the_first_judgement_counts() {
         };
         assert!(matches!(
             engine.settle_by(ticket, grounds),
-            Next::Rest(None)
+            Next::NoIteration(Obstacle::Unjudged)
         ));
         assert_eq!(engine.clock.stage(), Stage::Unjudged);
         let mut facts = Facts::UNKNOWN;
