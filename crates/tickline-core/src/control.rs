@@ -165,7 +165,7 @@ impl Config {
 /// fn in_a_word(outcome: Outcome) -> &'static str {
 ///     match outcome {
 ///         Outcome::Published | Outcome::PublishedFirst => "the counter serves",
-///         Outcome::Unsupported => "the counter cannot serve",
+///         Outcome::NoAtomics | Outcome::CounterTooSlow => "the counter cannot serve",
 ///         Outcome::RetrySoon => "the next iteration may publish a line",
 ///         _ => "the reference serves for now",
 ///     }
@@ -189,9 +189,11 @@ pub enum Outcome {
     RetrySoon,
     /// No line: the clock is barred.
     Barred,
-    /// No line was published: the processor can't swap the state, or the counter is too slow. The
-    /// next iteration tries again.
-    Unsupported,
+    /// No line: the processor can't swap the state ([`has_atomics`]).
+    NoAtomics,
+    /// No line was published, because the counter is too slow for one: see
+    /// [`LineCell`](crate::cell::LineCell). The next iteration measures its frequency again.
+    CounterTooSlow,
 }
 
 /// The result of an iteration, and when the next one is due.
@@ -316,8 +318,8 @@ enum NotPublished {
     /// The ticks are about to wrap, or have just wrapped ([`WRAP_MASK`](crate::state::WRAP_MASK));
     /// the writer tries again later.
     NearWrap,
-    /// The counter is too slow for [`SHIFT`](crate::state::SHIFT).
-    CounterTooSlow,
+    /// The counter has this frequency, Hz, and is too slow for [`SHIFT`](crate::state::SHIFT).
+    CounterTooSlow { hz: u64 },
 }
 
 impl Control {
@@ -508,7 +510,7 @@ impl Control {
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
         if !has_atomics() {
-            return Ok(Iteration::new(Outcome::Unsupported, self.interval_ns()));
+            return Ok(Iteration::new(Outcome::NoAtomics, self.interval_ns()));
         }
         if snapshot.state.is_barred() {
             return Ok(Iteration::new(Outcome::Barred, self.interval_ns()));
@@ -553,9 +555,9 @@ impl Control {
                 self.iterations_without_line = 0;
                 Some(Iteration::new(Outcome::RetrySoon, MIN_INTERVAL_NS))
             }
-            NotPublished::CounterTooSlow => {
-                shared.figures.store_counter_too_slow();
-                Some(Iteration::new(Outcome::Unsupported, self.interval_ns()))
+            NotPublished::CounterTooSlow { hz } => {
+                shared.figures.store_too_slow_counter(*hz);
+                Some(Iteration::new(Outcome::CounterTooSlow, self.interval_ns()))
             }
         }
     }

@@ -430,7 +430,7 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
 #[must_use]
 pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     let gate = Gate::Calibration;
-    if figures.is_counter_too_slow {
+    if figures.too_slow_counter_hz.is_some() {
         Verdict::new(gate, Some(Reason::CounterTooSlow))
     } else if figures.are_samples_too_old {
         Verdict::new(gate, Some(Reason::SamplesTooOld))

@@ -211,7 +211,8 @@ pub struct Status {
     /// figures behind [`Reason::Slow`]. `None` before the first judgement, and if it could not read
     /// the counter.
     pub cost: Option<Cost>,
-    /// The measured frequency of the counter, Hz; `None` before the first line.
+    /// The measured frequency of the counter, Hz. `None` before the first line, unless the counter
+    /// is too slow for one ([`Reason::CounterTooSlow`]).
     pub frequency_hz: Option<u64>,
     /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now.
     /// `None` without a line.

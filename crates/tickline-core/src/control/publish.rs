@@ -130,7 +130,7 @@ impl Control {
         let next = before
             .state
             .next_line(slope)
-            .ok_or(NotPublished::CounterTooSlow)?;
+            .ok_or_else(|| NotPublished::CounterTooSlow { hz: slope.to_hz() })?;
         let state = if self.config.serves_unix_time {
             next
         } else {
@@ -481,7 +481,7 @@ impl Control {
             interval_ns,
             offset_ns: offset.round_ns(),
             are_samples_too_old: false,
-            is_counter_too_slow: false,
+            too_slow_counter_hz: None,
             is_disrupted: self.is_disrupted || self.moved_at_ticks.is_some(),
         });
     }

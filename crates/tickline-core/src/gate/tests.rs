@@ -106,7 +106,7 @@ fn samples_that_are_too_old_close_the_gate() {
 fn a_counter_that_is_too_slow_is_the_first_reason() {
     let reasons = reasons_without_line(|figures| {
         figures.are_samples_too_old = true;
-        figures.is_counter_too_slow = true;
+        figures.too_slow_counter_hz = Some(TOO_SLOW_HZ);
     });
     assert_eq!(reasons, [Some(Reason::CounterTooSlow), None]);
 }

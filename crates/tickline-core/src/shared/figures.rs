@@ -27,9 +27,9 @@ pub struct Figures {
     /// complete. To fix that, choose a longer interval, or leave the writer's thread more time on
     /// a CPU.
     pub are_samples_too_old: bool,
-    /// Whether the counter is too slow: see [`LineCell`](crate::cell::LineCell). There is no line
-    /// then.
-    pub is_counter_too_slow: bool,
+    /// The measured frequency of a counter that is too slow for a line, Hz: see
+    /// [`LineCell`](crate::cell::LineCell). `None` if the last iteration found no such counter.
+    pub too_slow_counter_hz: Option<u64>,
     /// Whether the line is off its target after a jump of the reference or the counter, and is
     /// still being slewed back.
     pub is_disrupted: bool,
@@ -48,7 +48,8 @@ pub(crate) struct AtomicFigures {
     offset_ns: AtomicI64,
     /// Iterations in a row all of whose samples were too old when they were complete.
     too_old_iterations: AtomicU64,
-    is_counter_too_slow: AtomicU64,
+    /// 0 stands for `None`.
+    too_slow_counter_hz: AtomicU64,
     is_disrupted: AtomicU64,
 }
 
@@ -64,7 +65,7 @@ impl AtomicFigures {
             interval_ns: AtomicU64::new(0),
             offset_ns: AtomicI64::new(0),
             too_old_iterations: AtomicU64::new(0),
-            is_counter_too_slow: AtomicU64::new(0),
+            too_slow_counter_hz: AtomicU64::new(0),
             is_disrupted: AtomicU64::new(0),
         }
     }
@@ -79,13 +80,15 @@ impl AtomicFigures {
             interval_ns: self.interval_ns.load(RELAXED),
             offset_ns: self.offset_ns.load(RELAXED),
             are_samples_too_old: self.too_old_iterations.load(RELAXED) >= TOO_OLD_ITERATIONS,
-            is_counter_too_slow: self.is_counter_too_slow.load(RELAXED) != 0,
+            too_slow_counter_hz: Some(self.too_slow_counter_hz.load(RELAXED)).filter(|&hz| hz != 0),
             is_disrupted: self.is_disrupted.load(RELAXED) != 0,
         }
     }
 
-    pub(crate) fn store_counter_too_slow(&self) {
-        self.is_counter_too_slow.store(1, RELAXED);
+    /// Stores the frequency of a counter that is too slow for a line. One of less than 1 Hz counts
+    /// as 1 Hz.
+    pub(crate) fn store_too_slow_counter(&self, hz: u64) {
+        self.too_slow_counter_hz.store(hz.max(1), RELAXED);
     }
 
     /// Stores the figures of a line that was published. Its samples were not too old, and its
@@ -95,7 +98,7 @@ impl AtomicFigures {
         self.interval_ns.store(figures.interval_ns, RELAXED);
         self.offset_ns.store(figures.offset_ns, RELAXED);
         self.too_old_iterations.store(0, RELAXED);
-        self.is_counter_too_slow.store(0, RELAXED);
+        self.too_slow_counter_hz.store(0, RELAXED);
         self.is_disrupted
             .store(u64::from(figures.is_disrupted), RELAXED);
         // ORDERING: Release, pairs with the Acquire load in `load`.

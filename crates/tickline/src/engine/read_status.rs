@@ -44,7 +44,7 @@ impl Engine {
             is_virtual: facts::is_virtual(),
             comparison: compare::result_or_pending(),
             cost: self.recorded_cost(),
-            frequency_hz: figures.frequency_hz,
+            frequency_hz: figures.frequency_hz.or(figures.too_slow_counter_hz),
             bound_ns: self.bound_ns(),
             max_drift_ppb: has_figures.then_some(figures.max_drift_ppb),
             offset_ns: has_figures.then_some(figures.offset_ns),

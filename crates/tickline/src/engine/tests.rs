@@ -1,8 +1,14 @@
 //! Readings of a whole engine.
 
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
+use tickline_core::control::{Cadence, Config, Control, INTERVAL_RANGE_NS};
+use tickline_core::counter::Counter;
+use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
+
 use super::*;
+use crate::status::Status;
 use crate::sys;
 
 #[test]
@@ -86,4 +92,69 @@ fn a_reader_without_a_counter_judges_the_gates_once() {
     let _held = engine.clock.lock(sys::lock_token());
     engine.judge_without_counter();
     assert_eq!(refusals(), NEVER, "nothing was asked for");
+}
+
+/// A machine whose reference takes `read_ns` for each reading, and whose counter ticks once in
+/// `tick_ns`.
+struct SlowMachine {
+    ns: Cell<u64>,
+    tick_ns: u64,
+    read_ns: u64,
+}
+
+impl SlowMachine {
+    fn pass(&self, ns: u64) -> u64 {
+        self.ns.set(self.ns.get() + ns);
+        self.ns.get()
+    }
+}
+
+impl Counter for SlowMachine {
+    fn now(&self) -> u64 {
+        self.pass(10) / self.tick_ns
+    }
+
+    fn barrier(&self) {}
+}
+
+impl Reference for SlowMachine {
+    fn monotonic_ns(&self) -> i64 {
+        self.pass(self.read_ns).cast_signed()
+    }
+
+    fn unix_ns(&self) -> i64 {
+        self.monotonic_ns()
+    }
+}
+
+/// The status of a clock after iterations on this machine, which makes no line.
+fn status_on(tick_ns: u64, read_ns: u64) -> Status {
+    let engine = Engine::new(Driver::Manual);
+    let machine = SlowMachine {
+        ns: Cell::new(1 << 40),
+        tick_ns,
+        read_ns,
+    };
+    let mut control = Control::new(Config {
+        interval_ns: *INTERVAL_RANGE_NS.start(),
+        resolutions: Resolutions {
+            counter_ticks: 1,
+            reference_ns: 1,
+            reference_kind: ReferenceKind::Independent,
+        },
+        cadence: Cadence::Scheduled,
+        serves_unix_time: true,
+    });
+    for _ in 0..100 {
+        let iteration = control.iterate(&engine.clock.shared, &machine, &machine);
+        machine.pass(iteration.next_in_ns);
+    }
+    engine.status()
+}
+
+#[test]
+fn a_status_has_the_frequency_of_a_counter_that_is_too_slow() {
+    let status = status_on(250, 10);
+    let hz = status.frequency_hz.expect("it was measured");
+    assert!(hz.abs_diff(4_000_000) < 40_000, "{hz} Hz");
 }
