@@ -25,7 +25,7 @@ use crate::estimate::Fit;
 use crate::line::Slope;
 use crate::reference::{Reference, Resolutions};
 use crate::sample::{BurstSize, Sample, burst};
-use crate::shared::{Access, Event, SharedClock};
+use crate::shared::{Access, Event, SampleAge, SharedClock};
 use crate::stability::StabilityMonitor;
 use crate::state::{Phase, has_atomics};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
@@ -308,8 +308,10 @@ struct Sampled {
 
 /// Why a line could not be published.
 enum NotPublished {
+    /// There is no sample; the writer takes one.
+    NoSample,
     /// The samples are too old; the writer takes others.
-    SamplesTooOld,
+    SamplesTooOld(SampleAge),
     /// The state to be replaced is gone: another thread has changed it, or this thread has retired
     /// the line.
     StateChanged,
@@ -403,7 +405,7 @@ impl Control {
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Iteration {
         let shared = access.shared;
-        let mut are_samples_too_old = false;
+        let mut too_old = None;
         for _ in 0..MAX_SAMPLES {
             let Some(sampled) = self.take_sample(access) else {
                 continue;
@@ -421,15 +423,18 @@ impl Control {
             match self.publish_next(&sampled, &snapshot, access) {
                 Ok(iteration) => return iteration,
                 Err(why) => {
-                    are_samples_too_old = matches!(why, NotPublished::SamplesTooOld);
+                    too_old = match why {
+                        NotPublished::SamplesTooOld(age) => Some(age),
+                        _ => None,
+                    };
                     if let Some(iteration) = self.end_without_line(&why, shared) {
                         return iteration;
                     }
                 }
             }
         }
-        if are_samples_too_old {
-            shared.figures.count_samples_too_old();
+        if let Some(age) = too_old {
+            shared.figures.count_samples_too_old(age);
         }
         Iteration::new(Outcome::RetrySoon, self.retry_interval_ns())
     }
@@ -546,7 +551,7 @@ impl Control {
         shared: &SharedClock<S>,
     ) -> Option<Iteration> {
         match why {
-            NotPublished::SamplesTooOld => None,
+            NotPublished::NoSample | NotPublished::SamplesTooOld(_) => None,
             // The line has ended: the next sample may make a first line.
             NotPublished::StateChanged if shared.cell.load().phase() == Phase::NoLine => None,
             NotPublished::StateChanged => Some(Iteration::new(Outcome::RetrySoon, MIN_INTERVAL_NS)),

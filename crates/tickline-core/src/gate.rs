@@ -432,7 +432,7 @@ pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     let gate = Gate::Calibration;
     if figures.too_slow_counter_hz.is_some() {
         Verdict::new(gate, Some(Reason::CounterTooSlow))
-    } else if figures.are_samples_too_old {
+    } else if figures.too_old_sample.is_some() {
         Verdict::new(gate, Some(Reason::SamplesTooOld))
     } else if figures.frequency_hz.is_some() {
         Verdict::with_warning(gate, Reason::NoLine)

@@ -21,7 +21,7 @@ mod reading;
 pub use events::Event;
 use events::EventCounters;
 pub(crate) use figures::AtomicFigures;
-pub use figures::Figures;
+pub use figures::{Figures, SampleAge};
 use iterating::IteratingLoop;
 #[cfg(all(test, loom))]
 pub(crate) use reading::REPLACING_NS;

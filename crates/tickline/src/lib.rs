@@ -225,7 +225,7 @@ pub use settings::{Driver, LinePerCpu, Probes};
 pub use status::{ClockState, CpuStatus, EventCounts, Status};
 pub use tickline_core::comparison::{CounterComparison, CounterDifference};
 pub use tickline_core::gate::{Cost, Gate, Reason, Trust, Verdict};
-pub use tickline_core::shared::Event;
+pub use tickline_core::shared::{Event, SampleAge};
 pub use unix_time::parse::UnixTimeParseError;
 pub use unix_time::{UnixTime, UnixTimeRangeError};
 

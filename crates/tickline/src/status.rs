@@ -4,7 +4,7 @@ use core::fmt;
 
 use tickline_core::comparison::CounterComparison;
 use tickline_core::gate::{Cost, Gate, Reason, Verdict, first_closed};
-use tickline_core::shared::Event;
+use tickline_core::shared::{Event, SampleAge};
 
 use crate::environment::EnvironmentSwitch;
 use crate::settings::Driver;
@@ -211,6 +211,9 @@ pub struct Status {
     /// figures behind [`Reason::Slow`]. `None` before the first judgement, and if it could not read
     /// the counter.
     pub cost: Option<Cost>,
+    /// The age of the last sample, if samples are too old for a line: the figures behind
+    /// [`Reason::SamplesTooOld`]. The limit grows with the interval.
+    pub too_old_sample: Option<SampleAge>,
     /// The measured frequency of the counter, Hz. `None` before the first line, unless the counter
     /// is too slow for one ([`Reason::CounterTooSlow`]).
     pub frequency_hz: Option<u64>,
@@ -292,8 +295,8 @@ impl Status {
 }
 
 /// One line for a log: the state, the figures that there are, and why Unix time is the OS clock's
-/// if only Unix time is. If the counter is slow, also what readings cost; if counters differ, also
-/// those of which CPUs, and by how much. If the clock has no line, also whether it had one, and
+/// if only Unix time is. If the counter is slow, also what readings cost; if samples are too old,
+/// also how old; if counters differ, also those of which CPUs, and by how much. If the clock has no line, also whether it had one, and
 /// with readers as its driver, what ends that. At the end whether the variable `TICKLINE` has a
 /// value that the clock ignores.
 impl fmt::Display for Status {
@@ -327,6 +330,15 @@ impl fmt::Display for Status {
             write!(
                 f,
                 "; a reading takes {counter} by the counter, {os} by the OS clock ({os_unix} of Unix time)"
+            )?;
+        }
+        if let (Some(Reason::SamplesTooOld), Some(sample)) = (self.reason(), self.too_old_sample) {
+            let SampleAge {
+                age_ns, limit_ns, ..
+            } = sample;
+            write!(
+                f,
+                "; a sample was {age_ns} ns old when it was complete, and may be {limit_ns} ns old"
             )?;
         }
         if let (

@@ -62,16 +62,15 @@ impl Control {
         at_most_ns: Option<u64>,
     ) -> Result<Plan, NotPublished> {
         let interval_ns = self.next_interval_ns(fit);
-        // There is a sample, so there are a target and bounds. Without one, the next sample would
-        // make them, as after samples that are too old.
+        // There is a sample, so there are a target and bounds.
         let target = self
             .target(old, fit, interval_ns)
-            .ok_or(NotPublished::SamplesTooOld)?;
+            .ok_or(NotPublished::NoSample)?;
         let over_ns = at_most_ns.map_or(interval_ns, |most_ns| interval_ns.min(most_ns));
         let allowance = self.stability.allowance(fit, over_ns);
         let bounds = self
             .plan_bounds(target.slope, &allowance)
-            .ok_or(NotPublished::SamplesTooOld)?;
+            .ok_or(NotPublished::NoSample)?;
         Ok(Plan {
             target,
             allowance,
@@ -209,9 +208,7 @@ impl Control {
             shared.retire_unusable(old, before_ticks, self.newest_lower_point(), reference);
             return Err(NotPublished::StateChanged);
         }
-        if self.newest_sample_is_too_old(before_ticks, plan.target.slope) {
-            return Err(NotPublished::SamplesTooOld);
-        }
+        self.check_newest_sample(before_ticks, plan.target.slope)?;
         let offset = old
             .fixed_at(before_ticks)
             .minus(plan.target.fixed_at(before_ticks));
@@ -386,9 +383,7 @@ impl Control {
         // A warm-up, as in `replace`. It also shows whether the line can be built, before the line
         // is announced.
         let now_ticks = access.counter.now_ordered();
-        if self.newest_sample_is_too_old(now_ticks, slope) {
-            return Err(NotPublished::SamplesTooOld);
-        }
+        self.check_newest_sample(now_ticks, slope)?;
         // The reference is not read yet, so this line starts at the target.
         let from = self.first_ns(plan, now_ticks, None);
         self.first_line(slope, before, now_ticks, from)?;
@@ -430,12 +425,12 @@ impl Control {
         };
         let at_ticks = counter.now_ordered();
         let target = &plan.target;
-        let line = if self.newest_sample_is_too_old(at_ticks, target.slope) {
-            Err(NotPublished::SamplesTooOld)
-        } else {
-            let from = self.first_ns(plan, at_ticks, Some(read));
-            self.first_line(target.slope, before, at_ticks, from)
-        };
+        let line = self
+            .check_newest_sample(at_ticks, target.slope)
+            .and_then(|()| {
+                let from = self.first_ns(plan, at_ticks, Some(read));
+                self.first_line(target.slope, before, at_ticks, from)
+            });
         let published = line.and_then(|line| {
             let next = self.with_bounds(line, plan);
             if shared.cell.publish(first.state, &next) {
@@ -480,7 +475,7 @@ impl Control {
             max_drift_ppb: u64::from(plan.allowance.max_drift_ppb),
             interval_ns,
             offset_ns: offset.round_ns(),
-            are_samples_too_old: false,
+            too_old_sample: None,
             too_slow_counter_hz: None,
             is_disrupted: self.is_disrupted || self.moved_at_ticks.is_some(),
         });

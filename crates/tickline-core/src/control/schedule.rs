@@ -41,9 +41,10 @@
 //! | Removing an offset within the interval | a line that was not replaced was off on the other side at the end of its validity, by up to five times the offset. With late readers the offset kept swinging by 50 us (found by simulation) |
 //! | A sample's age judged by the quickest iteration ever | on a loaded machine whose clock is a device: no line, and so more readers of the device |
 
-use super::{Cadence, Control, MAX_SAMPLES, MAX_WINDOW_TICKS, MIN_INTERVAL_NS};
+use super::{Cadence, Control, MAX_SAMPLES, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished};
 use crate::estimate::Fit;
 use crate::line::Slope;
+use crate::shared::SampleAge;
 use crate::units::{FixedNs, ticks_between};
 
 /// A sample that is older than this when it is used, ns, shows that the writer was preempted. The
@@ -181,20 +182,32 @@ impl Control {
             .max(ticks_between(lower.ticks, ticks).unsigned_abs())
     }
 
-    /// Whether the newest sample is too old to be used at `ticks`, because the writer was
+    /// Fails if the newest sample is too old to be used at `ticks`, because the writer was
     /// preempted. On a slow machine sampling itself may take that long. The limit is then twice the
     /// duration of the quickest of the last samples, but at most half of the interval. Otherwise a
     /// change of rate between sample and line would stay unnoticed for longer than the line is
     /// meant to last. A machine whose samples exceed this limit gets no line
-    /// ([`Figures::are_samples_too_old`](crate::shared::Figures::are_samples_too_old)).
-    pub(super) fn newest_sample_is_too_old(&self, ticks: u64, slope: Slope) -> bool {
+    /// ([`Figures::too_old_sample`](crate::shared::Figures::too_old_sample)).
+    pub(super) fn check_newest_sample(&self, ticks: u64, slope: Slope) -> Result<(), NotPublished> {
         let half_ticks = slope.ticks_in(self.interval_ns() >> 1);
         let slow_ticks = self
             .sample_durations
             .shortest()
             .saturating_mul(2)
             .min(half_ticks);
-        self.age_ticks(ticks) > slope.ticks_in(MAX_SAMPLE_AGE_NS).max(slow_ticks)
+        let limit_ticks = slope.ticks_in(MAX_SAMPLE_AGE_NS).max(slow_ticks);
+        let age_ticks = self.age_ticks(ticks);
+        if age_ticks <= limit_ticks {
+            return Ok(());
+        }
+        let ns = |ticks: u64| {
+            let ticks = i64::try_from(ticks).unwrap_or(i64::MAX);
+            slope.over(ticks).ceil_ns().unsigned_abs()
+        };
+        Err(NotPublished::SamplesTooOld(SampleAge {
+            age_ns: ns(age_ticks),
+            limit_ns: ns(limit_ticks),
+        }))
     }
 
     /// The window of a line that starts `lead_in_ticks` before it is published, ticks.

@@ -9,7 +9,7 @@ use super::*;
 use crate::cell::LineCell;
 use crate::line::Slope;
 use crate::reference::ReferenceKind;
-use crate::shared::SharedClock;
+use crate::shared::{SampleAge, SharedClock};
 use crate::state::{LineState, SHIFT};
 use crate::units::NS_PER_S;
 use machines::{SYNCHRONISED, WARPED};
@@ -93,11 +93,16 @@ fn a_clock_whose_line_has_ended_warns() {
     assert_eq!(reasons, [None, Some(Reason::NoLine)]);
 }
 
+const TOO_OLD: SampleAge = SampleAge {
+    age_ns: 2,
+    limit_ns: 1,
+};
+
 #[test]
 fn samples_that_are_too_old_close_the_gate() {
     let reasons = reasons_without_line(|figures| {
         figures.frequency_hz = Some(1);
-        figures.are_samples_too_old = true;
+        figures.too_old_sample = Some(TOO_OLD);
     });
     assert_eq!(reasons, [Some(Reason::SamplesTooOld), None]);
 }
@@ -105,7 +110,7 @@ fn samples_that_are_too_old_close_the_gate() {
 #[test]
 fn a_counter_that_is_too_slow_is_the_first_reason() {
     let reasons = reasons_without_line(|figures| {
-        figures.are_samples_too_old = true;
+        figures.too_old_sample = Some(TOO_OLD);
         figures.too_slow_counter_hz = Some(TOO_SLOW_HZ);
     });
     assert_eq!(reasons, [Some(Reason::CounterTooSlow), None]);

@@ -23,16 +23,37 @@ pub struct Figures {
     pub interval_ns: u64,
     /// Line minus target at the last publication, ns.
     pub offset_ns: i64,
-    /// Whether the samples of several iterations in a row were too old for a line when they were
-    /// complete. To fix that, choose a longer interval, or leave the writer's thread more time on
-    /// a CPU.
-    pub are_samples_too_old: bool,
+    /// The age of the last sample, if the samples of several iterations in a row were too old for a
+    /// line when they were complete. To fix that, choose a longer interval, or leave the writer's
+    /// thread more time on a CPU.
+    pub too_old_sample: Option<SampleAge>,
     /// The measured frequency of a counter that is too slow for a line, Hz: see
-    /// [`LineCell`](crate::cell::LineCell). `None` if the last iteration found no such counter.
+    /// [`LineCell`](crate::cell::LineCell). `None` unless an iteration since the
+    /// last line has found one.
     pub too_slow_counter_hz: Option<u64>,
     /// Whether the line is off its target after a jump of the reference or the counter, and is
     /// still being slewed back.
     pub is_disrupted: bool,
+}
+
+/// The age at which a sample was too old for a line.
+///
+/// ```
+/// use tickline_core::shared::Figures;
+///
+/// fn print(figures: &Figures) {
+///     if let Some(sample) = figures.too_old_sample {
+///         println!("a sample was {} ns old; the limit is {} ns", sample.age_ns, sample.limit_ns);
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SampleAge {
+    /// The age of the sample when its line was to be made, ns.
+    pub age_ns: u64,
+    /// The largest age that a sample may have, ns: at most half of the interval.
+    pub limit_ns: u64,
 }
 
 /// If the samples of this many iterations in a row were too old, it is no accident, because each
@@ -48,6 +69,9 @@ pub(crate) struct AtomicFigures {
     offset_ns: AtomicI64,
     /// Iterations in a row all of whose samples were too old when they were complete.
     too_old_iterations: AtomicU64,
+    /// The age of the last such sample, and its limit, ns.
+    sample_age_ns: AtomicU64,
+    sample_age_limit_ns: AtomicU64,
     /// 0 stands for `None`.
     too_slow_counter_hz: AtomicU64,
     is_disrupted: AtomicU64,
@@ -65,6 +89,8 @@ impl AtomicFigures {
             interval_ns: AtomicU64::new(0),
             offset_ns: AtomicI64::new(0),
             too_old_iterations: AtomicU64::new(0),
+            sample_age_ns: AtomicU64::new(0),
+            sample_age_limit_ns: AtomicU64::new(0),
             too_slow_counter_hz: AtomicU64::new(0),
             is_disrupted: AtomicU64::new(0),
         }
@@ -79,10 +105,17 @@ impl AtomicFigures {
             max_drift_ppb: self.max_drift_ppb.load(RELAXED),
             interval_ns: self.interval_ns.load(RELAXED),
             offset_ns: self.offset_ns.load(RELAXED),
-            are_samples_too_old: self.too_old_iterations.load(RELAXED) >= TOO_OLD_ITERATIONS,
+            too_old_sample: self.too_old_sample(),
             too_slow_counter_hz: Some(self.too_slow_counter_hz.load(RELAXED)).filter(|&hz| hz != 0),
             is_disrupted: self.is_disrupted.load(RELAXED) != 0,
         }
+    }
+
+    fn too_old_sample(&self) -> Option<SampleAge> {
+        (self.too_old_iterations.load(RELAXED) >= TOO_OLD_ITERATIONS).then(|| SampleAge {
+            age_ns: self.sample_age_ns.load(RELAXED),
+            limit_ns: self.sample_age_limit_ns.load(RELAXED),
+        })
     }
 
     /// Stores the frequency of a counter that is too slow for a line. One of less than 1 Hz counts
@@ -106,9 +139,11 @@ impl AtomicFigures {
             .store(figures.frequency_hz.unwrap_or(0), Ordering::Release);
     }
 
-    /// Counts an iteration all of whose samples were too old when they were complete. Only the
-    /// holder of the clock's lock may call this.
-    pub(crate) fn count_samples_too_old(&self) {
+    /// Counts an iteration all of whose samples were too old when they were complete. The last one
+    /// had this age. Only the holder of the clock's lock may call this.
+    pub(crate) fn count_samples_too_old(&self, last: SampleAge) {
+        self.sample_age_ns.store(last.age_ns, RELAXED);
+        self.sample_age_limit_ns.store(last.limit_ns, RELAXED);
         let iterations = self.too_old_iterations.load(RELAXED);
         self.too_old_iterations
             .store(iterations.saturating_add(1), RELAXED);

@@ -44,6 +44,7 @@ impl Engine {
             is_virtual: facts::is_virtual(),
             comparison: compare::result_or_pending(),
             cost: self.recorded_cost(),
+            too_old_sample: figures.too_old_sample,
             frequency_hz: figures.frequency_hz.or(figures.too_slow_counter_hz),
             bound_ns: self.bound_ns(),
             max_drift_ppb: has_figures.then_some(figures.max_drift_ppb),

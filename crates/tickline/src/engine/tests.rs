@@ -5,8 +5,10 @@ use core::sync::atomic::Ordering;
 
 use tickline_core::control::{Cadence, Config, Control, INTERVAL_RANGE_NS};
 use tickline_core::counter::Counter;
+use tickline_core::gate::{Reason, Verdict};
 use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 
+use super::gates::each_gate;
 use super::*;
 use crate::status::Status;
 use crate::sys;
@@ -157,4 +159,18 @@ fn a_status_has_the_frequency_of_a_counter_that_is_too_slow() {
     let status = status_on(250, 10);
     let hz = status.frequency_hz.expect("it was measured");
     assert!(hz.abs_diff(4_000_000) < 40_000, "{hz} Hz");
+}
+
+#[test]
+fn a_status_says_how_old_samples_are_that_make_no_line() {
+    let mut status = status_on(1, 600_000);
+    status.verdicts = each_gate(|gate| match gate {
+        Gate::Calibration => Verdict::new(gate, Some(Reason::SamplesTooOld)),
+        _ => Verdict::new(gate, None),
+    });
+    let sample = status.too_old_sample.expect("samples are too old");
+    let age = format!("a sample was {} ns old", sample.age_ns);
+    let limit = format!("may be {} ns old", sample.limit_ns);
+    let text = status.to_string();
+    assert!(text.contains(&age) && text.contains(&limit), "{text}");
 }

@@ -438,11 +438,22 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     control.config.interval_ns = 1_000_000;
     clock.iterations(200, &mut control);
     assert_eq!(clock.event_count(Event::Replacement), 0);
-    assert!(clock.figures().are_samples_too_old);
+    assert!(clock.figures().too_old_sample.is_some());
     // The machine is quick again: the next iterations make a line, and the figure is reset.
     machine.reference_ticks.set((10, 10));
     clock.iterations(80, &mut control);
-    assert!(clock.read_ns(machine).is_some() && !clock.figures().are_samples_too_old);
+    assert!(clock.read_ns(machine).is_some() && clock.figures().too_old_sample.is_none());
+}
+
+#[test]
+fn the_figures_have_the_age_of_samples_that_are_too_old() {
+    let (machine, clock, mut control) = new_clock();
+    machine.reference_ticks.set((300_000, 300_000));
+    control.config.interval_ns = 1_000_000;
+    clock.iterations(200, &mut control);
+    let sample = clock.figures().too_old_sample.expect("samples are too old");
+    assert!(sample.age_ns > sample.limit_ns, "{sample:?}");
+    assert!(sample.limit_ns.abs_diff(500_000) < 5_000, "{sample:?}");
 }
 
 /// Even if sampling takes long, the first line's window is not much longer than the interval,
