@@ -19,7 +19,8 @@ use crate::trust::{compare, facts};
 impl Engine {
     /// A reading by the line that serves this CPU; `None` without one.
     fn read_bounded_here(&self) -> Option<BoundedReading> {
-        self.read_bounded().or_else(|| self.read_bounded_by_cpu())
+        self.read_bounded()
+            .or_else(|| self.read_bounded_by_this_cpu())
     }
 
     /// Half the width of the interval that contains the OS clock now, ns. `None` without a line.

@@ -5,9 +5,9 @@
 //!
 //! | call | 1. backend | 2. the CPUs' lines | 3. the common line | 4. the OS clock |
 //! |---|---|---|---|---|
-//! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read_ns`, `read_ordered_ns`, else `now_by_cpus_or_common_line` | `now_by_common_line` | within 2 and 3 |
-//! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix_ns`, else `unix_by_os` | `unix_by_common_line` | within 2 and 3 |
-//! | `reading_slow` | `reading_by_backend` | `read_bounded_by_cpu` | `reading_after_slow_path` | `reading_without_line` |
+//! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read_ns`, `read_ordered_ns`, else `now_by_this_cpu` | `now_by_common_line` | within 2 and 3 |
+//! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix_ns`, else `unix_without_cpu_line` | `unix_by_common_line` | within 2 and 3 |
+//! | `reading_slow` | `reading_by_backend` | `read_bounded_by_this_cpu` | `reading_after_slow_path` | `reading_without_line` |
 
 use tickline_core::control::Cadence;
 use tickline_core::driver::ReaderSchedule;
@@ -62,14 +62,16 @@ impl Engine {
         match self.cpu_lines() {
             Some(cpu_lines) => match read(cpu_lines) {
                 Some(ns) => to_unsigned(ns),
-                None => self.now_by_cpus_or_common_line(cpu_lines),
+                None => self.now_by_this_cpu(cpu_lines),
             },
             None => self.now_by_common_line(),
         }
     }
 
-    fn now_by_cpus_or_common_line(&self, cpu_lines: &CpuLines) -> u64 {
-        match self.read_by_cpus_or_leave_them(cpu_lines) {
+    /// The monotonic time by this CPU's line or by the OS clock; by the common line if the table has
+    /// no entry for the CPU.
+    fn now_by_this_cpu(&self, cpu_lines: &CpuLines) -> u64 {
+        match self.read_slow_by_this_cpu(cpu_lines) {
             Some(reading) => saturating_unsigned(reading.ns),
             None => self.now_by_common_line(),
         }
@@ -111,15 +113,15 @@ impl Engine {
         match self.cpu_lines() {
             Some(cpu_lines) if !self.os_serves_unix() => cpu_lines
                 .read_unix_ns()
-                .map_or_else(|| self.unix_by_os(cpu_lines), to_unsigned),
+                .map_or_else(|| self.unix_without_cpu_line(cpu_lines), to_unsigned),
             _ => self.unix_by_common_line(),
         }
     }
 
     /// The OS clock's Unix time, for a CPU without a line.
-    fn unix_by_os(&self, cpu_lines: &CpuLines) -> u64 {
+    fn unix_without_cpu_line(&self, cpu_lines: &CpuLines) -> u64 {
         // A program that reads only Unix time needs the line, too.
-        let _monotonic = self.read_by_cpus_or_leave_them(cpu_lines);
+        let _monotonic = self.read_slow_by_this_cpu(cpu_lines);
         unix_os_ns()
     }
 
@@ -171,19 +173,22 @@ impl Engine {
     }
 
     /// A reading by this CPU's line, or by the reference; `None` if the table has no entry for the
-    /// CPU. Without a line, [`CpuLines::read_slow`] reports the miss to the thread. If no thread
-    /// runs, and the reference has passed every CPU's line, the clock returns to the common line.
-    fn read_by_cpus_or_leave_them(&self, cpu_lines: &CpuLines) -> Option<SlowReading> {
+    /// CPU. Without a line, [`CpuLines::read_slow`] reports the miss to the thread.
+    fn read_slow_by_this_cpu(&self, cpu_lines: &CpuLines) -> Option<SlowReading> {
         let reading = cpu_lines.read_slow()?;
-        if let ReadingSource::Reference { reference_ns } = reading.source
-            && !self.has_thread()
-            && cpu_lines.are_all_at_most(reference_ns)
-        {
-            // In a forked child, or after the thread's end, no thread renews the CPUs' lines. A
-            // child may also have lost the right to read the counter.
-            self.leave_per_cpu();
+        if let ReadingSource::Reference { reference_ns } = reading.source {
+            self.leave_per_cpu_if_passed(cpu_lines, reference_ns);
         }
         Some(reading)
+    }
+
+    /// Returns to the common line if no thread runs, and the reference has passed every CPU's line.
+    /// In a forked child, or after the thread's end, no thread renews the CPUs' lines. A child may
+    /// also have lost the right to read the counter.
+    fn leave_per_cpu_if_passed(&self, cpu_lines: &CpuLines, reference_ns: i64) {
+        if !self.has_thread() && cpu_lines.are_all_at_most(reference_ns) {
+            self.leave_per_cpu();
+        }
     }
 
     /// A time with its bounds.
@@ -201,7 +206,7 @@ impl Engine {
         if let Some(reading) = self.reading_by_backend(timescale) {
             return reading;
         }
-        if let Some(bounded) = self.read_bounded_by_cpu() {
+        if let Some(bounded) = self.read_bounded_by_this_cpu() {
             return Reading::from_bounded(&bounded, timescale);
         }
         let monotonic_ns = self.now_ordered_slow();
@@ -217,7 +222,7 @@ impl Engine {
     }
 
     /// A reading by this CPU's line; `None` without one.
-    pub(crate) fn read_bounded_by_cpu(&self) -> Option<BoundedReading> {
+    pub(crate) fn read_bounded_by_this_cpu(&self) -> Option<BoundedReading> {
         self.cpu_lines().and_then(CpuLines::read_bounded)
     }
 
@@ -226,7 +231,7 @@ impl Engine {
         let bounded = self
             .read_bounded()
             .or_else(|| self.read_bounded_while_valid())
-            .or_else(|| self.read_bounded_by_cpu());
+            .or_else(|| self.read_bounded_by_this_cpu());
         match &bounded {
             Some(bounded) => Reading::from_bounded(bounded, timescale),
             None => self.reading_without_line(timescale, monotonic_ns),
