@@ -27,7 +27,7 @@ use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::LineCell;
 use tickline_core::cell::StateCell;
-use tickline_core::control::{Cadence, Config, Control};
+use tickline_core::control::{Config, Control};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::Event;
@@ -192,16 +192,10 @@ pub fn nap(
 
 /// Publishes a line about every millisecond.
 fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
-    let mut control = Control::new(Config {
-        interval_ns: INTERVAL_NS,
-        resolutions: Resolutions {
-            counter_ticks: resolution_ticks(&counter),
-            reference_ns: 2,
-            reference_kind: ReferenceKind::Independent,
-        },
-        cadence: Cadence::Scheduled,
-        serves_unix_time: true,
-    });
+    let reference_ns = 2;
+    let kind = ReferenceKind::Independent;
+    let resolutions = Resolutions::new(resolution_ticks(&counter), reference_ns, kind);
+    let mut control = Control::new(Config::new(INTERVAL_NS, resolutions));
     let mut random = Rng::with_seed(u64::MAX);
     // ORDERING: Relaxed: the flag orders no memory.
     while !stop.load(Ordering::Relaxed) {

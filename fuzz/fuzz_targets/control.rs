@@ -196,32 +196,28 @@ fn run(input: &Input) {
     let (shortest, longest) = INTERVAL_RANGE_NS.into_inner();
     let interval_ns = shortest + (longest - shortest) / 255 * fraction;
     let extreme = kind & 4 != 0;
-    let mut control = Control::new(Config {
-        interval_ns,
-        resolutions: Resolutions {
-            counter_ticks: if extreme {
-                input.number()
-            } else {
-                input.byte().into()
-            },
-            reference_ns: if extreme {
-                input.number().cast_signed()
-            } else {
-                input.byte().into()
-            },
-            reference_kind: if extreme || kind >> 7 == 0 {
-                ReferenceKind::Independent
-            } else {
-                ReferenceKind::SameRead
-            },
-        },
-        cadence: if kind & 2 != 0 {
-            Cadence::Scheduled
-        } else {
-            Cadence::OnDemand
-        },
-        serves_unix_time: true,
-    });
+    let counter_ticks = if extreme {
+        input.number()
+    } else {
+        input.byte().into()
+    };
+    let reference_ns = if extreme {
+        input.number().cast_signed()
+    } else {
+        input.byte().into()
+    };
+    let reference_kind = if extreme || kind >> 7 == 0 {
+        ReferenceKind::Independent
+    } else {
+        ReferenceKind::SameRead
+    };
+    let resolutions = Resolutions::new(counter_ticks, reference_ns, reference_kind);
+    let mut control = Control::new(Config::new(interval_ns, resolutions));
+    control.config.cadence = if kind & 2 != 0 {
+        Cadence::Scheduled
+    } else {
+        Cadence::OnDemand
+    };
     let machine = Machine {
         shared: &shared,
         input,

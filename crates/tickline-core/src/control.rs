@@ -132,6 +132,7 @@ impl Cadence {
 
 /// The settings of a control loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Config {
     /// The interval in the steady state, ns. Choose it within [`INTERVAL_RANGE_NS`]. An iteration
     /// raises a value below 50 us to 50 us, and lowers one above the range to its end. Between 50
@@ -147,6 +148,18 @@ pub struct Config {
 }
 
 impl Config {
+    /// The settings of a loop whose driver comes when the next iteration is due
+    /// ([`Cadence::Scheduled`]), and whose lines serve Unix time.
+    #[must_use]
+    pub const fn new(interval_ns: u64, resolutions: Resolutions) -> Self {
+        Self {
+            interval_ns,
+            resolutions,
+            cadence: Cadence::Scheduled,
+            serves_unix_time: true,
+        }
+    }
+
     /// The settings before the first ones: a judgement sets the resolutions, and whether the lines
     /// serve Unix time; each iteration sets the rest.
     pub(crate) const PLACEHOLDER: Self = Self {
@@ -198,6 +211,7 @@ pub enum Outcome {
 
 /// The result of an iteration, and when the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 #[must_use = "`next_in_ns` says when the next iteration is due"]
 pub struct Iteration {
     /// What the iteration did, or why it published no line.
@@ -222,7 +236,7 @@ impl Iteration {
 /// [`new`](Self::new) control loop: the kept samples have the earlier ones.
 ///
 /// ```
-/// use tickline_core::control::{Cadence, Config, Control, Outcome};
+/// use tickline_core::control::{Config, Control, Outcome};
 /// # use tickline_core::{cell::LineCell, counter::Counter, reference::{Reference, ReferenceKind, Resolutions}};
 /// # struct Machine(core::cell::Cell<u64>);
 /// # impl Machine {
@@ -238,16 +252,9 @@ impl Iteration {
 /// # }
 /// # let machine = Machine(core::cell::Cell::new(5_000_000));
 /// # let clock = tickline_core::shared::SharedClock::new(LineCell::new());
-/// # let reference_kind = ReferenceKind::Independent;
-/// # let resolutions = Resolutions { counter_ticks: 1, reference_ns: 1, reference_kind };
+/// # let resolutions = Resolutions::new(1, 1, ReferenceKind::Independent);
 ///
-/// let config = Config {
-///     interval_ns: 500_000_000,
-///     resolutions,
-///     cadence: Cadence::Scheduled,
-///     serves_unix_time: true,
-/// };
-/// let mut control = Control::new(config);
+/// let mut control = Control::new(Config::new(500_000_000, resolutions));
 /// let mut iteration = control.iterate(&clock, &machine, &machine);
 /// while iteration.outcome != Outcome::Published {
 ///     machine.wait_ns(iteration.next_in_ns);

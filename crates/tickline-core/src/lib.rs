@@ -16,7 +16,7 @@
 //! ```
 //! use core::cell::Cell;
 //! use tickline_core::cell::LineCell;
-//! use tickline_core::control::{Cadence, Config, Control};
+//! use tickline_core::control::{Config, Control};
 //! use tickline_core::counter::Counter;
 //! use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 //! use tickline_core::shared::SharedClock;
@@ -34,16 +34,9 @@
 //!
 //! let machine = Machine(Cell::new(5_000_000));
 //! let clock = SharedClock::new(LineCell::new());
-//! let mut control = Control::new(Config {
-//!     interval_ns: 500_000_000,
-//!     resolutions: Resolutions {
-//!         counter_ticks: 1,
-//!         reference_ns: 1,
-//!         reference_kind: ReferenceKind::Independent,
-//!     },
-//!     cadence: Cadence::Scheduled,
-//!     serves_unix_time: true,
-//! });
+//! // The counter moves by 1 tick, the reference by 1 ns.
+//! let resolutions = Resolutions::new(1, 1, ReferenceKind::Independent);
+//! let mut control = Control::new(Config::new(500_000_000, resolutions));
 //!
 //! // The time, ns: by the counter if possible, else by the reference. It never decreases.
 //! let now_ns = || clock.now_ordered_ns(&machine, &machine);

@@ -36,7 +36,7 @@
 //! use tickline_core::counter::{CpuCounter, CpuRead};
 //! use tickline_core::per_cpu::{CpuControl, Pass, Stay, cpu_clock};
 //! use tickline_core::cell::LineCell;
-//! use tickline_core::control::{Cadence, Config};
+//! use tickline_core::control::Config;
 //! use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 //! use tickline_core::shared::SharedClock;
 //!
@@ -57,16 +57,8 @@
 //! }
 //!
 //! let machine = Machine { ns: Cell::new(5_000_000), on_cpu: Cell::new(0) };
-//! let config = Config {
-//!     interval_ns: 500_000_000,
-//!     resolutions: Resolutions {
-//!         counter_ticks: 1,
-//!         reference_ns: 1,
-//!         reference_kind: ReferenceKind::Independent,
-//!     },
-//!     cadence: Cadence::Pinned,
-//!     serves_unix_time: true,
-//! };
+//! let resolutions = Resolutions::new(1, 1, ReferenceKind::Independent);
+//! let config = Config::new(500_000_000, resolutions);
 //! let clocks = [(); 2].map(|()| SharedClock::new(LineCell::new()));
 //!
 //! // A thread calibrates each CPU, and stays there until the CPU's line lasts.
@@ -146,6 +138,7 @@ impl Counter for PastRead {
 
 /// A reading by the slow path.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct SlowCpuReading {
     /// The id of the CPU whose clock was read.
     pub cpu: usize,

@@ -192,14 +192,13 @@ pub enum ReferenceKind {
 /// # let register = core::cell::Cell::new(0);
 /// # let read_register = || { register.set(register.get() + 25); register.get() };
 /// let counter = Extended::<32, _>::new(read_register);
-/// let resolutions = Resolutions {
-///     counter_ticks: resolution_ticks(&counter),
-///     reference_ns: 30_518, // a timer at 32,768 Hz, rounded up
-///     reference_kind: ReferenceKind::Independent,
-/// };
+/// let reference_ns = 30_518; // a timer at 32,768 Hz, rounded up
+/// let kind = ReferenceKind::Independent;
+/// let resolutions = Resolutions::new(resolution_ticks(&counter), reference_ns, kind);
 /// assert_eq!(resolutions.counter_ticks, 25);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Resolutions {
     /// The counter's resolution, ticks.
     pub counter_ticks: u64,
@@ -210,6 +209,17 @@ pub struct Resolutions {
 }
 
 impl Resolutions {
+    /// The resolution of the counter, ticks, that of the reference, ns, and the clock from which
+    /// the reference is computed.
+    #[must_use]
+    pub const fn new(counter_ticks: u64, reference_ns: i64, reference_kind: ReferenceKind) -> Self {
+        Self {
+            counter_ticks,
+            reference_ns,
+            reference_kind,
+        }
+    }
+
     /// How far the reference may have run on since the tick that a read of the counter returns,
     /// ticks.
     pub(crate) const fn unseen_ticks(&self) -> u64 {

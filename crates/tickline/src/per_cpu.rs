@@ -189,7 +189,7 @@ impl CpuLines {
     }
 
     fn read_slow_here(&self) -> Option<SlowReading> {
-        let SlowCpuReading { cpu, reading } =
+        let SlowCpuReading { cpu, reading, .. } =
             per_cpu::read_slow(&self.clocks, &self.counter, &OsClock)?;
         if let (ReadingSource::Reference { .. }, Some(record)) =
             (reading.source, self.records.get(cpu))

@@ -30,7 +30,7 @@ use core::panic::PanicInfo;
 use clocks::{Hpet, TSC};
 use port::End;
 use tickline_core::cell::LineCell;
-use tickline_core::control::{Cadence, Config, Control};
+use tickline_core::control::{Config, Control};
 use tickline_core::counter::resolution_ticks;
 use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::SharedClock;
@@ -125,24 +125,15 @@ extern "C" fn main() -> ! {
     let counter_ticks = resolution_ticks(&TSC);
     let closed = trust::judge(counter_ticks);
     assert!(closed.is_none(), "the counter is not used: {closed:?}");
-    let resolutions = Resolutions {
-        counter_ticks,
-        reference_ns: hpet.resolution_ns(),
-        reference_kind: ReferenceKind::Independent,
-    };
+    let kind = ReferenceKind::Independent;
+    let resolutions = Resolutions::new(counter_ticks, hpet.resolution_ns(), kind);
     say!(
         "TSC: moves by {counter_ticks} ticks; HPET: by {} ns",
         resolutions.reference_ns
     );
 
-    let config = Config {
-        interval_ns: INTERVAL_NS,
-        resolutions,
-        cadence: Cadence::Scheduled,
-        serves_unix_time: true,
-    };
     let mut driver = Driver {
-        control: Control::new(config),
+        control: Control::new(Config::new(INTERVAL_NS, resolutions)),
         due_ns: 0,
     };
     let mut counts = Counts::default();

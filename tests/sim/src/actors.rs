@@ -70,24 +70,17 @@ impl Clock {
         ENDED.with_borrow_mut(Vec::clear);
         let scenario = &world.scenario;
         let (machine, setup) = (&scenario.machine, &scenario.clock);
-        let config = Config {
-            interval_ns: setup.interval_ns,
-            resolutions: Resolutions {
-                counter_ticks: machine.counter_resolution_ticks,
-                reference_ns: i64::try_from(machine.resolution_ns).expect("in its range"),
-                reference_kind: if machine.same_counter {
-                    SameRead
-                } else {
-                    Independent
-                },
-            },
-            cadence: if setup.per_cpu {
-                Cadence::Pinned
-            } else {
-                Cadence::Scheduled
-            },
-            serves_unix_time: true,
+        let reference_ns = i64::try_from(machine.resolution_ns).expect("in its range");
+        let kind = if machine.same_counter {
+            SameRead
+        } else {
+            Independent
         };
+        let resolutions = Resolutions::new(machine.counter_resolution_ticks, reference_ns, kind);
+        let mut config = Config::new(setup.interval_ns, resolutions);
+        if setup.per_cpu {
+            config.cadence = Cadence::Pinned;
+        }
         let shared = |cell| SharedClock::new(SteppedCell::new(Rc::clone(world), cell));
         let cpus = if setup.per_cpu { world.cells.len() } else { 0 };
         Self {
@@ -265,14 +258,13 @@ impl Context {
     /// first line, and judges no gate.
     fn iterate_unguarded(&self) -> Iteration {
         let (access, mut control) = (self.access(), self.clock.unguarded.borrow_mut());
-        let iteration = self.run_watched(ONE_LINE, || {
+        let mut iteration = self.run_watched(ONE_LINE, || {
             let iteration = control.iterate(self.clock.shared(), &access, &access);
             (iteration, true, control.oldest_sample_ticks())
         });
-        Iteration {
-            outcome: Outcome::RetrySoon,
-            next_in_ns: iteration.next_in_ns.max(MIN_INTERVAL_NS),
-        }
+        iteration.outcome = Outcome::RetrySoon;
+        iteration.next_in_ns = iteration.next_in_ns.max(MIN_INTERVAL_NS);
+        iteration
     }
 
     /// Judges the gates again if the result would be another one. Returns whether they were judged.

@@ -51,6 +51,7 @@ pub enum ReadingSource {
 
 /// A reading by the slow path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SlowReading {
     /// The monotonic time, ns.
     pub ns: i64,
@@ -85,6 +86,7 @@ impl SlowReading {
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BoundedReading {
     /// The counter, ticks.
     pub ticks: u64,

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
-use tickline_core::control::{Cadence, Config, Control, INTERVAL_RANGE_NS};
+use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS};
 use tickline_core::counter::Counter;
 use tickline_core::gate::{Reason, Verdict};
 use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
@@ -137,16 +137,8 @@ fn status_on(tick_ns: u64, read_ns: u64) -> Status {
         tick_ns,
         read_ns,
     };
-    let mut control = Control::new(Config {
-        interval_ns: *INTERVAL_RANGE_NS.start(),
-        resolutions: Resolutions {
-            counter_ticks: 1,
-            reference_ns: 1,
-            reference_kind: ReferenceKind::Independent,
-        },
-        cadence: Cadence::Scheduled,
-        serves_unix_time: true,
-    });
+    let resolutions = Resolutions::new(1, 1, ReferenceKind::Independent);
+    let mut control = Control::new(Config::new(*INTERVAL_RANGE_NS.start(), resolutions));
     for _ in 0..100 {
         let iteration = control.iterate(&engine.clock.shared, &machine, &machine);
         machine.pass(iteration.next_in_ns);

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use tickline_core::control::{Config, Iteration, MIN_INTERVAL_NS, Outcome};
+use tickline_core::control::{Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::driver::CpusPermit;
 use tickline_core::per_cpu::{CpuControl, Pass, Stay};
 use tickline_core::reference::Reference;
@@ -44,10 +44,8 @@ impl CpuCalibrations {
             return interval_ns;
         };
         let mut affinity = AffinityGuard::new(mask);
-        let config = Config {
-            interval_ns,
-            ..permit.config()
-        };
+        let mut config = permit.config();
+        config.interval_ns = interval_ns;
         let pass = Pass::begin(&config, &OsClock);
         self.cpus.resize_with(cpu_lines.clocks.len(), || None);
         let interval_ns = i64::try_from(interval_ns).unwrap_or(i64::MAX);

@@ -51,11 +51,7 @@ impl<'a> Passes<'a> {
             panic!("a judgement is due");
         };
         let decision = Decision::Open {
-            resolutions: Resolutions {
-                counter_ticks: 0,
-                reference_ns: 1,
-                reference_kind: ReferenceKind::Independent,
-            },
+            resolutions: Resolutions::new(0, 1, ReferenceKind::Independent),
             serves_unix_time: true,
         };
         let Next::CalibrateCpus(permit) = ticket.settle(decision, sys::COUNTER.as_ref(), &OsClock)

@@ -250,7 +250,7 @@ impl Context {
 
     /// A point of a plot, from a reading by the slow path.
     fn slow_point(&self) -> TrackPoint {
-        let (cell, SlowReading { ns, source }) = self.read_slow();
+        let (cell, SlowReading { ns, source, .. }) = self.read_slow();
         let me = self.world.me();
         let read = if matches!(source, ReadingSource::Line { .. }) {
             &me.counter_read
