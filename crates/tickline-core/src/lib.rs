@@ -107,17 +107,26 @@
 //! # Stability
 //!
 //! All public items follow semantic versioning, but for those that this documentation hides. Each
-//! has one path: `tickline_core`, the module, the item. A clock as above needs [`cell`],
-//! [`control`], [`counter`], [`reference`](mod@reference) and [`shared`]. The other modules have
-//! the parts of clocks that need more:
+//! has one path: `tickline_core`, the module, the item. The modules are for different programs:
 //!
-//! | to build | see |
+//! | for | modules |
 //! |---|---|
-//! | a clock with several drivers, a switch, and gates that are judged again | [`driver`], [`gate::keeper`] |
-//! | a lock that signal handlers and forked children may take | [`try_lock`] |
+//! | a clock on a machine of your own, as above | [`cell`], [`control`], [`counter`], [`reference`](mod@reference), [`shared`]; [`mod@line`] and [`units`] have the values |
+//! | trust in the counter | [`gate`]; [`comparison`] compares the CPUs' counters, [`clocksource`] names what the kernel keeps time with |
+//! | a clock with several drivers, a switch, and gates that are judged again, as [`tickline`](https://docs.rs/tickline) is | [`driver`], [`gate::keeper`]; [`try_lock`]: a lock that signal handlers and forked children may take |
 //! | a line for each CPU, where the CPUs' counters differ | [`per_cpu`], [`counter::CpuCounter`] |
-//! | a comparison of the CPUs' counters | [`comparison`] |
-//! | a cell that a test or a simulator observes | [`cell::StateCell`], [`state`] |
+//! | a test or a simulator that observes the cell, a page that publishes the line | [`cell::StateCell`], [`state`] |
+//!
+//! What may come in a release that breaks nothing:
+//!
+//! - **Settings and results** may get fields and variants. They are `#[non_exhaustive]`; those that
+//!   a program makes have a `new`, and their fields are public.
+//! - **What a driver must handle in full** gets no variant: [`driver::Next`],
+//!   [`keeper::Stage`](gate::keeper::Stage), [`keeper::LineKind`](gate::keeper::LineKind),
+//!   [`per_cpu::Stay`], [`shared::ReadingSource`], [`state::Phase`], [`reference::Timescale`].
+//! - **What a program fills in field by field** gets no field, such as [`line::Line`],
+//!   [`cell::Bounds`], [`counter::CpuRead`] and [`gate::Cost`].
+//! - **The traits** get no method without a default.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(
