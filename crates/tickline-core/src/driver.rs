@@ -41,6 +41,10 @@
 //! # }
 //! ```
 //!
+//! On a machine without a counter, `counter` is `None`. The clock then never has a line, so there is
+//! nothing to bar; but its gates are judged like any other's, because a status needs their reason.
+//! (With methods of their own for such machines, each caller would choose between two calls.)
+//!
 //! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
 //! matter of types: a driver unbars no clock without a [`Ticket`], which [`settle`](Ticket::settle)
 //! consumes, and publishes no line without a [`Permit`]. Call [`SharedClock::unbar`], or use a
@@ -283,8 +287,7 @@ impl<S> DrivenClock<S> {
 }
 
 impl<S: StateCell> DrivenClock<S> {
-    /// Ends the present line, and has the gates judged again before the next one. Without a
-    /// `counter` there is no line.
+    /// Ends the present line, and has the gates judged again before the next one.
     pub fn request_judgement(&self, counter: Option<&impl Counter>, reference: &impl Reference) {
         self.keeper
             .request_judgement(self.access(counter, reference).as_ref());
@@ -298,7 +301,7 @@ impl<S: StateCell> DrivenClock<S> {
             .disable(self.access(counter, reference).as_ref());
     }
 
-    /// The access to the common line; `None` without a counter.
+    /// The access to the common line; `None` without a counter, as at the head of this file.
     fn access<'a, C, R>(
         &'a self,
         counter: Option<&'a C>,

@@ -178,8 +178,10 @@ impl EventCounts {
 /// With a line for each CPU, frequency, bound, maximum drift, offset and interval belong to the CPU
 /// on which the call runs. Events are summed over all CPUs.
 ///
-/// The figures are plain numbers with their unit in the name: a status is for display and for
-/// metrics, and std has no signed `Duration` for an offset.
+/// What a clock states is a field; what follows from several fields, such as the first closed gate,
+/// is a method. The verdicts are behind methods, too, because a gate may be added. The figures are
+/// plain numbers with their unit in the name: a status is for display and for metrics, and std has
+/// no signed `Duration` for an offset.
 ///
 /// ```
 /// let status = tickline::Clock::global().status();

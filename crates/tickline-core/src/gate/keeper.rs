@@ -4,8 +4,8 @@
 //! Decisions about the counter are made by [`judge`](super::judge), not by the keeper. Several
 //! threads may at the same time switch the counter off and on, ask for a judgement, and judge. The
 //! keeper puts their actions in order. The holder of the clock's lock begins a judgement, and gets
-//! the word with which it begins (`BegunJudgement`). It then collects the facts and judges, and
-//! concludes the judgement, which bars or unbars the clock.
+//! a [`Ticket`](crate::driver::Ticket), which has the word with which it begins. It then collects
+//! the facts and judges. It settles the ticket by a [`Decision`], which bars or unbars the clock.
 //!
 //! For example, a clock's thread starts while the kernel still checks the counter:
 //!
@@ -159,9 +159,9 @@ pub enum Decision {
     },
 }
 
-/// A judgement that has begun. It counts if the word is unchanged when it is settled. The holder of
-/// the clock's lock drops it if it has no facts yet, or if they have not changed; then nothing
-/// happens, and another judgement may begin.
+/// The keeper's part of a [`Ticket`](crate::driver::Ticket). The judgement counts if the word is
+/// unchanged when it is settled. The holder of the clock's lock drops it if it has no facts yet, or
+/// if they have not changed; then nothing happens, and another judgement may begin.
 #[derive(Debug)]
 pub(crate) struct BegunJudgement {
     /// The word at the beginning of the judgement.
