@@ -7,6 +7,7 @@ use std::sync::Arc;
 use errno::{Errno, errno, set_errno};
 use tickline::backend::Backend;
 use tickline::{Clock, ClockState, EnvironmentSwitch, Instant, Probes, Reading, UnixTime};
+use tickline_core::control::MEETING_MARGIN_NS;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Reason;
 use tickline_core::reference::Reference as _;
@@ -173,6 +174,18 @@ impl PageReader {
         Some(reading)
     }
 
+    /// Raises the process's high-water mark to what an earlier reading by the page may have
+    /// returned at most: one margin above this one, because its CPU may have read the counter late,
+    /// or have a counter that is ahead (rule 5 of DESIGN.md).
+    #[cold]
+    fn raise_above_earlier_readings(&self) {
+        if let (Some(reading), Some(offset_ns)) = (self.read_page(), self.page_offset_ns()) {
+            let page_ns = reading.ns.wrapping_sub(offset_ns);
+            self.process_high_water
+                .raise(page_ns.saturating_add(MEETING_MARGIN_NS.cast_signed()));
+        }
+    }
+
     /// What a reading by the page needs; `None` if the page is not used. Asks for the offset,
     /// which may be a system call, only if the counter may serve.
     #[inline]
@@ -317,8 +330,7 @@ impl Backend for PageReader {
     /// Readings come from the OS clock from now on, and are not below earlier readings.
     fn disable(&self) {
         if let Some(ending) = self.stage.begin_disable() {
-            // This reading raises the process's high-water mark.
-            self.read_page();
+            self.raise_above_earlier_readings();
             self.stage.finish_disable(ending);
         }
     }

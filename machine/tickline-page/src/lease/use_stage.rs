@@ -18,7 +18,7 @@
 //!
 //! ```text
 //! the stage is not disabled       // allows_page      ENDING = the stage, changed or found
-//! read the page                                       read the page, and raise the mark
+//! read the page                                       read the page, and raise the mark above it
 //! the stage is not enabled        // must_raise       exchange this ENDING for DISABLED
 //!     -> raise the mark
 //! ```
@@ -41,7 +41,8 @@
 //! - Otherwise it has found a word `ENABLED` that is older than reading 2's `DISABLED`. Between the
 //!   two, just before that `DISABLED`, the word was an `ENDING`. The call that exchanged this
 //!   `ENDING` first found it, then read the page, and raised the mark. Reading 1 read the page
-//!   before the word was this `ENDING`, thus earlier than the call did. So the mark is not below
+//!   before the word was this `ENDING`, thus earlier than the call did, or as little later as the
+//!   margin covers by which the mark is above the call's reading. So the mark is not below
 //!   reading 1.
 //!
 //! Without the count, the last exchange of a call could take the `ENDING` of a later call for its
