@@ -196,9 +196,8 @@ pub enum Outcome {
     /// this iteration has ended it.
     Calibrating,
     /// No line was published, for a reason that passes by itself: another thread changed the state,
-    /// the writer was preempted too often, the reference has not passed the high-water mark, or
-    /// another control loop was iterating. An earlier line stays in use, unless this iteration has
-    /// found that it no longer counts.
+    /// the writer was preempted too often, or the reference has not passed the high-water mark. An
+    /// earlier line stays in use, unless this iteration has found that it no longer counts.
     RetrySoon,
     /// No line: the clock is barred.
     Barred,
@@ -371,24 +370,9 @@ impl Control {
         self.config.interval_ns.clamp(MIN_INTERVAL_NS, most_ns)
     }
 
-    /// One iteration. Never panics, allocates or waits. While another control loop iterates for
-    /// this clock, it does nothing, and its outcome is [`RetrySoon`](Outcome::RetrySoon). If the
-    /// thread of that iteration has ended, or the process has forked meanwhile, only that loop can
-    /// go on; a [`DrivenClock`](crate::driver::DrivenClock) has one that does.
+    /// One iteration. Never panics, allocates or waits. At most one control loop at a time may
+    /// iterate for one clock: two could publish lines of which readings step back.
     pub fn iterate<S: StateCell>(
-        &mut self,
-        shared: &SharedClock<S>,
-        counter: &impl Counter,
-        reference: &impl Reference,
-    ) -> Iteration {
-        let Some(_iteration) = shared.iterating.begin(self) else {
-            return Iteration::new(Outcome::RetrySoon, MIN_INTERVAL_NS);
-        };
-        self.iterate_alone(shared, counter, reference)
-    }
-
-    /// One iteration, of which the caller knows that it is the only one for this clock now.
-    pub(crate) fn iterate_alone<S: StateCell>(
         &mut self,
         shared: &SharedClock<S>,
         counter: &impl Counter,

@@ -285,9 +285,7 @@ impl CpuControl {
     }
 
     /// Begins a calibration: the thread is about to go to the CPU, and to run iterations until one
-    /// tells it to leave. One control loop at a time may do so for the CPU's clock, under the lock
-    /// that a [`CpusPermit`](crate::driver::CpusPermit) holds: with two at once, readings could
-    /// step back.
+    /// tells it to leave.
     pub fn begin(&mut self, pass: &Pass) {
         let control = &mut self.control;
         if control.config.resolutions != pass.config.resolutions {
@@ -354,7 +352,7 @@ impl CpuControl {
             "`begin` gives the settings, before the first iteration"
         );
         let pinned = PinnedCounter::new(counter, cpu)?;
-        let iteration = self.control.iterate_alone(clock, &pinned, reference);
+        let iteration = self.control.iterate(clock, &pinned, reference);
         (!pinned.lost.get()).then_some(iteration)
     }
 

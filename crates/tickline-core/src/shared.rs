@@ -15,14 +15,12 @@ use crate::units::ticks_between;
 pub(crate) mod events;
 mod figures;
 mod high_water;
-mod iterating;
 mod reading;
 
 pub use events::Event;
 use events::EventCounters;
 pub(crate) use figures::AtomicFigures;
 pub use figures::{Figures, SampleAge};
-use iterating::IteratingLoop;
 #[cfg(all(test, loom))]
 pub(crate) use reading::REPLACING_NS;
 pub use reading::{BoundedReading, ReadingSource, SlowReading};
@@ -59,7 +57,6 @@ pub struct SharedClock<S = LineCell> {
     pub(crate) events: EventCounters,
     /// The latest time of the reference that has vouched for a line past its window, ns.
     vouched_ns: AtomicI64,
-    pub(crate) iterating: IteratingLoop,
 }
 
 const _: () = assert!(
@@ -76,7 +73,6 @@ impl<S> SharedClock<S> {
             figures: AtomicFigures::new(),
             events: EventCounters::new(),
             vouched_ns: AtomicI64::new(i64::MIN),
-            iterating: IteratingLoop::none(),
         }
     }
 
