@@ -91,12 +91,14 @@ impl CounterDifference {
         ahead.max(u64::try_from(self.max_ticks.saturating_neg()).unwrap_or(0))
     }
 
-    /// The largest possible difference of the counters, either way, ticks.
+    /// The largest possible difference of counters of this resolution, either way, ticks. Each
+    /// counter may be up to its resolution further than it says.
     #[must_use]
-    pub fn largest_ticks(&self) -> u64 {
+    pub fn largest_ticks(&self, resolution_ticks: u64) -> u64 {
         self.min_ticks
             .unsigned_abs()
             .max(self.max_ticks.unsigned_abs())
+            .saturating_add(resolution_ticks)
     }
 
     /// Whether counters of this resolution are synchronised. `Some(false)` is proven: even the
@@ -117,7 +119,7 @@ impl CounterDifference {
         if self.size_ticks() > resolution_ticks {
             return Some(false);
         }
-        (self.largest_ticks() <= max_ticks).then_some(true)
+        (self.largest_ticks(resolution_ticks) <= max_ticks).then_some(true)
     }
 }
 
@@ -240,6 +242,13 @@ mod tests {
         assert_eq!(are_synchronised(-1_666, 1_666, 0), Some(true));
     }
 
+    /// Both counters may have been up to a step further than they said.
+    #[test]
+    fn the_largest_difference_includes_the_resolution() {
+        assert_eq!(are_synchronised(-1_600, 1_600, 66), Some(true));
+        assert_eq!(are_synchronised(-1_600, 1_600, 67), None);
+    }
+
     #[test]
     fn the_limit_follows_the_rate() {
         assert_eq!(max_difference_ticks(60_000_000, 20_000_000), 4_998);
@@ -269,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_of_one_step_shows_nothing() {
+    fn a_difference_of_one_step_is_none() {
         assert_eq!(are_synchronised(26, 90, 26), Some(true));
         assert_eq!(are_synchronised(27, 90, 26), Some(false));
     }

@@ -213,11 +213,14 @@ pub struct Status {
     /// figures behind [`Reason::Slow`]. `None` before the first judgement, and if it could not read
     /// the counter.
     pub cost: Option<Cost>,
-    /// The age of the last sample, if samples are too old for a line: the figures behind
-    /// [`Reason::SamplesTooOld`]. The limit grows with the interval.
+    /// The age of the last sample, if samples were too old for a line: the figures behind
+    /// [`Reason::SamplesTooOld`]. It stays until the next line. If a sample takes longer than half
+    /// of the interval, a longer interval raises the limit.
     pub too_old_sample: Option<SampleAge>,
-    /// The measured frequency of the counter, Hz. `None` before the first line, unless the counter
-    /// is too slow for one ([`Reason::CounterTooSlow`]).
+    /// The measured frequency of a counter that is too slow for a line, Hz: the figure behind
+    /// [`Reason::CounterTooSlow`]. It stays until the next line.
+    pub too_slow_counter_hz: Option<u64>,
+    /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
     /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now.
     /// `None` without a line.
@@ -297,10 +300,11 @@ impl Status {
 }
 
 /// One line for a log: the state, the figures that there are, and why Unix time is the OS clock's
-/// if only Unix time is. If the counter is slow, also what readings cost; if samples are too old,
-/// also how old; if counters differ, also those of which CPUs, and by how much. If the clock has no line, also whether it had one, and
-/// with readers as its driver, what ends that. At the end whether the variable `TICKLINE` has a
-/// value that the clock ignores.
+/// if only Unix time is. If the counter is slow, also what readings cost; if it ticks too slowly,
+/// also its frequency; if samples are too old, also how old; if counters differ, also those of which
+/// CPUs, and by how much. If the clock has no line, also whether it had one, and with readers as its
+/// driver, what ends that. At the end whether the variable `TICKLINE` has a value that the clock
+/// ignores.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.state)?;
@@ -333,6 +337,10 @@ impl fmt::Display for Status {
                 f,
                 "; a reading takes {counter} by the counter, {os} by the OS clock ({os_unix} of Unix time)"
             )?;
+        }
+        if let (Some(Reason::CounterTooSlow), Some(hz)) = (self.reason(), self.too_slow_counter_hz)
+        {
+            write!(f, "; it ticks at {hz} Hz")?;
         }
         if let (Some(Reason::SamplesTooOld), Some(sample)) = (self.reason(), self.too_old_sample) {
             let SampleAge {

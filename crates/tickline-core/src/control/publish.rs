@@ -442,9 +442,10 @@ impl Control {
         if published.is_err() {
             // The state need not be `first`: the high-water mark of `state/portable.rs` may have
             // risen since, or the clock may have been barred.
-            let left = shared.cell.snapshot();
-            if left.state.phase() == Phase::FirstPublication {
+            let mut left = shared.cell.snapshot();
+            while left.state.phase() == Phase::FirstPublication {
                 access.help(&left);
+                left = shared.cell.snapshot();
             }
         }
         published

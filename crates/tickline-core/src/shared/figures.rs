@@ -52,7 +52,8 @@ pub struct Figures {
 pub struct SampleAge {
     /// The age of the sample when its line was to be made, ns.
     pub age_ns: u64,
-    /// The largest age that a sample may have, ns: at most half of the interval.
+    /// The largest age that a sample may have, ns: 100 us, or twice the time that the quickest of
+    /// the last samples took if that is longer, but then at most half of the interval.
     pub limit_ns: u64,
 }
 

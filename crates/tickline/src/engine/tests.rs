@@ -149,8 +149,29 @@ fn status_on(tick_ns: u64, read_ns: u64) -> Status {
 #[test]
 fn a_status_has_the_frequency_of_a_counter_that_is_too_slow() {
     let status = status_on(250, 10);
-    let hz = status.frequency_hz.expect("it was measured");
+    let hz = status.too_slow_counter_hz.expect("it was measured");
     assert!(hz.abs_diff(4_000_000) < 40_000, "{hz} Hz");
+}
+
+#[test]
+fn the_text_of_a_status_has_the_frequency_of_a_counter_that_is_too_slow() {
+    let mut status = status_on(250, 10);
+    status.verdicts = each_gate(|gate| match gate {
+        Gate::Calibration => Verdict::new(gate, Some(Reason::CounterTooSlow)),
+        _ => Verdict::new(gate, None),
+    });
+    let frequency = format!("it ticks at {} Hz", status.too_slow_counter_hz.unwrap());
+    let text = status.to_string();
+    assert!(text.contains(&frequency), "{text}");
+}
+
+/// Symptom: "the last line has ended" of a clock that never had one.
+#[test]
+fn a_status_tells_of_no_line_if_the_counter_was_too_slow_for_one() {
+    let mut status = status_on(250, 10);
+    status.state = crate::ClockState::Calibrating;
+    let text = status.to_string();
+    assert!(!text.contains("the last line has ended"), "{text}");
 }
 
 #[test]

@@ -226,11 +226,12 @@ impl Drop for ComparisonThread {
     }
 }
 
-/// A moment by a counter and by the OS clock.
+/// A moment by a counter and by the OS clock, which stands still in a suspend.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     ticks: u64,
     ns: i64,
+    suspended_ns: Option<i64>,
 }
 
 /// Measures the rate of one CPU's counter; the counters of several CPUs may be unsynchronised.
@@ -249,9 +250,14 @@ impl RateOnCpu {
     fn begin(cpu: u32, counter: HardwareCounter) -> Self {
         let by_kernel = sys::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0);
         let read = move || {
+            let suspended_ns = OsClock.suspended_ns();
             let ns = OsClock.monotonic_ns();
             let ticks = counter.now_ordered();
-            Moment { ticks, ns }
+            Moment {
+                ticks,
+                ns,
+                suspended_ns,
+            }
         };
         Self {
             cpu,
@@ -262,15 +268,19 @@ impl RateOnCpu {
     }
 
     /// [`max_difference_ticks`] at the least rate that the counter has had since the beginning, so
-    /// that a wait between two reads makes it smaller. It is too large if the machine was suspended
-    /// meanwhile, and the counter ran on. 0 while no rate is known.
+    /// that a wait between two reads makes it smaller. 0 while no rate is known.
     fn max_difference_ticks(&self) -> u64 {
         let counter = self.counter;
         // The OS clock is read last.
         let read = move || {
             let ticks = counter.now_ordered();
             let ns = OsClock.monotonic_ns();
-            Moment { ticks, ns }
+            let suspended_ns = OsClock.suspended_ns();
+            Moment {
+                ticks,
+                ns,
+                suspended_ns,
+            }
         };
         let end = exchange::on_cpu(self.cpu, read);
         self.begin.zip(end).map_or(0, |(begin, end)| {
@@ -280,12 +290,19 @@ impl RateOnCpu {
 }
 
 /// [`max_difference_ticks`] at the least rate between two moments, by an OS clock of this
-/// resolution.
+/// resolution. The counter may have run on in a suspend. 0 if the system says at only one of the
+/// moments for how long it was suspended.
 fn max_ticks_between(begin: Moment, end: Moment, os_resolution_ns: i64) -> u64 {
     let ticks = u64::try_from(ticks_between(begin.ticks, end.ticks)).unwrap_or(0);
+    let asleep_ns = match (begin.suspended_ns, end.suspended_ns) {
+        (Some(before_ns), Some(after_ns)) => after_ns.saturating_sub(before_ns).max(0),
+        (None, None) => 0,
+        _ => return 0,
+    };
     let most_ns = end
         .ns
         .saturating_sub(begin.ns)
+        .saturating_add(asleep_ns)
         .saturating_add(os_resolution_ns);
     max_difference_ticks(ticks, u64::try_from(most_ns).unwrap_or(0))
 }
@@ -336,7 +353,11 @@ fn compare(sleep: &StoppableSleep) -> Option<CounterComparison> {
                     difference,
                 });
             }
-            Some(true) => largest_ticks = difference.largest_ticks().max(largest_ticks),
+            Some(true) => {
+                largest_ticks = difference
+                    .largest_ticks(resolution_ticks)
+                    .max(largest_ticks)
+            }
         }
     }
     // Two CPUs other than the first may differ from it in opposite directions.

@@ -248,7 +248,8 @@ fn pair_result(
     let is_known = exchanges.are_enough();
     let ns = |ticks: f64| ticks * 1e9 / frequency_hz;
     let difference = exchanges.difference;
-    let is_near = ns(as_f64(difference.largest_ticks())) <= as_f64(MAX_DIFFERENCE_NS);
+    let is_near =
+        ns(as_f64(difference.largest_ticks(resolution_ticks))) <= as_f64(MAX_DIFFERENCE_NS);
     WarpPair {
         from_cpu,
         to_cpu,

@@ -68,10 +68,10 @@ impl CpuMask {
 /// Pins the calling thread to one CPU after the other. Dropped, it gives the thread its former mask
 /// back.
 ///
-/// A mask that somebody else sets meanwhile, as `taskset -p` does, becomes the former mask. So does
-/// the mask that the kernel sets if the pinned CPU goes offline or leaves the cpuset. A mask goes
-/// unnoticed if it comes in the microsecond between the check and the next pin, or if it has
-/// exactly the pinned CPU.
+/// A mask that somebody else sets meanwhile, as `taskset -p` does, becomes the former mask. The
+/// mask that the kernel sets if the pinned CPU goes offline or leaves the cpuset does not: then the
+/// thread can't be pinned to that CPU again. A mask goes unnoticed if it comes in the microsecond
+/// between the check and the next pin, or if it has exactly the pinned CPU.
 #[derive(Debug)]
 pub(crate) struct AffinityGuard {
     former: CpuMask,
@@ -103,11 +103,16 @@ impl AffinityGuard {
         true
     }
 
-    /// Takes over a mask that this guard has not set.
+    /// Takes over a mask that neither this guard nor the kernel has set.
     fn check(&mut self) {
         let now = CpuMask::for_current_thread();
-        if let Some(mask) = now.filter(|now| *now != self.last) {
-            self.last = mask.clone();
+        let Some(mask) = now.filter(|now| *now != self.last) else {
+            return;
+        };
+        let is_of_the_kernel = !self.last.apply();
+        if is_of_the_kernel {
+            self.last = mask;
+        } else {
             self.former = mask;
         }
     }
@@ -281,6 +286,21 @@ mod tests {
         let [_, after] = guarded(|guard| {
             assert!(guard.pin(last));
             assert!(CpuMask::single(first).unwrap().apply());
+        });
+        assert_eq!(after, [first]);
+    }
+
+    /// Symptom, by reading: the kernel gives such a thread all CPUs, and it kept them.
+    #[test]
+    fn a_guard_whose_cpu_has_gone_offline_gives_the_former_cpus_back() {
+        let [first, .., _] = own_cpus()[..] else {
+            return skip("the thread has only one CPU");
+        };
+        let after = on_thread(|| {
+            let mut guard = AffinityGuard::new(CpuMask::single(first).unwrap());
+            guard.last = CpuMask::single(MASK_BITS - 1).unwrap();
+            drop(guard);
+            own_cpus()
         });
         assert_eq!(after, [first]);
     }

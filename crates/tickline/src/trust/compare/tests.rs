@@ -87,10 +87,12 @@ fn moments(ticks: u64, ns: i64) -> (Moment, Moment) {
     let begin = Moment {
         ticks: 20_000_000_000,
         ns: 10_000_000_000,
+        suspended_ns: Some(5),
     };
     let end = Moment {
         ticks: begin.ticks + ticks,
         ns: begin.ns + ns,
+        ..begin
     };
     (begin, end)
 }
@@ -107,6 +109,21 @@ fn an_os_clock_that_moves_in_steps_makes_the_limit_no_larger() {
     let (begin, end) = moments(60_000_000, 20_000_000);
     let max_ticks = max_ticks_between(begin, end, 10_000_000);
     assert_eq!(max_ticks, 2 * MAX_DIFFERENCE_NS);
+}
+
+/// Symptom, by reading: after an hour of suspend any difference passed.
+#[test]
+fn a_suspend_makes_the_limit_no_larger() {
+    let (begin, mut end) = moments(40_000_000, 2_000_000);
+    end.suspended_ns = Some(5 + 18_000_000);
+    assert_eq!(max_ticks_between(begin, end, 0), 2 * MAX_DIFFERENCE_NS);
+}
+
+#[test]
+fn a_suspend_that_may_be_unknown_leaves_no_difference_possible() {
+    let (begin, mut end) = moments(40_000_000, 20_000_000);
+    end.suspended_ns = None;
+    assert_eq!(max_ticks_between(begin, end, 0), 0);
 }
 
 #[test]
