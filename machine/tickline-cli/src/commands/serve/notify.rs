@@ -1,33 +1,73 @@
 //! Tells the program that has started the server that its page is there, by the protocol of
 //! sd_notify(3): one datagram to the socket that `NOTIFY_SOCKET` names.
+//!
+//! The server never waits for the program that reads the socket. That program may be stopped, and its
+//! queue full; and the server blocks stop signals except during its sleep, so none could end the wait.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// The variable with the socket's name.
+/// The variable with the socket's name. An empty value counts as none.
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// Says that programs that start from now on find the page. Does nothing if nobody asks.
-///
-/// # Errors
-///
-/// If the datagram can't be sent.
-pub(super) fn page_is_there() -> io::Result<()> {
-    let Some(name) = env::var_os(SOCKET_VARIABLE) else {
-        return Ok(());
-    };
-    send(&name).map_err(|error| {
-        let name = name.display();
-        io::Error::new(error.kind(), format!("{SOCKET_VARIABLE}={name}: {error}"))
-    })
+/// The message that programs that start from now on find the page.
+#[derive(Debug)]
+pub(super) struct ReadyMessage {
+    /// The socket's name. `None` if nobody asks, and once the message was sent or can't be sent.
+    socket: Option<OsString>,
+    /// How many times the socket's queue was full.
+    full_count: u64,
+}
+
+impl ReadyMessage {
+    /// The message to the socket that the environment names.
+    pub(super) fn of_environment() -> Self {
+        Self {
+            socket: env::var_os(SOCKET_VARIABLE).filter(|name| !name.is_empty()),
+            full_count: 0,
+        }
+    }
+
+    /// Sends the message, unless nothing is left to send. If the socket's queue is full, the next call
+    /// tries again. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// For the log: if the message can't be sent, and once if the queue is still full at the second
+    /// call.
+    pub(super) fn send(&mut self) -> io::Result<()> {
+        let Some(name) = self.socket.take() else {
+            return Ok(());
+        };
+        let Err(error) = send(&name) else {
+            return Ok(());
+        };
+        let is_full = error.kind() == io::ErrorKind::WouldBlock;
+        let problem = if is_full {
+            "the socket's queue is full; trying again until its program reads it".to_owned()
+        } else {
+            error.to_string()
+        };
+        let text = format!("{SOCKET_VARIABLE}={}: {problem}", name.display());
+        if is_full {
+            self.socket = Some(name);
+            self.full_count += 1;
+            if self.full_count != 2 {
+                return Ok(());
+            }
+        }
+        Err(io::Error::new(error.kind(), text))
+    }
 }
 
 fn send(name: &OsStr) -> io::Result<()> {
-    UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address(name)?)?;
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.send_to_addr(b"READY=1", &address(name)?)?;
     Ok(())
 }
 

@@ -22,7 +22,8 @@ use crate::output::{error_to_stderr, line_to_stderr};
 use crate::signal;
 use crate::words::{plain, plain_path, with_path};
 
-use super::{folder_of, make_folder, no_parent, notify, wrong_path};
+use super::notify::ReadyMessage;
+use super::{folder_of, make_folder, no_parent, wrong_path};
 
 /// Whether the server makes the page's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,15 +54,16 @@ pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
         Err(StartError::Folder(error)) => return no_folder(page, &error),
         Err(StartError::Page(error)) => return no_page(error),
     };
-    // Also for a page that is switched off: a unit whose server ends before it is ready has failed.
-    if let Err(error) = notify::page_is_there() {
-        log.write(&error.to_string());
-    }
     if publisher.phase() != LeasePhase::Off {
         log.log_start(&publisher);
     }
+    let mut ready_message = ReadyMessage::of_environment();
     let mut is_deleted = false;
     loop {
+        // Also for a page that is switched off: a unit whose server ends before it is ready has failed.
+        if let Err(error) = ready_message.send() {
+            log.write(&error.to_string());
+        }
         // ORDERING: Relaxed, pairs with the signal handler's store, which publishes no other data.
         let is_stopped = stop.load(Ordering::Relaxed);
         let is_ending = is_stopped || is_deleted;

@@ -1,6 +1,8 @@
 //! `serve` says when the page is there, by the socket that systemd names.
 
 use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
@@ -60,6 +62,64 @@ fn a_server_of_a_page_that_is_switched_off_is_ready_before_it_ends() {
     let (code, messages) = server(&page, &path).ended();
     assert_eq!(code, Some(0), "{messages}");
     assert_eq!(message(&socket), "READY=1");
+}
+
+/// A socket at this path whose program does not read, and whose queue is full.
+fn full_socket(path: &Path) -> UnixDatagram {
+    let socket = UnixDatagram::bind(path).unwrap();
+    let sender = UnixDatagram::unbound().unwrap();
+    sender.set_nonblocking(true).unwrap();
+    let error = loop {
+        if let Err(error) = sender.send_to(b"X", path) {
+            break error;
+        }
+    };
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    socket
+}
+
+/// Symptom: the server hung in its send, published no line, and only SIGKILL ended it.
+#[test]
+fn a_server_whose_message_finds_no_room_ends_by_a_signal() {
+    let (folder, page) = folder();
+    let path = folder.path().join("notify");
+    let _socket = full_socket(&path);
+    let mut server = server(&page, &path);
+    wait_until("the page is there", || page.exists().then_some(()));
+    server.signal(libc::SIGTERM);
+    let (code, messages) = server.ended();
+    assert_eq!(code, Some(0), "{messages}");
+}
+
+#[test]
+fn a_server_whose_message_finds_no_room_sends_it_later() {
+    let (folder, page) = folder();
+    let path = folder.path().join("notify");
+    let socket = full_socket(&path);
+    let log = folder.path().join("log");
+    let mut command = serve(&page, &[]);
+    command.env("NOTIFY_SOCKET", &path);
+    let stderr = File::create(&log).unwrap();
+    let _server = Server(command.stderr(stderr).spawn().unwrap());
+    wait_until("the server has found no room", || {
+        let log = fs::read_to_string(&log).unwrap();
+        log.contains("notify: the socket's queue is full")
+            .then_some(())
+    });
+    wait_until("the message", || {
+        (message(&socket) == "READY=1").then_some(())
+    });
+}
+
+/// Symptom: "NOTIFY_SOCKET=: this is neither a path from / nor an abstract socket (@NAME)".
+#[test]
+fn a_socket_without_a_name_counts_as_none() {
+    let (_folder, page) = folder();
+    let mut server = server(&page, "");
+    wait_until("the page is there", || page.exists().then_some(()));
+    server.signal(libc::SIGTERM);
+    let (_, messages) = server.ended();
+    assert!(!messages.contains("NOTIFY_SOCKET"), "{messages}");
 }
 
 /// Nobody waits for this server, or whoever waits ends it.
