@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
 mod arguments;
+mod build_script;
 mod collector;
 #[path = "../common/mod.rs"]
 mod common;
