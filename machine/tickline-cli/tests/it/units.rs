@@ -1,8 +1,10 @@
 //! Tests of the systemd units and of OpenRC's script: what programs and the page's file rely on.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
 
 use crate::common::server::{Server, folder};
 use crate::common::{assert_fails, copy_program, skip, text, tickline, wait_until};
@@ -386,30 +388,90 @@ fn the_guides_removal_finds_openrcs_script() {
     assert!(found.contains("command=/usr/bin/tickline"), "{found}");
 }
 
+/// A server whose program has a path of its own, as the package's has, and was removed.
+struct RemovedProgram {
+    folder: TempDir,
+    program: PathBuf,
+    servers: Vec<Server>,
+}
+
+impl RemovedProgram {
+    /// Starts this many servers, and removes their program.
+    fn of_servers(count: usize) -> Self {
+        let (folder, page) = folder();
+        let program = folder.path().join("tickline");
+        copy_program(Path::new(env!("CARGO_BIN_EXE_tickline")), &program);
+        let start = |number: usize| {
+            let page = page.with_extension(number.to_string());
+            let mut server = Command::new(&program);
+            server.args(["serve", "--page"]).arg(&page);
+            let server = Server(server.stderr(Stdio::null()).spawn().unwrap());
+            wait_until("the page is there", || page.exists().then_some(()));
+            server
+        };
+        let servers = (0..count).map(start).collect();
+        fs::remove_file(&program).unwrap();
+        Self {
+            folder,
+            program,
+            servers,
+        }
+    }
+
+    /// The package's script, after these functions, with this program in place of the package's.
+    fn script(&self, functions: &str) -> Command {
+        let program = self.program.to_str().unwrap();
+        let script = include_str!("../../debian/postrm").replace("/usr/bin/tickline", program);
+        let mut sh = Command::new("sh");
+        let script = format!("{functions}\n{script}");
+        sh.args(["-c", &script, "postrm", "remove"]);
+        sh
+    }
+
+    /// The lines that name the processes of the servers.
+    fn lines(&self) -> Vec<String> {
+        let servers = self.servers.iter().map(|server| {
+            let process = server.0.id();
+            // As the script does, because a user may have no name here.
+            let mut stat = Command::new("stat");
+            let stat = stat.args(["-c", "%U"]).arg(format!("/proc/{process}"));
+            let user = text(&stat.output().unwrap().stdout);
+            format!("  {}: process {process}\n", user.trim_end())
+        });
+        servers.collect()
+    }
+}
+
 /// Symptom: after a purge, the server of a user's page went on, and nobody was told.
 #[test]
 fn the_removal_names_the_users_whose_servers_go_on() {
-    let (folder, page) = folder();
-    let program = folder.path().join("tickline");
-    copy_program(Path::new(env!("CARGO_BIN_EXE_tickline")), &program);
-    let mut server = Command::new(&program);
-    server
-        .args(["serve", "--page"])
-        .arg(&page)
-        .stderr(Stdio::null());
-    let _server = Server(server.spawn().unwrap());
-    wait_until("the page is there", || page.exists().then_some(()));
-    let remove = || {
-        let program = program.to_str().unwrap();
-        let script = include_str!("../../debian/postrm").replace("/usr/bin/tickline", program);
-        let mut sh = Command::new("sh");
-        let output = sh.args(["-c", &script, "postrm", "remove"]).output();
-        text(&output.unwrap().stdout)
-    };
-    const SAID: &str = "These users still run tickline:\n";
-    assert!(!remove().contains(SAID));
-    fs::remove_file(&program).unwrap();
-    let user = text(&Command::new("id").arg("-un").output().unwrap().stdout);
-    let shown = remove();
-    assert!(shown.contains(&format!("{SAID}  {user}")), "{shown}");
+    let removed = RemovedProgram::of_servers(1);
+    let shown = text(&removed.script("").output().unwrap().stdout);
+    let expected = format!(
+        "These users still run tickline:\n{}",
+        removed.lines().concat()
+    );
+    assert!(shown.contains(&expected), "{shown}");
+}
+
+#[test]
+fn the_removal_names_no_user_who_runs_nothing() {
+    let mut removed = RemovedProgram::of_servers(1);
+    removed.servers.clear();
+    let shown = text(&removed.script("").output().unwrap().stdout);
+    assert!(!shown.contains("still run"), "{shown}");
+}
+
+/// Symptom: a process that ended between two commands of the script hid those after it.
+#[test]
+fn the_removal_names_servers_after_a_process_that_has_just_ended() {
+    let removed = RemovedProgram::of_servers(2);
+    // The first process whose user the script asks for has ended.
+    let asked = removed.folder.path().join("asked");
+    let stat = format!(
+        "stat() {{ [ -e {0} ] && echo somebody && return; : >{0}; return 1; }}",
+        asked.display()
+    );
+    let shown = text(&removed.script(&stat).output().unwrap().stdout);
+    assert!(shown.contains("  somebody: process "), "{shown}");
 }
