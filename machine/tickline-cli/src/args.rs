@@ -219,7 +219,8 @@ pub(crate) struct Run {
     /// The file of libtickline_preload.so
     ///
     /// The default is the first in the folder of this program, in ../lib beside it, in
-    /// /usr/local/lib, /usr/lib, /usr/lib64 or /usr/lib/x86_64-linux-gnu. In a clone, `cargo build
+    /// /usr/local/lib, /usr/lib, /usr/lib64 or /usr/lib/x86_64-linux-gnu that is of this version,
+    /// and that only root or this user may write to, as to its folder. In a clone, `cargo build
     /// --profile preload -p tickline-preload` makes it in target/preload.
     #[arg(long, value_name = "FILE")]
     pub(crate) library: Option<PathBuf>,

@@ -9,7 +9,7 @@
 //!
 //! If the page's owner truncates it, SIGBUS ends its readers: this crate does not handle it.
 //!
-//! [`PageFile::open`] and [`FileError`] need no `std`. The items of `page_file/with_std/` need the
+//! [`PageFile::open`], [`judge_file`] and [`FileError`] need no `std`. The items of `page_file/with_std/` need the
 //! feature `file`.
 
 mod find;
@@ -20,7 +20,7 @@ mod with_std;
 
 pub use find::namespace_offset_ns;
 pub(crate) use find::read;
-pub use mapped::PageFile;
+pub use mapped::{PageFile, judge_file};
 pub use trust::FileError;
 #[cfg(feature = "file")]
 pub use with_std::{

@@ -11,6 +11,10 @@ use crate::page_file::read;
 /// The name of the library's file.
 pub const LIBRARY: &str = "libtickline_preload.so";
 
+/// The number of what `tickline run` and the library have agreed on: the section of the entry points,
+/// their arguments, and the results. Each change of one of these raises it.
+pub const RUN_INTERFACE: u32 = 1;
+
 /// The path of the page that the machine's server publishes. A user's page has the same path in
 /// `XDG_RUNTIME_DIR` as this one in `/run`. A page of another layout has another name.
 pub const PAGE: &CStr = c"/run/tickline/page.v1";

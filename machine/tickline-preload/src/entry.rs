@@ -4,8 +4,8 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{self, NonNull};
 
 use tickline_page::program::{
-    ALWAYS, OFF, PAGE, PAGE_VARIABLE, ResumeFlag, SERVE_VARIABLE, SWITCH_VARIABLE, StartResult,
-    kernels_clock_is_fast,
+    ALWAYS, OFF, PAGE, PAGE_VARIABLE, RUN_INTERFACE, ResumeFlag, SERVE_VARIABLE, SWITCH_VARIABLE,
+    StartResult, kernels_clock_is_fast,
 };
 
 use crate::attach;
@@ -13,19 +13,27 @@ use crate::interpose::{self, optional_functions};
 use crate::state::state;
 use crate::vdso::Vdso;
 
-/// The functions that `tickline run` calls.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The functions that `tickline run` calls, and the marks by which it knows the library of its own
+/// version. Zeros follow.
 #[repr(C)]
 struct Entries {
     start: unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int,
     resume: unsafe extern "C" fn(),
+    interface: u32,
+    version: [u8; VERSION.len()],
 }
 
-/// `tickline run` finds the entry points by the name of this section.
+/// `tickline run` finds the entry points by the name of this section. A change of the section
+/// raises [`RUN_INTERFACE`].
 #[used]
 #[unsafe(link_section = ".tickline")]
 static ENTRIES: Entries = Entries {
     start,
     resume: tickline_resume_program,
+    interface: RUN_INTERFACE,
+    version: *VERSION.as_bytes().first_chunk().expect("its own length"),
 };
 
 /// `tickline run` calls this in a program that has executed no instruction yet. `path` is the

@@ -81,7 +81,8 @@ pub(super) fn put(root: &Path, name: &str, content: &[u8]) -> Result<(), NotPass
 /// several archives.
 pub(super) fn archive(root: &Path) -> Result<PathBuf, NotPassed> {
     let file = root.with_extension("cpio");
-    let pack = "find . | cpio -o -H newc -R 0:0 --quiet > \"$0\"";
+    // With this machine's umask, `tickline run` in the guest may not trust the library's folder.
+    let pack = "chmod -R go-w . && find . | cpio -o -H newc -R 0:0 --quiet > \"$0\"";
     output(
         Command::new("sh")
             .args(["-c", pack])

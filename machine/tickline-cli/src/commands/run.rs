@@ -10,6 +10,7 @@
     reason = "undoes what the standard library does before `main`; one thread"
 )]
 
+mod find;
 mod image;
 mod inject;
 mod kind;
@@ -192,7 +193,10 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     if let ProgramKind::Untraceable(why) = &reporter.kind {
         return Err(io::Error::other(why.clone()));
     }
-    let image = Image::read(&find_library(args)?)?;
+    let image = match &args.library {
+        Some(path) => Image::read(&absolute(path)?)?,
+        None => find::image()?,
+    };
     let named = args
         .page
         .clone()
@@ -223,7 +227,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     let reason = reason_not_serving(&file);
     match reporter.kind {
         ProgramKind::Dynamic => {
-            reporter.say_served(&page, reason);
+            reporter.say_served(&page, &image, reason);
             return Ok(None);
         }
         ProgramKind::Foreign => return Err(io::Error::other(FOREIGN)),
@@ -234,7 +238,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         page: &page,
         resume_flags: resume_flags(),
     };
-    let helper = tracer::fork_helper(payload, &|start| reporter.say_start(start, &page, reason))
+    let helper = tracer::fork_helper(payload, &|start| reporter.say_start(start, payload, reason))
         .map_err(|error| io::Error::new(error.kind(), format!("it can't be traced: {error}")))?;
     Ok(Some(helper))
 }
@@ -305,49 +309,6 @@ fn set_variable(variable: &str, value: &OsStr) {
     unsafe { env::remove_var(variable) };
     // SAFETY: this process has one thread, so no other thread accesses the environment.
     unsafe { env::set_var(variable, value) };
-}
-
-/// The library: the user's choice, or the first file where this program looks for it.
-fn find_library(args: &args::Run) -> io::Result<PathBuf> {
-    if let Some(path) = &args.library {
-        return absolute(path);
-    }
-    let program = env::current_exe().map_err(|error| io::Error::other(no_program(&error)))?;
-    let folders = library::folders(&program);
-    library::files_in(&folders)
-        .next()
-        .ok_or_else(|| io::Error::other(no_library(&program, &folders)))
-}
-
-/// The error if this program does not know its own file. The system's error comes last, because it
-/// is a sentence of its own.
-fn no_program(error: &io::Error) -> String {
-    format!(
-        "name {LIBRARY} with --library, because this program finds neither its own file nor the \
-         library beside it: {error}"
-    )
-}
-
-/// The error if the library is in none of the folders where this program looks for it.
-fn no_library(program: &Path, folders: &[PathBuf]) -> String {
-    let is_in_clone = program
-        .ancestors()
-        .nth(2)
-        .is_some_and(|folder| folder.ends_with("target"));
-    let makes = if is_in_clone {
-        "; `cargo build --profile preload -p tickline-preload` makes target/preload/".to_owned()
-            + LIBRARY
-    } else {
-        String::new()
-    };
-    let folders: Vec<_> = folders
-        .iter()
-        .map(|folder| folder.display().to_string())
-        .collect();
-    format!(
-        "no {LIBRARY} in {}: put it into one of them (in a container, by a mount), or name it with --library{makes}",
-        folders.join(", ")
-    )
 }
 
 /// The path from the root folder. Fails if the present folder has been removed.
@@ -434,7 +395,7 @@ impl Reporter {
     }
 
     /// Prints what is known before the exec. A dynamic linker has not loaded the library yet.
-    fn say_served(&self, page: &Path, reason: Option<&str>) {
+    fn say_served(&self, page: &Path, image: &Image, reason: Option<&str>) {
         let name = &self.name;
         let page = page.display();
         if let Some(why) = reason {
@@ -442,9 +403,12 @@ impl Reporter {
                 "{name} asks the kernel until {page} is served: {why}"
             ));
         }
+        let library = image.path.display();
         let has = match self.kind {
-            ProgramKind::Dynamic => format!("LD_PRELOAD gives {name} the clock of {page}"),
-            _ => format!("{name} has the clock of {page}"),
+            ProgramKind::Dynamic => {
+                format!("LD_PRELOAD gives {name} the clock of {page} by {library}")
+            }
+            _ => format!("{name} has the clock of {page} by {library}"),
         };
         self.say(&format!(
             "{has}; dynamic programs that it starts with LD_PRELOAD have it, too"
@@ -452,9 +416,9 @@ impl Reporter {
     }
 
     /// Prints the result of the helper's work.
-    fn say_start(&self, start: io::Result<Outcome>, page: &Path, reason: Option<&str>) {
+    fn say_start(&self, start: io::Result<Outcome>, payload: Payload<'_>, reason: Option<&str>) {
         match start {
-            Ok(Outcome::Served) => self.say_served(page, reason),
+            Ok(Outcome::Served) => self.say_served(payload.page, payload.image, reason),
             Ok(Outcome::NotServed(why)) => self.say_why(&why),
             Ok(Outcome::Unrestored(why)) => {
                 Self::say_always(&format!("{} is killed: {why}", self.name))
@@ -553,38 +517,6 @@ mod tests {
             );
         }
         assert!(preload_value(Path::new("/my lib/ours.so"), None).is_err());
-    }
-
-    /// Symptom: "Is /proc mounted?; name the library".
-    #[test]
-    fn the_systems_question_ends_the_message() {
-        let error = io::Error::other("no /proc/self/exe available. Is /proc mounted?");
-        let message = no_program(&error);
-        assert!(message.ends_with("Is /proc mounted?"), "{message}");
-    }
-
-    /// Symptom: `cargo build` as the advice in a container.
-    #[test]
-    fn a_missing_library_is_to_be_built_only_in_a_clone() {
-        for (program, is_in_clone) in [
-            ("/clone/target/release/tickline", true),
-            ("/usr/bin/tickline", false),
-            ("/tickline", false),
-        ] {
-            let text = no_library(Path::new(program), &[PathBuf::from("/lib")]);
-            assert_eq!(text.contains("cargo build"), is_in_clone, "{text}");
-        }
-    }
-
-    /// Symptom: `beside /opt/tickline/bin/tickline or in ../lib`, where the library was in /usr/lib.
-    #[test]
-    fn a_missing_library_was_looked_for_in_all_these_folders() {
-        let program = Path::new("/opt/tickline/bin/tickline");
-        let folders = library::folders(program);
-        let text = no_library(program, &folders);
-        for folder in folders {
-            assert!(text.contains(folder.to_str().unwrap()), "{text}");
-        }
     }
 
     #[test]

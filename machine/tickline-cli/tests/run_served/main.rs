@@ -15,6 +15,7 @@ mod clock;
 #[path = "../common/mod.rs"]
 mod common;
 mod forks;
+mod found;
 mod interposed;
 #[path = "../../../tickline-preload/tests/page/mod.rs"]
 mod page;
@@ -154,8 +155,8 @@ fn the_line_before_the_exec_says_only_what_is_known() {
     let page = served.page.display();
     let library = served.library.to_str().unwrap();
     let others = "dynamic programs that it starts with LD_PRELOAD have it, too";
-    let gives = format!("LD_PRELOAD gives true the clock of {page}; {others}");
-    let has = |program: &str| format!("{program} has the clock of {page}; {others}");
+    let gives = format!("LD_PRELOAD gives true the clock of {page} by {library}; {others}");
+    let has = |program: &str| format!("{program} has the clock of {page} by {library}; {others}");
     let no_helper = "has the kernel's clock: it can't be traced: its helper was not started: Permission denied \
                      (os error 13); libtickline_preload.so is in LD_PRELOAD";
     let alone =

@@ -64,6 +64,13 @@ impl<'a> PagePath<'a> {
 
     /// Opens the page's file, without following a link, and checks that it is trusted.
     pub(crate) fn open(&self, access: OFlags) -> Result<(OwnedFd, FileFacts), FileError> {
+        let (file, facts) = self.open_any(access)?;
+        facts.judge_page()?;
+        Ok((file, facts))
+    }
+
+    /// Opens the file, without following a link, and collects the facts about it.
+    fn open_any(&self, access: OFlags) -> Result<(OwnedFd, FileFacts), FileError> {
         let flags = access.union(FILE);
         let file =
             openat(&self.folder, self.name, flags, Mode::empty()).map_err(|error| match error {
@@ -74,7 +81,6 @@ impl<'a> PagePath<'a> {
             })?;
         let facts =
             FileFacts::collect(&file, &self.folder).map_err(refused("its owner can't be known"))?;
-        facts.judge()?;
         Ok((file, facts))
     }
 
@@ -87,6 +93,23 @@ impl<'a> PagePath<'a> {
             Err(_) => refused("it can't be opened")(error),
         }
     }
+}
+
+/// Judges any file as [`PageFile::open`] judges a page's, but for its size: whether it is a regular
+/// file, and no user but root and this process's may write to it or to its folder. Never panics.
+///
+/// ```
+/// use tickline_page::page_file::{FileError, judge_file};
+///
+/// assert!(matches!(judge_file("/dev/null"), Err(FileError::NotRegular { .. })));
+/// ```
+///
+/// # Errors
+///
+/// If the file is not trusted, or can't be opened for reading. A link is not followed.
+pub fn judge_file(path: impl AsRef<[u8]>) -> Result<(), FileError> {
+    let path = PagePath::resolve(path.as_ref())?;
+    path.open_any(OFlags::RDONLY)?.1.judge()
 }
 
 /// A shared mapping of a page's file. A drop unmaps it.

@@ -153,14 +153,11 @@ impl FileFacts {
     }
 
     /// Decides whether the file is trusted, by the README's "What a reader must do", 1. User 65534
-    /// is trusted if the page is mounted by itself, because a user who may mount it may replace the
+    /// is trusted if the file is mounted by itself, because a user who may mount it may replace the
     /// reader's program as well.
     pub(crate) fn judge(&self) -> Result<(), FileError> {
         if !FileType::from_raw_mode(self.mode).is_file() {
             return Err(FileError::NotRegular { mode: self.mode });
-        }
-        if self.size < PAGE_BYTES as u64 {
-            return Err(FileError::TooShort { bytes: self.size });
         }
         let is_trusted = |owner| match owner {
             0 => true,
@@ -181,6 +178,15 @@ impl FileFacts {
             (None, Some(mode)) => Err(FileError::WritableByOthers { mode }),
             (None, None) => Ok(()),
         }
+    }
+
+    /// Decides whether the file is trusted, and long enough for a page.
+    pub(crate) fn judge_page(&self) -> Result<(), FileError> {
+        self.judge()?;
+        if self.size < PAGE_BYTES as u64 {
+            return Err(FileError::TooShort { bytes: self.size });
+        }
+        Ok(())
     }
 }
 

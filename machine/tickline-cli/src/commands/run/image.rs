@@ -1,6 +1,7 @@
 //! Reads the shared object `libtickline_preload.so`, which `tickline run` maps into a program: the
 //! parts of the ELF file (elf(5)) that a loader needs.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use elf::ElfBytes;
 use elf::abi::{PF_X, PT_LOAD, R_X86_64_RELATIVE};
 use elf::endian::LittleEndian;
+use tickline_page::program::{LIBRARY, RUN_INTERFACE};
 
 use crate::words::with_path;
 
@@ -23,9 +25,15 @@ const MAX_BYTES: u64 = 16 << 20;
 /// gABI, "Dynamic Section").
 const DT_RELR: i64 = 36;
 
-/// The section with the addresses of `start` and `resume`, and its size.
+/// The section with the addresses of `start` and `resume`, the interface's number and the version
+/// (`tickline-preload`, `entry.rs`).
 const ENTRY_SECTION: &str = ".tickline";
-const ENTRY_SECTION_BYTES: u64 = 16;
+
+/// The version and the interface of the library that this program can use.
+const OWN: Release<'static> = Release {
+    version: env!("CARGO_PKG_VERSION"),
+    interface: RUN_INTERFACE,
+};
 
 /// The library, read from its file.
 #[derive(Debug)]
@@ -50,6 +58,30 @@ pub(super) struct RelocatedImage {
     pub(super) resume: u64,
 }
 
+/// What a library says of itself behind the addresses in [`ENTRY_SECTION`].
+#[derive(Debug, PartialEq, Eq)]
+struct Release<'a> {
+    version: &'a str,
+    interface: u32,
+}
+
+impl<'a> Release<'a> {
+    fn from_section(section: &'a [u8]) -> Option<Self> {
+        let (_addresses, marks) = section.split_first_chunk::<16>()?;
+        let (interface, version) = marks.split_first_chunk()?;
+        Some(Self {
+            version: str::from_utf8(version).ok()?.trim_end_matches('\0'),
+            interface: u32::from_le_bytes(*interface),
+        })
+    }
+}
+
+impl fmt::Display for Release<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "version {}, interface {}", self.version, self.interface)
+    }
+}
+
 type Elf<'a> = ElfBytes<'a, LittleEndian>;
 
 impl Image {
@@ -70,6 +102,13 @@ impl Image {
             return Err(invalid(
                 "its relative relocations are packed (DT_RELR), which this program can't read: link it with -z nopack-relative-relocs",
             ));
+        }
+        let section = entry_section(&file).ok_or_else(other)?;
+        let release = Release::from_section(section).ok_or_else(other)?;
+        if release != OWN {
+            return Err(invalid(&format!(
+                "this is {LIBRARY} of {release}, and this program has {OWN}: install both from one release"
+            )));
         }
         Self::parse(path, &file).ok_or_else(other)
     }
@@ -105,9 +144,7 @@ impl Image {
         let relocations = relocations
             .map(|relocation| (relocation.r_offset, relocation.r_addend))
             .collect();
-        // A library of another version has a section of another size.
-        let entries = file.section_header_by_name(ENTRY_SECTION).ok()??;
-        let entries = (entries.sh_size == ENTRY_SECTION_BYTES).then_some(entries.sh_addr)?;
+        let entries = file.section_header_by_name(ENTRY_SECTION).ok()??.sh_addr;
         Some(Self {
             path: path.to_owned(),
             bytes,
@@ -132,6 +169,13 @@ impl Image {
             resume,
         })
     }
+}
+
+/// The contents of [`ENTRY_SECTION`].
+fn entry_section<'a>(file: &Elf<'a>) -> Option<&'a [u8]> {
+    let header = file.section_header_by_name(ENTRY_SECTION).ok()??;
+    let (data, compression) = file.section_data(&header).ok()?;
+    compression.is_none().then_some(data)
 }
 
 fn word(bytes: &mut [u8], at: u64) -> Option<&mut [u8; 8]> {

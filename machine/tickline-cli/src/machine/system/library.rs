@@ -2,11 +2,16 @@
 //! mapped.
 
 use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{major, minor};
+use rustix::fs::{FileType, major, minor};
+use tickline_page::page_file::{FileError, judge_file};
 use tickline_page::program::LIBRARY;
+
+use crate::words::with_path;
 
 /// Where packages of several distributions, and installations by hand, put libraries.
 const SYSTEM_FOLDERS: [&str; 4] = [
@@ -32,13 +37,52 @@ pub(crate) fn folders(program: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// The files of the library in these folders, without links.
-pub(crate) fn files_in(folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
-    folders
-        .iter()
-        .map(|folder| folder.join(LIBRARY))
-        .filter(|path| path.is_file())
-        .filter_map(|path| fs::canonicalize(path).ok())
+/// What has the library's name in these folders, each once, without links.
+pub(crate) fn files_in(folders: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for folder in folders {
+        if let Ok(file) = fs::canonicalize(folder.join(LIBRARY))
+            && !files.contains(&file)
+        {
+            files.push(file);
+        }
+    }
+    files
+}
+
+/// Judges a file of the library as a page's file is judged: its code runs in the programs of this
+/// user, so no other user but root may write to it or to its folder.
+///
+/// # Errors
+///
+/// If the file is not trusted.
+pub(crate) fn judge(file: &Path) -> io::Result<()> {
+    let error = match judge_file(file.as_os_str().as_bytes()) {
+        Ok(()) => return Ok(()),
+        Err(error) => error,
+    };
+    let why = match error {
+        FileError::NotRegular { mode } => format!("this is not a regular file: mode {mode:o}"),
+        FileError::ForeignOwner { owner: 65_534, .. } => {
+            "it or its folder belongs to user 65534, which in a user namespace stands for every user outside of it: mount the file by itself, read-only".to_owned()
+        }
+        FileError::ForeignOwner { owner, reader: 0 } => {
+            format!("it or its folder belongs to user {owner}, not to root")
+        }
+        FileError::ForeignOwner { owner, reader } => {
+            format!("it or its folder belongs to user {owner}, not to root or to user {reader}")
+        }
+        FileError::WritableByOthers { mode } => {
+            let is_folder = FileType::from_raw_mode(mode).is_dir();
+            let what = if is_folder { "its folder" } else { "it" };
+            let mode = mode & 0o7777;
+            format!(
+                "other users may write to {what} (mode {mode:o}), and the bits 022 must be clear"
+            )
+        }
+        other => other.to_string(),
+    };
+    Err(with_path(file, &io::Error::other(why)))
 }
 
 /// Whether this is the path of a file with the library's name.
@@ -56,7 +100,7 @@ pub(super) struct MappedFile {
 
 impl MappedFile {
     /// The file at this path.
-    pub(super) fn at(path: &Path) -> std::io::Result<Self> {
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
         let file = fs::metadata(path)?;
         Ok(Self {
             device: format!("{:02x}:{:02x}", major(file.dev()), minor(file.dev())),
@@ -81,8 +125,12 @@ impl InstalledLibrary {
     pub(super) fn find() -> Self {
         let program = std::env::current_exe().unwrap_or_default();
         let folders = folders(&program);
-        let files = files_in(&folders).filter_map(|path| MappedFile::at(&path).ok());
-        Self(files.collect())
+        let files = files_in(&folders).into_iter();
+        Self(
+            files
+                .filter_map(|path| MappedFile::at(&path).ok())
+                .collect(),
+        )
     }
 
     /// Whether the process with these `maps` has the library: a file of the library's name, or an
