@@ -126,6 +126,17 @@ pub(crate) fn plain_path(path: &Path) -> String {
     plain(&path.to_string_lossy())
 }
 
+/// The text as one word of a POSIX shell.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain =
+        |character: char| character.is_ascii_alphanumeric() || "/._-+,:@%=".contains(character);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
 /// The error with the path in its message.
 pub(crate) fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
@@ -134,6 +145,19 @@ pub(crate) fn with_path(path: &Path, error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_with_other_characters_is_quoted_for_a_shell() {
+        for (text, word) in [
+            ("/run/page.v1", "/run/page.v1"),
+            ("/my page", "'/my page'"),
+            ("/it's", r"'/it'\''s'"),
+            ("/$HOME", "'/$HOME'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(text), word);
+        }
+    }
 
     #[test]
     fn large_numbers_have_commas() {

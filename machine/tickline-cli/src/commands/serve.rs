@@ -179,9 +179,10 @@ fn page_error(error: PageError) -> io::Error {
         if let Some(hint) = page::deleted(error.path()) {
             return io::Error::other(hint);
         }
+        let start = ServiceManager::of(error.path()).start(error.path());
         let page = error.path().display();
         return io::Error::other(format!(
-            "there is no page {page}, so nothing is served there: `tickline serve` makes it"
+            "there is no page {page}, so nothing is served there; start a server: {start}"
         ));
     }
     match wrong_path(&error) {

@@ -84,6 +84,12 @@ impl core::fmt::Display for FileError {
                 f,
                 "the page or its folder belongs to user {UNMAPPED}, which in a user namespace stands for every user outside of it: mount the page by itself, read-only, in this container"
             ),
+            Self::ForeignOwner { owner, reader: 0 } => {
+                write!(
+                    f,
+                    "the page or its folder belongs to user {owner}, not to root: use a page that root serves, or be user {owner}"
+                )
+            }
             Self::ForeignOwner { owner, reader } => {
                 write!(
                     f,

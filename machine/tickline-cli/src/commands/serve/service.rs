@@ -1,9 +1,13 @@
 //! The commands of this machine that start a page's server and show its log.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::process::geteuid;
+
 use crate::machine::page;
-use crate::words::plain_path;
+use crate::words::{plain_path, shell_word};
 
 /// What runs the server of a page, if the server was installed as `machine/docs/operators.md` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,19 +18,56 @@ pub(super) enum ServiceManager {
     SystemdOfUser,
     /// OpenRC, by the script for the machine's page.
     OpenRc,
+    /// What runs where the page's mount is not read-only as here: usually the host of a container.
+    Elsewhere,
+    /// The user of this number, whose folder has the page, while root runs this process.
+    User(u32),
     /// A person or another program.
     Other,
+}
+
+/// Who may write to the place of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Nobody here: its mount is read-only.
+    ReadOnly,
+    /// The user of this number, while root runs this process. Root makes no page there: the user
+    /// could not serve it later.
+    OfUser(u32),
+    /// As far as is known, this process's user.
+    Writable,
+}
+
+impl Place {
+    /// The place of this page, which may not exist yet.
+    fn of(page: &Path) -> Self {
+        let flags = statvfs(page).map(|mounted| mounted.f_flag);
+        if flags.is_ok_and(|flags| flags.contains(StatVfsMountFlags::RDONLY)) {
+            return Self::ReadOnly;
+        }
+        let nearest = page.ancestors().find_map(|path| path.metadata().ok());
+        match nearest.map(|found| found.uid()) {
+            Some(owner) if owner != 0 && geteuid().is_root() => Self::OfUser(owner),
+            _ => Self::Writable,
+        }
+    }
 }
 
 impl ServiceManager {
     /// What runs the server of this page here.
     pub(super) fn of(page: &Path) -> Self {
-        Self::choose(page, page::of_this_user().ok().as_deref(), Path::new("/"))
+        let own = page::of_this_user().ok();
+        Self::choose(page, Place::of(page), own.as_deref(), Path::new("/"))
     }
 
-    /// As [`of`](Self::of), by the path of this user's page, and by the folders below `root`:
-    /// systemd makes the one (sd_booted(3)), and OpenRC the other.
-    fn choose(page: &Path, own: Option<&Path>, root: &Path) -> Self {
+    /// As [`of`](Self::of), by the place of the page, by the path of this user's page, and by the
+    /// folders below `root`: systemd makes the one (sd_booted(3)), and OpenRC the other.
+    fn choose(page: &Path, place: Place, own: Option<&Path>, root: &Path) -> Self {
+        match place {
+            Place::ReadOnly => return Self::Elsewhere,
+            Place::OfUser(user) => return Self::User(user),
+            Place::Writable => {}
+        }
         let has_systemd = root.join("run/systemd/system").exists();
         let has_openrc = root.join("run/openrc").exists();
         if page == page::of_machine() && has_systemd {
@@ -49,7 +90,9 @@ impl ServiceManager {
             }
             Self::OpenRc => "rc-service tickline start, or `tickline serve`".to_owned(),
             Self::Other if page == page::of_machine() => "`tickline serve`, as root".to_owned(),
-            Self::Other => format!("`tickline serve --page {}`", plain_path(page)),
+            Self::Elsewhere => "where the page can be written, as on the host of a container: its mount is read-only here".to_owned(),
+            Self::User(user) => format!("{}, as user {user}", serve(page)),
+            Self::Other => serve(page),
         }
     }
 
@@ -62,13 +105,24 @@ impl ServiceManager {
                 "systemctl --user status tickline; journalctl --user -u tickline"
             }
             Self::OpenRc => "rc-service tickline status; grep tickline /var/log/messages",
-            Self::Other => "the log of the server: its standard error, or the system's log",
+            Self::Elsewhere => "`tickline serve status` on the host, if this is a container",
+            Self::User(_) | Self::Other => {
+                "the log of the server: its standard error, or the system's log"
+            }
         }
     }
 }
 
+/// The command that serves this page.
+fn serve(page: &Path) -> String {
+    format!("`tickline serve --page {}`", shell_word(&plain_path(page)))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::chown;
+
     use super::*;
 
     /// Symptom: `systemctl` on Alpine, and the machine's unit for a page of a user.
@@ -108,9 +162,10 @@ mod tests {
     /// What runs the servers of the machine's page, of the user's, and of another.
     fn managers(folder: &str) -> [ServiceManager; 3] {
         let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(root.path().join(folder)).unwrap();
-        [page::of_machine(), Path::new(OWN), Path::new(OTHER)]
-            .map(|page| ServiceManager::choose(page, Some(Path::new(OWN)), root.path()))
+        fs::create_dir_all(root.path().join(folder)).unwrap();
+        [page::of_machine(), Path::new(OWN), Path::new(OTHER)].map(|page| {
+            ServiceManager::choose(page, Place::Writable, Some(Path::new(OWN)), root.path())
+        })
     }
 
     #[test]
@@ -137,5 +192,53 @@ mod tests {
     fn a_page_that_no_service_is_for_is_named_in_the_command() {
         let start = ServiceManager::Other.start(Path::new(OTHER));
         assert_eq!(start, "`tickline serve --page /srv/page`");
+    }
+
+    /// Symptom: a shell took the path for two words.
+    #[test]
+    fn a_page_whose_path_is_no_word_is_quoted_in_the_command() {
+        let start = ServiceManager::Other.start(Path::new("/srv/my page"));
+        assert_eq!(start, "`tickline serve --page '/srv/my page'`");
+    }
+
+    /// Symptom: root's shell was to serve a page in the folder of a user.
+    #[test]
+    fn a_page_in_the_folder_of_a_user_is_served_by_that_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("tickline/page.v1");
+        // Only root can give the folder away.
+        let expected = if chown(folder.path(), Some(7), None).is_ok() && geteuid().is_root() {
+            ServiceManager::User(7)
+        } else {
+            ServiceManager::Other
+        };
+        assert_eq!(ServiceManager::of(&page), expected);
+        let start = ServiceManager::User(7).start(Path::new(OTHER));
+        assert_eq!(start, "`tickline serve --page /srv/page`, as user 7");
+    }
+
+    /// Symptom: in a container, `serve status` said to start a server there.
+    #[test]
+    fn a_page_that_can_only_be_read_is_served_elsewhere() {
+        let page = page::of_machine();
+        let manager = ServiceManager::choose(page, Place::ReadOnly, None, Path::new("/"));
+        assert!(manager.start(page).contains("the host of a container"));
+    }
+
+    #[test]
+    fn a_page_on_a_read_only_mount_can_only_be_read() {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mut paths = mounts.lines().filter_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let path = Path::new(words.next()?);
+            let options = words.nth(1)?;
+            (options.split(',').next() == Some("ro") && path.is_file()).then_some(path)
+        });
+        // A container has such files, and a host may have none.
+        if let Some(path) = paths.next() {
+            assert_eq!(Place::of(path), Place::ReadOnly, "{}", path.display());
+        }
+        let folder = tempfile::tempdir().unwrap();
+        assert_ne!(Place::of(folder.path()), Place::ReadOnly);
     }
 }

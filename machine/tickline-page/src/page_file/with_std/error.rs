@@ -257,6 +257,14 @@ mod tests {
                 }),
                 "use a page that root serves, or serve one as user 2",
             ),
+            // Symptom: "or serve one as user 0", in the folder of user 1.
+            (
+                file(FileError::ForeignOwner {
+                    owner: 1,
+                    reader: 0,
+                }),
+                "use a page that root serves, or be user 1",
+            ),
         ] {
             let text = cause.to_string();
             let (_, found) = text.rsplit_once(": ").expect("a fact, and what to do");
