@@ -44,8 +44,9 @@ pub(crate) fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// Finds the folder of a benchmark, in the directory that the program has chosen or in criterion's
-/// default ones: the folder in which criterion has stored `returned_ns` after `since`. Routines that take no time have equal times, so several folders may
-/// match. The result is then the folder that was written last.
+/// default ones: the folder in which criterion has stored `returned_ns` after `since`. Routines that
+/// take no time have equal times, so several folders may match. The result is then the folder that
+/// was written last.
 pub(crate) fn find(
     chosen: Option<&Path>,
     returned_ns: &[f64],

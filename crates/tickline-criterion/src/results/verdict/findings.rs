@@ -28,7 +28,8 @@ pub(crate) struct StoredRun {
     pub(crate) untrusted: u64,
 }
 
-/// Splits runs into the folders of those that may become the baseline, and those that may not.
+/// Splits runs into the folders that may become the baseline, and those that may not: a folder
+/// that is there twice needs trust both times.
 pub(crate) fn trusted_runs(runs: Vec<StoredRun>) -> (BTreeSet<PathBuf>, Vec<KeptBaseline>) {
     let (mut folders, mut kept) = (BTreeSet::new(), BTreeMap::new());
     for StoredRun {
@@ -47,6 +48,7 @@ pub(crate) fn trusted_runs(runs: Vec<StoredRun>) -> (BTreeSet<PathBuf>, Vec<Kept
             kept.insert(folder, KeptBaseline { benchmark, reason });
         }
     }
+    folders.retain(|folder| !kept.contains_key(folder));
     (folders, kept.into_values().collect())
 }
 
@@ -144,5 +146,15 @@ mod tests {
         let (folders, kept) =
             trusted_runs(vec![run("a", 0), run("a", 0), run("b", 3), run("b", 3)]);
         assert_eq!((folders.len(), kept.len()), (1, 1));
+    }
+
+    /// Symptom: the baseline was updated, and a line said that it stayed as it was.
+    #[test]
+    fn a_benchmark_that_was_trusted_only_once_keeps_its_baseline() {
+        for untrusted in [[0, 3], [3, 0]] {
+            let (folders, kept) =
+                trusted_runs(untrusted.map(|untrusted| run("a", untrusted)).into());
+            assert_eq!((folders.len(), kept.len()), (0, 1), "{untrusted:?}");
+        }
     }
 }
