@@ -99,8 +99,10 @@ impl UseStage {
     #[inline(always)]
     pub(crate) fn must_raise(&self) -> bool {
         // ORDERING: Acquire, pairs with the fence in `begin_disable`. A reading that still finds
-        // the stage enabled has read the counter before the reading of a call that disables, and is
-        // not above it.
+        // the stage enabled has loaded the page's words before a call that disables loads them. A
+        // read of the counter is no load: the CPU may execute it after the load below, and thus a
+        // little after the call's. The margin by which the mark is above the call's reading covers
+        // that. The models can't show it: loom's counter is an atomic, which the fence orders.
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, the fence above orders it.
         stage_of(self.0.load(Ordering::Relaxed)) != ENABLED
