@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use tickline::background::process_token;
 
-use super::stderr::say;
+use super::stderr::try_say;
 
 /// The longest time that a program waits for the writer when it ends.
 pub(super) const LAST_FLUSH: Duration = Duration::from_secs(2);
@@ -27,7 +27,8 @@ impl Flusher {
     /// Requests a write of all records so far, and waits for it, at most `timeout`. Returns whether
     /// they are written, or the trace was finished before. It is `false` after the timeout, in a
     /// forked child, and at once if a write has failed: the trace has then ended, and a line on
-    /// standard error has the error.
+    /// standard error has the error
+    /// ([*When a write fails*](crate::trace_file#when-a-write-fails)).
     #[must_use = "after false the trace is not complete"]
     pub fn flush(&self, timeout: Duration) -> bool {
         self.flush_or_fail(timeout) == Flushed::Written
@@ -60,7 +61,7 @@ impl Flusher {
     }
 
     /// Writes the error by which the writer has ended to standard error, unless it was taken
-    /// before. Does nothing in a forked child.
+    /// before, and takes it then. Does nothing in a forked child.
     pub(super) fn say_error(&self) {
         if !self.is_in_child() {
             self.requests.say_error();
@@ -203,15 +204,18 @@ impl FlushRequests {
         self.lock_error().take()
     }
 
-    /// Writes the error by which the writer ends to standard error, unless it was taken before.
+    /// Writes the error by which the writer ends to standard error, unless it was taken before, and
+    /// takes it then. An error that can't be written stays.
     pub(super) fn say_error(&self) {
-        if let Some(error) = self.take_error() {
-            say(format_args!(
+        // Whoever finds the lock taken waits: it may be about to end the process.
+        _ = self.lock_error().take_if(|error| {
+            let said = try_say(format_args!(
                 "the trace is incomplete and has ended: {}{error}; remove the cause, and begin \
                  another trace",
                 self.path_prefix()
             ));
-        }
+            said.is_ok()
+        });
     }
 
     /// The path as the beginning of a message.

@@ -66,7 +66,10 @@
 //! | when the guard is dropped | the same line |
 //! | when the program calls [`TraceFileGuard::finish`] | the result of that call, which also returns an earlier error |
 //!
-//! [`Flusher::flush`] returns `false` after the error.
+//! [`Flusher::flush`] returns `false` after the error. On Unix, the line is left out if standard
+//! error takes nothing for 100 ms, for example a full pipe that nobody reads. An error whose line
+//! was left out while the program runs is said when the guard is dropped. On other systems the
+//! writer waits for standard error.
 //!
 //! # In a forked child
 //!
@@ -235,8 +238,7 @@ impl TraceFileBuilder {
 
     /// Flushes the trace when a thread panics, after the panic hook that the program has when it
     /// makes the trace. The hook waits for the writer at most 2 s. If they do not suffice, it writes
-    /// a line with the path and the time to standard error. It then waits for standard error, if
-    /// nobody reads that.
+    /// a line with the path and the time to standard error.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
     /// made, and must call the hook before it first. Otherwise nothing is flushed.

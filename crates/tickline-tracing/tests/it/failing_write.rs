@@ -1,10 +1,13 @@
 //! What a user learns of a write that fails. Each test runs itself again in a process whose files
-//! may have 8 KiB.
+//! may have 8 KiB, and which may have 64 files.
 
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
-use std::{env, mem};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, iter, mem, thread};
 
 use tempfile::tempdir;
 use tickline_tracing::trace_file::{TraceFile, TraceFileGuard};
@@ -15,11 +18,69 @@ use crate::common::run_timed;
 /// The variable with the path of the trace.
 const TRACE: &str = "TICKLINE_TEST_LIMITED_TRACE";
 
-/// POSIX counts the limit in blocks of 512 bytes. Unless the signal is ignored, it ends the process.
-const LIMIT_AND_RUN: &str = "trap '' XFSZ && ulimit -f 16 && exec \"$@\"";
+/// The name of a pipe.
+const PIPE: &str = "pipe";
 
-/// Longer than any test waits.
-const LONG: Duration = Duration::from_secs(3_600);
+/// POSIX counts the limit in blocks of 512 bytes. Unless the signal is ignored, it ends the process.
+const LIMIT_AND_RUN: &str = "trap '' XFSZ && ulimit -f 16 && ulimit -n 64 && exec \"$@\"";
+
+/// Longer than any test takes, unless something waits for ever.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs `test` in a process of its own, with this path.
+fn limited(test: &str, path: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", LIMIT_AND_RUN, "sh"])
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", &format!("failing_write::{test}")])
+        .env(TRACE, path);
+    command
+}
+
+/// A reader of a named pipe that does not wait.
+fn reader(pipe: &Path) -> File {
+    let mut options = File::options();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    options.open(pipe).unwrap()
+}
+
+/// Calls `run` with a path in a process whose standard error is the full [`PIPE`] beside that path,
+/// and checks that the process ends. Nobody reads the pipe, unless `run` does. `test` is the name
+/// of the test that calls this.
+#[track_caller]
+fn assert_ends_with_full_stderr(test: &str, run: impl FnOnce(&Path)) {
+    if let Some(path) = env::var_os(TRACE) {
+        return run(Path::new(&path));
+    }
+    let folder = tempdir().unwrap();
+    let (path, pipe) = (folder.path().join("trace.json"), folder.path().join(PIPE));
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    // Without a reader, a write would be an error.
+    let _reader = reader(&pipe);
+    let mut writing = File::options();
+    let stderr = writing.write(true).open(&pipe).unwrap();
+    let mut filling = writing.custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
+    while filling.write(&[0]).is_ok() {}
+
+    let mut command = limited(test, &path);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(stderr)
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > LONG {
+            child.kill().unwrap();
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let output = child.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("1 passed"), "{output:?}");
+}
 
 /// Calls `run` with a path in a process of its own, and checks that the process then has written
 /// these lines of this crate to standard error, in which PATH is the path. `test` is the name of the
@@ -31,13 +92,7 @@ fn assert_lines(test: &str, expected: &[&str], run: impl FnOnce(&Path)) {
     }
     let folder = tempdir().unwrap();
     let path = folder.path().join("trace.json");
-    let output = Command::new("sh")
-        .args(["-c", LIMIT_AND_RUN, "sh"])
-        .arg(env::current_exe().unwrap())
-        .args(["--exact", &format!("failing_write::{test}")])
-        .env(TRACE, &path)
-        .output()
-        .unwrap();
+    let output = limited(test, &path).output().unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(shown.contains("1 passed"), "{output:?}");
     let errors = String::from_utf8_lossy(&output.stderr).replace(path.to_str().unwrap(), "PATH");
@@ -113,4 +168,54 @@ fn an_error_that_was_said_is_returned_too() {
         let error = guard.finish().unwrap_err().to_string();
         assert!(error.starts_with(path.to_str().unwrap()), "{error}");
     });
+}
+
+/// Symptom: there was no line, because a copy of standard error was one file too many. A trace that
+/// has a file would free that first.
+#[test]
+fn an_error_is_said_without_a_free_file() {
+    let line = "tickline: the trace is incomplete and has ended: failed to write the buffered data; \
+                remove the cause, and begin another trace";
+    assert_lines("an_error_is_said_without_a_free_file", &[line], |_| {
+        let files: Vec<_> = iter::from_fn(|| File::open("/dev/null").ok()).collect();
+        let without_room: &mut [u8] = &mut [];
+        let (_, guard) = TraceFile::builder().write_to(without_room).unwrap();
+        drop((guard, files));
+    });
+}
+
+/// Symptom: the call waited for the writer's thread, and that for standard error.
+#[test]
+fn finish_returns_an_error_that_could_not_be_said() {
+    assert_ends_with_full_stderr("finish_returns_an_error_that_could_not_be_said", |path| {
+        let guard = record_too_much(path);
+        assert!(!guard.flusher().flush(LONG));
+        guard.finish().unwrap_err();
+    });
+}
+
+/// Symptom: as of `finish_returns_an_error_that_could_not_be_said`.
+#[test]
+fn a_drop_returns_if_its_error_can_not_be_said() {
+    assert_ends_with_full_stderr("a_drop_returns_if_its_error_can_not_be_said", |path| {
+        drop(record_too_much(path));
+    });
+}
+
+/// Symptom: the error was lost.
+#[test]
+fn a_drop_says_an_error_that_could_not_be_said_before() {
+    assert_ends_with_full_stderr(
+        "a_drop_says_an_error_that_could_not_be_said_before",
+        |path| {
+            let guard = record_too_much(path);
+            assert!(!guard.flusher().flush(LONG));
+            let (mut stderr, mut said) = (reader(&path.with_file_name(PIPE)), [0; 1_000]);
+            while stderr.read(&mut said).is_ok() {}
+            drop(guard);
+            let bytes = stderr.read(&mut said).unwrap();
+            let line = format!("{}\n", LINE.replace("PATH", path.to_str().unwrap()));
+            assert_eq!(String::from_utf8_lossy(&said[..bytes]), line);
+        },
+    );
 }

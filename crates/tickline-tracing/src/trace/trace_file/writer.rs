@@ -70,7 +70,7 @@ pub(super) fn write(
     if let Some(error) = error {
         requests.set_error(error);
         if !is_ended_by_program {
-            // A program that ends after a flush has the line, too.
+            // Before a flush gets its answer: a program that ends after it has the line, too.
             requests.say_error();
         }
         requests.set_done(FAILED);
