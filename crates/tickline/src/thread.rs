@@ -212,7 +212,6 @@ mod tests {
     use super::*;
     use crate::settings::Driver;
     use crate::sys;
-    use crate::testing::skip;
 
     /// Symptom: a thread whose lock was held by a killed one woke 7,260 times a second.
     #[test]
@@ -283,7 +282,7 @@ mod tests {
         };
         let thread = sys::Thread::spawn(None, successor).expect("a thread");
         if is_held.recv() != Ok(true) {
-            return skip("no robust lists here");
+            return crate::testing::skip("no robust lists here");
         }
         let late = Arc::clone(&engine);
         let late = SleepingThread::start(
