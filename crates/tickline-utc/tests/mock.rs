@@ -1,7 +1,6 @@
 //! UTC by a mock: the interval that a test gets, and the wait that moves the mock.
 #![cfg(feature = "mock")]
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use tickline::mock::MockClock;
@@ -125,22 +124,6 @@ fn a_wait_ends_at_the_timeout_with_the_reason() {
         failed.to_string(),
         format!("UTC is not known to within 250ms after 60s: {why}")
     );
-}
-
-#[test]
-fn a_wait_that_ends_without_utc_has_the_reason_as_its_source() {
-    let mock = MockUtc::new(&MockClock::new(), Duration::ZERO);
-    mock.set_unknown(UtcUnknown::LeapSecond);
-    let failed = mock.utc().wait_until_within(LIMIT, TIMEOUT).unwrap_err();
-    let source = failed.source().expect("a source");
-    assert_eq!(source.to_string(), UtcUnknown::LeapSecond.to_string());
-}
-
-#[test]
-fn a_wait_that_ends_with_a_reading_has_no_source() {
-    let utc = MockUtc::new(&MockClock::new(), TIMEOUT).utc();
-    let failed = utc.wait_until_within(LIMIT, Duration::ZERO).unwrap_err();
-    assert!(failed.source().is_none());
 }
 
 #[test]
