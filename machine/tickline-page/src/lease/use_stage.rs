@@ -134,14 +134,12 @@ impl UseStage {
 
     /// Disables the page, unless another call has changed the stage since `ending`.
     pub(crate) fn finish_disable(&self, Ending(word): Ending) {
+        let disabled = next(word, DISABLED);
         // ORDERING: Release, pairs with the Acquire load in `allows_page`; Relaxed if the exchange
         // fails, because then nothing follows.
-        let exchanged = self.0.compare_exchange(
-            word,
-            next(word, DISABLED),
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
+        let exchanged =
+            self.0
+                .compare_exchange(word, disabled, Ordering::Release, Ordering::Relaxed);
         exchanged.ok();
     }
 
