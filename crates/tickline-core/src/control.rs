@@ -378,11 +378,19 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Iteration {
-        let iteration = self.sample_and_publish(&Access {
+        let access = Access {
             shared,
             counter,
             reference,
-        });
+        };
+        let (iteration, too_old) = match self.sample_and_publish(&access) {
+            Ok(iteration) => (iteration, None),
+            Err(too_old) => {
+                let in_ns = self.retry_interval_ns();
+                (Iteration::new(Outcome::RetrySoon, in_ns), too_old)
+            }
+        };
+        shared.figures.record_iteration(too_old);
         self.iterations_without_line = match iteration.outcome {
             Outcome::Published | Outcome::PublishedFirst | Outcome::Barred => 0,
             _ => self.iterations_without_line.saturating_add(1),
@@ -390,13 +398,15 @@ impl Control {
         iteration
     }
 
-    /// Takes samples until one makes a line, or shows that there can be none now.
+    /// Takes samples until one makes a line, or shows that there can be none now. Otherwise the
+    /// error is the age of the last sample, if each of them was too old.
     fn sample_and_publish(
         &mut self,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
-    ) -> Iteration {
+    ) -> Result<Iteration, Option<SampleAge>> {
         let shared = access.shared;
-        let mut too_old = None;
+        let mut last_age = None;
+        let mut too_old_samples = 0;
         for _ in 0..MAX_SAMPLES {
             let Some(sampled) = self.take_sample(access) else {
                 continue;
@@ -412,22 +422,19 @@ impl Control {
                 continue;
             }
             match self.publish_next(&sampled, &snapshot, access) {
-                Ok(iteration) => return iteration,
+                Ok(iteration) => return Ok(iteration),
                 Err(why) => {
-                    too_old = match why {
-                        NotPublished::SamplesTooOld(age) => Some(age),
-                        _ => None,
-                    };
+                    if let NotPublished::SamplesTooOld(age) = why {
+                        last_age = Some(age);
+                        too_old_samples += 1;
+                    }
                     if let Some(iteration) = self.end_without_line(&why, shared) {
-                        return iteration;
+                        return Ok(iteration);
                     }
                 }
             }
         }
-        if let Some(age) = too_old {
-            shared.figures.count_samples_too_old(age);
-        }
-        Iteration::new(Outcome::RetrySoon, self.retry_interval_ns())
+        Err(last_age.filter(|_| too_old_samples == MAX_SAMPLES))
     }
 
     /// Takes a burst, adds its sample to the history, and fits lines to the history. `None` if the

@@ -14,8 +14,8 @@
 //! *If compared*: the counters of all CPUs that the process may use have been
 //! [compared](CounterComparison), and are synchronised. If the last comparison found counters that
 //! differ, [`Gate::Synchronised`] is closed in every row. A comparison takes a thread, so a clock
-//! that readers drive never compares. A thread compares under a hypervisor, if the kernel does not
-//! keep time with the counter, and again after a difference. Trust does not change the verdict of
+//! that readers drive never compares. A thread compares if the machine has a hypervisor, if the kernel
+//! does not keep time with the counter, or if the last comparison found a difference. Trust does not change the verdict of
 //! any other gate.
 //!
 //! Readings use the counter if every gate except [`Gate::UnixCost`] is open. `UnixCost` concerns

@@ -99,8 +99,10 @@
 //! - Order between two CPUs whose counters differ by less than the comparison shows, which is the
 //!   time of an exchange: mostly 0.1 to 0.4 us. Readings may be out of order by the difference.
 //!   [`CounterComparison::Synchronised`] has the largest difference that is possible. If that might
-//!   be several microseconds, as where each read of the counter traps to a slow hypervisor, the
-//!   comparison is [`Impossible`](CounterComparison::Impossible).
+//!   be more than 1.7 us, as where each read of the counter traps to a slow hypervisor, the
+//!   comparison is [`Impossible`](CounterComparison::Impossible). Where the kernel keeps time with
+//!   the counter, the kernel's own test suffices, which misses tens of microseconds if each read
+//!   traps.
 //! - Order in a rare case on aarch64 without LSE2 (Cortex-A72, Neoverse N1), where a reading may
 //!   mix two lines: [what it can't
 //!   do](https://github.com/tickline/tickline/blob/main/DESIGN.md#what-it-cant-do).

@@ -214,7 +214,7 @@ pub struct Status {
     /// the counter.
     pub cost: Option<Cost>,
     /// The age of the last sample, if samples were too old for a line: the figures behind
-    /// [`Reason::SamplesTooOld`]. It stays until the next line. If a sample takes longer than half
+    /// [`Reason::SamplesTooOld`]. If a sample takes longer than half
     /// of the interval, a longer interval raises the limit.
     pub too_old_sample: Option<SampleAge>,
     /// The measured frequency of a counter that is too slow for a line, Hz: the figure behind
@@ -335,7 +335,7 @@ impl fmt::Display for Status {
             let [counter, os, os_unix] = [cost.counter_ps, cost.os_ps, cost.os_unix_ps].map(Nanos);
             write!(
                 f,
-                "; a reading takes {counter} by the counter, {os} by the OS clock ({os_unix} of Unix time)"
+                "; a read of the counter takes {counter}, one of the OS clock {os} (of Unix time {os_unix})"
             )?;
         }
         if let (Some(Reason::CounterTooSlow), Some(hz)) = (self.reason(), self.too_slow_counter_hz)

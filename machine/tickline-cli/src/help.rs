@@ -257,11 +257,6 @@ pub(crate) const SERVE: &[Section] = &[
      be written to. The units do not restart such a server",
     ),
     Section::new(
-        "Environment",
-        "  NOTIFY_SOCKET  the server sends READY=1 there when programs can attach to the page, also if
-                 it has no line yet (sd_notify(3))",
-    ),
-    Section::new(
         "How it ends",
         "  At SIGTERM, SIGINT or SIGHUP the server lets its leases run out, within a second, and exits.
   Under nohup it ignores SIGHUP. No program sees monotonic time step back; Unix time may step back
@@ -283,6 +278,8 @@ pub(crate) const SERVE: &[Section] = &[
         "Environment",
         "  XDG_RUNTIME_DIR  the folder of the page of a user other than root, unless --page names a page
   TICKLINE=off     the server does not use the counter, so it publishes no line
+  NOTIFY_SOCKET    the server sends READY=1 there when programs can attach to the page, also if it
+                   has no line yet (sd_notify(3))
 TICKLINE_PAGE is for programs that read a page, not for this command: name the page by --page.",
     ),
     Section::new(

@@ -125,13 +125,11 @@ impl AtomicFigures {
         self.too_slow_counter_hz.store(hz.max(1), RELAXED);
     }
 
-    /// Stores the figures of a line that was published. Its samples were not too old, and its
-    /// counter not too slow.
+    /// Stores the figures of a line that was published. Its counter was not too slow.
     pub(crate) fn store(&self, figures: &Figures) {
         self.max_drift_ppb.store(figures.max_drift_ppb, RELAXED);
         self.interval_ns.store(figures.interval_ns, RELAXED);
         self.offset_ns.store(figures.offset_ns, RELAXED);
-        self.too_old_iterations.store(0, RELAXED);
         self.too_slow_counter_hz.store(0, RELAXED);
         self.is_disrupted
             .store(u64::from(figures.is_disrupted), RELAXED);
@@ -140,11 +138,16 @@ impl AtomicFigures {
             .store(figures.frequency_hz.unwrap_or(0), Ordering::Release);
     }
 
-    /// Counts an iteration all of whose samples were too old when they were complete. The last one
-    /// had this age. Only the holder of the clock's lock may call this.
-    pub(crate) fn count_samples_too_old(&self, last: SampleAge) {
-        self.sample_age_ns.store(last.age_ns, RELAXED);
-        self.sample_age_limit_ns.store(last.limit_ns, RELAXED);
+    /// Counts an iteration if all of its samples were too old when they were complete: `too_old` is
+    /// the age of the last one. Another iteration ends the row. Only the holder of the clock's lock
+    /// may call this.
+    pub(crate) fn record_iteration(&self, too_old: Option<SampleAge>) {
+        let Some(SampleAge { age_ns, limit_ns }) = too_old else {
+            self.too_old_iterations.store(0, RELAXED);
+            return;
+        };
+        self.sample_age_ns.store(age_ns, RELAXED);
+        self.sample_age_limit_ns.store(limit_ns, RELAXED);
         let iterations = self.too_old_iterations.load(RELAXED);
         self.too_old_iterations
             .store(iterations.saturating_add(1), RELAXED);

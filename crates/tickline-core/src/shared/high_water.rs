@@ -3,7 +3,7 @@
 //! ```text
 //! sample    start           end of window        end of validity
 //!   |---------|------------------|----------------------|----> ticks
-//!             '- fast path  -'
+//!             '--- fast path ----'
 //!             '- slow path, as far as the reference vouches -'
 //! ```
 //!

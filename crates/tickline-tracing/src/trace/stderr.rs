@@ -8,7 +8,9 @@ pub(crate) fn say(text: fmt::Arguments<'_>) {
     _ = try_say(text);
 }
 
-/// Writes a line to standard error. On Unix the call ends soon even if nobody reads a full pipe.
+/// Writes a line to standard error. On Unix the call ends soon even if nobody reads a full pipe,
+/// except if another thread or process fills the pipe between the poll and the write: the write
+/// then waits.
 ///
 /// # Errors
 ///
@@ -19,7 +21,7 @@ pub(crate) fn try_say(text: fmt::Arguments<'_>) -> io::Result<()> {
 }
 
 /// Writes without std's lock, which a thread of the parent may have held when this process was
-/// forked. A line of at most 512 bytes is one call of the system.
+/// forked. A line of at most 512 bytes is one write.
 #[cfg(all(unix, not(miri)))]
 fn write(mut line: &[u8]) -> io::Result<()> {
     use core::time::Duration;

@@ -123,7 +123,7 @@ fn a_status_says_what_made_the_counter_slow() {
         os_unix_ps: 26_990,
     });
     let text =
-        "; a reading takes 61.2 ns by the counter, 25.0 ns by the OS clock (26.9 ns of Unix time)";
+        "; a read of the counter takes 61.2 ns, one of the OS clock 25.0 ns (of Unix time 26.9 ns)";
     assert!(status.to_string().contains(text), "{status}");
 }
 

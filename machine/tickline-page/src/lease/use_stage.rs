@@ -14,9 +14,11 @@
 //! | ending | by the page; each raises the process's high-water mark to its time |
 //! | disabled | by the OS clock; none is below the mark, and each raises it (rule R8) |
 //!
-//! A reading by the page, and a call that disables:
+//! The steps of a reading by the page, and of a call that disables:
 //!
 //! ```text
+//! a reading                                           a call that disables
+//!
 //! the stage is not disabled       // allows_page      ENDING = the stage, changed or found
 //! read the page                                       read the page, and raise the mark above it
 //! the stage is not enabled        // must_raise       exchange this ENDING for DISABLED
@@ -46,7 +48,8 @@
 //!   reading 1.
 //!
 //! Without the count, the last exchange of a call could take the `ENDING` of a later call for its
-//! own, after an `enable` in between. Readings between the two calls may be above its mark.
+//! own, after an `enable` in between. Readings between the first call's mark and the second call
+//! may be above that mark.
 //!
 //! **No call waits for another.** A call that finds another call's `ENDING` does the rest itself:
 //! the other thread may be stopped, may be the one that a signal handler has interrupted, or may be
@@ -131,14 +134,12 @@ impl UseStage {
 
     /// Disables the page, unless another call has changed the stage since `ending`.
     pub(crate) fn finish_disable(&self, Ending(word): Ending) {
+        let disabled = next(word, DISABLED);
         // ORDERING: Release, pairs with the Acquire load in `allows_page`; Relaxed if the exchange
         // fails, because then nothing follows.
-        let exchanged = self.0.compare_exchange(
-            word,
-            next(word, DISABLED),
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
+        let exchanged =
+            self.0
+                .compare_exchange(word, disabled, Ordering::Release, Ordering::Relaxed);
         exchanged.ok();
     }
 

@@ -445,6 +445,23 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     assert!(clock.read_ns(machine).is_some() && clock.figures().too_old_sample.is_none());
 }
 
+/// Symptom, by reading: after four preemptions in the hours since the last line, the status said
+/// that the interval was too short.
+#[test]
+fn samples_are_too_old_only_in_iterations_in_a_row() {
+    let (machine, clock, mut control) = new_clock();
+    control.config.interval_ns = 1_000_000;
+    for _ in 0..100 {
+        machine.reference_ticks.set((300_000, 300_000));
+        clock.iterations(3, &mut control);
+        // An iteration that has nothing to do with old samples: the clock is barred.
+        clock.bar(machine, machine);
+        clock.iterations(1, &mut control);
+        clock.unbar(machine, machine);
+        assert!(clock.figures().too_old_sample.is_none());
+    }
+}
+
 #[test]
 fn the_figures_have_the_age_of_samples_that_are_too_old() {
     let (machine, clock, mut control) = new_clock();

@@ -40,8 +40,8 @@ pub(super) fn closed(reason: Reason) -> Reasons {
     [Some(reason); 2]
 }
 
-/// A PC without a hypervisor, whose kernel keeps time with the TSC. A reading by the counter takes
-/// 9 ns, and one by the OS 25.
+/// A PC without a hypervisor, whose kernel keeps time with the TSC. A read of the counter takes
+/// 9 ns, and one of the OS clock 25.
 pub(super) fn pc() -> Machine {
     let counter = Clocksource::Tsc;
     Machine {

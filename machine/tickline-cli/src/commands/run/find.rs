@@ -52,7 +52,7 @@ fn no_program(error: &io::Error) -> String {
 /// The error if none of the library's files can be used.
 fn no_usable_library(unusable: &[String]) -> String {
     format!(
-        "no {LIBRARY} can be used; name one with --library: {}",
+        "no {LIBRARY} can be used: {}; name another one with --library",
         unusable.join("; ")
     )
 }

@@ -93,8 +93,7 @@ impl Image {
         let other = || {
             invalid(concat!(
                 "this is not the libtickline_preload.so of version ",
-                env!("CARGO_PKG_VERSION"),
-                ": name that one by --library"
+                env!("CARGO_PKG_VERSION")
             ))
         };
         let file = ElfBytes::minimal_parse(&contents).map_err(|_| other())?;

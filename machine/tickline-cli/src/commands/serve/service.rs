@@ -84,13 +84,13 @@ impl ServiceManager {
     /// How to start a server of this page.
     pub(super) fn start(self, page: &Path) -> String {
         match self {
-            Self::Systemd => "systemctl start tickline, or `tickline serve`".to_owned(),
+            Self::Systemd => "systemctl start tickline, or `tickline serve`, as root".to_owned(),
             Self::SystemdOfUser => {
                 "systemctl --user start tickline, or `tickline serve`".to_owned()
             }
-            Self::OpenRc => "rc-service tickline start, or `tickline serve`".to_owned(),
+            Self::OpenRc => "rc-service tickline restart, or `tickline serve`, as root".to_owned(),
             Self::Other if page == page::of_machine() => "`tickline serve`, as root".to_owned(),
-            Self::Elsewhere => "where the page can be written, as on the host of a container: its mount is read-only here".to_owned(),
+            Self::Elsewhere => "do so where the page can be written, such as on the host of a container (its mount is read-only here)".to_owned(),
             Self::User(user) => format!("{}, as user {user}", serve(page)),
             Self::Other => serve(page),
         }
@@ -142,7 +142,7 @@ mod tests {
             ),
             (
                 ServiceManager::OpenRc,
-                "rc-service tickline start",
+                "rc-service tickline restart",
                 "/var/log/messages",
             ),
             (
