@@ -177,7 +177,7 @@ impl Clock {
         &GLOBAL_CLOCK
     }
 
-    pub(crate) fn start_separate(settings: Settings) -> Result<Self, Error> {
+    pub(crate) fn separate(settings: Settings) -> Result<Self, Error> {
         learn_environment(settings.probes);
         let engine = Arc::new(Engine::new(settings.driver));
         engine.restrict_probes(settings.probes);
@@ -346,7 +346,7 @@ impl Clock {
     /// use tickline::Clock;
     ///
     /// # fn main() -> Result<(), tickline::Error> {
-    /// let clock = Clock::builder().recent_every(Duration::from_millis(1)).start()?;
+    /// let clock = Clock::builder().recent_every(Duration::from_millis(1)).build()?;
     /// let deadline = clock.recent() + Duration::from_millis(5);
     /// let mut steps = 0_u64;
     /// while clock.recent() < deadline {
@@ -434,7 +434,7 @@ impl Clock {
     /// use tickline::{Clock, Driver, Probes};
     ///
     /// # fn main() -> Result<(), tickline::Error> {
-    /// let clock = Clock::builder().driver(Driver::Manual).start()?;
+    /// let clock = Clock::builder().driver(Driver::Manual).build()?;
     /// assert_eq!(clock.probes(), Probes::Full);
     /// # Ok(())
     /// # }
@@ -455,7 +455,7 @@ impl Clock {
     /// ```
     /// use tickline::Clock;
     ///
-    /// let clock = Clock::builder().start()?;
+    /// let clock = Clock::builder().build()?;
     /// if let Some(bounds) = clock.bounds() {
     ///     let tick = bounds.lower.start_ticks + 1_000;
     ///     let earliest_ns = bounds.lower.at(tick); // CLOCK_MONOTONIC
@@ -507,7 +507,7 @@ impl Clock {
     /// use tickline::{Clock, Driver};
     ///
     /// # fn main() -> Result<(), tickline::Error> {
-    /// let clock = Clock::builder().driver(Driver::Manual).start()?;
+    /// let clock = Clock::builder().driver(Driver::Manual).build()?;
     /// let mut due = clock.now();
     /// for event in 1..=3 { // the program's event loop, which has a time-out for the clock
     ///     if clock.now() >= due {
@@ -533,7 +533,7 @@ impl Clock {
     /// use tickline::{Clock, Driver, Reason};
     ///
     /// # fn main() -> Result<(), tickline::Error> {
-    /// let clock = Clock::builder().driver(Driver::Manual).start()?;
+    /// let clock = Clock::builder().driver(Driver::Manual).build()?;
     /// clock.disable(); // ahead of an act that changes the counter, such as a checkpoint
     /// // ... the act is over
     /// clock.enable();
@@ -558,7 +558,7 @@ impl Clock {
     /// use tickline::{Clock, Driver, Reason};
     ///
     /// # fn main() -> Result<(), tickline::Error> {
-    /// let clock = Clock::builder().driver(Driver::Manual).start()?;
+    /// let clock = Clock::builder().driver(Driver::Manual).build()?;
     /// let before = clock.now_ordered();
     /// clock.disable();
     /// let now = clock.reading();

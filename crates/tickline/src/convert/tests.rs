@@ -11,7 +11,7 @@ fn clocks() -> [Clock; 2] {
     let [serving, disabled] = [(); 2].map(|()| {
         Clock::builder()
             .driver(Driver::Manual)
-            .start()
+            .build()
             .expect("a clock")
     });
     for _ in 0..100 {

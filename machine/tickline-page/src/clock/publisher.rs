@@ -34,7 +34,7 @@ const OFF_RETRY: Duration = Duration::from_millis(500);
 /// use tickline_page::Publisher;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start()?;
+/// let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).build()?;
 /// let mut publisher = Publisher::start(clock, "/run/tickline/page.v1")?;
 /// loop {
 ///     std::thread::sleep(publisher.maintain()?);
@@ -314,7 +314,7 @@ mod tests {
     /// a reason.
     #[test]
     fn a_clock_that_has_a_reason_against_unix_time_serves_none() {
-        let clock = Clock::builder().start().unwrap();
+        let clock = Clock::builder().build().unwrap();
         while !clock.status().is_judged {
             clock.maintain();
         }
@@ -344,7 +344,7 @@ mod tests {
     fn publisher_in(folder: &Path) -> Option<Publisher> {
         let clock = Clock::builder()
             .driver(tickline::Driver::Manual)
-            .start()
+            .build()
             .unwrap();
         match Publisher::start(clock, folder.join("page")) {
             Ok(publisher) => Some(publisher),

@@ -22,7 +22,7 @@ fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
 /// Runs `test` with the path of a page on which this process publishes a clock.
 fn run_with_page(test: impl FnOnce(&Path, &mut Publisher)) {
     let (_folder, path) = folder();
-    let clock = Clock::builder().start().unwrap();
+    let clock = Clock::builder().build().unwrap();
     let mut publisher = Publisher::start(clock, &path).unwrap();
     for _ in 0..1_000 {
         if publisher.phase() != LeasePhase::Published {
