@@ -3,8 +3,7 @@
 use core::time::Duration;
 use std::path::Path;
 
-use tickline::backend::Bounds;
-use tickline::{Clock, ClockState, Probes, Status};
+use tickline::{Bounds, Clock, ClockState, Probes, Status};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use super::os::{PageOs, admitted_counter, os_resolution_ns, whole_rate_ppb};
