@@ -53,11 +53,15 @@ static GLOBAL_CLOCK: Clock = Clock {
 ///
 /// | a reading by | waits for another thread | system calls | allocates, panics | in a signal handler | bounds |
 /// |---|---|---|---|---|---|
-/// | the counter, by a line of tickline's own ([`global`](Clock::global), [`builder`](Clock::builder)) | at most 2 us while that thread replaces a line, and 2,000 turns of a spin loop while it publishes a first line: 10 to about 150 us, by the processor's `PAUSE`, which is slowest on Skylake, and its clock rate | none, unless the reading also drives the clock ([`Driver::Reader`]): then those of an [iteration](Clock::maintain), and of the collection of facts about the machine | never | yes | contain the OS clock, on the conditions of [`Reading`] |
-/// | the OS clock, because the counter can't be used: the same clocks | as above | `clock_gettime`, unless the vDSO answers it; those of a driver, as above | never | yes | contain the OS clock |
+/// | the counter ([`global`](Clock::global), [`builder`](Clock::builder)) | at most 2 us while that thread replaces a line, 10 to about 150 us while it publishes a first line | none, unless the reading also drives the clock ([`Driver::Reader`]) | never | yes | contain the OS clock, on the conditions of [`Reading`] |
+/// | the OS clock, because the counter can't be used: the same clocks | as above | `clock_gettime`, unless the vDSO answers it; and those of the row above | never | yes | contain the OS clock |
 /// | a page of another process (`tickline_page::open`) | while the server publishes its first line, 1 ms at most. With full probes the reading yields the CPU while it waits, so it also waits until the scheduler resumes it | those of the OS clock; `sched_yield` while it waits; the first reading in a forked child reads files | never; but if the page's owner truncates its file, the next reading raises SIGBUS | yes | contain the OS clock |
 /// | a mock (`MockClock::clock`) | never; one that follows tokio's clock: as that clock does | none | never; as tokio's clock does | yes; no | the time, and 1 ns above it |
 /// | a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) | as the backend does | as the backend does | allocates as the backend does; a panic of its `now` or `unix_now` ends the process, that of another method unwinds into the caller | if the backend may be called there | as the backend states them |
+///
+/// A reading waits for a first line for 2,000 turns of a spin loop at most. They take longest on
+/// Skylake, whose `PAUSE` is the slowest. A reading that drives the clock makes the system calls of
+/// an [iteration](Clock::maintain), and of the collection of facts about the machine.
 ///
 /// The order of readings is in the table [Order](crate#order); that of a backend is its obligation;
 /// a page's has
