@@ -222,7 +222,7 @@ pub struct Status {
     pub too_slow_counter_hz: Option<u64>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
-    /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now.
+    /// The bound, ns: half the width of the range that must contain `CLOCK_MONOTONIC` now.
     /// `None` without a line.
     pub bound_ns: Option<u64>,
     /// The maximum drift, ppb. The bound holds on two conditions. The rate of `CLOCK_MONOTONIC`

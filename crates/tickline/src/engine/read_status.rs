@@ -23,7 +23,7 @@ impl Engine {
             .or_else(|| self.read_bounded_by_this_cpu())
     }
 
-    /// Half the width of the interval that contains the OS clock now, ns. `None` without a line.
+    /// Half the distance between the bounds of the OS clock now, ns. `None` without a line.
     fn bound_ns(&self) -> Option<u64> {
         let reading = self.read_bounded_here()?;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
