@@ -391,9 +391,9 @@ impl Clock {
             .map(Instant::from_reading)
     }
 
-    /// Unix time with the bounds between which `CLOCK_REALTIME` must have been. If the clock has a
-    /// line, the time comes from the line. The reading is ordered, like [`reading`](Self::reading).
-    /// For bounds on UTC, see the crate `tickline-utc`.
+    /// Unix time, ordered like [`reading`](Self::reading), with the bounds between which
+    /// `CLOCK_REALTIME` must have been. If the clock has a line, the time comes from the line. For
+    /// bounds on UTC, see the crate `tickline-utc`.
     ///
     /// ```
     /// use tickline::Clock;
@@ -474,7 +474,7 @@ impl Clock {
     /// ```
     #[must_use]
     pub fn bounds(&self) -> Option<Bounds> {
-        Some(self.engine().read_bounded()?.bounds)
+        Some(self.engine().read_ordered_bounded()?.bounds)
     }
 
     /// The clock's status. The call is not for hot paths. It is not for signal handlers either,
