@@ -12,7 +12,7 @@ use crate::subject::{Subject, counter, once, same, subject, whole_ns};
 /// A clock with a line for each CPU; `None` if this machine can't have one.
 fn per_cpu_clock() -> Option<&'static Clock> {
     let make = || {
-        let clock = Clock::builder().line_per_cpu(LinePerCpu::On).start().ok()?;
+        let clock = Clock::builder().line_per_cpu(LinePerCpu::On).build().ok()?;
         wait_until(Duration::from_secs(3), || {
             clock
                 .status()

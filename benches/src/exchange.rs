@@ -79,7 +79,7 @@ pub fn usable_counter() -> Result<HardwareCounter, String> {
     }
     let clock = Clock::builder()
         .driver(Driver::Manual)
-        .start()
+        .build()
         .map_err(|error| error.to_string())?;
     clock.maintain(); // judges the gates
     match (HardwareCounter::if_present(), clock.status().reason()) {

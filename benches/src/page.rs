@@ -15,7 +15,7 @@ fn page_clock() -> Option<&'static Clock> {
         let path = std::env::current_exe().ok()?.with_file_name("page");
         let own = Clock::builder()
             .line_per_cpu(LinePerCpu::Off)
-            .start()
+            .build()
             .ok()?;
         let mut publisher = Publisher::start(own, &path).ok()?;
         thread::spawn(move || {

@@ -151,18 +151,18 @@ impl Machine<'_> {
             3 => {
                 _ = self
                     .shared
-                    .read_bounded(&self)
+                    .read_ordered_bounded(&self)
                     .map(|reading| reading.bounds_ns())
             }
             4 => {
                 _ = self
                     .shared
-                    .read_bounded_while_valid(&self, &self)
+                    .read_ordered_bounded_while_valid(&self, &self)
                     .map(|reading| reading.bounds_ns())
             }
             5 => _ = self.shared.bar(&self, &self),
             6 => _ = self.shared.unbar(&self, &self),
-            _ => _ = self.shared.read_slow(&self, &self),
+            _ => _ = self.shared.read_ordered_in_any_state(&self, &self),
         }
     }
 }

@@ -69,7 +69,7 @@ fn main() {
         Some("reader") => (Driver::Reader, "reader"),
         Some(other) => panic!("--driver {other} is neither thread nor reader"),
     };
-    let clock = Clock::builder().driver(driver).start().expect("a clock");
+    let clock = Clock::builder().driver(driver).build().expect("a clock");
     let settling = watch(&clock, settled_s, u64::MAX);
     let before = ThreadUse::so_far();
     let start = Instant::now();

@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     let before = Held::now();
     let own = Clock::builder()
         .interval(INTERVAL)
-        .start()
+        .build()
         .expect("a clock");
     let (mut tallies, mut rounds) = (<[Tally; WORKS.len()]>::default(), Vec::new());
     for number in 0..ROUNDS {
@@ -330,7 +330,7 @@ fn make_and_drop(tally: &mut Tally, random: &mut Rng) {
     if driver == Driver::Thread && random.u64(0..2) == 0 {
         builder = builder.recent_every(Duration::from_millis(1));
     }
-    let clock = match builder.start() {
+    let clock = match builder.build() {
         Ok(clock) => clock,
         Err(error) => return tally.fail(&format_args!("a clock with {driver:?}: {error}")),
     };

@@ -1,4 +1,4 @@
-//! Comparing the counters of two CPUs: exchanges -> the interval that contains their difference.
+//! Comparing the counters of two CPUs: exchanges -> the range of their difference.
 //!
 //! Two threads on two CPUs exchange a baton. Each reads its counter before it gives the baton and
 //! after it gets it:
@@ -36,7 +36,7 @@ pub fn max_difference_ticks(ticks: u64, ns: u64) -> u64 {
     u64::try_from(max_ticks).unwrap_or(u64::MAX)
 }
 
-/// The interval that contains the difference of two counters, ticks: the other CPU's counter minus
+/// The range that contains the difference of two counters, ticks: the other CPU's counter minus
 /// this CPU's.
 ///
 /// Begin with [`UNKNOWN`](Self::UNKNOWN), and add each exchange of the baton:
@@ -58,14 +58,14 @@ pub fn max_difference_ticks(ticks: u64, ns: u64) -> u64 {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CounterDifference {
-    /// The lower end of the interval, ticks.
+    /// The smallest difference that is possible, ticks.
     pub min_ticks: i64,
-    /// The upper end of the interval, ticks.
+    /// The largest difference that is possible, ticks.
     pub max_ticks: i64,
 }
 
 impl CounterDifference {
-    /// The interval before the first exchange: every difference is possible.
+    /// The range before the first exchange: every difference is possible.
     pub const UNKNOWN: Self = Self {
         min_ticks: i64::MIN,
         max_ticks: i64::MAX,
@@ -102,7 +102,7 @@ impl CounterDifference {
     }
 
     /// Whether counters of this resolution are synchronised. `Some(false)` is proven: even the
-    /// smallest possible difference is above the resolution. `None` if the interval is too wide:
+    /// smallest possible difference is above the resolution. `None` if the range is too wide:
     /// the largest possible difference is above `max_ticks` ([`max_difference_ticks`]).
     ///
     /// ```
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_contains_the_difference_and_no_more_than_two_exchanges() {
+    fn the_range_contains_the_difference_and_no_more_than_two_exchanges() {
         for wrap in [false, true] {
             for d in [
                 0,
@@ -228,7 +228,7 @@ mod tests {
         );
     }
 
-    /// Whether counters of 1 GHz whose difference is in this interval, ns, are synchronised.
+    /// Whether counters of 1 GHz whose difference is in this range, ns, are synchronised.
     fn are_synchronised(min_ns: i64, max_ns: i64, resolution_ticks: u64) -> Option<bool> {
         let difference = CounterDifference {
             min_ticks: min_ns,
@@ -259,7 +259,7 @@ mod tests {
     /// Symptom: where each read of the counter traps, exchanges of up to 100 us counted, and
     /// counters 20 us apart passed as synchronised.
     #[test]
-    fn an_interval_that_is_too_wide_shows_nothing() {
+    fn a_range_that_is_too_wide_shows_nothing() {
         assert_eq!(are_synchronised(-20_000, 20_000, 0), None);
         assert_eq!(are_synchronised(-1_667, 10, 0), None);
         assert_eq!(are_synchronised(-10, 1_667, 0), None);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_interval_without_0_shows_unsynchronised_counters() {
+    fn a_wide_range_without_0_shows_unsynchronised_counters() {
         assert_eq!(are_synchronised(10, 40_000, 0), Some(false));
         assert_eq!(are_synchronised(-40_000, -10, 0), Some(false));
     }

@@ -71,7 +71,7 @@
 //! |---|---|
 //! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
 //! | a [`Reference`](reference::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](reference::Resolutions) has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
-//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`now_ordered_ns`](shared::SharedClock::now_ordered_ns). [`read_ns`](shared::SharedClock::read_ns) is faster, and in order within one thread; where it returns `None`, call [`read_slow`](shared::SharedClock::read_slow) |
+//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`now_ordered_ns`](shared::SharedClock::now_ordered_ns). [`read_ns`](shared::SharedClock::read_ns) is faster, and in order within one thread; where it returns `None`, call [`read_ordered_in_any_state`](shared::SharedClock::read_ordered_in_any_state) |
 //! | a [`Control`](control::Control), and its driver | one caller of [`iterate`](control::Control::iterate), from the main loop or a timer's interrupt. The last [`Iteration`](control::Iteration) says when the next call is due. Several callers share it through a lock of your own |
 //! | trust | [`gate::judge`] judges each gate by the known facts. No other code checks whether the counter keeps its rate |
 //!

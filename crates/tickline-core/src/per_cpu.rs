@@ -146,10 +146,10 @@ pub struct SlowCpuReading {
     pub reading: SlowReading,
 }
 
-/// The slow path: an ordered reading, in any state of the clock of the CPU on which the caller
-/// runs. `None` if the table has no such CPU. Waits for no thread; repeats only if the thread was
+/// An ordered reading, in any state, by the clock of the CPU on which the caller runs: the slow
+/// path. `None` if the table has no such CPU. Waits for no thread; repeats only if the thread was
 /// moved, or another thread has changed the state meanwhile.
-pub fn read_slow<S: StateCell>(
+pub fn read_ordered_on_this_cpu<S: StateCell>(
     clocks: &[SharedClock<S>],
     counter: &impl CpuCounter,
     reference: &impl Reference,
@@ -174,7 +174,7 @@ pub fn read_slow<S: StateCell>(
             }
         };
         if let Some(reading) =
-            clock.try_read_slow(ticks_here, || counter.barrier(), reference, unfinished)
+            clock.try_read_in_any_state(ticks_here, || counter.barrier(), reference, unfinished)
         {
             return Some(SlowCpuReading { cpu, reading });
         }

@@ -46,7 +46,7 @@ pub use reading::{BoundedReading, ReadingSource, SlowReading};
 ///
 /// // Until a `Control` has published a line, the reference answers.
 /// assert_eq!(CLOCK.read_ordered_ns(counter), None);
-/// let reading = CLOCK.read_slow(counter, reference);
+/// let reading = CLOCK.read_ordered_in_any_state(counter, reference);
 /// assert!(matches!(reading.source, ReadingSource::Reference { reference_ns } if reference_ns == reading.ns));
 /// ```
 #[derive(Debug, Default)]

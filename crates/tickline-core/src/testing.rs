@@ -322,7 +322,7 @@ impl HookedClock {
 
     /// A reading by the slow path.
     pub(crate) fn slow(&self) -> SlowReading {
-        self.read_slow(self.cell.machine, self.cell.machine)
+        self.read_ordered_in_any_state(self.cell.machine, self.cell.machine)
     }
 
     /// The lead of a reading by the slow path over the truth, ns.
@@ -360,7 +360,7 @@ impl HookedClock {
 /// Checks that the bounds of a reading contain the reference. Returns whether there is a line.
 #[track_caller]
 pub(crate) fn bounds_hold(clock: &HookedClock, counter: &impl Counter, machine: &Machine) -> bool {
-    let Some(reading) = clock.read_bounded(counter) else {
+    let Some(reading) = clock.read_ordered_bounded(counter) else {
         return false;
     };
     let ((earliest, latest), truth) = (reading.bounds_ns(), machine.truth_ns());

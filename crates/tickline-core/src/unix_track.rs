@@ -10,7 +10,7 @@ const UNIX_SAMPLES: u32 = if cfg!(loom) { 1 } else { 3 };
 /// Unix time minus monotonic time.
 ///
 /// Both clocks have one rate (Linux `timekeeping`: `wall_to_monotonic` is constant between steps),
-/// so the difference is constant until a program sets the clock. Each sample is an interval that
+/// so the difference is constant until a program sets the clock. Each sample is a range that
 /// contains the difference at its time. The offset is the middle of the part that all samples have
 /// in common, so that Unix time does not follow the scatter of the samples. A sample outside of
 /// that part shows a step, which Unix time follows at once. A smaller step may leave the common
@@ -22,7 +22,7 @@ pub(crate) struct UnixTrack {
     samples: Option<Samples>,
 }
 
-/// Two intervals: their lower and upper ends, ns.
+/// Two ranges: their lower and upper ends, ns.
 #[derive(Debug, Clone, Copy)]
 struct Samples {
     /// The part that all samples since the last noticed step have in common.
@@ -75,7 +75,7 @@ impl UnixTrack {
     }
 }
 
-/// The interval that contains Unix time minus monotonic time by one sample, ns.
+/// The range that contains Unix time minus monotonic time by one sample, ns.
 #[inline(never)]
 fn unix_bounds_ns(reference: &impl Reference) -> (i64, i64) {
     let before_ns = reference.monotonic_ns();
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::testing::{FnClock, Machine};
 
-    /// Updates `track`, whose interval must then contain the truth, and returns whether Unix time
+    /// Updates `track`, whose range must then contain the truth, and returns whether Unix time
     /// has stepped, and the bound, ns.
     fn updated(track: &mut UnixTrack, machine: &Machine) -> (bool, u64) {
         let is_stepped = track.update(machine);
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Symptom: after a step within the interval, the bounds of Unix time were narrower than before
+    /// Symptom: after a step within the sample, the bounds of Unix time were narrower than before
     /// and wrong.
     #[test]
     fn the_bounds_of_unix_time_hold_after_a_step_within_them() {

@@ -66,7 +66,7 @@ impl Extrapolation {
     }
 }
 
-/// The interval of UTC at one moment, and how readers extrapolate it.
+/// The range of UTC at one moment, and how readers extrapolate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) by_counter: Extrapolation,

@@ -37,7 +37,7 @@ impl Measurement {
             let (last, _) = &self.claims[1];
             return utc_ns.overlaps(last.utc_ns.plus(since_ns(last)));
         }
-        // Compare with both. The first claim alone would miss a small step, because the interval
+        // Compare with both. The first claim alone would miss a small step, because the range
         // has grown since. The last claim alone would let small differences add up.
         self.claims.iter().all(|(before, tolerance_ns)| {
             // The same measurement says the same: the claim reaches both ends of the earlier one.

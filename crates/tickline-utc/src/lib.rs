@@ -33,7 +33,7 @@
 //!
 //! [`Utc`] has a thread that asks a source once a second, or once in each interval of the clock's
 //! control loop if that is longer. Until the next answer, [`Utc::now`] extrapolates by the counter,
-//! and widens the interval by the possible drift. It makes no system call. If readings of the clock
+//! and widens the range by the possible drift. It makes no system call. If readings of the clock
 //! don't use the counter, it reads `CLOCK_MONOTONIC_RAW` and the time suspended.
 //!
 //! # Sources
@@ -48,8 +48,8 @@
 //! | [`Ptp4l`](UtcSource::Ptp4l) | the grandmaster's accuracy, the last offset from the master and the mean path delay, which bounds the asymmetry of the path ([`ptp4l`] has the assumptions) | reading the hardware clock, the error that its driver states, and, since the last Sync, a drift of 500 ppm and what the servo may add to it |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, the offset that is left to slew, the estimated error |
 //!
-//! An interval contains UTC if its source states the truth. If a server is off by more than it
-//! states, the interval is wrong, and no program on the machine can notice. But each claim must
+//! A range contains UTC if its source states the truth. If a server is off by more than it
+//! states, the range is wrong, and no program on the machine can notice. But each claim must
 //! overlap the claim before it, so tickline notices a contradiction. After a contradiction, and
 //! after a suspend, readings fail with [`Disrupted`](UtcUnknown::Disrupted) until the source has
 //! measured again.
@@ -66,9 +66,9 @@
 //! has measured again. A daemon of clock-bound that uses the VMClock relies on its readers to check
 //! it, so tickline does not use the daemon's segment in a process that can't read the VMClock.
 //!
-//! In these cases UTC may be outside of the interval:
+//! In these cases UTC may be outside of the range:
 //!
-//! | event | the interval may be wrong until |
+//! | event | the range may be wrong until |
 //! |---|---|
 //! | a suspend during which the counter stood still | the thread has run |
 //! | the thread was killed, or the process is a forked child, which has no thread | the claim ends |

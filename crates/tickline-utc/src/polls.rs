@@ -241,7 +241,7 @@ mod tests {
     /// A clock that serves no reading by the counter.
     fn shared_without_line() -> Shared {
         let clock = tickline::Clock::builder().driver(tickline::Driver::Manual);
-        Shared::new(&clock.start().expect("a clock without a thread"))
+        Shared::new(&clock.build().expect("a clock without a thread"))
     }
 
     #[test]

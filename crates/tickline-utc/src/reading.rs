@@ -62,7 +62,7 @@ impl UtcReading {
         )
     }
 
-    /// The largest distance of UTC from the middle of the interval: half of the width, rounded up.
+    /// The largest distance of UTC from the middle of the range: half of the width, rounded up.
     #[inline]
     #[must_use]
     pub const fn error(&self) -> Duration {
@@ -111,7 +111,7 @@ impl UtcReading {
     }
 
     /// Whether this reading was certainly made before `other`, which may be of another machine. If
-    /// neither is before the other, their intervals overlap, and the order is unknown.
+    /// neither is before the other, their ranges overlap, and the order is unknown.
     #[inline]
     #[must_use]
     pub const fn definitely_before(&self, other: &Self) -> bool {

@@ -107,7 +107,7 @@ impl Answers {
 /// `tickline-core`). For more than one part in 8 the kernel must remove an offset with a time
 /// constant of 2 at most, beside a steering of its rate. Such a slew counts as a step for as long
 /// as it lasts: no request counts, so the last claim goes on to its end, and then readings fail
-/// with [`Expired`](UtcUnknown::Expired). No interval misses UTC.
+/// with [`Expired`](UtcUnknown::Expired). No range misses UTC.
 const SLEW_PARTS: i64 = 8;
 
 /// The sources that remember what they said.

@@ -97,7 +97,7 @@ impl Utc {
     ///
     /// # Errors
     ///
-    /// [`UtcUnknown`] says why UTC is not known. If tickline notices that an interval may be too
+    /// [`UtcUnknown`] says why UTC is not known. If tickline notices that a range may be too
     /// small, this call returns the reason instead; [Sources](crate#sources) lists the cases that
     /// can't be noticed.
     #[inline]
@@ -155,14 +155,14 @@ impl Utc {
         }
     }
 
-    /// Waits until UTC is known to within `max_error` on either side of the middle of its interval
+    /// Waits until UTC is known to within `max_error` on either side of the middle of its range
     /// ([`UtcReading::error`]), and returns that reading.
     ///
     /// The call reads UTC, and sleeps between the readings: for 1 ms first, then for up to 100 ms,
     /// and for `timeout` in all. A machine that wakes threads late makes it longer. A timeout of 0
     /// reads once. UTC by a mock moves the mock, and does not wait.
     ///
-    /// The limit is one for UTC's interval. How far the machine's Unix time is from UTC is another
+    /// The limit is one for UTC's range. How far the machine's Unix time is from UTC is another
     /// question, which [`UtcReading::largest_error_of`] answers.
     ///
     /// # Errors

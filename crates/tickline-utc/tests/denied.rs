@@ -24,7 +24,7 @@ fn a_process_without_the_right_to_the_counter_may_ask() {
         if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
             return fork::CANNOT;
         }
-        let clock = Clock::builder().driver(Driver::Manual).start();
+        let clock = Clock::builder().driver(Driver::Manual).build();
         let clock = clock.expect("a clock without a thread");
         let utc = Utc::start(&clock).expect("a thread");
         // The kernel answers everywhere, unless a filter forbids the question.

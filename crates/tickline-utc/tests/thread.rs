@@ -35,7 +35,7 @@ fn wait_for_threads(count: usize) {
 /// A clock that never has a line: a reading of UTC then asks whether there is a thread.
 fn clock_without_line(probes: Probes) -> Clock {
     let builder = Clock::builder().driver(Driver::Manual).probes(probes);
-    builder.start().expect("a clock without a thread")
+    builder.build().expect("a clock without a thread")
 }
 
 #[test]

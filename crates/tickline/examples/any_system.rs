@@ -29,7 +29,7 @@ fn main() {
 
     let manual = Clock::builder()
         .driver(Driver::Manual)
-        .start()
+        .build()
         .expect("it needs nothing of the system");
     manual.maintain();
     manual.disable();

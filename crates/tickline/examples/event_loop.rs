@@ -23,7 +23,7 @@ const ANSWER_AFTER_NS: u64 = 3_000_000;
 const PATIENCE_NS: u64 = 2_000_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let clock = Clock::builder().driver(Driver::Manual).start()?;
+    let clock = Clock::builder().driver(Driver::Manual).build()?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let server = socket.local_addr()?;
     // A client that sends a request every 2 ms.

@@ -5,15 +5,12 @@
 //! |---|---|
 //! | [`Backend`] | the source of the clock's time, which your program implements |
 //! | [`OsClock`], by the trait [`Reference`] | the OS clocks, ns: for a backend that falls back to them, or that compares its source with them |
-//! | [`Bounds`], of two [`Line`]s, each with a [`Slope`] | the result of [`Clock::bounds`](crate::Clock::bounds): for a process that serves its clock to others |
 
 // A clock with a backend has no thread and no line, and its engine stays disabled. So every reading
 // takes the slow path, which calls the backend, and the fast path needs no test for it.
 
 use core::fmt;
 
-pub use tickline_core::cell::Bounds;
-pub use tickline_core::line::{Line, Slope};
 pub use tickline_core::reference::Reference;
 
 pub use crate::sys::reference::OsClock;

@@ -53,11 +53,15 @@ static GLOBAL_CLOCK: Clock = Clock {
 ///
 /// | a reading by | waits for another thread | system calls | allocates, panics | in a signal handler | bounds |
 /// |---|---|---|---|---|---|
-/// | the counter, by a line of tickline's own ([`global`](Clock::global), [`builder`](Clock::builder)) | at most 2 us while that thread replaces a line, and 2,000 turns of a spin loop while it publishes a first line: 10 to about 150 us, by the processor's `PAUSE`, which is slowest on Skylake, and its clock rate | none, unless the reading also drives the clock ([`Driver::Reader`]): then those of an [iteration](Clock::maintain), and of the collection of facts about the machine | never | yes | contain the OS clock, on the conditions of [`Reading`] |
-/// | the OS clock, because the counter can't be used: the same clocks | as above | `clock_gettime`, unless the vDSO answers it; those of a driver, as above | never | yes | contain the OS clock |
+/// | the counter ([`global`](Clock::global), [`builder`](Clock::builder)) | at most 2 us while that thread replaces a line, 10 to about 150 us while it publishes a first line | none, unless the reading also drives the clock ([`Driver::Reader`]) | never | yes | contain the OS clock, on the conditions of [`Reading`] |
+/// | the OS clock, because the counter can't be used: the same clocks | as above | `clock_gettime`, unless the vDSO answers it; and those of the row above | never | yes | contain the OS clock |
 /// | a page of another process (`tickline_page::open`) | while the server publishes its first line, 1 ms at most. With full probes the reading yields the CPU while it waits, so it also waits until the scheduler resumes it | those of the OS clock; `sched_yield` while it waits; the first reading in a forked child reads files | never; but if the page's owner truncates its file, the next reading raises SIGBUS | yes | contain the OS clock |
 /// | a mock (`MockClock::clock`) | never; one that follows tokio's clock: as that clock does | none | never; as tokio's clock does | yes; no | the time, and 1 ns above it |
 /// | a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) | as the backend does | as the backend does | allocates as the backend does; a panic of its `now` or `unix_now` ends the process, that of another method unwinds into the caller | if the backend may be called there | as the backend states them |
+///
+/// A reading waits for a first line for 2,000 turns of a spin loop at most. They take longest on
+/// Skylake, whose `PAUSE` is the slowest. A reading that drives the clock makes the system calls of
+/// an [iteration](Clock::maintain), and of the collection of facts about the machine.
 ///
 /// The order of readings is in the table [Order](crate#order); that of a backend is its obligation;
 /// a page's has
@@ -177,7 +181,7 @@ impl Clock {
         &GLOBAL_CLOCK
     }
 
-    pub(crate) fn start_separate(settings: Settings) -> Result<Self, Error> {
+    pub(crate) fn separate(settings: Settings) -> Result<Self, Error> {
         learn_environment(settings.probes);
         let engine = Arc::new(Engine::new(settings.driver));
         engine.restrict_probes(settings.probes);
@@ -346,7 +350,7 @@ impl Clock {
     /// use tickline::Clock;
     ///
     /// # fn main() -> Result<(), tickline::Error> {
-    /// let clock = Clock::builder().recent_every(Duration::from_millis(1)).start()?;
+    /// let clock = Clock::builder().recent_every(Duration::from_millis(1)).build()?;
     /// let deadline = clock.recent() + Duration::from_millis(5);
     /// let mut steps = 0_u64;
     /// while clock.recent() < deadline {
@@ -387,9 +391,9 @@ impl Clock {
             .map(Instant::from_reading)
     }
 
-    /// Unix time with the bounds between which `CLOCK_REALTIME` must have been. If the clock has a
-    /// line, the time comes from the line. The reading is ordered, like [`reading`](Self::reading).
-    /// For bounds on UTC, see the crate `tickline-utc`.
+    /// Unix time, ordered like [`reading`](Self::reading), with the bounds between which
+    /// `CLOCK_REALTIME` must have been. If the clock has a line, the time comes from the line. For
+    /// bounds on UTC, see the crate `tickline-utc`.
     ///
     /// ```
     /// use tickline::Clock;
@@ -434,7 +438,7 @@ impl Clock {
     /// use tickline::{Clock, Driver, Probes};
     ///
     /// # fn main() -> Result<(), tickline::Error> {
-    /// let clock = Clock::builder().driver(Driver::Manual).start()?;
+    /// let clock = Clock::builder().driver(Driver::Manual).build()?;
     /// assert_eq!(clock.probes(), Probes::Full);
     /// # Ok(())
     /// # }
@@ -455,7 +459,7 @@ impl Clock {
     /// ```
     /// use tickline::Clock;
     ///
-    /// let clock = Clock::builder().start()?;
+    /// let clock = Clock::builder().build()?;
     /// if let Some(bounds) = clock.bounds() {
     ///     let tick = bounds.lower.start_ticks + 1_000;
     ///     let earliest_ns = bounds.lower.at(tick); // CLOCK_MONOTONIC
@@ -470,7 +474,7 @@ impl Clock {
     /// ```
     #[must_use]
     pub fn bounds(&self) -> Option<Bounds> {
-        Some(self.engine().read_bounded()?.bounds)
+        Some(self.engine().read_ordered_bounded()?.bounds)
     }
 
     /// The clock's status. The call is not for hot paths. It is not for signal handlers either,
@@ -507,7 +511,7 @@ impl Clock {
     /// use tickline::{Clock, Driver};
     ///
     /// # fn main() -> Result<(), tickline::Error> {
-    /// let clock = Clock::builder().driver(Driver::Manual).start()?;
+    /// let clock = Clock::builder().driver(Driver::Manual).build()?;
     /// let mut due = clock.now();
     /// for event in 1..=3 { // the program's event loop, which has a time-out for the clock
     ///     if clock.now() >= due {
@@ -533,7 +537,7 @@ impl Clock {
     /// use tickline::{Clock, Driver, Reason};
     ///
     /// # fn main() -> Result<(), tickline::Error> {
-    /// let clock = Clock::builder().driver(Driver::Manual).start()?;
+    /// let clock = Clock::builder().driver(Driver::Manual).build()?;
     /// clock.disable(); // ahead of an act that changes the counter, such as a checkpoint
     /// // ... the act is over
     /// clock.enable();
@@ -558,7 +562,7 @@ impl Clock {
     /// use tickline::{Clock, Driver, Reason};
     ///
     /// # fn main() -> Result<(), tickline::Error> {
-    /// let clock = Clock::builder().driver(Driver::Manual).start()?;
+    /// let clock = Clock::builder().driver(Driver::Manual).build()?;
     /// let before = clock.now_ordered();
     /// clock.disable();
     /// let now = clock.reading();

@@ -175,7 +175,7 @@ impl Anchor<UnixTime> {
     }
 
     fn unix_from(engine: &Engine) -> Self {
-        match engine.read_bounded() {
+        match engine.read_ordered_bounded() {
             Some(bounded) => Self {
                 instant: Instant::from_nanos(
                     Reading::from_bounded(&bounded, Timescale::Monotonic).time(),

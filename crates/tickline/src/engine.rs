@@ -168,17 +168,18 @@ impl Engine {
         COUNTER.and_then(|counter| self.clock.shared.read_ordered_ticks(&counter))
     }
 
-    /// A reading with bounds by the fast path; `None` if the fast path can't serve it.
+    /// An ordered reading with bounds by the fast path; `None` if the fast path can't serve it.
     #[inline]
-    pub(crate) fn read_bounded(&self) -> Option<BoundedReading> {
-        COUNTER.and_then(|counter| self.clock.shared.read_bounded(&counter))
+    pub(crate) fn read_ordered_bounded(&self) -> Option<BoundedReading> {
+        COUNTER.and_then(|counter| self.clock.shared.read_ordered_bounded(&counter))
     }
 
-    /// Like [`read_bounded`](Self::read_bounded), but for the whole validity of the line.
-    fn read_bounded_while_valid(&self) -> Option<BoundedReading> {
+    /// Like [`read_ordered_bounded`](Self::read_ordered_bounded), but for the whole validity of the
+    /// line.
+    fn read_ordered_bounded_while_valid(&self) -> Option<BoundedReading> {
         self.clock
             .shared
-            .read_bounded_while_valid(&COUNTER?, &self.probed_os_clock())
+            .read_ordered_bounded_while_valid(&COUNTER?, &self.probed_os_clock())
     }
 
     /// The recent time that the thread last stored; without a thread in this process, the current

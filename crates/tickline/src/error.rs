@@ -14,7 +14,7 @@ use std::io;
 /// use std::time::Duration;
 /// use tickline::{Clock, ErrorKind};
 ///
-/// let error = Clock::builder().interval(Duration::ZERO).start().unwrap_err();
+/// let error = Clock::builder().interval(Duration::ZERO).build().unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::OutOfRange);
 /// assert_eq!(error.to_string(), "interval of 0ns is outside 1ms to 10s");
 /// assert_eq!(format!("{error:?}"), error.to_string()); // what a `main` that returns it prints
@@ -31,7 +31,7 @@ pub struct Error {
 /// use tickline::{Clock, Driver, ErrorKind, LinePerCpu};
 ///
 /// // Only a thread can calibrate a line for each CPU.
-/// let error = Clock::builder().driver(Driver::Manual).line_per_cpu(LinePerCpu::On).start().unwrap_err();
+/// let error = Clock::builder().driver(Driver::Manual).line_per_cpu(LinePerCpu::On).build().unwrap_err();
 /// match error.kind() {
 ///     ErrorKind::IncompatibleSettings => assert_eq!(error.to_string(), "line_per_cpu needs Driver::Thread, not Driver::Manual"),
 ///     other => panic!("{other:?}"),

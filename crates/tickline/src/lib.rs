@@ -32,6 +32,7 @@
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |
 //! | write a library on top: counter ticks, the OS clock, a background thread | [`Clock::ticks_ordered`], [`OsClock`](backend::OsClock), [`background`] |
+//! | convert ticks that another process or a device has read | [`Clock::bounds`] |
 //! | serve your own time source as a [`Clock`] | [`backend`] |
 //! | replace another clock | [`coming_from`] |
 //!
@@ -225,8 +226,10 @@ pub use now::{now_ns, now_ordered_ns, recent_ns, unix_ns};
 pub use reading::Reading;
 pub use settings::{Driver, LinePerCpu, Probes};
 pub use status::{ClockState, CpuStatus, EventCounts, Status};
+pub use tickline_core::cell::Bounds;
 pub use tickline_core::comparison::{CounterComparison, CounterDifference};
 pub use tickline_core::gate::{Cost, Gate, Reason, Trust, Verdict};
+pub use tickline_core::line::{Line, Slope};
 pub use tickline_core::shared::{Event, SampleAge};
 pub use unix_time::parse::UnixTimeParseError;
 pub use unix_time::{UnixTime, UnixTimeRangeError};

@@ -139,9 +139,10 @@ pub(crate) struct CpuLines {
     clocks: Box<[SharedClock]>,
     records: Box<[CpuRecord]>,
     counter: HardwareCpuCounter,
-    /// [`read_slow_here`](Self::read_slow_here), by its address: a program that never makes a
-    /// table, because it starts no thread, does not contain this function (3 KB).
-    read_slow: fn(&Self) -> Option<SlowReading>,
+    /// [`read_and_report_miss_here`](Self::read_and_report_miss_here), by its address: a program
+    /// that never makes a table, because it starts no thread, does not contain this function (3
+    /// KB).
+    read_and_report_miss: fn(&Self) -> Option<SlowReading>,
 }
 
 impl CpuLines {
@@ -157,7 +158,7 @@ impl CpuLines {
                 .collect(),
             records: (0..ids).map(|_| CpuRecord::default()).collect(),
             counter,
-            read_slow: Self::read_slow_here,
+            read_and_report_miss: Self::read_and_report_miss_here,
         }
     }
 
@@ -178,19 +179,20 @@ impl CpuLines {
         clock.read_unix_ns(&read)
     }
 
-    pub(crate) fn read_bounded(&self) -> Option<BoundedReading> {
+    pub(crate) fn read_ordered_bounded(&self) -> Option<BoundedReading> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?;
-        clock.read_bounded(&read)
+        clock.read_ordered_bounded(&read)
     }
 
-    /// A reading in any state, and its source; `None` if the table has no entry for the CPU.
-    pub(crate) fn read_slow(&self) -> Option<SlowReading> {
-        (self.read_slow)(self)
+    /// An ordered reading in any state, and its source; `None` if the table has no entry for the
+    /// CPU. Reports to the thread that this CPU has no line, if so.
+    pub(crate) fn read_and_report_miss(&self) -> Option<SlowReading> {
+        (self.read_and_report_miss)(self)
     }
 
-    fn read_slow_here(&self) -> Option<SlowReading> {
+    fn read_and_report_miss_here(&self) -> Option<SlowReading> {
         let SlowCpuReading { cpu, reading, .. } =
-            per_cpu::read_slow(&self.clocks, &self.counter, &OsClock)?;
+            per_cpu::read_ordered_on_this_cpu(&self.clocks, &self.counter, &OsClock)?;
         if let (ReadingSource::Reference { .. }, Some(record)) =
             (reading.source, self.records.get(cpu))
         {

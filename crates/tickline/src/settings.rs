@@ -33,7 +33,7 @@ pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 /// # fn main() -> Result<(), tickline::Error> {
 /// use tickline::{Clock, Driver};
 ///
-/// let clock = Clock::builder().driver(Driver::Manual).start()?;
+/// let clock = Clock::builder().driver(Driver::Manual).build()?;
 /// let next_in = clock.maintain(); // from an event loop, when it is due
 /// assert!(!next_in.is_zero());
 /// # Ok(())
@@ -62,7 +62,7 @@ pub enum Driver {
 ///
 /// # fn main() -> Result<(), tickline::Error> {
 /// // In a process whose seccomp filter kills it for any call that is not listed:
-/// let clock = Clock::builder().probes(Probes::Minimal).driver(Driver::Reader).start()?;
+/// let clock = Clock::builder().probes(Probes::Minimal).driver(Driver::Reader).build()?;
 /// println!("{:?}, {}", clock.now(), clock.status().state);
 /// # Ok(())
 /// # }
@@ -107,7 +107,7 @@ pub enum Probes {
 /// # fn main() -> Result<(), tickline::Error> {
 /// use tickline::{Clock, LinePerCpu};
 ///
-/// let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start()?; // whatever the comparison of the counters says
+/// let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).build()?; // whatever the comparison of the counters says
 /// assert!(clock.status().per_cpu.is_empty());
 /// # Ok(())
 /// # }

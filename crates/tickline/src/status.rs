@@ -222,7 +222,7 @@ pub struct Status {
     pub too_slow_counter_hz: Option<u64>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
-    /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now.
+    /// The bound, ns: half the width of the range that must contain `CLOCK_MONOTONIC` now.
     /// `None` without a line.
     pub bound_ns: Option<u64>,
     /// The maximum drift, ppb. The bound holds on two conditions. The rate of `CLOCK_MONOTONIC`
@@ -299,12 +299,17 @@ impl Status {
     }
 }
 
-/// One line for a log: the state, the figures that there are, and why Unix time is the OS clock's
-/// if only Unix time is. If the counter is slow, also what readings cost; if it ticks too slowly,
-/// also its frequency; if samples are too old, also how old; if counters differ, also those of which
-/// CPUs, and by how much. If the clock has no line, also whether it had one, and with readers as its
-/// driver, what ends that. At the end whether the variable `TICKLINE` has a value that the clock
-/// ignores.
+/// One line for a log: the state, the bound, the counter's frequency, and what explains them:
+///
+/// | if | then also |
+/// |---|---|
+/// | the clock has no line | whether it had one; with readers as its driver, what ends that |
+/// | only Unix time comes from the OS clock | the reason |
+/// | the counter is slow | what a read of it costs, and one of the OS clock |
+/// | the counter ticks too slowly | its frequency |
+/// | samples are too old | the age of one, and the limit |
+/// | counters differ | the CPUs, and by how much |
+/// | the variable `TICKLINE` has a value that is ignored | the values that it may have |
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.state)?;

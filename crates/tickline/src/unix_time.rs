@@ -263,9 +263,8 @@ const fn date_from_days(days_since_1970: u64) -> (u64, u64, u64) {
     (era * 400 + year_of_era + (month <= 2) as u64, month, day)
 }
 
-/// Writes RFC 3339 in UTC, with nine digits or as many as the precision says. Further digits are
-/// cut off, so that the text is never later than the time. Width, fill and alignment work as for
-/// a text.
+/// RFC 3339 in UTC, with nine digits or as many as the precision says. Further digits are cut off,
+/// so the text is never later than the time. Width, fill and alignment work as for a text.
 impl fmt::Display for UnixTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAY_S: u64 = 86_400;

@@ -34,10 +34,10 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     let clock = Clock::builder()
         .trust(Trust::Measured)
         .interval(Duration::from_millis(50))
-        .start()
+        .build()
         .unwrap();
     // Readings without the counter: by the OS clock, on the same timescale.
-    let os = Clock::builder().driver(Driver::Reader).start().unwrap();
+    let os = Clock::builder().driver(Driver::Reader).build().unwrap();
     os.disable();
     let start = StdInstant::now();
     if wait_until_fast(&clock).is_none() {

@@ -41,7 +41,7 @@ fn a_recent_time_is_not_above_a_later_time() {
 /// With a thread, a recent time is as old as the thread's last store.
 #[test]
 fn a_recent_time_without_a_thread_is_not_below_an_earlier_time() {
-    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    let clock = Clock::builder().driver(Driver::Reader).build().unwrap();
     let start = clock.now();
     assert!(clock.recent() >= start);
 }
@@ -79,9 +79,9 @@ fn ordered_readings_never_decrease_between_threads() {
     const ROUNDS: u64 = if cfg!(miri) { 4 } else { 60 };
     let clock = Clock::builder()
         .interval(Duration::from_millis(2))
-        .start()
+        .build()
         .unwrap();
-    let os = Clock::builder().driver(Driver::Manual).start().unwrap(); // never maintained
+    let os = Clock::builder().driver(Driver::Manual).build().unwrap(); // never maintained
     let usable = wait_until_fast(&clock).is_some();
     let os_ns = || os.now_ordered().as_nanos();
     // Odd turns: `disable()` has returned, and `enable()` has not been called.
@@ -150,7 +150,7 @@ fn every_driver_reads_in_order_while_a_clock_is_switched() {
         let clock = Clock::builder()
             .driver(driver)
             .interval(Duration::from_millis(1))
-            .start()
+            .build()
             .unwrap();
         let mut last = 0;
         for turn in 0..if cfg!(miri) { 20 } else { 2_000 } {

@@ -80,7 +80,7 @@ impl Counts {
     /// Reads the clock between two reads of the reference.
     fn read(&mut self, hpet: &Hpet) {
         let before_ns = hpet.monotonic_ns();
-        let bounds = CLOCK.read_bounded(&TSC);
+        let bounds = CLOCK.read_ordered_bounded(&TSC);
         let ns = bounds.map_or_else(|| now_ns(hpet), |reading| reading.ns);
         let after_ns = hpet.monotonic_ns() + hpet.resolution_ns();
         if let Some(reading) = bounds {
@@ -113,7 +113,7 @@ impl Counts {
             },
             figures.frequency_hz.unwrap_or(0),
             figures.max_drift_ppb,
-            CLOCK.read_bounded(&TSC).map(|reading| reading.bounds_ns()),
+            CLOCK.read_ordered_bounded(&TSC).map(|reading| reading.bounds_ns()),
         );
         self.by_counter - by_counter
     }

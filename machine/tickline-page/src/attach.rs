@@ -170,8 +170,8 @@ impl AttachedPage<'_> {
         self.page_offset_ns
     }
 
-    /// Reads `CLOCK_MONOTONIC` of this process, ns. The reading is ordered. `os` must return times
-    /// of this process's time namespace; `process_high_water` is in the page's time. Never panics.
+    /// An ordered reading of `CLOCK_MONOTONIC` of this process, ns. `os` must return times of this
+    /// process's time namespace; `process_high_water` is in the page's time. Never panics.
     #[inline(always)]
     pub fn monotonic(
         &self,
@@ -223,9 +223,9 @@ impl AttachedPage<'_> {
         }
     }
 
-    /// Reads `CLOCK_MONOTONIC`, ns, if the page's first line suffices, as it nearly always does.
-    /// Otherwise `None`, and the caller must call [`monotonic`](Self::monotonic). This method calls
-    /// no function but `counter`, so it needs few registers.
+    /// An ordered reading of `CLOCK_MONOTONIC`, ns, if the page's first line suffices, as it nearly
+    /// always does. Otherwise `None`, and the caller must call [`monotonic`](Self::monotonic). This
+    /// method calls no function but `counter`, so it needs few registers.
     #[inline(always)]
     pub fn monotonic_by_line(
         &self,

@@ -90,7 +90,7 @@ pub struct Bounds {
     /// is at least `lower.at(tick) + unix_offset_ns - unix_bound_ns`, and at most
     /// `upper.at(tick) + unix_offset_ns + unix_bound_ns`.
     pub unix_offset_ns: i64,
-    /// Half-width of the interval that contains the true offset, ns.
+    /// Half-width of the range that contains the true offset, ns.
     pub unix_bound_ns: u64,
 }
 

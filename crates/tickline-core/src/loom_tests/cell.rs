@@ -181,7 +181,7 @@ fn bounds_of_a_reading_are_never_a_mixture() {
         wide,
         |clock, counter| {
             clock
-                .read_bounded(counter)
+                .read_ordered_bounded(counter)
                 .map(|reading| (reading.ns, reading.bounds))
         },
         |line| (line.at(NOW_TICKS), bounds_of(line)),

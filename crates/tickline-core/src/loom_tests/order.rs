@@ -20,7 +20,7 @@ use crate::state::Phase;
 type Read = fn(&Clock, &View<'_>) -> i64;
 
 fn slow_reading(clock: &Clock, view: &View<'_>) -> i64 {
-    clock.read_slow(view, view).ns
+    clock.read_ordered_in_any_state(view, view).ns
 }
 
 /// A thread that takes two readings, the second not below the first, and returns the second.
@@ -69,7 +69,7 @@ fn a_writer_meets_a_reader(wanted: &[&str], scene: fn() -> (Scene, Control), rea
 fn rule_2_readings_are_in_order_while_a_line_is_lowered() {
     let with_bounds: Read = |clock, view| {
         clock
-            .read_bounded(view)
+            .read_ordered_bounded(view)
             .map_or_else(|| slow_reading(clock, view), |reading| reading.ns)
     };
     for read in [reading, slow_reading, with_bounds] {
@@ -152,7 +152,7 @@ fn rule_6_no_first_line_is_below_a_reading_without_a_line() {
         let (scene, mut control) = Scene::without_line();
         let reader = spawn(&scene, move |scene| {
             let view = scene.time.view(500);
-            let first = scene.clock.read_slow(&view, &view);
+            let first = scene.clock.read_ordered_in_any_state(&view, &view);
             if matches!(first.source, ReadingSource::Reference { .. }) {
                 seen.saw("no line first");
             }
@@ -178,7 +178,7 @@ fn stays_barred_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
             let before = reading(clock, &view);
             assert!(clock.bar(&view, &view), "it was not barred");
             assert_eq!(clock.read_ordered_ns(&view), None, "the clock is barred");
-            let after = clock.read_slow(&view, &view);
+            let after = clock.read_ordered_in_any_state(&view, &view);
             assert!(
                 matches!(after.source, ReadingSource::Reference { .. }),
                 "{after:?}"

@@ -132,7 +132,7 @@ const READINGS: [fn(&Clocks, &Board) -> Option<i64>; 4] = [
     },
     |clocks, board| {
         let (clock, read) = cpu_clock(clocks, board.now_ordered())?;
-        clock.read_bounded(&read).map(|line| line.ns)
+        clock.read_ordered_bounded(&read).map(|line| line.ns)
     },
 ];
 
@@ -201,7 +201,7 @@ fn a_migration_never_ends_a_cpus_line() {
         let steps = moved_at_each_step(board, || {
             let before = board.machine.truth_ns();
             let SlowCpuReading { reading, .. } =
-                read_slow(clocks, board, board.machine).expect("in the table");
+                read_ordered_on_this_cpu(clocks, board, board.machine).expect("in the table");
             let after = board.machine.truth_ns();
             assert!(
                 (before - 50..after + 50).contains(&reading.ns),
@@ -246,7 +246,10 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
         .flat_map(|stop| READINGS.map(|reading| (stop, reading)))
     {
         let (board, clocks, _) = steady_board(true);
-        let before = read_slow(clocks, board, board.machine).unwrap().reading.ns;
+        let before = read_ordered_on_this_cpu(clocks, board, board.machine)
+            .unwrap()
+            .reading
+            .ns;
         let replace = move || {
             board.machine.pass(100);
             bend(board, &clocks[0], 100);
@@ -279,7 +282,12 @@ fn rule_1_a_cpus_line_is_current_when_the_counter_is_read() {
         bend(board, &clocks[0], 1);
         board.machine.pass(10_000);
     };
-    let read = || read_slow(clocks, board, board.machine).unwrap().reading.ns;
+    let read = || {
+        read_ordered_on_this_cpu(clocks, board, board.machine)
+            .unwrap()
+            .reading
+            .ns
+    };
     let ((), first) = interrupted(board.machine, is_stop, replace, read);
     assert!(reads.get() > 2, "the replaced line was used");
     let second = read();
@@ -293,7 +301,9 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
     let (board, clocks, mut calibrations) = steady_board(true);
     let read = move || {
         let start = board.machine.now();
-        let seen = read_slow(clocks, board, board.machine).unwrap().reading;
+        let seen = read_ordered_on_this_cpu(clocks, board, board.machine)
+            .unwrap()
+            .reading;
         assert!(
             board.machine.now() - start < 200,
             "waited for a writer that cannot run"
@@ -314,7 +324,13 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
         matches!(seen.source, ReadingSource::Reference { .. }),
         "{seen:?}"
     );
-    assert!(read_slow(clocks, board, board.machine).unwrap().reading.ns >= seen.ns);
+    assert!(
+        read_ordered_on_this_cpu(clocks, board, board.machine)
+            .unwrap()
+            .reading
+            .ns
+            >= seen.ns
+    );
 }
 
 #[test]
@@ -327,7 +343,7 @@ fn an_id_outside_of_the_table_reads_nothing() {
             .iter()
             .all(|reading| reading(clocks, board).is_none())
     );
-    assert!(read_slow(clocks, board, board.machine).is_none());
+    assert!(read_ordered_on_this_cpu(clocks, board, board.machine).is_none());
     let mut calibration = CpuControl::new();
     calibration.begin(&Pass::begin(&CONFIG, board.machine));
     assert_eq!(
@@ -355,7 +371,8 @@ fn each_cpu_reads_its_own_line() {
                 let ns = reading(clocks, board).expect("a line");
                 assert!(ns.abs_diff(board.machine.truth_ns()) < 50, "CPU {cpu}");
             }
-            let slow = read_slow(clocks, board, board.machine).expect("in the table");
+            let slow =
+                read_ordered_on_this_cpu(clocks, board, board.machine).expect("in the table");
             assert_eq!(slow.cpu, cpu);
             assert_eq!(slow.reading.source, ReadingSource::Line { overdue_ns: 0 });
         }
@@ -380,7 +397,8 @@ fn a_cpu_that_is_not_calibrated_falls_back_alone() {
             .iter()
             .all(|reading| reading(clocks, board).is_none())
     );
-    let SlowCpuReading { cpu, reading } = read_slow(clocks, board, board.machine).unwrap();
+    let SlowCpuReading { cpu, reading } =
+        read_ordered_on_this_cpu(clocks, board, board.machine).unwrap();
     assert_eq!(cpu, 1);
     assert!(
         matches!(reading.source, ReadingSource::Reference { .. }),
@@ -401,7 +419,10 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
         let (board, clocks, mut calibrations) = steady_board(true);
         board.machine.pass(INTERVAL_NS - 100_000_000);
         let other = clocks[1].cell.snapshot();
-        let before = read_slow(clocks, board, board.machine).unwrap().reading.ns;
+        let before = read_ordered_on_this_cpu(clocks, board, board.machine)
+            .unwrap()
+            .reading
+            .ns;
         let steps = leak(Cell::new(0));
         board.machine.hooks.set(move |_| {
             if steps.get() == step {
@@ -414,7 +435,8 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
         board.machine.hooks.clear();
         lost += u32::from(iteration.is_none());
         board.on.set(0);
-        let SlowCpuReading { reading, .. } = read_slow(clocks, board, board.machine).unwrap();
+        let SlowCpuReading { reading, .. } =
+            read_ordered_on_this_cpu(clocks, board, board.machine).unwrap();
         let (ns, ahead_ns) = (reading.ns, reading.ns - board.machine.truth_ns());
         assert!(ns >= before, "step {step}: {} ns back", before - ns);
         // What the kernel's strongest slew can make of the 0.2 ms by which the end of a suspend may

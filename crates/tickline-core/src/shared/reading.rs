@@ -80,7 +80,7 @@ impl SlowReading {
 ///
 /// /// The largest distance of a reading from the reference, ns; `None` without a line.
 /// fn largest_error_ns(clock: &SharedClock, counter: &impl Counter) -> Option<i64> {
-///     let reading = clock.read_bounded(counter)?;
+///     let reading = clock.read_ordered_bounded(counter)?;
 ///     let (earliest_ns, latest_ns) = reading.bounds_ns();
 ///     Some((reading.ns - earliest_ns).max(latest_ns - reading.ns))
 /// }
@@ -113,8 +113,8 @@ impl BoundedReading {
 impl<S: StateCell> SharedClock<S> {
     /// The fast path: the line at a plain read of the counter, ns. In order only within a thread:
     /// the CPU may read the counter before older loads complete. `None` if the caller must take the
-    /// slow path ([`read_slow`](Self::read_slow)). Reads the counter only if the clock has a line,
-    /// and never waits.
+    /// slow path ([`read_ordered_in_any_state`](Self::read_ordered_in_any_state)). Reads the
+    /// counter only if the clock has a line, and never waits.
     #[inline(always)]
     #[must_use]
     pub fn read_ns(&self, counter: &impl Counter) -> Option<i64> {
@@ -157,7 +157,7 @@ impl<S: StateCell> SharedClock<S> {
     #[must_use]
     pub fn now_ordered_ns(&self, counter: &impl Counter, reference: &impl Reference) -> i64 {
         self.read_ordered_ns(counter)
-            .unwrap_or_else(|| self.read_slow(counter, reference).ns)
+            .unwrap_or_else(|| self.read_ordered_in_any_state(counter, reference).ns)
     }
 
     /// An ordered read of the counter, ticks. The clock was not barred, and its line was current,
@@ -215,7 +215,7 @@ impl<S: StateCell> SharedClock<S> {
     /// [`read_ordered_ns`](Self::read_ordered_ns) returns `None`.
     #[inline]
     #[must_use]
-    pub fn read_bounded(&self, counter: &impl Counter) -> Option<BoundedReading> {
+    pub fn read_ordered_bounded(&self, counter: &impl Counter) -> Option<BoundedReading> {
         // Filled in place, because each copy of `Bounds` costs stack.
         let mut bounds = Bounds::default();
         let (state, ticks) = self.read_with(LineState::allows_fast_path, |cell, state| {
@@ -261,7 +261,7 @@ impl<S: StateCell> SharedClock<S> {
     /// replaced, or if another thread changes the state meanwhile. Never waits, and retires no
     /// line.
     #[must_use]
-    pub fn read_bounded_while_valid(
+    pub fn read_ordered_bounded_while_valid(
         &self,
         counter: &impl Counter,
         reference: &impl Reference,
@@ -281,11 +281,15 @@ impl<S: StateCell> SharedClock<S> {
         })
     }
 
-    /// The slow path: an ordered reading in any state, never below an earlier ordered one. Waits at
-    /// most 2 us (`REPLACING_NS`) for a writer that replaces the line, or 10 to 150 us
+    /// An ordered reading in any state, by the slow path: never below an earlier ordered one. Waits
+    /// at most 2 us (`REPLACING_NS`) for a writer that replaces the line, or 10 to 150 us
     /// (`FIRST_LOADS`) for a writer that publishes a first line. Then the reader helps. The call is
     /// lock-free: it repeats only if another thread has changed the state meanwhile.
-    pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
+    pub fn read_ordered_in_any_state(
+        &self,
+        counter: &impl Counter,
+        reference: &impl Reference,
+    ) -> SlowReading {
         let mut wait = WaitForWriter::default();
         loop {
             let unfinished = |line: &Snapshot| {
@@ -296,8 +300,12 @@ impl<S: StateCell> SharedClock<S> {
                 }
             };
             let ordered_ticks = || Some(counter.now_ordered());
-            let reading =
-                self.try_read_slow(ordered_ticks, || counter.barrier(), reference, unfinished);
+            let reading = self.try_read_in_any_state(
+                ordered_ticks,
+                || counter.barrier(),
+                reference,
+                unfinished,
+            );
             if let Some(reading) = reading {
                 return reading;
             }
@@ -307,7 +315,7 @@ impl<S: StateCell> SharedClock<S> {
     /// One attempt of the slow path; `None` if another is needed. `ordered_ticks` returns `None` if
     /// this thread was moved away from this line's CPU. `unfinished` handles a line that is being
     /// replaced or first published.
-    pub(crate) fn try_read_slow(
+    pub(crate) fn try_read_in_any_state(
         &self,
         ordered_ticks: impl FnOnce() -> Option<u64>,
         barrier: impl FnOnce(),
@@ -483,7 +491,10 @@ mod tests {
     fn no_bounded_reading_uses_a_line_that_is_being_replaced() {
         let (machine, clock, _) = steady_clock();
         clock.swap_to(LineState::replacing);
-        assert_eq!(clock.read_bounded_while_valid(machine, machine), None);
+        assert_eq!(
+            clock.read_ordered_bounded_while_valid(machine, machine),
+            None
+        );
     }
 
     /// The bounds of a reading at tick 0, where both bounds are 0 ns.

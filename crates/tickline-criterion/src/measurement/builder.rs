@@ -170,7 +170,7 @@ impl CounterTimeBuilder {
             .clock
             .driver(Driver::Thread)
             .line_per_cpu(LinePerCpu::Off)
-            .start();
+            .build();
         let clock = clock.map_err(|error| Error::of_clock(&error))?;
         let session = Session::start(clock, pair_clock, counter, self.settle)?;
         // The line is printed once in a process, although each `criterion_group!` may make a clock.

@@ -144,7 +144,7 @@ mod tests {
     fn the_clocks_rate_changes_neither_cost_nor_resolution() {
         let clock = Clock::builder()
             .driver(Driver::Manual)
-            .start()
+            .build()
             .expect("a clock");
         let mut status = clock.status();
         (status.frequency_hz, status.max_drift_ppb) = (Some(1_000_000_000), Some(7));

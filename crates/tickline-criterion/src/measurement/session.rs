@@ -164,7 +164,7 @@ mod tests {
         if HardwareCounter::if_present().is_none() {
             return Messages::Shown.print(&"SKIPPED: no counter on this target");
         }
-        let clock = Clock::builder().start().expect("a clock");
+        let clock = Clock::builder().build().expect("a clock");
         clock.disable();
         let begin = Instant::now();
         let error = wait_for_rate(&clock, Duration::from_secs(60)).expect_err("closed");
@@ -181,7 +181,7 @@ mod tests {
     /// The status of a clock that has judged its gates, in this state, with a rate of 1 GHz +- this
     /// many ppb.
     fn status(state: ClockState, max_drift_ppb: Option<u64>) -> Status {
-        let clock = Clock::builder().driver(Driver::Manual).start();
+        let clock = Clock::builder().driver(Driver::Manual).build();
         let mut status = clock.expect("a clock").status();
         (status.state, status.is_judged) = (state, true);
         (status.frequency_hz, status.max_drift_ppb) = (Some(1_000_000_000), max_drift_ppb);
@@ -258,7 +258,7 @@ mod tests {
         let clock = Clock::builder()
             .driver(Driver::Thread)
             .line_per_cpu(LinePerCpu::Off)
-            .start()
+            .build()
             .expect("a clock");
         Session::start(clock, pair_clock, counter, Duration::from_secs(2))
             .inspect_err(|error| Messages::Shown.print(&format_args!("SKIPPED: {error}")))

@@ -126,7 +126,7 @@ mod tests {
     fn clock() -> Clock {
         Clock::builder()
             .driver(Driver::Manual)
-            .start()
+            .build()
             .expect("a clock")
     }
 

@@ -16,24 +16,24 @@ use crate::settings::{Driver, LinePerCpu, Probes, Settings};
 /// hardly wake more often than every 100 us.
 const RECENT_RANGE: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(10);
 
-/// Settings for a [`Clock`]. [`start`](Self::start) and [`start_global`](Self::start_global)
-/// validate them.
+/// Settings for a [`Clock`]: [`build`](Self::build) makes a clock of its own, and
+/// [`start_global`](Self::start_global) starts the thread of the global one. Both validate them.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tickline::Clock;
 ///
 /// # fn main() -> Result<(), tickline::Error> {
-/// let clock = Clock::builder().interval(Duration::from_millis(100)).start()?;
+/// let clock = Clock::builder().interval(Duration::from_millis(100)).build()?;
 /// println!("{:?}", clock.now());
 ///
-/// let error = Clock::builder().interval(Duration::from_secs(60)).start().unwrap_err();
+/// let error = Clock::builder().interval(Duration::from_secs(60)).build().unwrap_err();
 /// assert_eq!(error.to_string(), "interval of 60s is outside 1ms to 10s");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "a builder does nothing until it is started"]
+#[must_use = "a builder makes no clock until `build` or `start_global` is called"]
 pub struct ClockBuilder {
     settings: Settings,
 }
@@ -109,7 +109,7 @@ impl ClockBuilder {
         self
     }
 
-    /// Starts a clock that is separate from the global one, with its thread if it has one. Its
+    /// Makes a clock that is separate from the global one, and starts its thread if it has one. Its
     /// readings are its methods: [`Instant::now`](crate::Instant::now) reads the global clock, which
     /// [`start_global`](Self::start_global) configures. The thread stops when the last clone of the
     /// clock is dropped.
@@ -127,9 +127,9 @@ impl ClockBuilder {
     ///   line for each CPU that this machine cannot have.
     /// - [`ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted): the system refuses to create the
     ///   thread.
-    pub fn start(self) -> Result<Clock, Error> {
+    pub fn build(self) -> Result<Clock, Error> {
         self.check()?;
-        Clock::start_separate(self.settings)
+        Clock::separate(self.settings)
     }
 
     /// Starts the global clock's thread with these settings. The thread runs until the last
@@ -138,7 +138,7 @@ impl ClockBuilder {
     ///
     /// # Errors
     ///
-    /// The errors of [`start`](Self::start).
+    /// The errors of [`build`](Self::build).
     /// [`ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted) also after these 5 s. Also
     /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for a driver other than the
     /// thread, and [`AlreadyRunning`](crate::ErrorKind::AlreadyRunning) if the thread already runs

@@ -198,7 +198,7 @@ impl ClockGuard {
                     chosen.and_then(|wanted| running.settings.difference(&wanted))
                 {
                     let remedy = if running.started_by == START {
-                        "call this one first"
+                        "call `ClockBuilder::start_global` before it"
                     } else {
                         "give both calls the same settings"
                     };

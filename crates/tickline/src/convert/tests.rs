@@ -11,7 +11,7 @@ fn clocks() -> [Clock; 2] {
     let [serving, disabled] = [(); 2].map(|()| {
         Clock::builder()
             .driver(Driver::Manual)
-            .start()
+            .build()
             .expect("a clock")
     });
     for _ in 0..100 {
@@ -61,7 +61,7 @@ fn an_instant_as_unix_time_is_the_unix_time() {
             let bound_ns = || {
                 clock
                     .engine()
-                    .read_bounded()
+                    .read_ordered_bounded()
                     .map(|read| read.bounds.unix_bound_ns + 1)
             };
             let (bound_before, anchor, bound_after) = (bound_ns(), clock.unix_anchor(), bound_ns());

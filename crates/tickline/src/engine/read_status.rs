@@ -17,15 +17,15 @@ use crate::sys::reference::{HAS_CLOCK, OsClock};
 use crate::trust::{compare, facts};
 
 impl Engine {
-    /// A reading by the line that serves this CPU; `None` without one.
-    fn read_bounded_here(&self) -> Option<BoundedReading> {
-        self.read_bounded()
-            .or_else(|| self.read_bounded_by_this_cpu())
+    /// An ordered reading by the line that serves this CPU; `None` without one.
+    fn read_ordered_bounded_here(&self) -> Option<BoundedReading> {
+        self.read_ordered_bounded()
+            .or_else(|| self.read_ordered_bounded_by_this_cpu())
     }
 
-    /// Half the width of the interval that contains the OS clock now, ns. `None` without a line.
+    /// Half the distance between the bounds of the OS clock now, ns. `None` without a line.
     fn bound_ns(&self) -> Option<u64> {
-        let reading = self.read_bounded_here()?;
+        let reading = self.read_ordered_bounded_here()?;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         Some(latest_ns.abs_diff(earliest_ns).div_ceil(2))
     }
@@ -109,7 +109,7 @@ impl Engine {
     /// as after a pause in which nobody renewed it.
     fn has_ended(&self, line: LineState) -> bool {
         line.is_published()
-            && self.read_bounded_while_valid().is_none()
+            && self.read_ordered_bounded_while_valid().is_none()
             // A writer may have replaced the line since.
             && self.clock.shared.cell().is_still(line)
     }
@@ -128,7 +128,7 @@ impl Engine {
             return true;
         }
         let before_ns = OsClock.monotonic_ns();
-        let Some(reading) = self.read_bounded_here() else {
+        let Some(reading) = self.read_ordered_bounded_here() else {
             return false;
         };
         let after_ns = OsClock.monotonic_ns();

@@ -7,7 +7,7 @@
 //! |---|---|---|---|---|
 //! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read_ns`, `read_ordered_ns`, else `now_by_this_cpu` | `now_by_common_line` | within 2 and 3 |
 //! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix_ns`, else `unix_without_cpu_line` | `unix_by_common_line` | within 2 and 3 |
-//! | `reading_slow` | `reading_by_backend` | `read_bounded_by_this_cpu` | `reading_after_slow_path` | `reading_without_line` |
+//! | `reading_slow` | `reading_by_backend` | `read_ordered_bounded_by_this_cpu` | `reading_after_slow_path` | `reading_without_line` |
 
 use tickline_core::control::Cadence;
 use tickline_core::driver::ReaderSchedule;
@@ -71,7 +71,7 @@ impl Engine {
     /// The monotonic time by this CPU's line or by the OS clock; by the common line if the table has
     /// no entry for the CPU.
     fn now_by_this_cpu(&self, cpu_lines: &CpuLines) -> u64 {
-        match self.read_slow_by_this_cpu(cpu_lines) {
+        match self.read_by_this_cpu(cpu_lines) {
             Some(reading) => saturating_unsigned(reading.ns),
             None => self.now_by_common_line(),
         }
@@ -86,12 +86,12 @@ impl Engine {
         let mut reading = self
             .clock
             .shared
-            .read_slow(&counter, &self.probed_os_clock());
+            .read_ordered_in_any_state(&counter, &self.probed_os_clock());
         if self.iterate_as_reader(&reading) {
             reading = self
                 .clock
                 .shared
-                .read_slow(&counter, &self.probed_os_clock());
+                .read_ordered_in_any_state(&counter, &self.probed_os_clock());
         }
         saturating_unsigned(reading.ns)
     }
@@ -121,7 +121,7 @@ impl Engine {
     /// The OS clock's Unix time, for a CPU without a line.
     fn unix_without_cpu_line(&self, cpu_lines: &CpuLines) -> u64 {
         // A program that reads only Unix time needs the line, too.
-        let _monotonic = self.read_slow_by_this_cpu(cpu_lines);
+        let _monotonic = self.read_by_this_cpu(cpu_lines);
         unix_os_ns()
     }
 
@@ -153,13 +153,13 @@ impl Engine {
         let monotonic = self
             .clock
             .shared
-            .read_slow(&COUNTER?, &self.probed_os_clock());
+            .read_ordered_in_any_state(&COUNTER?, &self.probed_os_clock());
         let has_iterated = self.iterate_as_reader(&monotonic);
         let has_line = has_iterated || matches!(monotonic.source, ReadingSource::Line { .. });
         if !has_line || self.os_serves_unix() {
             return None;
         }
-        let reading = self.read_bounded_while_valid()?;
+        let reading = self.read_ordered_bounded_while_valid()?;
         let unix_ns = reading.ns.wrapping_add(reading.bounds.unix_offset_ns);
         Some(saturating_unsigned(unix_ns))
     }
@@ -172,10 +172,10 @@ impl Engine {
         })
     }
 
-    /// A reading by this CPU's line, or by the reference; `None` if the table has no entry for the
-    /// CPU. Without a line, [`CpuLines::read_slow`] reports the miss to the thread.
-    fn read_slow_by_this_cpu(&self, cpu_lines: &CpuLines) -> Option<SlowReading> {
-        let reading = cpu_lines.read_slow()?;
+    /// An ordered reading by this CPU's line, or by the reference; `None` if the table has no entry
+    /// for the CPU.
+    fn read_by_this_cpu(&self, cpu_lines: &CpuLines) -> Option<SlowReading> {
+        let reading = cpu_lines.read_and_report_miss()?;
         if let ReadingSource::Reference { reference_ns } = reading.source {
             self.leave_per_cpu_if_passed(cpu_lines, reference_ns);
         }
@@ -194,7 +194,7 @@ impl Engine {
     /// A time with its bounds.
     #[inline]
     pub(crate) fn reading(&self, timescale: Timescale) -> Reading<u64> {
-        match &self.read_bounded() {
+        match &self.read_ordered_bounded() {
             Some(bounded) => Reading::from_bounded(bounded, timescale),
             None => self.reading_slow(timescale),
         }
@@ -206,7 +206,7 @@ impl Engine {
         if let Some(reading) = self.reading_by_backend(timescale) {
             return reading;
         }
-        if let Some(bounded) = self.read_bounded_by_this_cpu() {
+        if let Some(bounded) = self.read_ordered_bounded_by_this_cpu() {
             return Reading::from_bounded(&bounded, timescale);
         }
         let monotonic_ns = self.now_ordered_slow();
@@ -222,16 +222,16 @@ impl Engine {
     }
 
     /// A reading by this CPU's line; `None` without one.
-    pub(crate) fn read_bounded_by_this_cpu(&self) -> Option<BoundedReading> {
-        self.cpu_lines().and_then(CpuLines::read_bounded)
+    pub(crate) fn read_ordered_bounded_by_this_cpu(&self) -> Option<BoundedReading> {
+        self.cpu_lines().and_then(CpuLines::read_ordered_bounded)
     }
 
     /// A reading with bounds after the slow path, which may have published a line.
     fn reading_after_slow_path(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         let bounded = self
-            .read_bounded()
-            .or_else(|| self.read_bounded_while_valid())
-            .or_else(|| self.read_bounded_by_this_cpu());
+            .read_ordered_bounded()
+            .or_else(|| self.read_ordered_bounded_while_valid())
+            .or_else(|| self.read_ordered_bounded_by_this_cpu());
         match &bounded {
             Some(bounded) => Reading::from_bounded(bounded, timescale),
             None => self.reading_without_line(timescale, monotonic_ns),

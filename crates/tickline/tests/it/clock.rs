@@ -16,7 +16,7 @@ const DISABLED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);
 /// A clock that readers drive, and that uses the counter. `None`, with a message, if none does
 /// here.
 fn fast_clock() -> Option<Clock> {
-    let clock = Clock::builder().driver(Driver::Reader).start();
+    let clock = Clock::builder().driver(Driver::Reader).build();
     let clock = clock.expect("a clock without a thread");
     wait_until_fast(&clock).map(|_| clock)
 }
@@ -87,7 +87,7 @@ fn disabling_and_enabling_are_each_an_event() {
 /// The gate stays closed until the next judgement. Calls for only Unix time lead to one, too.
 #[test]
 fn a_program_that_reads_only_unix_time_gets_the_counter_again() {
-    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    let clock = Clock::builder().driver(Driver::Reader).build().unwrap();
     if wait_until_fast(&clock).is_none() {
         return;
     }
@@ -103,7 +103,7 @@ fn a_program_that_reads_only_unix_time_gets_the_counter_again() {
 #[cfg(not(target_family = "wasm"))]
 #[test]
 fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
-    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    let clock = Clock::builder().driver(Driver::Manual).build().unwrap();
     for _ in 0..500 {
         std::thread::scope(|scope| {
             scope.spawn(|| clock.disable());
@@ -129,7 +129,7 @@ fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
 #[test]
 fn ordered_ticks_are_between_those_that_were_read_before_and_after() {
     let builder = Clock::builder().driver(Driver::Reader);
-    let clock = builder.line_per_cpu(LinePerCpu::Off).start().unwrap();
+    let clock = builder.line_per_cpu(LinePerCpu::Off).build().unwrap();
     if wait_until_fast(&clock).is_none() {
         return;
     }
@@ -243,7 +243,7 @@ fn wait_until_each_reading_agrees_with_the_os_clock(
     wanted: impl Fn(&Bracketed) -> bool,
 ) {
     // A manual clock that nobody maintains reads the OS clock.
-    let os = Clock::builder().driver(Driver::Manual).start();
+    let os = Clock::builder().driver(Driver::Manual).build();
     let os = os.expect("a clock");
     for (name, read) in READINGS {
         let start = std::time::Instant::now();
@@ -270,7 +270,7 @@ fn each_reading_agrees_with_the_os_clock_while_the_counter_serves() {
 /// Also on a machine without a usable counter.
 #[test]
 fn each_reading_agrees_with_the_os_clock_after_disable() {
-    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    let clock = Clock::builder().driver(Driver::Reader).build().unwrap();
     wait_until_fast(&clock);
     clock.disable();
     wait_until_each_reading_agrees_with_the_os_clock(&clock, |reading| !reading.is_from_counter);
@@ -278,7 +278,7 @@ fn each_reading_agrees_with_the_os_clock_after_disable() {
 
 #[test]
 fn readers_do_not_drive_a_manual_clock() {
-    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    let clock = Clock::builder().driver(Driver::Manual).build().unwrap();
     for _ in 0..10_000 {
         std::hint::black_box(clock.now());
     }
@@ -287,7 +287,7 @@ fn readers_do_not_drive_a_manual_clock() {
 
 #[test]
 fn maintain_drives_a_manual_clock() {
-    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    let clock = Clock::builder().driver(Driver::Manual).build().unwrap();
     wait_until(&clock, || {
         std::thread::sleep(clock.maintain().min(Duration::from_millis(1)));
         clock.status().state != ClockState::Calibrating
@@ -296,14 +296,14 @@ fn maintain_drives_a_manual_clock() {
 
 #[test]
 fn maintain_does_not_change_the_driver_of_a_manual_clock() {
-    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    let clock = Clock::builder().driver(Driver::Manual).build().unwrap();
     clock.maintain();
     assert_eq!(clock.status().driver, Driver::Manual);
 }
 
 #[test]
 fn a_clock_that_was_disabled_before_it_began_stays_so() {
-    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    let clock = Clock::builder().driver(Driver::Manual).build().unwrap();
     clock.disable();
     (0..5).for_each(|_| _ = clock.maintain());
     let status = clock.status();
@@ -337,7 +337,7 @@ fn an_error_names_a_setting_out_of_range_its_value_and_its_limits() {
         ),
     ];
     for (setting, expected) in cases {
-        let error = setting(Clock::builder()).start().unwrap_err();
+        let error = setting(Clock::builder()).build().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfRange);
         assert!(error.to_string().contains(expected), "{error}");
         assert_eq!(
@@ -353,13 +353,13 @@ fn settings_of_the_thread_are_refused_without_one() {
         let builder = || Clock::builder().driver(driver);
         for (error, setting) in [
             (
-                builder().line_per_cpu(LinePerCpu::On).start().unwrap_err(),
+                builder().line_per_cpu(LinePerCpu::On).build().unwrap_err(),
                 "line_per_cpu",
             ),
             (
                 builder()
                     .recent_every(Duration::from_millis(1))
-                    .start()
+                    .build()
                     .unwrap_err(),
                 "recent_every",
             ),
@@ -376,7 +376,7 @@ fn settings_of_the_thread_are_refused_without_one() {
 fn a_clock_without_a_thread_may_decline_a_line_for_each_cpu() {
     for driver in [Driver::Reader, Driver::Manual] {
         let builder = Clock::builder().driver(driver);
-        assert!(builder.line_per_cpu(LinePerCpu::Off).start().is_ok());
+        assert!(builder.line_per_cpu(LinePerCpu::Off).build().is_ok());
     }
 }
 
@@ -385,7 +385,7 @@ fn a_line_for_each_cpu_is_refused_with_minimal_probes() {
     let error = Clock::builder()
         .probes(Probes::Minimal)
         .line_per_cpu(LinePerCpu::On)
-        .start()
+        .build()
         .unwrap_err();
     assert_eq!(
         (error.kind(), &*error.to_string()),
@@ -461,7 +461,7 @@ fn start_global_sets_the_interval() {
             .unwrap();
         // A younger clock reaches a longer interval. With that setting, the global clock would,
         // too.
-        let younger = Clock::builder().start().unwrap();
+        let younger = Clock::builder().build().unwrap();
         wait_until(&younger, || {
             younger.status().interval_ns > Some(100_000_000)
         });
@@ -498,7 +498,7 @@ fn the_thread_recalibrates_at_the_interval_of_start_global() {
 
 #[test]
 fn a_clock_in_a_log_has_its_driver_and_its_state() {
-    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    let clock = Clock::builder().driver(Driver::Manual).build().unwrap();
     clock.disable();
     assert_eq!(
         format!("{clock:?}"),
@@ -516,7 +516,7 @@ fn the_facts_of_the_processor_are_those_of_the_kernel() {
         return crate::common::skip("this kernel does not list the processor's flags");
     };
     let has = |name: &str| flags.split_whitespace().any(|flag| flag == name);
-    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    let clock = Clock::builder().driver(Driver::Manual).build().unwrap();
     clock.maintain();
     let status = clock.status();
     assert_eq!(status.is_virtual, has("hypervisor"));
@@ -529,7 +529,7 @@ fn the_facts_of_the_processor_are_those_of_the_kernel() {
 #[test]
 fn the_bounds_of_the_line_convert_a_tick() {
     let builder = Clock::builder().line_per_cpu(LinePerCpu::Off);
-    let clock = builder.start().unwrap();
+    let clock = builder.build().unwrap();
     if wait_until_fast(&clock).is_none() {
         return;
     }
@@ -560,7 +560,7 @@ fn the_bounds_of_the_line_convert_a_tick() {
 #[test]
 fn a_clock_without_a_line_has_no_bounds() {
     let builder = Clock::builder().line_per_cpu(LinePerCpu::Off);
-    let clock = builder.start().unwrap();
+    let clock = builder.build().unwrap();
     wait_until_fast(&clock);
     clock.disable();
     assert_eq!(clock.bounds(), None);

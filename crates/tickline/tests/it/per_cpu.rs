@@ -15,7 +15,7 @@ fn fast_clock(interval: Duration) -> Option<Clock> {
     let clock = match Clock::builder()
         .interval(interval)
         .line_per_cpu(LinePerCpu::On)
-        .start()
+        .build()
     {
         Ok(clock) => clock,
         Err(error) => {

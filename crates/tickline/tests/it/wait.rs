@@ -16,7 +16,7 @@ const LONG: Duration = Duration::from_secs(20);
 #[test]
 fn a_wait_ends_with_every_driver_when_the_clock_is_calibrated_or_a_gate_closed() {
     for driver in [Driver::Reader, Driver::Thread, Driver::Manual] {
-        let clock = Clock::builder().driver(driver).start().unwrap();
+        let clock = Clock::builder().driver(driver).build().unwrap();
         let status = clock.wait_until_decided(LONG);
         assert!(status.is_judged, "{driver:?}: {status}");
         assert_ne!(status.state, ClockState::Calibrating, "{driver:?}");
@@ -25,7 +25,7 @@ fn a_wait_ends_with_every_driver_when_the_clock_is_calibrated_or_a_gate_closed()
 
 #[test]
 fn a_disabled_clock_is_not_waited_for() {
-    let clock = Clock::builder().start().unwrap();
+    let clock = Clock::builder().build().unwrap();
     clock.disable();
     let start = std::time::Instant::now();
     let status = clock.wait_until_decided(LONG);

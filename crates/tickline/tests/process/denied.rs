@@ -133,7 +133,7 @@ fn nobody_reads_the_counter_after_disable_with_minimal_probes() {
             let own = Clock::builder()
                 .probes(Probes::Minimal)
                 .driver(driver)
-                .start()
+                .build()
                 .unwrap();
             own.disable();
             make_every_call(&own);

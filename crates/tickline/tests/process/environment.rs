@@ -15,7 +15,7 @@ fn the_environment_is_that_of_the_start() {
     run_in_child(&[("TICKLINE", "off")], || {
         // SAFETY: this process has no other thread that reads the environment.
         unsafe { std::env::set_var("TICKLINE", "on") };
-        let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+        let clock = Clock::builder().driver(Driver::Manual).build().unwrap();
         clock.maintain();
         assert_eq!(clock.status().environment, EnvironmentSwitch::Off);
         assert!(
@@ -41,7 +41,7 @@ fn minimal_probes_read_the_variable_through_std() {
         let clock = Clock::builder()
             .driver(Driver::Manual)
             .probes(Probes::Minimal)
-            .start()
+            .build()
             .unwrap();
         crate::common::read_until(Clock::global(), Clock::now, |status| {
             status.state == ClockState::Fallback(Reason::DisabledByEnvironment)

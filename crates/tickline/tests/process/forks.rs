@@ -20,7 +20,7 @@ in_processes! { run_in_child_of_a_kernel:
 fn a_forked_child_goes_on_without_its_parents_thread() {
     let clock = Clock::builder()
         .interval(Duration::from_millis(5))
-        .start()
+        .build()
         .unwrap();
     wait_until_fast(&clock);
     for _ in 0..5 {
@@ -52,7 +52,7 @@ fn a_forked_child_goes_on_without_its_parents_thread() {
 /// The parent keeps its own descriptors.
 fn a_forked_child_drops_what_it_inherited_with_the_descriptors() {
     let guard = RefCell::new(Some(tickline::start().unwrap()));
-    let clock = RefCell::new(Some(Clock::builder().start().unwrap()));
+    let clock = RefCell::new(Some(Clock::builder().build().unwrap()));
     assert_eq!(timers().len(), 2);
     run_in_fork(|| {
         drop(clock.take());
@@ -82,8 +82,8 @@ fn an_inherited_guard_does_not_stop_the_childs_own_thread() {
 /// Without a fork token, a child can't take over most locks of its parent's threads. It takes over
 /// the lock of a comparison, which is held for long: otherwise it would never compare.
 fn a_child_forked_during_a_comparison_compares_for_itself() {
-    drop(Clock::builder().probes(Probes::Minimal).start().unwrap()); // so there is no fork token
-    let start = || Clock::builder().trust(Trust::Measured).start().unwrap();
+    drop(Clock::builder().probes(Probes::Minimal).build().unwrap()); // so there is no fork token
+    let start = || Clock::builder().trust(Trust::Measured).build().unwrap();
     let (clock, begun) = (start(), Instant::now());
     while threads_named("tickline-cmp").is_empty() {
         if clock.status().comparison != CounterComparison::Pending || begun.elapsed().as_secs() > 5
@@ -101,7 +101,7 @@ fn a_child_forked_during_a_comparison_compares_for_itself() {
 
 /// The thread that would have judged the gates is the parent's.
 fn a_forked_child_that_waits_for_a_clock_drives_it() {
-    let clock = Clock::builder().start().unwrap();
+    let clock = Clock::builder().build().unwrap();
     clock.disable();
     run_in_fork(|| {
         clock.enable();

@@ -132,7 +132,7 @@ fn iterates(clock: &Clock) -> bool {
 }
 
 fn unjudged_clock() -> Clock {
-    Clock::builder().driver(Driver::Manual).start().unwrap()
+    Clock::builder().driver(Driver::Manual).build().unwrap()
 }
 
 /// Symptom: no line for the rest of the process's life, whoever called.
@@ -164,7 +164,7 @@ fn a_thread_that_is_killed_while_it_collects_the_facts_costs_the_others_nothing(
     }
     for end in ENDS {
         let clock = Box::leak(Box::new(
-            Clock::builder().driver(Driver::Reader).start().unwrap(),
+            Clock::builder().driver(Driver::Reader).build().unwrap(),
         ));
         let clock: &'static Clock = clock;
         let dies = dies_at(libc::SYS_openat, end, move || {

@@ -170,7 +170,7 @@ fn many_clocks_live_side_by_side() {
 
 fn clock_with_interval_of_20_ms(driver: Driver) -> Clock {
     let builder = Clock::builder().driver(driver);
-    builder.interval(Duration::from_millis(20)).start().unwrap()
+    builder.interval(Duration::from_millis(20)).build().unwrap()
 }
 
 /// A dropped clock leaves no threads, descriptors, handlers or blocked signals.
@@ -261,7 +261,7 @@ fn a_process_that_was_stopped_goes_on_at_the_present_time() {
         let clock = Clock::builder()
             .driver(driver)
             .interval(Duration::from_millis(20))
-            .start()
+            .build()
             .unwrap();
         let fast = wait_until_fast(&clock).is_some();
         for _ in 0..3 {
@@ -335,7 +335,7 @@ fn without_a_thread_start_fails_and_the_clock_works() {
             global_works,
         ),
         (
-            Clock::builder().start().err(),
+            Clock::builder().build().err(),
             "a clock with Driver::Reader needs none",
         ),
     ] {
@@ -378,7 +378,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
             let clock = Clock::builder()
                 .driver(driver)
                 .interval(Duration::from_millis(50))
-                .start()
+                .build()
                 .unwrap();
             while last == 0 || !clock.status().is_judged {
                 for _ in 0..100 {
@@ -410,7 +410,7 @@ fn a_process_without_the_right_to_the_counter_can_wait_for_a_clock() {
             return CANNOT;
         }
         for driver in [Driver::Reader, Driver::Thread, Driver::Manual] {
-            let clock = Clock::builder().driver(driver).start().unwrap();
+            let clock = Clock::builder().driver(driver).build().unwrap();
             let reason = clock.wait_until_decided(Duration::from_secs(20)).reason();
             // On targets without a counter that gate comes first.
             assert!(
@@ -438,7 +438,7 @@ fn clock_with_driver(driver: Driver) -> Clock {
     Clock::builder()
         .driver(driver)
         .interval(Duration::from_millis(5))
-        .start()
+        .build()
         .unwrap()
 }
 
@@ -521,7 +521,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
 fn a_clock_survives_the_loss_of_its_descriptors() {
     let clock = Clock::builder()
         .interval(Duration::from_millis(5))
-        .start()
+        .build()
         .unwrap();
     let fast = wait_until_fast(&clock).is_some();
     await_tickline_threads(1);

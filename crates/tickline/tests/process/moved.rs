@@ -49,7 +49,7 @@ fn a_moved_machine_is_disrupted_and_recovers() {
     OsClock::map_vmclock(&device);
     remove(&device);
     assert_eq!(OsClock.disruption_marker(), Some(7));
-    let clock = Clock::builder().start().unwrap();
+    let clock = Clock::builder().build().unwrap();
     if wait_until_fast(&clock).is_none() {
         return;
     }

@@ -165,7 +165,7 @@ fn use_each_driver_under_a_filter(probes: Probes, killed: Option<i32>) {
                 return CANNOT;
             }
             let settings = Clock::builder().probes(probes).driver(driver);
-            let Ok(clock) = settings.interval(Duration::from_millis(2)).start() else {
+            let Ok(clock) = settings.interval(Duration::from_millis(2)).build() else {
                 return 1;
             };
             if !use_clock(&clock) {
@@ -194,7 +194,7 @@ fn without_a_thread_a_clock_needs_two_system_calls() {
         let settings = Clock::builder()
             .probes(Probes::Minimal)
             .driver(Driver::Reader);
-        let Ok(clock) = settings.start() else {
+        let Ok(clock) = settings.build() else {
             return 1;
         };
         if !allow_only(&[MINIMAL, &[libc::SYS_exit_group]]) {

@@ -69,12 +69,12 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     let _minimal = Clock::builder()
         .probes(Probes::Minimal)
         .driver(Driver::Manual)
-        .start()
+        .build()
         .unwrap();
     let settings = Clock::builder()
         .driver(Driver::Manual)
         .interval(Duration::from_millis(1));
-    let clock = settings.start().unwrap();
+    let clock = settings.build().unwrap();
     // `until` gives the CPU away between two calls. On a busy machine that takes longer than a
     // calibration at this interval may.
     wait_until(&clock, || {

@@ -170,7 +170,7 @@ fn handlers_may_interrupt_every_other_call() {
     );
     assert_eq!(STEPS_BACK.load(Ordering::Relaxed), 0);
     assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
-    let own = Clock::builder().driver(Driver::Reader).start().unwrap();
+    let own = Clock::builder().driver(Driver::Reader).build().unwrap();
     wait_until_fast(&own);
     assert_ne!(
         Clock::global().status().state,

@@ -179,8 +179,8 @@ fn a_start_with_another_interval_names_the_call_that_started_the_thread() {
 fn a_start_with_another_interval_says_what_to_do() {
     let _guard = tickline::start().unwrap();
     let text = start_with_another_interval().unwrap_err().to_string();
-    let advice = "call this one first, or drop every guard before this call; to share the thread \
-        as it is, call `tickline::start`";
+    let advice = "call `ClockBuilder::start_global` before it, or drop every guard before this call; \
+        to share the thread as it is, call `tickline::start`";
     assert!(text.ends_with(advice), "{text}");
 }
 
@@ -194,7 +194,7 @@ fn a_second_builder_with_another_interval_says_what_to_do() {
 }
 
 fn a_clock_of_its_own_ends_its_thread() {
-    let clock = Clock::builder().start().unwrap();
+    let clock = Clock::builder().build().unwrap();
     await_tickline_threads(1);
     drop(clock);
     await_tickline_threads(0);
@@ -219,7 +219,7 @@ fn starts_and_drops_that_meet_keep_one_thread_at_most() {
 
 /// Clones are one clock, on every thread.
 fn clones_share_the_clock() {
-    let clock = Clock::builder().start().unwrap();
+    let clock = Clock::builder().build().unwrap();
     let clone = clock.clone();
     let disable = move || {
         let start_ns = clone.now_ordered().as_nanos();
@@ -234,7 +234,7 @@ fn clones_share_the_clock() {
 }
 
 fn clones_share_the_thread_until_the_last_is_dropped() {
-    let clock = Clock::builder().start().unwrap();
+    let clock = Clock::builder().build().unwrap();
     let clone = clock.clone();
     await_tickline_threads(1);
     drop(clock);
@@ -290,7 +290,7 @@ fn the_recent_time_follows_the_thread_and_falls_back_without_one() {
 fn the_recent_time_is_stored_between_recalibrations() {
     let clock = Clock::builder()
         .recent_every(Duration::from_millis(1))
-        .start()
+        .build()
         .unwrap();
     if wait_until_fast(&clock).is_none() {
         return;
@@ -314,8 +314,8 @@ fn the_recent_time_is_stored_between_recalibrations() {
 /// A reading leaves `errno` as it was, though the first iteration opens a file, which fails here.
 /// So does the program's iteration, which judges, and at each eighth call reviews the facts.
 fn errno_survives_a_reading() {
-    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
-    let manual = || Clock::builder().driver(Driver::Manual).start().unwrap();
+    let clock = Clock::builder().driver(Driver::Reader).build().unwrap();
+    let manual = || Clock::builder().driver(Driver::Manual).build().unwrap();
     let (judged, unjudged) = (manual(), manual());
     black_box(judged.maintain());
     let none = libc::rlimit {
@@ -358,7 +358,7 @@ fn the_counters_are_compared_if_the_result_matters() {
     let clock = Clock::builder()
         .trust(Trust::Measured)
         .interval(Duration::from_millis(10))
-        .start()
+        .build()
         .unwrap();
     wait_until_fast(&clock);
     let status = clock.status();
@@ -380,7 +380,7 @@ fn the_counters_are_compared_if_the_result_matters() {
         );
         std::thread::sleep(Duration::from_millis(5));
     }
-    let reader = Clock::builder().driver(Driver::Reader).start().unwrap();
+    let reader = Clock::builder().driver(Driver::Reader).build().unwrap();
     assert_eq!(
         reader.status().comparison,
         clock.status().comparison,

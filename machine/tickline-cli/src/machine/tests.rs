@@ -7,7 +7,7 @@ use super::*;
 
 /// The facts of this machine, after this comparison of the CPUs' counters.
 fn machine_after(comparison: CounterComparison) -> Machine {
-    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    let clock = Clock::builder().driver(Driver::Manual).build().unwrap();
     let mut status = clock.status();
     status.comparison = comparison;
     Machine::read(&status)

@@ -193,7 +193,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     use std::sync::LazyLock;
     use tickline::{Clock, Driver, Error};
     static UNCALIBRATED: LazyLock<Result<Clock, Error>> =
-        LazyLock::new(|| Clock::builder().driver(Driver::Manual).start());
+        LazyLock::new(|| Clock::builder().driver(Driver::Manual).build());
     UNCALIBRATED
         .as_ref()
         .map_or(0, |clock| clock.now().as_nanos())

@@ -95,7 +95,7 @@ pub fn wait_for_line(page: &Path, server: &Server) -> bool {
     });
     let clock = tickline::Clock::builder()
         .line_per_cpu(tickline::LinePerCpu::Off)
-        .start()
+        .build()
         .expect("a clock");
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {

@@ -1,4 +1,5 @@
-//! [`ProcessMark`]: tells a process from its forked children, without a system call.
+//! [`ProcessMark`]: what a process has decided, which its forked children decide anew. A question
+//! is no system call.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +9,17 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 /// The length of the memory, bytes: one number. The kernel rounds it up to a page.
 const MAPPED_BYTES: usize = size_of::<AtomicU32>();
 
-/// A mark that a process sets, and that its forked children find cleared.
+/// What a process has decided about the page. The first thread decides for all: one that can't
+/// attach, for want of a file descriptor perhaps, must not read the OS clock while another reads the
+/// page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    Attached,
+    /// The process can't use the page.
+    Refused,
+}
+
+/// The decision of a process. Its forked children find none.
 #[derive(Debug)]
 pub(super) struct ProcessMark {
     /// `None` if the kernel wipes no memory (before Linux 4.14). Then `own` has the mark, and each
@@ -18,7 +29,7 @@ pub(super) struct ProcessMark {
 }
 
 impl ProcessMark {
-    /// A mark that is not set. Makes system calls, and maps memory.
+    /// A mark without a decision. Makes system calls, and maps memory.
     pub(super) fn new() -> Self {
         Self {
             wiped: WipedMemory::map(),
@@ -26,23 +37,49 @@ impl ProcessMark {
         }
     }
 
-    /// Whether this process has set the mark. If so, the caller sees what was stored before.
+    /// Whether this process has decided [`Attached`](Decision::Attached). If so, the caller sees
+    /// what was stored before.
     #[inline]
-    pub(super) fn is_set(&self) -> bool {
-        let (mark, expected) = self.mark_and_value();
-        // ORDERING: Acquire, pairs with the Release store in `set`. No test sees a weaker one: Miri
-        // can't map the memory, and on x86_64 this is no instruction.
-        mark.load(Ordering::Acquire) == expected
+    pub(super) fn is_attached(&self) -> bool {
+        let (mark, attached) = self.mark_and_value();
+        // ORDERING: Acquire, pairs with the Release exchange in `decide`. No test sees a weaker one:
+        // Miri can't map the memory, and on x86_64 this is no instruction.
+        mark.load(Ordering::Acquire) == attached
     }
 
-    pub(super) fn set(&self) {
-        let (mark, value) = self.mark_and_value();
-        // ORDERING: Release, pairs with the Acquire load in `is_set`. No test sees a weaker one, as
-        // there.
-        mark.store(value, Ordering::Release);
+    /// The decision of this process; `None` if no thread has decided yet.
+    pub(super) fn decision(&self) -> Option<Decision> {
+        let (mark, attached) = self.mark_and_value();
+        // ORDERING: Acquire, as in `is_attached`. No test sees a weaker one, as there.
+        decision_of(mark.load(Ordering::Acquire), attached)
     }
 
-    /// The memory of the mark, and its value while it is set.
+    /// Decides for this process, and returns the decision that holds: another thread's, if that was
+    /// first.
+    pub(super) fn decide(&self, decision: Decision) -> Decision {
+        let (mark, attached) = self.mark_and_value();
+        let new = match decision {
+            Decision::Attached => attached,
+            Decision::Refused => !attached,
+        };
+        // Without a decision of this process, the value is 0, or that of an ancestor.
+        // ORDERING: Acquire, as in `is_attached`. No test sees a weaker one, as there.
+        let before = mark.load(Ordering::Acquire);
+        if let Some(earlier) = decision_of(before, attached) {
+            return earlier;
+        }
+        // ORDERING: Release, pairs with the Acquire load in `is_attached`: a thread that finds the
+        // process attached finds its offset. Acquire, if another thread was first, pairs with this
+        // exchange. No test sees a weaker one, as there.
+        let exchanged = mark.compare_exchange(before, new, Ordering::Release, Ordering::Acquire);
+        match exchanged {
+            Ok(_) => decision,
+            Err(first) => decision_of(first, attached).unwrap_or(decision),
+        }
+    }
+
+    /// The memory of the mark, and its value in a process that is attached. The complement says
+    /// that the process is refused; a process id has fewer bits, so it is no complement of another.
     #[inline]
     fn mark_and_value(&self) -> (&AtomicU32, u32) {
         match &self.wiped {
@@ -56,6 +93,17 @@ impl ProcessMark {
     pub(super) fn clear(&self) {
         // ORDERING: Relaxed, for tests with one thread.
         self.mark_and_value().0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The decision in a mark whose value is `attached` in a process that is attached.
+fn decision_of(mark: u32, attached: u32) -> Option<Decision> {
+    if mark == attached {
+        Some(Decision::Attached)
+    } else if mark == !attached {
+        Some(Decision::Refused)
+    } else {
+        None
     }
 }
 
@@ -124,37 +172,60 @@ mod tests {
         assert_eq!(ProcessMark::new().wiped.is_some(), wipes_memory());
     }
 
-    /// Without memory that the kernel wipes, the process id is the mark.
-    #[test]
-    fn a_mark_is_set_until_it_is_cleared_with_and_without_wiped_memory() {
+    /// A mark in wiped memory, and one that is the process id.
+    fn marks() -> [ProcessMark; 2] {
         let by_id = ProcessMark {
             wiped: None,
             own: AtomicU32::new(0),
         };
-        for mark in [ProcessMark::new(), by_id] {
-            assert!(!mark.is_set());
-            mark.set();
-            assert!(mark.is_set());
-            mark.clear();
-            assert!(!mark.is_set());
+        [ProcessMark::new(), by_id]
+    }
+
+    #[test]
+    fn a_mark_has_the_first_decision_until_it_is_cleared() {
+        for mark in marks() {
+            for (first, second) in [
+                (Decision::Attached, Decision::Refused),
+                (Decision::Refused, Decision::Attached),
+            ] {
+                assert_eq!(mark.decision(), None);
+                assert_eq!(mark.decide(first), first);
+                assert_eq!(mark.decide(second), first);
+                assert_eq!(mark.decision(), Some(first));
+                mark.clear();
+            }
         }
     }
 
     #[test]
-    fn a_forked_child_finds_the_mark_cleared() {
-        let mark = ProcessMark::new();
-        mark.set();
-        // SAFETY: the child only loads memory and ends.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            // SAFETY: ends the child without running anything else of the test.
-            unsafe { libc::_exit(i32::from(mark.is_set())) };
+    fn only_an_attached_process_is_attached() {
+        for mark in marks() {
+            assert!(!mark.is_attached());
+            mark.decide(Decision::Refused);
+            assert!(!mark.is_attached());
+            mark.clear();
+            mark.decide(Decision::Attached);
+            assert!(mark.is_attached());
         }
-        let mut status = -1;
-        // SAFETY: `status` is valid for a write.
-        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-        assert_eq!(libc::WEXITSTATUS(status), 0, "{status}");
-        assert!(mark.is_set(), "in the parent");
+    }
+
+    #[test]
+    fn a_forked_child_finds_no_decision() {
+        for decision in [Decision::Attached, Decision::Refused] {
+            let mark = ProcessMark::new();
+            mark.decide(decision);
+            // SAFETY: the child only loads memory and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: ends the child without running anything else of the test.
+                unsafe { libc::_exit(i32::from(mark.decision().is_some())) };
+            }
+            let mut status = -1;
+            // SAFETY: `status` is valid for a write.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(libc::WEXITSTATUS(status), 0, "{decision:?}: {status}");
+            assert_eq!(mark.decision(), Some(decision), "in the parent");
+        }
     }
 
     /// Whether this memory is mapped (mincore(2)).

@@ -3,8 +3,7 @@
 use core::time::Duration;
 use std::path::Path;
 
-use tickline::backend::Bounds;
-use tickline::{Clock, ClockState, Probes, Status};
+use tickline::{Bounds, Clock, ClockState, Probes, Status};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use super::os::{PageOs, admitted_counter, os_resolution_ns, whole_rate_ppb};
@@ -34,7 +33,7 @@ const OFF_RETRY: Duration = Duration::from_millis(500);
 /// use tickline_page::Publisher;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start()?;
+/// let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).build()?;
 /// let mut publisher = Publisher::start(clock, "/run/tickline/page.v1")?;
 /// loop {
 ///     std::thread::sleep(publisher.maintain()?);
@@ -314,7 +313,7 @@ mod tests {
     /// a reason.
     #[test]
     fn a_clock_that_has_a_reason_against_unix_time_serves_none() {
-        let clock = Clock::builder().start().unwrap();
+        let clock = Clock::builder().build().unwrap();
         while !clock.status().is_judged {
             clock.maintain();
         }
@@ -344,7 +343,7 @@ mod tests {
     fn publisher_in(folder: &Path) -> Option<Publisher> {
         let clock = Clock::builder()
             .driver(tickline::Driver::Manual)
-            .start()
+            .build()
             .unwrap();
         match Publisher::start(clock, folder.join("page")) {
             Ok(publisher) => Some(publisher),

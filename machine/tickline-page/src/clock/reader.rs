@@ -13,7 +13,7 @@ use tickline_core::gate::Reason;
 use tickline_core::reference::Reference as _;
 
 use super::os::{PageOs, admitted_counter};
-use super::process_mark::ProcessMark;
+use super::process_mark::{Decision, ProcessMark};
 use crate::lease::{PageReading, PageSource, ProcessHighWater, UseStage};
 use crate::page_file::{AttachedFile, PageError, PageFile};
 
@@ -27,9 +27,9 @@ struct PageReader {
     os: PageOs,
     /// The counter; an error says why the page is never used.
     counter: Result<HardwareCounter, Reason>,
-    /// Set in the process that has attached.
-    attached: ProcessMark,
-    /// How far the `CLOCK_MONOTONIC` of that process is ahead of the page's, ns; or [`NO_PAGE`].
+    /// Whether this process has attached.
+    process: ProcessMark,
+    /// How far the `CLOCK_MONOTONIC` of a process that has attached is ahead of the page's, ns.
     page_offset_ns: AtomicI64,
     process_high_water: ProcessHighWater,
     /// Whether the program lets readings use the page.
@@ -59,7 +59,7 @@ struct PageReader {
 ///
 /// This call reads files and maps memory, whatever the probes: make it before the process installs
 /// a seccomp filter. A forked child attaches to the page again, because it may be in another time
-/// namespace.
+/// namespace. If its first reading can't do that, the OS clock serves the child from then on.
 ///
 /// # Errors
 ///
@@ -124,13 +124,13 @@ impl PageReader {
         let reader = Self {
             os: PageOs::new(probes, admitted.err()),
             counter,
-            attached: ProcessMark::new(),
+            process: ProcessMark::new(),
             page_offset_ns: AtomicI64::new(page_offset_ns),
             process_high_water: ProcessHighWater::new(),
             stage: UseStage::new(),
             file: attached.file,
         };
-        reader.attached.set();
+        reader.process.decide(Decision::Attached);
         // Rule R8: so far the process has read the OS clock.
         reader
             .file
@@ -217,8 +217,8 @@ impl PageReader {
     /// be in another time namespace, and attaches again.
     #[inline]
     fn page_offset_ns(&self) -> Option<i64> {
-        let page_offset_ns = if self.attached.is_set() {
-            // ORDERING: Relaxed, stored before the mark was set.
+        let page_offset_ns = if self.process.is_attached() {
+            // ORDERING: Relaxed, stored before the process was attached.
             self.page_offset_ns.load(Ordering::Relaxed)
         } else {
             self.attach_again()
@@ -226,9 +226,14 @@ impl PageReader {
         (page_offset_ns != NO_PAGE).then_some(page_offset_ns)
     }
 
+    /// The offset of a forked child, ns, which attaches unless one of its threads has decided; or
+    /// [`NO_PAGE`].
     #[cold]
     #[inline(never)]
     fn attach_again(&self) -> i64 {
+        if self.process.decision() == Some(Decision::Refused) {
+            return NO_PAGE;
+        }
         let _errno = PreserveErrno(errno());
         let page_offset_ns = match self.os.probes() {
             Probes::Full => self.file.boot_context().ok().and_then(|context| {
@@ -239,11 +244,26 @@ impl PageReader {
             }),
             _ => None,
         };
-        let page_offset_ns = page_offset_ns.unwrap_or(NO_PAGE);
-        // ORDERING: Relaxed, published by the mark.
-        self.page_offset_ns.store(page_offset_ns, Ordering::Relaxed);
-        self.attached.set();
-        page_offset_ns
+        self.decide(page_offset_ns)
+    }
+
+    /// Decides for the process by the offset that this thread has found, ns, if it has found one.
+    /// The offset that the process then has, or [`NO_PAGE`]: another thread may have decided first.
+    fn decide(&self, page_offset_ns: Option<i64>) -> i64 {
+        let wanted = match page_offset_ns {
+            Some(page_offset_ns) => {
+                // ORDERING: Relaxed, published by the decision. All threads that attach find the
+                // same offset.
+                self.page_offset_ns.store(page_offset_ns, Ordering::Relaxed);
+                Decision::Attached
+            }
+            None => Decision::Refused,
+        };
+        match self.process.decide(wanted) {
+            // ORDERING: Relaxed, stored before the process was attached.
+            Decision::Attached => self.page_offset_ns.load(Ordering::Relaxed),
+            Decision::Refused => NO_PAGE,
+        }
     }
 
     /// Why the page is not used; `None` if it is.

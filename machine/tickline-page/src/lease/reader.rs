@@ -198,8 +198,8 @@ impl WaitForFirstLine {
     }
 }
 
-/// Reads the time of `timescale`, ns. This reading is ordered: a reading that begins after this one
-/// is complete is not smaller, in any process that reads the same page. `machine/docs/lease.md` has
+/// An ordered reading of the time of `timescale`, ns: a reading that begins after this one is
+/// complete is not smaller, in any process that reads the same page. `machine/docs/lease.md` has
 /// the exceptions. `os` must return times of the page's time namespace. Never panics; during a
 /// first publication waits for at most 1 ms, and for the end of a [`pause`](ReaderOs::pause).
 #[inline(always)]
@@ -219,7 +219,7 @@ pub fn read(
     };
     match read.try_first_line().and_then(|time| read.by_line(time)) {
         Some(reading) => reading,
-        None => read_slow(memory, counter, os, process_high_water, timescale),
+        None => read_by_attempts(memory, counter, os, process_high_water, timescale),
     }
 }
 
@@ -248,7 +248,7 @@ pub(crate) fn read_first_line(
 /// of a [`PageRead`], so that the caller keeps them in registers.
 #[cold]
 #[inline(never)]
-fn read_slow(
+fn read_by_attempts(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
     os: &impl ReaderOs,

@@ -12,7 +12,7 @@ fn role_denied_the_counter() {
     // With minimal probes `tickline` reads the OS clocks through libc from now on, without asking
     // whether the process may read the counter.
     let minimal = Clock::builder().probes(Probes::Minimal);
-    let _clock = minimal.driver(Driver::Manual).start().unwrap();
+    let _clock = minimal.driver(Driver::Manual).build().unwrap();
     // SAFETY: the call takes numbers.
     if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
         return println!("said: SKIPPED: the counter can't be denied here");

@@ -112,7 +112,7 @@ impl Context {
             |read| per_cpu::cpu_clock(clocks, read).and_then(|(clock, read)| clock.read_ns(&read));
         let ns = match (kind, self.is_per_cpu()) {
             (ReadKind::Bounds, _) => {
-                let Some(reading) = self.read_bounded() else {
+                let Some(reading) = self.read_ordered_bounded() else {
                     return false;
                 };
                 complete();
@@ -158,7 +158,7 @@ impl Context {
         let (shared, access, check) = (self.clock.shared(), self.access(), &self.check);
         let complete = || self.world.step(Step::End);
         let helps = self.clock.event_count(Event::Help);
-        let (mut cell, mut reading) = self.read_slow();
+        let (mut cell, mut reading) = self.read_ordered_in_any_state();
         if self.clock.event_count(Event::Help) != helps {
             // A thread that helps leaves the clock without a line.
             self.check.record_disturbance(self.world.now_ps.get());
@@ -167,7 +167,7 @@ impl Context {
         let (last_read, counter_read) = (me.last_read.get(), me.counter_read.get());
         let loaded = me.loaded.get();
         if self.iterate_as_reader(&reading) {
-            (cell, reading) = self.read_slow();
+            (cell, reading) = self.read_ordered_in_any_state();
         } else {
             // The reads of the failed iteration are not part of the reading.
             me.last_read.set(last_read);
@@ -182,7 +182,7 @@ impl Context {
         check.check_reading(begin, cell, reading.ns, path, kind);
         if kind == ReadKind::Bounds && path == ReadPath::SlowPathByLine && !self.is_per_cpu() {
             let begin = check.begin();
-            if let Some(reading) = shared.read_bounded_while_valid(&access, &access) {
+            if let Some(reading) = shared.read_ordered_bounded_while_valid(&access, &access) {
                 complete();
                 check.check_reading(begin, ONE_LINE, reading.ns, ReadPath::SlowPathByLine, kind);
                 check.check_bounds(&reading);
@@ -190,25 +190,30 @@ impl Context {
         }
     }
 
-    fn read_bounded(&self) -> Option<BoundedReading> {
+    fn read_ordered_bounded(&self) -> Option<BoundedReading> {
         let access = self.access();
         if self.is_per_cpu() {
             let (clock, read) =
                 per_cpu::cpu_clock(&self.clock.cpu_clocks, CpuCounter::now_ordered(&access))?;
-            return clock.read_bounded(&read);
+            return clock.read_ordered_bounded(&read);
         }
-        self.clock.shared().read_bounded(&access)
+        self.clock.shared().read_ordered_bounded(&access)
     }
 
     /// A reading by the slow path, with the cell that it used.
-    fn read_slow(&self) -> (usize, SlowReading) {
+    fn read_ordered_in_any_state(&self) -> (usize, SlowReading) {
         let access = self.access();
         if self.is_per_cpu() {
-            let read = per_cpu::read_slow(&self.clock.cpu_clocks, &access, &access)
+            let read = per_cpu::read_ordered_on_this_cpu(&self.clock.cpu_clocks, &access, &access)
                 .expect("every CPU is in the table");
             return (read.cpu, read.reading);
         }
-        (ONE_LINE, self.clock.shared().read_slow(&access, &access))
+        (
+            ONE_LINE,
+            self.clock
+                .shared()
+                .read_ordered_in_any_state(&access, &access),
+        )
     }
 
     /// A reader that only records offsets and bounds for a plot, at regular times, on any CPU.
@@ -219,7 +224,7 @@ impl Context {
                 self.go_elsewhere();
             }
             let point = self
-                .read_bounded()
+                .read_ordered_bounded()
                 .map_or_else(|| self.slow_point(), |reading| self.point(&reading));
             self.check.track.borrow_mut().push(TrackPoint {
                 at_ns,
@@ -250,7 +255,7 @@ impl Context {
 
     /// A point of a plot, from a reading by the slow path.
     fn slow_point(&self) -> TrackPoint {
-        let (cell, SlowReading { ns, source, .. }) = self.read_slow();
+        let (cell, SlowReading { ns, source, .. }) = self.read_ordered_in_any_state();
         let me = self.world.me();
         let read = if matches!(source, ReadingSource::Line { .. }) {
             &me.counter_read

@@ -47,7 +47,7 @@ pub(crate) fn run() -> io::Result<()> {
     let awaits = machine::setting("tickline.awaits").unwrap_or_else(|| "fast".to_owned());
     let interval = other_interval();
     let clock = trusting(Clock::builder().interval(interval.unwrap_or(INTERVAL)))
-        .start()
+        .build()
         .map_err(io::Error::other)?;
     let readers = if act == "migrate" {
         Readers::also_of_os_clock()

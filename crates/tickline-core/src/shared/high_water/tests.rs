@@ -62,7 +62,7 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
             _ = clock.iterate(&mut control);
         } else {
             assert_eq!(
-                clock.read_bounded_while_valid(machine, machine),
+                clock.read_ordered_bounded_while_valid(machine, machine),
                 None,
                 "{asleep_ns}"
             );
@@ -92,7 +92,11 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
         "{overdue_ns}"
     );
     assert!(reading.ns.abs_diff(machine.truth_ns()) < 100);
-    assert!(clock.read_bounded_while_valid(machine, machine).is_some());
+    assert!(
+        clock
+            .read_ordered_bounded_while_valid(machine, machine)
+            .is_some()
+    );
 }
 
 /// Rules 5 and 12: a thread finds that the reference does not vouch for the line, and is stopped

@@ -12,7 +12,7 @@ const CLOSED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);
 fn status() -> Status {
     let clock = Clock::builder()
         .driver(Driver::Manual)
-        .start()
+        .build()
         .expect("a clock");
     let mut status = clock.status();
     (status.state, status.frequency_hz, status.max_drift_ppb) =
@@ -243,7 +243,7 @@ fn nothing_is_said_without_an_incident_or_without_a_sample() {
 fn only_the_clocks_events_since_the_start_are_incidents() {
     let clock = Clock::builder()
         .driver(Driver::Manual)
-        .start()
+        .build()
         .expect("a clock");
     let close = || {
         clock.enable();

@@ -111,7 +111,7 @@ fn readings_with_bounds_are_the_lines_while_unix_time_is_the_oss() {
     let Some((engine, _)) = judged_by(&[UNIX_BY_OS]) else {
         return;
     };
-    let is_by_line = is_ever(&engine, || engine.read_bounded().is_some());
+    let is_by_line = is_ever(&engine, || engine.read_ordered_bounded().is_some());
     injected::COST.set(None);
     assert!(is_by_line);
 }
@@ -255,7 +255,7 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
 /// Puts the common line ahead. `false` if it has just ended.
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     engine
-        .read_bounded()
+        .read_ordered_bounded()
         .is_some_and(|reading| put_clock_ahead(&engine.clock.shared, reading, ahead_ns))
 }
 
@@ -359,7 +359,7 @@ fn engine_with_an_ended_line() -> Option<Engine> {
     let (engine, _) = judged_by(&[ALL_BY_LINE])?;
     injected::COST.set(None);
     let start = std::time::Instant::now();
-    while engine.read_bounded_while_valid().is_some() {
+    while engine.read_ordered_bounded_while_valid().is_some() {
         std::thread::sleep(Duration::from_millis(10)); // the interval
         assert!(start.elapsed().as_secs() < 20, "{:?}", engine.status());
     }

@@ -37,7 +37,7 @@ pub(super) enum Folder {
 /// Serves the page until a signal comes or the page is switched off.
 pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
     let (stop, mask) = stop_flag()?;
-    let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start();
+    let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).build();
     let clock = clock.map_err(io::Error::other)?;
     // A process that may not read the counter gets its time by system call, which can't be
     // replaced.

@@ -175,7 +175,7 @@ mod tests {
 
     /// A sample without any news, 1.5 s after the start, 5 ns above the OS clock.
     fn sample() -> WatchSample {
-        let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+        let clock = Clock::builder().driver(Driver::Manual).build().unwrap();
         WatchSample {
             unix_s: 0.0,
             offset: offset_sample(1.5, 5.0),

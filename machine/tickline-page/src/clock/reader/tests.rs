@@ -22,7 +22,7 @@ fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
 /// Runs `test` with the path of a page on which this process publishes a clock.
 fn run_with_page(test: impl FnOnce(&Path, &mut Publisher)) {
     let (_folder, path) = folder();
-    let clock = Clock::builder().start().unwrap();
+    let clock = Clock::builder().build().unwrap();
     let mut publisher = Publisher::start(clock, &path).unwrap();
     for _ in 0..1_000 {
         if publisher.phase() != LeasePhase::Published {
@@ -44,14 +44,50 @@ fn rule_r8_a_forked_child_raises_its_high_water() {
         assert!(high_water_ns() < os_ns);
         // As in a forked child. A reading by a line would leave the process's high-water mark as it
         // is.
-        reader.attached.clear();
+        reader.process.clear();
         let reading = reader.monotonic();
         assert!(
             high_water_ns() >= os_ns,
             "{reading:?} after {os_ns}, {:?}",
             publisher.phase()
         );
-        assert!(reader.attached.is_set());
+        assert!(reader.process.is_attached());
+    });
+}
+
+/// Runs `test` with a reader as in a forked child, none of whose threads has attached yet. The
+/// page's line is below the OS clock, so only the high-water mark keeps readings in order.
+fn run_as_forked(test: impl FnOnce(&PageReader)) {
+    let (_folder, path) = folder();
+    publish_ahead_by(-AHEAD_NS, &path, UnixOffset::NONE);
+    let reader = PageReader::open(&path, Probes::Full).unwrap();
+    reader.process.clear();
+    test(&reader);
+}
+
+/// Symptom: in a forked child a thread could not attach, for want of a file descriptor, and read the
+/// OS clock. Another thread attached, and its reading by the page was below that.
+#[test]
+fn after_a_thread_could_not_attach_no_reading_of_the_child_steps_back() {
+    run_as_forked(|reader| {
+        let offset_ns = reader.page_offset_ns().unwrap(); // the other thread is here...
+        reader.process.clear();
+        reader.decide(None);
+        let by_os = reader.monotonic();
+        reader.decide(Some(offset_ns)); // ... and now at the end of its call
+        let later = reader.monotonic();
+        assert!(later.ns >= by_os.ns, "{later:?} after {by_os:?}");
+    });
+}
+
+/// Symptom: the thread that could not attach ended the other thread's use of the page. Its reading
+/// of the OS clock did not raise the mark.
+#[test]
+fn a_thread_that_cannot_attach_uses_the_page_to_which_another_has_attached() {
+    run_as_forked(|reader| {
+        let offset_ns = reader.page_offset_ns().unwrap();
+        assert_eq!(reader.decide(None), offset_ns);
+        assert_eq!(reader.page_offset_ns(), Some(offset_ns));
     });
 }
 
@@ -91,13 +127,18 @@ const AHEAD_NS: i64 = 3_600_000_000_000;
 
 /// Publishes a line that counts for a long time, with this offset of Unix time.
 fn publish(path: &Path, unix: UnixOffset) {
+    publish_ahead_by(AHEAD_NS, path, unix);
+}
+
+/// Publishes a line that begins `ahead_ns` above the OS clock.
+fn publish_ahead_by(ahead_ns: i64, path: &Path, unix: UnixOffset) {
     let (writer, counter) = (LockedPageFile::create(path).unwrap(), admitted_counter());
     let os_ns = PageOs::new(Probes::Full, counter.err()).monotonic_ns();
     let start_ticks = counter.map_or(0, |counter| counter.now_ordered());
     let line = LeaseLine {
         line: Line {
             start_ticks,
-            base_ns: os_ns + AHEAD_NS,
+            base_ns: os_ns + ahead_ns,
             slope: Slope::from_hz(1_000_000_000).unwrap(),
         },
         end_ticks: start_ticks.wrapping_add(1 << 44),

@@ -81,7 +81,7 @@ fn engine_with_cpu_lines() -> Option<(ClockThread<Arc<Engine>>, Arc<Engine>)> {
 fn put_cpu_ahead(cpu_lines: &CpuLines) -> bool {
     cpu_lines
         .clock_here()
-        .zip(cpu_lines.read_bounded())
+        .zip(cpu_lines.read_ordered_bounded())
         .is_some_and(|(clock, reading)| put_clock_ahead(clock, reading, AHEAD_NS))
 }
 

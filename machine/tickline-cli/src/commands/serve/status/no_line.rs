@@ -8,7 +8,7 @@ pub(super) fn machines_state() -> Option<ClockState> {
     let clock = Clock::builder()
         .driver(Driver::Manual)
         .line_per_cpu(LinePerCpu::Off)
-        .start()
+        .build()
         .ok()?;
     clock.maintain();
     Some(clock.status().state)
