@@ -9,8 +9,14 @@ use std::process::Command;
 /// A file of this package, by its path in the repository.
 const MANIFEST: &str = "machine/tickline-cli/Cargo.toml";
 
-/// The clone's folder, or a file that names it, from this package's folder.
+/// git's folder of the clone, from this package's folder. In a worktree it is a file: no commit is
+/// noticed there without git.
 const CLONE: &str = "../../.git";
+
+/// The files and folders of git's folder of which a commit or a checkout changes one: a branch is a
+/// file of `refs/heads`, or a line of `packed-refs`, until a commit makes the file; or all are in
+/// `reftable`.
+const REFERENCES: [&str; 4] = ["HEAD", "refs/heads", "packed-refs", "reftable"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -18,8 +24,11 @@ fn main() {
     let version = if let Some(commit) = commit() {
         format!("{number} ({commit})")
     } else {
-        // There may be a commit later. A missing file would make cargo run this at each build.
-        rerun_if_changed(CLONE);
+        // There may be a commit later, or git. The whole folder would be too much: `git status` changes
+        // the index.
+        for name in REFERENCES {
+            rerun_if_changed(&format!("{CLONE}/{name}"));
+        }
         number.to_owned()
     };
     println!("cargo::rustc-env=TICKLINE_VERSION={version}");
@@ -31,20 +40,20 @@ fn commit() -> Option<String> {
         return None;
     }
     let commit = git(&["rev-parse", "--short=9", "HEAD"])?;
-    // A commit or a checkout appends to this log. Without it, a branch is a file of a folder, or a line
-    // of `packed-refs`, until a commit makes the file; or all are in `reftable`.
+    // A commit or a checkout appends to this log, unless the settings forbid it.
     let log = git_path("logs/HEAD")?;
     if Path::new(&log).exists() {
         rerun_if_changed(&log);
     } else {
-        for name in ["HEAD", "refs/heads", "packed-refs", "reftable"] {
+        for name in REFERENCES {
             rerun_if_changed(&git_path(name)?);
         }
     }
     Some(commit)
 }
 
-/// Has cargo run this again once the file changes, if there is one.
+/// Has cargo run this again once the file changes, if there is one. A missing one would make cargo run
+/// this at each build.
 fn rerun_if_changed(path: &str) {
     if Path::new(path).exists() {
         println!("cargo::rerun-if-changed={path}");

@@ -303,10 +303,10 @@ fn print(verdicts: &Verdicts, options: &Options) {
 /// What became of the baseline of `--update-on-pass`, and of the benchmarks that keep theirs.
 fn baseline_lines(verdicts: &Verdicts) -> Vec<String> {
     let name = verdicts.baseline.as_deref().unwrap_or_default();
-    let what = if verdicts.is_baseline_updated {
-        "is now this run: its benchmarks of bench_pairs and compare"
-    } else {
-        "stays as it was"
+    let what = match (verdicts.is_baseline_updated, &verdicts.kept_baselines[..]) {
+        (true, []) => "is now this run: its benchmarks of bench_pairs and compare",
+        (true, _) => "is now this run: its benchmarks of bench_pairs and compare, but these:",
+        (false, _) => "stays as it was",
     };
     let kept = verdicts.kept_baselines.iter().map(|kept| {
         let KeptBaseline { benchmark, reason } = kept;
@@ -341,7 +341,7 @@ mod tests {
         error.expect_err("no baseline")
     }
 
-    /// Symptom: "the baseline main is now this run" was all that was said.
+    /// Symptom: "the baseline main is now this run: its benchmarks", and no word of those it is not.
     #[test]
     fn a_line_names_each_benchmark_that_keeps_its_baseline() {
         let runs = [("a", 0), ("b", 3)].map(|(name, untrusted)| StoredRun {
@@ -359,9 +359,9 @@ mod tests {
         let [updated, kept] = &baseline_lines(&verdicts)[..] else {
             panic!("{verdicts:?}");
         };
-        assert!(
-            updated.starts_with("the baseline main is now this run"),
-            "{updated}"
+        assert_eq!(
+            updated,
+            "the baseline main is now this run: its benchmarks of bench_pairs and compare, but these:"
         );
         let expected =
             "the baseline main of b stays as it was: 3 of this run's samples can't be trusted";

@@ -50,7 +50,7 @@ pub(crate) struct Document {
     /// The schema's name, `tickline/2`. It changes when a key changes its meaning or is removed,
     /// but not when keys are added.
     pub(crate) schema: String,
-    /// The version of the program that has written this document.
+    /// The version of the program that has written this document, as `--version` prints it.
     pub(crate) program_version: String,
     /// Whether that program was a debug build. Its costs are several times the costs of a release
     /// build.
@@ -124,7 +124,7 @@ impl Document {
         let machine = Machine::read(&status);
         let mut document = Self {
             schema: SCHEMA.into(),
-            program_version: env!("CARGO_PKG_VERSION").into(),
+            program_version: env!("TICKLINE_VERSION").into(),
             debug_build: cfg!(debug_assertions),
             command: command.into(),
             taken_at: format!("{:.0}", Timestamp::now()),

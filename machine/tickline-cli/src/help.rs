@@ -332,8 +332,9 @@ pub(crate) const RUN: &[Section] = &[
                          serve status
   INVOCATION_ID          systemd sets it in a unit. If the unit has a filter of system calls, run
                          traces no program, and a static program asks the kernel
-The library reads the first three, too, and run sets the first two for CMD. If only LD_PRELOAD loads
-the library, TICKLINE_PAGE must be an absolute path, and the default is /run/tickline/page.v1.",
+The library reads the first three, too. For CMD, run sets TICKLINE_PAGE; with --always, or where the
+vDSO does not read kvm-clock, also TICKLINE_SERVE. If only LD_PRELOAD loads the library,
+TICKLINE_PAGE must be an absolute path, and the default is /run/tickline/page.v1.",
     ),
     Section::new(
         "Examples",

@@ -4,8 +4,8 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{self, NonNull};
 
 use tickline_page::program::{
-    ALWAYS, OFF, PAGE, PAGE_VARIABLE, RUN_INTERFACE, ResumeFlag, SERVE_VARIABLE, SWITCH_VARIABLE,
-    StartResult, kernels_clock_is_fast,
+    ALWAYS, Entries, OFF, PAGE, PAGE_VARIABLE, RUN_INTERFACE, ResumeFlag, SERVE_VARIABLE,
+    SWITCH_VARIABLE, StartResult, kernels_clock_is_fast,
 };
 
 use crate::attach;
@@ -15,33 +15,21 @@ use crate::vdso::Vdso;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The functions that `tickline run` calls, and the marks by which it knows the library of its own
-/// version. Zeros follow.
-#[repr(C)]
-struct Entries {
-    start: unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int,
-    resume: unsafe extern "C" fn(),
-    interface: u32,
-    version: [u8; VERSION.len()],
-}
-
-/// `tickline run` finds the entry points by the name of this section. A change of the section
-/// raises [`RUN_INTERFACE`].
+/// The entry points, and the marks by which `tickline run` knows the library of its own version.
 #[used]
 #[unsafe(link_section = ".tickline")]
-static ENTRIES: Entries = Entries {
+static ENTRIES: Entries<{ VERSION.len() }> = Entries {
     start,
     resume: tickline_resume_program,
     interface: RUN_INTERFACE,
     version: *VERSION.as_bytes().first_chunk().expect("its own length"),
 };
 
-/// `tickline run` calls this in a program that has executed no instruction yet. `path` is the
-/// page's path, and `vdso` the value of `AT_SYSINFO_EHDR` or null. Returns a [`StartResult`].
+/// The entry point [`Start`](tickline_page::program::Start).
 ///
 /// # Safety
 ///
-/// The caller must call this once, while the process has one thread. `path` must end with a zero.
+/// The conditions of [`Start`](tickline_page::program::Start).
 unsafe extern "C" fn start(path: *const c_char, vdso: *mut c_void) -> c_int {
     // SAFETY: the caller promises that the path ends with a zero.
     let path = unsafe { CStr::from_ptr(path) };
@@ -74,11 +62,7 @@ unsafe fn start_serving(path: &CStr, vdso: *mut c_void) -> StartResult {
 }
 
 unsafe extern "C" {
-    /// The program continues here after `tickline run` has detached from it. This code jumps to the
-    /// program's start, whose address is in `rbx`. All other registers but the stack's are then
-    /// zero, as the kernel sets them (Linux, `asm/elf.h`, `ELF_PLAT_INIT`). `rdi` is the process id
-    /// of the helper: the code waits for the helper's end, because until then its files may be
-    /// open, and leaves no zombie. `rbp` has [`ResumeFlag`]s.
+    /// The entry point [`Resume`](tickline_page::program::Resume).
     fn tickline_resume_program();
 }
 

@@ -39,7 +39,6 @@ use tickline_page::program::{
 use tickline_page::{Counter as _, HardwareCounter};
 
 use crate::args;
-use crate::exit::Exit;
 use crate::machine::{self, library};
 use crate::measure::calls::{self, MONOTONIC, SYSTEM_CALL};
 use crate::measure::narrowest;
@@ -68,7 +67,7 @@ const FOREIGN: &str =
 const DEFAULT_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
 
 /// Replaces this process by the program. If the exec fails, prints the error and exits.
-pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
+pub(crate) fn run(args: &args::Run) -> ! {
     restore_inherited_signal_actions();
     let (program, arguments) = args.command.split_first().expect("clap demands one");
     let file = resolve_program(program).filter(|file| is_executable(file));

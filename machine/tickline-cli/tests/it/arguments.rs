@@ -511,3 +511,11 @@ fn the_version_is_that_of_the_build() {
     let shown = text(&tickline(&["--version"]).output().unwrap().stdout);
     assert_eq!(shown, concat!("tickline ", env!("TICKLINE_VERSION"), "\n"));
 }
+
+/// Symptom: the documents of two builds had one version.
+#[test]
+fn a_document_has_the_version_of_the_build() {
+    let output = tickline(&["doctor", "--json", "-"]).output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["program_version"], env!("TICKLINE_VERSION"));
+}

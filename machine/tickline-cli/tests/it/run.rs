@@ -151,8 +151,7 @@ fn a_library_that_cannot_be_used_is_refused() {
     const LIMIT: u64 = 16 << 20;
     const OTHER: &str = concat!(
         "this is not the libtickline_preload.so of version ",
-        env!("CARGO_PKG_VERSION"),
-        ": name that one by --library"
+        env!("CARGO_PKG_VERSION")
     );
     const NO_FILE: &str = "this is not a regular file: mode ";
     let folder = tempfile::tempdir().unwrap();

@@ -11,8 +11,8 @@ use tickline_page::program::{LIBRARY, RUN_INTERFACE};
 use crate::common::{copy_program, text};
 use crate::served::{self, ServedPage, output};
 
-/// A copy of the library whose mark is changed from the one at the index `changed` on: the number
-/// of the interface, and the version behind it.
+/// A copy of the library with a change in its mark, which is the number of the interface, and the
+/// version behind it: the byte at the index `changed`, of which one bit is inverted.
 fn write_other(path: &Path, library: &Path, changed: usize) {
     let mut bytes = fs::read(library).unwrap();
     let mark = [
@@ -24,7 +24,7 @@ fn write_other(path: &Path, library: &Path, changed: usize) {
         .filter(|at| bytes[*at..].starts_with(&mark))
         .collect();
     for start in &starts {
-        bytes[start + changed] = b'9';
+        bytes[start + changed] ^= 1;
     }
     assert!(!starts.is_empty(), "the library has no mark");
     fs::write(path, bytes).unwrap();
@@ -38,10 +38,18 @@ fn a_library_of_another_version_or_interface_is_refused() {
     };
     let folder = tempfile::tempdir().unwrap();
     let version = env!("CARGO_PKG_VERSION");
-    let (_, rest) = version.split_at(1);
+    let (first, rest) = version.split_at(1);
+    let other_version = format!("{}{rest}", char::from(first.as_bytes()[0] ^ 1));
+    let other_interface = RUN_INTERFACE ^ 1;
     for (changed, found) in [
-        (0, format!("version {version}, interface 57")),
-        (4, format!("version 9{rest}, interface {RUN_INTERFACE}")),
+        (
+            0,
+            format!("version {version}, interface {other_interface:08x}"),
+        ),
+        (
+            4,
+            format!("version {other_version}, interface {RUN_INTERFACE:08x}"),
+        ),
     ] {
         let other = folder.path().join("other.so");
         write_other(&other, library, changed);
@@ -49,7 +57,7 @@ fn a_library_of_another_version_or_interface_is_refused() {
         let run = output(command.arg(&other).arg("true"));
         let expected = format!(
             "{}: this is {LIBRARY} of {found}, and this program has version {version}, interface \
-             {RUN_INTERFACE}: install both from one release",
+             {RUN_INTERFACE:08x}: install both from one release, or build both from one commit",
             other.display()
         );
         assert!(text(&run.stderr).contains(&expected), "{run:?}");
@@ -124,7 +132,7 @@ fn a_library_where_other_users_may_write_is_not_used() {
     };
     copy.put_library("bin");
     let bin = copy.root.path().join("bin");
-    for mode in [0o1777, 0o2775] {
+    for mode in [0o1777, 0o777] {
         fs::set_permissions(&bin, Permissions::from_mode(mode)).unwrap();
         copy.assert_uses("lib");
     }

@@ -94,7 +94,7 @@ fn phases() -> impl Iterator<Item = Entry> {
         (
             "doubted",
             "the line may be wrong, so programs also ask the OS clock, and return the later time: they are slow, and time \
-             does not step back. For some seconds this is harmless. If it lasts, the server's log has the reason",
+             does not step back. Within a second the line ends: `no_line` follows. The server's log has the reason",
         ),
         (
             "expired",

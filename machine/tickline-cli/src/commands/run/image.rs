@@ -25,8 +25,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// gABI, "Dynamic Section").
 const DT_RELR: i64 = 36;
 
-/// The section with the addresses of `start` and `resume`, the interface's number and the version
-/// (`tickline-preload`, `entry.rs`).
+/// The section with the library's `tickline_page::program::Entries`.
 const ENTRY_SECTION: &str = ".tickline";
 
 /// The version and the interface of the library that this program can use.
@@ -53,7 +52,7 @@ pub(super) struct Image {
 #[derive(Debug)]
 pub(super) struct RelocatedImage {
     pub(super) bytes: Vec<u8>,
-    /// The addresses of `start` and `resume` (`tickline-preload`, `entry.rs`).
+    /// The addresses of `start` and `resume`.
     pub(super) start: u64,
     pub(super) resume: u64,
 }
@@ -78,7 +77,11 @@ impl<'a> Release<'a> {
 
 impl fmt::Display for Release<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "version {}, interface {}", self.version, self.interface)
+        write!(
+            f,
+            "version {}, interface {:08x}",
+            self.version, self.interface
+        )
     }
 }
 
@@ -106,7 +109,7 @@ impl Image {
         let release = Release::from_section(section).ok_or_else(other)?;
         if release != OWN {
             return Err(invalid(&format!(
-                "this is {LIBRARY} of {release}, and this program has {OWN}: install both from one release"
+                "this is {LIBRARY} of {release}, and this program has {OWN}: install both from one release, or build both from one commit"
             )));
         }
         Self::parse(path, &file).ok_or_else(other)

@@ -1,8 +1,8 @@
 //! Tells the program that has started the server that its page is there, by the protocol of
 //! sd_notify(3): one datagram to the socket that `NOTIFY_SOCKET` names.
 //!
-//! The server never waits for the program that reads the socket. That program may be stopped, and its
-//! queue full; and the server blocks stop signals except during its sleep, so none could end the wait.
+//! A send never blocks. The program that reads the socket may be stopped, and its queue full; and the
+//! server blocks stop signals except during its sleep, so none could end a send that blocks.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -32,6 +32,11 @@ impl ReadyMessage {
         }
     }
 
+    /// Whether the message is still to be sent.
+    pub(super) const fn is_pending(&self) -> bool {
+        self.socket.is_some()
+    }
+
     /// Sends the message, unless nothing is left to send. If the socket's queue is full, the next call
     /// tries again. Never waits.
     ///
@@ -48,9 +53,11 @@ impl ReadyMessage {
         };
         let is_full = error.kind() == io::ErrorKind::WouldBlock;
         let problem = if is_full {
-            "the socket's queue is full; trying again until its program reads it".to_owned()
+            "the socket's queue is full, so whoever has started this server learns only later that it is \
+             ready, once the socket's program reads"
+                .to_owned()
         } else {
-            error.to_string()
+            format!("{error}; whoever has started this server does not learn that it is ready")
         };
         let text = format!("{SOCKET_VARIABLE}={}: {problem}", name.display());
         if is_full {

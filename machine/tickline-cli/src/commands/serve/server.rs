@@ -60,10 +60,7 @@ pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
     let mut ready_message = ReadyMessage::of_environment();
     let mut is_deleted = false;
     loop {
-        // Also for a page that is switched off: a unit whose server ends before it is ready has failed.
-        if let Err(error) = ready_message.send() {
-            log.write(&error.to_string());
-        }
+        log.send(&mut ready_message);
         // ORDERING: Relaxed, pairs with the signal handler's store, which publishes no other data.
         let is_stopped = stop.load(Ordering::Relaxed);
         let is_ending = is_stopped || is_deleted;
@@ -76,6 +73,12 @@ pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
         };
         if publisher.phase() == LeasePhase::Off {
             log.write("the page is switched off: run `tickline serve on`, then start a server");
+            // A unit whose server ends before it is ready has failed.
+            // ORDERING: Relaxed, as above.
+            while ready_message.is_pending() && !stop.load(Ordering::Relaxed) {
+                ppoll(&mut [], Some(TimeSpec::from_duration(PAUSE)), Some(mask)).ok();
+                log.send(&mut ready_message);
+            }
             return Ok(Exit::Success);
         }
         if is_ending && !publisher.has_line() {
@@ -106,7 +109,7 @@ pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
 /// between two starts by systemd, which would be a tenth of a second otherwise.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// The pause between two tries.
+/// The pause between two tries to start, or to say that a page is there that is switched off.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a server did not start.
@@ -284,6 +287,13 @@ impl ServerLog<'_> {
     fn write(&self, text: &str) {
         let page = plain_path(self.page);
         line_to_stderr(&format!("tickline: {page}: {}", plain(text)));
+    }
+
+    /// Sends the message, and logs why it could not be sent.
+    fn send(&self, message: &mut ReadyMessage) {
+        if let Err(error) = message.send() {
+            self.write(&error.to_string());
+        }
     }
 
     fn log_start(&self, publisher: &Publisher) {

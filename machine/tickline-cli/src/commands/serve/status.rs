@@ -230,7 +230,8 @@ mod tests {
         let look = ServiceManager::OpenRc.look();
         assert_eq!(next(Some(true)), look);
         assert_eq!(next(None), look);
-        let start = "; to start a server: rc-service tickline start, or `tickline serve`";
+        let start =
+            "; to start a server: rc-service tickline restart, or `tickline serve`, as root";
         assert_eq!(next(Some(false)), format!("{look}{start}"));
     }
 

@@ -91,24 +91,61 @@ fn a_server_whose_message_finds_no_room_ends_by_a_signal() {
     assert_eq!(code, Some(0), "{messages}");
 }
 
+/// A server of the page that has found no room for its message in the socket at `path`.
+fn server_without_room(page: &Path, path: &Path) -> Server {
+    let log = path.with_extension("log");
+    let mut command = serve(page, &[]);
+    command.env("NOTIFY_SOCKET", path);
+    let stderr = File::create(&log).unwrap();
+    let server = Server(command.stderr(stderr).spawn().unwrap());
+    wait_until("the server has found no room", || {
+        let log = fs::read_to_string(&log).unwrap();
+        log.contains("notify: the socket's queue is full, so whoever has started this server")
+            .then_some(())
+    });
+    server
+}
+
+fn exit_code(mut server: Server) -> Option<i32> {
+    wait_until("the server ends", || server.0.try_wait().unwrap()).code()
+}
+
+fn wait_until_ready(socket: &UnixDatagram) {
+    wait_until("the message", || {
+        (message(socket) == "READY=1").then_some(())
+    });
+}
+
 #[test]
 fn a_server_whose_message_finds_no_room_sends_it_later() {
     let (folder, page) = folder();
     let path = folder.path().join("notify");
     let socket = full_socket(&path);
-    let log = folder.path().join("log");
-    let mut command = serve(&page, &[]);
-    command.env("NOTIFY_SOCKET", &path);
-    let stderr = File::create(&log).unwrap();
-    let _server = Server(command.stderr(stderr).spawn().unwrap());
-    wait_until("the server has found no room", || {
-        let log = fs::read_to_string(&log).unwrap();
-        log.contains("notify: the socket's queue is full")
-            .then_some(())
-    });
-    wait_until("the message", || {
-        (message(&socket) == "READY=1").then_some(())
-    });
+    let _server = server_without_room(&page, &path);
+    wait_until_ready(&socket);
+}
+
+/// Symptom: it ended at once, so systemd called the unit failed, and started it again.
+#[test]
+fn a_server_of_a_page_that_is_switched_off_waits_for_room() {
+    let (folder, page) = page_without_server();
+    run(&page, &["off"]);
+    let path = folder.path().join("notify");
+    let socket = full_socket(&path);
+    let server = server_without_room(&page, &path);
+    wait_until_ready(&socket);
+    assert_eq!(exit_code(server), Some(0));
+}
+
+#[test]
+fn a_signal_ends_a_server_that_waits_for_room() {
+    let (folder, page) = page_without_server();
+    run(&page, &["off"]);
+    let path = folder.path().join("notify");
+    let _socket = full_socket(&path);
+    let server = server_without_room(&page, &path);
+    server.signal(libc::SIGTERM);
+    assert_eq!(exit_code(server), Some(0));
 }
 
 /// Symptom: "NOTIFY_SOCKET=: this is neither a path from / nor an abstract socket (@NAME)".
@@ -128,7 +165,7 @@ fn a_server_that_can_not_say_that_it_is_ready_serves_all_the_same() {
     for (socket, expected) in [
         (
             "/nonexistent/notify",
-            "NOTIFY_SOCKET=/nonexistent/notify: No",
+            "NOTIFY_SOCKET=/nonexistent/notify: No such file or directory (os error 2); whoever has started",
         ),
         (
             "vsock:2:1",

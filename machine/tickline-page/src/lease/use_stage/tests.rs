@@ -90,7 +90,9 @@ fn a_disabled_page_can_be_enabled() {
 #[test]
 fn enabling_an_enabled_page_changes_nothing() {
     let stage = UseStage::new();
+    // ORDERING: Relaxed, because this test has one thread.
     let before = stage.0.load(Ordering::Relaxed);
     stage.enable();
+    // ORDERING: Relaxed, because this test has one thread.
     assert_eq!(stage.0.load(Ordering::Relaxed), before);
 }

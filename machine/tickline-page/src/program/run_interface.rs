@@ -1,0 +1,138 @@
+//! What `tickline run` and the library have agreed on: the section of the entry points, their
+//! arguments, registers and results. The hash of this file is the number by which `run` refuses a
+//! library that has agreed on something else. So whoever changes one of these changes this file.
+
+use core::ffi::{c_char, c_int, c_void};
+
+/// The number of this interface: the hash of its source.
+pub const RUN_INTERFACE: u32 = hash(include_bytes!("run_interface.rs"));
+
+/// The hash FNV-1a of 32 bits, by Fowler, Noll and Vo.
+const fn hash(mut bytes: &[u8]) -> u32 {
+    let mut hash = 0x811c_9dc5_u32;
+    while let [first, rest @ ..] = bytes {
+        hash ^= u32::from_le_bytes([*first, 0, 0, 0]);
+        hash = hash.wrapping_mul(0x0100_0193);
+        bytes = rest;
+    }
+    hash
+}
+
+/// The library's section `.tickline`, by which `tickline run` finds the entry points. Zeros follow.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Entries<const VERSION_BYTES: usize> {
+    /// The first entry point.
+    pub start: Start,
+    /// The second entry point.
+    pub resume: Resume,
+    /// [`RUN_INTERFACE`] of the library.
+    pub interface: u32,
+    /// The version of the library.
+    pub version: [u8; VERSION_BYTES],
+}
+
+/// `tickline run` calls this in a program that has executed no instruction yet. The first argument
+/// is the page's path, and the second the value of `AT_SYSINFO_EHDR` or null. Returns a
+/// [`StartResult`].
+///
+/// # Safety
+///
+/// The caller must call this once, while the process has one thread. The path must end with a zero.
+pub type Start = unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int;
+
+/// The program continues here after `tickline run` has detached from it. The code jumps to the
+/// program's start, whose address is in `rbx`. All other registers but the stack's are then zero,
+/// as the kernel sets them (Linux, `asm/elf.h`, `ELF_PLAT_INIT`). `rdi` is the process id of the
+/// helper: the code waits for the helper's end, because until then its files may be open, and
+/// leaves no zombie. `rbp` has [`ResumeFlag`]s.
+pub type Resume = unsafe extern "C" fn();
+
+/// Flags of the library's `resume`; the caller passes their sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum ResumeFlag {
+    /// The program ignores SIGTRAP.
+    IgnoreTrap = 1,
+    /// The program blocks SIGCHLD, so the end of the helper leaves one pending: `resume` takes it.
+    TakeChild = 2,
+}
+
+/// The result of the library's start in a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum StartResult {
+    /// The page serves the program.
+    Served = 0,
+    /// The vDSO's symbols already lead to a copy of the library.
+    AlreadyServed = 1,
+    /// There is no page at the path, or the system does not open it.
+    NoPage = 2,
+    /// The page's file is not trusted ([`PageFile::open`](crate::page_file::PageFile::open)).
+    NotTrusted = 3,
+    /// The page is of another boot, another counter, or a time namespace that is not known.
+    OtherMachine = 4,
+    /// The program may not read the counter (prctl(2), `PR_SET_TSC`).
+    CounterDenied = 5,
+    /// The kernel does not know `MADV_WIPEONFORK`.
+    OldKernel = 6,
+    /// The process has no vDSO, or one of an unknown layout. The page still serves libc's
+    /// functions, if the library interposes them.
+    NoVdso = 7,
+    /// The kernel does not let the process change its vDSO. The page still serves libc's functions,
+    /// if the library interposes them.
+    VdsoReadOnly = 8,
+    /// The page's path does not begin with `/`.
+    NotAbsolute = 9,
+}
+
+impl StartResult {
+    const ALL: [Self; 10] = [
+        Self::Served,
+        Self::AlreadyServed,
+        Self::NoPage,
+        Self::NotTrusted,
+        Self::OtherMachine,
+        Self::CounterDenied,
+        Self::OldKernel,
+        Self::NoVdso,
+        Self::VdsoReadOnly,
+        Self::NotAbsolute,
+    ];
+
+    /// The result with this number; `None` if no result has it.
+    #[must_use]
+    pub fn from_number(number: i32) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|result| *result as i32 == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: two builds of one version with different interfaces accepted each other's library,
+    /// because nobody had raised a number.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri reads no file")]
+    fn a_change_of_the_interfaces_source_changes_its_number() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/program/run_interface.rs");
+        let mut source = std::fs::read(path).unwrap();
+        assert_eq!(RUN_INTERFACE, hash(&source));
+        source.push(b'\n');
+        assert_ne!(RUN_INTERFACE, hash(&source));
+    }
+
+    /// The library is C to the program that asks, and answers by a number.
+    #[test]
+    fn each_number_is_one_result() {
+        for (number, result) in (0..).zip(StartResult::ALL) {
+            assert_eq!(result as i32, number);
+            assert_eq!(StartResult::from_number(number), Some(result));
+        }
+        assert_eq!(StartResult::from_number(-1), None);
+        assert_eq!(StartResult::from_number(10), None);
+    }
+}
