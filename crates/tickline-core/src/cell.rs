@@ -140,7 +140,7 @@ pub trait StateCell {
 /// use tickline_core::{cell::LineCell, shared::SharedClock};
 ///
 /// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
-/// assert_eq!(CLOCK.figures().frequency_hz, None, "none yet");
+/// assert_eq!(CLOCK.figures().last_line, None, "none yet");
 /// ```
 #[derive(Debug)]
 #[repr(C, align(64))]

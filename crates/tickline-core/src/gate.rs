@@ -434,7 +434,7 @@ pub const fn judge_missing_line(figures: &Figures) -> Verdict {
         Verdict::new(gate, Some(Reason::CounterTooSlow))
     } else if figures.too_old_sample.is_some() {
         Verdict::new(gate, Some(Reason::SamplesTooOld))
-    } else if figures.frequency_hz.is_some() {
+    } else if figures.last_line.is_some() {
         Verdict::with_warning(gate, Reason::NoLine)
     } else {
         Verdict::new(gate, None)
