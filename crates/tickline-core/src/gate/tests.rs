@@ -58,7 +58,7 @@ fn reasons_without_line(change: impl FnOnce(&mut Figures)) -> [Option<Reason>; 2
     let mut figures = SharedClock::new(LineCell::new()).figures();
     change(&mut figures);
     let verdict = judge_missing_line(&figures);
-    assert_eq!(verdict.gate, Gate::Calibration);
+    assert_eq!(verdict.gate(), Gate::Calibration);
     [verdict.closed_by(), verdict.warning()]
 }
 

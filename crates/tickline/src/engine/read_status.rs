@@ -86,9 +86,9 @@ impl Engine {
         // A barred clock has no line, and none is expected.
         let has_line = common.is_barred() || has_common_line || has_cpu_line;
         let verdicts = each_gate(|gate| match gate {
-            Gate::User if self.is_disabled() => Verdict::new(gate, Some(Reason::DisabledByProgram)),
+            Gate::User if self.is_disabled() => Verdict::closed(Reason::DisabledByProgram),
             Gate::Calibration if !has_line && self.has_stopped_driver() => {
-                Verdict::new(gate, Some(Reason::DriverStopped))
+                Verdict::closed(Reason::DriverStopped)
             }
             Gate::Calibration if !has_line => judge_missing_line(&self.figures()),
             _ => self.recorded_verdict(gate),
@@ -151,7 +151,7 @@ impl Engine {
 /// The verdicts of a backend in this state: it has judged the counter, if it reads one.
 fn verdicts_of_backend(state: ClockState) -> [Verdict; Gate::ALL.len()] {
     each_gate(|gate| match state {
-        ClockState::Fallback(reason) if gate == reason.gate() => Verdict::new(gate, Some(reason)),
-        _ => Verdict::new(gate, None),
+        ClockState::Fallback(reason) if gate == reason.gate() => Verdict::closed(reason),
+        _ => Verdict::open(gate),
     })
 }

@@ -443,7 +443,7 @@ fn a_clock_with_a_line_has_the_recorded_verdict_about_calibration() {
         return;
     };
     injected::COST.set(None);
-    let recorded = Verdict::new(Gate::Calibration, Some(Reason::CounterTooSlow));
+    let recorded = Verdict::closed(Reason::CounterTooSlow);
     engine.record_verdict(recorded);
     assert!(is_ever(&engine, || {
         engine.status().verdict(Gate::Calibration) == recorded
