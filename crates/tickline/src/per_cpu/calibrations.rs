@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use tickline_core::control::{Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::driver::CpusPermit;
-use tickline_core::per_cpu::{CpuControl, Pass, Stay};
+use tickline_core::per_cpu::{CpuControl, CpuIteration, Pass, Stay};
 use tickline_core::reference::Reference;
 
 use super::CpuLines;
@@ -110,7 +110,9 @@ fn calibrate(
     let iteration = loop {
         affinity.pin(cpu); // the iteration notices if the thread is not on the CPU
         // `None` also if the CPU's register has another id than the kernel.
-        let (iteration, stay) = control.iterate(clock, cpu, &cpu_lines.counter, &OsClock);
+        let CpuIteration {
+            iteration, stay, ..
+        } = control.iterate(clock, cpu, &cpu_lines.counter, &OsClock);
         match stay {
             Stay::Again => continue,
             Stay::Wait(wait_ns) => woken = sleep.wait(Duration::from_nanos(wait_ns)),
