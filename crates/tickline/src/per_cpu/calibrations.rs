@@ -19,7 +19,7 @@ pub(crate) struct CpuCalibrations {
     /// The CPU with which the next pass begins, if it is due.
     pub(super) first: usize,
     /// Whether a calibration of this pass was woken because the OS clock was set.
-    pub(super) was_clock_set: bool,
+    pub(super) was_woken_by_clock_set: bool,
 }
 
 impl CpuCalibrations {
@@ -79,14 +79,14 @@ impl CpuCalibrations {
                 first.get_or_insert(cpu);
                 match calibrate(control, cpu, cpu_lines, &pass, &mut affinity, sleep) {
                     WakeCause::Timeout => {}
-                    WakeCause::ClockSet => self.was_clock_set = true,
+                    WakeCause::ClockSet => self.was_woken_by_clock_set = true,
                     WakeCause::Stopped => break,
                 }
             }
             next_ns = next_ns.min(control.due_ns());
         }
         self.first = first.map_or(self.first, |cpu| cpu + 1);
-        if core::mem::take(&mut self.was_clock_set) {
+        if core::mem::take(&mut self.was_woken_by_clock_set) {
             self.force_due();
             return MIN_INTERVAL_NS;
         }

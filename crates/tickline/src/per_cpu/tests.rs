@@ -125,7 +125,7 @@ fn a_pass_that_a_set_clock_has_woken_is_followed_at_once() {
         return;
     };
     passes.run();
-    passes.calibrations.was_clock_set = true;
+    passes.calibrations.was_woken_by_clock_set = true;
     assert_eq!(passes.run(), MIN_INTERVAL_NS);
 }
 
