@@ -140,7 +140,7 @@ pub trait StateCell {
 /// use tickline_core::{cell::LineCell, shared::SharedClock};
 ///
 /// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
-/// assert_eq!(CLOCK.figures().frequency_hz, None, "none yet");
+/// assert_eq!(CLOCK.figures().last_line, None, "none yet");
 /// ```
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -181,7 +181,7 @@ const _: () = assert!(
 );
 
 /// The stored value if the reference does not say how long the machine was suspended.
-const UNKNOWN: i64 = i64::MIN;
+const UNKNOWN_SUSPENDED_NS: i64 = i64::MIN;
 
 // ORDERING for loads from a slot: Relaxed. The first load of the state is Acquire, which keeps
 // these loads behind it. The fence of the second load keeps them before it.
@@ -280,7 +280,7 @@ impl SlotView<'_> {
                 ticks: words.proven_ticks.load(SLOT_LOAD),
                 ns: words.proven_ns.load(SLOT_LOAD),
             },
-            suspended_ns: Some(suspended_ns).filter(|ns| *ns != UNKNOWN),
+            suspended_ns: Some(suspended_ns).filter(|ns| *ns != UNKNOWN_SUSPENDED_NS),
         }
     }
 
@@ -314,7 +314,7 @@ impl SlotView<'_> {
         );
         words
             .suspended_ns
-            .store(suspended_ns.unwrap_or(UNKNOWN), order);
+            .store(suspended_ns.unwrap_or(UNKNOWN_SUSPENDED_NS), order);
     }
 }
 

@@ -406,7 +406,7 @@ impl Control {
     ) -> Result<Iteration, Option<SampleAge>> {
         let shared = access.shared;
         let mut last_age = None;
-        let mut too_old_samples = 0;
+        let mut too_old_samples: u32 = 0;
         for _ in 0..MAX_SAMPLES {
             let Some(sampled) = self.take_sample(access) else {
                 continue;
@@ -426,7 +426,7 @@ impl Control {
                 Err(why) => {
                     if let NotPublished::SamplesTooOld(age) = why {
                         last_age = Some(age);
-                        too_old_samples += 1;
+                        too_old_samples = too_old_samples.saturating_add(1);
                     }
                     if let Some(iteration) = self.end_without_line(&why, shared) {
                         return Ok(iteration);

@@ -43,7 +43,7 @@ pub mod keeper;
 #[cfg(test)]
 mod tests;
 
-pub use facts::{Cost, Facts, Trust};
+pub use facts::{Cost, Facts, SwitchedOffBy, Trust};
 
 use crate::clocksource::Clocksource;
 use crate::comparison::CounterComparison;
@@ -199,8 +199,7 @@ impl Reason {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Verdict {
-    /// The gate.
-    pub gate: Gate,
+    gate: Gate,
     opening: Opening,
 }
 
@@ -213,23 +212,43 @@ enum Opening {
 }
 
 impl Verdict {
-    /// The verdict on a gate: closed for this reason, or open without one.
-    #[must_use]
-    pub const fn new(gate: Gate, closed_by: Option<Reason>) -> Self {
-        let opening = match closed_by {
-            Some(reason) => Opening::Closed(reason),
-            None => Opening::Open,
-        };
-        Self { gate, opening }
-    }
+    /// [`Gate::UnixCost`] is closed, for its only reason: [`Reason::Slow`].
+    pub const UNIX_COST_CLOSED: Self = Self {
+        gate: Gate::UnixCost,
+        opening: Opening::Closed(Reason::Slow),
+    };
 
-    /// The verdict on an open gate that warns for this reason.
+    /// The gate is open, without a warning.
     #[must_use]
-    pub const fn with_warning(gate: Gate, reason: Reason) -> Self {
+    pub const fn open(gate: Gate) -> Self {
         Self {
             gate,
+            opening: Opening::Open,
+        }
+    }
+
+    /// The reason's [gate](Reason::gate) is open, and warns.
+    #[must_use]
+    pub const fn with_warning(reason: Reason) -> Self {
+        Self {
+            gate: reason.gate(),
             opening: Opening::OpenWithWarning(reason),
         }
+    }
+
+    /// The reason's [gate](Reason::gate) is closed.
+    #[must_use]
+    pub const fn closed(reason: Reason) -> Self {
+        Self {
+            gate: reason.gate(),
+            opening: Opening::Closed(reason),
+        }
+    }
+
+    /// The gate.
+    #[must_use]
+    pub const fn gate(&self) -> Gate {
+        self.gate
     }
 
     /// Why the gate is closed; `None` if it is open.
@@ -345,9 +364,8 @@ const fn tenth_more(ps: u64) -> u64 {
 }
 
 const fn judge_cost(facts: &Facts) -> Verdict {
-    let gate = Gate::Cost;
     match (facts.resolution_ticks, facts.cost) {
-        (Some(0), _) => Verdict::new(gate, Some(Reason::Stuck)),
+        (Some(0), _) => Verdict::closed(Reason::Stuck),
         (
             _,
             Some(Cost {
@@ -365,28 +383,30 @@ const fn judge_cost(facts: &Facts) -> Verdict {
             // by at most a tenth. So no program is noticeably slower than with the OS.
             let is_worth_it = judged_ps <= tenth_more(os_ps) && os_unix_ps > tenth_more(counter_ps);
             if judged_ps > os_ps && !is_worth_it {
-                Verdict::new(gate, Some(Reason::Slow))
+                Verdict::closed(Reason::Slow)
             } else if counter_ps > os_ps {
-                Verdict::with_warning(gate, Reason::Slow)
+                Verdict::with_warning(Reason::Slow)
             } else {
-                Verdict::new(gate, None)
+                Verdict::open(Gate::Cost)
             }
         }
-        (_, None) => Verdict::new(gate, None),
+        (_, None) => Verdict::open(Gate::Cost),
     }
 }
 
-const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
-    let Some(cost) = facts.cost else { return None };
+const fn judge_unix_cost(facts: &Facts) -> Verdict {
+    let Some(cost) = facts.cost else {
+        return Verdict::open(Gate::UnixCost);
+    };
     let counter_ps = if facts.unix_was_slower_than_os {
         tenth_more(cost.counter_ps)
     } else {
         cost.counter_ps
     };
     if counter_ps > cost.os_unix_ps {
-        Some(Reason::Slow)
+        Verdict::UNIX_COST_CLOSED
     } else {
-        None
+        Verdict::open(Gate::UnixCost)
     }
 }
 
@@ -395,7 +415,10 @@ const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
 #[must_use]
 pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     let closed_by = match gate {
-        Gate::User => facts.switched_off_by,
+        Gate::User => match facts.switched_off_by {
+            Some(by) => Some(by.reason()),
+            None => None,
+        },
         Gate::Supported => match (facts.has_counter, facts.has_atomics) {
             (false, _) => Some(Reason::NoCounter),
             (true, false) => Some(Reason::NoAtomics),
@@ -408,10 +431,13 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         Gate::Kernel => judge_kernel(facts),
         Gate::Synchronised => judge_synchronised(facts),
         Gate::Cost => return judge_cost(facts),
-        Gate::UnixCost => judge_unix_cost(facts),
+        Gate::UnixCost => return judge_unix_cost(facts),
         Gate::Calibration => None,
     };
-    Verdict::new(gate, closed_by)
+    match closed_by {
+        Some(reason) => Verdict::closed(reason),
+        None => Verdict::open(gate),
+    }
 }
 
 /// Judges [`Gate::Calibration`] of a clock that has no line, though every other gate is open. The
@@ -429,15 +455,14 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
 /// ```
 #[must_use]
 pub const fn judge_missing_line(figures: &Figures) -> Verdict {
-    let gate = Gate::Calibration;
     if figures.too_slow_counter_hz.is_some() {
-        Verdict::new(gate, Some(Reason::CounterTooSlow))
+        Verdict::closed(Reason::CounterTooSlow)
     } else if figures.too_old_sample.is_some() {
-        Verdict::new(gate, Some(Reason::SamplesTooOld))
-    } else if figures.frequency_hz.is_some() {
-        Verdict::with_warning(gate, Reason::NoLine)
+        Verdict::closed(Reason::SamplesTooOld)
+    } else if figures.last_line.is_some() {
+        Verdict::with_warning(Reason::NoLine)
     } else {
-        Verdict::new(gate, None)
+        Verdict::open(Gate::Calibration)
     }
 }
 
@@ -447,6 +472,6 @@ pub const fn judge_missing_line(figures: &Figures) -> Verdict {
 pub fn first_closed(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Reason> {
     verdicts
         .into_iter()
-        .filter(|verdict| verdict.gate != Gate::UnixCost)
+        .filter(|verdict| verdict.gate() != Gate::UnixCost)
         .find_map(|verdict| verdict.closed_by())
 }

@@ -68,10 +68,10 @@
 //!     machine.on_cpu.set(cpu); // the thread moves to the CPU
 //!     calibration.begin(&pass);
 //!     loop {
-//!         match calibration.iterate(clock, cpu, &machine, &machine) {
-//!             (_, Stay::Leave) => break,
-//!             (_, Stay::Again) => {}
-//!             (_, Stay::Wait(ns)) => machine.ns.set(machine.ns.get() + ns),
+//!         match calibration.iterate(clock, cpu, &machine, &machine).stay {
+//!             Stay::Leave => break,
+//!             Stay::Again => {}
+//!             Stay::Wait(ns) => machine.ns.set(machine.ns.get() + ns),
 //!         }
 //!     }
 //! }
@@ -243,6 +243,23 @@ pub enum Stay {
     Leave,
 }
 
+/// The result of an iteration on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use = "`stay` says what the thread does next"]
+pub struct CpuIteration {
+    /// The iteration; `None` if the thread is not on the CPU, or was moved away meanwhile.
+    pub iteration: Option<Iteration>,
+    /// What the thread does next.
+    pub stay: Stay,
+}
+
+impl CpuIteration {
+    const fn new(iteration: Option<Iteration>, stay: Stay) -> Self {
+        Self { iteration, stay }
+    }
+}
+
 impl Default for CpuControl {
     fn default() -> Self {
         Self::new()
@@ -297,10 +314,9 @@ impl CpuControl {
         self.last = LastIteration::Rested;
     }
 
-    /// An iteration for the clock of `cpu`, on which the caller has put this thread, and what the
-    /// thread does next. `None` if the thread is not on this CPU, or was moved away meanwhile. The
-    /// thread stays on the CPU until the next iteration is due so late that it may leave, or until
-    /// the pass may wait no more.
+    /// An iteration for the clock of `cpu`, on which the caller has put this thread. The thread
+    /// stays on the CPU until the next iteration is due so late that it may leave, or until the
+    /// pass may wait no more.
     ///
     /// # Panics
     ///
@@ -311,33 +327,31 @@ impl CpuControl {
         cpu: usize,
         counter: &impl CpuCounter,
         reference: &impl Reference,
-    ) -> (Option<Iteration>, Stay) {
+    ) -> CpuIteration {
         let iteration = self.iterate_pinned(clock, cpu, counter, reference);
         self.after(iteration, reference)
     }
 
     /// What the thread does after an iteration, and when the next one is due.
-    fn after(
-        &mut self,
-        iteration: Option<Iteration>,
-        reference: &impl Reference,
-    ) -> (Option<Iteration>, Stay) {
+    fn after(&mut self, iteration: Option<Iteration>, reference: &impl Reference) -> CpuIteration {
         let Some(iteration) = iteration else {
             self.set_due(self.control.interval_ns(), reference);
-            return (None, Stay::Leave);
+            return CpuIteration::new(None, Stay::Leave);
         };
         if self.last.take_immediate_repeat(&iteration) {
-            return (Some(iteration), Stay::Again);
+            return CpuIteration::new(Some(iteration), Stay::Again);
         }
         let iteration = iteration.with_least_rest();
         self.set_due(iteration.next_in_ns, reference);
         let is_soon = iteration.next_in_ns <= STAY_NS.min(self.control.interval_ns() >> 1);
         let may_wait = self.waits < STAY_WAITS && self.due_ns <= self.waits_until_ns;
-        if is_soon && may_wait {
+        let stay = if is_soon && may_wait {
             self.waits = self.waits.saturating_add(1);
-            return (Some(iteration), Stay::Wait(iteration.next_in_ns));
-        }
-        (Some(iteration), Stay::Leave)
+            Stay::Wait(iteration.next_in_ns)
+        } else {
+            Stay::Leave
+        };
+        CpuIteration::new(Some(iteration), stay)
     }
 
     fn iterate_pinned<S: StateCell>(

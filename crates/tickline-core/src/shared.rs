@@ -20,7 +20,7 @@ mod reading;
 pub use events::Event;
 use events::EventCounters;
 pub(crate) use figures::AtomicFigures;
-pub use figures::{Figures, SampleAge};
+pub use figures::{Figures, LineFigures, SampleAge};
 #[cfg(all(test, loom))]
 pub(crate) use reading::REPLACING_NS;
 pub use reading::{BoundedReading, ReadingSource, SlowReading};

@@ -26,7 +26,7 @@ use crate::reference::MAX_KERNEL_SLEW_PPB;
 use crate::sample::Sample;
 use crate::shared::events::{Event, EventCounters};
 use crate::units::{FixedNs, NS_PER_S, ticks_between, ticks_since};
-use dither::{Departure, Dither};
+use dither::{DITHER_RATE_PPB, Departure, Dither};
 
 /// The number of consistent samples that a first line needs. Two samples always agree, and their
 /// slope may be anything if a suspend lies between them, or the reference stood still. A third
@@ -431,7 +431,7 @@ impl StabilityMonitor {
 /// the range of the dither, and differs from the fit's slopes by at most the rate of the dither.
 fn rate_uncertainty_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
     let within = within.unwrap_or(fit);
-    let rate_ppb = dither::RATE_PPB.cast_signed();
+    let rate_ppb = DITHER_RATE_PPB.cast_signed();
     let slope_min = within
         .slope_min
         .max(fit.slope_min.adjusted_ppb(rate_ppb.saturating_neg()))

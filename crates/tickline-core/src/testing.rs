@@ -330,6 +330,12 @@ impl HookedClock {
         self.slow().ns - self.cell.machine.truth_ns()
     }
 
+    /// Whether the last line was off its target after a jump.
+    pub(crate) fn is_disrupted(&self) -> bool {
+        let last_line = self.figures().last_line;
+        last_line.is_some_and(|line| line.is_disrupted)
+    }
+
     /// A reading by the line, if there is one, ns.
     pub(crate) fn by_line(&self) -> Option<i64> {
         self.read_ordered_ns(self.cell.machine)

@@ -244,7 +244,7 @@ impl CpuLines {
             if since_ns == 0 {
                 continue;
             }
-            let figures = clock.figures();
+            let last_line = clock.figures().last_line;
             let waited_ns = now_ns.saturating_sub(published_ns.max(since_ns));
             let age_ns = u64::try_from(now_ns.saturating_sub(published_ns)).unwrap_or(0);
             cpus.push(CpuStatus {
@@ -254,8 +254,8 @@ impl CpuLines {
                 } else {
                     state_without_line(waited_ns)
                 },
-                frequency_hz: figures.frequency_hz,
-                offset_ns: figures.frequency_hz.map(|_| figures.offset_ns),
+                frequency_hz: last_line.map(|line| line.frequency_hz),
+                offset_ns: last_line.map(|line| line.offset_ns),
                 age_ns: (published_ns != 0).then_some(age_ns),
                 // ORDERING: Relaxed, a figure on its own for display.
                 failures: record.failures.load(Ordering::Relaxed),

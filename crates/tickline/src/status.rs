@@ -187,7 +187,7 @@ impl EventCounts {
 /// let status = tickline::Clock::global().status();
 /// println!("{status}"); // one line for a log
 /// for verdict in status.verdicts() {
-///     println!("{}: {}", verdict.gate.code(), verdict.closed_by().map_or("open", |reason| reason.code()));
+///     println!("{}: {}", verdict.gate().code(), verdict.closed_by().map_or("open", |reason| reason.code()));
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,6 +19,7 @@ use core::time::Duration;
 
 use tickline_core::comparison::CounterComparison;
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
+use tickline_core::driver::Obstacle;
 use tickline_core::reference::Reference;
 
 use crate::background::{BeginFlag, CLOCK_THREAD, SleepingThread};
@@ -106,7 +107,7 @@ fn run(
         comparison = compare::result().unwrap_or(comparison);
         let has_line_per_cpu = engine.probes() == Probes::Full
             && wants_line_per_cpu(settings.line_per_cpu, comparison);
-        let next_in_ns = if has_line_per_cpu {
+        let iterated = if has_line_per_cpu {
             engine.calibrate_cpus(&mut calibrations, sleep)
         } else {
             engine.leave_per_cpu();
@@ -114,7 +115,7 @@ fn run(
                 .iterate(Cadence::Scheduled)
                 .map(|iteration| iteration.next_in_ns)
         };
-        let Some(wait_ns) = reviews.review_if_due(engine, next_in_ns) else {
+        let Some(wait_ns) = reviews.review_if_due(engine, iterated) else {
             continue;
         };
         match sleep_and_store_recent(engine, sleep, wait_ns, settings.recent_every) {
@@ -137,17 +138,17 @@ struct Reviews {
 }
 
 impl Reviews {
-    /// Reviews the facts if that is due. `next_in_ns` is the time to the next iteration; `None` if
-    /// the thread may not run one. Returns the time to sleep, ns. `None` if the gates were judged
-    /// again: an iteration is due now.
-    fn review_if_due(&mut self, engine: &Engine, next_in_ns: Option<u64>) -> Option<u64> {
-        let is_gate_closed = next_in_ns.is_none() && engine.clock.stage().is_closed();
-        let is_refused = next_in_ns.is_none() && !is_gate_closed;
+    /// Reviews the facts if that is due. `iterated` is the time to the next iteration, ns, or why
+    /// none has run. Returns the time to sleep, ns. `None` if the gates were judged again: an
+    /// iteration is due now.
+    fn review_if_due(&mut self, engine: &Engine, iterated: Result<u64, Obstacle>) -> Option<u64> {
+        let is_gate_closed = iterated == Err(Obstacle::GateClosed);
+        let is_refused = iterated.is_err() && !is_gate_closed;
         self.refusals = if is_refused { self.refusals + 1 } else { 0 };
-        let wait_ns = match next_in_ns {
-            Some(in_ns) => in_ns,
-            None if is_gate_closed => engine.interval_ns(),
-            None => wait_after_refusals_ns(self.refusals, engine.interval_ns()),
+        let wait_ns = match iterated {
+            Ok(in_ns) => in_ns,
+            Err(Obstacle::GateClosed) => engine.interval_ns(),
+            Err(_) => wait_after_refusals_ns(self.refusals, engine.interval_ns()),
         };
         let now_ns = OsClock.monotonic_ns();
         let since_ns = self.last_ns.map_or(u64::MAX, |last_ns| {
@@ -237,14 +238,15 @@ mod tests {
             last_ns: Some(OsClock.monotonic_ns()),
             ..Reviews::default()
         };
-        let mut wait_ns = |next_in_ns| {
+        let mut wait_ns = |iterated| {
             reviews
-                .review_if_due(&engine, next_in_ns)
+                .review_if_due(&engine, iterated)
                 .expect("no judgement")
         };
-        (0..5).for_each(|_| _ = wait_ns(None));
-        assert_eq!(wait_ns(Some(7_000)), 7_000);
-        assert_eq!(wait_ns(None), MIN_INTERVAL_NS);
+        let refused = Err(Obstacle::LockHeld);
+        (0..5).for_each(|_| _ = wait_ns(refused));
+        assert_eq!(wait_ns(Ok(7_000)), 7_000);
+        assert_eq!(wait_ns(refused), MIN_INTERVAL_NS);
     }
 
     #[test]
@@ -252,7 +254,9 @@ mod tests {
         let engine = Engine::new(Driver::Reader);
         engine.disable();
         let mut reviews = Reviews::default();
-        let wait_ns = reviews.review_if_due(&engine, None);
+        let iterated = engine.iterate(Cadence::Scheduled);
+        let next_in_ns = iterated.map(|iteration| iteration.next_in_ns);
+        let wait_ns = reviews.review_if_due(&engine, next_in_ns);
         assert!(
             !reviews.comparison_thread.is_running(),
             "its result would come earlier"

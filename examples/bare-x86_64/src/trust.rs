@@ -36,7 +36,7 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
     for verdict in verdicts.clone() {
         say!(
             "gate {}: {}",
-            verdict.gate.code(),
+            verdict.gate().code(),
             verdict.closed_by().map_or("open", Reason::code)
         );
     }

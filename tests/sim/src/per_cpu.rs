@@ -136,20 +136,20 @@ impl Context {
     fn iterate_on(&self, cpu: usize, calibration: &mut CpuControl) -> Stay {
         let (me, access) = (self.world.me(), self.access());
         me.holds_lock.set(true);
-        let (iteration, stay) = self.run_watched(cpu, || {
+        let done = self.run_watched(cpu, || {
             let clock = &self.clock.cpu_clocks[cpu];
             let done = calibration.iterate(clock, cpu, &access, &access);
             let oldest_ticks = calibration.control().oldest_sample_ticks();
-            (done, done.0.is_some(), oldest_ticks)
+            (done, done.iteration.is_some(), oldest_ticks)
         });
         me.holds_lock.set(false);
-        self.world.counts.borrow_mut().lost += u64::from(iteration.is_none());
-        if iteration.is_some() {
+        self.world.counts.borrow_mut().lost += u64::from(done.iteration.is_none());
+        if done.iteration.is_some() {
             self.check.judge_bounds();
             self.check
                 .check_line_is_back(self.clock.cpu_clocks[cpu].cell().peek());
         }
-        stay
+        done.stay
     }
 
     /// Moves the thread to `cpu`, unless the CPU is offline. The thread arrives when the CPU has

@@ -75,7 +75,7 @@ impl Snapshot {
 /// The bounds between which the reference must be, and the offset of Unix time. They are published
 /// with each line. They hold on two conditions, since the newest sample before that line: the
 /// reference's rate has stayed within the maximum drift of the measured one
-/// ([`Figures::max_drift_ppb`](crate::shared::Figures::max_drift_ppb)), apart from the kernel's
+/// ([`LineFigures::max_drift_ppb`](crate::shared::LineFigures::max_drift_ppb)), apart from the kernel's
 /// dither; and neither the reference nor the counter has jumped. A difference between the counters
 /// of two CPUs is not in the bounds.
 ///

@@ -14,7 +14,7 @@ use crate::estimate::{Allowance, Fit, Target};
 use crate::line::Slope;
 use crate::reference::Reference;
 use crate::sample::Point;
-use crate::shared::{Access, Event, Figures, SharedClock};
+use crate::shared::{Access, Event, LineFigures, SharedClock};
 use crate::state::{Phase, WRAP_MASK};
 use crate::units::{FixedNs, ticks_between};
 
@@ -471,13 +471,11 @@ impl Control {
             // A counter that was reset since is far from it.
             newest_ticks.is_some_and(|ticks| ticks.wrapping_sub(*moved_ticks) < interval_ticks)
         });
-        shared.figures.store(&Figures {
-            frequency_hz: Some(slope.to_hz()),
+        shared.figures.store(&LineFigures {
+            frequency_hz: slope.to_hz(),
             max_drift_ppb: u64::from(plan.allowance.max_drift_ppb),
             interval_ns,
             offset_ns: offset.round_ns(),
-            too_old_sample: None,
-            too_slow_counter_hz: None,
             is_disrupted: self.is_disrupted || self.moved_at_ticks.is_some(),
         });
     }

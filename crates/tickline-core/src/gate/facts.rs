@@ -29,6 +29,35 @@ crate::named! {
     }
 }
 
+/// What has switched the counter off.
+///
+/// ```
+/// use tickline_core::gate::{Facts, Gate, Reason, SwitchedOffBy, judge};
+///
+/// let mut facts = Facts::UNKNOWN;
+/// facts.switched_off_by = Some(SwitchedOffBy::Program);
+/// assert_eq!(judge(Gate::User, &facts).closed_by(), Some(Reason::DisabledByProgram));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SwitchedOffBy {
+    /// The program: it has called `disable()`.
+    Program,
+    /// The environment: it says `TICKLINE=off`.
+    Environment,
+}
+
+impl SwitchedOffBy {
+    /// The reason for which [`Gate::User`](super::Gate::User) is closed.
+    #[must_use]
+    pub const fn reason(self) -> Reason {
+        match self {
+            Self::Program => Reason::DisabledByProgram,
+            Self::Environment => Reason::DisabledByEnvironment,
+        }
+    }
+}
+
 /// The durations of three calls, picoseconds. All three are measured in the same way, in one run.
 ///
 /// ```
@@ -63,9 +92,8 @@ pub struct Cost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Facts {
-    /// Why the counter is switched off: [`Reason::DisabledByProgram`] or
-    /// [`Reason::DisabledByEnvironment`]; `None` if it is on.
-    pub switched_off_by: Option<Reason>,
+    /// What has switched the counter off; `None` if it is on.
+    pub switched_off_by: Option<SwitchedOffBy>,
     /// The authority whose verdict on the counter counts.
     pub trust: Trust,
     /// Whether the program assumes that the counter is invariant, even if the processor denies it.

@@ -9,7 +9,7 @@ use super::*;
 use crate::cell::LineCell;
 use crate::line::Slope;
 use crate::reference::ReferenceKind;
-use crate::shared::{SampleAge, SharedClock};
+use crate::shared::{LineFigures, SampleAge, SharedClock};
 use crate::state::{LineState, SHIFT};
 use crate::units::NS_PER_S;
 use machines::{SYNCHRONISED, WARPED};
@@ -58,7 +58,7 @@ fn reasons_without_line(change: impl FnOnce(&mut Figures)) -> [Option<Reason>; 2
     let mut figures = SharedClock::new(LineCell::new()).figures();
     change(&mut figures);
     let verdict = judge_missing_line(&figures);
-    assert_eq!(verdict.gate, Gate::Calibration);
+    assert_eq!(verdict.gate(), Gate::Calibration);
     [verdict.closed_by(), verdict.warning()]
 }
 
@@ -87,9 +87,17 @@ fn a_counter_has_a_line_only_above_the_limit() {
     assert!(line(TOO_SLOW_HZ + 1).is_some());
 }
 
+const LAST_LINE: LineFigures = LineFigures {
+    frequency_hz: 1,
+    max_drift_ppb: 1,
+    interval_ns: 1,
+    offset_ns: 0,
+    is_disrupted: false,
+};
+
 #[test]
 fn a_clock_whose_line_has_ended_warns() {
-    let reasons = reasons_without_line(|figures| figures.frequency_hz = Some(1));
+    let reasons = reasons_without_line(|figures| figures.last_line = Some(LAST_LINE));
     assert_eq!(reasons, [None, Some(Reason::NoLine)]);
 }
 
@@ -101,7 +109,7 @@ const TOO_OLD: SampleAge = SampleAge {
 #[test]
 fn samples_that_are_too_old_close_the_gate() {
     let reasons = reasons_without_line(|figures| {
-        figures.frequency_hz = Some(1);
+        figures.last_line = Some(LAST_LINE);
         figures.too_old_sample = Some(TOO_OLD);
     });
     assert_eq!(reasons, [Some(Reason::SamplesTooOld), None]);

@@ -9,7 +9,7 @@ use super::keeper::{KeptClock, judge_without_line};
 use super::{OPEN, check, new_shared, spawn};
 use crate::cell::StateCell;
 use crate::gate::keeper::{Keeper, LineKind, Stage};
-use crate::shared::{AtomicFigures, Figures};
+use crate::shared::{AtomicFigures, LineFigures};
 
 /// A keeper, and a cell in place of the CPUs' lines. Loom reports a thread that reads the cell
 /// without synchronisation with its writer.
@@ -53,20 +53,17 @@ fn the_lines_are_made_before_they_are_found() {
 fn a_frequency_comes_with_the_other_figures() {
     check(None, &["none", "all"], |seen| {
         let figures = new_shared(AtomicFigures::new());
-        let line = Figures {
-            frequency_hz: Some(1),
+        let line = LineFigures {
+            frequency_hz: 1,
+            max_drift_ppb: 2,
             interval_ns: 3,
             offset_ns: 4,
-            ..figures.load()
+            is_disrupted: true,
         };
         let writer = spawn(&figures, move |figures| figures.store(&line));
-        let found = figures.load();
-        seen.saw(if found.frequency_hz.is_none() {
-            "none"
-        } else {
-            "all"
-        });
-        assert!(found.frequency_hz.is_none() || found == line);
+        let found = figures.load().last_line;
+        seen.saw(if found.is_none() { "none" } else { "all" });
+        assert!(found.is_none() || found == Some(line));
         writer.join().unwrap();
     });
 }

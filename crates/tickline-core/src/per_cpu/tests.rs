@@ -87,11 +87,14 @@ fn calibrate(
 ) -> u64 {
     board.on.set(cpu);
     calibrations[cpu].begin(&Pass::begin(&CONFIG, board.machine));
-    let mut done = (None, Stay::Again);
-    while done.1 == Stay::Again {
-        done = calibrations[cpu].iterate(&clocks[cpu], cpu, board, board.machine);
+    loop {
+        let CpuIteration { iteration, stay } =
+            calibrations[cpu].iterate(&clocks[cpu], cpu, board, board.machine);
+        let iteration = iteration.expect("the thread was just put there");
+        if stay != Stay::Again {
+            return iteration.next_in_ns;
+        }
     }
-    done.0.expect("the thread was just put there").next_in_ns
 }
 
 /// The first lines are short, so the thread stays until there is one that lasts until it is back.
@@ -105,11 +108,11 @@ fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
     let pass = |calibration: &mut CpuControl, config: &Config| {
         calibration.begin(&Pass::begin(config, board.machine));
         loop {
-            let (iteration, stay) = calibration.iterate(&clocks[0], 0, board, board.machine);
-            match stay {
+            let done = calibration.iterate(&clocks[0], 0, board, board.machine);
+            match done.stay {
                 Stay::Again => {}
                 Stay::Wait(ns) => board.machine.pass(ns),
-                Stay::Leave => return iteration.unwrap().next_in_ns,
+                Stay::Leave => return done.iteration.unwrap().next_in_ns,
             }
         }
     };
@@ -348,7 +351,7 @@ fn an_id_outside_of_the_table_reads_nothing() {
     calibration.begin(&Pass::begin(&CONFIG, board.machine));
     assert_eq!(
         calibration.iterate(&clocks[0], 0, board, board.machine),
-        (None, Stay::Leave)
+        CpuIteration::new(None, Stay::Leave)
     );
 }
 
@@ -431,9 +434,9 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
             }
             steps.set(steps.get() + 1);
         });
-        let (iteration, _) = calibrations[0].iterate(&clocks[0], 0, board, board.machine);
+        let done = calibrations[0].iterate(&clocks[0], 0, board, board.machine);
         board.machine.hooks.clear();
-        lost += u32::from(iteration.is_none());
+        lost += u32::from(done.iteration.is_none());
         board.on.set(0);
         let SlowCpuReading { reading, .. } =
             read_ordered_on_this_cpu(clocks, board, board.machine).unwrap();
@@ -461,13 +464,13 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
 fn a_cpu_whose_writer_was_moved_away_gets_a_line_again() {
     let (board, clocks, mut calibrations) = steady_board(true);
     board.machine.pass(INTERVAL_NS - 100_000_000);
-    let (_, (iteration, _)) = interrupted(
+    let (_, done) = interrupted(
         board.machine,
         is_replacing,
         || board.on.set(1),
         || calibrations[0].iterate(&clocks[0], 0, board, board.machine),
     );
-    assert_eq!(iteration, None);
+    assert_eq!(done.iteration, None);
     board.on.set(0);
     assert!(READINGS[1](clocks, board).is_none(), "the line has ended");
     for _ in 0..100 {

@@ -3,26 +3,21 @@
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
 /// The control loop's latest figures. A reader loads them one by one, so two of them may be from
-/// two iterations. Before the first line the drift, the interval and the offset are 0.
+/// two iterations.
 ///
 /// ```
 /// use tickline_core::cell::LineCell;
 /// use tickline_core::shared::SharedClock;
 ///
 /// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
-/// assert_eq!(CLOCK.figures().frequency_hz, None, "no `Control` has measured the counter yet");
+/// assert_eq!(CLOCK.figures().last_line, None, "no `Control` has published a line yet");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {
-    /// The measured frequency of the counter, Hz; `None` before the first line.
-    pub frequency_hz: Option<u64>,
-    /// The maximum drift by which the bounds of the last line were made, ppb.
-    pub max_drift_ppb: u64,
-    /// The present interval between recalibrations, ns.
-    pub interval_ns: u64,
-    /// Line minus target at the last publication, ns.
-    pub offset_ns: i64,
+    /// The figures of the line that was published last, which may have ended since; `None` before
+    /// the first line.
+    pub last_line: Option<LineFigures>,
     /// The age of the last sample, if the samples of several iterations in a row were too old for a
     /// line when they were complete. To fix that, choose a longer interval, or leave the writer's
     /// thread more time on a CPU.
@@ -31,6 +26,30 @@ pub struct Figures {
     /// [`LineCell`](crate::cell::LineCell). `None` unless an iteration since the
     /// last line has found one.
     pub too_slow_counter_hz: Option<u64>,
+}
+
+/// The figures of a line that was published.
+///
+/// ```
+/// use tickline_core::shared::Figures;
+///
+/// fn print(figures: &Figures) {
+///     if let Some(line) = figures.last_line {
+///         println!("{} Hz, {} ns off", line.frequency_hz, line.offset_ns);
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LineFigures {
+    /// The measured frequency of the counter, Hz.
+    pub frequency_hz: u64,
+    /// The maximum drift by which the bounds of the line were made, ppb.
+    pub max_drift_ppb: u64,
+    /// The interval between recalibrations, ns.
+    pub interval_ns: u64,
+    /// Line minus target at the publication, ns.
+    pub offset_ns: i64,
     /// Whether the line is off its target after a jump of the reference or the counter, and is
     /// still being slewed back.
     pub is_disrupted: bool,
@@ -61,9 +80,10 @@ pub struct SampleAge {
 /// iteration tries four times.
 const TOO_OLD_ITERATIONS: u64 = 4;
 
-/// The memory of [`Figures`]; all fields are 0 before the first line.
+/// The memory of [`Figures`].
 #[derive(Debug, Default)]
 pub(crate) struct AtomicFigures {
+    /// 0 before the first line.
     frequency_hz: AtomicU64,
     max_drift_ppb: AtomicU64,
     interval_ns: AtomicU64,
@@ -98,18 +118,24 @@ impl AtomicFigures {
     }
 
     pub(crate) fn load(&self) -> Figures {
+        Figures {
+            last_line: self.last_line(),
+            too_old_sample: self.too_old_sample(),
+            too_slow_counter_hz: Some(self.too_slow_counter_hz.load(RELAXED)).filter(|&hz| hz != 0),
+        }
+    }
+
+    fn last_line(&self) -> Option<LineFigures> {
         // ORDERING: Acquire, pairs with the Release store in `store`: a frequency comes with the
         // other figures of a line.
         let frequency_hz = self.frequency_hz.load(Ordering::Acquire);
-        Figures {
-            frequency_hz: Some(frequency_hz).filter(|&hz| hz != 0),
+        (frequency_hz != 0).then(|| LineFigures {
+            frequency_hz,
             max_drift_ppb: self.max_drift_ppb.load(RELAXED),
             interval_ns: self.interval_ns.load(RELAXED),
             offset_ns: self.offset_ns.load(RELAXED),
-            too_old_sample: self.too_old_sample(),
-            too_slow_counter_hz: Some(self.too_slow_counter_hz.load(RELAXED)).filter(|&hz| hz != 0),
             is_disrupted: self.is_disrupted.load(RELAXED) != 0,
-        }
+        })
     }
 
     fn too_old_sample(&self) -> Option<SampleAge> {
@@ -126,16 +152,16 @@ impl AtomicFigures {
     }
 
     /// Stores the figures of a line that was published. Its counter was not too slow.
-    pub(crate) fn store(&self, figures: &Figures) {
-        self.max_drift_ppb.store(figures.max_drift_ppb, RELAXED);
-        self.interval_ns.store(figures.interval_ns, RELAXED);
-        self.offset_ns.store(figures.offset_ns, RELAXED);
+    pub(crate) fn store(&self, line: &LineFigures) {
+        self.max_drift_ppb.store(line.max_drift_ppb, RELAXED);
+        self.interval_ns.store(line.interval_ns, RELAXED);
+        self.offset_ns.store(line.offset_ns, RELAXED);
         self.too_slow_counter_hz.store(0, RELAXED);
         self.is_disrupted
-            .store(u64::from(figures.is_disrupted), RELAXED);
-        // ORDERING: Release, pairs with the Acquire load in `load`.
+            .store(u64::from(line.is_disrupted), RELAXED);
+        // ORDERING: Release, pairs with the Acquire load in `last_line`.
         self.frequency_hz
-            .store(figures.frequency_hz.unwrap_or(0), Ordering::Release);
+            .store(line.frequency_hz, Ordering::Release);
     }
 
     /// Counts an iteration if all of its samples were too old when they were complete: `too_old` is

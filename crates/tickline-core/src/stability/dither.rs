@@ -10,12 +10,12 @@
 //!        /  \/  \  /  \/
 //! ```
 //!
-//! Both limits are proven, and a bound may use either. One is the *rate*, [`RATE_PPB`], which is
-//! narrow for short lines. The other is the *range* of the error, which does not grow. The kernel
-//! does not state how long it goes without a tick: 1 to 10 ms while it is busy, 100 ms when idle.
-//! So the range is [`MAX_NS`] until it has been learnt. The learnt range is [`RANGE_FACTOR`] times
-//! the largest distance of a sample from the line before it, among at least [`BLOCK_SAMPLES`] clear
-//! samples over [`BLOCK_NS`].
+//! Both limits are proven, and a bound may use either. One is the *rate*, [`DITHER_RATE_PPB`],
+//! which is narrow for short lines. The other is the *range* of the error, which does not grow. The
+//! kernel does not state how long it goes without a tick: 1 to 10 ms while it is busy, 100 ms when
+//! idle. So the range is [`MAX_RANGE_NS`] until it has been learnt. The learnt range is
+//! [`RANGE_FACTOR`] times the largest distance of a sample from the line before it, among at least
+//! [`BLOCK_SAMPLES`] clear samples over [`BLOCK_NS`].
 //!
 //! Other work on the machine makes a bracket wider, on one side or on both, and so moves its
 //! middle, too. It never makes a bracket narrower. A sample is *clear* if neither the sample nor
@@ -29,7 +29,7 @@
 //!
 //! If 256 samples do not hold 32 clear ones, noise may last, or the narrowest sample was a lucky
 //! one. The distances of these samples then count as they are. So noise can widen the range up to
-//! [`MAX_NS`], but it can't keep the range unknown, and the intervals short
+//! [`MAX_RANGE_NS`], but it can't keep the range unknown, and the intervals short
 //! (`control/schedule.rs`).
 //!
 //! The price is 2 ns on a kernel that does not dither. It is up to 48 ns on a kernel that dithers
@@ -51,16 +51,16 @@ use crate::units::{FixedNs, NS_PER_S, ticks_since};
 /// multiplier. `clocks_calc_mult_shift` (`kernel/time/clocksource.c`) makes the multiplier as large
 /// as a conversion of 600 s allows. For counters of up to 7.3 GHz it is at least 2^21. So a step of
 /// the multiplier is 477 ppb or less.
-pub(super) const RATE_PPB: u64 = 480;
+pub(super) const DITHER_RATE_PPB: u64 = 480;
 
 /// The longest assumed time between two ticks, ns: 100 ms of idle were seen.
 const MAX_TICK_NS: u64 = 100_000_000;
 
 /// The largest assumed range, ns: the error that accumulates between two ticks.
-const MAX_NS: u64 = RATE_PPB * MAX_TICK_NS / NS_PER_S;
+const MAX_RANGE_NS: u64 = DITHER_RATE_PPB * MAX_TICK_NS / NS_PER_S;
 
 /// The smallest assumed range, ns: one tick of a kernel at 250 Hz.
-const MIN_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
+const MIN_RANGE_NS: u64 = DITHER_RATE_PPB * 4_000_000 / NS_PER_S + 1;
 
 /// The assumed range is this many times the largest distance seen. With 2, bounds were wrong on 2
 /// of 9,000 simulated machines, whose samples had happened to be near the intended line.
@@ -201,7 +201,7 @@ impl Dither {
 
     /// The largest movement of the reference against its intended line between any two moments.
     pub(super) fn range(&self) -> FixedNs {
-        let most = FixedNs::from_ns(MAX_NS.cast_signed());
+        let most = FixedNs::from_ns(MAX_RANGE_NS.cast_signed());
         let Some(previous) = self.previous else {
             return most;
         };
@@ -211,7 +211,7 @@ impl Dither {
             .max(previous);
         largest
             .times(RANGE_FACTOR)
-            .clamp(FixedNs::from_ns(MIN_NS.cast_signed()), most)
+            .clamp(FixedNs::from_ns(MIN_RANGE_NS.cast_signed()), most)
     }
 }
 
@@ -275,7 +275,7 @@ mod tests {
             if self.dither.is_known() {
                 return Some(range_ns);
             }
-            assert_eq!(range_ns, MAX_NS.cast_signed());
+            assert_eq!(range_ns, MAX_RANGE_NS.cast_signed());
             None
         }
     }

@@ -5,7 +5,8 @@
 //! rate, and the rate of the dither if that is smaller than its range. `control/schedule.rs` makes
 //! the interval of the two times here.
 
-use super::{MAX_RATE_CHANGE_PPB, StabilityMonitor, dither};
+use super::dither::DITHER_RATE_PPB;
+use super::{MAX_RATE_CHANGE_PPB, StabilityMonitor};
 use crate::estimate::{Allowance, Fit};
 use crate::units::{FixedNs, NS_PER_S, ticks_since};
 
@@ -27,7 +28,7 @@ impl StabilityMonitor {
             return 0;
         };
         let watched_ticks = ticks_since(self.since_ticks, newest.lower.ticks);
-        let watched_ns = fit
+        let watched_for_ns = fit
             .slope_min
             .over((watched_ticks >> 1).cast_signed())
             .round_ns()
@@ -40,11 +41,11 @@ impl StabilityMonitor {
             .cast_unsigned();
         let growth_ns = width_ns.saturating_mul(2).saturating_add(MIN_GROWTH_NS);
         let uncertainty_ppb = fit.spread_ppb().max(0).cast_unsigned().div_ceil(2);
-        let slope_ns = growth_ns
+        let certain_for_ns = growth_ns
             .saturating_mul(NS_PER_S)
             .checked_div(uncertainty_ppb)
             .unwrap_or(u64::MAX);
-        watched_ns.min(slope_ns)
+        watched_for_ns.min(certain_for_ns)
     }
 
     /// The time for which the bound stays narrow, ns. In this time the bound grows by no more than
@@ -67,7 +68,7 @@ impl StabilityMonitor {
         let dither_ppb = if self.dither.is_known() {
             0
         } else {
-            dither::RATE_PPB
+            DITHER_RATE_PPB
         };
         let drift_ppb = self.rate_drift_ppb(Some(fit)).saturating_add(dither_ppb);
         growth_ns_ppb.checked_div(drift_ppb).unwrap_or(u64::MAX)
@@ -88,9 +89,9 @@ impl StabilityMonitor {
     pub(crate) fn allowance(&self, fit: Option<&Fit>, over_ns: u64) -> Allowance {
         let range = self.dither.range();
         let by_rate =
-            FixedNs::from_ns((over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S).cast_signed());
+            FixedNs::from_ns((over_ns.saturating_mul(DITHER_RATE_PPB) / NS_PER_S).cast_signed());
         let (dither_ppb, dither) = if by_rate < range {
-            (dither::RATE_PPB, FixedNs::ZERO)
+            (DITHER_RATE_PPB, FixedNs::ZERO)
         } else {
             (0, range)
         };

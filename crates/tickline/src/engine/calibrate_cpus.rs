@@ -2,7 +2,7 @@
 //! the common line.
 
 use tickline_core::control::Cadence;
-use tickline_core::driver::Next;
+use tickline_core::driver::{Next, Obstacle};
 use tickline_core::gate::keeper::LineKind;
 
 use super::Engine;
@@ -11,25 +11,24 @@ use crate::sys::StoppableSleep;
 
 impl Engine {
     /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the
-    /// next CPU is due, ns. `None` if no iteration may run now, as for [`iterate`](Self::iterate).
+    /// next CPU is due, ns, or the obstacle, as [`iterate`](Self::iterate) does.
     pub(crate) fn calibrate_cpus(
         &self,
         calibrations: &mut CpuCalibrations,
         sleep: &StoppableSleep,
-    ) -> Option<u64> {
+    ) -> Result<u64, Obstacle> {
         let Ok(cpu_lines) = self.cpu_lines_or_new() else {
             return self
                 .iterate(Cadence::Scheduled)
                 .map(|iteration| iteration.next_in_ns);
         };
         self.clock.set_line_kind(LineKind::PerCpu);
-        // Something else is next if another thread has returned to the common line meanwhile.
-        let Next::CalibrateCpus(permit) = self.ask() else {
-            self.record_refusal();
-            return None;
+        let permit = match self.ask() {
+            Next::CalibrateCpus(permit) => permit,
+            refused => return Err(self.record_obstacle(&refused)),
         };
         self.end_refusals();
-        Some(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep))
+        Ok(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep))
     }
 
     /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use tickline_core::control::{Cadence, Iteration};
-use tickline_core::driver::Next;
+use tickline_core::driver::{Next, Obstacle};
 use tickline_core::reference::Reference;
 use tickline_core::shared::SlowReading;
 use tickline_core::try_lock::LockGuard;
@@ -50,7 +50,7 @@ impl Engine {
         let _errno = sys::PreserveErrno::new();
         let iterated = self.driver() == Driver::Reader
             && self.prepare_one_task()
-            && self.iterate(Cadence::OnDemand).is_some();
+            && self.iterate(Cadence::OnDemand).is_ok();
         if iterated && self.clock.reader_schedule.count_iteration() {
             self.review();
         }
@@ -65,7 +65,7 @@ impl Engine {
             return self.interval_ns(); // there is no control loop
         }
         let mut iteration = self.iterate(Cadence::Scheduled);
-        let is_driver = iteration.is_some() && self.driver() == Driver::Manual;
+        let is_driver = iteration.is_ok() && self.driver() == Driver::Manual;
         if is_driver && self.clock.reader_schedule.count_iteration() && self.review() {
             iteration = self.iterate(Cadence::Scheduled);
         }
@@ -73,27 +73,23 @@ impl Engine {
     }
 
     /// Runs an iteration of the common line's control loop, and a second one after a first
-    /// publication. `None` if another thread has the lock, if a gate is closed, or if each CPU has
-    /// a line. Waits for no thread, and preserves `errno`.
-    pub(crate) fn iterate(&self, cadence: Cadence) -> Option<Iteration> {
+    /// publication. Otherwise returns the obstacle. Waits for no thread, and preserves `errno`.
+    pub(crate) fn iterate(&self, cadence: Cadence) -> Result<Iteration, Obstacle> {
         let _errno = sys::PreserveErrno::new();
         let mut next = self.ask();
-        while let Next::Iterate(permit) = next {
-            let os_clock = self.probed_os_clock();
-            next = permit.iterate(self.interval_ns(), cadence, &COUNTER?, &os_clock);
+        loop {
+            next = match (next, COUNTER) {
+                (Next::Iterate(permit), Some(counter)) => {
+                    let os_clock = self.probed_os_clock();
+                    permit.iterate(self.interval_ns(), cadence, &counter, &os_clock)
+                }
+                (Next::Rest(iteration), _) => {
+                    self.end_refusals();
+                    return Ok(iteration);
+                }
+                (refused, _) => return Err(self.record_obstacle(&refused)),
+            };
         }
-        let iteration = match next {
-            Next::Rest(iteration) => Some(iteration),
-            Next::Judge(_) | Next::Iterate(_) | Next::CalibrateCpus(_) | Next::NoIteration(_) => {
-                None
-            }
-        };
-        if iteration.is_some() {
-            self.end_refusals();
-        } else {
-            self.record_refusal();
-        }
-        iteration
     }
 
     /// Asks what to do now. Judges the gates first, if they must be.
@@ -111,12 +107,27 @@ impl Engine {
             .try_lock(sys::lock_token(), Collector::discard_facts)
     }
 
-    /// Records that a driver has not got what it needs for an iteration. The first refusal in a row
-    /// stores the time. A closed gate is not a refusal.
-    pub(super) fn record_refusal(&self) {
-        if self.clock.stage().is_closed() {
-            return self.end_refusals();
+    /// Records that a driver runs no iteration of its kind of line, and returns why. A closed gate
+    /// is no refusal.
+    pub(super) fn record_obstacle(&self, next: &Next<'_>) -> Obstacle {
+        let obstacle = match next {
+            Next::NoIteration(obstacle) => *obstacle,
+            // `ask` leaves no judgement, and a rest is no refusal. So the kind of lines is another
+            // one, by another thread.
+            Next::Judge(_) | Next::Iterate(_) | Next::CalibrateCpus(_) | Next::Rest(_) => {
+                Obstacle::Unjudged
+            }
+        };
+        match obstacle {
+            Obstacle::GateClosed => self.end_refusals(),
+            _ => self.record_refusal(),
         }
+        obstacle
+    }
+
+    /// Records that a driver has not got what it needs for an iteration. The first refusal in a row
+    /// stores the time.
+    pub(super) fn record_refusal(&self) {
         // ORDERING: Relaxed for both, for display. The load comes first: a store each time would
         // take the cache line from readers.
         if self.refused_since_ns.load(Ordering::Relaxed) == NEVER {
@@ -191,6 +202,27 @@ mod tests {
     #[test]
     fn a_task_does_not_hide_a_driver_that_holds_the_lock() {
         assert_eq!(refused_since_after_a_task(true), 1);
+    }
+
+    #[test]
+    fn a_closed_gate_ends_a_row_of_refusals() {
+        let engine = Engine::new(Driver::Manual);
+        engine.disable();
+        // ORDERING: Relaxed for both, on one thread.
+        engine.refused_since_ns.store(1, Ordering::Relaxed);
+        let iterated = engine.iterate(Cadence::Scheduled);
+        assert_eq!(iterated, Err(Obstacle::GateClosed));
+        assert_eq!(engine.refused_since_ns.load(Ordering::Relaxed), NEVER);
+    }
+
+    #[test]
+    fn a_held_lock_begins_a_row_of_refusals() {
+        let engine = Engine::new(Driver::Manual);
+        let _held = engine.clock.lock(sys::lock_token()).expect("a free lock");
+        let iterated = engine.iterate(Cadence::Scheduled);
+        assert_eq!(iterated, Err(Obstacle::LockHeld));
+        // ORDERING: Relaxed, on one thread.
+        assert_ne!(engine.refused_since_ns.load(Ordering::Relaxed), NEVER);
     }
 
     #[test]

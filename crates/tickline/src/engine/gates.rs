@@ -16,7 +16,9 @@ use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::{Next, Obstacle, Ticket};
 use tickline_core::gate::keeper::{Decision, LineKind, Stage};
-use tickline_core::gate::{Cost, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
+use tickline_core::gate::{
+    Cost, Facts, Gate, Reason, SwitchedOffBy, Trust, Verdict, first_closed, judge,
+};
 use tickline_core::reference::Reference;
 
 use super::{Engine, UNKNOWN_PS};
@@ -61,7 +63,7 @@ impl Engine {
         facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
         let trust = usize::from(self.trust.load(Ordering::Relaxed));
         facts.trust = Trust::ALL.get(trust).copied().unwrap_or_default();
-        facts.switched_off_by = self.is_disabled().then_some(Reason::DisabledByProgram);
+        facts.switched_off_by = self.is_disabled().then_some(SwitchedOffBy::Program);
         facts.has_line_per_cpu = kind == LineKind::PerCpu;
         facts.was_slower_than_os = self.closing_reason(Gate::Cost) == Some(Reason::Slow);
         facts.unix_was_slower_than_os = self.closing_reason(Gate::UnixCost) == Some(Reason::Slow);
@@ -216,7 +218,7 @@ impl Engine {
         };
         // ORDERING: Relaxed, a single value. The keeper's word, which the judge exchanges
         // afterwards, orders it before the stage.
-        self.verdicts[verdict.gate as usize].store(code, Ordering::Relaxed);
+        self.verdicts[verdict.gate() as usize].store(code, Ordering::Relaxed);
     }
 
     pub(super) fn recorded_verdict(&self, gate: Gate) -> Verdict {
@@ -225,8 +227,10 @@ impl Engine {
         let index = usize::from(code & !WARNING).checked_sub(1);
         let reason = index.and_then(|index| Reason::ALL.get(index)).copied();
         match reason {
-            Some(reason) if code & WARNING != 0 => Verdict::with_warning(gate, reason),
-            reason => Verdict::new(gate, reason),
+            None => Verdict::open(gate),
+            Some(reason) if code & WARNING != 0 => Verdict::with_warning(reason),
+            Some(_) if gate == Gate::UnixCost => Verdict::UNIX_COST_CLOSED,
+            Some(reason) => Verdict::closed(reason),
         }
     }
 

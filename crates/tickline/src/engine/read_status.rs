@@ -33,8 +33,12 @@ impl Engine {
     /// The present status of this clock.
     pub(crate) fn status(&self) -> Status {
         let cpu_lines = self.cpu_lines();
-        let figures = self.figures();
-        let has_figures = figures.frequency_hz.is_some();
+        let Figures {
+            last_line,
+            too_old_sample,
+            too_slow_counter_hz,
+            ..
+        } = self.figures();
         let (state, verdicts) = self.state_and_verdicts();
         Status {
             state,
@@ -45,13 +49,13 @@ impl Engine {
             is_virtual: facts::is_virtual(),
             comparison: compare::result_or_pending(),
             cost: self.recorded_cost(),
-            too_old_sample: figures.too_old_sample,
-            too_slow_counter_hz: figures.too_slow_counter_hz,
-            frequency_hz: figures.frequency_hz,
+            too_old_sample,
+            too_slow_counter_hz,
+            frequency_hz: last_line.map(|line| line.frequency_hz),
             bound_ns: self.bound_ns(),
-            max_drift_ppb: has_figures.then_some(figures.max_drift_ppb),
-            offset_ns: has_figures.then_some(figures.offset_ns),
-            interval_ns: has_figures.then_some(figures.interval_ns),
+            max_drift_ppb: last_line.map(|line| line.max_drift_ppb),
+            offset_ns: last_line.map(|line| line.offset_ns),
+            interval_ns: last_line.map(|line| line.interval_ns),
             events: EventCounts::from_fn(|event| {
                 if self.backend.is_some() {
                     return 0; // the clock was barred for the backend
@@ -82,9 +86,9 @@ impl Engine {
         // A barred clock has no line, and none is expected.
         let has_line = common.is_barred() || has_common_line || has_cpu_line;
         let verdicts = each_gate(|gate| match gate {
-            Gate::User if self.is_disabled() => Verdict::new(gate, Some(Reason::DisabledByProgram)),
+            Gate::User if self.is_disabled() => Verdict::closed(Reason::DisabledByProgram),
             Gate::Calibration if !has_line && self.has_stopped_driver() => {
-                Verdict::new(gate, Some(Reason::DriverStopped))
+                Verdict::closed(Reason::DriverStopped)
             }
             Gate::Calibration if !has_line => judge_missing_line(&self.figures()),
             _ => self.recorded_verdict(gate),
@@ -124,7 +128,11 @@ impl Engine {
     /// control loop's next iteration detects a jump. Before it, a read of the OS clock does: after
     /// a jump that clock is far outside the line's bounds.
     pub(crate) fn is_disrupted(&self) -> bool {
-        if self.figures().is_disrupted {
+        if self
+            .figures()
+            .last_line
+            .is_some_and(|line| line.is_disrupted)
+        {
             return true;
         }
         let before_ns = OsClock.monotonic_ns();
@@ -143,7 +151,7 @@ impl Engine {
 /// The verdicts of a backend in this state: it has judged the counter, if it reads one.
 fn verdicts_of_backend(state: ClockState) -> [Verdict; Gate::ALL.len()] {
     each_gate(|gate| match state {
-        ClockState::Fallback(reason) if gate == reason.gate() => Verdict::new(gate, Some(reason)),
-        _ => Verdict::new(gate, None),
+        ClockState::Fallback(reason) if gate == reason.gate() => Verdict::closed(reason),
+        _ => Verdict::open(gate),
     })
 }

@@ -100,7 +100,7 @@ impl Engine {
     /// the status its reason.
     pub(super) fn judge_without_counter(&self) {
         if !self.is_judged() && self.driver() == Driver::Reader {
-            self.iterate(Cadence::OnDemand);
+            _ = self.iterate(Cadence::OnDemand);
         }
     }
 

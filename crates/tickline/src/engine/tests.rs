@@ -157,8 +157,8 @@ fn a_status_has_the_frequency_of_a_counter_that_is_too_slow() {
 fn the_text_of_a_status_has_the_frequency_of_a_counter_that_is_too_slow() {
     let mut status = status_on(250, 10);
     status.verdicts = each_gate(|gate| match gate {
-        Gate::Calibration => Verdict::new(gate, Some(Reason::CounterTooSlow)),
-        _ => Verdict::new(gate, None),
+        Gate::Calibration => Verdict::closed(Reason::CounterTooSlow),
+        _ => Verdict::open(gate),
     });
     let frequency = format!("it ticks at {} Hz", status.too_slow_counter_hz.unwrap());
     let text = status.to_string();
@@ -178,8 +178,8 @@ fn a_status_tells_of_no_line_if_the_counter_was_too_slow_for_one() {
 fn a_status_says_how_old_samples_are_that_make_no_line() {
     let mut status = status_on(1, 600_000);
     status.verdicts = each_gate(|gate| match gate {
-        Gate::Calibration => Verdict::new(gate, Some(Reason::SamplesTooOld)),
-        _ => Verdict::new(gate, None),
+        Gate::Calibration => Verdict::closed(Reason::SamplesTooOld),
+        _ => Verdict::open(gate),
     });
     let sample = status.too_old_sample.expect("samples are too old");
     let age = format!("a sample was {} ns old", sample.age_ns);

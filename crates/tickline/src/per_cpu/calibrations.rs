@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use tickline_core::control::{Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::driver::CpusPermit;
-use tickline_core::per_cpu::{CpuControl, Pass, Stay};
+use tickline_core::per_cpu::{CpuControl, CpuIteration, Pass, Stay};
 use tickline_core::reference::Reference;
 
 use super::CpuLines;
@@ -19,7 +19,7 @@ pub(crate) struct CpuCalibrations {
     /// The CPU with which the next pass begins, if it is due.
     pub(super) first: usize,
     /// Whether a calibration of this pass was woken because the OS clock was set.
-    pub(super) was_clock_set: bool,
+    pub(super) was_woken_by_clock_set: bool,
 }
 
 impl CpuCalibrations {
@@ -79,14 +79,14 @@ impl CpuCalibrations {
                 first.get_or_insert(cpu);
                 match calibrate(control, cpu, cpu_lines, &pass, &mut affinity, sleep) {
                     WakeCause::Timeout => {}
-                    WakeCause::ClockSet => self.was_clock_set = true,
+                    WakeCause::ClockSet => self.was_woken_by_clock_set = true,
                     WakeCause::Stopped => break,
                 }
             }
             next_ns = next_ns.min(control.due_ns());
         }
         self.first = first.map_or(self.first, |cpu| cpu + 1);
-        if core::mem::take(&mut self.was_clock_set) {
+        if core::mem::take(&mut self.was_woken_by_clock_set) {
             self.force_due();
             return MIN_INTERVAL_NS;
         }
@@ -110,7 +110,9 @@ fn calibrate(
     let iteration = loop {
         affinity.pin(cpu); // the iteration notices if the thread is not on the CPU
         // `None` also if the CPU's register has another id than the kernel.
-        let (iteration, stay) = control.iterate(clock, cpu, &cpu_lines.counter, &OsClock);
+        let CpuIteration {
+            iteration, stay, ..
+        } = control.iterate(clock, cpu, &cpu_lines.counter, &OsClock);
         match stay {
             Stay::Again => continue,
             Stay::Wait(wait_ns) => woken = sleep.wait(Duration::from_nanos(wait_ns)),

@@ -40,7 +40,7 @@ fn a_status_says_whether_readings_come_from_the_counter() {
 #[test]
 fn a_status_has_the_verdict_of_each_gate_in_order() {
     let status = Clock::default().status();
-    let gates = status.verdicts().iter().map(|verdict| verdict.gate);
+    let gates = status.verdicts().iter().map(|verdict| verdict.gate());
     assert!(gates.eq(Gate::ALL.iter().copied()));
 }
 
@@ -51,7 +51,7 @@ fn a_status_without_figures_is_its_state() {
     status.bound_ns = None;
     status.offset_ns = None;
     status.frequency_hz = None;
-    status.verdicts[Gate::UnixCost as usize] = Verdict::new(Gate::UnixCost, None);
+    status.verdicts[Gate::UnixCost as usize] = Verdict::open(Gate::UnixCost);
     assert_eq!(status.to_string(), ClockState::Fast.to_string());
 }
 
@@ -61,7 +61,7 @@ fn a_status_shows_its_figures_with_their_units() {
     status.state = ClockState::Fast;
     status.bound_ns = Some(12);
     status.frequency_hz = Some(2_600_000_000);
-    status.verdicts[Gate::UnixCost as usize] = Verdict::new(Gate::UnixCost, None);
+    status.verdicts[Gate::UnixCost as usize] = Verdict::open(Gate::UnixCost);
     assert_eq!(
         status.to_string(),
         "fast: readings come from the counter; bound 12 ns; counter 2600000000 Hz"
@@ -100,9 +100,9 @@ fn a_status_says_that_the_last_line_has_ended() {
 fn a_status_says_why_only_unix_time_is_the_os_clocks() {
     let mut status = Clock::default().status();
     for verdict in &mut status.verdicts {
-        *verdict = Verdict::new(verdict.gate, None);
+        *verdict = Verdict::open(verdict.gate());
     }
-    status.verdicts[Gate::UnixCost as usize] = Verdict::new(Gate::UnixCost, Some(Reason::Slow));
+    status.verdicts[Gate::UnixCost as usize] = Verdict::UNIX_COST_CLOSED;
     let text = format!(
         "Unix time comes from the OS clock, because {}",
         Reason::Slow
@@ -114,9 +114,9 @@ fn a_status_says_why_only_unix_time_is_the_os_clocks() {
 fn a_status_says_what_made_the_counter_slow() {
     let mut status = Clock::default().status();
     for verdict in &mut status.verdicts {
-        *verdict = Verdict::new(verdict.gate, None);
+        *verdict = Verdict::open(verdict.gate());
     }
-    status.verdicts[Gate::Cost as usize] = Verdict::new(Gate::Cost, Some(Reason::Slow));
+    status.verdicts[Gate::Cost as usize] = Verdict::closed(Reason::Slow);
     status.cost = Some(Cost {
         counter_ps: 61_250,
         os_ps: 25_000,
@@ -131,7 +131,7 @@ fn a_status_says_what_made_the_counter_slow() {
 fn a_status_names_the_cpus_whose_counters_differ_and_by_how_much() {
     let mut status = Clock::default().status();
     for verdict in &mut status.verdicts {
-        *verdict = Verdict::new(verdict.gate, None);
+        *verdict = Verdict::open(verdict.gate());
     }
     let difference = CounterDifference {
         min_ticks: -70_000,
@@ -143,8 +143,11 @@ fn a_status_names_the_cpus_whose_counters_differ_and_by_how_much() {
         difference,
     };
     let text = "; the counters of CPUs 0 and 3 differ by at least 66930 ticks";
-    for (closed_by, has_text) in [(Some(Reason::Unsynchronised), true), (None, false)] {
-        status.verdicts[Gate::Synchronised as usize] = Verdict::new(Gate::Synchronised, closed_by);
+    for (verdict, has_text) in [
+        (Verdict::closed(Reason::Unsynchronised), true),
+        (Verdict::open(Gate::Synchronised), false),
+    ] {
+        status.verdicts[Gate::Synchronised as usize] = verdict;
         assert_eq!(status.to_string().contains(text), has_text, "{status}");
     }
 }

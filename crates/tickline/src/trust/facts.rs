@@ -45,7 +45,7 @@ pub(crate) fn are_current(facts: &Facts) -> bool {
 #[cfg(test)]
 mod tests {
     use tickline_core::clocksource::Clocksource;
-    use tickline_core::gate::Reason;
+    use tickline_core::gate::SwitchedOffBy;
 
     use super::*;
     use crate::settings::Probes;
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_counter_that_is_switched_off_is_not_usable() {
-        let facts = usable_but(|facts| facts.switched_off_by = Some(Reason::DisabledByProgram));
+        let facts = usable_but(|facts| facts.switched_off_by = Some(SwitchedOffBy::Program));
         assert!(!is_usable(&facts));
     }
 

@@ -154,7 +154,7 @@ fn a_fallback_closes_the_gate_of_its_reason_and_no_other() {
         let status = clock.status();
         assert_eq!(status.reason(), Some(reason));
         for verdict in status.verdicts() {
-            let expected = (verdict.gate == gate).then_some(reason);
+            let expected = (verdict.gate() == gate).then_some(reason);
             assert_eq!(verdict.closed_by(), expected, "{reason:?}: {verdict:?}");
         }
     }

@@ -148,7 +148,7 @@ pub(crate) fn utc_width_ns(utc: &UtcReading) -> u64 {
 /// The verdict of each gate.
 pub(super) fn gates(status: &Status) -> Vec<GateRow> {
     let gate = |verdict: &tickline::Verdict| GateRow {
-        gate: verdict.gate.code().into(),
+        gate: verdict.gate().code().into(),
         open: verdict.closed_by().is_none(),
         reason: verdict.closed_by().map(|reason| reason.code().into()),
         warning: verdict.warning().map(|reason| reason.code().into()),

@@ -32,11 +32,11 @@ fn unix(machine: Machine) -> Verdict {
     machine.verdict(Gate::UnixCost)
 }
 
-const OPEN: Verdict = Verdict::new(Gate::Cost, None);
-const WARNS: Verdict = Verdict::with_warning(Gate::Cost, Reason::Slow);
-const SLOW: Verdict = Verdict::new(Gate::Cost, Some(Reason::Slow));
-const UNIX_BY_COUNTER: Verdict = Verdict::new(Gate::UnixCost, None);
-const UNIX_BY_OS: Verdict = Verdict::new(Gate::UnixCost, Some(Reason::Slow));
+const OPEN: Verdict = Verdict::open(Gate::Cost);
+const WARNS: Verdict = Verdict::with_warning(Reason::Slow);
+const SLOW: Verdict = Verdict::closed(Reason::Slow);
+const UNIX_BY_COUNTER: Verdict = Verdict::open(Gate::UnixCost);
+const UNIX_BY_OS: Verdict = Verdict::UNIX_COST_CLOSED;
 
 #[test]
 fn the_counter_is_used_where_the_vdso_works() {

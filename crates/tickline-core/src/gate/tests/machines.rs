@@ -2,7 +2,7 @@
 
 use crate::clocksource::Clocksource;
 use crate::comparison::{CounterComparison, CounterDifference};
-use crate::gate::{Cost, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
+use crate::gate::{Cost, Facts, Gate, Reason, SwitchedOffBy, Trust, Verdict, first_closed, judge};
 
 pub(super) const SYNCHRONISED: CounterComparison = CounterComparison::Synchronised {
     cpus: 8,
@@ -275,7 +275,7 @@ pub(super) fn riscv64_that_traps() -> Machine {
     riscv64().with_costs_ps(1_000_000, 1_050_000, 1_050_000)
 }
 
-pub(super) fn switched_off(by: Reason) -> Machine {
+pub(super) fn switched_off(by: SwitchedOffBy) -> Machine {
     pc().where_fact(|facts| facts.switched_off_by = Some(by))
 }
 
@@ -328,8 +328,8 @@ pub(super) fn all() -> Vec<Machine> {
         exynos(),
         riscv64(),
         riscv64_that_traps(),
-        switched_off(Reason::DisabledByProgram),
-        switched_off(Reason::DisabledByEnvironment),
+        switched_off(SwitchedOffBy::Program),
+        switched_off(SwitchedOffBy::Environment),
         without_counter(),
         without_atomics(),
         denied(),

@@ -57,7 +57,7 @@ impl Passes {
                 machine.pass(MOVE_NS);
                 calibration.begin(&pass);
                 loop {
-                    match calibration.iterate(clock, cpu, &self.board, machine).1 {
+                    match calibration.iterate(clock, cpu, &self.board, machine).stay {
                         Stay::Again => {}
                         Stay::Wait(ns) => machine.pass(ns + LATE_NS),
                         Stay::Leave => break,

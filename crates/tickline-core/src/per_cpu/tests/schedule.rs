@@ -41,11 +41,11 @@ fn a_first_line_is_replaced_at_once_but_not_twice_in_a_row() {
     for _ in 0..2 {
         assert_eq!(
             calibration.after(Some(published_first), &now(500)),
-            (Some(published_first), Stay::Again)
+            CpuIteration::new(Some(published_first), Stay::Again)
         );
         assert_eq!(
             calibration.after(Some(published_first), &now(1_000)),
-            (Some(rested), Stay::Wait(50_000))
+            CpuIteration::new(Some(rested), Stay::Wait(50_000))
         );
         assert_eq!(calibration.due_ns(), 51_000);
     }
@@ -55,7 +55,7 @@ fn a_first_line_is_replaced_at_once_but_not_twice_in_a_row() {
 fn calibration_without_its_cpu() -> CpuControl {
     let mut calibration = begun_calibration(CONFIG.interval_ns);
     let after = calibration.after(None, &FnClock(|| 0));
-    assert_eq!(after, (None, Stay::Leave));
+    assert_eq!(after, CpuIteration::new(None, Stay::Leave));
     calibration
 }
 
@@ -87,7 +87,7 @@ fn stay_after(calibration: &mut CpuControl, next_in_ns: u64) -> Stay {
         outcome: crate::control::Outcome::Published,
         next_in_ns,
     };
-    calibration.after(Some(iteration), &FnClock(|| 0)).1
+    calibration.after(Some(iteration), &FnClock(|| 0)).stay
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn stay_until(interval_ns: u64, due_in_ns: u64) -> Stay {
         next_in_ns,
     };
     let now_ns = (due_in_ns - next_in_ns).cast_signed();
-    calibration.after(Some(iteration), &FnClock(|| now_ns)).1
+    calibration.after(Some(iteration), &FnClock(|| now_ns)).stay
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn judged(engine: &Engine, costs: (u64, u64, u64)) -> Option<Status> {
     engine.request_judgement();
     let start = std::time::Instant::now();
     loop {
-        engine.iterate(Cadence::Scheduled);
+        _ = engine.iterate(Cadence::Scheduled);
         let status = engine.status();
         match status.state {
             ClockState::Fast | ClockState::Fallback(Reason::Slow) => return Some(status),
@@ -68,7 +68,7 @@ fn unix_by_line(engine: &Engine) -> bool {
 /// short lines have ended by then.
 fn is_ever(engine: &Engine, served: impl Fn() -> bool) -> bool {
     (0..1_000).any(|_| {
-        engine.iterate(Cadence::Scheduled);
+        _ = engine.iterate(Cadence::Scheduled);
         served()
     })
 }
@@ -179,7 +179,7 @@ fn a_clock_with_minimal_probes_compares_no_counters() {
     let engine = Engine::new(Driver::Manual);
     // ORDERING: Relaxed: one thread.
     engine.has_minimal_probes.store(true, Ordering::Relaxed);
-    engine.iterate(Cadence::Scheduled);
+    _ = engine.iterate(Cadence::Scheduled);
     assert!(!engine.needs_comparison());
 }
 
@@ -223,7 +223,7 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
     while !engine.prepare_one_task() {}
     inject((1, 40, 40));
     engine.enable();
-    engine.iterate(Cadence::OnDemand);
+    _ = engine.iterate(Cadence::OnDemand);
     injected::COST.set(None);
     assert_ne!(engine.state(), ClockState::Fallback(Reason::Slow));
 }
@@ -327,14 +327,14 @@ fn a_slow_counter_is_measured_again() {
     let Some(engine) = engine_with_slow_counter() else {
         return;
     };
-    engine.iterate(Cadence::Scheduled);
+    _ = engine.iterate(Cadence::Scheduled);
     assert_eq!(
         engine.state(),
         ClockState::Fallback(Reason::Slow),
         "not at once"
     );
     make_due(&engine);
-    engine.iterate(Cadence::Scheduled);
+    _ = engine.iterate(Cadence::Scheduled);
     assert_ne!(engine.state(), ClockState::Fallback(Reason::Slow));
     injected::COST.set(None);
 }
@@ -397,7 +397,7 @@ fn engine_ahead(ahead_ns: i64) -> Option<Engine> {
     }
     // If a line ends while this thread is preempted, the loop tries again.
     let seen = (0..10_000).any(|_| {
-        engine.iterate(Cadence::Scheduled);
+        _ = engine.iterate(Cadence::Scheduled);
         put_ahead(&engine, ahead_ns) && engine.state() == ClockState::Disrupted
     });
     assert!(seen, "{}", engine.state());
@@ -409,7 +409,7 @@ fn engine_ahead(ahead_ns: i64) -> Option<Engine> {
 #[test]
 fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
     if let Some(engine) = engine_ahead(50_000_000) {
-        engine.iterate(Cadence::Scheduled);
+        _ = engine.iterate(Cadence::Scheduled);
         assert_ne!(engine.state(), ClockState::Fast);
     }
 }
@@ -443,7 +443,7 @@ fn a_clock_with_a_line_has_the_recorded_verdict_about_calibration() {
         return;
     };
     injected::COST.set(None);
-    let recorded = Verdict::new(Gate::Calibration, Some(Reason::CounterTooSlow));
+    let recorded = Verdict::closed(Reason::CounterTooSlow);
     engine.record_verdict(recorded);
     assert!(is_ever(&engine, || {
         engine.status().verdict(Gate::Calibration) == recorded

@@ -12,7 +12,7 @@
 use tickline_core::clocksource::Clocksource;
 use tickline_core::comparison::CounterComparison;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
-use tickline_core::gate::{Cost, Facts, Reason};
+use tickline_core::gate::{Cost, Facts, SwitchedOffBy};
 use tickline_core::reference::Reference;
 
 use super::cost::measure_cost;
@@ -181,7 +181,7 @@ impl Collector {
             self.run(task, probes, facts.comparison);
         }
         if facts.switched_off_by.is_none() && environment_switch(probes) == EnvironmentSwitch::Off {
-            facts.switched_off_by = Some(Reason::DisabledByEnvironment);
+            facts.switched_off_by = Some(SwitchedOffBy::Environment);
         }
         // Asked again, because the right to read the counter may have changed meanwhile.
         facts.may_read_counter = may_read(probes);
