@@ -80,10 +80,10 @@ pub(crate) const PROGRAM: &[Section] = &[
     EXIT_CODES_OF_A_DIAGNOSIS,
     Section::new(
         "Files",
-        "  To write a regular file, the program makes a new file with the mode of the old file, and then
-  replaces the old file by it. It writes to devices, pipes and descriptors (/dev/fd/3), and the
-  rows of --csv, in place. It follows links, except those that lead nowhere or that the kernel
-  protects (fs.protected_symlinks). /dev/stdout and /dev/fd/1 are the same as -.",
+        "  To write a regular file, the program makes a new file with the owner, group and mode of the old
+  file, and then replaces the old file by it. It writes to devices, pipes and descriptors
+  (/dev/fd/3), and the rows of --csv, in place. It follows links, except those that lead nowhere or
+  that the kernel protects (fs.protected_symlinks). /dev/stdout and /dev/fd/1 are the same as -.",
     ),
     Section::new(
         "Environment",
