@@ -132,7 +132,7 @@ fn a_library_where_other_users_may_write_is_not_used() {
     };
     copy.put_library("bin");
     let bin = copy.root.path().join("bin");
-    for mode in [0o1777, 0o777] {
+    for mode in [0o1777, 0o2775] {
         fs::set_permissions(&bin, Permissions::from_mode(mode)).unwrap();
         copy.assert_uses("lib");
     }

@@ -18,8 +18,7 @@ use crate::machine::library;
 pub(super) fn image() -> io::Result<Image> {
     let program = env::current_exe().map_err(|error| io::Error::other(no_program(&error)))?;
     let folders = library::folders(&program);
-    let own_folder = program.parent().unwrap_or(Path::new("/"));
-    first_usable(&folders, own_folder).map_err(|unusable| {
+    first_usable(&folders).map_err(|unusable| {
         io::Error::other(if unusable.is_empty() {
             no_library(&program, &folders)
         } else {
@@ -28,13 +27,12 @@ pub(super) fn image() -> io::Result<Image> {
     })
 }
 
-/// The first library in these folders that can be used, or why each file cannot be. `own_folder` is
-/// this program's.
-fn first_usable(folders: &[PathBuf], own_folder: &Path) -> Result<Image, Vec<String>> {
+/// The first library in these folders that can be used, or why each file cannot be.
+fn first_usable(folders: &[PathBuf]) -> Result<Image, Vec<String>> {
     let mut unusable = Vec::new();
     for path in library::files_in(folders) {
         // A file that another user may have written is not even read.
-        match library::judge(&path, own_folder).and_then(|()| Image::read(&path)) {
+        match library::judge(&path).and_then(|()| Image::read(&path)) {
             Ok(image) => return Ok(image),
             Err(error) => unusable.push(error.to_string()),
         }
@@ -103,7 +101,7 @@ mod tests {
     fn each_file_that_is_not_used_is_named_with_the_reason() {
         let folders = [0o1777, 0o775, 0o755].map(folder);
         let paths = folders.each_ref().map(|folder| folder.path().to_owned());
-        let unusable = first_usable(&paths, Path::new("/usr/bin")).unwrap_err();
+        let unusable = first_usable(&paths).unwrap_err();
         let writable = |mode| format!("other users may write to its folder (mode {mode})");
         let other = format!("this is not the {LIBRARY} of version ");
         for ((found, folder), why) in
@@ -126,7 +124,7 @@ mod tests {
     fn a_folder_in_place_of_the_library_is_named() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join(LIBRARY)).unwrap();
-        let unusable = first_usable(&[folder.path().to_owned()], folder.path()).unwrap_err();
+        let unusable = first_usable(&[folder.path().to_owned()]).unwrap_err();
         assert!(unusable[0].contains("not a regular file"), "{unusable:?}");
     }
 

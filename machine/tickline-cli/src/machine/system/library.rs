@@ -1,14 +1,13 @@
 //! The file of the library of `tickline run`: where it is looked for, and which processes have it
 //! mapped.
 
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, major, minor};
-use rustix::process::{Uid, geteuid};
 use tickline_page::page_file::{FileError, judge_file};
 use tickline_page::program::LIBRARY;
 
@@ -52,18 +51,14 @@ pub(crate) fn files_in(folders: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Judges a file of the library as a page's file is judged: its code runs in the programs of this
-/// user, so no other user but root may write to it or to its folder. For a user without rights,
-/// umask 002 is no obstacle in `own_folder`, which is this program's ([`is_as_the_program`]).
+/// user, so no other user but root may write to it or to its folder.
 ///
 /// # Errors
 ///
 /// If the file is not trusted.
-pub(crate) fn judge(file: &Path, own_folder: &Path) -> io::Result<()> {
+pub(crate) fn judge(file: &Path) -> io::Result<()> {
     let error = match judge_file(file.as_os_str().as_bytes()) {
         Ok(()) => return Ok(()),
-        Err(FileError::WritableByOthers { .. }) if is_in_program_folder(file, own_folder) => {
-            return Ok(());
-        }
         Err(error) => error,
     };
     let why = match error {
@@ -88,27 +83,6 @@ pub(crate) fn judge(file: &Path, own_folder: &Path) -> io::Result<()> {
         other => other.to_string(),
     };
     Err(with_path(file, &io::Error::other(why)))
-}
-
-/// Whether the library is in this folder of the program, and [`is_as_the_program`].
-fn is_in_program_folder(file: &Path, own_folder: &Path) -> bool {
-    file.parent() == Some(own_folder)
-        && fs::metadata(file)
-            .and_then(|file| Ok((file, fs::metadata(own_folder)?)))
-            .is_ok_and(|(file, folder)| is_as_the_program(&file, &folder, geteuid()))
-}
-
-/// Whether only the group of the program's `folder` may write to the library in it. That group may
-/// replace the program as well, unless the folder is sticky, so the library lends it nothing.
-/// umask 002 makes such files in a user's clone. For root, no group may write.
-fn is_as_the_program(library: &Metadata, folder: &Metadata, user: Uid) -> bool {
-    const STICKY: u32 = 0o1000;
-    const OTHERS_WRITE: u32 = 0o002;
-    const GROUP_WRITES: u32 = 0o020;
-    let is_only_of_group = (library.mode() | folder.mode()) & OTHERS_WRITE == 0
-        && folder.mode() & (GROUP_WRITES | STICKY) == GROUP_WRITES;
-    let is_library_of_group = library.mode() & GROUP_WRITES == 0 || library.gid() == folder.gid();
-    !user.is_root() && is_only_of_group && is_library_of_group
 }
 
 /// Whether this is the path of a file with the library's name.
@@ -178,9 +152,6 @@ fn has_librarys_name(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     fn folders_of(program: &str) -> Vec<PathBuf> {
@@ -219,43 +190,6 @@ mod tests {
     #[test]
     fn a_program_in_the_root_folder_has_its_library_there() {
         assert_eq!(folders_of("/tickline")[0], Path::new("/"));
-    }
-
-    /// Whether a user of this number uses a library of this mode in a folder of this mode, which is
-    /// the program's.
-    fn is_used(folder_mode: u32, mode: u32, user: u32) -> bool {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join(LIBRARY);
-        fs::write(&file, "").unwrap();
-        for (path, mode) in [(&*file, mode), (folder.path(), folder_mode)] {
-            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-        }
-        let [library, folder] = [&*file, folder.path()].map(|path| fs::metadata(path).unwrap());
-        is_as_the_program(&library, &folder, Uid::from_raw(user))
-    }
-
-    /// Symptom: with umask 002 the library of a user's own clone was passed over.
-    #[test]
-    fn a_user_uses_the_library_of_a_clone_that_umask_002_has_made() {
-        assert!(is_used(0o775, 0o775, 1000));
-        assert!(is_used(0o775, 0o644, 1000));
-    }
-
-    #[test]
-    fn root_uses_no_library_that_a_group_may_write_to() {
-        assert!(!is_used(0o775, 0o775, 0));
-    }
-
-    #[test]
-    fn who_can_not_replace_the_program_must_not_write_to_the_library() {
-        for (folder, library) in [
-            (0o1775, 0o644),
-            (0o755, 0o664),
-            (0o775, 0o666),
-            (0o777, 0o644),
-        ] {
-            assert!(!is_used(folder, library, 1000), "{folder:o}, {library:o}");
-        }
     }
 
     const NONE: InstalledLibrary = InstalledLibrary(Vec::new());
