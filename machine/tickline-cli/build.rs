@@ -24,8 +24,8 @@ fn main() {
     let version = if let Some(commit) = commit() {
         format!("{number} ({commit})")
     } else {
-        // There may be a commit later, or git. The whole folder would be too much: `git status` changes
-        // the index.
+        // There may be a commit later. The whole folder would be too much: `git status` changes the
+        // index.
         for name in REFERENCES {
             rerun_if_changed(&format!("{CLONE}/{name}"));
         }

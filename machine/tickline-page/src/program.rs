@@ -10,7 +10,10 @@ use crate::page_file::read;
 
 mod run_interface;
 
-pub use run_interface::{Entries, RUN_INTERFACE, Resume, ResumeFlag, Start, StartResult};
+pub use run_interface::{
+    ALWAYS, Entries, PAGE_VARIABLE, RUN_INTERFACE, Resume, ResumeFlag, SERVE_VARIABLE, Start,
+    StartResult,
+};
 
 /// The name of the library's file.
 pub const LIBRARY: &str = "libtickline_preload.so";
@@ -18,16 +21,6 @@ pub const LIBRARY: &str = "libtickline_preload.so";
 /// The path of the page that the machine's server publishes. A user's page has the same path in
 /// `XDG_RUNTIME_DIR` as this one in `/run`. A page of another layout has another name.
 pub const PAGE: &CStr = c"/run/tickline/page.v1";
-
-/// The environment variable that names another page than [`PAGE`].
-pub const PAGE_VARIABLE: &str = "TICKLINE_PAGE";
-
-/// The environment variable whose value [`ALWAYS`] makes the library serve a program even if the
-/// kernel's clock is fast.
-pub const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
-
-/// The value of [`SERVE_VARIABLE`].
-pub const ALWAYS: &str = "always";
 
 /// The environment variable whose value [`OFF`] switches the counter off.
 pub const SWITCH_VARIABLE: &str = "TICKLINE";

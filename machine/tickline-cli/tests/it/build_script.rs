@@ -173,7 +173,7 @@ fn the_version_of_a_build_in_a_hook_has_the_commit() {
     assert_eq!(version, repository.version_of_commit(9));
 }
 
-/// Symptom: the build after the first commit, or after git was installed, said 0.1.0.
+/// Symptom: the build after the first commit said 0.1.0.
 #[test]
 fn a_build_without_a_commit_is_made_again_once_there_may_be_one() {
     let Some(repository) = Repository::without_commit(&[]) else {

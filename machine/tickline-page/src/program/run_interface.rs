@@ -1,11 +1,24 @@
-//! What `tickline run` and the library have agreed on: the section of the entry points, their
-//! arguments, registers and results. The hash of this file is the number by which `run` refuses a
-//! library that has agreed on something else. So whoever changes one of these changes this file.
+//! What `tickline run` and the library have agreed on: the environment's variables, the section of
+//! the entry points, their arguments, registers and results. The hash of this file, and of the
+//! version of the page's layout, is the number by which `run` refuses a library that has agreed on
+//! something else. So whoever changes one of these changes this file.
 
 use core::ffi::{c_char, c_int, c_void};
 
-/// The number of this interface: the hash of its source.
-pub const RUN_INTERFACE: u32 = hash(include_bytes!("run_interface.rs"));
+use crate::layout::LAYOUT_VERSION;
+
+/// The environment variable that names another page than [`PAGE`](super::PAGE).
+pub const PAGE_VARIABLE: &str = "TICKLINE_PAGE";
+
+/// The environment variable whose value [`ALWAYS`] makes the library serve a program even if the
+/// kernel's clock is fast.
+pub const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
+
+/// The value of [`SERVE_VARIABLE`].
+pub const ALWAYS: &str = "always";
+
+/// The number of this interface: the hash of its source, and of the version of the page's layout.
+pub const RUN_INTERFACE: u32 = hash(include_bytes!("run_interface.rs")) ^ LAYOUT_VERSION;
 
 /// The hash FNV-1a of 32 bits, by Fowler, Noll and Vo.
 const fn hash(mut bytes: &[u8]) -> u32 {
@@ -120,9 +133,9 @@ mod tests {
     fn a_change_of_the_interfaces_source_changes_its_number() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/program/run_interface.rs");
         let mut source = std::fs::read(path).unwrap();
-        assert_eq!(RUN_INTERFACE, hash(&source));
+        assert_eq!(RUN_INTERFACE, hash(&source) ^ LAYOUT_VERSION);
         source.push(b'\n');
-        assert_ne!(RUN_INTERFACE, hash(&source));
+        assert_ne!(RUN_INTERFACE, hash(&source) ^ LAYOUT_VERSION);
     }
 
     /// The library is C to the program that asks, and answers by a number.

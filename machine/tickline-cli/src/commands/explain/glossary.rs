@@ -94,7 +94,7 @@ fn phases() -> impl Iterator<Item = Entry> {
         (
             "doubted",
             "the line may be wrong, so programs also ask the OS clock, and return the later time: they are slow, and time \
-             does not step back. Within a second the line ends: `no_line` follows. The server's log has the reason",
+             does not step back. Within a second the line ends: `no_line` follows, or `expired` if the server has ended. The server's log has the reason",
         ),
         (
             "expired",

@@ -3,12 +3,16 @@
 
 use std::env;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FileType;
+use tickline_page::page_file::{FileError, judge_file};
 use tickline_page::program::LIBRARY;
 
 use super::image::Image;
 use crate::machine::library;
+use crate::words::with_path;
 
 /// The library beside this program, or in a folder of the system.
 ///
@@ -32,12 +36,47 @@ fn first_usable(folders: &[PathBuf]) -> Result<Image, Vec<String>> {
     let mut unusable = Vec::new();
     for path in library::files_in(folders) {
         // A file that another user may have written is not even read.
-        match library::judge(&path).and_then(|()| Image::read(&path)) {
+        match judge(&path).and_then(|()| Image::read(&path)) {
             Ok(image) => return Ok(image),
             Err(error) => unusable.push(error.to_string()),
         }
     }
     Err(unusable)
+}
+
+/// Judges a file of the library as a page's file is judged: its code runs in the programs of this
+/// user, so no other user but root may write to it or to its folder.
+///
+/// # Errors
+///
+/// If the file is not trusted.
+fn judge(file: &Path) -> io::Result<()> {
+    let error = match judge_file(file.as_os_str().as_bytes()) {
+        Ok(()) => return Ok(()),
+        Err(error) => error,
+    };
+    let why = match error {
+        FileError::NotRegular { mode } => format!("this is not a regular file: mode {mode:o}"),
+        FileError::ForeignOwner { owner: 65_534, .. } => {
+            "it or its folder belongs to user 65534, which in a user namespace stands for every user outside of it: mount the file by itself, read-only".to_owned()
+        }
+        FileError::ForeignOwner { owner, reader: 0 } => {
+            format!("it or its folder belongs to user {owner}, not to root")
+        }
+        FileError::ForeignOwner { owner, reader } => {
+            format!("it or its folder belongs to user {owner}, not to root or to user {reader}")
+        }
+        FileError::WritableByOthers { mode } => {
+            let is_folder = FileType::from_raw_mode(mode).is_dir();
+            let what = if is_folder { "its folder" } else { "it" };
+            let mode = mode & 0o7777;
+            format!(
+                "other users may write to {what} (mode {mode:o}), and the bits 022 must be clear"
+            )
+        }
+        other => other.to_string(),
+    };
+    Err(with_path(file, &io::Error::other(why)))
 }
 
 /// The error if this program does not know its own file. The system's error comes last, because it

@@ -73,6 +73,8 @@ pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
         };
         if publisher.phase() == LeasePhase::Off {
             log.write("the page is switched off: run `tickline serve on`, then start a server");
+            // Another server may have the page from here on.
+            drop(publisher);
             // A unit whose server ends before it is ready has failed.
             // ORDERING: Relaxed, as above.
             while ready_message.is_pending() && !stop.load(Ordering::Relaxed) {

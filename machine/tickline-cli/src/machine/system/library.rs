@@ -3,15 +3,11 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, major, minor};
-use tickline_page::page_file::{FileError, judge_file};
+use rustix::fs::{major, minor};
 use tickline_page::program::LIBRARY;
-
-use crate::words::with_path;
 
 /// Where packages of several distributions, and installations by hand, put libraries.
 const SYSTEM_FOLDERS: [&str; 4] = [
@@ -48,41 +44,6 @@ pub(crate) fn files_in(folders: &[PathBuf]) -> Vec<PathBuf> {
         }
     }
     files
-}
-
-/// Judges a file of the library as a page's file is judged: its code runs in the programs of this
-/// user, so no other user but root may write to it or to its folder.
-///
-/// # Errors
-///
-/// If the file is not trusted.
-pub(crate) fn judge(file: &Path) -> io::Result<()> {
-    let error = match judge_file(file.as_os_str().as_bytes()) {
-        Ok(()) => return Ok(()),
-        Err(error) => error,
-    };
-    let why = match error {
-        FileError::NotRegular { mode } => format!("this is not a regular file: mode {mode:o}"),
-        FileError::ForeignOwner { owner: 65_534, .. } => {
-            "it or its folder belongs to user 65534, which in a user namespace stands for every user outside of it: mount the file by itself, read-only".to_owned()
-        }
-        FileError::ForeignOwner { owner, reader: 0 } => {
-            format!("it or its folder belongs to user {owner}, not to root")
-        }
-        FileError::ForeignOwner { owner, reader } => {
-            format!("it or its folder belongs to user {owner}, not to root or to user {reader}")
-        }
-        FileError::WritableByOthers { mode } => {
-            let is_folder = FileType::from_raw_mode(mode).is_dir();
-            let what = if is_folder { "its folder" } else { "it" };
-            let mode = mode & 0o7777;
-            format!(
-                "other users may write to {what} (mode {mode:o}), and the bits 022 must be clear"
-            )
-        }
-        other => other.to_string(),
-    };
-    Err(with_path(file, &io::Error::other(why)))
 }
 
 /// Whether this is the path of a file with the library's name.
