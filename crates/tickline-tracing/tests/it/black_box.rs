@@ -134,15 +134,15 @@ fn a_trace_file_is_not_made_of_a_recorders_file() {
     });
 }
 
-/// The file itself stays, because the trace replaces only the link.
 #[test]
-fn a_trace_may_replace_a_link_to_the_recorders_file() {
+fn a_recorder_does_not_write_its_trace_through_a_link_to_its_own_file() {
     let folder = tempdir().unwrap();
     let (path, link) = (folder.path().join("box"), folder.path().join("link"));
     let recorder = create(&path, 1).unwrap();
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    recorder.write(&link).unwrap();
-    content(&path);
+    let error = recorder.write(&link).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    content(&path); // It is still a recorder's file.
 }
 
 /// Symptom: a recorder with a million rings of a tebibyte wrote zeros until the disk was full.

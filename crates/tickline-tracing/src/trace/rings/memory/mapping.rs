@@ -13,7 +13,7 @@ mod rename;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{mem, ptr, slice};
-use std::fs::{self, File, FileType, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -24,7 +24,7 @@ use open_files::{PROTECTION, UnsharedFile, is_mapped, lock_files, release};
 use rename::{is_at, rename_to_new};
 
 use crate::trace::file_number::FileNumber;
-use crate::trace::temporary::{with_suffix, with_temporary};
+use crate::trace::temporary::{not_regular, with_suffix, with_temporary};
 
 /// The mapping of a file, which this process has locked.
 #[derive(Debug)]
@@ -105,9 +105,9 @@ impl Mapping {
         })
     }
 
-    /// Whether the file has this path now, be it a hard link. A symbolic link to it is another file.
+    /// Whether this path leads to the file now, be it through links.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok_and(|found| FileNumber::of(&found) == self.file)
+        fs::metadata(path).is_ok_and(|found| FileNumber::of(&found) == self.file)
     }
 
     /// Whether a recorder of this process has its rings in this file.
@@ -115,10 +115,10 @@ impl Mapping {
         is_mapped(FileNumber::of(file))
     }
 
-    /// Whether a recorder of this process has its rings in the file at this path. A symbolic link to
-    /// it is another file.
+    /// Whether a recorder of this process has its rings in the file to which this path leads, be it
+    /// through links.
     pub(crate) fn is_any_at(path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok_and(|found| Self::is_any_in(&found))
+        fs::metadata(path).is_ok_and(|found| Self::is_any_in(&found))
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {
@@ -157,11 +157,7 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<UnsharedFile>> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Ok(found) if found.is_file() => {}
-        found => {
-            let kind = kind_of(found?.file_type());
-            let text = format!("it is a {kind}, not a regular file");
-            return Err(io::Error::other(text));
-        }
+        found => return Err(not_regular(found?.file_type())),
     }
     let file = UnsharedFile::open(File::options().read(true).write(true), path)?;
     let mut word = [0; 8];
@@ -174,17 +170,6 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<UnsharedFile>> {
     }
     lock_at(&file.0, path)?;
     Ok(Some(file))
-}
-
-/// The kind of a file that is not a regular one.
-fn kind_of(file: FileType) -> &'static str {
-    if file.is_dir() {
-        "folder"
-    } else if file.is_symlink() {
-        "symbolic link"
-    } else {
-        "device, pipe or socket"
-    }
 }
 
 /// Locks the file that was opened at `path`. Fails if another recorder has meanwhile renamed that
