@@ -1,8 +1,8 @@
-//! What a user learns of a write that fails. Each test runs itself again in a process whose files
+//! What a user learns of a write that fails, and of records that are dropped. Each test runs itself again in a process whose files
 //! may have 8 KiB, and which may have 64 files.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -182,6 +182,44 @@ fn an_error_is_said_without_a_free_file() {
         let (_, guard) = TraceFile::builder().write_to(without_room).unwrap();
         drop((guard, files));
     });
+}
+
+/// Records 3,000 spans in one another. The ring has room for the ends of 2,047, however fast the
+/// writer is.
+fn record_too_many_spans() -> TraceFileGuard {
+    let builder = TraceFile::builder().wait_when_full().bytes_per_thread(1);
+    let (trace, guard) = builder.write_to(io::sink()).unwrap();
+    run_timed(trace, || {
+        let mut inside: Vec<_> = (0..3_000).map(|_| info_span!("work").entered()).collect();
+        while inside.pop().is_some() {}
+    });
+    guard
+}
+
+/// Symptom: a trace that lacked two thirds of its records ended without a word.
+#[test]
+fn a_guard_that_is_dropped_says_how_many_records_were() {
+    let line = "tickline: the trace lacks records: 2047 intervals and 0 events; incomplete: 953 records \
+                dropped; choose wait_when_full(), or a larger bytes_per_thread()";
+    assert_lines(
+        "a_guard_that_is_dropped_says_how_many_records_were",
+        &[line],
+        |_| drop(record_too_many_spans()),
+    );
+}
+
+#[test]
+fn dropped_records_that_finish_returns_are_not_said_too() {
+    assert_lines(
+        "dropped_records_that_finish_returns_are_not_said_too",
+        &[],
+        |_| {
+            assert_eq!(
+                record_too_many_spans().finish().unwrap().dropped_records,
+                953
+            )
+        },
+    );
 }
 
 /// Symptom: the call waited for the writer's thread, and that for standard error.
