@@ -19,6 +19,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::fstatvfs;
 use open_files::{PROTECTION, UnsharedFile, is_mapped, lock_files, release};
 use rename::{is_at, rename_to_new};
@@ -39,6 +40,7 @@ impl Mapping {
     /// complete. An older file with the same first word, of any version, is renamed to `path.old`.
     /// If there is no room beside both, an older `path.old` is removed before the file is filled.
     pub(crate) fn create(path: &Path, words: usize, head: [u64; 3]) -> io::Result<Self> {
+        check_limit((words * size_of::<AtomicU64>()) as u64)?;
         let older = older(path, head[0])?;
         let mut room = Room {
             path,
@@ -285,6 +287,21 @@ impl Room<'_> {
         }
         io::Error::new(kind, format!("{error}{text}"))
     }
+}
+
+/// Fails if this process may not make a file of so many bytes. Without the check, the system would
+/// end the process by SIGXFSZ.
+fn check_limit(bytes: u64) -> io::Result<()> {
+    let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
+    // The system's type of a limit is signed on some, and unsigned on others.
+    if i128::from(bytes) <= i128::from(limit) {
+        return Ok(());
+    }
+    let text = format!(
+        "it takes {bytes} bytes, and a file of this process may have at most {limit} bytes (RLIMIT_FSIZE): \
+         raise the limit (ulimit -f), or choose a smaller threads_in_file or bytes_per_thread"
+    );
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
 }
 
 /// Fails if the file at `temporary` can't get another name.
