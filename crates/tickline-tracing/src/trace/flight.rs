@@ -33,7 +33,7 @@
 //!     tracing::info_span!("request", user = 7).in_scope(|| tracing::info!("read"));
 //!
 //!     let summary = recorder.write("trace.json")?; // or whenever you like
-//!     assert_eq!((summary.intervals, summary.events, summary.dropped_records), (1, 1, 0));
+//!     assert_eq!((summary.intervals, summary.events, summary.overwritten_records), (1, 1, 0));
 //!     Ok(())
 //! }
 //! ```
@@ -343,7 +343,7 @@ impl FlightRecorder {
     ///
     /// A thread that has recorded nothing before takes a ring for this event, as for any other. If no
     /// ring of the file is free, it takes that of the thread that ended first, whose records are then
-    /// lost ([`TraceSummary::dropped_records`]). If no thread has ended, the file does not get the
+    /// lost ([`TraceSummary::overwritten_records`]). If no thread has ended, the file does not get the
     /// event ([`TraceSummary::threads_without_ring`]). In both cases the file no longer says which
     /// earlier requests were open ([`TraceSummary::undecided_spans`]). A file with a ring for each thread of
     /// the program loses nothing ([`FlightRecorderBuilder::threads_in_file`]).

@@ -343,7 +343,7 @@ mod unix {
     fn assert_the_box_misses_nothing(way: &str, path: &Path) {
         let summary = converted(path).0;
         assert_eq!(
-            (summary.dropped_records, summary.damaged_records),
+            (summary.overwritten_records, summary.damaged_records),
             (0, 0),
             "{way}"
         );
@@ -461,7 +461,7 @@ mod unix {
             let file = fs::File::open(folder.path().join(BOX)).ok()?;
             flight::convert(file, io::sink(), TraceFormat::Json)
                 .ok()
-                .map(|left| left.intervals + left.dropped_records / 2)
+                .map(|left| left.intervals + left.overwritten_records / 2)
         };
         while !is_written() || recorded().is_none_or(|recorded| recorded < round * 1_331) {
             assert!(
@@ -533,7 +533,7 @@ mod unix {
     fn assert_the_box_counts_the_overwritten_records(in_box: &[u64], summary: &TraceSummary) {
         let before = 2 * in_box[0];
         assert!(
-            (before..=before + 1).contains(&summary.dropped_records),
+            (before..=before + 1).contains(&summary.overwritten_records),
             "{summary:?} {before}"
         );
     }

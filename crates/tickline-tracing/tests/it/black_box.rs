@@ -299,7 +299,7 @@ fn a_new_thread_takes_the_ring_of_an_ended_one() {
 fn the_records_that_a_reused_ring_had_are_counted() {
     run_with_two_taken_rings(|path, _request| {
         on_thread(|| info!("two"));
-        assert_eq!(content(path).0.dropped_records, 1);
+        assert_eq!(content(path).0.overwritten_records, 1);
     });
 }
 
@@ -416,7 +416,9 @@ fn sample() -> &'static [u8] {
 fn the_sample_is_whole_and_has_overwritten_records() {
     let summary = converted(sample()).unwrap().0;
     assert!(
-        summary.intervals > 500 && summary.dropped_records > 1_000 && summary.damaged_records == 0,
+        summary.intervals > 500
+            && summary.overwritten_records > 1_000
+            && summary.damaged_records == 0,
         "{summary:?}"
     );
 }

@@ -298,8 +298,9 @@ fn check_limit(bytes: u64) -> io::Result<()> {
         return Ok(());
     }
     let text = format!(
-        "it takes {bytes} bytes, and a file of this process may have at most {limit} bytes (RLIMIT_FSIZE): \
-         raise the limit (ulimit -f), or choose a smaller threads_in_file or bytes_per_thread"
+        "it takes {bytes} bytes, and a file of this process may have at most {limit} bytes \
+         (RLIMIT_FSIZE): raise the limit (ulimit -f), or choose a smaller threads_in_file or \
+         bytes_per_thread"
     );
     Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
 }
