@@ -268,7 +268,7 @@ impl FlightRecorder {
     ///   [`write`](Self::write).
     /// - The system's error if no thread could be started.
     ///
-    /// The error's text begins with the path.
+    /// The error's text begins with the path, in quotes.
     pub fn write_last_in_background(
         &self,
         path: impl Into<PathBuf>,
@@ -520,7 +520,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "slow.json: an earlier call is still writing a trace: call again later"
+            "\"slow.json\": an earlier call is still writing a trace: call again later"
         );
     }
 

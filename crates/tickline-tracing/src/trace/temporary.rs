@@ -20,9 +20,10 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// An error about the file `path`: its text begins with the path.
+/// An error about the file `path`: its text begins with the path, in quotes, as an empty path, or one
+/// with a colon, would be misread.
 pub(crate) fn with_path(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+    io::Error::new(error.kind(), format!("{path:?}: {error}"))
 }
 
 /// The error of a file that stays because it is not a regular one.

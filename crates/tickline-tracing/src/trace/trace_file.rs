@@ -386,7 +386,7 @@ impl TraceFileGuard {
     /// - If the writer's thread panicked, as the `output` of [`TraceFileBuilder::write_to`] may do.
     /// - In a forked child, because the file belongs to the parent.
     ///
-    /// If [`TraceFileBuilder::create`] made the file, the error's text begins with its path.
+    /// If [`TraceFileBuilder::create`] made the file, the error's text begins with its path, in quotes.
     pub fn finish(mut self) -> io::Result<TraceSummary> {
         let result = self.stop();
         // The drop need not say what this call returns, nor a panic.

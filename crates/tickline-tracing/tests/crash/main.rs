@@ -128,8 +128,7 @@ mod unix {
         assert_eq!(output.status.code(), Some(101), "{output:?}");
         let path = folder.path().join(MISSING).join(PANIC);
         let line = format!(
-            "tickline: no trace of the panic: {}: No such file or directory (os error 2)",
-            path.display()
+            "tickline: no trace of the panic: {path:?}: No such file or directory (os error 2)"
         );
         let shown = String::from_utf8_lossy(&output.stderr);
         assert_eq!(shown.lines().last(), Some(&*line), "{shown}");
@@ -147,7 +146,7 @@ mod unix {
         assert_eq!(
             lines.collect::<Vec<_>>(),
             [
-                "tickline: the trace is incomplete and has ended: /dev/full: No space left on device \
+                "tickline: the trace is incomplete and has ended: \"/dev/full\": No space left on device \
                  (os error 28); remove the cause, and begin another trace"
             ]
         );
@@ -163,8 +162,8 @@ mod unix {
         let shown = String::from_utf8_lossy(&output.stderr);
         let lines = shown.lines().filter(|line| line.starts_with("tickline: "));
         let line = format!(
-            "tickline: the trace may be incomplete: {}: the panic waited 2 s for the writer, in vain",
-            folder.path().join(TRACE).display()
+            "tickline: the trace may be incomplete: {:?}: the panic waited 2 s for the writer, in vain",
+            folder.path().join(TRACE)
         );
         assert!(lines.collect::<Vec<_>>().contains(&&*line), "{shown}");
         println!("panic with a full pipe: the time is on stderr");
@@ -181,10 +180,7 @@ mod unix {
         victim.kill().unwrap();
         victim.wait().unwrap();
         let path = folder.path().join(MISSING).join(PANIC);
-        let line = format!(
-            "tickline: no trace: {}: No such file or directory (os error 2)",
-            path.display()
-        );
+        let line = format!("tickline: no trace: {path:?}: No such file or directory (os error 2)");
         assert_eq!(shown, Some(line));
         println!("background without a folder: the error is on stderr");
     }
@@ -226,8 +222,7 @@ mod unix {
         let lines = shown.lines().filter(|line| line.starts_with("tickline: "));
         let path = folder.join(PANIC);
         let expected = format!(
-            "tickline: no trace of this panic: the trace of an earlier panic stays at {}",
-            path.display()
+            "tickline: no trace of this panic: the trace of an earlier panic stays at {path:?}"
         );
         assert_eq!(lines.collect::<Vec<_>>(), [expected]);
     }

@@ -93,10 +93,8 @@ fn assert_file_stays<T>(
     let recorder = create(&path, 1).unwrap();
     let error = write(&recorder, &path).map(drop).expect_err("a recorder's");
     assert_eq!(error.kind(), kind, "{error}");
-    let text = format!(
-        "{}: a recorder's rings are in this file: write the trace to another path",
-        path.display()
-    );
+    let text =
+        format!("{path:?}: a recorder's rings are in this file: write the trace to another path");
     assert_eq!(error.to_string(), text);
     content(&path); // It is still a recorder's file.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -155,9 +153,8 @@ fn rings_of_more_than_the_largest_file_are_an_error() {
         let error = builder.threads_in_file(threads).create(&path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         let text = format!(
-            "{}: rings of {bytes} bytes for {threads} threads take more than 68719476736 bytes (64 \
-             GiB), the limit of a recorder's file",
-            path.display()
+            "{path:?}: rings of {bytes} bytes for {threads} threads take more than 68719476736 bytes (64 \
+             GiB), the limit of a recorder's file"
         );
         assert_eq!(error.to_string(), text);
     }

@@ -101,7 +101,7 @@ fn assert_lines(test: &str, expected: &[&str], run: impl FnOnce(&Path)) {
     assert_eq!(lines.collect::<Vec<_>>(), expected);
 }
 
-const LINE: &str = "tickline: the trace is incomplete and has ended: PATH: File too large (os error 27); \
+const LINE: &str = "tickline: the trace is incomplete and has ended: \"PATH\": File too large (os error 27); \
                     remove the cause, and begin another trace";
 
 /// Records more than the file may have, after a flush of the file's beginning. Nothing flushes the
@@ -167,7 +167,7 @@ fn an_error_that_was_said_is_returned_too() {
         let guard = record_too_much(path);
         assert!(!guard.flusher().flush(LONG));
         let error = guard.finish().unwrap_err().to_string();
-        assert!(error.starts_with(path.to_str().unwrap()), "{error}");
+        assert!(error.starts_with(&format!("{path:?}: ")), "{error}");
     });
 }
 
@@ -193,10 +193,10 @@ fn a_recorders_file_beyond_the_limit_is_an_error_with_its_size_and_the_limit() {
         let error = builder.threads_in_file(1).create(&path).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
         let expected = format!(
-            "{}: it takes 266752 bytes, and a file of this process may have at most 8192 bytes \
+            "{:?}: it takes 266752 bytes, and a file of this process may have at most 8192 bytes \
              (RLIMIT_FSIZE): raise the limit (ulimit -f), or choose a smaller threads_in_file or \
              bytes_per_thread",
-            Path::new(&path).display()
+            Path::new(&path)
         );
         return assert_eq!(error.to_string(), expected);
     }

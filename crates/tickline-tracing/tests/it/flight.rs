@@ -527,7 +527,7 @@ fn a_file_that_cannot_be_written_is_named_by_the_error() {
     let error = recorder.write("no-folder/x.json").unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
     assert!(
-        error.to_string().starts_with("no-folder/x.json: "),
+        error.to_string().starts_with("\"no-folder/x.json\": "),
         "{error}"
     );
 }

@@ -205,9 +205,9 @@ impl Room<'_> {
 
     /// The error of a file at `old_path` that stays.
     fn in_the_way(&self, kind: io::ErrorKind, reason: &str) -> io::Error {
-        let (path, old_path) = (self.path.display(), self.old_path.display());
+        let (path, old_path) = (self.path, self.old_path);
         let text = format!(
-            "{old_path} is in the way of the file of the process before, {path}: {reason}; move one \
+            "{old_path:?} is in the way of the file of the process before, {path:?}: {reason}; move one \
              of them away"
         );
         io::Error::new(kind, text)
@@ -275,12 +275,12 @@ impl Room<'_> {
             text += "; a smaller threads_in_file or bytes_per_thread takes less";
             for path in [self.path, self.old_path] {
                 if let Ok(found) = fs::symlink_metadata(path) {
-                    text += &format!("; {} takes {} bytes", path.display(), found.len());
+                    text += &format!("; {path:?} takes {} bytes", found.len());
                 }
             }
         }
         if self.is_removed {
-            text += &format!("; {} was removed for its room", self.old_path.display());
+            text += &format!("; {:?} was removed for its room", self.old_path);
         }
         if text.is_empty() {
             return error;
@@ -406,7 +406,7 @@ mod tests {
         run_with_old_file(&[1; 1 << 20], |mut room| {
             let error = room.fill(Path::new(FULL), 4_096).unwrap_err();
             assert!(!room.old_path.exists());
-            let expected = format!("; {} was removed for its room", room.old_path.display());
+            let expected = format!("; {:?} was removed for its room", room.old_path);
             let error = room.explained(error).to_string();
             assert!(error.ends_with(&expected), "{error}");
         });
