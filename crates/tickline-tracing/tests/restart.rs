@@ -160,9 +160,9 @@ fn error_that_leaves_all_files(
 fn assert_old_file_in_the_way(path: &Path, kind: ErrorKind, reason: &str) {
     record_and_end(path);
     let error = error_that_leaves_all_files(path, kind, || create(path));
-    let path = path.display();
+    let old = old(path);
     let expected = format!(
-        "{path}: {path}.old is in the way of the file of the process before, {path}: {reason}; move one \
+        "{path:?}: {old:?} is in the way of the file of the process before, {path:?}: {reason}; move one \
          of them away"
     );
     assert_eq!(error, expected);
@@ -337,10 +337,10 @@ fn the_error_names_the_way_out_and_what_takes_the_room() {
             let large = FlightRecorder::builder().threads_in_file(64);
             let error =
                 error_that_leaves_all_files(path, ErrorKind::StorageFull, || large.create(path));
-            let path = path.display();
+            let old = old(path);
             let expected = format!(
-                " bytes free; a smaller threads_in_file or bytes_per_thread takes less; {path} takes \
-                 {len} bytes; {path}.old takes {len} bytes"
+                " bytes free; a smaller threads_in_file or bytes_per_thread takes less; {path:?} takes \
+                 {len} bytes; {old:?} takes {len} bytes"
             );
             assert!(error.ends_with(&expected), "{error}");
         },

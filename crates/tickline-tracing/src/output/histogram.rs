@@ -133,7 +133,7 @@ impl Measure {
 /// GET /item total       2000    10.55ms    17.83ms    18.61ms    18.87ms    18.87ms
 /// ```
 ///
-/// Quantiles and `max` are the ends of buckets ([`Summary`]), so equal ones are no mistake.
+/// Quantiles are the ends of buckets ([`Summary`]), so equal ones are no mistake. `max` is exact.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Histograms {
@@ -298,7 +298,7 @@ impl Histograms {
 
 /// `None` if the series has no times since the last reset.
 fn summary(series: &Series) -> Option<Summary> {
-    Summary::new(series.values.clone(), &series.times_since_reset())
+    Summary::new(series, &series.times_since_reset())
 }
 
 /// The content of a span's slot: the index of the span's series, and above it the span's number,
@@ -404,7 +404,7 @@ impl SpanSink for Histograms {
 }
 
 /// Prints a table with a line for each combination of the labels' values, and with the name of the
-/// [`Measure`]. Quantiles and `max` are the ends of their buckets ([`Summary`]). If spans lack the
+/// [`Measure`]. Quantiles are the ends of their buckets ([`Summary`]). If spans lack the
 /// field of a label, a last line says how many, by the first such label of each span.
 impl fmt::Display for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -442,8 +442,9 @@ impl fmt::Display for Histograms {
 }
 
 /// The summary of a series. A quantile is not interpolated: it is the upper end of the bucket in
-/// which the span of that rank is, and so up to 1 % too long. `max` is, too. Times in one bucket
-/// therefore give equal quantiles.
+/// which the span of that rank is, or `max` if that is less, and so up to 1 % too long. Times in one
+/// bucket therefore give equal quantiles. `max` is exact, unless a thread closes a span during a
+/// [`reset`](Histograms::reset): then it may be up to 1 % wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -465,7 +466,7 @@ pub struct Summary {
 
 impl Summary {
     /// `None` without times.
-    fn new(label_values: Vec<String>, times: &Times) -> Option<Self> {
+    fn new(series: &Series, times: &Times) -> Option<Self> {
         let count = times.values().sum();
         let quantile = |per_mille: u64| {
             let rank = (u128::from(count) * u128::from(per_mille)).div_ceil(1_000);
@@ -474,17 +475,18 @@ impl Summary {
                 up_to += u128::from(**count);
                 up_to >= rank.max(1)
             })?;
-            Some(Duration::from_nanos(*end_ns))
+            Some(*end_ns)
         };
-        let [p50, p90, p99, p999, max] = [500, 900, 990, 999, 1_000].map(quantile);
+        let max_ns = series.max_ns(quantile(1_000)?);
+        let up_to_max = |per_mille| Some(Duration::from_nanos(quantile(per_mille)?.min(max_ns)));
         Some(Self {
-            label_values,
+            label_values: series.values.clone(),
             count,
-            p50: p50?,
-            p90: p90?,
-            p99: p99?,
-            p999: p999?,
-            max: max?,
+            p50: up_to_max(500)?,
+            p90: up_to_max(900)?,
+            p99: up_to_max(990)?,
+            p999: up_to_max(999)?,
+            max: Duration::from_nanos(max_ns),
         })
     }
 }

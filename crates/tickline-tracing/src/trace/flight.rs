@@ -33,7 +33,7 @@
 //!     tracing::info_span!("request", user = 7).in_scope(|| tracing::info!("read"));
 //!
 //!     let summary = recorder.write("trace.json")?; // or whenever you like
-//!     assert_eq!((summary.intervals, summary.events, summary.dropped_records), (1, 1, 0));
+//!     assert_eq!((summary.intervals, summary.events, summary.overwritten_records), (1, 1, 0));
 //!     Ok(())
 //! }
 //! ```
@@ -129,7 +129,6 @@ use core::cell::RefCell;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::collections::HashSet;
-use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -154,7 +153,7 @@ use super::rings::memory::Mapping;
 use super::settings::Tracks;
 use super::settings::{Settings, WhenFull};
 use super::stderr::say;
-use super::temporary::{with_path, with_temporary};
+use super::temporary::{replace, with_path};
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 
@@ -215,7 +214,10 @@ impl FlightRecorder {
     }
 
     /// Writes all kept records to a file, which replaces an older one. The program goes on
-    /// meanwhile.
+    /// meanwhile. Links are followed. A new file has the mode of the umask, as that of a
+    /// [`TraceFile`](crate::trace_file::TraceFile), although only its owner may read the file of a
+    /// [black box](self#the-black-box). An older file's mode stays: make it before, with mode 600, if
+    /// others must not read the trace.
     ///
     /// Don't choose the path of a [`TraceFile`](crate::trace_file::TraceFile) that is being
     /// written: its file would be replaced, too. That trace then goes on in a file without a name,
@@ -224,13 +226,16 @@ impl FlightRecorder {
     /// # Errors
     ///
     /// - If the file cannot be written.
+    /// - If there is something else than a regular file at the path: a device, a pipe, a socket or a
+    ///   folder. Use [`write_to`](Self::write_to) for these.
+    /// - If this process may not write to the older file, even if it may replace it in its folder.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder of this process has its rings in the
     ///   file ([`FlightRecorderBuilder::create`]), or if JSON were to be compressed. A forked child
     ///   knows only the file of this recorder.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork ([In
     ///   a forked child](self#in-a-forked-child)).
     ///
-    /// An older file then stays unchanged.
+    /// What is at the path then stays unchanged.
     pub fn write(&self, path: impl AsRef<Path>) -> io::Result<TraceSummary> {
         self.write_last(path, Duration::MAX)
     }
@@ -242,19 +247,12 @@ impl FlightRecorder {
     ///
     /// The errors of [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
-        self.check_has_no_rings(path.as_ref())?;
-        let style = self.recorder().settings.style(Some(path.as_ref()));
-        let style = style.map_err(|error| with_path(path.as_ref(), &error))?;
-        with_temporary(
-            path.as_ref(),
-            |temporary| File::create_new(temporary),
-            |temporary, file| {
-                let summary = self.write_within(last, style, file)?;
-                fs::rename(temporary, &path)?;
-                Ok(summary)
-            },
-        )
-        .map_err(|error| with_path(path.as_ref(), &error))
+        let path = path.as_ref();
+        self.check_has_no_rings(path)?;
+        let style = self.recorder().settings.style(Some(path));
+        style
+            .and_then(|style| replace(path, |file| self.write_within(last, style, file)))
+            .map_err(|error| with_path(path, &error))
     }
 
     /// Starts a thread that does [`write_last`](Self::write_last), for callbacks that must not
@@ -270,7 +268,7 @@ impl FlightRecorder {
     ///   [`write`](Self::write).
     /// - The system's error if no thread could be started.
     ///
-    /// The error's text begins with the path.
+    /// The error's text begins with the path, in quotes.
     pub fn write_last_in_background(
         &self,
         path: impl Into<PathBuf>,
@@ -345,13 +343,13 @@ impl FlightRecorder {
     ///
     /// A thread that has recorded nothing before takes a ring for this event, as for any other. If no
     /// ring of the file is free, it takes that of the thread that ended first, whose records are then
-    /// lost ([`TraceSummary::dropped_records`]). If no thread has ended, the file does not get the
+    /// lost ([`TraceSummary::overwritten_records`]). If no thread has ended, the file does not get the
     /// event ([`TraceSummary::threads_without_ring`]). In both cases the file no longer says which
     /// earlier requests were open ([`TraceSummary::undecided_spans`]). A file with a ring for each thread of
     /// the program loses nothing ([`FlightRecorderBuilder::threads_in_file`]).
     ///
     /// The trace of the process's first panic stays: it has the cause in nearly all cases. It
-    /// replaces a file of an earlier process. For each later panic the hook writes a line to
+    /// replaces a file of an earlier process, as [`write`](Self::write) does. For each later panic the hook writes a line to
     /// standard error that says where the trace of the first one is. If that trace was moved away,
     /// or could not be written, the next panic's trace is written.
     ///
@@ -522,7 +520,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "slow.json: an earlier call is still writing a trace: call again later"
+            "\"slow.json\": an earlier call is still writing a trace: call again later"
         );
     }
 

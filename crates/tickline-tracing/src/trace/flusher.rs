@@ -221,7 +221,7 @@ impl FlushRequests {
     /// The path as the beginning of a message.
     pub(super) fn path_prefix(&self) -> String {
         let path = self.path.as_ref();
-        path.map_or_else(String::new, |path| format!("{}: ", path.display()))
+        path.map_or_else(String::new, |path| format!("{path:?}: "))
     }
 
     fn lock_error(&self) -> MutexGuard<'_, Option<String>> {

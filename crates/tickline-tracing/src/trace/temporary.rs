@@ -1,6 +1,7 @@
 //! Temporary files, errors that name their file, and numbers that are unique in this process.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::fs::{File, FileType};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::{fs, io, process};
@@ -19,9 +20,68 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// An error about the file `path`: its text begins with the path.
+/// An error about the file `path`: its text begins with the path, in quotes, as an empty path, or one
+/// with a colon, would be misread.
 pub(crate) fn with_path(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+    io::Error::new(error.kind(), format!("{path:?}: {error}"))
+}
+
+/// The error of a file that stays because it is not a regular one.
+pub(crate) fn not_regular(file: FileType) -> io::Error {
+    let kind = if file.is_dir() {
+        "folder"
+    } else if file.is_symlink() {
+        "symbolic link"
+    } else {
+        "device, pipe or socket"
+    };
+    io::Error::other(format!("it is a {kind}, not a regular file"))
+}
+
+/// Writes a file by `write`, and puts it at `path` once it is complete. Follows links. An older file
+/// is replaced if it is a regular one to which this process may write; its mode stays.
+///
+/// A device or a pipe is an error. To write into it, as a `TraceFile` does, may wait for a reader,
+/// and a panic hook must not.
+pub(crate) fn replace<T>(path: &Path, write: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+    let older = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Ok(found) if found.is_file() => {
+            // A rename asks for no right to the file itself.
+            File::options().write(true).open(path)?;
+            Some(found)
+        }
+        found => return Err(not_regular(found?.file_type())),
+    };
+    let path = &end_of_links(path);
+    with_temporary(
+        path,
+        |temporary| File::create_new(temporary),
+        |temporary, file| {
+            if let Some(older) = older {
+                file.set_permissions(older.permissions())?;
+            }
+            let written = write(&file)?;
+            fs::rename(temporary, path)?;
+            Ok(written)
+        },
+    )
+}
+
+/// The path to which the symbolic links at `path` lead, even if nothing is there.
+fn end_of_links(path: &Path) -> PathBuf {
+    /// Linux follows so many.
+    const MAX_LINKS: usize = 40;
+
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(target) = fs::read_link(&path) else {
+            break;
+        };
+        path.pop();
+        path.push(target);
+    }
+    path
 }
 
 /// Makes a temporary file beside `path` by `create_new`, and calls `make` with its path and the

@@ -91,9 +91,11 @@
 //! less still, because the layer stores nothing in the registry. The writer's thread turns the
 //! words into text or packets.
 //!
-//! Records that do not fit into the ring are dropped and counted. The file says how many are
-//! missing, and where. The end of a span that has begun in the file is not dropped, but only its
-//! fields. With [`TraceFileBuilder::wait_when_full`] the program's threads wait instead.
+//! Records that do not fit into the ring are dropped and counted. The file says how many were
+//! dropped, and where. [`TraceFileGuard::finish`] returns their number
+//! ([`TraceSummary::dropped_records`]); a guard that is dropped instead writes it to standard
+//! error. The end of a span that has begun in the file is not dropped, but only its fields. With
+//! [`TraceFileBuilder::wait_when_full`] the program's threads wait instead.
 //!
 //! # When a thread waits
 //!
@@ -353,7 +355,8 @@ impl TraceFile {
 
 /// Ends the file when it is dropped. The file does not get later records. If the last write fails,
 /// the drop writes a line with the path and the error to standard error; [`finish`](Self::finish)
-/// returns the error instead.
+/// returns the error instead. If records were dropped, the drop writes a line with the path and the
+/// summary; `finish` returns the summary instead.
 ///
 /// Keep the guard until the end of `main`, by a name: `let (trace, _guard) = ...`. In
 /// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so. The [module's
@@ -383,7 +386,7 @@ impl TraceFileGuard {
     /// - If the writer's thread panicked, as the `output` of [`TraceFileBuilder::write_to`] may do.
     /// - In a forked child, because the file belongs to the parent.
     ///
-    /// If [`TraceFileBuilder::create`] made the file, the error's text begins with its path.
+    /// If [`TraceFileBuilder::create`] made the file, the error's text begins with its path, in quotes.
     pub fn finish(mut self) -> io::Result<TraceSummary> {
         let result = self.stop();
         // The drop need not say what this call returns, nor a panic.
@@ -419,7 +422,15 @@ impl TraceFileGuard {
 
 impl Drop for TraceFileGuard {
     fn drop(&mut self) {
-        _ = self.stop();
+        if let Ok(summary) = self.stop()
+            && summary.dropped_records > 0
+        {
+            say(format_args!(
+                "the trace lacks records: {}{summary}; choose wait_when_full(), or a larger \
+                 bytes_per_thread()",
+                self.flusher.requests.path_prefix()
+            ));
+        }
         self.flusher.say_error();
     }
 }

@@ -128,8 +128,7 @@ mod unix {
         assert_eq!(output.status.code(), Some(101), "{output:?}");
         let path = folder.path().join(MISSING).join(PANIC);
         let line = format!(
-            "tickline: no trace of the panic: {}: No such file or directory (os error 2)",
-            path.display()
+            "tickline: no trace of the panic: {path:?}: No such file or directory (os error 2)"
         );
         let shown = String::from_utf8_lossy(&output.stderr);
         assert_eq!(shown.lines().last(), Some(&*line), "{shown}");
@@ -147,7 +146,7 @@ mod unix {
         assert_eq!(
             lines.collect::<Vec<_>>(),
             [
-                "tickline: the trace is incomplete and has ended: /dev/full: No space left on device \
+                "tickline: the trace is incomplete and has ended: \"/dev/full\": No space left on device \
                  (os error 28); remove the cause, and begin another trace"
             ]
         );
@@ -163,8 +162,8 @@ mod unix {
         let shown = String::from_utf8_lossy(&output.stderr);
         let lines = shown.lines().filter(|line| line.starts_with("tickline: "));
         let line = format!(
-            "tickline: the trace may be incomplete: {}: the panic waited 2 s for the writer, in vain",
-            folder.path().join(TRACE).display()
+            "tickline: the trace may be incomplete: {:?}: the panic waited 2 s for the writer, in vain",
+            folder.path().join(TRACE)
         );
         assert!(lines.collect::<Vec<_>>().contains(&&*line), "{shown}");
         println!("panic with a full pipe: the time is on stderr");
@@ -181,10 +180,7 @@ mod unix {
         victim.kill().unwrap();
         victim.wait().unwrap();
         let path = folder.path().join(MISSING).join(PANIC);
-        let line = format!(
-            "tickline: no trace: {}: No such file or directory (os error 2)",
-            path.display()
-        );
+        let line = format!("tickline: no trace: {path:?}: No such file or directory (os error 2)");
         assert_eq!(shown, Some(line));
         println!("background without a folder: the error is on stderr");
     }
@@ -226,8 +222,7 @@ mod unix {
         let lines = shown.lines().filter(|line| line.starts_with("tickline: "));
         let path = folder.join(PANIC);
         let expected = format!(
-            "tickline: no trace of this panic: the trace of an earlier panic stays at {}",
-            path.display()
+            "tickline: no trace of this panic: the trace of an earlier panic stays at {path:?}"
         );
         assert_eq!(lines.collect::<Vec<_>>(), [expected]);
     }
@@ -343,7 +338,7 @@ mod unix {
     fn assert_the_box_misses_nothing(way: &str, path: &Path) {
         let summary = converted(path).0;
         assert_eq!(
-            (summary.dropped_records, summary.damaged_records),
+            (summary.overwritten_records, summary.damaged_records),
             (0, 0),
             "{way}"
         );
@@ -461,7 +456,7 @@ mod unix {
             let file = fs::File::open(folder.path().join(BOX)).ok()?;
             flight::convert(file, io::sink(), TraceFormat::Json)
                 .ok()
-                .map(|left| left.intervals + left.dropped_records / 2)
+                .map(|left| left.intervals + left.overwritten_records / 2)
         };
         while !is_written() || recorded().is_none_or(|recorded| recorded < round * 1_331) {
             assert!(
@@ -533,7 +528,7 @@ mod unix {
     fn assert_the_box_counts_the_overwritten_records(in_box: &[u64], summary: &TraceSummary) {
         let before = 2 * in_box[0];
         assert!(
-            (before..=before + 1).contains(&summary.dropped_records),
+            (before..=before + 1).contains(&summary.overwritten_records),
             "{summary:?} {before}"
         );
     }

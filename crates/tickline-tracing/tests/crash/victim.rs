@@ -212,7 +212,7 @@ fn fork(guard: TraceFileGuard, in_file: &FlightRecorder, folder: &Path) {
         (0..20_000).for_each(|_| info_span!("child").in_scope(|| ()));
         let summary = in_file.write_to(io::sink()).unwrap();
         assert!(
-            summary.dropped_records > 0 && summary.damaged_records == 0,
+            summary.overwritten_records > 0 && summary.damaged_records == 0,
             "{summary:?}"
         );
         let error = FlightRecorder::builder()

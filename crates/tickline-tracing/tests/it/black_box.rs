@@ -93,10 +93,8 @@ fn assert_file_stays<T>(
     let recorder = create(&path, 1).unwrap();
     let error = write(&recorder, &path).map(drop).expect_err("a recorder's");
     assert_eq!(error.kind(), kind, "{error}");
-    let text = format!(
-        "{}: a recorder's rings are in this file: write the trace to another path",
-        path.display()
-    );
+    let text =
+        format!("{path:?}: a recorder's rings are in this file: write the trace to another path");
     assert_eq!(error.to_string(), text);
     content(&path); // It is still a recorder's file.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -134,15 +132,15 @@ fn a_trace_file_is_not_made_of_a_recorders_file() {
     });
 }
 
-/// The file itself stays, because the trace replaces only the link.
 #[test]
-fn a_trace_may_replace_a_link_to_the_recorders_file() {
+fn a_recorder_does_not_write_its_trace_through_a_link_to_its_own_file() {
     let folder = tempdir().unwrap();
     let (path, link) = (folder.path().join("box"), folder.path().join("link"));
     let recorder = create(&path, 1).unwrap();
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    recorder.write(&link).unwrap();
-    content(&path);
+    let error = recorder.write(&link).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    content(&path); // It is still a recorder's file.
 }
 
 /// Symptom: a recorder with a million rings of a tebibyte wrote zeros until the disk was full.
@@ -155,9 +153,8 @@ fn rings_of_more_than_the_largest_file_are_an_error() {
         let error = builder.threads_in_file(threads).create(&path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         let text = format!(
-            "{}: rings of {bytes} bytes for {threads} threads take more than 68719476736 bytes (64 \
-             GiB), the limit of a recorder's file",
-            path.display()
+            "{path:?}: rings of {bytes} bytes for {threads} threads take more than 68719476736 bytes (64 \
+             GiB), the limit of a recorder's file"
         );
         assert_eq!(error.to_string(), text);
     }
@@ -299,7 +296,7 @@ fn a_new_thread_takes_the_ring_of_an_ended_one() {
 fn the_records_that_a_reused_ring_had_are_counted() {
     run_with_two_taken_rings(|path, _request| {
         on_thread(|| info!("two"));
-        assert_eq!(content(path).0.dropped_records, 1);
+        assert_eq!(content(path).0.overwritten_records, 1);
     });
 }
 
@@ -416,7 +413,9 @@ fn sample() -> &'static [u8] {
 fn the_sample_is_whole_and_has_overwritten_records() {
     let summary = converted(sample()).unwrap().0;
     assert!(
-        summary.intervals > 500 && summary.dropped_records > 1_000 && summary.damaged_records == 0,
+        summary.intervals > 500
+            && summary.overwritten_records > 1_000
+            && summary.damaged_records == 0,
         "{summary:?}"
     );
 }

@@ -1,15 +1,16 @@
-//! What a user learns of a write that fails. Each test runs itself again in a process whose files
+//! What a user learns of a write that fails, and of records that are dropped. Each test runs itself again in a process whose files
 //! may have 8 KiB, and which may have 64 files.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, iter, mem, thread};
+use std::{env, fs, iter, mem, thread};
 
 use tempfile::tempdir;
+use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::trace_file::{TraceFile, TraceFileGuard};
 use tracing::info_span;
 
@@ -27,11 +28,11 @@ const LIMIT_AND_RUN: &str = "trap '' XFSZ && ulimit -f 16 && ulimit -n 64 && exe
 /// Longer than any test takes, unless something waits for ever.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Runs `test` in a process of its own, with this path.
-fn limited(test: &str, path: &Path) -> Command {
+/// Runs `test` in a process of its own, with this path, after the shell has set limits.
+fn limited(limit_and_run: &str, test: &str, path: &Path) -> Command {
     let mut command = Command::new("sh");
     command
-        .args(["-c", LIMIT_AND_RUN, "sh"])
+        .args(["-c", limit_and_run, "sh"])
         .arg(env::current_exe().unwrap())
         .args(["--exact", &format!("failing_write::{test}")])
         .env(TRACE, path);
@@ -64,7 +65,7 @@ fn assert_ends_with_full_stderr(test: &str, run: impl FnOnce(&Path)) {
     let mut filling = writing.custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
     while filling.write(&[0]).is_ok() {}
 
-    let mut command = limited(test, &path);
+    let mut command = limited(LIMIT_AND_RUN, test, &path);
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(stderr)
@@ -92,7 +93,7 @@ fn assert_lines(test: &str, expected: &[&str], run: impl FnOnce(&Path)) {
     }
     let folder = tempdir().unwrap();
     let path = folder.path().join("trace.json");
-    let output = limited(test, &path).output().unwrap();
+    let output = limited(LIMIT_AND_RUN, test, &path).output().unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(shown.contains("1 passed"), "{output:?}");
     let errors = String::from_utf8_lossy(&output.stderr).replace(path.to_str().unwrap(), "PATH");
@@ -100,7 +101,7 @@ fn assert_lines(test: &str, expected: &[&str], run: impl FnOnce(&Path)) {
     assert_eq!(lines.collect::<Vec<_>>(), expected);
 }
 
-const LINE: &str = "tickline: the trace is incomplete and has ended: PATH: File too large (os error 27); \
+const LINE: &str = "tickline: the trace is incomplete and has ended: \"PATH\": File too large (os error 27); \
                     remove the cause, and begin another trace";
 
 /// Records more than the file may have, after a flush of the file's beginning. Nothing flushes the
@@ -166,7 +167,7 @@ fn an_error_that_was_said_is_returned_too() {
         let guard = record_too_much(path);
         assert!(!guard.flusher().flush(LONG));
         let error = guard.finish().unwrap_err().to_string();
-        assert!(error.starts_with(path.to_str().unwrap()), "{error}");
+        assert!(error.starts_with(&format!("{path:?}: ")), "{error}");
     });
 }
 
@@ -182,6 +183,71 @@ fn an_error_is_said_without_a_free_file() {
         let (_, guard) = TraceFile::builder().write_to(without_room).unwrap();
         drop((guard, files));
     });
+}
+
+/// Symptom: SIGXFSZ ended the process, and left a temporary file. Here nothing ignores the signal.
+#[test]
+fn a_recorders_file_beyond_the_limit_is_an_error_with_its_size_and_the_limit() {
+    if let Some(path) = env::var_os(TRACE) {
+        let builder = FlightRecorder::builder().bytes_per_thread(1);
+        let error = builder.threads_in_file(1).create(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        let expected = format!(
+            "{:?}: it takes 266752 bytes, and a file of this process may have at most 8192 bytes \
+             (RLIMIT_FSIZE): raise the limit (ulimit -f), or choose a smaller threads_in_file or \
+             bytes_per_thread",
+            Path::new(&path)
+        );
+        return assert_eq!(error.to_string(), expected);
+    }
+    let folder = tempdir().unwrap();
+    let test = "a_recorders_file_beyond_the_limit_is_an_error_with_its_size_and_the_limit";
+    let mut command = limited(
+        "ulimit -f 16 && exec \"$@\"",
+        test,
+        &folder.path().join("box"),
+    );
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+}
+
+/// Records 3,000 spans in one another. The ring has room for the ends of 2,047, however fast the
+/// writer is.
+fn record_too_many_spans() -> TraceFileGuard {
+    let builder = TraceFile::builder().wait_when_full().bytes_per_thread(1);
+    let (trace, guard) = builder.write_to(io::sink()).unwrap();
+    run_timed(trace, || {
+        let mut inside: Vec<_> = (0..3_000).map(|_| info_span!("work").entered()).collect();
+        while inside.pop().is_some() {}
+    });
+    guard
+}
+
+/// Symptom: a trace that lacked two thirds of its records ended without a word.
+#[test]
+fn a_guard_that_is_dropped_says_how_many_records_were() {
+    let line = "tickline: the trace lacks records: 2047 intervals and 0 events; incomplete: 953 records \
+                dropped; choose wait_when_full(), or a larger bytes_per_thread()";
+    assert_lines(
+        "a_guard_that_is_dropped_says_how_many_records_were",
+        &[line],
+        |_| drop(record_too_many_spans()),
+    );
+}
+
+#[test]
+fn dropped_records_that_finish_returns_are_not_said_too() {
+    assert_lines(
+        "dropped_records_that_finish_returns_are_not_said_too",
+        &[],
+        |_| {
+            assert_eq!(
+                record_too_many_spans().finish().unwrap().dropped_records,
+                953
+            )
+        },
+    );
 }
 
 /// Symptom: the call waited for the writer's thread, and that for standard error.

@@ -126,7 +126,7 @@ fn a_repeated_beginning_keeps_the_short_values() {
         (0..100_000).for_each(|_| info!("inside"));
     });
     let (summary, events) = written(&recorder);
-    assert!(summary.dropped_records > 0);
+    assert!(summary.overwritten_records > 0);
     let args = &first(&events, "B")["args"];
     assert_eq!(args["id"], 7);
     assert!(args["sql"].as_str().unwrap().ends_with("x… (cut)"));

@@ -83,7 +83,7 @@ fn the_oldest_spans_are_overwritten() {
 fn the_overwritten_records_are_counted() {
     let (summary, events) = overwritten();
     let work = work_in(&events);
-    let kept = 2 * WORK + 101 - summary.dropped_records;
+    let kept = 2 * WORK + 101 - summary.overwritten_records;
     assert!(
         (2 * work..=2 * work + 1).contains(&kept),
         "{summary:?} {work}"
@@ -445,7 +445,7 @@ fn the_eight_threads_that_ended_last_are_kept() {
     run_timed(recorder.clone(), || on_thread(long));
     let (summary, events) = written(&recorder);
     assert_eq!(
-        (summary.intervals, summary.dropped_records),
+        (summary.intervals, summary.overwritten_records),
         (8, 2 * (BRIEF + 1 - 8))
     );
     assert_eq!(
@@ -527,7 +527,7 @@ fn a_file_that_cannot_be_written_is_named_by_the_error() {
     let error = recorder.write("no-folder/x.json").unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
     assert!(
-        error.to_string().starts_with("no-folder/x.json: "),
+        error.to_string().starts_with("\"no-folder/x.json\": "),
         "{error}"
     );
 }

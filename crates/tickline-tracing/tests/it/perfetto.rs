@@ -488,7 +488,10 @@ fn a_mark_says_how_many_records_are_missing() {
     let summary = recorder.write(&path).unwrap();
     let view = View::of(&fs::read(&path).unwrap());
     let mark = &view.instants[0];
-    assert_eq!(mark.args, json!({ "overwritten": summary.dropped_records }));
+    assert_eq!(
+        mark.args,
+        json!({ "overwritten": summary.overwritten_records })
+    );
     assert!(mark.name.ends_with(" older records overwritten"));
 }
 

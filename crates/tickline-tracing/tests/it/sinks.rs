@@ -178,6 +178,27 @@ fn each_name_has_the_quantiles_of_its_own_spans() {
     assert_eq!([even.count, busy[1].count], [1_000, 2]);
 }
 
+/// Symptom: it was the end of the bucket, 4.0098 s.
+#[test]
+fn the_maximum_is_exact_also_after_a_reset() {
+    let (hand, histograms) = (MockHand::default(), Histograms::new(Measure::Busy));
+    let summary_of = |nanos: &[u64]| {
+        hand.run_timed(histograms.clone(), || {
+            let span = |ns: &u64| info_span!("work").in_scope(|| hand.advance_ns(*ns));
+            nanos.iter().for_each(span);
+        });
+        let summary = histograms.summary(&["work"]).unwrap();
+        (summary.p50.as_nanos(), summary.max.as_nanos())
+    };
+    // The three times are in one bucket.
+    assert_eq!(
+        summary_of(&[4_003_000_000, 4_000_000_000]),
+        (4_003_000_000, 4_003_000_000)
+    );
+    histograms.reset();
+    assert_eq!(summary_of(&[4_001_000_000]), (4_001_000_000, 4_001_000_000));
+}
+
 #[test]
 fn spans_count_by_the_values_of_fields() {
     let spans = || {
@@ -489,7 +510,7 @@ fn the_table_has_a_column_for_each_label_and_the_spans_since_the_reset() {
     assert_eq!(
         requests_at_bounds().to_string(),
         "http.route status time       count        p50        p90        p99      p99.9        max\n\
-         a\"b\\c\nd    200    total          1     2.01ms     2.01ms     2.01ms     2.01ms     2.01ms"
+         a\"b\\c\nd    200    total          1     2.00ms     2.00ms     2.00ms     2.00ms     2.00ms"
     );
 }
 

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::tempdir;
+use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::trace_file::TraceFile;
 use tracing::info_span;
 
@@ -19,9 +20,22 @@ fn a_file_that_cannot_be_created_is_named_by_the_error() {
     let error = TraceFile::builder().create("no-folder/x.json").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(
-        error.to_string().starts_with("no-folder/x.json: "),
+        error.to_string().starts_with("\"no-folder/x.json\": "),
         "{error}"
     );
+}
+
+/// Symptom: the text began with a colon.
+#[test]
+fn an_empty_path_is_quoted_by_the_error() {
+    let recorder = FlightRecorder::builder().build();
+    let errors = [
+        TraceFile::builder().create("").unwrap_err(),
+        recorder.write("").unwrap_err(),
+    ];
+    for error in errors {
+        assert!(error.to_string().starts_with("\"\": "), "{error}");
+    }
 }
 
 /// Symptom: both traces ended without an error, and the file was none.
@@ -34,9 +48,8 @@ fn a_second_trace_to_a_file_is_an_error_that_names_the_file_and_a_way_out() {
     let error = TraceFile::builder().create(&path).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceBusy);
     let text = format!(
-        "{}: this process is writing another trace to it: finish that one first, or choose another \
-         path",
-        path.display()
+        "{path:?}: this process is writing another trace to it: finish that one first, or choose another \
+         path"
     );
     assert_eq!(error.to_string(), text);
 }
@@ -91,7 +104,7 @@ fn the_error_of_a_later_write_names_the_file() {
     run_timed(trace, || info_span!("work").in_scope(|| ()));
     let error = guard.finish().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StorageFull);
-    assert!(error.to_string().starts_with("/dev/full: "), "{error}");
+    assert!(error.to_string().starts_with("\"/dev/full\": "), "{error}");
 }
 
 /// Symptom: the program was aborted at its first span.

@@ -48,7 +48,15 @@ pub(super) struct Counts {
     /// The chosen bounds, ascending.
     bounds_ns: Arc<[u64]>,
     chunks: Box<[OnceLock<Box<Chunk>>]>,
-    sum_ns: CachePadded<AtomicU64>,
+    sums: CachePadded<Sums>,
+}
+
+/// What the buckets don't say exactly.
+#[derive(Debug, Default)]
+struct Sums {
+    sum_ns: AtomicU64,
+    /// The longest time since the last reset.
+    max_ns: AtomicU64,
 }
 
 #[inline]
@@ -133,8 +141,20 @@ impl Series {
             .lock()
             .iter()
             .flat_map(|counts| counts.iter())
-            .map(|counts| read(&counts.sum_ns))
+            .map(|counts| read(&counts.sums.sum_ns))
             .fold(0, u64::saturating_add)
+    }
+
+    /// The longest time in the bucket whose longest time is `end_ns`, if it is the last bucket with
+    /// a time since the last reset. Beside a concurrent reset it may be `end_ns`.
+    pub(super) fn max_ns(&self, end_ns: u64) -> u64 {
+        let all = self.counts.lock();
+        let in_bucket = all.iter().flat_map(|all| all.iter()).filter_map(|counts| {
+            let (bounds_ns, max_ns) = (&counts.bounds_ns, read(&counts.sums.max_ns));
+            let is_in_bucket = longest_ns(bounds_ns, bucket(bounds_ns, max_ns)) == end_ns;
+            is_in_bucket.then_some(max_ns)
+        });
+        in_bucket.max().unwrap_or(end_ns)
     }
 
     pub(super) fn times(&self) -> Times {
@@ -165,6 +185,12 @@ impl Series {
 
     pub(super) fn reset(&self) {
         if let Some(mut before_reset) = self.before_reset.lock() {
+            // A thread counts a time before it compares the time with the maximum. The comparison of
+            // a time that is counted after this reset therefore comes after the store.
+            for counts in self.counts.lock().iter().flat_map(|all| all.iter()) {
+                // ORDERING: Relaxed. The maximum is checked with the buckets (`max_ns`).
+                counts.sums.max_ns.store(0, Ordering::Relaxed);
+            }
             *before_reset = self.times();
         }
     }
@@ -177,7 +203,7 @@ impl Counts {
         Self {
             bounds_ns,
             chunks,
-            sum_ns: CachePadded::default(),
+            sums: CachePadded::default(),
         }
     }
 
@@ -186,12 +212,17 @@ impl Counts {
         let Self {
             bounds_ns,
             chunks,
-            sum_ns,
+            sums,
         } = self;
         let number = bucket(bounds_ns, ns);
         let new = || Box::new(CachePadded::new(array::from_fn(|_| AtomicU64::new(0))));
         add(&chunks[number / STEPS].get_or_init(new)[number % STEPS], 1);
-        add(sum_ns, ns);
+        add(&sums.sum_ns, ns);
+        if ns > read(&sums.max_ns) {
+            // A reset by another thread may come between, so a store alone would not do.
+            // ORDERING: Relaxed. The maximum is checked with the buckets (`max_ns`).
+            sums.max_ns.fetch_max(ns, Ordering::Relaxed);
+        }
     }
 }
 

@@ -88,6 +88,8 @@ impl FlightRecorderBuilder {
     ///
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file would be larger than 64 GiB, or
     ///   than the address space.
+    /// - [`FileTooLarge`](io::ErrorKind::FileTooLarge) if it would be larger than a file of this process
+    ///   may be (`RLIMIT_FSIZE`, `ulimit -f`); the text has the size and the limit.
     /// - [`StorageFull`](io::ErrorKind::StorageFull) if the file system has too little free space;
     ///   the text has the sizes of the files at `path` and `PATH.old`.
     /// - If the file cannot be created with all its blocks, for example because of a quota.

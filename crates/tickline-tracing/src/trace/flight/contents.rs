@@ -40,7 +40,7 @@ pub(crate) struct TraceContents<'a> {
 impl<'a> TraceContents<'a> {
     pub(crate) fn from_snapshot(snapshot: &'a Snapshot) -> Self {
         let mut contents = Self::default();
-        contents.summary.dropped_records = snapshot.removed_records;
+        contents.summary.overwritten_records = snapshot.removed_records;
         contents.summary.missing_rings = snapshot.missing_rings;
         contents.summary.threads_without_ring = snapshot.threads_without_ring;
         for (index, thread) in snapshot.threads.iter().enumerate() {
@@ -102,7 +102,7 @@ impl<'a> TraceContents<'a> {
             });
         }
         self.summary.damaged_records += records.damaged;
-        self.summary.dropped_records = self.summary.dropped_records.saturating_add(lost);
+        self.summary.overwritten_records = self.summary.overwritten_records.saturating_add(lost);
         if lost > 0 {
             self.lost.push(Lost {
                 thread,
@@ -227,7 +227,7 @@ mod tests {
             });
             let contents = TraceContents::from_snapshot(&snapshot);
             assert_eq!(
-                (contents.summary.dropped_records, contents.records.len()),
+                (contents.summary.overwritten_records, contents.records.len()),
                 (1, 0)
             );
             assert!((before..=Instant::now()).contains(&contents.summary.complete_since.unwrap()));

@@ -97,16 +97,16 @@ impl OnPanic {
 
     /// Writes the trace, unless that of an earlier panic is there.
     pub(super) fn write(&self) {
-        let path = self.path.display();
+        let path = &self.path;
         let Some(mut is_written) = self.is_written.lock() else {
             return say(format_args!(
-                "no trace of this panic: a thread of the parent process was writing {path} at the fork"
+                "no trace of this panic: a thread of the parent process was writing {path:?} at the fork"
             ));
         };
         if *is_written && self.path.exists() {
             drop(is_written);
             return say(format_args!(
-                "no trace of this panic: the trace of an earlier panic stays at {path}"
+                "no trace of this panic: the trace of an earlier panic stays at {path:?}"
             ));
         }
         let written = self.recorder.write(&self.path);

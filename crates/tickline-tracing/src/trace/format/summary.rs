@@ -29,7 +29,8 @@ use crate::trace::rings::record::Kind;
 /// ```
 ///
 /// With losses it is, for example, "9 intervals, of which 1 did not end, and 0 events; incomplete: 12
-/// records dropped, 1 value cut". A trace that is empty without a loss has the possible causes: "0
+/// records dropped, 1 value cut". What a flight recorder has overwritten is no loss: "9 intervals and
+/// 0 events; 12 older records overwritten". A trace that is empty without either has the possible causes: "0
 /// intervals and 0 events: none entered yet, layer not installed, or all filtered out". The text
 /// does not have [`complete_since`](Self::complete_since) and
 /// [`unix_end`](Self::unix_end).
@@ -42,10 +43,12 @@ pub struct TraceSummary {
     pub unended_intervals: u64,
     /// The number of events.
     pub events: u64,
-    /// The number of missing records. In a trace by [`trace_file`](crate::trace_file) these found
-    /// no room in a thread's ring: beginnings, events, and ends of spans of requests. In a flight
-    /// recorder's trace, newer records overwrote them: two for a span, one for an event.
+    /// The number of records that found no room in a thread's ring: beginnings, events, and ends of
+    /// spans of requests. Always 0 for a flight recorder.
     pub dropped_records: u64,
+    /// The number of records that newer ones have overwritten in a flight recorder: two for a span,
+    /// one for an event. Always 0 for a trace file.
+    pub overwritten_records: u64,
     /// In the trace of a flight recorder: the instant since when no thread's records are missing;
     /// `None` if no record was overwritten. It is of `CLOCK_MONOTONIC` as the recording process
     /// read it. Threads that have ended, and whose rings are gone, do not count here. Nor do
@@ -93,6 +96,7 @@ impl fmt::Debug for TraceSummary {
             unended_intervals,
             events,
             dropped_records,
+            overwritten_records,
             complete_since,
             damaged_records,
             cut_values,
@@ -108,6 +112,7 @@ impl fmt::Debug for TraceSummary {
             .field("unended_intervals", unended_intervals)
             .field("events", events)
             .field("dropped_records", dropped_records)
+            .field("overwritten_records", overwritten_records)
             .field("complete_since", complete_since)
             .field("damaged_records", damaged_records)
             .field("cut_values", cut_values)
@@ -129,6 +134,7 @@ impl fmt::Display for TraceSummary {
             unended_intervals,
             events,
             dropped_records,
+            overwritten_records,
             complete_since: _,
             damaged_records,
             cut_values,
@@ -144,6 +150,13 @@ impl fmt::Display for TraceSummary {
             write!(f, ", of which {unended_intervals} did not end,")?;
         }
         write!(f, " and {}", Count(*events, "event"))?;
+        if *overwritten_records > 0 {
+            write!(
+                f,
+                "; {} overwritten",
+                Count(*overwritten_records, "older record")
+            )?;
+        }
         let losses = [
             (dropped_records, "record", "dropped"),
             (damaged_records, "record", "damaged"),
@@ -158,7 +171,7 @@ impl fmt::Display for TraceSummary {
             write!(f, "{separator}{} {loss}", Count(*count, unit))?;
             separator = ", ";
         }
-        let is_empty = *intervals == 0 && *events == 0;
+        let is_empty = *intervals == 0 && *events == 0 && *overwritten_records == 0;
         if is_empty && losses.iter().all(|(count, ..)| **count == 0) {
             f.write_str(": none entered yet, layer not installed, or all filtered out")?;
         }
@@ -209,7 +222,7 @@ mod tests {
         assert_eq!(
             format!("{summary:?}"),
             "TraceSummary { intervals: 1, unended_intervals: 0, events: 0, dropped_records: 0, \
-             complete_since: None, damaged_records: 0, cut_values: 0, \
+             overwritten_records: 0, complete_since: None, damaged_records: 0, cut_values: 0, \
              undecided_spans: 0, missing_rings: 0, threads_without_ring: 0, \
              callsites_without_names: 0, unix_end: None, .. }"
         );
@@ -243,6 +256,19 @@ mod tests {
         assert_eq!(
             summary.to_string(),
             "1 interval, of which 1 did not end, and 2 events"
+        );
+    }
+
+    /// Symptom: a recorder that did what it is for had an incomplete trace.
+    #[test]
+    fn the_sentence_does_not_count_overwritten_records_as_a_loss() {
+        let summary = TraceSummary {
+            overwritten_records: 12,
+            ..TraceSummary::default()
+        };
+        assert_eq!(
+            summary.to_string(),
+            "0 intervals and 0 events; 12 older records overwritten"
         );
     }
 

@@ -1,6 +1,5 @@
 //! The file of a trace, in the format that the program chose.
 
-use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use crate::trace::rings::record::Record;
 /// use tickline_tracing::trace_file::TraceFormat;
 ///
 /// assert_eq!(TraceFormat::from_path("server.pftrace"), TraceFormat::Perfetto);
+/// assert_eq!(TraceFormat::from_path("SERVER.PFTRACE"), TraceFormat::Perfetto);
 /// assert_eq!(TraceFormat::from_path("server.json"), TraceFormat::Json);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -38,12 +38,14 @@ pub enum TraceFormat {
 
 impl TraceFormat {
     /// The format of a file of this name: Perfetto's for the extensions `pftrace` and
-    /// `perfetto-trace`, JSON for all others.
+    /// `perfetto-trace`, in letters of any case, JSON for all others.
     pub fn from_path(path: impl AsRef<Path>) -> Self {
-        let extension = path.as_ref().extension().and_then(OsStr::to_str);
-        match extension {
-            Some("pftrace" | "perfetto-trace") => Self::Perfetto,
-            _ => Self::Json,
+        let extension = path.as_ref().extension().unwrap_or_default();
+        let is = |known: &str| extension.eq_ignore_ascii_case(known);
+        if is("pftrace") || is("perfetto-trace") {
+            Self::Perfetto
+        } else {
+            Self::Json
         }
     }
 }

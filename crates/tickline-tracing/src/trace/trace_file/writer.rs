@@ -90,8 +90,8 @@ enum Meanwhile {
 }
 
 struct Writer<'a, W: Write> {
-    /// The `dropped_records` of its summary is the number of missing records that the marks state
-    /// so far.
+    /// The `dropped_records` of its summary is the number of records that the marks state so
+    /// far.
     trace: TraceOutput<W>,
     recorder: &'a Recorder,
     held: HeldEnds,
@@ -131,7 +131,7 @@ impl<W: Write> Writer<'_, W> {
 
     /// Writes all that a flush adds to the records, and flushes the output.
     fn flush(&mut self) -> io::Result<()> {
-        self.write_missing()?;
+        self.write_dropped()?;
         self.write_cpu_times()?;
         self.trace.flush()
     }
@@ -217,18 +217,18 @@ impl<W: Write> Writer<'_, W> {
         })
     }
 
-    /// Writes a mark that states how many records are missing since the last mark.
-    fn write_missing(&mut self) -> io::Result<()> {
-        let missing = self.recorder.dropped() - self.trace.summary.dropped_records;
-        if missing == 0 {
+    /// Writes a mark that states how many records were dropped since the last mark.
+    fn write_dropped(&mut self) -> io::Result<()> {
+        let dropped = self.recorder.dropped() - self.trace.summary.dropped_records;
+        if dropped == 0 {
             return Ok(());
         }
-        self.trace.summary.dropped_records += missing;
+        self.trace.summary.dropped_records += dropped;
         self.trace.write_mark(Mark {
             thread: 0,
             ns: self.trace.last_ns,
-            count: missing,
-            label: "events missing",
+            count: dropped,
+            label: "records dropped",
             argument: "dropped",
         })
     }

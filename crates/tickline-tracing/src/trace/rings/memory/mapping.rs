@@ -13,18 +13,19 @@ mod rename;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{mem, ptr, slice};
-use std::fs::{self, File, FileType, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::fstatvfs;
 use open_files::{PROTECTION, UnsharedFile, is_mapped, lock_files, release};
 use rename::{is_at, rename_to_new};
 
 use crate::trace::file_number::FileNumber;
-use crate::trace::temporary::{with_suffix, with_temporary};
+use crate::trace::temporary::{not_regular, with_suffix, with_temporary};
 
 /// The mapping of a file, which this process has locked.
 #[derive(Debug)]
@@ -39,6 +40,7 @@ impl Mapping {
     /// complete. An older file with the same first word, of any version, is renamed to `path.old`.
     /// If there is no room beside both, an older `path.old` is removed before the file is filled.
     pub(crate) fn create(path: &Path, words: usize, head: [u64; 3]) -> io::Result<Self> {
+        check_limit((words * size_of::<AtomicU64>()) as u64)?;
         let older = older(path, head[0])?;
         let mut room = Room {
             path,
@@ -105,9 +107,9 @@ impl Mapping {
         })
     }
 
-    /// Whether the file has this path now, be it a hard link. A symbolic link to it is another file.
+    /// Whether this path leads to the file now, be it through links.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok_and(|found| FileNumber::of(&found) == self.file)
+        fs::metadata(path).is_ok_and(|found| FileNumber::of(&found) == self.file)
     }
 
     /// Whether a recorder of this process has its rings in this file.
@@ -115,10 +117,10 @@ impl Mapping {
         is_mapped(FileNumber::of(file))
     }
 
-    /// Whether a recorder of this process has its rings in the file at this path. A symbolic link to
-    /// it is another file.
+    /// Whether a recorder of this process has its rings in the file to which this path leads, be it
+    /// through links.
     pub(crate) fn is_any_at(path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok_and(|found| Self::is_any_in(&found))
+        fs::metadata(path).is_ok_and(|found| Self::is_any_in(&found))
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {
@@ -157,11 +159,7 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<UnsharedFile>> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Ok(found) if found.is_file() => {}
-        found => {
-            let kind = kind_of(found?.file_type());
-            let text = format!("it is a {kind}, not a regular file");
-            return Err(io::Error::other(text));
-        }
+        found => return Err(not_regular(found?.file_type())),
     }
     let file = UnsharedFile::open(File::options().read(true).write(true), path)?;
     let mut word = [0; 8];
@@ -174,17 +172,6 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<UnsharedFile>> {
     }
     lock_at(&file.0, path)?;
     Ok(Some(file))
-}
-
-/// The kind of a file that is not a regular one.
-fn kind_of(file: FileType) -> &'static str {
-    if file.is_dir() {
-        "folder"
-    } else if file.is_symlink() {
-        "symbolic link"
-    } else {
-        "device, pipe or socket"
-    }
 }
 
 /// Locks the file that was opened at `path`. Fails if another recorder has meanwhile renamed that
@@ -218,9 +205,9 @@ impl Room<'_> {
 
     /// The error of a file at `old_path` that stays.
     fn in_the_way(&self, kind: io::ErrorKind, reason: &str) -> io::Error {
-        let (path, old_path) = (self.path.display(), self.old_path.display());
+        let (path, old_path) = (self.path, self.old_path);
         let text = format!(
-            "{old_path} is in the way of the file of the process before, {path}: {reason}; move one \
+            "{old_path:?} is in the way of the file of the process before, {path:?}: {reason}; move one \
              of them away"
         );
         io::Error::new(kind, text)
@@ -288,18 +275,34 @@ impl Room<'_> {
             text += "; a smaller threads_in_file or bytes_per_thread takes less";
             for path in [self.path, self.old_path] {
                 if let Ok(found) = fs::symlink_metadata(path) {
-                    text += &format!("; {} takes {} bytes", path.display(), found.len());
+                    text += &format!("; {path:?} takes {} bytes", found.len());
                 }
             }
         }
         if self.is_removed {
-            text += &format!("; {} was removed for its room", self.old_path.display());
+            text += &format!("; {:?} was removed for its room", self.old_path);
         }
         if text.is_empty() {
             return error;
         }
         io::Error::new(kind, format!("{error}{text}"))
     }
+}
+
+/// Fails if this process may not make a file of so many bytes. Without the check, the system would
+/// end the process by SIGXFSZ.
+fn check_limit(bytes: u64) -> io::Result<()> {
+    let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
+    // The system's type of a limit is signed on some, and unsigned on others.
+    if i128::from(bytes) <= i128::from(limit) {
+        return Ok(());
+    }
+    let text = format!(
+        "it takes {bytes} bytes, and a file of this process may have at most {limit} bytes \
+         (RLIMIT_FSIZE): raise the limit (ulimit -f), or choose a smaller threads_in_file or \
+         bytes_per_thread"
+    );
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
 }
 
 /// Fails if the file at `temporary` can't get another name.
@@ -403,7 +406,7 @@ mod tests {
         run_with_old_file(&[1; 1 << 20], |mut room| {
             let error = room.fill(Path::new(FULL), 4_096).unwrap_err();
             assert!(!room.old_path.exists());
-            let expected = format!("; {} was removed for its room", room.old_path.display());
+            let expected = format!("; {:?} was removed for its room", room.old_path);
             let error = room.explained(error).to_string();
             assert!(error.ends_with(&expected), "{error}");
         });
