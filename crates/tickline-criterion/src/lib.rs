@@ -301,6 +301,7 @@ pub use measurement::calibration::Calibration;
 pub use measurement::error::{Error, ErrorKind};
 pub use measurement::incidents::{Incidents, Subtracted};
 pub use measurement::lost_time::NotSubtracted;
+pub use measurement::measured_by::MeasuredBy;
 pub use measurement::readings::{Elapsed, Start};
 pub use measurement::time::CounterTime;
 pub use pairs::bencher::PairBencher;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::refusals::assert_refused;
-use crate::{Programs, texts};
+use crate::{Programs, skip, texts};
 
 /// Saves the baseline `main` of the build with 100 steps.
 fn save_main(programs: &Programs, filter: &str) {
@@ -101,6 +101,32 @@ pub(crate) fn a_run_that_passes_becomes_the_baseline(programs: &Programs) {
     for name in ["pairs", "sample", "benchmark", "estimates"] {
         assert_eq!(file("main", name), file("new", name), "{name}");
     }
+}
+
+/// Symptom: "the baseline main is now this run", which was by `WallTime`.
+pub(crate) fn a_run_by_another_clock_leaves_the_baseline(programs: &Programs) {
+    save_main(programs, "work/spin");
+    let saved = || programs.json("work/spin/main/pairs.json");
+    let before = saved();
+    if before["measured_by"] == "os_clock" {
+        return skip("no usable counter");
+    }
+    let file = programs.0.join("verdicts.json");
+    let output = programs
+        .command(100, "work/spin", &["--baseline=main", "--update-on-pass"])
+        .args(["--max-regression=5000%", "--verdicts"])
+        .arg(&file)
+        .env("TICKLINE", "off")
+        .output()
+        .expect("a program");
+    let (_, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    let line =
+        "CAN'T TELL: work/spin: the baseline main is by the counter, and this run by the OS clock";
+    assert!(err.contains(line), "{err}");
+    assert_eq!(saved(), before);
+    let verdict = &programs.json("verdicts.json")["benchmarks"][0];
+    assert_eq!(verdict["measured_by"], "os_clock", "{verdict}");
 }
 
 /// Symptoms: after a filter that no benchmark matched, the baseline was said to be this run, and
