@@ -212,10 +212,12 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         return;
     };
     time.settings().messages.beside_criterion(&outcome);
+    let mut json = outcome.json();
+    json["pair_cost_share"] = outcome.pair_cost_share(collector.cost_ticks()).into();
     let files = files::Files {
         stem: "pairs",
         heading: "Pairs of readings",
-        json: outcome.json(),
+        json,
         svg: &|name, base| draw(&outcome, name, base),
         reference: files::Reference::Baseline,
     };
@@ -274,6 +276,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
             Difference {
                 percent: comparison.percent(),
                 is_different: comparison.is_different(),
+                why_hidden: None,
             },
         ),
         None => other_cannot_tell(

@@ -230,8 +230,8 @@ impl<const N: usize> Collector<N> {
         self.measured_for
     }
 
-    /// The cost of a pair, ticks.
-    fn cost_ticks(&self) -> f64 {
+    /// The cost of a pair, ticks, also if it is not subtracted.
+    pub(crate) fn cost_ticks(&self) -> f64 {
         match self.time.scale().cost_ticks {
             // The scale has no cost for the OS clock, so it is measured here.
             0.0 => {

@@ -215,6 +215,7 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
             Difference {
                 percent: change.percent(),
                 is_different: change.is_different(),
+                why_hidden: change.why_hidden(),
             },
         ),
         Some(Err((conclusion, error))) => {

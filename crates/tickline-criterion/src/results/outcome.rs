@@ -99,6 +99,17 @@ impl<'a> Outcome<'a> {
         })
     }
 
+    /// The share of the pair's own cost in the time of the median pair.
+    pub(crate) fn pair_cost_share(&self, cost_ticks: f64) -> f64 {
+        let net_ticks = self.quantiles_ns[0] * as_f64(self.iterations) / self.scale.ns_per_tick;
+        let pair_ticks = net_ticks + self.scale.cost_ticks;
+        if pair_ticks > cost_ticks {
+            cost_ticks / pair_ticks
+        } else {
+            1.0
+        }
+    }
+
     /// The number of pairs, and their disturbances: also the second line of a plot.
     pub(crate) fn caption(&self) -> String {
         let unit = format!("pairs of {}", iterations(self.iterations));
@@ -229,6 +240,21 @@ mod tests {
             let json = outcome(&preempted(), iterations).json();
             assert_eq!(json["pair_cost_subtracted_ns"], 20.0);
         }
+    }
+
+    #[test]
+    fn the_share_of_a_pairs_cost_is_that_of_the_whole_pair() {
+        // A median pair of 440 ticks has 40 of its own, in any number of iterations.
+        for iterations in [1, 4] {
+            let share = outcome(&preempted(), iterations).pair_cost_share(40.0);
+            assert!((share - 40.0 / 440.0).abs() < 1e-3, "{share}");
+        }
+    }
+
+    #[test]
+    fn a_pair_that_is_no_longer_than_its_cost_has_nothing_else() {
+        let found = found(&[(40, 9, None)]);
+        assert_eq!(outcome(&found, 1).pair_cost_share(50.0), 1.0);
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Findings {
         difference: Difference,
     ) {
         let options = Options::of_this_process();
-        let (conclusion, mut reason) = judge_difference(options, compared_with, difference);
+        let (conclusion, mut reason) = judge_difference(options, compared_with, &difference);
         if conclusion == Conclusion::Slower {
             reason.push_str(caveat(options, compared_with));
         }
