@@ -11,7 +11,7 @@ use crate::pairs::collector::Collector;
 use crate::pairs::disturbance::Disturbances;
 use crate::results::files;
 use crate::results::plot::{self, Mark, Series};
-use crate::results::text::{INDENT, Ns, iterations, signed_percent, unit};
+use crate::results::text::{INDENT, Ns, iterations, signed, signed_percent, unit};
 use crate::results::verdict::Percent;
 use crate::statistics::couples::{Couple, MIN_COUPLES, Replicate, analyse, median_of};
 use crate::statistics::distribution::Distribution;
@@ -143,7 +143,7 @@ impl Comparison {
     fn estimate_and_interval(&self) -> [String; 2] {
         let (unit_ns, unit) = unit(self.median_a_ns.max(self.median_b_ns));
         let [estimate, low, high] =
-            [self.difference_ns, self.low_ns, self.high_ns].map(|ns| ns / unit_ns);
+            [self.difference_ns, self.low_ns, self.high_ns].map(|ns| signed(ns / unit_ns, 3));
         let percent = self.percent();
         // There is no percentage of a time of 0.
         let [of_estimate, of_interval] = if percent.is_finite() {
@@ -154,9 +154,9 @@ impl Comparison {
             [String::new(), String::new()]
         };
         [
-            format!("{estimate:+.3} {unit}{of_estimate}"),
+            format!("{estimate} {unit}{of_estimate}"),
             format!(
-                "95 %{} in [{low:+.3}, {high:+.3}] {unit}{of_interval}, over {} {}",
+                "95 %{} in [{low}, {high}] {unit}{of_interval}, over {} {}",
                 self.sides.confidence_is_of(),
                 self.replicates(),
                 self.sides.replicates(),
@@ -474,6 +474,16 @@ mod tests {
         assert!(short.to_string().contains(expected), "{short}");
     }
 
+    /// Symptom: "B less A: -0.000 ns".
+    #[test]
+    fn a_difference_that_rounds_to_zero_has_no_sign() {
+        let text = comparison(-0.000_4).to_string();
+        assert!(
+            text.contains("this build less the other build: 0.000 ns (0.00 %)"),
+            "{text}"
+        );
+    }
+
     /// A script would divide the interval in ns by the time of A, which is not the ratio's interval.
     #[test]
     fn the_json_has_the_interval_of_the_ratio() {
@@ -520,12 +530,6 @@ mod tests {
                 "{text}"
             );
         }
-    }
-
-    #[test]
-    fn an_estimate_that_rounds_to_zero_percent_is_not_negative() {
-        let [text, _] = comparison(-0.001).estimate_and_interval();
-        assert!(text.contains("(+0.00 %)"), "{text}");
     }
 
     #[test]
