@@ -140,7 +140,8 @@ impl fmt::Display for Outcome<'_> {
         if *long_kept > 0 {
             write!(
                 f,
-                "\n{INDENT}{long_kept} were as long as an interrupt, but there were fewer interrupts: they count as the routine's own"
+                "\n{INDENT}{long_kept} were as long as an interrupt, but there were fewer interrupts: they count as the \
+                 routine's own, so the maximum may be an interrupt's"
             )?;
         }
         if *samples_disturbed > 0 {
@@ -294,6 +295,18 @@ mod tests {
         let text = text(Counting::All, 8);
         assert!(
             text.contains("pairs of 8 iterations, 10 disturbed and included"),
+            "{text}"
+        );
+    }
+
+    /// Symptom: nothing said what that means for the numbers above.
+    #[test]
+    fn the_text_says_what_long_pairs_that_count_do_to_the_maximum() {
+        let mut found = preempted();
+        found.long_kept = 3;
+        let text = outcome(&found, 1).to_string();
+        assert!(
+            text.ends_with("routine's own, so the maximum may be an interrupt's"),
             "{text}"
         );
     }
