@@ -207,15 +207,17 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         let error = "there are no pairs";
         files::cannot_tell(collector, error);
         if let Some(benchmark) = against {
-            other_cannot_tell(benchmark, error);
+            other_cannot_tell(collector, benchmark, error);
         }
         return;
     };
     time.settings().messages.beside_criterion(&outcome);
+    let mut json = outcome.json();
+    json["pair_cost_share"] = outcome.pair_cost_share(collector.cost_ticks()).into();
     let files = files::Files {
         stem: "pairs",
         heading: "Pairs of readings",
-        json: outcome.json(),
+        json,
         svg: &|name, base| draw(&outcome, name, base),
         reference: files::Reference::Baseline,
     };
@@ -228,7 +230,7 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
                 benchmark.name
             );
             time.settings().messages.not_compared(&error);
-            other_cannot_tell(benchmark, &error);
+            other_cannot_tell(collector, benchmark, &error);
         } else if let Some(reason) = benchmark.why_not_comparable() {
             time.settings()
                 .messages
@@ -236,6 +238,7 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
             findings().add_without(
                 benchmark.name,
                 ComparedWith::OtherBuild,
+                time.measured_by(),
                 Conclusion::New,
                 reason,
             );
@@ -251,7 +254,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
         Ok(turns) => turns,
         Err(error) => {
             collector.time.settings().messages.not_compared(&error);
-            return other_cannot_tell(benchmark, &error);
+            return other_cannot_tell(collector, benchmark, &error);
         }
     };
     let couples = MeasuredCouples {
@@ -269,20 +272,27 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
         Some(comparison) => findings().add(
             benchmark.name,
             ComparedWith::OtherBuild,
+            collector.time.measured_by(),
             Difference {
                 percent: comparison.percent(),
                 is_different: comparison.is_different(),
+                why_hidden: None,
             },
         ),
-        None => other_cannot_tell(benchmark, "too few couples count; measure longer"),
+        None => other_cannot_tell(
+            collector,
+            benchmark,
+            "too few couples count; measure longer",
+        ),
     }
 }
 
 /// Adds a benchmark that should be compared with the other build, and can't be.
-fn other_cannot_tell(benchmark: Benchmark, reason: &str) {
+fn other_cannot_tell(collector: &Collector<1>, benchmark: Benchmark, reason: &str) {
     findings().add_without(
         benchmark.name,
         ComparedWith::OtherBuild,
+        collector.time.measured_by(),
         Conclusion::CannotTell,
         reason,
     );

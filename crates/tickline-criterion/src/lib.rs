@@ -32,7 +32,7 @@
 //! |---|---|
 //! | `criterion_group!(name = benches; config = ..; targets = push, pop)` | the same, with `.with_measurement(CounterTime::or_wall_time())` after `config` |
 //! | the short form `criterion_group!(benches, push, pop)` | the long form above; or no group, and `run(\|\| group(&[push, pop]))` in `main` ([`group`]). The short form is for `WallTime` only: with `&mut Criterion<CounterTime>` it does not compile (`error[E0308]: mismatched types`, "expected `&mut Criterion<CounterTime>`, found `&mut Criterion`") |
-//! | `criterion_main!(benches)` | `fn main() -> ExitCode { run(\|\| benches()) }` ([`run`]). `criterion_main!` still measures, but without this crate's options |
+//! | `criterion_main!(benches)` | `fn main() -> ExitCode { run(\|\| benches()) }` ([`run`]). `criterion_main!` still measures, but refuses this crate's options |
 //!
 //! The first run after that compares with one by `WallTime`: criterion's "Performance has improved"
 //! is then due to the clock ([caveats](#caveats)).
@@ -301,6 +301,7 @@ pub use measurement::calibration::Calibration;
 pub use measurement::error::{Error, ErrorKind};
 pub use measurement::incidents::{Incidents, Subtracted};
 pub use measurement::lost_time::NotSubtracted;
+pub use measurement::measured_by::MeasuredBy;
 pub use measurement::readings::{Elapsed, Start};
 pub use measurement::time::CounterTime;
 pub use pairs::bencher::PairBencher;

@@ -9,13 +9,14 @@
 //! | `session.rs`, `incidents.rs` | follow tickline's clock: its rate, and what makes samples wrong |
 //! | `lost_time.rs`, `thread_meter.rs` | measure the time that the thread lost in a sample |
 //! | `noise_loop.rs` | detects interrupts |
-//! | `error.rs` | says why the counter can't measure |
+//! | `error.rs`, `measured_by.rs` | say why the counter can't measure, and which clock has measured |
 
 pub(crate) mod builder;
 pub(crate) mod calibration;
 pub(crate) mod error;
 pub(crate) mod incidents;
 pub(crate) mod lost_time;
+pub(crate) mod measured_by;
 pub(crate) mod noise_loop;
 pub(crate) mod pair_cost;
 pub(crate) mod readings;

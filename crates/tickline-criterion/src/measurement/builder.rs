@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::process;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -24,6 +25,10 @@ const SETTLE: Duration = Duration::from_secs(2);
 
 /// The range of [`CounterTimeBuilder::settle`]: a shorter time gives no rate.
 const SETTLE_RANGE: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(60);
+
+/// The exit code of a program that gets one of this crate's options without
+/// [`run`](crate::run()), as for other errors of options.
+const ERROR: i32 = 2;
 
 /// Settings for a [`CounterTime`], made by [`CounterTime::builder`].
 ///
@@ -120,6 +125,10 @@ impl CounterTimeBuilder {
     /// calibrate either: the other process converts the ticks.
     /// [`CounterTime::fallback_error`] is then [`Serving`](crate::ErrorKind::Serving).
     ///
+    /// If one of [`run`](crate::run)'s options is among the program's arguments, `run` is not in its
+    /// `main`, and criterion would refuse the option without saying why: the call prints the reason,
+    /// and ends the process with exit code 2. A [`quiet`](Self::quiet) one leaves that to criterion.
+    ///
     /// # Errors
     ///
     /// - [`GateClosed`](crate::ErrorKind::GateClosed), with the reason, if the counter cannot be
@@ -148,9 +157,13 @@ impl CounterTimeBuilder {
             return Ok(CounterTime::from_parts(clock, Err(serving), self.settings));
         }
         if let Some(own) = arguments::own_argument() {
-            self.settings.messages.print(&format_args!(
-                "{own} needs tickline_criterion::run in the program's main"
-            ));
+            let needed = "tickline_criterion::run in the program's main, around all that makes a CounterTime";
+            self.settings
+                .messages
+                .print(&format_args!("{own} needs {needed}"));
+            if self.settings.messages == Messages::Shown {
+                process::exit(ERROR);
+            }
         }
         if arguments::criterion::is_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";

@@ -11,6 +11,7 @@ use crate::measurement::calibration::{Calibration, Scale, least_ns};
 use crate::measurement::error::Error;
 use crate::measurement::incidents::Incidents;
 use crate::measurement::lost_time::NotSubtracted;
+use crate::measurement::measured_by::MeasuredBy;
 use crate::measurement::readings::{Elapsed, PairClock, PairReads, Start};
 use crate::measurement::session::Session;
 use crate::measurement::settings::{Counting, Settings};
@@ -171,6 +172,10 @@ impl CounterTime {
         self.shared.pair_clock
     }
 
+    pub(crate) fn measured_by(&self) -> MeasuredBy {
+        self.pair_clock().into()
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.shared.settings
     }
@@ -206,7 +211,8 @@ impl CounterTime {
         self.shared.meter.as_ref().err().copied()
     }
 
-    /// The number of untrusted samples so far.
+    /// The number of untrusted samples so far; 0 if the OS clock measures, which
+    /// [`measured_by`](Self::measured_by) says.
     pub(crate) fn untrusted(&self) -> u64 {
         self.session()
             .map_or(0, |session| session.observations().untrusted())

@@ -28,7 +28,7 @@ use crate::pairs::builds::listing::{Build, Listing, list};
 use crate::pairs::builds::process::Process;
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::program_copy;
-use crate::pairs::serving::{Request, clock_name};
+use crate::pairs::serving::Request;
 use crate::pairs::system_facts::{self, SystemFacts};
 use crate::statistics::couples::Replicate;
 use crate::statistics::signed_rank::MIN_REPLICATES;
@@ -354,7 +354,7 @@ impl Turns {
             ..self.request()
         };
         let slice = process.slice(shortest)?;
-        let clock = clock_name(measurement.pair_clock());
+        let clock = measurement.measured_by();
         if slice.clock != clock {
             return Err(format!(
                 "it measures by the {}, and this build by the {clock}; build both with the same CounterTime",

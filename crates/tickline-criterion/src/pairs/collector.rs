@@ -13,7 +13,7 @@ use crate::measurement::time::{BENCHERS, CounterTime, SAMPLES};
 use crate::number::{as_f64, count, index};
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
-use crate::pairs::serving::{Request, ServedSlice, Serving, clock_name};
+use crate::pairs::serving::{Request, ServedSlice, Serving};
 use crate::pairs::slice::Slice;
 use crate::statistics::couples::{Couple, Replicate};
 use crate::statistics::distribution::{Distribution, quantile};
@@ -230,8 +230,8 @@ impl<const N: usize> Collector<N> {
         self.measured_for
     }
 
-    /// The cost of a pair, ticks.
-    fn cost_ticks(&self) -> f64 {
+    /// The cost of a pair, ticks, also if it is not subtracted.
+    pub(crate) fn cost_ticks(&self) -> f64 {
         match self.time.scale().cost_ticks {
             // The scale has no cost for the OS clock, so it is measured here.
             0.0 => {
@@ -433,7 +433,7 @@ impl<const N: usize> Sample<'_, N> {
         let counting = time.settings().counting;
         if let Some(serving) = serving {
             serving.reply(ServedSlice {
-                clock: clock_name(time.pair_clock()).to_owned(),
+                clock: time.measured_by(),
                 iterations_per_pair: iterations_per_pair.unwrap_or(1),
                 disturbances: slice.disturbances(),
                 ticks: slice.counted(counting).map(|group| group[N - 1]).collect(),

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{self, Role};
-use crate::measurement::readings::PairClock;
+use crate::measurement::measured_by::MeasuredBy;
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::placement::HeapShift;
 use crate::pairs::system_facts;
@@ -39,8 +39,8 @@ pub(crate) struct Request {
 /// The reply to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ServedSlice {
-    /// The name of the clock. Two builds are comparable only if they measure by the same clock.
-    pub(crate) clock: String,
+    /// Two builds are comparable only if they measure by the same clock.
+    pub(crate) clock: MeasuredBy,
     pub(crate) iterations_per_pair: u64,
     /// The number of disturbed pairs by disturbance.
     pub(crate) disturbances: Disturbances,
@@ -110,14 +110,6 @@ impl Serving {
             }
             None => io::stdout().write_all(line.as_bytes()),
         };
-    }
-}
-
-/// The name of the clock.
-pub(crate) fn clock_name(clock: PairClock) -> &'static str {
-    match clock {
-        PairClock::WithCpu(_) | PairClock::Plain(_) => "counter",
-        PairClock::Wall => "OS clock",
     }
 }
 

@@ -8,6 +8,10 @@
 //!
 //! 1. these two ranges do not overlap, and
 //! 2. the difference is at least [`MIN_PERCENT`].
+//!
+//! A pair of readings also takes time that its cost, which is subtracted, does not contain: the
+//! routine starts with an empty pipeline, and the end waits for it. Both runs have that time, so a
+//! percentage of a short routine is too small ([`MAX_COST_SHARE`]).
 
 use std::fmt;
 
@@ -20,6 +24,15 @@ use crate::results::verdict::Percent;
 /// The smallest reported difference, %. A smaller one may come from a change of the core's
 /// frequency that is not noticed within a run ([`crate::pairs::system_facts`]).
 const MIN_PERCENT: f64 = 2.0;
+
+/// The largest share of the pair's cost in a pair, for a percentage to be judged. What a pair adds
+/// beyond its subtracted cost is shorter than that cost (5 to 14 ns of 20 ns or more on machines
+/// with an AMD EPYC), so at this share it is less than a ninth of the routine's time, and hides less
+/// than that part of a percentage.
+const MAX_COST_SHARE: f64 = 0.1;
+
+/// The share that is advised. Pairs in turns have the same.
+const ADVISED_COST_SHARE: f64 = 0.01;
 
 /// The smallest number of parts of a run, for a range of nine tenths.
 pub(crate) const MIN_PARTS: usize = 10;
@@ -48,6 +61,9 @@ pub(crate) struct Change {
     /// The time of A then, ns, if the ranges are of differences in a comparison: a percentage is of
     /// this time. `None` if they are of times, which have a ratio.
     a_ns: Option<f64>,
+    /// The larger of both runs' shares of the pair's cost; `None` of comparisons, whose pairs have
+    /// enough iterations.
+    cost_share: Option<f64>,
 }
 
 impl Change {
@@ -58,7 +74,22 @@ impl Change {
             then: range(then)?,
             now: range(now)?,
             a_ns: then["median_a_ns"].as_f64(),
+            cost_share: [then, now]
+                .into_iter()
+                .filter_map(|run| run["pair_cost_share"].as_f64())
+                .reduce(f64::max),
         })
+    }
+
+    /// Why a slowdown may be larger than the change says, and what to do.
+    pub(crate) fn why_hidden(&self) -> Option<String> {
+        let share = self.cost_share.filter(|share| *share > MAX_COST_SHARE)?;
+        Some(format!(
+            "too short for a percentage: {:.0} % of a pair is the cost of its readings, and such a pair hides a part \
+             of a slowdown; put cost_share({ADVISED_COST_SHARE}) before iter and save the baseline again, or use \
+             --against PROGRAM",
+            share * 100.0
+        ))
     }
 
     /// The change, %, between what the ranges of both runs allow.
@@ -116,7 +147,11 @@ impl fmt::Display for Change {
             "{INDENT}baseline {}: {label}{then}, now {now}{percent}: {finding}\n{INDENT}the two runs did not take \
              turns: what else changed between them is unknown; --against PROGRAM gives an interval of 95 %",
             self.name
-        )
+        )?;
+        match self.why_hidden() {
+            Some(reason) => write!(f, "\n{INDENT}{reason}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -258,6 +293,21 @@ mod tests {
             let expected = format!("now {ns:.1} ns ({ns:.1} ns to {ns:.1} ns): {finding}");
             let text = change.to_string();
             assert!(text.contains(&expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_run_of_short_pairs_hides_a_part_of_a_slowdown() {
+        let run = |share: f64| json!({ "sample_times_ns": ([20.0; 10]), "pair_cost_share": share });
+        for (then, now, is_hidden) in [(0.5, 0.01, true), (0.01, 0.5, true), (0.01, 0.09, false)] {
+            let change = Change::new("main", &run(then), &run(now)).expect("ten samples");
+            assert_eq!(change.why_hidden().is_some(), is_hidden, "{change}");
+            let text = change.to_string();
+            assert_eq!(
+                text.contains("50 % of a pair is the cost"),
+                is_hidden,
+                "{text}"
+            );
         }
     }
 

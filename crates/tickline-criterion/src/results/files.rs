@@ -7,10 +7,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::arguments::{self, hints};
 use crate::criterion_folder::{find, full_name, read, roots};
+use crate::measurement::measured_by::MeasuredBy;
 use crate::pairs::collector::Collector;
 use crate::results::baseline::{Change, MIN_PARTS};
 use crate::results::replace::replace;
@@ -35,6 +37,22 @@ impl Baseline {
              trust the counter meanwhile; save it again: {}",
             hints::command_that_saves(name)
         ))
+    }
+
+    /// Why a run by another clock can't be compared with it.
+    fn why_other_clock(&self, now: &Value) -> Option<String> {
+        let Self { name, json } = self;
+        let clock = |run: &Value| MeasuredBy::deserialize(&run["measured_by"]).ok();
+        let text = |run| clock(run).map_or("an unknown clock".to_owned(), |by| format!("the {by}"));
+        (clock(json).is_none() || clock(json) != clock(now)).then(|| {
+            format!(
+                "the baseline {name} is by {}, and this run by {}, so their times are not comparable; measure again by \
+                 the baseline's clock, or save it again by this run's: {}",
+                text(json),
+                text(now),
+                hints::command_that_saves(name)
+            )
+        })
     }
 }
 
@@ -79,7 +97,7 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
     } else {
         let root = &roots(chosen)[0];
         let error = format!("criterion's files are not in {}", root.display());
-        baseline_cannot_tell("unknown", &error);
+        baseline_cannot_tell(time.measured_by(), "unknown", &error);
         static FIRST: Once = Once::new();
         messages.print_once(
             &FIRST,
@@ -98,15 +116,17 @@ pub(crate) fn cannot_tell<const N: usize>(collector: &Collector<N>, reason: &str
     let chosen = collector.time.settings().output_directory.as_deref();
     let name = find(chosen, &collector.collected.returned_ns, collector.begin)
         .and_then(|folder| full_name(&folder));
-    baseline_cannot_tell(name.as_deref().unwrap_or("unknown"), reason);
+    let name = name.as_deref().unwrap_or("unknown");
+    baseline_cannot_tell(collector.time.measured_by(), name, reason);
 }
 
 /// Adds a benchmark that should be compared with a baseline, and can't be.
-fn baseline_cannot_tell(benchmark: &str, reason: &str) {
+fn baseline_cannot_tell(measured_by: MeasuredBy, benchmark: &str, reason: &str) {
     if arguments::criterion::baseline().is_some() {
         findings().add_without(
             benchmark,
             ComparedWith::Baseline,
+            measured_by,
             Conclusion::CannotTell,
             reason,
         );
@@ -128,13 +148,18 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, St
 /// The comparison of this run with a baseline, or what there is to say without it.
 fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, (Conclusion, String)> {
     match then {
-        Ok(then) => Change::new(&then.name, &then.json, now).ok_or_else(|| {
-            let error = format!(
-                "a run has fewer than {MIN_PARTS} samples, or rounds of a comparison, as in criterion's quick mode; \
-                 measure both runs without --quick"
-            );
-            (Conclusion::CannotTell, error)
-        }),
+        Ok(then) => {
+            if let Some(error) = then.why_other_clock(now) {
+                return Err((Conclusion::CannotTell, error));
+            }
+            Change::new(&then.name, &then.json, now).ok_or_else(|| {
+                let error = format!(
+                    "a run has fewer than {MIN_PARTS} samples, or rounds of a comparison, as in criterion's quick \
+                     mode; measure both runs without --quick"
+                );
+                (Conclusion::CannotTell, error)
+            })
+        }
         Err(error) if arguments::criterion::allows_missing_baseline() => {
             Err((Conclusion::New, error.clone()))
         }
@@ -145,6 +170,7 @@ fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, (Concl
 /// Compares with the baseline, and writes the files.
 fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Files<'_>) {
     let messages = collector.time.settings().messages;
+    let measured_by = collector.time.measured_by();
     let name = full_name(folder).unwrap_or_default();
     let baseline = match files.reference {
         Reference::Baseline => arguments::criterion::baseline(),
@@ -158,6 +184,7 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
     });
     files.json["version"] = VERSION.into();
     files.json["benchmark"] = name.as_str().into();
+    files.json["measured_by"] = json!(measured_by);
     files.json["samples_untrusted"] = collector.untrusted().into();
     if let Some(Ok(then)) = &then
         && let Some(line) = then.why_untrusted(&name)
@@ -178,19 +205,27 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
     if let Err(error) = write_json(folder, &files) {
         messages.print(&format_args!("not stored: {error}"));
         // Such a run must not become the baseline, so this takes the place of any other finding.
-        return baseline_cannot_tell(&name, &error);
+        return baseline_cannot_tell(measured_by, &name, &error);
     }
     match change {
         Some(Ok(change)) => findings().add(
             &name,
             ComparedWith::Baseline,
+            measured_by,
             Difference {
                 percent: change.percent(),
                 is_different: change.is_different(),
+                why_hidden: change.why_hidden(),
             },
         ),
         Some(Err((conclusion, error))) => {
-            findings().add_without(&name, ComparedWith::Baseline, conclusion, &error);
+            findings().add_without(
+                &name,
+                ComparedWith::Baseline,
+                measured_by,
+                conclusion,
+                &error,
+            );
         }
         None => {}
     }
@@ -339,8 +374,6 @@ fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     use crate::test_folder::Folder;
@@ -357,6 +390,31 @@ mod tests {
         assert!(line.starts_with(expected), "{line}");
         assert_eq!(line_about(json!({ "samples_untrusted": 0 })), None);
         assert_eq!(line_about(json!({})), None, "of an older version");
+    }
+
+    /// Symptom: a run that fell back to `WallTime` became the baseline of a run by the counter.
+    #[test]
+    fn a_run_by_another_clock_is_not_compared_with_the_baseline() {
+        let why = |then: Value, now| {
+            let name = "main".to_owned();
+            Baseline { name, json: then }.why_other_clock(&now)
+        };
+        let [counter, os_clock] = ["counter", "os_clock"].map(|by| json!({ "measured_by": by }));
+        assert_eq!(why(counter.clone(), counter.clone()), None);
+        assert_eq!(why(os_clock.clone(), os_clock.clone()), None);
+        for (then, expected) in [
+            (
+                counter,
+                "the baseline main is by the counter, and this run by the OS clock, ",
+            ),
+            (
+                json!({}),
+                "the baseline main is by an unknown clock, and this run by the OS clock, ",
+            ),
+        ] {
+            let text = why(then, os_clock.clone()).expect("not comparable");
+            assert!(text.starts_with(expected), "{text}");
+        }
     }
 
     const REPORT: &str = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";

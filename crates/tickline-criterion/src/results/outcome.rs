@@ -99,6 +99,17 @@ impl<'a> Outcome<'a> {
         })
     }
 
+    /// The share of the pair's own cost in the time of the median pair.
+    pub(crate) fn pair_cost_share(&self, cost_ticks: f64) -> f64 {
+        let net_ticks = self.quantiles_ns[0] * as_f64(self.iterations) / self.scale.ns_per_tick;
+        let pair_ticks = net_ticks + self.scale.cost_ticks;
+        if pair_ticks > cost_ticks {
+            cost_ticks / pair_ticks
+        } else {
+            1.0
+        }
+    }
+
     /// The number of pairs, and their disturbances: also the second line of a plot.
     pub(crate) fn caption(&self) -> String {
         let unit = format!("pairs of {}", iterations(self.iterations));
@@ -129,7 +140,8 @@ impl fmt::Display for Outcome<'_> {
         if *long_kept > 0 {
             write!(
                 f,
-                "\n{INDENT}{long_kept} were as long as an interrupt, but there were fewer interrupts: they count as the routine's own"
+                "\n{INDENT}{long_kept} were as long as an interrupt, but there were fewer interrupts: they count as the \
+                 routine's own, so the maximum may be an interrupt's"
             )?;
         }
         if *samples_disturbed > 0 {
@@ -232,6 +244,21 @@ mod tests {
     }
 
     #[test]
+    fn the_share_of_a_pairs_cost_is_that_of_the_whole_pair() {
+        // A median pair of 440 ticks has 40 of its own, in any number of iterations.
+        for iterations in [1, 4] {
+            let share = outcome(&preempted(), iterations).pair_cost_share(40.0);
+            assert!((share - 40.0 / 440.0).abs() < 1e-3, "{share}");
+        }
+    }
+
+    #[test]
+    fn a_pair_that_is_no_longer_than_its_cost_has_nothing_else() {
+        let found = found(&[(40, 9, None)]);
+        assert_eq!(outcome(&found, 1).pair_cost_share(50.0), 1.0);
+    }
+
+    #[test]
     fn the_histogram_has_the_pairs_that_count() {
         let json = outcome(&preempted(), 1).json();
         assert_eq!(json["histogram_ns"][0][1], 999);
@@ -268,6 +295,18 @@ mod tests {
         let text = text(Counting::All, 8);
         assert!(
             text.contains("pairs of 8 iterations, 10 disturbed and included"),
+            "{text}"
+        );
+    }
+
+    /// Symptom: nothing said what that means for the numbers above.
+    #[test]
+    fn the_text_says_what_long_pairs_that_count_do_to_the_maximum() {
+        let mut found = preempted();
+        found.long_kept = 3;
+        let text = outcome(&found, 1).to_string();
+        assert!(
+            text.ends_with("routine's own, so the maximum may be an interrupt's"),
             "{text}"
         );
     }

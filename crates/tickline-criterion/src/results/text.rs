@@ -27,14 +27,16 @@ impl fmt::Display for Ns {
     }
 }
 
-/// A percentage with its sign, without the `%`. A value that rounds to 0 is `+0.00`.
+/// A value with this number of digits and its sign. What rounds to 0 has no sign.
+pub(crate) fn signed(value: f64, digits: usize) -> String {
+    let text = format!("{value:+.digits$}");
+    let zero = format!("{:.digits$}", 0.0);
+    if text[1..] == zero { zero } else { text }
+}
+
+/// A percentage with its sign, without the `%`.
 pub(crate) fn signed_percent(percent: f64) -> String {
-    let text = format!("{percent:+.2}");
-    if text == "-0.00" {
-        "+0.00".to_owned()
-    } else {
-        text
-    }
+    signed(percent, 2)
 }
 
 /// `1 iteration`, `2 iterations`.
@@ -53,9 +55,9 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_that_rounds_to_zero_is_not_negative() {
-        let found = [-0.0, -0.004, -0.006, 2.0].map(signed_percent);
-        assert_eq!(found, ["+0.00", "+0.00", "-0.01", "+2.00"]);
+    fn what_rounds_to_zero_has_no_sign() {
+        let found = [-0.0, -0.004, 0.004, -0.006, 2.0].map(signed_percent);
+        assert_eq!(found, ["0.00", "0.00", "0.00", "-0.01", "+2.00"]);
     }
 
     #[test]

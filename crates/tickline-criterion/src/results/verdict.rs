@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{self, Options};
+use crate::measurement::measured_by::MeasuredBy;
 
 pub(crate) mod findings;
 mod judge;
@@ -82,6 +83,8 @@ pub struct Verdict {
     pub benchmark: String,
     /// What it is compared with.
     pub compared_with: ComparedWith,
+    /// The clock that measured this run.
+    pub measured_by: MeasuredBy,
     /// The difference; `None` without a comparison.
     pub difference_percent: Option<Percent>,
     /// Whether there is a difference, of any size, that the measurement distinguishes from zero.
@@ -128,8 +131,8 @@ pub struct KeptBaseline {
 /// let text = r#"{"version":1,"against":"/tmp/main","layouts":8,"baseline":null,
 ///     "max_regression_percent":3.0,"max_noise_percent":null,"exit_code":1,"is_complete":true,
 ///     "is_baseline_updated":false,"benchmarks":[
-///     {"benchmark":"parse/sum","compared_with":"other_build","is_different":true,
-///     "difference_percent":{"estimate":17.2,"low":16.4,"high":18.0},
+///     {"benchmark":"parse/sum","compared_with":"other_build","measured_by":"counter",
+///     "is_different":true,"difference_percent":{"estimate":17.2,"low":16.4,"high":18.0},
 ///     "conclusion":"slower","reason":"slower by more than 3 %"}],
 ///     "not_judged":[{"benchmark":"parse/old","reason":"only the other build has it"}]}"#;
 /// let verdicts: tickline_criterion::Verdicts = serde_json::from_str(text)?;
@@ -330,6 +333,7 @@ mod tests {
         Verdict {
             benchmark: "a/b".to_owned(),
             compared_with: ComparedWith::OtherBuild,
+            measured_by: MeasuredBy::Counter,
             difference_percent: Some(percent(5.0, 1.0)),
             is_different: true,
             conclusion,
@@ -479,7 +483,10 @@ mod tests {
         .map(|one| ("conclusion", serde_json::to_value(one)));
         let compared_with = [ComparedWith::OtherBuild, ComparedWith::Baseline]
             .map(|one| ("compared_with", serde_json::to_value(one)));
-        for (field, text) in conclusions.into_iter().chain(compared_with) {
+        let measured_by = [MeasuredBy::Counter, MeasuredBy::OsClock]
+            .map(|one| ("measured_by", serde_json::to_value(one)));
+        let fields = conclusions.into_iter().chain(compared_with);
+        for (field, text) in fields.chain(measured_by) {
             let text = text.expect("JSON");
             let row = format!("| `{field}` | `{}` |", text.as_str().expect("a text"));
             assert!(page.contains(&row), "{row}");

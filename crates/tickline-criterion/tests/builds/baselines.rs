@@ -3,11 +3,16 @@
 use std::fs;
 
 use crate::refusals::assert_refused;
-use crate::{Programs, texts};
+use crate::{Programs, skip, texts};
 
 /// Saves the baseline `main` of the build with 100 steps.
 fn save_main(programs: &Programs, filter: &str) {
-    assert!(programs.run(100, filter, &["-smain"]).status.success());
+    save_main_of(programs, 100, filter);
+}
+
+/// Saves the baseline `main` of the build with these steps.
+fn save_main_of(programs: &Programs, steps: u64, filter: &str) {
+    assert!(programs.run(steps, filter, &["-smain"]).status.success());
 }
 
 pub(crate) fn a_saved_baseline_has_the_parts_of_its_run(programs: &Programs) {
@@ -70,11 +75,12 @@ pub(crate) fn a_comparison_with_a_baseline_does_not_replace_it(programs: &Progra
     assert_eq!(saved(), before);
 }
 
-/// Runs the build with 300 steps against the baseline `main`. Returns the exit code and the
-/// standard error stream.
-fn update(programs: &Programs, limit: &str) -> (Option<i32>, String) {
+/// Runs the build with these steps against the baseline `main`. Returns the exit code and the
+/// standard error stream. To pass, both builds need pairs that are long against their cost, also
+/// where the OS clock is a system call: 3,000 steps.
+fn update(programs: &Programs, steps: u64, limit: &str) -> (Option<i32>, String) {
     let arguments = ["--baseline=main", "--update-on-pass", limit];
-    let output = programs.run(300, "work/spin", &arguments);
+    let output = programs.run(steps, "work/spin", &arguments);
     (output.status.code(), texts(&output).1)
 }
 
@@ -83,7 +89,7 @@ pub(crate) fn a_run_that_does_not_pass_leaves_the_baseline(programs: &Programs) 
     let files =
         || ["pairs", "sample"].map(|name| programs.json(&format!("work/spin/main/{name}.json")));
     let before = files();
-    let (code, err) = update(programs, "--max-regression=10%");
+    let (code, err) = update(programs, 300, "--max-regression=10%");
     // 3 if other programs take the CPU, so that it can't be told.
     assert!(matches!(code, Some(1 | 3)), "{code:?}: {err}");
     assert!(err.contains("the baseline main stays as it was"), "{err}");
@@ -91,16 +97,57 @@ pub(crate) fn a_run_that_does_not_pass_leaves_the_baseline(programs: &Programs) 
 }
 
 pub(crate) fn a_run_that_passes_becomes_the_baseline(programs: &Programs) {
-    save_main(programs, "work/spin");
+    save_main_of(programs, 3_000, "work/spin");
     let file = |run: &str, name: &str| programs.json(&format!("work/spin/{run}/{name}.json"));
     let before = file("main", "pairs");
-    let (code, err) = update(programs, "--max-regression=5000%");
+    let (code, err) = update(programs, 3_000, "--max-regression=5000%");
     assert_eq!(code, Some(0), "{err}");
     assert!(err.contains("the baseline main is now this run"), "{err}");
     assert_ne!(file("main", "pairs"), before);
     for name in ["pairs", "sample", "benchmark", "estimates"] {
         assert_eq!(file("main", name), file("new", name), "{name}");
     }
+}
+
+/// Symptom: "the baseline main is now this run", which was by `WallTime`.
+pub(crate) fn a_run_by_another_clock_leaves_the_baseline(programs: &Programs) {
+    save_main(programs, "work/spin");
+    let saved = || programs.json("work/spin/main/pairs.json");
+    let before = saved();
+    if before["measured_by"] == "os_clock" {
+        return skip("no usable counter");
+    }
+    let file = programs.0.join("verdicts.json");
+    let output = programs
+        .command(100, "work/spin", &["--baseline=main", "--update-on-pass"])
+        .args(["--max-regression=5000%", "--verdicts"])
+        .arg(&file)
+        .env("TICKLINE", "off")
+        .output()
+        .expect("a program");
+    let (_, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    let line =
+        "CAN'T TELL: work/spin: the baseline main is by the counter, and this run by the OS clock";
+    assert!(err.contains(line), "{err}");
+    assert_eq!(saved(), before);
+    let verdict = &programs.json("verdicts.json")["benchmarks"][0];
+    assert_eq!(verdict["measured_by"], "os_clock", "{verdict}");
+}
+
+/// Symptom: a slowdown of 25 % passed a limit of 3 %, because it read as 2 %.
+pub(crate) fn a_limit_of_a_short_routine_cannot_tell(programs: &Programs) {
+    save_main_of(programs, 3_000, "work/spin");
+    let file = programs.0.join("work/spin/main/pairs.json");
+    let mut json = programs.json("work/spin/main/pairs.json");
+    assert!(json["pair_cost_share"].is_f64(), "{json}");
+    json["pair_cost_share"] = 0.5.into();
+    fs::write(&file, json.to_string()).expect("the baseline");
+    let (code, err) = update(programs, 3_000, "--max-regression=5000%");
+    assert_eq!(code, Some(3), "{err}");
+    let line = "CAN'T TELL: work/spin: too short for a percentage: 50 % of a pair is the cost";
+    assert!(err.contains(line), "{err}");
+    assert_eq!(programs.json("work/spin/main/pairs.json"), json);
 }
 
 /// Symptoms: after a filter that no benchmark matched, the baseline was said to be this run, and
@@ -187,11 +234,11 @@ pub(crate) fn a_baseline_that_cannot_be_written_is_named(programs: &Programs) {
 
 /// Symptom: the benchmark had a second verdict, which couldn't be told, under its folder's path.
 pub(crate) fn a_plot_that_cannot_be_written_changes_no_verdict(programs: &Programs) {
-    save_main(programs, "work/spin");
+    save_main_of(programs, 3_000, "work/spin");
     let plot = programs.0.join("work/spin/report/pairs.svg");
     fs::remove_file(&plot).expect("it was there");
     fs::create_dir_all(plot.join("in the way")).expect("a folder");
-    let (code, err) = update(programs, "--max-regression=5000%");
+    let (code, err) = update(programs, 3_000, "--max-regression=5000%");
     assert_eq!(code, Some(0), "{err}");
     assert!(err.contains("tickline: not drawn: "), "{err}");
     assert!(err.contains("1 pass, 0 slower, 0 can't be told"), "{err}");

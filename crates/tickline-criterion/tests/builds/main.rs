@@ -131,6 +131,8 @@ const TESTS: &[(&str, Test)] = &tests![
     baselines::a_comparison_with_a_baseline_does_not_replace_it,
     baselines::a_run_that_does_not_pass_leaves_the_baseline,
     baselines::a_run_that_passes_becomes_the_baseline,
+    baselines::a_run_by_another_clock_leaves_the_baseline,
+    baselines::a_limit_of_a_short_routine_cannot_tell,
     baselines::a_run_that_measures_nothing_updates_no_baseline,
     baselines::a_filter_that_fits_nothing_is_named,
     baselines::a_limit_for_benchmarks_that_are_not_compared_is_refused,

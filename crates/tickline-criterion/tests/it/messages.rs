@@ -318,17 +318,21 @@ fn nothing_is_drawn_where_criterion_draws_nothing() {
     assert_eq!(lines(TEST, "on", &[]), ["tickline: true true"]);
 }
 
-/// criterion would refuse the option, and says only that it does not know it.
+/// Symptoms: criterion's refusal, "unexpected argument found", came after the line, and after one
+/// about the counter.
 #[test]
-fn an_option_without_run_in_main_is_explained() {
-    const TEST: &str = "an_option_without_run_in_main_is_explained";
+fn an_option_without_run_in_main_ends_the_program_with_the_reason() {
+    const TEST: &str = "an_option_without_run_in_main_ends_the_program_with_the_reason";
     if is_child() {
         drop(CounterTime::or_wall_time());
         return;
     }
-    let lines = lines(TEST, "on", &["--against=/tmp/main"]);
-    let expected = "tickline: --against needs tickline_criterion::run in the program's main";
-    assert_eq!(lines[0], expected, "{lines:?}");
+    let output = child(TEST, "on", &["--against=/tmp/main"]).output();
+    let output = output.expect("a child");
+    let expected = "tickline: --against needs tickline_criterion::run in the program's main, around all that makes a \
+                    CounterTime\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::judge::{Difference, caveat, judge_difference};
 use super::{ComparedWith, Conclusion, KeptBaseline, Verdict, Verdicts};
 use crate::arguments::Options;
+use crate::measurement::measured_by::MeasuredBy;
 use crate::results::verdict_file;
 
 /// The findings of this process so far.
@@ -77,16 +78,18 @@ impl Findings {
         &mut self,
         benchmark: &str,
         compared_with: ComparedWith,
+        measured_by: MeasuredBy,
         difference: Difference,
     ) {
         let options = Options::of_this_process();
-        let (conclusion, mut reason) = judge_difference(options, compared_with, difference);
+        let (conclusion, mut reason) = judge_difference(options, compared_with, &difference);
         if conclusion == Conclusion::Slower {
             reason.push_str(caveat(options, compared_with));
         }
         self.push(Verdict {
             benchmark: benchmark.to_owned(),
             compared_with,
+            measured_by,
             // JSON has no other numbers.
             difference_percent: difference.percent.is_finite().then_some(difference.percent),
             is_different: difference.is_different,
@@ -100,12 +103,14 @@ impl Findings {
         &mut self,
         benchmark: &str,
         compared_with: ComparedWith,
+        measured_by: MeasuredBy,
         conclusion: Conclusion,
         reason: &str,
     ) {
         self.push(Verdict {
             benchmark: benchmark.to_owned(),
             compared_with,
+            measured_by,
             difference_percent: None,
             is_different: false,
             conclusion,
