@@ -14,9 +14,9 @@
 //! *If compared*: the counters of all CPUs that the process may use have been
 //! [compared](CounterComparison), and are synchronised. If the last comparison found counters that
 //! differ, [`Gate::Synchronised`] is closed in every row. A comparison takes a thread, so a clock
-//! that readers drive never compares. A thread compares if the machine has a hypervisor, if the kernel
-//! does not keep time with the counter, or if the last comparison found a difference. Trust does not change the verdict of
-//! any other gate.
+//! that readers drive never compares. A thread compares if the machine has a hypervisor, if the
+//! kernel does not keep time with the counter, or if the last comparison found a difference. Trust
+//! does not change the verdict of any other gate.
 //!
 //! Readings use the counter if every gate except [`Gate::UnixCost`] is open. `UnixCost` concerns
 //! only Unix time. A closed gate names its [`Reason`], whose code is stable. A status shows the

@@ -1,4 +1,4 @@
-//! UTC by a mock: the interval that a test gets, and the wait that moves the mock.
+//! UTC by a mock: the range that a test gets, and the wait that moves the mock.
 #![cfg(feature = "mock")]
 
 use std::time::Duration;

@@ -214,8 +214,8 @@ pub struct Status {
     /// the counter.
     pub cost: Option<Cost>,
     /// The age of the last sample, if samples were too old for a line: the figures behind
-    /// [`Reason::SamplesTooOld`]. If a sample takes longer than half
-    /// of the interval, a longer interval raises the limit.
+    /// [`Reason::SamplesTooOld`]. If a sample takes longer than half of the interval, a longer
+    /// interval raises the limit.
     pub too_old_sample: Option<SampleAge>,
     /// The measured frequency of a counter that is too slow for a line, Hz: the figure behind
     /// [`Reason::CounterTooSlow`]. It stays until the next line.

@@ -90,7 +90,7 @@ const UTC: Table = Table {
         "guest",
         "scenario",
         "readings",
-        "with an interval",
+        "with a range",
         "missed",
         "by ms",
         "narrowest us",

@@ -80,13 +80,11 @@ impl Engine {
         loop {
             next = match (next, COUNTER) {
                 (Next::Iterate(permit), Some(counter)) => {
+                    self.end_refusals();
                     let os_clock = self.probed_os_clock();
                     permit.iterate(self.interval_ns(), cadence, &counter, &os_clock)
                 }
-                (Next::Rest(iteration), _) => {
-                    self.end_refusals();
-                    return Ok(iteration);
-                }
+                (Next::Rest(iteration), _) => return Ok(iteration),
                 (refused, _) => return Err(self.record_obstacle(&refused)),
             };
         }

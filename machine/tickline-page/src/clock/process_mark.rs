@@ -1,5 +1,5 @@
-//! [`ProcessMark`]: what a process has decided, which its forked children decide anew. A question
-//! is no system call.
+//! [`ProcessMark`]: what a process has decided, which its forked children decide anew. From Linux
+//! 4.14 on a question is no system call.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -59,7 +59,8 @@ struct PageReader {
 ///
 /// This call reads files and maps memory, whatever the probes: make it before the process installs
 /// a seccomp filter. A forked child attaches to the page again, because it may be in another time
-/// namespace. If its first reading can't do that, the OS clock serves the child from then on.
+/// namespace. If its first reading can't do that, for want of a descriptor perhaps, the OS clock
+/// serves the child from then on, whose state stays [`Calibrating`](ClockState::Calibrating).
 ///
 /// # Errors
 ///
@@ -253,7 +254,7 @@ impl PageReader {
         let wanted = match page_offset_ns {
             Some(page_offset_ns) => {
                 // ORDERING: Relaxed, published by the decision. All threads that attach find the
-                // same offset.
+                // same offset: they are in one time namespace (`page_file/find.rs`).
                 self.page_offset_ns.store(page_offset_ns, Ordering::Relaxed);
                 Decision::Attached
             }

@@ -30,14 +30,14 @@ use counts::Counts;
 pub(crate) use stranger::{STRANGER, answer};
 use world::{COVERED_NS, SECOND_NS, World};
 
-/// The smallest number of readings in a scenario, and of readings with an interval.
+/// The smallest number of readings in a scenario, and of readings with a range.
 const READINGS: u64 = 10_000_000;
 /// The longest wait for these readings after the scenario's work.
 const PATIENCE_READINGS: Duration = Duration::from_secs(60);
-/// The longest wait for these readings with an interval, which suffices on a quiet host.
+/// The longest wait for these readings with a range, which suffices on a quiet host.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// The longest wait for a narrow interval while the clock is steered. A quiet host needs none.
+/// The longest wait for a narrow range while the clock is steered. A quiet host needs none.
 const PATIENCE_NARROW: Duration = Duration::from_secs(60);
 
 /// The number of readings between two loads of the flag.
@@ -208,7 +208,7 @@ impl UtcLab<'_> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until enough readings have an interval, at most [`LONGEST`].
+    /// Waits until enough readings have a range, at most [`LONGEST`].
     fn wait_until_many_answered(&self) {
         wait_until(LONGEST, || self.counts().answered >= READINGS);
     }
@@ -323,7 +323,7 @@ impl UtcLab<'_> {
         done
     }
 
-    /// Measures the growth of the interval while the server is silent.
+    /// Measures the growth of the range while the server is silent.
     fn fall_silent(&self) -> io::Result<Value> {
         pass(8)?; // The skew that chronyd states falls with the first samples.
         let mut grown_ns = 0;
@@ -343,7 +343,7 @@ impl UtcLab<'_> {
         Ok(json!({ "grown_ns": u64::try_from(grown_ns).unwrap_or(u64::MAX) }))
     }
 
-    /// Kills the daemon once enough readings have an interval, and the clock `is_ready`.
+    /// Kills the daemon once enough readings have a range, and the clock `is_ready`.
     fn kill(
         &self,
         daemon: &mut Killed,
@@ -359,8 +359,8 @@ impl UtcLab<'_> {
     }
 
     /// chronyd only measures the clock (`-x`), which this program steers by so many ppm. The server
-    /// states no error, so that the intervals are about as narrow as an error of their rate is large.
-    /// On a busy host the round trip to the server is longer, and so are the intervals. The scenario
+    /// states no error, so that the ranges are about as narrow as an error of their rate is large.
+    /// On a busy host the round trip to the server is longer, and so are the ranges. The scenario
     /// then waits for narrow ones, for at most [`PATIENCE_NARROW`].
     fn steered(&self, name: &str, ppm: i64) -> io::Result<Killed> {
         self.world.is_exact.store(true, Ordering::Relaxed); // ORDERING: orders no memory

@@ -8,9 +8,9 @@ use tickline_utc::{UtcReading, UtcUnknown};
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Counts {
     pub(super) readings: u64,
-    /// The number of readings with an interval.
+    /// The number of readings with a range.
     pub(super) answered: u64,
-    /// The number of readings whose interval does not contain the true time, and the largest
+    /// The number of readings whose range does not contain the true time, and the largest
     /// distance.
     missed: u64,
     missed_ns: i64,
@@ -47,7 +47,7 @@ impl Counts {
         self.narrow((latest_ns - earliest_ns).unsigned_abs());
     }
 
-    /// Whether half of an interval was narrower than UTC moves in a second at 400 ppm: the rule
+    /// Whether half of a range was narrower than UTC moves in a second at 400 ppm: the rule
     /// `utc_narrow` of `guests.toml`.
     pub(super) fn is_narrow(&self) -> bool {
         self.narrowest_ns
