@@ -238,7 +238,6 @@ struct Moment {
 #[derive(Debug)]
 struct RateOnCpu {
     cpu: u32,
-    counter: HardwareCounter,
     /// The resolution of the OS clock, ns.
     os_resolution_ns: i64,
     /// `None` if no thread could read the clocks on that CPU.
@@ -261,7 +260,6 @@ impl RateOnCpu {
         };
         Self {
             cpu,
-            counter,
             os_resolution_ns: by_kernel.reference_ns.max(OsClock::resolution_ns()),
             begin: exchange::on_cpu(cpu, read),
         }
@@ -269,8 +267,7 @@ impl RateOnCpu {
 
     /// [`max_difference_ticks`] at the least rate that the counter has had since the beginning, so
     /// that a wait between two reads makes it smaller. 0 while no rate is known.
-    fn max_difference_ticks(&self) -> u64 {
-        let counter = self.counter;
+    fn max_difference_ticks(&self, counter: HardwareCounter) -> u64 {
         // The OS clock is read last.
         let read = move || {
             let ticks = counter.now_ordered();
@@ -338,7 +335,7 @@ fn compare(sleep: &StoppableSleep) -> Option<CounterComparison> {
                 .unsigned_abs()
                 .max(REST_NS);
             are_synchronised =
-                exchanges.are_synchronised(resolution_ticks, rate.max_difference_ticks());
+                exchanges.are_synchronised(resolution_ticks, rate.max_difference_ticks(counter));
             if are_synchronised.is_some() {
                 break;
             }
