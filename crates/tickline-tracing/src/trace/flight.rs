@@ -465,6 +465,7 @@ fn write_since(
     }
     trace.summary.callsites_without_names = without_names.borrow().len() as u64;
     let missing = [
+        (trace.summary.dropped_records, "records dropped", "dropped"),
         (
             snapshot.threads_without_ring,
             "threads had no ring in the file",

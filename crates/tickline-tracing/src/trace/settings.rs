@@ -104,8 +104,9 @@ macro_rules! settings {
         /// power of two. By default it is 1 MiB, and 512 KiB in a flight recorder's file. The system
         /// commits the memory when it is first used.
         /// An entered span takes 40 bytes, a span of a request 72, an event 32. A field with a
-        /// number adds 10 bytes; one with a text adds 4, and the text. In a trace file, the records of
-        /// a thread for whose ring the system has no memory count as dropped.
+        /// number adds 10 bytes; one with a text adds 4, and the text. The records of a thread for
+        /// whose ring the system has no memory count as dropped
+        /// ([`TraceSummary::dropped_records`]).
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
             self.settings.bytes_per_thread = Some(bytes);
             self

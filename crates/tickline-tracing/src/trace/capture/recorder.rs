@@ -32,8 +32,10 @@ pub(crate) struct Recorder {
     /// The rings of all threads. The rings of ended threads are in the order of the threads' ends.
     rings: ProcessMutex<Vec<Arc<Ring>>>,
     /// The number of lost records of removed rings. For a flight recorder, all records of these
-    /// rings count; otherwise those that found no room. Records without a ring count, too.
+    /// rings count; otherwise those that found no room.
     removed_records: AtomicU64,
+    /// The number of records for whose ring the system had no memory.
+    records_without_ring: AtomicU64,
     has_ended: AtomicBool,
     pub(crate) reader: Reader,
     /// The names for the addresses in records.
@@ -132,7 +134,7 @@ impl Recorder {
             .or_else(|| self.allocate_ring(number, &name));
         let Some(mut ring) = ring else {
             // ORDERING: Relaxed: the count orders no other memory.
-            self.removed_records.fetch_add(1, Ordering::Relaxed);
+            self.records_without_ring.fetch_add(1, Ordering::Relaxed);
             return None;
         };
         if self.settings.has_cpu_time {
@@ -247,6 +249,7 @@ impl Recorder {
             callsites: callsites.unwrap_or_default(),
             threads,
             removed_records,
+            records_without_ring: self.records_without_ring(),
             end_ns: tickline::now_ns(),
             unix_offset_ns: Some(unix_offset_ns()),
             // These are read after the records: a request that ends meanwhile is left out.
@@ -265,7 +268,12 @@ impl Recorder {
         }
     }
 
-    /// The number of records that found no room, or were in a removed ring.
+    fn records_without_ring(&self) -> u64 {
+        // ORDERING: Relaxed: the count orders no other memory.
+        self.records_without_ring.load(Ordering::Relaxed)
+    }
+
+    /// The number of records of a trace file that found no room, or got no ring.
     pub(crate) fn dropped(&self) -> u64 {
         let rings = self.rings.lock();
         let dropped = rings
@@ -273,10 +281,8 @@ impl Recorder {
             .flat_map(|rings| rings.iter())
             .map(|ring| ring.get(ControlWord::Dropped));
         // ORDERING: Relaxed: under the lock, so no ring counts twice.
-        dropped.fold(
-            self.removed_records.load(Ordering::Relaxed),
-            u64::saturating_add,
-        )
+        let removed = self.removed_records.load(Ordering::Relaxed);
+        dropped.fold(removed + self.records_without_ring(), u64::saturating_add)
     }
 
     /// Keeps the end of a request's span, without its fields, if the ring of `thread` has no room

@@ -40,6 +40,7 @@ pub(crate) struct TraceContents<'a> {
 impl<'a> TraceContents<'a> {
     pub(crate) fn from_snapshot(snapshot: &'a Snapshot) -> Self {
         let mut contents = Self::default();
+        contents.summary.dropped_records = snapshot.records_without_ring;
         contents.summary.overwritten_records = snapshot.removed_records;
         contents.summary.missing_rings = snapshot.missing_rings;
         contents.summary.threads_without_ring = snapshot.threads_without_ring;
@@ -202,9 +203,11 @@ impl<'a> TraceContents<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::capture::recorder::Recorder;
     use crate::trace::capture::trace_sink::TraceSink;
     use crate::trace::flight::FlightRecorder;
     use crate::trace::rings::ring::Ring;
+    use crate::trace::settings::{Settings, WhenFull};
 
     /// Symptom: a thread overwrote its whole ring while the ring was copied, and left only
     /// beginnings of blocks, or nothing. The file then claimed to be complete, or complete since
@@ -232,6 +235,22 @@ mod tests {
             );
             assert!((before..=Instant::now()).contains(&contents.summary.complete_since.unwrap()));
         }
+    }
+
+    /// Symptom: it was an overwritten record, so the trace claimed to be complete.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    #[cfg_attr(miri, ignore = "Miri ends at such an allocation")]
+    fn a_record_that_got_no_memory_for_a_ring_is_dropped() {
+        let settings = Settings {
+            bytes_per_thread: Some(usize::MAX / 32),
+            ..Settings::new(WhenFull::Overwrite)
+        };
+        let recorder = Recorder::new(settings);
+        assert!(recorder.add_ring().is_none());
+        let summary = TraceContents::from_snapshot(&recorder.snapshot().unwrap()).summary;
+        let losses = (summary.dropped_records, summary.overwritten_records);
+        assert_eq!(losses, (1, 0));
     }
 
     /// Symptom: the trace of a running process lacked every open request, and had a mark 250 years

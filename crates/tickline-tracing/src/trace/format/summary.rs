@@ -44,7 +44,8 @@ pub struct TraceSummary {
     /// The number of events.
     pub events: u64,
     /// The number of records that found no room in a thread's ring: beginnings, events, and ends of
-    /// spans of requests. Always 0 for a flight recorder.
+    /// spans of requests. Also counts records of threads for whose ring the system had no memory; in
+    /// the trace of a flight recorder it counts only these. Always 0 for a recorder's file.
     pub dropped_records: u64,
     /// The number of records that newer ones have overwritten in a flight recorder: two for a span,
     /// one for an event. Always 0 for a trace file.
@@ -52,7 +53,7 @@ pub struct TraceSummary {
     /// In the trace of a flight recorder: the instant since when no thread's records are missing;
     /// `None` if no record was overwritten. It is of `CLOCK_MONOTONIC` as the recording process
     /// read it. Threads that have ended, and whose rings are gone, do not count here. Nor do
-    /// [`missing_rings`](Self::missing_rings) and
+    /// [`dropped_records`](Self::dropped_records), [`missing_rings`](Self::missing_rings) and
     /// [`threads_without_ring`](Self::threads_without_ring).
     pub complete_since: Option<Instant>,
     /// The number of damaged records in a recorder's file, which the trace leaves out. Always 0 for
