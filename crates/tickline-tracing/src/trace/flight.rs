@@ -217,7 +217,8 @@ impl FlightRecorder {
     /// meanwhile. Links are followed. A new file has the mode of the umask, as that of a
     /// [`TraceFile`](crate::trace_file::TraceFile), although only its owner may read the file of a
     /// [black box](self#the-black-box). An older file's mode stays: make it before, with mode 600, if
-    /// others must not read the trace.
+    /// others must not read the trace. Its owner and group stay as far as this process may set them; a
+    /// group that is not the older file's gets no rights.
     ///
     /// Don't choose the path of a [`TraceFile`](crate::trace_file::TraceFile) that is being
     /// written: its file would be replaced, too. That trace then goes on in a file without a name,
@@ -334,6 +335,7 @@ impl FlightRecorder {
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
     /// has run. If the trace can't be written, the hook writes a line with the path and the error to
     /// standard error. One such error is that `path` is a recorder's file: choose another path.
+    /// Another one is a file to which the process may not write: that file stays, and the trace is lost.
     ///
     /// The panic is an event `panic` on its thread, with the fields `panic.payload` (the message, if
     /// the payload is text) and `panic.location` (`file:line:column`), as tracing-panic names them. The

@@ -1,8 +1,10 @@
 //! Temporary files, errors that name their file, and numbers that are unique in this process.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::fs::{File, FileType};
+use std::fs::{File, FileType, Metadata};
 use std::hash::{BuildHasher, RandomState};
+#[cfg(unix)]
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::{fs, io, process};
 
@@ -39,33 +41,92 @@ pub(crate) fn not_regular(file: FileType) -> io::Error {
 }
 
 /// Writes a file by `write`, and puts it at `path` once it is complete. Follows links. An older file
-/// is replaced if it is a regular one to which this process may write; its mode stays.
+/// is replaced if it is a regular one to which this process may write; its mode stays, and its owner
+/// and group as far as this process may set them. If links lead to another path, an error names it.
 ///
 /// A device or a pipe is an error. To write into it, as a `TraceFile` does, may wait for a reader,
 /// and a panic hook must not.
 pub(crate) fn replace<T>(path: &Path, write: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
-    let older = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Ok(found) if found.is_file() => {
-            // A rename asks for no right to the file itself.
-            File::options().write(true).open(path)?;
-            Some(found)
+    let end = &end_of_links(path);
+    let replaced = older(path).and_then(|older| {
+        with_temporary(
+            end,
+            |temporary| create_for(older.as_ref(), temporary),
+            |temporary, file| {
+                if let Some(older) = &older {
+                    keep_owner_and_mode(&file, older)?;
+                }
+                let written = write(&file)?;
+                fs::rename(temporary, end)?;
+                Ok(written)
+            },
+        )
+    });
+    replaced.map_err(|error| {
+        if end == path {
+            error
+        } else {
+            with_path(end, &error)
         }
-        found => return Err(not_regular(found?.file_type())),
-    };
-    let path = &end_of_links(path);
-    with_temporary(
-        path,
-        |temporary| File::create_new(temporary),
-        |temporary, file| {
-            if let Some(older) = older {
-                file.set_permissions(older.permissions())?;
-            }
-            let written = write(&file)?;
-            fs::rename(temporary, path)?;
-            Ok(written)
-        },
-    )
+    })
+}
+
+/// The file at `path`, if there is one. It must be a regular one to which this process may write.
+fn older(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // To open a device or a pipe may already have effects.
+        found => regular(found?).and_then(|_| writable(path)).map(Some),
+    }
+}
+
+/// Like [`older`]. Does not wait, even if a pipe has meanwhile taken the file's place.
+fn writable(path: &Path) -> io::Result<Metadata> {
+    // A rename asks for no right to the file itself.
+    let mut options = File::options();
+    options.write(true);
+    #[cfg(unix)]
+    options.custom_flags(libc::O_NONBLOCK);
+    regular(options.open(path)?.metadata()?)
+}
+
+fn regular(found: Metadata) -> io::Result<Metadata> {
+    if found.is_file() {
+        Ok(found)
+    } else {
+        Err(not_regular(found.file_type()))
+    }
+}
+
+/// Creates the file that replaces the older one. Until it has that one's group, only its owner has
+/// rights.
+fn create_for(older: Option<&Metadata>, temporary: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if let Some(older) = older {
+        options.mode(older.mode() & 0o700);
+    }
+    #[cfg(not(unix))]
+    let _ = older;
+    options.open(temporary)
+}
+
+/// Gives a new file the owner and the group of the older one, as far as this process may, and its
+/// mode. If the group is another one, it gets no rights.
+#[cfg(unix)]
+fn keep_owner_and_mode(new: &File, older: &Metadata) -> io::Result<()> {
+    let has_group = fchown(new, None, Some(older.gid())).is_ok();
+    let mode = older.mode() & if has_group { 0o777 } else { 0o707 };
+    new.set_permissions(fs::Permissions::from_mode(mode))?;
+    // This comes last: only the owner may set the mode.
+    _ = fchown(new, Some(older.uid()), None);
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn keep_owner_and_mode(new: &File, older: &Metadata) -> io::Result<()> {
+    new.set_permissions(older.permissions())
 }
 
 /// The path to which the symbolic links at `path` lead, even if nothing is there.
@@ -152,6 +213,34 @@ mod tests {
         let write = || i32::from(fs::write(&file, random(7).to_string()).is_err());
         assert_eq!(tickline_observe::fork::code_of_fork(write), 0);
         assert_ne!(fs::read_to_string(&file).unwrap(), random(7).to_string());
+    }
+
+    /// Symptom: until the file had the older one's mode, everybody could open it.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn a_file_that_replaces_a_private_one_is_never_public() {
+        let folder = tempfile::tempdir().unwrap();
+        let [private, new] = ["private", "new"].map(|name| folder.path().join(name));
+        fs::write(&private, "").unwrap();
+        fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
+        let older = fs::metadata(&private).unwrap();
+        let created = create_for(Some(&older), &new).unwrap();
+        assert_eq!(created.metadata().unwrap().mode() & 0o077, 0);
+    }
+
+    /// Symptom: the panic hook waited for a reader of the pipe.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn a_pipe_that_takes_the_place_of_a_file_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        writable(&pipe).unwrap_err();
+        let mut options = File::options();
+        options.read(true).custom_flags(libc::O_NONBLOCK);
+        let _reader = options.open(&pipe).unwrap();
+        let error = writable(&pipe).unwrap_err().to_string();
+        assert_eq!(error, "it is a device, pipe or socket, not a regular file");
     }
 
     /// Symptom: each write in the background that panicked left its temporary file.

@@ -3,12 +3,15 @@
 #![cfg(unix)]
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::{env, io};
 
 use tempfile::tempdir;
+use tickline_observe::skip;
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::trace_file::TraceFile;
 
@@ -102,11 +105,23 @@ fn a_recorders_trace_replaces_no_file_that_is_read_only() {
     let path = folder.path().join("trace.json");
     fs::write(&path, "of another").unwrap();
     fs::set_permissions(&path, PermissionsExt::from_mode(0o400)).unwrap();
-    // Root may write to any file.
-    if File::options().write(true).open(&path).is_err() {
-        error_of_recorder(&path);
-        assert_eq!(fs::read(&path).unwrap(), b"of another");
+    if File::options().write(true).open(&path).is_ok() {
+        return skip("root may write to any file");
     }
+    let error = FlightRecorder::builder().build().write(&path).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    assert_eq!(fs::read(&path).unwrap(), b"of another");
+}
+
+/// Symptom: the error was about the link, which was as it should be.
+#[test]
+fn an_error_names_the_path_to_which_links_lead() {
+    let folder = tempdir().unwrap();
+    let [link, target] = ["link.json", "folder"].map(|name| folder.path().join(name));
+    fs::create_dir(&target).unwrap();
+    symlink(&target, &link).unwrap();
+    let expected = format!("{link:?}: {target:?}: it is a folder, not a regular file");
+    assert_eq!(error_of_recorder(&link), expected);
 }
 
 /// Symptom: a trace that only its owner should read had the mode of the umask.
@@ -118,4 +133,53 @@ fn a_recorders_trace_keeps_the_mode_of_an_older_file() {
     fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
     FlightRecorder::builder().build().write(&path).unwrap();
     assert_eq!(mode(&path) & 0o777, 0o600);
+}
+
+/// Symptom: root took a user's file away.
+#[test]
+fn a_recorders_trace_keeps_the_owner_and_the_group_of_an_older_file() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    fs::write(&path, "older").unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+    if let Err(error) = chown(&path, Some(12_345), Some(12_346)) {
+        return skip(format_args!("no file of another user: {error}"));
+    }
+    FlightRecorder::builder().build().write(&path).unwrap();
+    let found = fs::metadata(&path).unwrap();
+    assert_eq!((found.uid(), found.gid()), (12_345, 12_346));
+    assert_eq!(mode(&path) & 0o777, 0o640);
+}
+
+/// Runs itself again as a user who is not in the group of the file. Symptom: the user's own group
+/// could read what was for the other one.
+#[test]
+fn a_group_that_is_not_the_older_files_gets_no_rights() {
+    const PATH: &str = "TICKLINE_TEST_TRACE_OF_USER";
+    if let Some(path) = env::var_os(PATH) {
+        FlightRecorder::builder().build().write(path).unwrap();
+        return;
+    }
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    fs::write(&path, "older").unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o664)).unwrap();
+    let files = [(folder.path(), 12_345), (&path, 12_346)];
+    let mut chowns = files
+        .into_iter()
+        .map(|(file, group)| chown(file, Some(12_345), Some(group)));
+    if let Some(error) = chowns.find_map(Result::err) {
+        return skip(format_args!("no file of another user: {error}"));
+    }
+    let mut as_user = Command::new(env::current_exe().unwrap());
+    as_user.args([
+        "--exact",
+        "trace_path::a_group_that_is_not_the_older_files_gets_no_rights",
+    ]);
+    match as_user.env(PATH, &path).uid(12_345).gid(12_345).output() {
+        Err(error) => return skip(format_args!("no process of another user: {error}")),
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+    }
+    let found = fs::metadata(&path).unwrap();
+    assert_eq!((found.gid(), mode(&path) & 0o777), (12_345, 0o604));
 }
