@@ -200,6 +200,23 @@ fn the_maximum_is_exact_also_after_a_reset() {
 }
 
 #[test]
+fn the_maximum_is_that_of_all_threads() {
+    let (hand, histograms) = (MockHand::default(), Histograms::new(Measure::Busy));
+    let span = |ns| info_span!("work").in_scope(|| hand.advance_ns(ns));
+    hand.run_timed(histograms.clone(), || {
+        // The three times are in one bucket.
+        span(4_000_000_000);
+        on_thread(|| {
+            let _active = hand.0.activate();
+            span(4_003_000_000);
+        });
+        span(4_001_000_000);
+    });
+    let summary = histograms.summary(&["work"]).unwrap();
+    assert_eq!(summary.max.as_nanos(), 4_003_000_000);
+}
+
+#[test]
 fn spans_count_by_the_values_of_fields() {
     let spans = || {
         for number in 0..30_u64 {

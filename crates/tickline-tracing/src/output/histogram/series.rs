@@ -146,7 +146,8 @@ impl Series {
     }
 
     /// The longest time in the bucket whose longest time is `end_ns`, if it is the last bucket with
-    /// a time since the last reset. Beside a concurrent reset it may be `end_ns`.
+    /// a time since the last reset. If a thread records a time while another one reads or resets the
+    /// series, it may be another time in this bucket, and so up to 1 % wrong.
     pub(super) fn max_ns(&self, end_ns: u64) -> u64 {
         let all = self.counts.lock();
         let in_bucket = all.iter().flat_map(|all| all.iter()).filter_map(|counts| {
@@ -185,8 +186,8 @@ impl Series {
 
     pub(super) fn reset(&self) {
         if let Some(mut before_reset) = self.before_reset.lock() {
-            // A thread counts a time before it compares the time with the maximum. The comparison of
-            // a time that is counted after this reset therefore comes after the store.
+            // A time that a thread records meanwhile may be removed only from the buckets, or only as
+            // the maximum: no order holds between them.
             for counts in self.counts.lock().iter().flat_map(|all| all.iter()) {
                 // ORDERING: Relaxed. The maximum is checked with the buckets (`max_ns`).
                 counts.sums.max_ns.store(0, Ordering::Relaxed);
@@ -219,9 +220,10 @@ impl Counts {
         add(&chunks[number / STEPS].get_or_init(new)[number % STEPS], 1);
         add(&sums.sum_ns, ns);
         if ns > read(&sums.max_ns) {
-            // A reset by another thread may come between, so a store alone would not do.
+            // Another thread stores only 0 (`reset`), so this is the maximum also if it does so
+            // between the load and the store.
             // ORDERING: Relaxed. The maximum is checked with the buckets (`max_ns`).
-            sums.max_ns.fetch_max(ns, Ordering::Relaxed);
+            sums.max_ns.store(ns, Ordering::Relaxed);
         }
     }
 }
