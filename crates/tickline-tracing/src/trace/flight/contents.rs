@@ -203,11 +203,9 @@ impl<'a> TraceContents<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::capture::recorder::Recorder;
     use crate::trace::capture::trace_sink::TraceSink;
     use crate::trace::flight::FlightRecorder;
     use crate::trace::rings::ring::Ring;
-    use crate::trace::settings::{Settings, WhenFull};
 
     /// Symptom: a thread overwrote its whole ring while the ring was copied, and left only
     /// beginnings of blocks, or nothing. The file then claimed to be complete, or complete since
@@ -242,6 +240,9 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     #[cfg_attr(miri, ignore = "Miri ends at such an allocation")]
     fn a_record_that_got_no_memory_for_a_ring_is_dropped() {
+        use crate::trace::capture::recorder::Recorder;
+        use crate::trace::settings::{Settings, WhenFull};
+
         let settings = Settings {
             bytes_per_thread: Some(usize::MAX / 32),
             ..Settings::new(WhenFull::Overwrite)
