@@ -330,11 +330,18 @@ fn texts(arguments: impl IntoIterator<Item: AsRef<OsStr>>) -> Vec<String> {
         .collect()
 }
 
-/// This crate's own option among the arguments of this process, if there is one.
+/// This crate's own option among the arguments of this process, if cargo has started it to measure.
 pub(crate) fn own_argument() -> Option<&'static str> {
-    env::args_os()
-        .skip(1)
-        .find_map(|argument| Some(GivenOption::read(&argument)?.option.name))
+    own_among(&env::args_os().skip(1).collect::<Vec<_>>())
+}
+
+/// This crate's own option among the arguments. Without cargo's `--bench` there is none: a program
+/// with a command line of its own may have an option of the same name.
+fn own_among(arguments: &[OsString]) -> Option<&'static str> {
+    arguments.iter().find(|argument| *argument == "--bench")?;
+    arguments
+        .iter()
+        .find_map(|argument| Some(GivenOption::read(argument)?.option.name))
 }
 
 /// The file for the verdicts, also if other arguments are wrong. A path that is refused is none.

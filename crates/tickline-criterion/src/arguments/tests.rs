@@ -212,6 +212,14 @@ fn an_unknown_argument_is_left_to_criterion() {
     assert_eq!(others, ["--bogus", "--against-main=y", "againts"]);
 }
 
+/// Symptom: a program ended by exit code 2, because it has a `--layout` of its own.
+#[test]
+fn without_bench_an_option_may_be_the_programs_own() {
+    let own = |line: &str| own_among(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+    assert_eq!(own("--layout wide"), None);
+    assert_eq!(own("--layout wide --bench"), Some("--layout"));
+}
+
 /// Symptom: "unexpected argument found", without its name.
 #[test]
 fn an_argument_that_is_nearly_an_option_is_named_with_the_option() {

@@ -125,9 +125,10 @@ impl CounterTimeBuilder {
     /// calibrate either: the other process converts the ticks.
     /// [`CounterTime::fallback_error`] is then [`Serving`](crate::ErrorKind::Serving).
     ///
-    /// If one of [`run`](crate::run)'s options is among the program's arguments, `run` is not in its
-    /// `main`, and criterion would refuse the option without saying why: the call prints the reason,
-    /// and ends the process with exit code 2. A [`quiet`](Self::quiet) one leaves that to criterion.
+    /// If `--bench`, which cargo gives to a benchmark program, and one of [`run`](crate::run)'s options
+    /// are among the program's arguments, `run` is not in its `main`, and criterion would refuse the
+    /// option without saying why: the call prints the reason, and ends the process with exit code 2.
+    /// A [`quiet`](Self::quiet) one leaves that to criterion.
     ///
     /// # Errors
     ///
@@ -156,14 +157,12 @@ impl CounterTimeBuilder {
             };
             return Ok(CounterTime::from_parts(clock, Err(serving), self.settings));
         }
-        if let Some(own) = arguments::own_argument() {
+        if self.settings.messages == Messages::Shown
+            && let Some(own) = arguments::own_argument()
+        {
             let needed = "tickline_criterion::run in the program's main, around all that makes a CounterTime";
-            self.settings
-                .messages
-                .print(&format_args!("{own} needs {needed}"));
-            if self.settings.messages == Messages::Shown {
-                process::exit(ERROR);
-            }
+            Messages::Shown.print(&format_args!("{own} needs {needed}"));
+            process::exit(ERROR);
         }
         if arguments::criterion::is_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";

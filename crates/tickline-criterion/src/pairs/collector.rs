@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::arguments;
 use crate::measurement::calibration::{Scale, least_ns};
+use crate::measurement::pair_cost::pair_ticks;
 use crate::measurement::readings::{Elapsed, PairReads};
 use crate::measurement::settings::Counting;
 use crate::measurement::time::{BENCHERS, CounterTime, SAMPLES};
@@ -233,11 +234,9 @@ impl<const N: usize> Collector<N> {
     /// The cost of a pair, ticks, also if it is not subtracted.
     pub(crate) fn cost_ticks(&self) -> f64 {
         match self.time.scale().cost_ticks {
-            // The scale has no cost for the OS clock, so it is measured here.
-            0.0 => {
-                let trials = (0..TRIALS).map(|_| self.time.pair_clock().start().reads().ticks());
-                as_f64(trials.min().unwrap_or(0))
-            }
+            // The scale has no cost for the OS clock, so it is measured here. A single pair of a clock
+            // with a long step reads as 0.
+            0.0 => pair_ticks(self.time.pair_clock()),
             ticks => ticks,
         }
     }

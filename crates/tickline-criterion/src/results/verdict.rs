@@ -83,8 +83,9 @@ pub struct Verdict {
     pub benchmark: String,
     /// What it is compared with.
     pub compared_with: ComparedWith,
-    /// The clock that measured this run.
-    pub measured_by: MeasuredBy,
+    /// The clock that measured this run; `None` in a file that does not say so.
+    #[serde(default)]
+    pub measured_by: Option<MeasuredBy>,
     /// The difference; `None` without a comparison.
     pub difference_percent: Option<Percent>,
     /// Whether there is a difference, of any size, that the measurement distinguishes from zero.
@@ -333,7 +334,7 @@ mod tests {
         Verdict {
             benchmark: "a/b".to_owned(),
             compared_with: ComparedWith::OtherBuild,
-            measured_by: MeasuredBy::Counter,
+            measured_by: Some(MeasuredBy::Counter),
             difference_percent: Some(percent(5.0, 1.0)),
             is_different: true,
             conclusion,
@@ -447,6 +448,16 @@ mod tests {
             .expect("a list");
         let read: Verdicts = serde_json::from_value(json).expect("verdicts");
         assert_eq!(read, verdicts);
+    }
+
+    #[test]
+    fn the_file_of_an_older_version_names_no_clock() {
+        let mut json = serde_json::to_value(verdict(Conclusion::Passes)).expect("JSON");
+        json.as_object_mut()
+            .and_then(|object| object.remove("measured_by"))
+            .expect("a clock");
+        let read: Verdict = serde_json::from_value(json).expect("a verdict");
+        assert_eq!(read.measured_by, None);
     }
 
     #[test]

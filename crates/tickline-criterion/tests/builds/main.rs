@@ -244,7 +244,7 @@ impl Programs {
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let programs = Self(folder);
-        for steps in [100, 130, 300, 3_000] {
+        for steps in [100, 130, 300, 3_000, 9_000] {
             let copy = programs.path(steps);
             fs::hard_link(program, &copy)
                 .or_else(|_| fs::copy(program, &copy).map(drop))

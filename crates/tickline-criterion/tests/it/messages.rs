@@ -327,12 +327,25 @@ fn an_option_without_run_in_main_ends_the_program_with_the_reason() {
         drop(CounterTime::or_wall_time());
         return;
     }
-    let output = child(TEST, "on", &["--against=/tmp/main"]).output();
+    let output = child(TEST, "on", &["--bench", "--against=/tmp/main"]).output();
     let output = output.expect("a child");
     let expected = "tickline: --against needs tickline_criterion::run in the program's main, around all that makes a \
                     CounterTime\n";
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_quiet_time_leaves_an_option_without_run_in_main_to_criterion() {
+    const TEST: &str = "a_quiet_time_leaves_an_option_without_run_in_main_to_criterion";
+    if is_child() {
+        drop(CounterTime::builder().quiet().start_or_wall_time());
+        return;
+    }
+    let output = child(TEST, "on", &["--bench", "--against=/tmp/main"]).output();
+    let output = output.expect("a child");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[test]

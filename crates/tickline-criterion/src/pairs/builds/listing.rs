@@ -15,7 +15,7 @@ use crate::pairs::builds::process::{lines, next_line};
 use crate::pairs::serving::MARK;
 
 /// The first line of a program that lists its benchmarks, with the version of the turns.
-const GREETING: &str = "turns 3";
+const GREETING: &str = "turns 4";
 
 /// How long a program may take until its first line. It prints the line before all else.
 const GREETING_TIME: Duration = Duration::from_secs(10);

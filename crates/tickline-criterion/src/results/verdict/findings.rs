@@ -89,7 +89,7 @@ impl Findings {
         self.push(Verdict {
             benchmark: benchmark.to_owned(),
             compared_with,
-            measured_by,
+            measured_by: Some(measured_by),
             // JSON has no other numbers.
             difference_percent: difference.percent.is_finite().then_some(difference.percent),
             is_different: difference.is_different,
@@ -110,7 +110,7 @@ impl Findings {
         self.push(Verdict {
             benchmark: benchmark.to_owned(),
             compared_with,
-            measured_by,
+            measured_by: Some(measured_by),
             difference_percent: None,
             is_different: false,
             conclusion,

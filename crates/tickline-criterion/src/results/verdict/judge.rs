@@ -12,8 +12,8 @@ pub(crate) struct Difference {
     /// Whether the measurement distinguishes the difference from zero. This is what is printed above
     /// the verdict.
     pub(crate) is_different: bool,
-    /// Why the routine may be slower by a larger percentage, and what to do, if the measurement
-    /// hides a part of it.
+    /// Why the percentage may be larger, and what to do, if the measurement hides a part of it. What
+    /// is faster stays faster.
     pub(crate) why_hidden: Option<String>,
 }
 
@@ -50,6 +50,7 @@ pub(super) fn judge_difference(
         );
     }
     if options.have_limits()
+        && percent.high > 0.0
         && let Some(reason) = why_hidden
     {
         return (Conclusion::CannotTell, reason.clone());
@@ -193,6 +194,21 @@ mod tests {
         assert_eq!(of_percent(&options(3.0, 2.0), 3.5), hidden);
         assert_eq!(of_percent(&options(3.0, 2.0), 9.0).0, Conclusion::Slower);
         assert_eq!(of_percent(&Options::default(), 9.0).0, Conclusion::Passes);
+    }
+
+    /// Symptom: a benchmark that took half of the time could not be told.
+    #[test]
+    fn a_difference_of_which_a_part_is_hidden_passes_if_it_is_certainly_faster() {
+        for (estimate, conclusion) in [(-50.0, Conclusion::Passes), (-0.5, Conclusion::CannotTell)]
+        {
+            let difference = Difference {
+                percent: percent(estimate, 1.0),
+                is_different: true,
+                why_hidden: Some("why".to_owned()),
+            };
+            let found = judge_difference(&options(3.0, 2.0), ComparedWith::Baseline, &difference).0;
+            assert_eq!(found, conclusion, "{estimate}");
+        }
     }
 
     #[test]
