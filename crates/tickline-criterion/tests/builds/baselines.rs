@@ -102,6 +102,9 @@ pub(crate) fn a_run_that_passes_becomes_the_baseline(programs: &Programs) {
     let before = file("main", "pairs");
     let (code, err) = update(programs, 3_000, "--max-regression=5000%");
     assert_eq!(code, Some(0), "{err}");
+    if err.contains("of this run's samples can't be trusted") {
+        return skip("the clock did not trust the counter for a moment");
+    }
     assert!(err.contains("the baseline main is now this run"), "{err}");
     assert_ne!(file("main", "pairs"), before);
     for name in ["pairs", "sample", "benchmark", "estimates"] {
