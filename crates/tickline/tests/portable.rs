@@ -71,10 +71,8 @@ fn unix_time_is_near_the_systems_time() {
 fn read_while_switched(read: impl Fn(&Clock, &AtomicU64) + Sync) {
     const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
     const ROUNDS: u64 = if cfg!(miri) { 4 } else { 60 };
-    let clock = Clock::builder()
-        .interval(Duration::from_millis(2))
-        .build()
-        .unwrap();
+    let clock = Clock::builder().interval(Duration::from_millis(2)).build();
+    let clock = clock.expect("a clock with a thread");
     let is_usable = wait_until_fast(&clock).is_some();
     let turn = AtomicU64::new(0);
     let (by_line, by_os) = (AtomicU64::new(0), AtomicU64::new(0));
