@@ -172,15 +172,16 @@ pub enum CounterComparison {
 mod tests {
     use super::*;
 
-    /// The result of exchanges of various durations between counters that differ by `d`.
-    fn measured(d: i64, wrap: bool) -> CounterDifference {
+    /// The result of exchanges of various durations, from the tick `start_ticks` on, between
+    /// counters that differ by `true_ticks`.
+    fn measured(true_ticks: i64, start_ticks: u64) -> CounterDifference {
         let mut difference = CounterDifference::UNKNOWN;
-        let mut now = if wrap { u64::MAX - 3_000 } else { 1 << 40 };
+        let mut now = start_ticks;
         for exchange in 0..50 {
             let (there, back) = (60 + (exchange * 37) % 90, 60 + (exchange * 53) % 90);
-            difference.add_sent(now, (now.wrapping_add(there)).wrapping_add_signed(d));
+            difference.add_sent(now, now.wrapping_add(there).wrapping_add_signed(true_ticks));
             now = now.wrapping_add(there + 10);
-            difference.add_received(now.wrapping_add_signed(d), now.wrapping_add(back));
+            difference.add_received(now.wrapping_add_signed(true_ticks), now.wrapping_add(back));
             now = now.wrapping_add(back + 10);
         }
         difference
@@ -188,8 +189,9 @@ mod tests {
 
     #[test]
     fn the_range_contains_the_difference_and_no_more_than_two_exchanges() {
-        for wrap in [false, true] {
-            for d in [
+        let before_the_wrap = u64::MAX - 3_000;
+        for start_ticks in [1 << 40, before_the_wrap] {
+            for true_ticks in [
                 0,
                 1,
                 -1,
@@ -202,22 +204,28 @@ mod tests {
                 66_930,
                 i64::MAX / 2,
             ] {
-                let difference = measured(d, wrap);
+                let difference = measured(true_ticks, start_ticks);
                 let CounterDifference {
                     min_ticks,
                     max_ticks,
                 } = difference;
-                assert!(min_ticks <= d && d <= max_ticks, "{d}: {difference:?}");
-                assert!(max_ticks.abs_diff(min_ticks) <= 130, "{d}: {difference:?}");
+                assert!(
+                    min_ticks <= true_ticks && true_ticks <= max_ticks,
+                    "{true_ticks}: {difference:?}"
+                );
+                assert!(
+                    max_ticks.abs_diff(min_ticks) <= 130,
+                    "{true_ticks}: {difference:?}"
+                );
                 // An exchange takes 60 ticks or more, so it can't tell less from 0.
-                let sizes = if d.abs() < 60 {
+                let sizes = if true_ticks.abs() < 60 {
                     0..=0
                 } else {
-                    d.unsigned_abs() - 130..=d.unsigned_abs()
+                    true_ticks.unsigned_abs() - 130..=true_ticks.unsigned_abs()
                 };
                 assert!(
                     sizes.contains(&difference.size_ticks()),
-                    "{d}: {difference:?}"
+                    "{true_ticks}: {difference:?}"
                 );
             }
         }

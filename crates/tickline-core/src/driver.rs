@@ -140,11 +140,13 @@ pub enum Next<'a, S = LineCell> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// Another thread has the clock's lock, or another lock that the driver needs. It needs
-    /// microseconds, but may be stopped: a driver waits longer after each such answer.
+    /// Another thread has the clock's lock, or another lock that the driver needs. That thread
+    /// holds the lock for microseconds, but may be stopped. So a driver waits longer after each
+    /// such answer.
     LockHeld,
-    /// A gate is closed. A driver asks again once in each interval: a reason that passes by itself
-    /// is judged when that is due, others once a call has asked for a judgement.
+    /// A gate is closed. A driver asks again once in each interval. A reason that passes by itself
+    /// is then judged again when a judgement is due. Any other reason is judged again only after a
+    /// call that asks for it.
     GateClosed,
     /// While this driver judged or iterated, another thread has asked for a judgement, or has
     /// barred the clock. The driver may ask again at once: it then gets a ticket.

@@ -165,3 +165,8 @@ mod testing;
 pub mod try_lock;
 pub mod units;
 mod unix_track;
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -42,9 +42,10 @@ const MAX_BRACKET_PPB: i64 = 2_000_000;
 /// baseline.
 const MAX_SPREAD_PPB: i64 = 2 * MAX_BRACKET_PPB;
 
-/// After this many intervals without a sample the rate may have changed unseen: the validity of a
-/// line whose thread comes when it is due ([`Cadence`](crate::control::Cadence)). So at each break
-/// such a line has ended. With a smaller number a late thread would lose what it knows of the rate.
+/// After this many intervals without a sample the rate may have changed unseen. The number is the
+/// validity of a line whose thread comes when an iteration is due
+/// ([`Cadence`](crate::control::Cadence)), in intervals. So such a line has ended at each break.
+/// With a smaller number a late thread would lose its knowledge of the rate.
 const BREAK_INTERVALS: u64 = 4;
 
 /// The assumed change of the reference's rate until a sample contradicts it, ppb. 5 ppb are 2.5 ns

@@ -52,17 +52,20 @@ impl LockToken {
     /// The token with this number. No lock can be taken with the number 0. If a thread ends while
     /// it holds a lock, that lock stays held in this process.
     ///
+    /// The number should differ from the number of every ancestor of which this memory is a copy.
+    /// Otherwise a lock that was held at the fork stays held in the child, and its content is out
+    /// of reach.
+    ///
     /// # Safety
     ///
     /// For each lock that is ever taken with this token:
     ///
     /// 1. All threads that share the lock's memory use tokens of this number, also
     ///    the threads of other processes (`CLONE_VM`).
-    /// 2. The number differs from the number of every ancestor of which this memory is a copy.
-    ///    Otherwise a lock that was held at the fork would stay held in the child.
-    /// 3. A thread that forks while it holds a guard does not use the guard in the child, which may
-    ///    get a second one.
-    /// 4. A handler that interrupted the holder and forks does not return in the child.
+    /// 2. A thread that forks while it holds a guard does not use the guard in a forked process,
+    ///    which may get a second one. It may drop the guard there if that process has another
+    ///    number. With an equal number the drop could release a lock that the process has taken.
+    /// 3. A handler that interrupted the holder and forks does not return in the child.
     #[must_use]
     pub const unsafe fn new(number: u32) -> Self {
         Self {

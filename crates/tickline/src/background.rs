@@ -262,6 +262,7 @@ impl BackgroundThread {
         {
             thread.detach();
         }
+        // The drop of `self` tells the thread to end. It finds no thread to wait for.
     }
 
     /// Whether this process has the thread: not in a forked child, and on Linux not if the thread

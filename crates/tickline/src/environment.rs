@@ -53,7 +53,7 @@ pub enum EnvironmentSwitch {
 }
 
 impl EnvironmentSwitch {
-    /// The switch by the variable's value; `None` if it is not set.
+    /// The switch that `value` stands for. `value` is `None` if the variable is not set.
     fn from_value(value: Option<&[u8]>) -> Self {
         match value {
             None => Self::Unset,

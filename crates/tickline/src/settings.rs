@@ -81,11 +81,11 @@ pub enum Probes {
     /// calls to allow, by driver.
     ///
     /// Facts that need other calls stay unknown. The clock does not compare the CPUs' counters, and
-    /// `tickline-utc` does not ask for UTC. Its readings come from the OS clock, unless a clock
-    /// with full probes has compared the counters in this process before. The reason is then
+    /// `tickline-utc` does not ask for UTC. The clock's readings come from the OS clock, unless a
+    /// clock with full probes has compared the counters in this process before. The reason is then
     /// [`Reason::KernelUnknown`](crate::Reason::KernelUnknown) or
-    /// [`Reason::Untested`](crate::Reason::Untested). The clock does not judge its gates again. Its
-    /// thread has no name, and does not notice at once when the OS clock is set.
+    /// [`Reason::Untested`](crate::Reason::Untested). The clock does not judge its gates again. The
+    /// clock's thread has no name. The thread does not notice at once when the OS clock is set.
     ///
     /// A child that was forked during another thread's recalibration gets the OS clock. With
     /// minimal probes the clock can't tell such a child from a process that shares its parent's

@@ -65,56 +65,27 @@ fn unix_time_is_near_the_systems_time() {
     );
 }
 
-/// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
-/// mark one margin ahead of the line. A first line waits for a mark that is ahead of it by less
-/// than three margins. The rest is room for the line's own slope.
-const NEAR_NS: u64 = 10 * tickline_core::control::MEETING_MARGIN_NS;
-
-/// Threads read while the clock recalibrates, and a gate closes and opens. No reading is smaller
-/// than one that was complete before it began. None is far from the OS clock. No reading that
-/// begins after the return of `disable()` is by a line.
-#[test]
-fn ordered_readings_never_decrease_between_threads() {
+/// Threads call `read` while the clock recalibrates, and a gate closes and opens. `read` also gets
+/// the number of the turn. In odd turns the gate is closed: `disable()` has returned, and
+/// `enable()` has not been called.
+fn read_while_switched(read: impl Fn(&Clock, &AtomicU64) + Sync) {
     const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
     const ROUNDS: u64 = if cfg!(miri) { 4 } else { 60 };
-    let clock = Clock::builder()
-        .interval(Duration::from_millis(2))
-        .build()
-        .unwrap();
-    let os = Clock::builder().driver(Driver::Manual).build().unwrap(); // never maintained
-    let usable = wait_until_fast(&clock).is_some();
-    let os_ns = || os.now_ordered().as_nanos();
-    // Odd turns: `disable()` has returned, and `enable()` has not been called.
-    let (largest, turns) = (AtomicU64::new(0), AtomicU64::new(0));
-    let (fast, closed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let clock = Clock::builder().interval(Duration::from_millis(2)).build();
+    let clock = clock.expect("a clock with a thread");
+    let is_usable = wait_until_fast(&clock).is_some();
+    let turn = AtomicU64::new(0);
+    let (by_line, by_os) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                // At least one turn: under Miri the rounds may be over before a thread begins.
+                // At least one reading: under Miri the rounds may be over before a thread begins.
                 loop {
-                    let (seen, before) = (largest.load(Ordering::Acquire), os_ns());
-                    let ns = clock.now_ordered().as_nanos();
-                    let after = os_ns();
-                    largest.fetch_max(ns, Ordering::AcqRel);
-                    assert!(ns >= seen, "{} ns back", seen - ns);
-                    assert!(
-                        ns + NEAR_NS >= before,
-                        "{} ns behind the OS clock",
-                        before - ns
-                    );
-                    assert!(
-                        ns <= after + NEAR_NS,
-                        "{} ns ahead of the OS clock",
-                        ns - after
-                    );
-                    let turn = turns.load(Ordering::Acquire);
-                    let is_fast = clock.reading().is_from_counter();
-                    fast.fetch_add(is_fast.into(), Ordering::Relaxed);
-                    if turn % 2 == 1 && turns.load(Ordering::Acquire) == turn {
-                        assert!(!is_fast, "a line behind a closed gate");
-                        closed.fetch_add(1, Ordering::Relaxed);
-                    }
-                    if turn == 2 * ROUNDS {
+                    read(&clock, &turn);
+                    let is_by_line = clock.reading().is_from_counter();
+                    let count = if is_by_line { &by_line } else { &by_os };
+                    count.fetch_add(1, Ordering::Relaxed);
+                    if turn.load(Ordering::Relaxed) == 2 * ROUNDS {
                         break;
                     }
                 }
@@ -123,24 +94,81 @@ fn ordered_readings_never_decrease_between_threads() {
         for round in 0..ROUNDS {
             std::thread::sleep(Duration::from_millis(5));
             clock.disable();
-            turns.fetch_add(1, Ordering::AcqRel);
+            // ORDERING: Release, pairs with the Acquire load of a reader: its next reading begins
+            // after the return of `disable()`.
+            turn.fetch_add(1, Ordering::Release);
             assert_eq!(
                 clock.status().state,
                 ClockState::Fallback(Reason::DisabledByProgram),
                 "round {round}"
             );
             std::thread::sleep(Duration::from_millis(2));
-            turns.fetch_add(1, Ordering::AcqRel);
+            // ORDERING: Relaxed. A reader that finds a line of the time after `enable()` also sees
+            // the new turn, by the Release of that line.
+            turn.fetch_add(1, Ordering::Relaxed);
             clock.enable();
+        }
+    });
+    assert!(by_os.into_inner() > 0, "no reading was by the OS clock");
+    assert!(
+        by_line.into_inner() > 0 || !is_usable,
+        "no reading was by a line"
+    );
+}
+
+#[test]
+fn ordered_readings_never_decrease_between_threads() {
+    let largest = AtomicU64::new(0);
+    read_while_switched(|clock, _| {
+        // ORDERING: Acquire, pairs with the Release below: the reading of `earlier` was complete
+        // before this one begins.
+        let earlier = largest.load(Ordering::Acquire);
+        let ns = clock.now_ordered().as_nanos();
+        // ORDERING: Release, pairs with the Acquire above.
+        largest.fetch_max(ns, Ordering::Release);
+        assert!(ns >= earlier, "{} ns back", earlier - ns);
+    });
+}
+
+/// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
+/// mark one margin ahead of the line. A first line waits for a mark that is ahead of it by less
+/// than three margins. The rest is room for the line's own slope.
+const NEAR_NS: u64 = 10 * tickline_core::control::MEETING_MARGIN_NS;
+
+#[test]
+fn ordered_readings_are_near_the_os_clock_while_a_clock_is_switched() {
+    let os = Clock::builder().driver(Driver::Manual).build().unwrap(); // never maintained
+    let os_ns = || os.now_ordered().as_nanos();
+    read_while_switched(|clock, _| {
+        let (before, ns, after) = (os_ns(), clock.now_ordered().as_nanos(), os_ns());
+        assert!(
+            ns + NEAR_NS >= before,
+            "{} ns behind the OS clock",
+            before - ns
+        );
+        assert!(
+            ns <= after + NEAR_NS,
+            "{} ns ahead of the OS clock",
+            ns - after
+        );
+    });
+}
+
+#[test]
+fn a_reading_that_begins_after_disable_is_not_by_a_line() {
+    let closed = AtomicU64::new(0);
+    read_while_switched(|clock, turn| {
+        // ORDERING: Acquire, pairs with the Release after `disable()`.
+        let before = turn.load(Ordering::Acquire);
+        let is_by_line = clock.reading().is_from_counter();
+        if before % 2 == 1 && turn.load(Ordering::Relaxed) == before {
+            assert!(!is_by_line, "a line behind a closed gate");
+            closed.fetch_add(1, Ordering::Relaxed);
         }
     });
     assert!(
         closed.into_inner() > 0,
         "no reading was made behind the closed gate"
-    );
-    assert!(
-        fast.into_inner() > 0 || !usable,
-        "no reading was made by a line"
     );
 }
 

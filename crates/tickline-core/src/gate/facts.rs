@@ -141,7 +141,7 @@ impl Facts {
         has_atomics: false,
         may_read_counter: false,
         is_invariant: false,
-        is_virtual: true,
+        is_virtual: true, // `needs_comparison` then holds, whatever else is known
         clocksource: Clocksource::Unknown,
         matching_clocksource: Clocksource::Unknown,
         kernel_accepts: None,

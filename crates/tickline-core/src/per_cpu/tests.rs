@@ -21,17 +21,25 @@ const SKEW_TICKS: u64 = 100_000_000;
 
 type Clocks = [SharedClock<HookedCell>];
 
+/// The instructions by which a plain reading gets the counter and the CPU's id.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum PlainRead {
+    One,
+    /// Between which the thread may be moved.
+    Two,
+}
+
 /// Two CPUs whose counters have one rate and different origins, and a thread on one of them.
 struct Board {
     machine: &'static Machine,
     on: Cell<usize>,
-    /// Whether one instruction reads both counter and id.
-    atomic: bool,
+    /// How `CpuCounter::now` reads the counter and the CPU's id.
+    plain_read: PlainRead,
 }
 
 impl CpuCounter for Board {
     fn now(&self) -> Option<CpuRead> {
-        if self.atomic {
+        if self.plain_read == PlainRead::One {
             return self.now_ordered();
         }
         self.machine.hooks.run(Step::CpuId);
@@ -55,12 +63,12 @@ impl CpuCounter for Board {
 }
 
 /// A board after iterations of both CPUs' loops, which are now in their steady state.
-fn steady_board(atomic: bool) -> (&'static Board, &'static Clocks, [CpuControl; 2]) {
+fn steady_board(plain_read: PlainRead) -> (&'static Board, &'static Clocks, [CpuControl; 2]) {
     let machine = Machine::new();
     let board = leak(Board {
         machine,
         on: Cell::new(0),
-        atomic,
+        plain_read,
     });
     let clocks = leak([(); 2].map(|()| SharedClock::new(HookedCell::new(machine))));
     let mut calibrations = [(); 2].map(|()| CpuControl::new());
@@ -102,7 +110,7 @@ fn calibrate(
 /// nothing about the new clock. Symptom: the bounds went on as if the new clock had no steps.
 #[test]
 fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
-    let (board, clocks, _) = steady_board(true);
+    let (board, clocks, _) = steady_board(PlainRead::One);
     let (mut calibration, mut config) = (CpuControl::new(), CONFIG);
     let now_ns = || board.machine.truth_ns();
     let pass = |calibration: &mut CpuControl, config: &Config| {
@@ -164,10 +172,10 @@ fn moved_at_each_step(board: &'static Board, mut work: impl FnMut()) -> u32 {
 /// time. It never combines one CPU's line with the other's counter, which would be off by 0.1 s.
 #[test]
 fn a_migration_never_pairs_a_line_with_another_counter() {
-    for atomic in [false, true] {
+    for plain_read in [PlainRead::Two, PlainRead::One] {
         let mut refused = 0;
         for reading in READINGS {
-            let (board, clocks, _) = steady_board(atomic);
+            let (board, clocks, _) = steady_board(plain_read);
             let mut served = 0;
             let steps = moved_at_each_step(board, || {
                 let before = board.machine.truth_ns();
@@ -188,10 +196,11 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
         }
         // Only plain readings use two instructions to read counter and id. They notice a move
         // between the two.
-        assert!(
-            if atomic { refused == 0 } else { refused >= 2 },
-            "{refused} refused"
-        );
+        let is_right = match plain_read {
+            PlainRead::One => refused == 0,
+            PlainRead::Two => refused >= 2,
+        };
+        assert!(is_right, "{plain_read:?}: {refused} refused");
     }
 }
 
@@ -199,8 +208,8 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
 /// counter for one that was reset, or ran past the window.
 #[test]
 fn a_migration_never_ends_a_cpus_line() {
-    for atomic in [false, true] {
-        let (board, clocks, _) = steady_board(atomic);
+    for plain_read in [PlainRead::Two, PlainRead::One] {
+        let (board, clocks, _) = steady_board(plain_read);
         let steps = moved_at_each_step(board, || {
             let before = board.machine.truth_ns();
             let SlowCpuReading { reading, .. } =
@@ -248,7 +257,7 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
         .into_iter()
         .flat_map(|stop| READINGS.map(|reading| (stop, reading)))
     {
-        let (board, clocks, _) = steady_board(true);
+        let (board, clocks, _) = steady_board(PlainRead::One);
         let before = read_ordered_on_this_cpu(clocks, board, board.machine)
             .unwrap()
             .reading
@@ -275,7 +284,7 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
 /// reading by the old line would be ahead of later readings.
 #[test]
 fn rule_1_a_cpus_line_is_current_when_the_counter_is_read() {
-    let (board, clocks, _) = steady_board(true);
+    let (board, clocks, _) = steady_board(PlainRead::One);
     let reads = leak(Cell::new(0));
     let is_stop = |step| {
         reads.set(reads.get() + u32::from(step == Step::Counter));
@@ -301,7 +310,7 @@ fn rule_1_a_cpus_line_is_current_when_the_counter_is_read() {
 /// not wait for it.
 #[test]
 fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
-    let (board, clocks, mut calibrations) = steady_board(true);
+    let (board, clocks, mut calibrations) = steady_board(PlainRead::One);
     let read = move || {
         let start = board.machine.now();
         let seen = read_ordered_on_this_cpu(clocks, board, board.machine)
@@ -338,7 +347,7 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
 
 #[test]
 fn an_id_outside_of_the_table_reads_nothing() {
-    let (board, clocks, _) = steady_board(false);
+    let (board, clocks, _) = steady_board(PlainRead::Two);
     board.on.set(1);
     let clocks = &clocks[..1];
     assert!(
@@ -360,14 +369,14 @@ fn an_id_outside_of_the_table_reads_nothing() {
 #[cfg(debug_assertions)]
 #[should_panic(expected = "`begin` gives the settings")]
 fn an_iteration_before_any_calibration_panics() {
-    let (board, clocks, _) = steady_board(false);
+    let (board, clocks, _) = steady_board(PlainRead::Two);
     _ = CpuControl::new().iterate(&clocks[0], 0, board, board.machine);
 }
 
 #[test]
 fn each_cpu_reads_its_own_line() {
-    for atomic in [false, true] {
-        let (board, clocks, _) = steady_board(atomic);
+    for plain_read in [PlainRead::Two, PlainRead::One] {
+        let (board, clocks, _) = steady_board(plain_read);
         for cpu in [0, 1, 0] {
             board.on.set(cpu);
             for reading in READINGS {
@@ -384,7 +393,7 @@ fn each_cpu_reads_its_own_line() {
 
 #[test]
 fn a_cpu_that_is_not_calibrated_falls_back_alone() {
-    let (board, clocks, mut calibrations) = steady_board(false);
+    let (board, clocks, mut calibrations) = steady_board(PlainRead::Two);
     for _ in 0..10 {
         board.machine.pass(INTERVAL_NS);
         calibrate(board, clocks, &mut calibrations, 0);
@@ -419,7 +428,7 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
     const BURST_STEPS: u32 = 90;
     let (mut lost, mut step) = (0, 0);
     loop {
-        let (board, clocks, mut calibrations) = steady_board(true);
+        let (board, clocks, mut calibrations) = steady_board(PlainRead::One);
         board.machine.pass(INTERVAL_NS - 100_000_000);
         let other = clocks[1].cell.snapshot();
         let before = read_ordered_on_this_cpu(clocks, board, board.machine)
@@ -462,7 +471,7 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
 /// After such an iteration the next ones make a line again.
 #[test]
 fn a_cpu_whose_writer_was_moved_away_gets_a_line_again() {
-    let (board, clocks, mut calibrations) = steady_board(true);
+    let (board, clocks, mut calibrations) = steady_board(PlainRead::One);
     board.machine.pass(INTERVAL_NS - 100_000_000);
     let (_, done) = interrupted(
         board.machine,

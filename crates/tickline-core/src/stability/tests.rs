@@ -109,8 +109,19 @@ fn the_range_of_a_known_slope_is_as_wide_as_the_sample() {
     assert_eq!(found, Some(sample.width(ghz())));
 }
 
-/// The assumed change of rate after a fit, ppb.
-fn assumed_after(is_exact: bool, is_within_dither: bool, dropped: usize) -> u64 {
+/// The lines that a fit finds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Found {
+    /// A line through all samples.
+    Exact,
+    /// Such a line only if the reference's dither explains the distances.
+    WithinDither,
+    /// Not even that.
+    Inexact,
+}
+
+/// The assumed change of rate, ppb, after a fit that `found` this, and `dropped` so many samples.
+fn assumed_after(found: Found, dropped: usize) -> u64 {
     let mut monitor = StabilityMonitor::new();
     monitor.history.push(sample_at(1 << 40));
     let fit = |is_exact| Fit {
@@ -118,28 +129,39 @@ fn assumed_after(is_exact: bool, is_within_dither: bool, dropped: usize) -> u64 
         slope_max: ghz(),
         is_exact,
     };
-    let within = is_within_dither.then(|| fit(true));
+    let within = (found == Found::WithinDither).then(|| fit(true));
     let events = EventCounters::default();
-    monitor.add_fit(Some(&fit(is_exact)), within.as_ref(), dropped, &events);
+    monitor.add_fit(
+        Some(&fit(found == Found::Exact)),
+        within.as_ref(),
+        dropped,
+        &events,
+    );
     monitor.assumed_change.ppb
 }
 
 #[test]
 fn a_line_through_all_samples_changes_no_assumption() {
-    assert_eq!(assumed_after(true, false, 0), INITIAL_RATE_CHANGE_PPB);
+    assert_eq!(assumed_after(Found::Exact, 0), INITIAL_RATE_CHANGE_PPB);
 }
 
 #[test]
 fn a_line_within_the_dither_changes_no_assumption() {
-    assert_eq!(assumed_after(false, true, 0), INITIAL_RATE_CHANGE_PPB);
+    assert_eq!(
+        assumed_after(Found::WithinDither, 0),
+        INITIAL_RATE_CHANGE_PPB
+    );
 }
 
 #[test]
 fn a_line_that_not_even_dither_explains_doubles_the_assumed_change() {
-    assert_eq!(assumed_after(false, false, 0), 2 * INITIAL_RATE_CHANGE_PPB);
+    assert_eq!(
+        assumed_after(Found::Inexact, 0),
+        2 * INITIAL_RATE_CHANGE_PPB
+    );
 }
 
 #[test]
 fn a_sample_that_was_dropped_doubles_the_assumed_change() {
-    assert_eq!(assumed_after(true, false, 1), 2 * INITIAL_RATE_CHANGE_PPB);
+    assert_eq!(assumed_after(Found::Exact, 1), 2 * INITIAL_RATE_CHANGE_PPB);
 }

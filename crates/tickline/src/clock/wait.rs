@@ -50,14 +50,14 @@ impl Clock {
     /// sleeps, and reads no clock for that: it sleeps for `timeout` in all, and a machine that
     /// wakes threads late makes it longer. It may be used where the process can't read the counter.
     /// Under a seccomp filter it needs the system call of [`std::thread::sleep`] besides the calls
-    /// that readings make. A timeout of 0 reads it once, and does not sleep. With [`Duration::MAX`]
-    /// the call may never return. It can't fail, and is not for signal handlers. `async` code waits
+    /// that readings make. With a timeout of 0 the call reads the status once, and does not
+    /// sleep. With [`Duration::MAX`] the call may never return. It can't fail, and is not for signal handlers. `async` code waits
     /// before its runtime starts.
     ///
     /// | | the call |
     /// |---|---|
     /// | the clock's thread drives it | waits for the thread |
-    /// | readers drive it, as in a forked child | calibrates it by its own readings, even if nobody else reads it. For how long it then stays so depends on the program's readings |
+    /// | readers drive it, as in a forked child | makes the readings that calibrate the clock, even if nobody else reads it. How long the clock stays calibrated depends on the program's readings |
     /// | the program drives it ([`Driver::Manual`]) | also calls [`maintain`](Self::maintain) at each read of the status |
     /// | a [`Backend`](crate::backend::Backend) serves it | waits while the backend's state is `Calibrating` |
     /// | a mock, a disabled clock, a system without a clock | returns at once |

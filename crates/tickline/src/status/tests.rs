@@ -5,6 +5,30 @@ use tickline_core::comparison::CounterDifference;
 use super::*;
 use crate::Clock;
 
+/// The status of a clock without figures, in this state: every gate is open, and a thread drives
+/// the clock.
+fn status_of(state: ClockState) -> Status {
+    Status {
+        state,
+        is_judged: true,
+        verdicts: core::array::from_fn(|gate| Verdict::open(Gate::ALL[gate])),
+        driver: Driver::Thread,
+        environment: EnvironmentSwitch::Unset,
+        is_virtual: false,
+        comparison: CounterComparison::Pending,
+        cost: None,
+        too_old_sample: None,
+        too_slow_counter_hz: None,
+        frequency_hz: None,
+        bound_ns: None,
+        max_drift_ppb: None,
+        offset_ns: None,
+        interval_ns: None,
+        events: EventCounts::from_fn(|_| 0),
+        per_cpu: Vec::new(),
+    }
+}
+
 #[test]
 fn each_state_has_its_code() {
     for (state, code) in [
@@ -22,7 +46,6 @@ fn each_state_has_its_code() {
 
 #[test]
 fn a_status_says_whether_readings_come_from_the_counter() {
-    let mut status = Clock::default().status();
     for (state, reads_counter) in [
         (ClockState::Calibrating, false),
         (ClockState::Fast, true),
@@ -32,8 +55,7 @@ fn a_status_says_whether_readings_come_from_the_counter() {
         (ClockState::Backend, false),
         (ClockState::Mock, false),
     ] {
-        status.state = state;
-        assert_eq!(status.reads_counter(), reads_counter, "{state}");
+        assert_eq!(status_of(state).reads_counter(), reads_counter, "{state}");
     }
 }
 
@@ -46,22 +68,15 @@ fn a_status_has_the_verdict_of_each_gate_in_order() {
 
 #[test]
 fn a_status_without_figures_is_its_state() {
-    let mut status = Clock::default().status();
-    status.state = ClockState::Fast;
-    status.bound_ns = None;
-    status.offset_ns = None;
-    status.frequency_hz = None;
-    status.verdicts[Gate::UnixCost as usize] = Verdict::open(Gate::UnixCost);
-    assert_eq!(status.to_string(), ClockState::Fast.to_string());
+    let state = ClockState::Fast;
+    assert_eq!(status_of(state).to_string(), state.to_string());
 }
 
 #[test]
 fn a_status_shows_its_figures_with_their_units() {
-    let mut status = Clock::default().status();
-    status.state = ClockState::Fast;
+    let mut status = status_of(ClockState::Fast);
     status.bound_ns = Some(12);
     status.frequency_hz = Some(2_600_000_000);
-    status.verdicts[Gate::UnixCost as usize] = Verdict::open(Gate::UnixCost);
     assert_eq!(
         status.to_string(),
         "fast: readings come from the counter; bound 12 ns; counter 2600000000 Hz"
@@ -70,9 +85,7 @@ fn a_status_shows_its_figures_with_their_units() {
 
 #[test]
 fn a_status_of_the_counter_says_that_its_bound_is_not_known() {
-    let mut status = Clock::default().status();
-    status.state = ClockState::Fast;
-    status.bound_ns = None;
+    let mut status = status_of(ClockState::Fast);
     status.frequency_hz = Some(2_600_000_000);
     let text = status.to_string();
     assert!(
@@ -83,8 +96,7 @@ fn a_status_of_the_counter_says_that_its_bound_is_not_known() {
 
 #[test]
 fn a_status_says_that_the_last_line_has_ended() {
-    let mut status = Clock::default().status();
-    status.state = ClockState::Calibrating;
+    let mut status = status_of(ClockState::Calibrating);
     for (frequency_hz, had_line) in [(None, false), (Some(2_600_000_000), true)] {
         status.frequency_hz = frequency_hz;
         let text = status.to_string();
@@ -98,10 +110,7 @@ fn a_status_says_that_the_last_line_has_ended() {
 
 #[test]
 fn a_status_says_why_only_unix_time_is_the_os_clocks() {
-    let mut status = Clock::default().status();
-    for verdict in &mut status.verdicts {
-        *verdict = Verdict::open(verdict.gate());
-    }
+    let mut status = status_of(ClockState::Fast);
     status.verdicts[Gate::UnixCost as usize] = Verdict::UNIX_COST_CLOSED;
     let text = format!(
         "Unix time comes from the OS clock, because {}",
@@ -112,10 +121,7 @@ fn a_status_says_why_only_unix_time_is_the_os_clocks() {
 
 #[test]
 fn a_status_says_what_made_the_counter_slow() {
-    let mut status = Clock::default().status();
-    for verdict in &mut status.verdicts {
-        *verdict = Verdict::open(verdict.gate());
-    }
+    let mut status = status_of(ClockState::Fast);
     status.verdicts[Gate::Cost as usize] = Verdict::closed(Reason::Slow);
     status.cost = Some(Cost {
         counter_ps: 61_250,
@@ -129,10 +135,7 @@ fn a_status_says_what_made_the_counter_slow() {
 
 #[test]
 fn a_status_names_the_cpus_whose_counters_differ_and_by_how_much() {
-    let mut status = Clock::default().status();
-    for verdict in &mut status.verdicts {
-        *verdict = Verdict::open(verdict.gate());
-    }
+    let mut status = status_of(ClockState::Fast);
     let difference = CounterDifference {
         min_ticks: -70_000,
         max_ticks: -66_930,
@@ -154,8 +157,7 @@ fn a_status_names_the_cpus_whose_counters_differ_and_by_how_much() {
 
 #[test]
 fn a_status_without_a_line_says_what_its_readers_can_do() {
-    let mut status = Clock::default().status();
-    status.state = ClockState::Calibrating;
+    let mut status = status_of(ClockState::Calibrating);
     for (driver, has_advice) in [(Driver::Reader, true), (Driver::Thread, false)] {
         status.driver = driver;
         let text = status.to_string();
@@ -170,7 +172,7 @@ fn a_status_without_a_line_says_what_its_readers_can_do() {
 /// Symptom: with `TICKLINE=offf` the text gave an operator no sign that the counter was in use.
 #[test]
 fn a_status_says_that_the_variables_value_is_ignored() {
-    let mut status = Clock::default().status();
+    let mut status = status_of(ClockState::Fast);
     for (environment, is_ignored) in [
         (EnvironmentSwitch::Unset, false),
         (EnvironmentSwitch::On, false),

@@ -58,9 +58,9 @@ pub(crate) fn lock_token() -> LockToken {
     } else {
         1
     };
-    // SAFETY: all threads that share this memory have the same number, as above. A forked child has
-    // another number, or the same one, so that a lock that was held at the fork stays held. POSIX
-    // forbids a program to fork in a signal handler and to return from it in the child.
+    // SAFETY: 1. All threads that share this memory have the same number, as above. 2. A holder
+    // runs tickline, std and the program's allocator, and none of them forks. 3. POSIX forbids a
+    // program to fork in a signal handler and to return from it in the child.
     unsafe { LockToken::new(number) }
 }
 

@@ -67,7 +67,8 @@ fn locked_result() -> Option<LockGuard<'static, Option<LastResult>>> {
 /// It has the process's number, not the number of `lock_token`: a comparison takes up to seconds,
 /// and a child that is forked meanwhile must always be able to take the lock over.
 fn comparison_lock() -> Option<LockGuard<'static, ()>> {
-    // SAFETY: two processes in this memory may both hold the lock, which protects no data.
+    // SAFETY: the lock protects no data. 1. Two processes in this memory may both hold it. 2. and
+    // 3. So may a child and the guard that it has from its parent.
     let token = unsafe { LockToken::new(sys::process_number()) };
     COMPARISON_LOCK.try_lock(sys::naming_this_thread(token), |()| ())
 }

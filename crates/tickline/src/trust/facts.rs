@@ -50,33 +50,50 @@ mod tests {
     use super::*;
     use crate::settings::Probes;
 
-    #[test]
-    fn notices_that_the_kernel_rejects_a_counter_that_it_does_not_use() {
+    /// The facts of this machine, as the collector finds them.
+    fn collected() -> Facts {
         let mut facts = Facts::UNKNOWN;
         Collector::new().finish(0, Probes::Full, &mut facts);
         // The collector skips this fact if the kernel keeps time with the counter.
         facts.kernel_accepts = is_accepted();
-        let was = facts.kernel_accepts;
-        // Other tests publish comparisons meanwhile.
-        let are_current = |facts: &Facts| {
-            let mut facts = *facts;
-            facts.comparison = compare::result().unwrap_or(facts.comparison);
-            super::are_current(&facts)
-        };
-        assert!(are_current(&facts));
-        // Pretend that the counter is usable, and that another clocksource keeps time.
-        (
-            facts.may_read_counter,
-            facts.has_counter,
-            facts.switched_off_by,
-        ) = (true, true, None);
+        facts
+    }
+
+    /// The facts of this machine, as if it had a usable counter and the kernel kept time with
+    /// another clocksource.
+    fn of_a_counter_that_the_kernel_does_not_use() -> Facts {
+        let mut facts = collected();
+        (facts.may_read_counter, facts.has_counter) = (true, true);
+        facts.switched_off_by = None;
         facts.matching_clocksource = match facts.clocksource {
             Clocksource::Riscv => Clocksource::Tsc,
             _ => Clocksource::Riscv,
         };
-        assert!(are_current(&facts));
-        facts.kernel_accepts = Some(was != Some(true));
-        assert!(!are_current(&facts));
+        facts
+    }
+
+    /// Like `are_current`, but takes over a comparison that another test has published meanwhile.
+    fn are_current_but_for_the_comparison(mut facts: Facts) -> bool {
+        facts.comparison = compare::result().unwrap_or(facts.comparison);
+        are_current(&facts)
+    }
+
+    #[test]
+    fn facts_that_were_just_collected_are_current() {
+        assert!(are_current_but_for_the_comparison(collected()));
+    }
+
+    #[test]
+    fn facts_of_a_counter_that_the_kernel_does_not_use_stay_current() {
+        let facts = of_a_counter_that_the_kernel_does_not_use();
+        assert!(are_current_but_for_the_comparison(facts));
+    }
+
+    #[test]
+    fn facts_are_not_current_once_the_kernel_rejects_a_counter_that_it_does_not_use() {
+        let mut facts = of_a_counter_that_the_kernel_does_not_use();
+        facts.kernel_accepts = Some(facts.kernel_accepts != Some(true));
+        assert!(!are_current_but_for_the_comparison(facts));
     }
 
     /// Facts about a counter that may be used, after this change.

@@ -34,13 +34,13 @@ fn a_disabled_clock_is_not_waited_for() {
     assert!(start.elapsed() < LONG, "it used up its timeout");
 }
 
-/// A clock whose backend calibrates for as many looks at its state as `looks_left` counts down, and
-/// reads the counter from then on.
-fn slow(looks_left: &Arc<AtomicU32>) -> Clock {
-    let looks_left = Arc::clone(looks_left);
-    let less = |looks: u32| looks.checked_sub(1);
+/// A clock whose backend calibrates for the first reads of its state, as many as `reads_left`
+/// counts down, and reads the counter from then on.
+fn slow(reads_left: &Arc<AtomicU32>) -> Clock {
+    let reads_left = Arc::clone(reads_left);
+    let less = |reads: u32| reads.checked_sub(1);
     Clock::from_backend(Arc::new(WithState(move || {
-        match looks_left.fetch_update(Relaxed, Relaxed, less) {
+        match reads_left.fetch_update(Relaxed, Relaxed, less) {
             Ok(_) => ClockState::Calibrating,
             Err(_) => ClockState::Fast,
         }
@@ -62,18 +62,18 @@ fn a_backend_that_is_fast_is_not_waited_for() {
 }
 
 #[test]
-fn a_wait_of_20_looks_ends_at_its_timeout_before_the_21st() {
-    let timeout = Duration::from_millis(19); // a look at once, and one after each ms
-    for (looks, state) in [(19, ClockState::Fast), (20, ClockState::Calibrating)] {
-        let clock = slow(&Arc::new(AtomicU32::new(looks)));
+fn a_wait_of_20_reads_ends_at_its_timeout_before_the_21st() {
+    let timeout = Duration::from_millis(19); // a read at once, and one after each ms
+    for (reads, state) in [(19, ClockState::Fast), (20, ClockState::Calibrating)] {
+        let clock = slow(&Arc::new(AtomicU32::new(reads)));
         assert_eq!(clock.wait_until_decided(timeout).state, state);
     }
 }
 
 #[test]
-fn a_timeout_of_0_looks_once() {
-    let looks_left = Arc::new(AtomicU32::new(5));
-    let status = slow(&looks_left).wait_until_decided(Duration::ZERO);
+fn a_timeout_of_0_reads_once() {
+    let reads_left = Arc::new(AtomicU32::new(5));
+    let status = slow(&reads_left).wait_until_decided(Duration::ZERO);
     assert_eq!(status.state, ClockState::Calibrating);
-    assert_eq!(looks_left.load(Relaxed), 4);
+    assert_eq!(reads_left.load(Relaxed), 4);
 }

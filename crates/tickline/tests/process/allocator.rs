@@ -19,6 +19,9 @@ thread_local! {
 
 /// Whether a thread sleeps in the allocator. The thread sets it, and sleeps until another one
 /// clears it.
+///
+/// ORDERING: stores are Release, loads Acquire, and each pairs with the others: a thread that sees
+/// the flag change also sees what the other one did before.
 pub(crate) static ASLEEP: AtomicBool = AtomicBool::new(false);
 
 // SAFETY: every call goes to the system's allocator unchanged.

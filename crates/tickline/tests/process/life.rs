@@ -229,10 +229,13 @@ fn many_threads_use_a_clock_at_once() {
             scope.spawn(|| {
                 gate.wait();
                 for turn in 0..2_000 {
+                    // ORDERING: Acquire, pairs with the Release below: the reading of `before` was
+                    // complete before this one begins.
                     let before = largest.load(Ordering::Acquire);
                     let now = tickline::now_ordered_ns();
                     assert!(now >= before, "{now} after {before}");
-                    largest.fetch_max(now, Ordering::AcqRel);
+                    // ORDERING: Release, pairs with the Acquire above.
+                    largest.fetch_max(now, Ordering::Release);
                     if turn % 64 == 0 {
                         std::thread::yield_now();
                     }

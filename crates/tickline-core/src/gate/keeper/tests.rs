@@ -13,26 +13,44 @@ struct Kept {
     clock: HookedClock,
 }
 
-type NamedAct = (&'static str, fn(&Kept));
-
 /// What another thread may do meanwhile.
-const ACTS: [NamedAct; 6] = [
-    ("disable", |kept| kept.disable()),
-    ("enable", |kept| kept.keeper.enable()),
-    ("request_judgement", |kept| {
-        kept.keeper.request_judgement(Some(&kept.access()))
-    }),
-    ("set_line_kind", |kept| {
-        kept.keeper.set_line_kind(LineKind::PerCpu)
-    }),
-    ("disable, enable", |kept| {
-        kept.disable();
-        kept.keeper.enable();
-    }),
-    ("enable, disable", |kept| {
-        kept.keeper.enable();
-        kept.disable();
-    }),
+#[derive(Clone, Copy)]
+struct Act {
+    name: &'static str,
+    act: fn(&Kept),
+}
+
+const ACTS: [Act; 6] = [
+    Act {
+        name: "disable",
+        act: |kept| kept.disable(),
+    },
+    Act {
+        name: "enable",
+        act: |kept| kept.keeper.enable(),
+    },
+    Act {
+        name: "request_judgement",
+        act: |kept| kept.keeper.request_judgement(Some(&kept.access())),
+    },
+    Act {
+        name: "set_line_kind",
+        act: |kept| kept.keeper.set_line_kind(LineKind::PerCpu),
+    },
+    Act {
+        name: "disable, enable",
+        act: |kept| {
+            kept.disable();
+            kept.keeper.enable();
+        },
+    },
+    Act {
+        name: "enable, disable",
+        act: |kept| {
+            kept.keeper.enable();
+            kept.disable();
+        },
+    },
 ];
 
 const OPEN: Decision = Decision::Open {
@@ -157,7 +175,7 @@ impl Kept {
 /// Rule K1: these calls change the word, then bar the clock. Once they have returned, it is barred.
 #[test]
 fn rule_k1_disable_bars_the_clock_before_it_returns() {
-    for ((name, act), stage) in [(ACTS[0], Stage::Disabled), (ACTS[2], Stage::Unjudged)] {
+    for (Act { name, act }, stage) in [(ACTS[0], Stage::Disabled), (ACTS[2], Stage::Unjudged)] {
         let kept = Kept::unbarred();
         let steps = leak(Cell::new(0));
         kept.clock.cell.machine.hooks.set(move |_| {
@@ -466,7 +484,7 @@ fn rule_k2_a_change_during_a_judgement_voids_it() {
             }
             (kept, begun.expect("a judgement is due"))
         };
-        for (name, act) in ACTS {
+        for Act { name, act } in ACTS {
             let check = |kept: &Kept, kind: Option<LineKind>, when: &str| {
                 let what = format!("{name} {when}, review: {is_review}, {decision:?}");
                 // `enable` changes nothing if the gates are open, and found open again.
@@ -504,9 +522,9 @@ fn rule_k2_a_change_during_a_judgement_voids_it() {
 /// thread then bars it, an iteration finds that, and has the gates judged again.
 #[test]
 fn rule_k3_a_clock_that_is_barred_late_is_noticed() {
-    for (name, act) in ACTS
+    for Act { name, act } in ACTS
         .into_iter()
-        .filter(|(name, _)| !["enable", "set_line_kind"].contains(name))
+        .filter(|act| !["enable", "set_line_kind"].contains(&act.name))
     {
         let (mut steps, mut late) = (0, 0);
         loop {

@@ -26,7 +26,7 @@ impl Passes {
             board: Board {
                 machine,
                 on: Cell::new(0),
-                atomic: true,
+                plain_read: PlainRead::One,
             },
             clocks: (0..cpus)
                 .map(|_| SharedClock::new(HookedCell::new(machine)))

@@ -117,10 +117,10 @@ const fn low_half(token: u64) -> u32 {
 #[inline(never)]
 pub(crate) fn lock_token() -> LockToken {
     let number = high_half(process_token()).max(NO_TAKEOVER);
-    // SAFETY: processes that share this memory have the same number. A forked child has a copy of
-    // the memory, and another number. If the system can't distinguish the two cases, all processes
-    // have the same number, and a lock that was held at a fork stays held in the child. POSIX
-    // forbids a program to fork in a signal handler and to return from it in the child.
+    // SAFETY: 1. Processes that share this memory also share `TOKEN` and `IS_WIPED`, from which the
+    // number follows. 2. A holder runs tickline, libc and the program's allocator, and none of them
+    // forks. 3. POSIX forbids a program to fork in a signal handler and to return from it in the
+    // child.
     naming_this_thread(unsafe { LockToken::new(number) })
 }
 
