@@ -462,8 +462,8 @@ impl Clock {
     /// let clock = Clock::builder().build()?;
     /// if let Some(bounds) = clock.bounds() {
     ///     let tick = bounds.lower.start_ticks + 1_000;
-    ///     let earliest_ns = bounds.lower.at(tick); // CLOCK_MONOTONIC
-    ///     let latest_ns = bounds.upper.at(tick);
+    ///     let earliest_ns = bounds.lower.ns_at(tick); // CLOCK_MONOTONIC
+    ///     let latest_ns = bounds.upper.ns_at(tick);
     ///     assert!(earliest_ns <= latest_ns);
     ///     let unix_bound_ns = bounds.unix_bound_ns as i64;
     ///     let unix_earliest_ns = earliest_ns + bounds.unix_offset_ns - unix_bound_ns; // CLOCK_REALTIME

@@ -218,7 +218,7 @@ impl Check {
         let Some(&(line, since_ps)) = by_state.get(&state) else {
             panic!("a line that cell {cell} never had: {state:?}");
         };
-        let by_line_ns = line.at(last_read.ticks);
+        let by_line_ns = line.ns_at(last_read.ticks);
         assert!(
             ns == by_line_ns,
             "{ns} ns by cell {cell}, by its line it is {by_line_ns} ns"

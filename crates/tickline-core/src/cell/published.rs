@@ -18,8 +18,7 @@ use crate::units::{FixedNs, ticks_between};
 /// /// The time for which the fast path may still use the clock's line at `ticks`, ns.
 /// fn left_ns(clock: &SharedClock, ticks: u64) -> Option<i64> {
 ///     let line = clock.cell().snapshot();
-///     let end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
-///     let left_ns = line.at(end_ticks) - line.at(ticks);
+///     let left_ns = line.ns_at(line.window_end_ticks()) - line.ns_at(ticks);
 ///     let counts = line.state.is_published() && clock.cell().is_still(line.state);
 ///     counts.then_some(left_ns)
 /// }
@@ -47,17 +46,23 @@ impl Snapshot {
         ticks.wrapping_sub(self.start_ticks) < self.valid_ticks()
     }
 
+    /// The first tick at which the fast path does not use the line any more.
+    #[must_use]
+    pub const fn window_end_ticks(&self) -> u64 {
+        self.start_ticks.wrapping_add(self.window_ticks)
+    }
+
     /// The first tick at which the line is not valid any more.
     #[must_use]
-    pub const fn end_ticks(&self) -> u64 {
+    pub const fn validity_end_ticks(&self) -> u64 {
         self.start_ticks.wrapping_add(self.valid_ticks())
     }
 
     /// The line at `ticks`, ns, rounded down. Exact while the line is valid; without a line it
     /// means nothing. Never panics.
     #[must_use]
-    pub const fn at(&self, ticks: u64) -> i64 {
-        self.state.at(ticks)
+    pub const fn ns_at(&self, ticks: u64) -> i64 {
+        self.state.ns_at(ticks)
     }
 
     /// The line at `ticks`, rounded down to a fraction.
@@ -87,8 +92,8 @@ pub struct Bounds {
     /// The reference is not above this line, which starts at the same tick as `lower`.
     pub upper: Line,
     /// The reference's Unix time minus its monotonic time, ns, as estimated. At a tick, Unix time
-    /// is at least `lower.at(tick) + unix_offset_ns - unix_bound_ns`, and at most
-    /// `upper.at(tick) + unix_offset_ns + unix_bound_ns`.
+    /// is at least `lower.ns_at(tick) + unix_offset_ns - unix_bound_ns`, and at most
+    /// `upper.ns_at(tick) + unix_offset_ns + unix_bound_ns`.
     pub unix_offset_ns: i64,
     /// Half-width of the range that contains the true offset, ns.
     pub unix_bound_ns: u64,

@@ -165,7 +165,7 @@ fn a_line_is_valid_for_twice_its_window_from_its_start() {
     ] {
         assert_eq!(line.is_valid_at(ticks), is_valid, "{ticks}");
     }
-    assert_eq!(line.end_ticks(), end_ticks);
+    assert_eq!(line.validity_end_ticks(), end_ticks);
 }
 
 /// Bounds are planned at the newest sample, and a slot has them at the start of its line, wherever
@@ -214,7 +214,7 @@ fn bounds_count_from_the_start_of_the_line() {
                 low.fixed_at(ticks).floor_ns(),
                 high.fixed_at(ticks).floor_ns(),
             );
-            let (lower_ns, upper_ns) = (read.lower.at(ticks), read.upper.at(ticks));
+            let (lower_ns, upper_ns) = (read.lower.ns_at(ticks), read.upper.ns_at(ticks));
             assert!(
                 lower_ns <= low_ns && high_ns <= upper_ns,
                 "{lower_ns}..{upper_ns} at {ticks}"

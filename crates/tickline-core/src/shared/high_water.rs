@@ -218,7 +218,7 @@ impl<S: StateCell> SharedClock<S> {
                     last_ticks_into.min(reachable_ticks_into(line, since, slowest, reference_ns));
             }
         }
-        line.at(line.start_ticks.wrapping_add(last_ticks_into))
+        line.ns_at(line.start_ticks.wrapping_add(last_ticks_into))
     }
 }
 

@@ -62,9 +62,9 @@ pub struct SlowReading {
 impl SlowReading {
     /// A reading of a line that is valid at `ticks`.
     fn by_line(line: &Snapshot, ticks: u64) -> Self {
-        let ns = line.at(ticks);
-        let window_end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
-        let overdue_ns = u64::try_from(ns.saturating_sub(line.at(window_end_ticks))).unwrap_or(0);
+        let ns = line.ns_at(ticks);
+        let window_end_ns = line.ns_at(line.window_end_ticks());
+        let overdue_ns = u64::try_from(ns.saturating_sub(window_end_ns)).unwrap_or(0);
         Self {
             ns,
             source: ReadingSource::Line { overdue_ns },
@@ -104,8 +104,8 @@ impl BoundedReading {
     pub fn bounds_ns(&self) -> (i64, i64) {
         let Bounds { lower, upper, .. } = &self.bounds;
         (
-            lower.at(self.ticks).min(self.ns),
-            upper.at(self.ticks).max(self.ns),
+            lower.ns_at(self.ticks).min(self.ns),
+            upper.ns_at(self.ticks).max(self.ns),
         )
     }
 }
@@ -276,7 +276,7 @@ impl<S: StateCell> SharedClock<S> {
             self.may_use(&snapshot, ticks, reference) && self.cell.is_still(snapshot.state);
         is_usable.then(|| BoundedReading {
             ticks,
-            ns: snapshot.at(ticks),
+            ns: snapshot.ns_at(ticks),
             bounds,
         })
     }

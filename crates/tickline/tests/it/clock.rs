@@ -542,7 +542,7 @@ fn the_bounds_of_the_line_convert_a_tick() {
         found.is_some()
     });
     let (before, ticks, after, bounds) = found.unwrap();
-    let [earliest_ns, latest_ns] = [bounds.lower.at(ticks), bounds.upper.at(ticks)];
+    let [earliest_ns, latest_ns] = [bounds.lower.ns_at(ticks), bounds.upper.ns_at(ticks)];
     let as_ns = |instant: Instant| i64::try_from(instant.as_nanos()).unwrap();
     assert!(earliest_ns <= latest_ns, "{bounds:?} at {ticks}");
     assert!(
