@@ -250,10 +250,10 @@ impl SlotView<'_> {
         self.slots.unix_b[self.slot].load(SLOT_LOAD)
     }
 
-    /// The bounds of the line, whose `b` is given.
+    /// The bounds of the line. `state` is the state whose slot this is.
     #[inline]
     #[must_use]
-    pub fn bounds(&self, b: i64) -> Bounds {
+    pub fn bounds(&self, state: LineState) -> Bounds {
         let words = &self.bounds[self.slot];
         let start_ticks = self.start_ticks();
         let bound = |base: &AtomicI64, slope: &AtomicU64| Line {
@@ -266,7 +266,7 @@ impl SlotView<'_> {
         Bounds {
             lower: bound(&words.lower_base_ns, &words.lower_slope),
             upper: bound(&words.upper_base_ns, &words.upper_slope),
-            unix_offset_ns: self.unix_b().wrapping_sub(b),
+            unix_offset_ns: self.unix_b().wrapping_sub(state.b),
             unix_bound_ns: words.unix_bound_ns.load(SLOT_LOAD),
         }
     }

@@ -234,7 +234,7 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
         start_ticks: ticks,
         window_ticks: 1 << 20,
     };
-    let bounds = clock.cell.slot(old.state).bounds(old.state.b);
+    let bounds = clock.cell.slot(old.state).bounds(old.state);
     assert!(clock.cell.publish(replacing, &NextLine::new(line, bounds)));
 }
 

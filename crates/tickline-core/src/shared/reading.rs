@@ -221,7 +221,7 @@ impl<S: StateCell> SharedClock<S> {
         let (state, ticks) = self.read_with(LineState::allows_fast_path, |cell, state| {
             let ticks = counter.now_ordered();
             let slot = cell.slot(state);
-            bounds = slot.bounds(state.b);
+            bounds = slot.bounds(state);
             // Load the window last. If the state recurred, the slot holds a newer line, whose
             // window excludes this tick.
             (slot.window(), ticks)
@@ -270,7 +270,7 @@ impl<S: StateCell> SharedClock<S> {
         if !snapshot.state.is_published() {
             return None;
         }
-        let bounds = self.cell.slot(snapshot.state).bounds(snapshot.state.b);
+        let bounds = self.cell.slot(snapshot.state).bounds(snapshot.state);
         let ticks = counter.now_ordered();
         let is_usable =
             self.may_use(&snapshot, ticks, reference) && self.cell.is_still(snapshot.state);
