@@ -152,13 +152,13 @@ impl Machine<'_> {
                 _ = self
                     .shared
                     .read_ordered_bounded(&self)
-                    .map(|reading| reading.bounds_ns())
+                    .map(|reading| reading.unix_range())
             }
             4 => {
                 _ = self
                     .shared
                     .read_ordered_bounded_while_valid(&self, &self)
-                    .map(|reading| reading.bounds_ns())
+                    .map(|reading| reading.unix_range())
             }
             5 => _ = self.shared.bar(&self, &self),
             6 => _ = self.shared.unbar(&self, &self),
