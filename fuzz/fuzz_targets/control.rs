@@ -152,13 +152,13 @@ impl Machine<'_> {
                 _ = self
                     .shared
                     .read_ordered_bounded(&self)
-                    .map(|reading| reading.bounds_ns())
+                    .map(|reading| reading.unix_range())
             }
             4 => {
                 _ = self
                     .shared
                     .read_ordered_bounded_while_valid(&self, &self)
-                    .map(|reading| reading.bounds_ns())
+                    .map(|reading| reading.unix_range())
             }
             5 => _ = self.shared.bar(&self, &self),
             6 => _ = self.shared.unbar(&self, &self),
@@ -254,7 +254,7 @@ fn run(input: &Input) {
             _ => machine.call(),
         }
         let line = shared.cell().snapshot();
-        let end_ticks = line.start_ticks.wrapping_add(2 * line.window_ticks);
+        let end_ticks = line.validity_end_ticks();
         assert!(
             !line.state.is_published()
                 || line.slope() > Slope::default()

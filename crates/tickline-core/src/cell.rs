@@ -46,7 +46,7 @@ use crate::state::{AtomicState, LineState};
 
 mod published;
 
-pub use published::{Bounds, NextLine, Snapshot};
+pub use published::{Bounds, NextLine, RangeNs, Snapshot};
 pub(crate) use published::{Evidence, PlannedBounds, UnroundedLine};
 
 /// The operations on the memory of one clock's state, as the [protocol](self#protocol) says.
@@ -250,10 +250,10 @@ impl SlotView<'_> {
         self.slots.unix_b[self.slot].load(SLOT_LOAD)
     }
 
-    /// The bounds of the line, whose `b` is given.
+    /// The bounds of the line. `state` is the state whose slot this is.
     #[inline]
     #[must_use]
-    pub fn bounds(&self, b: i64) -> Bounds {
+    pub fn bounds(&self, state: LineState) -> Bounds {
         let words = &self.bounds[self.slot];
         let start_ticks = self.start_ticks();
         let bound = |base: &AtomicI64, slope: &AtomicU64| Line {
@@ -266,7 +266,7 @@ impl SlotView<'_> {
         Bounds {
             lower: bound(&words.lower_base_ns, &words.lower_slope),
             upper: bound(&words.upper_base_ns, &words.upper_slope),
-            unix_offset_ns: self.unix_b().wrapping_sub(b),
+            unix_offset_ns: self.unix_b().wrapping_sub(state.b),
             unix_bound_ns: words.unix_bound_ns.load(SLOT_LOAD),
         }
     }
@@ -291,7 +291,7 @@ impl SlotView<'_> {
             bounds: planned,
             suspended_ns,
         } = next;
-        let (lower_ns, upper_ns) = planned.base_ns_at(line.start_ticks);
+        let base = planned.range_at(line.start_ticks);
         let bounds = &planned.rounded;
         let slot = self.slot;
         let words = &self.bounds[slot];
@@ -302,9 +302,9 @@ impl SlotView<'_> {
         self.slots.start_ticks[slot].store(line.start_ticks, order);
         self.slots.window_ticks[slot].store(line.window_ticks, order);
         self.slots.unix_b[slot].store(line.state.b.wrapping_add(bounds.unix_offset_ns), order);
-        words.lower_base_ns.store(lower_ns, order);
+        words.lower_base_ns.store(base.earliest_ns, order);
         words.lower_slope.store(bounds.lower.slope.bits, order);
-        words.upper_base_ns.store(upper_ns, order);
+        words.upper_base_ns.store(base.latest_ns, order);
         words.upper_slope.store(bounds.upper.slope.bits, order);
         words.unix_bound_ns.store(bounds.unix_bound_ns, order);
         words.proven_ticks.store(bounds.lower.start_ticks, order);

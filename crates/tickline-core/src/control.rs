@@ -86,7 +86,7 @@ const UNKNOWN_SLOPE: Slope = Slope {
 const MAX_SAMPLES: u32 = 4;
 
 /// The longest window, ticks. A line is valid for twice that, which is half of the range in which
-/// [`Line::at`](crate::line::Line::at) converts its bounds exactly.
+/// [`Line::ns_at`](crate::line::Line::ns_at) converts its bounds exactly.
 const MAX_WINDOW_TICKS: u64 = 1 << 46;
 
 const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS);

@@ -118,8 +118,8 @@ impl Slope {
 /// ```
 /// use tickline_core::line::{Line, Slope};
 /// let line = Line { start_ticks: 1_000, base_ns: 50, slope: Slope::from_hz(2_000_000_000).unwrap() };
-/// assert_eq!(line.at(1_000), 50);
-/// assert_eq!(line.at(1_003), 51); // 1.5 ns, rounded down
+/// assert_eq!(line.ns_at(1_000), 50);
+/// assert_eq!(line.ns_at(1_003), 51); // 1.5 ns, rounded down
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Line {
@@ -132,7 +132,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The largest distance from the start at which [`at`](Self::at) is exact, ticks: 2^48 - 1, 15
+    /// The largest distance from the start at which [`ns_at`](Self::ns_at) is exact, ticks: 2^48 - 1, 15
     /// hours at 5 GHz.
     pub const MAX_DELTA_TICKS: u64 = (1 << FRACTION_BITS) - 1;
 
@@ -140,7 +140,7 @@ impl Line {
     /// [`MAX_DELTA_TICKS`](Self::MAX_DELTA_TICKS) after it, wrapped elsewhere. Never panics.
     #[inline(always)]
     #[must_use]
-    pub const fn at(&self, ticks: u64) -> i64 {
+    pub const fn ns_at(&self, ticks: u64) -> i64 {
         let delta = ticks.wrapping_sub(self.start_ticks);
         // BOUND: delta < 2^48, so delta << 16 < 2^64 and the product < 2^128; its high half is
         // delta * slope / 2^48. The pre-shift saves the 128-bit shift that `>> 48` would need.

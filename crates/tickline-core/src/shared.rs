@@ -155,7 +155,11 @@ impl<S: StateCell> SharedClock<S> {
             Event::Expiry
         });
         // Without a reset, readings by other threads may have later ticks than `ticks`.
-        let ticks = if is_reset { ticks } else { line.end_ticks() };
+        let ticks = if is_reset {
+            ticks
+        } else {
+            line.validity_end_ticks()
+        };
         self.help_at(&replacing, || ticks, newest, reference);
     }
 

@@ -152,8 +152,8 @@ pub(crate) struct StabilityMonitor {
     /// The kernel's steering at the newest sample, ppb; `None` if it was unknown.
     last_steering_ppb: Option<i64>,
     pub(crate) dither: Dither,
-    /// The feasible slopes, as of the last fit.
-    slopes: Option<(Slope, Slope)>,
+    /// The last fit.
+    fit: Option<Fit>,
     /// The largest distance of the reference's rate from the middle of the fit that samples and
     /// dither allow, ppb.
     rate_uncertainty_ppb: u64,
@@ -169,7 +169,7 @@ impl StabilityMonitor {
             assumed_change: AssumedChange::initial(0),
             last_steering_ppb: None,
             dither: Dither::new(),
-            slopes: None,
+            fit: None,
             rate_uncertainty_ppb: MAX_RATE_CHANGE_PPB,
         }
     }
@@ -313,11 +313,11 @@ impl StabilityMonitor {
 
     /// The width of the range that the samples allow at `ticks`.
     fn uncertainty_at(&self, ticks: u64) -> Option<FixedNs> {
-        let (slowest, fastest) = self.slopes?;
-        let low = self.history.lower_bound(ticks, slowest)?;
+        let fit = self.fit?;
+        let low = self.history.lower_bound(ticks, fit.slope_min)?;
         Some(
             self.history
-                .upper_bound(ticks, fastest)?
+                .upper_bound(ticks, fit.slope_max)?
                 .minus(low)
                 .max(FixedNs::ZERO),
         )
@@ -353,7 +353,7 @@ impl StabilityMonitor {
     fn forget(&mut self, now_ticks: u64) {
         self.history.clear();
         self.published = None;
-        self.slopes = None;
+        self.fit = None;
         self.dither.forget();
         self.since_ticks = now_ticks;
         self.confirmations = 0;
@@ -391,7 +391,7 @@ impl StabilityMonitor {
         dropped: usize,
         events: &EventCounters,
     ) {
-        self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));
+        self.fit = fit.copied();
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
         self.rate_uncertainty_ppb =
             fit.map_or(MAX_RATE_CHANGE_PPB, |fit| rate_uncertainty_ppb(fit, within));

@@ -388,7 +388,7 @@ impl LineState {
     }
 
     /// The line of a state in any phase at `ticks`, ns, rounded down. Wraps with [`WRAP_MASK`].
-    pub(crate) const fn at(self, ticks: u64) -> i64 {
+    pub(crate) const fn ns_at(self, ticks: u64) -> i64 {
         Self {
             m: self.line_m(),
             b: self.b,
@@ -399,7 +399,7 @@ impl LineState {
     /// The line at `ticks`, rounded down to a fraction.
     pub(crate) fn fixed_at(self, ticks: u64) -> FixedNs {
         let product = product(ticks, self.line_m());
-        FixedNs::from_parts(self.at(ticks), low(product) >> UNUSED_BITS)
+        FixedNs::from_parts(self.ns_at(ticks), low(product) >> UNUSED_BITS)
     }
 
     /// The line's slope, its tag rounded off.

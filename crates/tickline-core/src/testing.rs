@@ -369,10 +369,10 @@ pub(crate) fn bounds_hold(clock: &HookedClock, counter: &impl Counter, machine: 
     let Some(reading) = clock.read_ordered_bounded(counter) else {
         return false;
     };
-    let ((earliest, latest), truth) = (reading.bounds_ns(), machine.truth_ns());
+    let (range, truth_ns) = (reading.monotonic_range(), machine.truth_ns());
     assert!(
-        earliest <= truth && truth <= latest,
-        "{earliest} {truth} {latest}"
+        range.earliest_ns <= truth_ns && truth_ns <= range.latest_ns,
+        "{truth_ns} ns in {range:?}"
     );
     true
 }

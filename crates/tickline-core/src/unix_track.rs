@@ -22,12 +22,58 @@ pub(crate) struct UnixTrack {
     samples: Option<Samples>,
 }
 
-/// Two ranges: their lower and upper ends, ns.
 #[derive(Debug, Clone, Copy)]
 struct Samples {
     /// The part that all samples since the last noticed step have in common.
-    common_ns: (i64, i64),
-    newest_ns: (i64, i64),
+    common: OffsetRange,
+    newest: OffsetRange,
+}
+
+/// A range of Unix time minus monotonic time.
+#[derive(Debug, Clone, Copy)]
+struct OffsetRange {
+    least_ns: i64,
+    most_ns: i64,
+}
+
+impl OffsetRange {
+    /// The range that contains the difference by one sample.
+    #[inline(never)]
+    fn sample(reference: &impl Reference) -> Self {
+        let before_ns = reference.monotonic_ns();
+        let unix_ns = reference.unix_ns();
+        let after_ns = reference.monotonic_ns();
+        // Both clocks round down to a nanosecond.
+        Self {
+            least_ns: unix_ns.saturating_sub(after_ns).saturating_sub(1),
+            most_ns: unix_ns.saturating_sub(before_ns).saturating_add(1),
+        }
+    }
+
+    /// Negative if the reference stepped back within the sample.
+    fn width_ns(&self) -> i64 {
+        self.most_ns.saturating_sub(self.least_ns)
+    }
+
+    /// The part that both ranges have in common; `None` if there is none.
+    fn common(&self, other: &Self) -> Option<Self> {
+        let common = Self {
+            least_ns: self.least_ns.max(other.least_ns),
+            most_ns: self.most_ns.min(other.most_ns),
+        };
+        (common.least_ns <= common.most_ns).then_some(common)
+    }
+
+    fn middle_ns(&self) -> i64 {
+        let half_ns = i64::try_from(self.most_ns.abs_diff(self.least_ns) >> 1).unwrap_or(i64::MAX);
+        self.least_ns.saturating_add(half_ns)
+    }
+
+    /// The distance of the farther end from `offset_ns`.
+    fn farthest_ns(&self, offset_ns: i64) -> u64 {
+        let below_ns = self.least_ns.abs_diff(offset_ns);
+        below_ns.max(self.most_ns.abs_diff(offset_ns))
+    }
 }
 
 impl UnixTrack {
@@ -36,56 +82,35 @@ impl UnixTrack {
 
     /// Takes samples. Returns whether they show that Unix time was stepped since the last ones.
     pub(crate) fn update(&mut self, reference: &impl Reference) -> bool {
-        let mut newest_ns = unix_bounds_ns(reference);
-        let width = |(lower, upper): (i64, i64)| upper.saturating_sub(lower);
+        let mut newest = OffsetRange::sample(reference);
         for _ in 1..UNIX_SAMPLES {
-            let bounds_ns = unix_bounds_ns(reference);
-            if width(bounds_ns) < width(newest_ns) {
-                newest_ns = bounds_ns;
+            let sample = OffsetRange::sample(reference);
+            if sample.width_ns() < newest.width_ns() {
+                newest = sample;
             }
         }
-        let both = self.samples.map(|Samples { common_ns, .. }| {
-            (newest_ns.0.max(common_ns.0), newest_ns.1.min(common_ns.1))
-        });
-        let agree = both.filter(|(lower, upper)| lower <= upper);
+        let common = self
+            .samples
+            .and_then(|samples| newest.common(&samples.common));
+        let is_stepped = self.samples.is_some() && common.is_none();
         self.samples = Some(Samples {
-            common_ns: agree.unwrap_or(newest_ns),
-            newest_ns,
+            common: common.unwrap_or(newest),
+            newest,
         });
-        both.is_some() && agree.is_none()
+        is_stepped
     }
 
-    /// The offset: Unix time minus monotonic time, ns; and its bound, ns. At the newest sample the
-    /// difference was off by no more.
-    pub(crate) fn offset(&self) -> (i64, u64) {
-        let Some(Samples {
-            common_ns: (lower, upper),
-            newest_ns,
-        }) = self.samples
-        else {
-            return (0, 0);
-        };
-        let half = i64::try_from(upper.abs_diff(lower) >> 1).unwrap_or(i64::MAX);
-        let middle = lower.saturating_add(half);
-        let bound = newest_ns
-            .0
-            .abs_diff(middle)
-            .max(newest_ns.1.abs_diff(middle));
-        (middle, bound)
+    /// The offset: Unix time minus monotonic time, ns; 0 without a sample.
+    pub(crate) fn offset_ns(&self) -> i64 {
+        self.samples.map_or(0, |samples| samples.common.middle_ns())
     }
-}
 
-/// The range that contains Unix time minus monotonic time by one sample, ns.
-#[inline(never)]
-fn unix_bounds_ns(reference: &impl Reference) -> (i64, i64) {
-    let before_ns = reference.monotonic_ns();
-    let unix_ns = reference.unix_ns();
-    let after_ns = reference.monotonic_ns();
-    // Both clocks round down to a nanosecond.
-    (
-        unix_ns.saturating_sub(after_ns).saturating_sub(1),
-        unix_ns.saturating_sub(before_ns).saturating_add(1),
-    )
+    /// The bound of the offset, ns: at the newest sample the difference was off by no more.
+    pub(crate) fn bound_ns(&self) -> u64 {
+        let offset_ns = self.offset_ns();
+        self.samples
+            .map_or(0, |samples| samples.newest.farthest_ns(offset_ns))
+    }
 }
 
 #[cfg(test)]
@@ -99,7 +124,7 @@ mod tests {
     /// has stepped, and the bound, ns.
     fn updated(track: &mut UnixTrack, machine: &Machine) -> (bool, u64) {
         let is_stepped = track.update(machine);
-        let (offset_ns, bound_ns) = track.offset();
+        let (offset_ns, bound_ns) = (track.offset_ns(), track.bound_ns());
         let error_ns = offset_ns.abs_diff(machine.unix_offset_ns.get());
         assert!(error_ns <= bound_ns, "{error_ns} ns off, +- {bound_ns}");
         (is_stepped, bound_ns)
@@ -124,7 +149,7 @@ mod tests {
             let mut reads = [before_ns, unix_ns, after_ns].into_iter().cycle();
             let reads = RefCell::new(move || reads.next().unwrap());
             track.update(&FnClock(|| reads.borrow_mut()()));
-            assert_eq!(track.offset().0, 1_000);
+            assert_eq!(track.offset_ns(), 1_000);
         }
     }
 

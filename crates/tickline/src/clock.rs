@@ -366,8 +366,7 @@ impl Clock {
         Instant::from_reading(self.engine().recent_ns())
     }
 
-    /// The time, in order across threads, with the bounds between which `CLOCK_MONOTONIC` must have
-    /// been.
+    /// The time, in order across threads, with the range in which `CLOCK_MONOTONIC` must have been.
     ///
     /// ```
     /// use std::thread;
@@ -391,7 +390,7 @@ impl Clock {
             .map(Instant::from_reading)
     }
 
-    /// Unix time, ordered like [`reading`](Self::reading), with the bounds between which
+    /// Unix time, ordered like [`reading`](Self::reading), with the range in which
     /// `CLOCK_REALTIME` must have been. If the clock has a line, the time comes from the line. For
     /// bounds on UTC, see the crate `tickline-utc`.
     ///
@@ -462,13 +461,10 @@ impl Clock {
     /// let clock = Clock::builder().build()?;
     /// if let Some(bounds) = clock.bounds() {
     ///     let tick = bounds.lower.start_ticks + 1_000;
-    ///     let earliest_ns = bounds.lower.at(tick); // CLOCK_MONOTONIC
-    ///     let latest_ns = bounds.upper.at(tick);
-    ///     assert!(earliest_ns <= latest_ns);
-    ///     let unix_bound_ns = bounds.unix_bound_ns as i64;
-    ///     let unix_earliest_ns = earliest_ns + bounds.unix_offset_ns - unix_bound_ns; // CLOCK_REALTIME
-    ///     let unix_latest_ns = latest_ns + bounds.unix_offset_ns + unix_bound_ns;
-    ///     assert!(unix_earliest_ns <= unix_latest_ns);
+    ///     let monotonic = bounds.monotonic_range_at(tick); // CLOCK_MONOTONIC
+    ///     assert!(monotonic.earliest_ns <= monotonic.latest_ns);
+    ///     let unix = bounds.unix_range_at(tick); // CLOCK_REALTIME
+    ///     assert!(unix.earliest_ns <= unix.latest_ns);
     /// }
     /// # Ok::<(), tickline::Error>(())
     /// ```

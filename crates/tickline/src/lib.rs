@@ -226,7 +226,7 @@ pub use now::{now_ns, now_ordered_ns, recent_ns, unix_ns};
 pub use reading::Reading;
 pub use settings::{Driver, LinePerCpu, Probes};
 pub use status::{ClockState, CpuStatus, EventCounts, Status};
-pub use tickline_core::cell::Bounds;
+pub use tickline_core::cell::{Bounds, RangeNs};
 pub use tickline_core::comparison::{CounterComparison, CounterDifference};
 pub use tickline_core::gate::{Cost, Gate, Reason, Trust, Verdict};
 pub use tickline_core::line::{Line, Slope};

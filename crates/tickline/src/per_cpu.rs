@@ -106,7 +106,7 @@ fn has_line_at(clock: &SharedClock, now_ns: i64) -> bool {
     let line = clock.cell().snapshot();
     line.state.is_published()
         // If the line is replaced meanwhile, its snapshot may be a mixture.
-        && (now_ns <= line.at(line.end_ticks()) || !clock.cell().is_still(line.state))
+        && (now_ns <= line.ns_at(line.validity_end_ticks()) || !clock.cell().is_still(line.state))
 }
 
 /// The data about a CPU besides its line. Readers set `has_missed`. The thread clears it, and
@@ -219,7 +219,7 @@ impl CpuLines {
             let line = clock.cell().snapshot();
             let most_ns = match line.state.phase() {
                 Phase::NoLine | Phase::FirstPublication => line.state.b,
-                Phase::Replacing | Phase::Published => line.at(line.end_ticks()),
+                Phase::Replacing | Phase::Published => line.ns_at(line.validity_end_ticks()),
             };
             // If a line ends meanwhile, its snapshot may be a mixture.
             most_ns <= reference_ns && clock.cell().is_still(line.state)

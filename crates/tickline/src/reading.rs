@@ -1,4 +1,4 @@
-//! A time with bounds on its error.
+//! A time, and the range of the OS clock then.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -9,16 +9,17 @@ use tickline_core::shared::BoundedReading;
 use crate::instant::Instant;
 use crate::unix_time::UnixTime;
 
-/// A time, and the bounds between which the OS clock was at that moment.
-/// [`Clock::reading`](crate::Clock::reading) returns an [`Instant`](crate::Instant) with its
-/// bounds, and [`Clock::unix_reading`](crate::Clock::unix_reading) a [`UnixTime`](crate::UnixTime).
+/// A time, and the range in which the OS clock was at that moment: its
+/// [bounds](crate::Clock::bounds) at one tick. [`Clock::reading`](crate::Clock::reading) returns an
+/// [`Instant`](crate::Instant) with its range, and
+/// [`Clock::unix_reading`](crate::Clock::unix_reading) a [`UnixTime`](crate::UnixTime).
 ///
-/// The bounds hold on two conditions. The rate of the OS clock stays within
+/// The range holds on two conditions. The rate of the OS clock stays within
 /// [`Status::max_drift_ppb`](crate::Status::max_drift_ppb) of the measured rate, apart from the
-/// kernel's dither, which the bounds contain. And neither the OS clock nor the counter has jumped
-/// since the last recalibration; a jump voids the bounds until the next one.
+/// kernel's dither, which the range contains. And neither the OS clock nor the counter has jumped
+/// since the last recalibration; a jump voids the range until the next one.
 ///
-/// The bounds take the CPUs' counters for equal. If the kernel keeps time by a device instead of
+/// The range takes the CPUs' counters for equal. If the kernel keeps time by a device instead of
 /// the counter, a reading may be off by what a comparison of the counters can't show: up to the
 /// time of an exchange between two CPUs, mostly 0.1 to 0.4 us
 /// ([`CounterComparison`](crate::CounterComparison) has it).
@@ -38,8 +39,7 @@ pub struct Reading<T> {
 
 impl<T: Copy + Ord> Reading<T> {
     /// A reading of a [`Backend`](crate::backend::Backend) without the counter: `time`, and the
-    /// bounds between which the clock was that the backend follows. They are widened to contain
-    /// `time`.
+    /// range of the clock that the backend follows, widened to contain `time`.
     ///
     /// ```
     /// use tickline::{Instant, Reading};
@@ -51,8 +51,8 @@ impl<T: Copy + Ord> Reading<T> {
     /// assert_eq!(Reading::new(before, now..=after).earliest(), before, "contains the time");
     /// ```
     #[must_use]
-    pub fn new(time: T, bounds: RangeInclusive<T>) -> Self {
-        let (earliest, latest) = bounds.into_inner();
+    pub fn new(time: T, range: RangeInclusive<T>) -> Self {
+        let (earliest, latest) = range.into_inner();
         Self {
             earliest: earliest.min(time),
             time,
@@ -70,15 +70,15 @@ impl<T: Copy + Ord> Reading<T> {
     /// assert!(Reading::from_counter(now, before..=after).is_from_counter());
     /// ```
     #[must_use]
-    pub fn from_counter(time: T, bounds: RangeInclusive<T>) -> Self {
+    pub fn from_counter(time: T, range: RangeInclusive<T>) -> Self {
         Self {
             is_from_counter: true,
-            ..Self::new(time, bounds)
+            ..Self::new(time, range)
         }
     }
 
-    /// A reading without error and without the counter, of a simulation for example: both bounds
-    /// are `time`.
+    /// A reading without error and without the counter, of a simulation for example: the range is
+    /// `time` alone.
     ///
     /// ```
     /// use tickline::{Instant, Reading};
@@ -92,7 +92,7 @@ impl<T: Copy + Ord> Reading<T> {
 }
 
 impl<T: Copy> Reading<T> {
-    /// The lower bound: the OS clock was not before this time.
+    /// The start of the range: the OS clock was not before this time.
     #[must_use]
     pub const fn earliest(&self) -> T {
         self.earliest
@@ -100,13 +100,13 @@ impl<T: Copy> Reading<T> {
 
     /// The time that [`Instant::now_ordered`](crate::Instant::now_ordered) would have returned, or
     /// Unix time by the line. If [`UnixTime::now`](crate::UnixTime::now) comes from the OS clock
-    /// ([`Status::unix_reason`](crate::Status::unix_reason)), the two may differ within the bounds.
+    /// ([`Status::unix_reason`](crate::Status::unix_reason)), the two may differ within the range.
     #[must_use]
     pub const fn time(&self) -> T {
         self.time
     }
 
-    /// The upper bound: the OS clock was not after this time.
+    /// The end of the range: the OS clock was not after this time.
     #[must_use]
     pub const fn latest(&self) -> T {
         self.latest
@@ -121,13 +121,13 @@ impl<T: Copy> Reading<T> {
 }
 
 impl Reading<Instant> {
-    /// The time from the lower to the upper bound.
+    /// The width of the range.
     #[must_use]
     pub const fn width(&self) -> Duration {
         self.latest.saturating_duration_since(self.earliest)
     }
 
-    /// The largest distance of the OS clock from [`time`](Self::time): that of the farther bound.
+    /// The largest distance of the OS clock from [`time`](Self::time): that of the farther end.
     ///
     /// ```
     /// use std::time::Duration;
@@ -145,7 +145,7 @@ impl Reading<Instant> {
 }
 
 impl Reading<UnixTime> {
-    /// The time from the lower to the upper bound.
+    /// The width of the range.
     #[must_use]
     pub const fn width(&self) -> Duration {
         Duration::from_nanos(
@@ -155,7 +155,7 @@ impl Reading<UnixTime> {
         )
     }
 
-    /// The largest distance of the OS clock from [`time`](Self::time): that of the farther bound.
+    /// The largest distance of the OS clock from [`time`](Self::time): that of the farther end.
     ///
     /// ```
     /// use std::time::Duration;
@@ -190,28 +190,20 @@ impl Reading<u64> {
     /// A reading by a line.
     #[inline]
     pub(crate) fn from_bounded(bounded: &BoundedReading, timescale: Timescale) -> Self {
-        let (earliest_ns, latest_ns) = bounded.bounds_ns();
-        let (offset_ns, bound_ns) = match timescale {
-            Timescale::Monotonic => (0, 0),
-            Timescale::Unix => (bounded.bounds.unix_offset_ns, bounded.bounds.unix_bound_ns),
+        let (ns, range) = match timescale {
+            Timescale::Monotonic => (bounded.ns, bounded.monotonic_range()),
+            Timescale::Unix => (bounded.unix_ns(), bounded.unix_range()),
         };
-        let earliest_ns = earliest_ns
-            .wrapping_add(offset_ns)
-            .saturating_sub_unsigned(bound_ns);
-        let latest_ns = latest_ns
-            .wrapping_add(offset_ns)
-            .saturating_add_unsigned(bound_ns);
         Self {
-            earliest: saturating_unsigned(earliest_ns),
-            time: saturating_unsigned(bounded.ns.wrapping_add(offset_ns)),
-            latest: saturating_unsigned(latest_ns),
+            earliest: saturating_unsigned(range.earliest_ns),
+            time: saturating_unsigned(ns),
+            latest: saturating_unsigned(range.latest_ns),
             is_from_counter: true,
         }
     }
 
-    /// A reading that returned `ns` while the OS clock showed `os_ns`. The bounds are widened to
-    /// contain `ns`. The upper bound is 1 ns higher, because the OS clock rounds down to a
-    /// nanosecond.
+    /// A reading that returned `ns` while the OS clock showed `os_ns`. The range is widened to
+    /// contain `ns`. It ends 1 ns later, because the OS clock rounds down to a nanosecond.
     pub(crate) fn from_os_reading(ns: u64, os_ns: u64) -> Self {
         Self::new(ns, os_ns..=os_ns.saturating_add(1))
     }

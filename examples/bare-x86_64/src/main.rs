@@ -84,8 +84,8 @@ impl Counts {
         let ns = bounds.map_or_else(|| now_ns(hpet), |reading| reading.ns);
         let after_ns = hpet.monotonic_ns() + hpet.resolution_ns();
         if let Some(reading) = bounds {
-            let (earliest_ns, latest_ns) = reading.bounds_ns();
-            self.outside += u64::from(earliest_ns > after_ns || latest_ns < before_ns);
+            let range = reading.monotonic_range();
+            self.outside += u64::from(range.earliest_ns > after_ns || range.latest_ns < before_ns);
             self.by_counter += 1;
         }
         self.readings += 1;
@@ -111,7 +111,9 @@ impl Counts {
                 "HPET"
             },
             CLOCK.figures().last_line,
-            CLOCK.read_ordered_bounded(&TSC).map(|reading| reading.bounds_ns()),
+            CLOCK
+                .read_ordered_bounded(&TSC)
+                .map(|reading| reading.monotonic_range()),
         );
         self.by_counter - by_counter
     }

@@ -17,7 +17,7 @@
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use tickline_core::cell::{Bounds, Window};
+use tickline_core::cell::{Bounds, RangeNs, Window};
 use tickline_core::shared::BoundedReading;
 use tickline_core::state::LineState;
 
@@ -218,7 +218,7 @@ impl Check {
         let Some(&(line, since_ps)) = by_state.get(&state) else {
             panic!("a line that cell {cell} never had: {state:?}");
         };
-        let by_line_ns = line.at(last_read.ticks);
+        let by_line_ns = line.ns_at(last_read.ticks);
         assert!(
             ns == by_line_ns,
             "{ns} ns by cell {cell}, by its line it is {by_line_ns} ns"
@@ -286,7 +286,10 @@ impl Check {
     pub(crate) fn check_bounds(&self, reading: &BoundedReading) {
         let last_read = self.world.me().last_read.get();
         let truth_ns = last_read.true_ns;
-        let (earliest_ns, latest_ns) = reading.bounds_ns();
+        let RangeNs {
+            earliest_ns,
+            latest_ns,
+        } = reading.monotonic_range();
         assert!(
             (earliest_ns..=latest_ns).contains(&reading.ns),
             "{reading:?} is outside its own bounds"
@@ -339,7 +342,10 @@ impl Check {
         // A rate at the edge of its limits is beyond them while the kernel dithers.
         let dither_ns = if straight { 0 } else { self.limits.dither_ns };
         let margin_ns = (3 * self.world.scenario.machine.stale_ns + dither_ns).cast_signed();
-        let (earliest_ns, latest_ns) = reading.bounds_ns();
+        let RangeNs {
+            earliest_ns,
+            latest_ns,
+        } = reading.monotonic_range();
         let inside = earliest_ns - margin_ns <= *truth_ns && *truth_ns <= latest_ns + margin_ns;
         self.world.counts.borrow_mut().bounds_checked += u64::from(holds);
         assert!(

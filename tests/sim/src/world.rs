@@ -417,8 +417,8 @@ impl SteppedCell {
             state: next,
             ..*line
         };
-        let b_at = |ticks| line.at(ticks).wrapping_sub(coarse.at(ticks)) + 1;
-        let b = b_at(line.start_ticks).max(b_at(line.end_ticks()));
+        let b_at = |ticks| line.ns_at(ticks).wrapping_sub(coarse.ns_at(ticks)) + 1;
+        let b = b_at(line.start_ticks).max(b_at(line.validity_end_ticks()));
         Snapshot {
             state: LineState { b, ..next },
             ..coarse

@@ -18,8 +18,7 @@ use crate::units::{FixedNs, ticks_between};
 /// /// The time for which the fast path may still use the clock's line at `ticks`, ns.
 /// fn left_ns(clock: &SharedClock, ticks: u64) -> Option<i64> {
 ///     let line = clock.cell().snapshot();
-///     let end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
-///     let left_ns = line.at(end_ticks) - line.at(ticks);
+///     let left_ns = line.ns_at(line.window_end_ticks()) - line.ns_at(ticks);
 ///     let counts = line.state.is_published() && clock.cell().is_still(line.state);
 ///     counts.then_some(left_ns)
 /// }
@@ -47,17 +46,23 @@ impl Snapshot {
         ticks.wrapping_sub(self.start_ticks) < self.valid_ticks()
     }
 
+    /// The first tick at which the fast path does not use the line any more.
+    #[must_use]
+    pub const fn window_end_ticks(&self) -> u64 {
+        self.start_ticks.wrapping_add(self.window_ticks)
+    }
+
     /// The first tick at which the line is not valid any more.
     #[must_use]
-    pub const fn end_ticks(&self) -> u64 {
+    pub const fn validity_end_ticks(&self) -> u64 {
         self.start_ticks.wrapping_add(self.valid_ticks())
     }
 
     /// The line at `ticks`, ns, rounded down. Exact while the line is valid; without a line it
     /// means nothing. Never panics.
     #[must_use]
-    pub const fn at(&self, ticks: u64) -> i64 {
-        self.state.at(ticks)
+    pub const fn ns_at(&self, ticks: u64) -> i64 {
+        self.state.ns_at(ticks)
     }
 
     /// The line at `ticks`, rounded down to a fraction.
@@ -80,18 +85,75 @@ impl Snapshot {
 /// of two CPUs is not in the bounds.
 ///
 /// The bounds in a slot start at the same tick as the slot's line.
+///
+/// ```
+/// use tickline_core::cell::{Bounds, RangeNs};
+/// use tickline_core::line::{Line, Slope};
+///
+/// let slope = Slope::from_hz(1_000_000_000).unwrap();
+/// let lower = Line { start_ticks: 500, base_ns: 7_000, slope };
+/// let upper = Line { base_ns: 7_020, ..lower };
+/// let bounds = Bounds { lower, upper, unix_offset_ns: 1_000_000, unix_bound_ns: 5 };
+/// let monotonic = RangeNs { earliest_ns: 7_100, latest_ns: 7_120 };
+/// assert_eq!(bounds.monotonic_range_at(600), monotonic);
+/// let unix = RangeNs { earliest_ns: 1_007_095, latest_ns: 1_007_125 };
+/// assert_eq!(bounds.unix_range_at(600), unix);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bounds {
     /// The reference is not below this line.
     pub lower: Line,
     /// The reference is not above this line, which starts at the same tick as `lower`.
     pub upper: Line,
-    /// The reference's Unix time minus its monotonic time, ns, as estimated. At a tick, Unix time
-    /// is at least `lower.at(tick) + unix_offset_ns - unix_bound_ns`, and at most
-    /// `upper.at(tick) + unix_offset_ns + unix_bound_ns`.
+    /// The reference's Unix time minus its monotonic time, ns, as estimated.
     pub unix_offset_ns: i64,
     /// Half-width of the range that contains the true offset, ns.
     pub unix_bound_ns: u64,
+}
+
+impl Bounds {
+    /// The range of the reference's monotonic time at `ticks`, ns. Never panics.
+    #[inline]
+    #[must_use]
+    pub const fn monotonic_range_at(&self, ticks: u64) -> RangeNs {
+        RangeNs {
+            earliest_ns: self.lower.ns_at(ticks),
+            latest_ns: self.upper.ns_at(ticks),
+        }
+    }
+
+    /// The range of the reference's Unix time at `ticks`, ns. Never panics.
+    #[inline]
+    #[must_use]
+    pub const fn unix_range_at(&self, ticks: u64) -> RangeNs {
+        self.in_unix_time(self.monotonic_range_at(ticks))
+    }
+
+    /// A range of monotonic time in Unix time.
+    #[inline]
+    pub(crate) const fn in_unix_time(&self, monotonic: RangeNs) -> RangeNs {
+        let RangeNs {
+            earliest_ns,
+            latest_ns,
+        } = monotonic;
+        RangeNs {
+            earliest_ns: earliest_ns
+                .wrapping_add(self.unix_offset_ns)
+                .saturating_sub_unsigned(self.unix_bound_ns),
+            latest_ns: latest_ns
+                .wrapping_add(self.unix_offset_ns)
+                .saturating_add_unsigned(self.unix_bound_ns),
+        }
+    }
+}
+
+/// Two times between which the reference must be: its [`Bounds`] at one tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeNs {
+    /// The reference is not before this time, ns.
+    pub earliest_ns: i64,
+    /// The reference is not after this time, ns.
+    pub latest_ns: i64,
 }
 
 /// A bound before its base is rounded.
@@ -152,10 +214,10 @@ impl PlannedBounds {
         }
     }
 
-    /// Both bounds at `start_ticks`, ns, rounded outwards. If the newest sample is later than that
+    /// The range at `start_ticks`, rounded outwards. If the newest sample is later than that
     /// tick, the bounds widen towards the past by the difference of their rates. The reference's
     /// rate was between these two rates.
-    pub(super) fn base_ns_at(&self, start_ticks: u64) -> (i64, i64) {
+    pub(super) fn range_at(&self, start_ticks: u64) -> RangeNs {
         let Bounds { lower, upper, .. } = &self.rounded;
         let back_ticks = ticks_between(start_ticks, lower.start_ticks).max(0);
         let spread = upper
@@ -170,7 +232,10 @@ impl PlannedBounds {
             .fixed_at(start_ticks)
             .minus(self.upper_rounding)
             .plus(spread);
-        (low.floor_ns(), high.ceil_ns())
+        RangeNs {
+            earliest_ns: low.floor_ns(),
+            latest_ns: high.ceil_ns(),
+        }
     }
 }
 

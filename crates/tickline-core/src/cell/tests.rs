@@ -58,7 +58,7 @@ fn a_line_is_published_with_its_window() {
 fn a_line_is_published_with_its_bounds() {
     let cell = cell_with_first_line();
     let slot = cell.slot(first_line().state);
-    assert_eq!(slot.bounds(-5_000), bounds(1 << 20, 4));
+    assert_eq!(slot.bounds(first_line().state), bounds(1 << 20, 4));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn concurrent_readers_never_see_a_mixture() {
             let state = cell.load();
             let number = state.slope().bits.saturating_sub(1 << 47) >> 8;
             let slot = cell.slot(state);
-            let (start_ticks, loaded) = (slot.start_ticks(), slot.bounds(state.b));
+            let (start_ticks, loaded) = (slot.start_ticks(), slot.bounds(state));
             if !state.is_published() || !cell.is_still(state) {
                 continue;
             }
@@ -165,7 +165,7 @@ fn a_line_is_valid_for_twice_its_window_from_its_start() {
     ] {
         assert_eq!(line.is_valid_at(ticks), is_valid, "{ticks}");
     }
-    assert_eq!(line.end_ticks(), end_ticks);
+    assert_eq!(line.validity_end_ticks(), end_ticks);
 }
 
 /// Bounds are planned at the newest sample, and a slot has them at the start of its line, wherever
@@ -195,7 +195,7 @@ fn bounds_count_from_the_start_of_the_line() {
         let cell = LineCell::new();
         let in_use = line(LineState::default(), start_ticks, 990, slow);
         assert!(cell.publish(LineState::default(), &NextLine::new(in_use, planned)));
-        let read = cell.slot(in_use.state).bounds(990);
+        let read = cell.slot(in_use.state).bounds(in_use.state);
         for ticks in (start_ticks..start_ticks + 20_000).step_by(if cfg!(miri) { 707 } else { 7 }) {
             let (low, high) = if ticks < sample_ticks {
                 let low = Line {
@@ -214,7 +214,7 @@ fn bounds_count_from_the_start_of_the_line() {
                 low.fixed_at(ticks).floor_ns(),
                 high.fixed_at(ticks).floor_ns(),
             );
-            let (lower_ns, upper_ns) = (read.lower.at(ticks), read.upper.at(ticks));
+            let (lower_ns, upper_ns) = (read.lower.ns_at(ticks), read.upper.ns_at(ticks));
             assert!(
                 lower_ns <= low_ns && high_ns <= upper_ns,
                 "{lower_ns}..{upper_ns} at {ticks}"

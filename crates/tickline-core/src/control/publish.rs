@@ -102,7 +102,8 @@ impl Control {
         let mut bounds = self.stability.history.bounds(slope, allowance, unseen)?;
         bounds.resolution_ns = self.config.resolutions.reference_ns;
         let rounded = &mut bounds.rounded;
-        (rounded.unix_offset_ns, rounded.unix_bound_ns) = self.unix.offset();
+        rounded.unix_offset_ns = self.unix.offset_ns();
+        rounded.unix_bound_ns = self.unix.bound_ns();
         Some(bounds)
     }
 

@@ -47,7 +47,7 @@ fn the_bounds_hold_while_the_rate_stays_within_the_maximum_drift_and_not_beyond(
         (-1_100, false),
     ] {
         let truth = 10_000_000_000 + ghz().adjusted_ppb(ppb).over(1_000_000_000).round_ns();
-        let found = (bounds.lower.at(at)..=bounds.upper.at(at)).contains(&truth);
+        let found = (bounds.lower.ns_at(at)..=bounds.upper.ns_at(at)).contains(&truth);
         assert_eq!(found, inside, "{ppb} ppb, {bounds:?}");
     }
 }
@@ -77,7 +77,7 @@ fn the_bounds_hold_through_a_change_of_rate_that_the_polygon_misses() {
         .bounds(ghz(), &allowance, FixedNs::ZERO)
         .unwrap()
         .rounded;
-    assert!((bounds.lower.at(at)..=bounds.upper.at(at)).contains(&truth));
+    assert!((bounds.lower.ns_at(at)..=bounds.upper.ns_at(at)).contains(&truth));
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn a_recurring_line_keeps_the_order() {
                 let (replacing, at_ticks) =
                     clock.announce(second.state, second.state.replacing())?;
                 let early = at_ticks - MEETING_MARGIN_NS;
-                assert!(first.at(early) >= second.at(early), "a step back");
+                assert!(first.ns_at(early) >= second.ns_at(early), "a step back");
                 clock.publish(replacing, first.state, at_ticks)
             })();
             if published.is_none() {
@@ -214,13 +214,13 @@ fn a_recurring_high_water_mark_keeps_the_order() {
             let flat = before.next_line(Slope { bits: 1 << 18 }).unwrap();
             let flat = flat.with_b(flat.b_not_below_time(at_ticks, FixedNs::from_ns(MARK_NS)));
             let line = clock.publish(first, flat, at_ticks)?;
-            assert_eq!(line.at(line.end_ticks()), MARK_NS, "too steep");
+            assert_eq!(line.ns_at(line.validity_end_ticks()), MARK_NS, "too steep");
             clock.scene.time.jump(MARK_NS);
             assert_eq!(clock.writer_reads(), MARK_NS);
             let (replacing, at_ticks) = clock.announce(line.state, line.state.replacing())?;
             // The line's slot and count differ from the first state's; 1,023 lines later they would
             // be the same.
-            let mark = before.with_b(line.at(at_ticks));
+            let mark = before.with_b(line.ns_at(at_ticks));
             clock
                 .scene
                 .clock

@@ -79,7 +79,7 @@ fn a_reading_is_never_a_mixture() {
         let reader = spawn(&cell, move |cell| {
             let state = cell.load();
             let slot = cell.slot(state);
-            let (window, bounds, evidence) = (slot.window(), slot.bounds(state.b), slot.evidence());
+            let (window, bounds, evidence) = (slot.window(), slot.bounds(state), slot.evidence());
             if !cell.is_still(state) {
                 return seen.saw("refused");
             }
@@ -184,7 +184,7 @@ fn bounds_of_a_reading_are_never_a_mixture() {
                 .read_ordered_bounded(counter)
                 .map(|reading| (reading.ns, reading.bounds))
         },
-        |line| (line.at(NOW_TICKS), bounds_of(line)),
+        |line| (line.ns_at(NOW_TICKS), bounds_of(line)),
     );
 }
 
@@ -195,7 +195,7 @@ fn unix_time_of_a_reading_is_never_a_mixture() {
         &ACCEPTED,
         wide,
         |clock, counter| clock.read_unix_ns(counter),
-        |line| line.at(NOW_TICKS) + bounds_of(line).unix_offset_ns,
+        |line| line.ns_at(NOW_TICKS) + bounds_of(line).unix_offset_ns,
     );
 }
 
@@ -212,7 +212,7 @@ fn a_window_of_a_reading_is_never_a_mixture() {
         a_reader_of_a_clock(&["line 2", "line 3", "refused"], late, read, |line| {
             let is_inside = NOW_TICKS - line.start_ticks < line.window_ticks;
             if is_inside {
-                line.at(NOW_TICKS)
+                line.ns_at(NOW_TICKS)
             } else {
                 i64::MIN
             }
@@ -234,14 +234,14 @@ fn a_high_water_mark_is_never_a_mixture() {
             if found.state.phase() != Phase::Replacing {
                 return seen.saw("published");
             }
-            let mark_ns = found.at(found.end_ticks());
+            let mark_ns = found.ns_at(found.validity_end_ticks());
             if cell.try_swap(found.state, found.state.without_line(mark_ns)) {
                 let of_number = line(LineState::default(), number_of(found.state));
                 let expected = Snapshot {
                     state: found.state,
                     ..of_number
                 };
-                assert_eq!(mark_ns, expected.at(expected.end_ticks()));
+                assert_eq!(mark_ns, expected.ns_at(expected.validity_end_ticks()));
                 seen.saw(accepted(found.state));
             } else {
                 seen.saw("lost");

@@ -120,11 +120,7 @@ fn shortly_before(
 /// by more than the reference vouches for, so the line ends with its window.
 #[test]
 fn rule_12_readings_are_in_order_when_a_window_ends_under_a_writer() {
-    let scene = || {
-        shortly_before(Scene::with_line(), |line| {
-            line.start_ticks + line.window_ticks
-        })
-    };
+    let scene = || shortly_before(Scene::with_line(), Snapshot::window_end_ticks);
     a_writer_meets_a_reader(
         &["Published", "Calibrating", "help", "expiry"],
         scene,
@@ -135,7 +131,7 @@ fn rule_12_readings_are_in_order_when_a_window_ends_under_a_writer() {
 /// Rules 2, 4 and 5: the validity of a line that is ahead of the reference ends under the writer.
 #[test]
 fn rule_4_readings_are_in_order_when_a_validity_ends_under_a_writer() {
-    let scene = || shortly_before(Scene::with_long_line(), Snapshot::end_ticks);
+    let scene = || shortly_before(Scene::with_long_line(), Snapshot::validity_end_ticks);
     a_writer_meets_a_reader(
         &["Published", "Calibrating", "help", "expiry"],
         scene,

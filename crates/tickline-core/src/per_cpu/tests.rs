@@ -237,13 +237,13 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
     let replacing = clock.announce(&old).unwrap().state;
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope).unwrap();
-    let next = next.with_b(next.b_not_below_time(ticks, FixedNs::from_ns(old.at(ticks))));
+    let next = next.with_b(next.b_not_below_time(ticks, FixedNs::from_ns(old.ns_at(ticks))));
     let line = Snapshot {
         state: next,
         start_ticks: ticks,
         window_ticks: 1 << 20,
     };
-    let bounds = clock.cell.slot(old.state).bounds(old.state.b);
+    let bounds = clock.cell.slot(old.state).bounds(old.state);
     assert!(clock.cell.publish(replacing, &NextLine::new(line, bounds)));
 }
 

@@ -137,7 +137,7 @@ fn check_meeting(
         late.saturating_sub(1).max(early),
         late,
     ] {
-        let above_ns = replacement.at(ticks).wrapping_sub(old.line.at(ticks));
+        let above_ns = replacement.ns_at(ticks).wrapping_sub(old.line.ns_at(ticks));
         assert!(above_ns >= 0, "below the old line at {ticks}: {}", story());
     }
 }
@@ -213,7 +213,7 @@ proptest! {
         let start = at.wrapping_sub(since_start & (Line::MAX_DELTA_TICKS >> 8));
         let Some(next) = oracle.next(target.slope, true) else { return Ok(()) };
         let state = next.line.state;
-        let near = oracle.line.at(at).saturating_add(high_water >> 32);
+        let near = oracle.line.ns_at(at).saturating_add(high_water >> 32);
         // A whole `b` meets this limit exactly, but not the next larger limit.
         let exact = next.line.fixed_at(at);
         for (from, high_water) in [
@@ -230,9 +230,9 @@ proptest! {
             let Some(b) = least_b(&next, &points) else { continue };
             let story = || format!("{from:?}, {high_water}, {next:?}: {line:?}");
             assert_eq!(line, state.with_b(b), "{}", story());
-            assert!(line.at(at).wrapping_sub(from.floor_ns()) >= 0, "below `from`: {}", story());
+            assert!(line.ns_at(at).wrapping_sub(from.floor_ns()) >= 0, "below `from`: {}", story());
             for ticks in [start, start.wrapping_add(probe & Line::MAX_DELTA_TICKS)] {
-                let is_above = line.at(ticks).wrapping_sub(high_water) >= 0;
+                let is_above = line.ns_at(ticks).wrapping_sub(high_water) >= 0;
                 let is_comparable = is_in_one_turn(start, ticks);
                 assert!(is_above || !is_comparable, "below the high-water mark at {ticks}: {}", story());
             }

@@ -24,7 +24,7 @@ proptest! {
             assert_eq!(line.fixed_at(ticks), clamped_fixed(exact.clone()), "at {ticks}");
             assert_eq!(line.fixed_at(ticks).floor_ns(), clamped_i64(floor_ns(&exact)), "at {ticks}");
             if ticks.wrapping_sub(start_ticks) <= Line::MAX_DELTA_TICKS {
-                let difference = floor_ns(&exact) - wide(line.at(ticks));
+                let difference = floor_ns(&exact) - wide(line.ns_at(ticks));
                 assert_eq!(difference % wide(1_u128 << 64), wide(0), "at {ticks}");
             }
         }

@@ -120,7 +120,10 @@ fn beginning() -> impl Strategy<Value = (Oracle, Oracle)> {
 /// A line in use, some centuries around zero at a tick anywhere on the counter.
 pub(super) fn line_in_use() -> impl Strategy<Value = (Oracle, u64)> {
     (beginning(), number(), -(1_i64 << 61)..1 << 61).prop_map(|((_, oracle), ticks, ns)| {
-        (oracle.with_b(ns.wrapping_sub(oracle.line.at(ticks))), ticks)
+        (
+            oracle.with_b(ns.wrapping_sub(oracle.line.ns_at(ticks))),
+            ticks,
+        )
     })
 }
 
@@ -175,7 +178,7 @@ proptest! {
             let (at, fraction) = (wrapped_i64(&floor_ns(&exact)), &exact - floor_ns(&exact) * UNITS_PER_NS);
             let replacing = state.replacing();
             for state in [state, replacing, state.barred(), replacing.barred()] {
-                assert_eq!(state.at(ticks), at, "{oracle:?} at {ticks}");
+                assert_eq!(state.ns_at(ticks), at, "{oracle:?} at {ticks}");
                 let found = state.fixed_at(ticks).parts();
                 assert_eq!((found.0, wide(found.1)), (at, fraction.clone()), "{oracle:?} at {ticks}");
                 assert_eq!(state.slope(), oracle.slope(), "{oracle:?}");

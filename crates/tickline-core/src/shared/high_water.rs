@@ -182,7 +182,7 @@ impl<S: StateCell> SharedClock<S> {
     /// The line's evidence, and the slope of its lower bound.
     fn evidence(&self, line: &Snapshot) -> (Evidence, Slope) {
         let slot = self.cell.slot(line.state);
-        (slot.evidence(), slot.bounds(line.state.b).lower.slope)
+        (slot.evidence(), slot.bounds(line.state).lower.slope)
     }
 
     /// Rule 5: the high-water mark, ns. No reading of the line has exceeded it, if `ticks` was read
@@ -218,7 +218,7 @@ impl<S: StateCell> SharedClock<S> {
                     last_ticks_into.min(reachable_ticks_into(line, since, slowest, reference_ns));
             }
         }
-        line.at(line.start_ticks.wrapping_add(last_ticks_into))
+        line.ns_at(line.start_ticks.wrapping_add(last_ticks_into))
     }
 }
 

@@ -6,7 +6,7 @@
 //! [`per_cpu`](crate::per_cpu) the current CPU's counter.
 
 use super::{Event, SharedClock};
-use crate::cell::{Bounds, Snapshot, StateCell, Window};
+use crate::cell::{Bounds, RangeNs, Snapshot, StateCell, Window};
 use crate::counter::Counter;
 use crate::reference::Reference;
 use crate::state::{LineState, Phase, in_register};
@@ -62,9 +62,9 @@ pub struct SlowReading {
 impl SlowReading {
     /// A reading of a line that is valid at `ticks`.
     fn by_line(line: &Snapshot, ticks: u64) -> Self {
-        let ns = line.at(ticks);
-        let window_end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
-        let overdue_ns = u64::try_from(ns.saturating_sub(line.at(window_end_ticks))).unwrap_or(0);
+        let ns = line.ns_at(ticks);
+        let window_end_ns = line.ns_at(line.window_end_ticks());
+        let overdue_ns = u64::try_from(ns.saturating_sub(window_end_ns)).unwrap_or(0);
         Self {
             ns,
             source: ReadingSource::Line { overdue_ns },
@@ -81,8 +81,8 @@ impl SlowReading {
 /// /// The largest distance of a reading from the reference, ns; `None` without a line.
 /// fn largest_error_ns(clock: &SharedClock, counter: &impl Counter) -> Option<i64> {
 ///     let reading = clock.read_ordered_bounded(counter)?;
-///     let (earliest_ns, latest_ns) = reading.bounds_ns();
-///     Some((reading.ns - earliest_ns).max(latest_ns - reading.ns))
+///     let range = reading.monotonic_range();
+///     Some((reading.ns - range.earliest_ns).max(range.latest_ns - reading.ns))
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,16 +97,29 @@ pub struct BoundedReading {
 }
 
 impl BoundedReading {
-    /// The earliest and the latest time that the reference may have, ns, widened to contain the
-    /// reading itself.
+    /// The reading in Unix time, ns.
     #[inline]
     #[must_use]
-    pub fn bounds_ns(&self) -> (i64, i64) {
-        let Bounds { lower, upper, .. } = &self.bounds;
-        (
-            lower.at(self.ticks).min(self.ns),
-            upper.at(self.ticks).max(self.ns),
-        )
+    pub const fn unix_ns(&self) -> i64 {
+        self.ns.wrapping_add(self.bounds.unix_offset_ns)
+    }
+
+    /// The range of the reference's monotonic time, ns, widened to contain [`ns`](Self::ns).
+    #[inline]
+    #[must_use]
+    pub fn monotonic_range(&self) -> RangeNs {
+        let range = self.bounds.monotonic_range_at(self.ticks);
+        RangeNs {
+            earliest_ns: range.earliest_ns.min(self.ns),
+            latest_ns: range.latest_ns.max(self.ns),
+        }
+    }
+
+    /// The range of the reference's Unix time, ns, widened to contain [`unix_ns`](Self::unix_ns).
+    #[inline]
+    #[must_use]
+    pub fn unix_range(&self) -> RangeNs {
+        self.bounds.in_unix_time(self.monotonic_range())
     }
 }
 
@@ -221,7 +234,7 @@ impl<S: StateCell> SharedClock<S> {
         let (state, ticks) = self.read_with(LineState::allows_fast_path, |cell, state| {
             let ticks = counter.now_ordered();
             let slot = cell.slot(state);
-            bounds = slot.bounds(state.b);
+            bounds = slot.bounds(state);
             // Load the window last. If the state recurred, the slot holds a newer line, whose
             // window excludes this tick.
             (slot.window(), ticks)
@@ -270,13 +283,13 @@ impl<S: StateCell> SharedClock<S> {
         if !snapshot.state.is_published() {
             return None;
         }
-        let bounds = self.cell.slot(snapshot.state).bounds(snapshot.state.b);
+        let bounds = self.cell.slot(snapshot.state).bounds(snapshot.state);
         let ticks = counter.now_ordered();
         let is_usable =
             self.may_use(&snapshot, ticks, reference) && self.cell.is_still(snapshot.state);
         is_usable.then(|| BoundedReading {
             ticks,
-            ns: snapshot.at(ticks),
+            ns: snapshot.ns_at(ticks),
             bounds,
         })
     }
@@ -497,23 +510,41 @@ mod tests {
         );
     }
 
-    /// The bounds of a reading at tick 0, where both bounds are 0 ns.
-    fn bounds_of(ns: i64) -> (i64, i64) {
-        let reading = BoundedReading {
+    /// A reading at tick 0, where both bounds are 0 ns.
+    fn reading_of(ns: i64) -> BoundedReading {
+        let bounds = Bounds {
+            unix_offset_ns: 1_000,
+            unix_bound_ns: 2,
+            ..Bounds::default()
+        };
+        BoundedReading {
             ticks: 0,
             ns,
-            bounds: Bounds::default(),
-        };
-        reading.bounds_ns()
+            bounds,
+        }
+    }
+
+    fn range(earliest_ns: i64, latest_ns: i64) -> RangeNs {
+        RangeNs {
+            earliest_ns,
+            latest_ns,
+        }
     }
 
     #[test]
-    fn bounds_below_a_reading_are_widened_up_to_it() {
-        assert_eq!(bounds_of(5), (0, 5));
+    fn a_range_below_a_reading_is_widened_up_to_it() {
+        assert_eq!(reading_of(5).monotonic_range(), range(0, 5));
     }
 
     #[test]
-    fn bounds_above_a_reading_are_widened_down_to_it() {
-        assert_eq!(bounds_of(-5), (-5, 0));
+    fn a_range_above_a_reading_is_widened_down_to_it() {
+        assert_eq!(reading_of(-5).monotonic_range(), range(-5, 0));
+    }
+
+    #[test]
+    fn a_range_of_unix_time_contains_the_reading_and_the_error_of_the_offset() {
+        let reading = reading_of(5);
+        assert_eq!(reading.unix_ns(), 1_005);
+        assert_eq!(reading.unix_range(), range(998, 1_007));
     }
 }

@@ -104,7 +104,11 @@ fn the_range_of_a_known_slope_is_as_wide_as_the_sample() {
     let mut monitor = StabilityMonitor::new();
     let sample = sample_at(1 << 40);
     monitor.history.push(sample);
-    monitor.slopes = Some((ghz(), ghz()));
+    monitor.fit = Some(Fit {
+        slope_min: ghz(),
+        slope_max: ghz(),
+        is_exact: true,
+    });
     let found = monitor.uncertainty_at((1 << 40) + 1_000);
     assert_eq!(found, Some(sample.width(ghz())));
 }

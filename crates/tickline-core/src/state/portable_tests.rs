@@ -89,7 +89,7 @@ fn impatient(machine: &'static Machine) -> impl Counter {
 fn rule_3_threads_that_are_stopped_within_a_swap_stop_no_reading() {
     let (machine, clock) = clock_with_line();
     let line = clock.cell.snapshot();
-    let last_ns = line.at(machine.now());
+    let last_ns = line.ns_at(machine.now());
     let state = &clock.cell.state;
     for _ in 0..STOPPED {
         assert!(
@@ -100,7 +100,7 @@ fn rule_3_threads_that_are_stopped_within_a_swap_stop_no_reading() {
     }
     let replacing = clock.announce(&line).expect("no other thread swaps").state;
     for _ in 0..STOPPED {
-        let mark_ns = line.at(machine.now());
+        let mark_ns = line.ns_at(machine.now());
         assert!(
             state
                 .begin_swap(replacing, replacing.without_line(mark_ns))
@@ -124,7 +124,7 @@ fn rule_8_threads_that_are_stopped_within_a_swap_keep_no_clock_unbarred() {
     let closed = line.state.barred();
     assert!(state.try_swap(line.state, closed));
     for _ in 0..STOPPED {
-        let mark_ns = line.at(machine.now());
+        let mark_ns = line.ns_at(machine.now());
         assert!(
             state
                 .begin_swap(closed, closed.without_line(mark_ns))

@@ -23,11 +23,11 @@ impl Engine {
             .or_else(|| self.read_ordered_bounded_by_this_cpu())
     }
 
-    /// Half the distance between the bounds of the OS clock now, ns. `None` without a line.
+    /// Half the width of the OS clock's range now, ns. `None` without a line.
     fn bound_ns(&self) -> Option<u64> {
         let reading = self.read_ordered_bounded_here()?;
-        let (earliest_ns, latest_ns) = reading.bounds_ns();
-        Some(latest_ns.abs_diff(earliest_ns).div_ceil(2))
+        let range = reading.monotonic_range();
+        Some(range.latest_ns.abs_diff(range.earliest_ns).div_ceil(2))
     }
 
     /// The present status of this clock.
@@ -140,10 +140,11 @@ impl Engine {
             return false;
         };
         let after_ns = OsClock.monotonic_ns();
-        let (earliest_ns, latest_ns) = reading.bounds_ns();
-        let missed_ns = earliest_ns
+        let range = reading.monotonic_range();
+        let missed_ns = range
+            .earliest_ns
             .saturating_sub(after_ns)
-            .max(before_ns.saturating_sub(latest_ns));
+            .max(before_ns.saturating_sub(range.latest_ns));
         missed_ns > DISRUPTED_OFFSET_NS
     }
 }

@@ -160,8 +160,7 @@ impl Engine {
             return None;
         }
         let reading = self.read_ordered_bounded_while_valid()?;
-        let unix_ns = reading.ns.wrapping_add(reading.bounds.unix_offset_ns);
-        Some(saturating_unsigned(unix_ns))
+        Some(saturating_unsigned(reading.unix_ns()))
     }
 
     fn now_by_backend(&self, timescale: Timescale) -> Option<u64> {

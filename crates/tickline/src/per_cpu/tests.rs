@@ -95,7 +95,7 @@ impl<'a> Passes<'a> {
         clocks
             .filter(|clock| clock.cell().load().is_published())
             .map(|clock| clock.cell().snapshot())
-            .map(|line| line.at(line.end_ticks()))
+            .map(|line| line.ns_at(line.validity_end_ticks()))
             .max()
     }
 }
@@ -284,7 +284,7 @@ fn a_cpu_has_a_line_until_its_end() {
     let with_line = clocks.find(|clock| clock.cell().load().is_published());
     let with_line = with_line.expect("a CPU has a line");
     let line = with_line.cell().snapshot();
-    let end_ns = line.at(line.end_ticks());
+    let end_ns = line.ns_at(line.validity_end_ticks());
     assert!(has_line_at(with_line, end_ns));
     assert!(!has_line_at(with_line, end_ns + 1));
 }

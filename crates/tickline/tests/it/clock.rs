@@ -7,7 +7,7 @@ use crate::common::{
 };
 use tickline::{
     Clock, ClockState, Driver, EnvironmentSwitch, ErrorKind, Event, Instant, LinePerCpu, Probes,
-    Reason,
+    RangeNs, Reason,
 };
 use tickline_core::counter::{Counter as _, HardwareCounter};
 
@@ -535,7 +535,10 @@ fn the_bounds_of_the_line_convert_a_tick() {
         found.is_some()
     });
     let (before, ticks, after, bounds) = found.unwrap();
-    let [earliest_ns, latest_ns] = [bounds.lower.at(ticks), bounds.upper.at(ticks)];
+    let RangeNs {
+        earliest_ns,
+        latest_ns,
+    } = bounds.monotonic_range_at(ticks);
     let as_ns = |instant: Instant| i64::try_from(instant.as_nanos()).unwrap();
     assert!(earliest_ns <= latest_ns, "{bounds:?} at {ticks}");
     assert!(

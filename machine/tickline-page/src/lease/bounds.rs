@@ -213,11 +213,11 @@ mod tests {
             assert!(line.line.base_ns >= least);
             for ticks in (0..64).map(|part| start + lease * part / 63) {
                 assert!(
-                    line.line.at(ticks) >= upper.at(ticks),
+                    line.line.ns_at(ticks) >= upper.ns_at(ticks),
                     "{line:?} at {ticks}"
                 );
                 assert!(
-                    line.line.at(ticks) - lower.at(ticks) <= line.lead_ns + 1,
+                    line.line.ns_at(ticks) - lower.ns_at(ticks) <= line.lead_ns + 1,
                     "{line:?} at {ticks}"
                 );
             }

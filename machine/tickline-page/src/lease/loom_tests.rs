@@ -108,7 +108,7 @@ fn a_reading_of_a_page_is_never_a_mixture() {
         let PageReading { ns, source } =
             read(memory, &view, &view, &process_high_water, Timescale::Unix);
         assert_eq!(source, PageSource::Line);
-        let value = |number: i64| line(number).line.at(500) + number * 7;
+        let value = |number: i64| line(number).line.ns_at(500) + number * 7;
         let number = (1..=3)
             .find(|number| ns == value(*number))
             .expect("a value of one line");

@@ -414,7 +414,7 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
     /// Makes an attempt with the line in `slot`, whose lease contains `ticks`.
     #[inline(always)]
     fn try_line(&self, word: LeaseWord, line: &Line, slot: SlotNumber, ticks: u64) -> Attempt {
-        let time = self.in_timescale(slot, line.at(ticks), i64::MAX);
+        let time = self.in_timescale(slot, line.ns_at(ticks), i64::MAX);
         if !self.memory.is_still(word) {
             Attempt::Changed
         } else if word.phase() == LeasePhase::Doubted

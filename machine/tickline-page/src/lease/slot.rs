@@ -122,7 +122,7 @@ impl EndingLine {
     /// The line's value at its end, ns. No reading by the line is above this value.
     #[inline(always)]
     pub(super) const fn end_ns(&self) -> i64 {
-        self.line.at(self.end_ticks)
+        self.line.ns_at(self.end_ticks)
     }
 }
 

@@ -318,7 +318,7 @@ impl Writer {
             &last
         };
         // W9 holds with bounds and without them.
-        let is_left_behind = os_ns.saturating_sub(current.line.at(ticks)) > MAX_BEHIND_NS;
+        let is_left_behind = os_ns.saturating_sub(current.line.ns_at(ticks)) > MAX_BEHIND_NS;
         if *basis == Basis::Doubt || is_left_behind {
             return self.doubt(memory);
         }

@@ -238,14 +238,14 @@ impl Context {
     /// A point of a plot, from a reading by a line. The caller sets `at_ns` and `iterations`.
     fn point(&self, reading: &BoundedReading) -> TrackPoint {
         let ClockRead { true_ns, cell, .. } = self.world.me().last_read.get();
-        let (earliest_ns, latest_ns) = reading.bounds_ns();
+        let range = reading.monotonic_range();
         let offset_ns = reading.ns - true_ns;
         let unix_error_ns =
             reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns;
         TrackPoint {
             offset_ns,
-            earliest_ns: earliest_ns - true_ns,
-            latest_ns: latest_ns - true_ns,
+            earliest_ns: range.earliest_ns - true_ns,
+            latest_ns: range.latest_ns - true_ns,
             unix_offset_ns: offset_ns + unix_error_ns,
             cpu: cell,
             by_line: true,

@@ -47,7 +47,7 @@ fn rule_5_the_high_water_mark_after_a_sleep_counts_on_an_earlier_suspend() {
 fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
     let window_end_ns = |clock: &HookedClock| {
         let state = clock.cell.snapshot();
-        state.at(state.start_ticks + state.window_ticks)
+        state.ns_at(state.window_end_ticks())
     };
     // The clock is 100 ms into a window of 1 s, of a line that is valid for 2 s. Neither a reader
     // nor a writer goes on with that line.

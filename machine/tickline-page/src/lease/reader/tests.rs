@@ -88,7 +88,7 @@ fn rule_r2_each_line_counts_while_it_is_valid() {
         (second.end_ticks - 1, second),
     ] {
         scene.counter_finds(ticks);
-        let ns = line.line.at(ticks);
+        let ns = line.line.ns_at(ticks);
         assert_eq!(
             scene.read(&process_high_water),
             PageReading {

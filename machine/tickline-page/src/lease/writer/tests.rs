@@ -134,7 +134,7 @@ fn rule_w2_a_successor_is_not_below_the_line_before() {
         panic!("two lines")
     };
     assert_eq!(second.line.start_ticks, first.end_ticks);
-    assert!(second.line.at(first.end_ticks) >= first.line.at(first.end_ticks - 1));
+    assert!(second.line.ns_at(first.end_ticks) >= first.line.ns_at(first.end_ticks - 1));
     assert!(second.lead_ns >= 1_000_000);
 }
 

@@ -78,7 +78,7 @@ fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
         before_ns = scene.now();
         scene.pass(next_in_ns);
     }
-    assert!(before_ns <= scene.now() && scene.last().line.at(scene.ticks.get()) >= end_ns);
+    assert!(before_ns <= scene.now() && scene.last().line.ns_at(scene.ticks.get()) >= end_ns);
 }
 
 /// Symptom: readings were an hour ahead, and then stood still for an hour. Cause: the bounds were
