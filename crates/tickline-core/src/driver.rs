@@ -47,8 +47,8 @@
 //!
 //! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
 //! matter of types: a driver unbars no clock without a [`Ticket`], which [`settle`](Ticket::settle)
-//! consumes, and publishes no line without a [`Permit`]. Call [`SharedClock::unbar`], or use a
-//! [`Control`] of your own, only on a [`SharedClock`] that is in no [`DrivenClock`].
+//! consumes, and publishes no common line without a [`Permit`]. A [`DrivenClock`] owns its
+//! [`SharedClock`], and gives out only the [`Readings`].
 
 use crate::cell::{LineCell, StateCell};
 use crate::control::{Cadence, Config, Control, Iteration, Outcome};
@@ -56,7 +56,7 @@ use crate::counter::Counter;
 use crate::gate::Facts;
 use crate::gate::keeper::{BegunJudgement, Decision, Keeper, LineKind, Stage};
 use crate::reference::Reference;
-use crate::shared::{Access, SharedClock, SlowReading};
+use crate::shared::{Access, Readings, SharedClock, SlowReading};
 use crate::try_lock::{LockGuard, LockToken, TryLock};
 
 mod reader_schedule;
@@ -109,8 +109,9 @@ impl DriverMemory {
 #[derive(Debug)]
 #[repr(C)]
 pub struct DrivenClock<S = LineCell> {
-    /// The common line. It comes first, so that the clock and its state have one address.
-    pub shared: SharedClock<S>,
+    /// The common line. It comes first, so that the clock and its state have one address. Not
+    /// public, because whoever has it can unbar it, or run another control loop on it.
+    pub(crate) shared: SharedClock<S>,
     /// The control loop behind its lock.
     memory: TryLock<DriverMemory>,
     /// The stage of the judgement, and the kind of lines. Not public, though five methods only call
@@ -119,6 +120,11 @@ pub struct DrivenClock<S = LineCell> {
     /// When a review of the facts is due, and whether a reader should run an iteration.
     pub reader_schedule: ReaderSchedule,
 }
+
+const _: () = assert!(
+    core::mem::offset_of!(DrivenClock, shared) == 0,
+    "a reading would add an offset"
+);
 
 /// What a driver does next. A driver must handle each case, so another one is a breaking change.
 #[derive(Debug)]
@@ -191,6 +197,19 @@ impl<S> DrivenClock<S> {
             keeper,
             reader_schedule,
         }
+    }
+
+    /// The readings of the common line. The line itself stays inside, so this does not compile:
+    ///
+    /// ```compile_fail,E0616
+    /// # use tickline_core::{counter::Counter, driver::DrivenClock, reference::Reference};
+    /// fn unbar(clock: &DrivenClock, counter: &impl Counter, reference: &impl Reference) {
+    ///     clock.shared.unbar(counter, reference);
+    /// }
+    /// ```
+    #[inline(always)]
+    pub const fn readings(&self) -> Readings<'_, S> {
+        self.shared.readings()
     }
 
     /// Takes the lock; `None` while another thread has it. A forked child takes the lock over from

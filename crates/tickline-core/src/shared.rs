@@ -16,6 +16,7 @@ pub(crate) mod events;
 mod figures;
 mod high_water;
 mod reading;
+mod readings;
 
 pub use events::Event;
 use events::EventCounters;
@@ -24,6 +25,7 @@ pub use figures::{Figures, LineFigures, SampleAge};
 #[cfg(all(test, loom))]
 pub(crate) use reading::REPLACING_NS;
 pub use reading::{BoundedReading, ReadingSource, SlowReading};
+pub use readings::Readings;
 
 /// The memory that readers and the writer of one clock share. `S` is a [`LineCell`], or a
 /// [`StateCell`] that wraps one.
@@ -217,10 +219,11 @@ impl<S: StateCell> SharedClock<S> {
         }
     }
 
-    /// Lets lines be published again. Only for a clock without a [keeper](crate::gate::keeper):
-    /// beside one, only a [`Ticket`](crate::driver::Ticket) unbars the clock (rule K2). The clock
-    /// has no line until then. Returns whether it was barred. Waits for no thread: if another
-    /// thread is still in [`bar`](Self::bar), this call first does the rest of that.
+    /// Lets lines be published again. Only for a clock without a [keeper](crate::gate::keeper): a
+    /// [`DrivenClock`](crate::driver::DrivenClock) has one, and gives out only the [`Readings`]
+    /// (rule K2). The clock has no line until then. Returns whether it was barred. Waits for no
+    /// thread: if another thread is still in [`bar`](Self::bar), this call first does the rest of
+    /// that.
     pub fn unbar(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
             let snapshot = self.cell.snapshot();

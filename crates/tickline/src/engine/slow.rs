@@ -85,12 +85,12 @@ impl Engine {
         };
         let mut reading = self
             .clock
-            .shared
+            .readings()
             .read_ordered_in_any_state(&counter, &self.probed_os_clock());
         if self.iterate_as_reader(&reading) {
             reading = self
                 .clock
-                .shared
+                .readings()
                 .read_ordered_in_any_state(&counter, &self.probed_os_clock());
         }
         saturating_unsigned(reading.ns)
@@ -152,7 +152,7 @@ impl Engine {
     fn unix_by_valid_line(&self) -> Option<u64> {
         let monotonic = self
             .clock
-            .shared
+            .readings()
             .read_ordered_in_any_state(&COUNTER?, &self.probed_os_clock());
         let has_iterated = self.iterate_as_reader(&monotonic);
         let has_line = has_iterated || matches!(monotonic.source, ReadingSource::Line { .. });

@@ -82,7 +82,7 @@ fn put_cpu_ahead(cpu_lines: &CpuLines) -> bool {
     cpu_lines
         .clock_here()
         .zip(cpu_lines.read_ordered_bounded())
-        .is_some_and(|(clock, reading)| put_clock_ahead(clock, reading, AHEAD_NS))
+        .is_some_and(|(clock, reading)| put_clock_ahead(clock.cell(), reading, AHEAD_NS))
 }
 
 /// Whether a reading of Unix time is ever ahead of the OS clock while this CPU's line is. The
