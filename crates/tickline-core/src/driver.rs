@@ -62,7 +62,7 @@ use crate::try_lock::{LockGuard, LockToken, TryLock};
 mod reader_schedule;
 mod rest;
 
-pub use reader_schedule::ReaderSchedule;
+use reader_schedule::ReaderSchedule;
 pub(crate) use rest::LastIteration;
 
 /// The memory of a clock's drivers, which the clock's lock protects.
@@ -118,7 +118,7 @@ pub struct DrivenClock<S = LineCell> {
     /// it: its others begin and conclude judgements, for which a driver needs the lock.
     pub(crate) keeper: Keeper,
     /// When a review of the facts is due, and whether a reader should run an iteration.
-    pub reader_schedule: ReaderSchedule,
+    reader_schedule: ReaderSchedule,
 }
 
 const _: () = assert!(
@@ -263,10 +263,23 @@ impl<S> DrivenClock<S> {
     }
 
     /// Whether the reader that has just got `reading` by the slow path should run an iteration: one
-    /// is due, and calls are frequent ([`ReaderSchedule`]).
+    /// is due, and calls are frequent, 256 or more in an interval.
     pub fn reader_wants_iteration(&self, reading: &SlowReading, interval_ns: u64) -> bool {
         self.reader_schedule
             .wants_iteration(&self.keeper, reading, interval_ns)
+    }
+
+    /// Whether a reader that has got this Unix time from the OS may find out if a judgement is due.
+    /// That takes another call of the OS, so readers may do so in an eighth of the time.
+    pub fn reader_may_judge_at(&self, unix_ns: i64) -> bool {
+        ReaderSchedule::may_judge_at(unix_ns)
+    }
+
+    /// Counts an iteration that a reader or the program has run. Returns whether a review of the
+    /// facts is due ([`ask_review`](Self::ask_review)). A clock's thread needs no count: it reviews
+    /// the facts at each interval.
+    pub fn count_iteration(&self) -> bool {
+        self.reader_schedule.count_iteration()
     }
 
     /// Takes the lock, and returns what its holder does next. Waits for no thread.
