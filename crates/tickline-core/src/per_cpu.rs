@@ -79,8 +79,8 @@
 //! // A reading, on either CPU.
 //! for cpu in [0, 1] {
 //!     machine.on_cpu.set(cpu);
-//!     let (clock, read) = cpu_clock(&clocks, machine.now_ordered()).expect("a clock for this CPU");
-//!     let ns = clock.read_ns(&read).expect("a line");
+//!     let clock = cpu_clock(&clocks, machine.now_ordered()).expect("a clock for this CPU");
+//!     let ns = clock.read_ns().expect("a line");
 //!     assert!(ns.abs_diff(machine.monotonic_ns()) < 100);
 //! }
 //! ```
@@ -103,7 +103,7 @@ use crate::control::{Cadence, Config, Control, Iteration};
 use crate::counter::{Counter, CpuCounter, CpuRead};
 use crate::driver::LastIteration;
 use crate::reference::Reference;
-use crate::shared::{Event, SharedClock, SlowReading};
+use crate::shared::{BoundedReading, Event, SharedClock, SlowReading};
 
 const _: () = assert!(
     size_of::<SharedClock<LineCell>>() <= 1_024 || cfg!(loom),
@@ -111,20 +111,53 @@ const _: () = assert!(
 );
 
 /// The clock of the CPU whose counter was just read by [`CpuCounter::now`] or
-/// [`now_ordered`](CpuCounter::now_ordered), and a counter that returns that read, for the fast
-/// readings: `clock.read_ns(&read)`. `None` if the caller must take the slow path.
+/// [`now_ordered`](CpuCounter::now_ordered), for the fast readings at that read. They are ordered
+/// if the read was. `None` if the caller must take the slow path.
 #[inline(always)]
-pub fn cpu_clock<S>(
-    clocks: &[SharedClock<S>],
-    read: Option<CpuRead>,
-) -> Option<(&SharedClock<S>, impl Counter)> {
+pub fn cpu_clock<S>(clocks: &[SharedClock<S>], read: Option<CpuRead>) -> Option<CpuClock<'_, S>> {
     let CpuRead { ticks, cpu } = read?;
-    Some((clocks.get(cpu)?, PastRead(ticks)))
+    Some(CpuClock {
+        clock: clocks.get(cpu)?,
+        read: PastRead(ticks),
+    })
 }
 
-/// A read of a counter, as a counter that always returns it, for the fast readings of this module.
-/// It breaks points 3 and 4 of the [contract](crate::counter#the-contract): here the counter is
-/// read before the state (see the head), so no barrier is needed.
+/// The clock of a CPU, and a read of this CPU's counter: [`cpu_clock`].
+#[derive(Debug)]
+pub struct CpuClock<'a, S = LineCell> {
+    clock: &'a SharedClock<S>,
+    read: PastRead,
+}
+
+impl<S: StateCell> CpuClock<'_, S> {
+    /// The line at the read of the counter, ns. `None` if the caller must take the slow path
+    /// ([`read_ordered_on_this_cpu`]).
+    #[inline(always)]
+    #[must_use]
+    pub fn read_ns(&self) -> Option<i64> {
+        self.clock.read_ns(&self.read)
+    }
+
+    /// Unix time at the read of the counter, ns. `None` as for [`SharedClock::read_unix_ns`].
+    #[inline(always)]
+    #[must_use]
+    pub fn read_unix_ns(&self) -> Option<i64> {
+        self.clock.read_unix_ns(&self.read)
+    }
+
+    /// The line at the read of the counter, with its bounds. `None` where
+    /// [`read_ns`](Self::read_ns) returns `None`.
+    #[inline]
+    #[must_use]
+    pub fn read_bounded(&self) -> Option<BoundedReading> {
+        self.clock.read_ordered_bounded(&self.read)
+    }
+}
+
+/// A read of a counter, as a counter that always returns it, for the readings of a [`CpuClock`]
+/// alone. It breaks points 3 and 4 of the [contract](crate::counter#the-contract). These readings
+/// read the counter before the state (see the head), so they need neither.
+#[derive(Debug)]
 struct PastRead(u64);
 
 impl Counter for PastRead {

@@ -125,17 +125,15 @@ fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
 
 /// The readings of the fast path. Each returns ns of the reference.
 const READINGS: [fn(&Clocks, &Board) -> Option<i64>; 4] = [
-    |clocks, board| cpu_clock(clocks, board.now()).and_then(|(clock, read)| clock.read_ns(&read)),
+    |clocks, board| cpu_clock(clocks, board.now()).and_then(|clock| clock.read_ns()),
+    |clocks, board| cpu_clock(clocks, board.now_ordered()).and_then(|clock| clock.read_ns()),
     |clocks, board| {
-        cpu_clock(clocks, board.now_ordered()).and_then(|(clock, read)| clock.read_ns(&read))
+        let clock = cpu_clock(clocks, board.now())?;
+        clock.read_unix_ns().map(|ns| ns - 1_000_000_000_000)
     },
     |clocks, board| {
-        let (clock, read) = cpu_clock(clocks, board.now())?;
-        clock.read_unix_ns(&read).map(|ns| ns - 1_000_000_000_000)
-    },
-    |clocks, board| {
-        let (clock, read) = cpu_clock(clocks, board.now_ordered())?;
-        clock.read_ordered_bounded(&read).map(|line| line.ns)
+        let clock = cpu_clock(clocks, board.now_ordered())?;
+        clock.read_bounded().map(|line| line.ns)
     },
 ];
 

@@ -108,8 +108,7 @@ impl Context {
         let complete = || self.world.step(Step::End);
         let now = || CpuCounter::now(&access);
         let now_ordered = || CpuCounter::now_ordered(&access);
-        let by_cpu =
-            |read| per_cpu::cpu_clock(clocks, read).and_then(|(clock, read)| clock.read_ns(&read));
+        let by_cpu = |read| per_cpu::cpu_clock(clocks, read).and_then(|clock| clock.read_ns());
         let ns = match (kind, self.is_per_cpu()) {
             (ReadKind::Bounds, _) => {
                 let Some(reading) = self.read_ordered_bounded() else {
@@ -122,10 +121,8 @@ impl Context {
                 return true;
             }
             (ReadKind::Unix, per_cpu) => {
-                let by_cpu = || {
-                    per_cpu::cpu_clock(clocks, now())
-                        .and_then(|(clock, read)| clock.read_unix_ns(&read))
-                };
+                let by_cpu =
+                    || per_cpu::cpu_clock(clocks, now()).and_then(|clock| clock.read_unix_ns());
                 let Some(ns) = (if per_cpu {
                     by_cpu()
                 } else {
@@ -193,9 +190,8 @@ impl Context {
     fn read_ordered_bounded(&self) -> Option<BoundedReading> {
         let access = self.access();
         if self.is_per_cpu() {
-            let (clock, read) =
-                per_cpu::cpu_clock(&self.clock.cpu_clocks, CpuCounter::now_ordered(&access))?;
-            return clock.read_ordered_bounded(&read);
+            return per_cpu::cpu_clock(&self.clock.cpu_clocks, CpuCounter::now_ordered(&access))?
+                .read_bounded();
         }
         self.clock.readings().read_ordered_bounded(&access)
     }
