@@ -51,11 +51,12 @@
 //! [`SharedClock`], and gives out only the [`Readings`].
 
 use crate::cell::{LineCell, StateCell};
-use crate::control::{Cadence, Config, Control, Iteration, Outcome};
+use crate::clocksource::Clocksource;
+use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::gate::Facts;
 use crate::gate::keeper::{BegunJudgement, Decision, Keeper, LineKind, Stage};
-use crate::reference::Reference;
+use crate::reference::{Reference, Resolutions};
 use crate::shared::{Access, Readings, SharedClock, SlowReading};
 use crate::try_lock::{LockGuard, LockToken, TryLock};
 
@@ -79,8 +80,10 @@ pub struct DriverMemory {
 
 impl DriverMemory {
     const fn new() -> Self {
+        let resolutions = Clocksource::Unknown.resolutions(Clocksource::Unknown, 0);
         Self {
-            control: Control::new(Config::PLACEHOLDER),
+            // The first judgement begins another one, and a permit comes only after that.
+            control: Control::new(resolutions, Config::new(*INTERVAL_RANGE_NS.start())),
             facts: Facts::UNKNOWN,
             is_judged_here: false,
         }
@@ -394,11 +397,11 @@ impl<'a, S: StateCell> Ticket<'a, S> {
             serves_unix_time,
         } = decision
         {
-            *control = Control::new(Config {
-                resolutions,
+            let config = Config {
                 serves_unix_time,
                 ..control.config
-            });
+            };
+            *control = Control::new(resolutions, config);
         }
         let clock = driving.clock;
         let access = clock.access(counter, reference);
@@ -451,14 +454,10 @@ impl<S> Permit<'_, S> {
 }
 
 impl<S> CpusPermit<'_, S> {
-    /// The settings of the CPUs' control loops. Their lines always have Unix time: whether a
-    /// reading uses it may change between two calibrations.
+    /// The resolutions that the judgement has found, for [`Pass::begin`](crate::per_cpu::Pass::begin).
     #[must_use]
-    pub fn config(&self) -> Config {
-        Config {
-            serves_unix_time: true,
-            ..self.driving.memory.control.config
-        }
+    pub fn resolutions(&self) -> Resolutions {
+        self.driving.memory.control.resolutions
     }
 }
 

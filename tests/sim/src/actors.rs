@@ -35,6 +35,7 @@ pub(crate) struct Clock {
     unguarded: Option<Unguarded>,
     /// The lines of the CPUs, if each has one.
     pub(crate) cpu_clocks: Box<[SharedClock<SteppedCell>]>,
+    pub(crate) resolutions: Resolutions,
     pub(crate) config: Config,
     /// The number of the process's token.
     pub(crate) token: Cell<u32>,
@@ -83,7 +84,7 @@ impl Clock {
             Independent
         };
         let resolutions = Resolutions::new(machine.counter_resolution_ticks, reference_ns, kind);
-        let mut config = Config::new(setup.interval_ns, resolutions);
+        let mut config = Config::new(setup.interval_ns);
         if setup.per_cpu {
             config.cadence = Cadence::Pinned;
         }
@@ -93,9 +94,10 @@ impl Clock {
             driven: DrivenClock::new(shared(ONE_LINE)),
             unguarded: (setup.bar_ns != 0).then(|| Unguarded {
                 clock: shared(ONE_LINE),
-                control: RefCell::new(Control::new(config)),
+                control: RefCell::new(Control::new(resolutions, config)),
             }),
             cpu_clocks: (0..cpus).map(shared).collect(),
+            resolutions,
             config,
             token: Cell::new(1),
             readers_drive: Cell::new(setup.driver == Driver::Reader),
@@ -234,7 +236,7 @@ impl Context {
             .saturating_add_unsigned(self.clock.config.interval_ns);
         let decision = match decision {
             Decision::Open => keeper::Decision::Open {
-                resolutions: self.clock.config.resolutions,
+                resolutions: self.clock.resolutions,
                 serves_unix_time: true,
             },
             Decision::Passing => keeper::Decision::Closed {
