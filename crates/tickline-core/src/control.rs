@@ -360,8 +360,12 @@ impl Control {
         self.config.interval_ns.clamp(MIN_INTERVAL_NS, most_ns)
     }
 
-    /// One iteration. Never panics, allocates or waits. At most one control loop at a time may
-    /// iterate for one clock: two could publish lines of which readings step back.
+    /// One iteration. Never panics, allocates or waits.
+    ///
+    /// Two control loops MUST NOT iterate for one clock at the same time: they could publish lines
+    /// of which readings step back. `counter` and `reference` MUST be those of every other call for
+    /// this clock, as [`SharedClock`] says, and have the resolutions of this loop, on which the
+    /// bounds rest.
     pub fn iterate<S: StateCell>(
         &mut self,
         shared: &SharedClock<S>,

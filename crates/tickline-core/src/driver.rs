@@ -108,7 +108,8 @@ impl DriverMemory {
     }
 }
 
-/// A clock, and the state that its drivers share.
+/// A clock, and the state that its drivers share. Every call MUST get the counter and the reference
+/// of the clock, as for a [`SharedClock`].
 #[derive(Debug)]
 #[repr(C)]
 pub struct DrivenClock<S = LineCell> {
@@ -454,7 +455,8 @@ impl<S> Permit<'_, S> {
 }
 
 impl<S> CpusPermit<'_, S> {
-    /// The resolutions that the judgement has found, for [`Pass::begin`](crate::per_cpu::Pass::begin).
+    /// The resolutions that the judgement has found, for
+    /// [`Pass::begin`](crate::per_cpu::Pass::begin).
     #[must_use]
     pub fn resolutions(&self) -> Resolutions {
         self.driving.memory.control.resolutions

@@ -30,6 +30,12 @@ pub use readings::Readings;
 /// The memory that readers and the writer of one clock share. `S` is a [`LineCell`], or a
 /// [`StateCell`] that wraps one.
 ///
+/// Every call for one clock, on every thread, MUST get the same counter and the same reference: its
+/// values may differ, but not the register and the OS clock that they read. A line converts only
+/// ticks of the counter that the control loop has sampled, and the high-water mark is a time of the
+/// loop's reference. With another one, readings step back, and bounds do not contain the reference;
+/// the behaviour is never undefined.
+///
 /// ```
 /// use tickline_core::{cell::LineCell, shared::{ReadingSource, SharedClock}};
 /// # use tickline_core::{counter::Counter, reference::Reference};
