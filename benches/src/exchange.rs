@@ -195,7 +195,7 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
     let reference_ns = 2;
     let kind = ReferenceKind::Independent;
     let resolutions = Resolutions::new(resolution_ticks(&counter), reference_ns, kind);
-    let mut control = Control::new(Config::new(INTERVAL_NS, resolutions));
+    let mut control = Control::new(resolutions, Config::new(INTERVAL_NS));
     let mut random = Rng::with_seed(u64::MAX);
     // ORDERING: Relaxed: the flag orders no memory.
     while !stop.load(Ordering::Relaxed) {

@@ -212,7 +212,7 @@ fn run(input: &Input) {
         ReferenceKind::SameRead
     };
     let resolutions = Resolutions::new(counter_ticks, reference_ns, reference_kind);
-    let mut control = Control::new(Config::new(interval_ns, resolutions));
+    let mut control = Control::new(resolutions, Config::new(interval_ns));
     control.config.cadence = if kind & 2 != 0 {
         Cadence::Scheduled
     } else {

@@ -19,7 +19,6 @@
 //! iteration, from 50 us to the configured one. `control/schedule.rs` says when it is shorter.
 
 use crate::cell::{Snapshot, StateCell};
-use crate::clocksource::Clocksource;
 use crate::counter::Counter;
 use crate::estimate::Fit;
 use crate::line::Slope;
@@ -130,7 +129,7 @@ impl Cadence {
     }
 }
 
-/// The settings of a control loop.
+/// The settings of a control loop. Each may change between two iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
@@ -138,8 +137,6 @@ pub struct Config {
     /// raises a value below 50 us to 50 us, and lowers one above the range to its end. Between 50
     /// us and 1 ms readings are in order, too, but a driver that is a little late loses the line.
     pub interval_ns: u64,
-    /// Resolutions of counter and reference.
-    pub resolutions: Resolutions,
     /// When the driver comes.
     pub cadence: Cadence,
     /// Whether the lines serve Unix time, or leave that to the OS. See
@@ -151,23 +148,13 @@ impl Config {
     /// The settings of a loop whose driver comes when the next iteration is due
     /// ([`Cadence::Scheduled`]), and whose lines serve Unix time.
     #[must_use]
-    pub const fn new(interval_ns: u64, resolutions: Resolutions) -> Self {
+    pub const fn new(interval_ns: u64) -> Self {
         Self {
             interval_ns,
-            resolutions,
             cadence: Cadence::Scheduled,
             serves_unix_time: true,
         }
     }
-
-    /// The settings before the first ones: a judgement sets the resolutions, and whether the lines
-    /// serve Unix time; each iteration sets the rest.
-    pub(crate) const PLACEHOLDER: Self = Self {
-        interval_ns: *INTERVAL_RANGE_NS.start(),
-        resolutions: Clocksource::Unknown.resolutions(Clocksource::Unknown, 0),
-        cadence: Cadence::OnDemand,
-        serves_unix_time: true,
-    };
 }
 
 /// The result of an iteration.
@@ -231,8 +218,8 @@ impl Iteration {
 /// The writer's memory. Only the holder of the clock's lock reaches it.
 ///
 /// The driver may change the settings between two iterations: the next iteration reads them anew,
-/// and nothing else depends on their earlier values. Only for other resolutions, begin with a
-/// [`new`](Self::new) control loop: the kept samples have the earlier ones.
+/// and nothing else depends on their earlier values. Other resolutions need a [`new`](Self::new)
+/// control loop, because the kept samples have the earlier ones.
 ///
 /// ```
 /// use tickline_core::control::{Config, Control, Outcome};
@@ -253,7 +240,7 @@ impl Iteration {
 /// # let clock = tickline_core::shared::SharedClock::new(LineCell::new());
 /// # let resolutions = Resolutions::new(1, 1, ReferenceKind::Independent);
 ///
-/// let mut control = Control::new(Config::new(500_000_000, resolutions));
+/// let mut control = Control::new(resolutions, Config::new(500_000_000));
 /// let mut iteration = control.iterate(&clock, &machine, &machine);
 /// while iteration.outcome != Outcome::Published {
 ///     machine.wait_ns(iteration.next_in_ns);
@@ -279,6 +266,8 @@ impl Iteration {
 pub struct Control {
     /// The settings of the next iteration.
     pub config: Config,
+    /// Resolutions of counter and reference.
+    pub(crate) resolutions: Resolutions,
     stability: StabilityMonitor,
     unix: UnixTrack,
     /// The slope of the last target.
@@ -331,11 +320,12 @@ enum NotPublished {
 }
 
 impl Control {
-    /// A control loop without samples.
+    /// A control loop without samples, for a counter and a reference of these resolutions.
     #[must_use]
-    pub const fn new(config: Config) -> Self {
+    pub const fn new(resolutions: Resolutions, config: Config) -> Self {
         Self {
             config,
+            resolutions,
             stability: StabilityMonitor::new(),
             unix: UnixTrack::UNKNOWN,
             target_slope: None,
@@ -370,8 +360,12 @@ impl Control {
         self.config.interval_ns.clamp(MIN_INTERVAL_NS, most_ns)
     }
 
-    /// One iteration. Never panics, allocates or waits. At most one control loop at a time may
-    /// iterate for one clock: two could publish lines of which readings step back.
+    /// One iteration. Never panics, allocates or waits.
+    ///
+    /// Two control loops MUST NOT iterate for one clock at the same time: they could publish lines
+    /// of which readings step back. `counter` and `reference` MUST be those of every other call for
+    /// this clock, as [`SharedClock`] says, and have the resolutions of this loop, on which the
+    /// bounds rest.
     pub fn iterate<S: StateCell>(
         &mut self,
         shared: &SharedClock<S>,
@@ -459,7 +453,7 @@ impl Control {
         let sample = burst(
             counter,
             reference,
-            self.config.resolutions,
+            self.resolutions,
             size,
             self.target_slope,
         )?;

@@ -47,22 +47,23 @@
 //!
 //! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
 //! matter of types: a driver unbars no clock without a [`Ticket`], which [`settle`](Ticket::settle)
-//! consumes, and publishes no line without a [`Permit`]. Call [`SharedClock::unbar`], or use a
-//! [`Control`] of your own, only on a [`SharedClock`] that is in no [`DrivenClock`].
+//! consumes, and publishes no common line without a [`Permit`]. A [`DrivenClock`] owns its
+//! [`SharedClock`], and gives out only the [`Readings`].
 
 use crate::cell::{LineCell, StateCell};
-use crate::control::{Cadence, Config, Control, Iteration, Outcome};
+use crate::clocksource::Clocksource;
+use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::gate::Facts;
 use crate::gate::keeper::{BegunJudgement, Decision, Keeper, LineKind, Stage};
-use crate::reference::Reference;
-use crate::shared::{Access, SharedClock, SlowReading};
+use crate::reference::{Reference, Resolutions};
+use crate::shared::{Access, Readings, SharedClock, SlowReading};
 use crate::try_lock::{LockGuard, LockToken, TryLock};
 
 mod reader_schedule;
 mod rest;
 
-pub use reader_schedule::ReaderSchedule;
+use reader_schedule::ReaderSchedule;
 pub(crate) use rest::LastIteration;
 
 /// The memory of a clock's drivers, which the clock's lock protects.
@@ -79,8 +80,10 @@ pub struct DriverMemory {
 
 impl DriverMemory {
     const fn new() -> Self {
+        let resolutions = Clocksource::Unknown.resolutions(Clocksource::Unknown, 0);
         Self {
-            control: Control::new(Config::PLACEHOLDER),
+            // The first judgement begins another one, and a permit comes only after that.
+            control: Control::new(resolutions, Config::new(*INTERVAL_RANGE_NS.start())),
             facts: Facts::UNKNOWN,
             is_judged_here: false,
         }
@@ -105,20 +108,27 @@ impl DriverMemory {
     }
 }
 
-/// A clock, and the state that its drivers share.
+/// A clock, and the state that its drivers share. Every call MUST get the counter and the reference
+/// of the clock, as for a [`SharedClock`].
 #[derive(Debug)]
 #[repr(C)]
 pub struct DrivenClock<S = LineCell> {
-    /// The common line. It comes first, so that the clock and its state have one address.
-    pub shared: SharedClock<S>,
+    /// The common line. It comes first, so that the clock and its state have one address. Not
+    /// public, because whoever has it can unbar it, or run another control loop on it.
+    pub(crate) shared: SharedClock<S>,
     /// The control loop behind its lock.
     memory: TryLock<DriverMemory>,
     /// The stage of the judgement, and the kind of lines. Not public, though five methods only call
     /// it: its others begin and conclude judgements, for which a driver needs the lock.
     pub(crate) keeper: Keeper,
     /// When a review of the facts is due, and whether a reader should run an iteration.
-    pub reader_schedule: ReaderSchedule,
+    reader_schedule: ReaderSchedule,
 }
+
+const _: () = assert!(
+    core::mem::offset_of!(DrivenClock, shared) == 0,
+    "a reading would add an offset"
+);
 
 /// What a driver does next. A driver must handle each case, so another one is a breaking change.
 #[derive(Debug)]
@@ -195,6 +205,19 @@ impl<S> DrivenClock<S> {
         }
     }
 
+    /// The readings of the common line. The line itself stays inside, so this does not compile:
+    ///
+    /// ```compile_fail,E0616
+    /// # use tickline_core::{counter::Counter, driver::DrivenClock, reference::Reference};
+    /// fn unbar(clock: &DrivenClock, counter: &impl Counter, reference: &impl Reference) {
+    ///     clock.shared.unbar(counter, reference);
+    /// }
+    /// ```
+    #[inline(always)]
+    pub const fn readings(&self) -> Readings<'_, S> {
+        self.shared.readings()
+    }
+
     /// Takes the lock; `None` while another thread has it. A forked child takes the lock over from
     /// a thread of its parent, and any thread takes it over from one that has ended
     /// ([`LockToken::of_thread`]). The control loop may then be half changed, until a judgement
@@ -246,10 +269,23 @@ impl<S> DrivenClock<S> {
     }
 
     /// Whether the reader that has just got `reading` by the slow path should run an iteration: one
-    /// is due, and calls are frequent ([`ReaderSchedule`]).
+    /// is due, and calls are frequent, 256 or more in an interval.
     pub fn reader_wants_iteration(&self, reading: &SlowReading, interval_ns: u64) -> bool {
         self.reader_schedule
             .wants_iteration(&self.keeper, reading, interval_ns)
+    }
+
+    /// Whether a reader that has got this Unix time from the OS may find out if a judgement is due.
+    /// That takes another call of the OS, so readers may do so in an eighth of the time.
+    pub fn reader_may_judge_at(&self, unix_ns: i64) -> bool {
+        ReaderSchedule::may_judge_at(unix_ns)
+    }
+
+    /// Counts an iteration that a reader or the program has run. Returns whether a review of the
+    /// facts is due ([`ask_review`](Self::ask_review)). A clock's thread needs no count: it reviews
+    /// the facts at each interval.
+    pub fn count_iteration(&self) -> bool {
+        self.reader_schedule.count_iteration()
     }
 
     /// Takes the lock, and returns what its holder does next. Waits for no thread.
@@ -364,11 +400,11 @@ impl<'a, S: StateCell> Ticket<'a, S> {
             serves_unix_time,
         } = decision
         {
-            *control = Control::new(Config {
-                resolutions,
+            let config = Config {
                 serves_unix_time,
                 ..control.config
-            });
+            };
+            *control = Control::new(resolutions, config);
         }
         let clock = driving.clock;
         let access = clock.access(counter, reference);
@@ -421,14 +457,11 @@ impl<S> Permit<'_, S> {
 }
 
 impl<S> CpusPermit<'_, S> {
-    /// The settings of the CPUs' control loops. Their lines always have Unix time: whether a
-    /// reading uses it may change between two calibrations.
+    /// The resolutions that the judgement has found, for
+    /// [`Pass::begin`](crate::per_cpu::Pass::begin).
     #[must_use]
-    pub fn config(&self) -> Config {
-        Config {
-            serves_unix_time: true,
-            ..self.driving.memory.control.config
-        }
+    pub fn resolutions(&self) -> Resolutions {
+        self.driving.memory.control.resolutions
     }
 }
 

@@ -36,7 +36,7 @@
 //! let clock = SharedClock::new(LineCell::new());
 //! // The counter moves by 1 tick, the reference by 1 ns.
 //! let resolutions = Resolutions::new(1, 1, ReferenceKind::Independent);
-//! let mut control = Control::new(Config::new(500_000_000, resolutions));
+//! let mut control = Control::new(resolutions, Config::new(500_000_000));
 //!
 //! // The time, ns: by the counter if possible, else by the reference. It never decreases.
 //! let now_ns = || clock.now_ordered_ns(&machine, &machine);

@@ -60,7 +60,7 @@ use crate::gate::keeper::Decision;
 use crate::reference::Reference;
 use crate::shared::SharedClock;
 use crate::shared::{Access, REPLACING_NS};
-use crate::testing::CONFIG;
+use crate::testing::{CONFIG, RESOLUTIONS};
 use harness::{Coverage, Time, View, check, new_shared, spawn};
 
 pub(crate) type Clock = SharedClock<LineCell>;
@@ -86,10 +86,11 @@ impl Scene {
             new_shared(SharedClock::new(LineCell::new())),
             new_shared(Time::new(1 << 40, 0)),
         );
-        let mut control = Control::new(Config {
+        let config = Config {
             interval_ns: 1_000_000,
             ..CONFIG
-        });
+        };
+        let mut control = Control::new(RESOLUTIONS, config);
         let scene = Self { clock, time };
         let mut last = i64::MIN;
         for _ in 0..10 {
@@ -170,7 +171,7 @@ impl Scene {
 
 /// Every gate is open. The models keep their samples, because no driver settles the judgement.
 const OPEN: Decision = Decision::Open {
-    resolutions: CONFIG.resolutions,
+    resolutions: RESOLUTIONS,
     serves_unix_time: true,
 };
 

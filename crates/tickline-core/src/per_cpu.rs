@@ -36,7 +36,6 @@
 //! use tickline_core::counter::{CpuCounter, CpuRead};
 //! use tickline_core::per_cpu::{CpuControl, Pass, Stay, cpu_clock};
 //! use tickline_core::cell::LineCell;
-//! use tickline_core::control::Config;
 //! use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 //! use tickline_core::shared::SharedClock;
 //!
@@ -58,13 +57,12 @@
 //!
 //! let machine = Machine { ns: Cell::new(5_000_000), on_cpu: Cell::new(0) };
 //! let resolutions = Resolutions::new(1, 1, ReferenceKind::Independent);
-//! let config = Config::new(500_000_000, resolutions);
 //! let clocks = [(); 2].map(|()| SharedClock::new(LineCell::new()));
 //!
 //! // A thread calibrates each CPU, and stays there until the CPU's line lasts.
-//! let pass = Pass::begin(&config, &machine);
+//! let pass = Pass::begin(resolutions, 500_000_000, &machine);
 //! for (cpu, clock) in clocks.iter().enumerate() {
-//!     let mut calibration = CpuControl::new();
+//!     let mut calibration = CpuControl::new(&pass);
 //!     machine.on_cpu.set(cpu); // the thread moves to the CPU
 //!     calibration.begin(&pass);
 //!     loop {
@@ -79,8 +77,8 @@
 //! // A reading, on either CPU.
 //! for cpu in [0, 1] {
 //!     machine.on_cpu.set(cpu);
-//!     let (clock, read) = cpu_clock(&clocks, machine.now_ordered()).expect("a clock for this CPU");
-//!     let ns = clock.read_ns(&read).expect("a line");
+//!     let clock = cpu_clock(&clocks, machine.now_ordered()).expect("a clock for this CPU");
+//!     let ns = clock.read_ns().expect("a line");
 //!     assert!(ns.abs_diff(machine.monotonic_ns()) < 100);
 //! }
 //! ```
@@ -102,8 +100,8 @@ use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::control::{Cadence, Config, Control, Iteration};
 use crate::counter::{Counter, CpuCounter, CpuRead};
 use crate::driver::LastIteration;
-use crate::reference::Reference;
-use crate::shared::{Event, SharedClock, SlowReading};
+use crate::reference::{Reference, Resolutions};
+use crate::shared::{BoundedReading, Event, SharedClock, SlowReading};
 
 const _: () = assert!(
     size_of::<SharedClock<LineCell>>() <= 1_024 || cfg!(loom),
@@ -111,20 +109,53 @@ const _: () = assert!(
 );
 
 /// The clock of the CPU whose counter was just read by [`CpuCounter::now`] or
-/// [`now_ordered`](CpuCounter::now_ordered), and a counter that returns that read, for the fast
-/// readings: `clock.read_ns(&read)`. `None` if the caller must take the slow path.
+/// [`now_ordered`](CpuCounter::now_ordered), for the fast readings at that read. They are ordered
+/// if the read was. `None` if the caller must take the slow path.
 #[inline(always)]
-pub fn cpu_clock<S>(
-    clocks: &[SharedClock<S>],
-    read: Option<CpuRead>,
-) -> Option<(&SharedClock<S>, impl Counter)> {
+pub fn cpu_clock<S>(clocks: &[SharedClock<S>], read: Option<CpuRead>) -> Option<CpuClock<'_, S>> {
     let CpuRead { ticks, cpu } = read?;
-    Some((clocks.get(cpu)?, PastRead(ticks)))
+    Some(CpuClock {
+        clock: clocks.get(cpu)?,
+        read: PastRead(ticks),
+    })
 }
 
-/// A read of a counter, as a counter that always returns it, for the fast readings of this module.
-/// It breaks points 3 and 4 of the [contract](crate::counter#the-contract): here the counter is
-/// read before the state (see the head), so no barrier is needed.
+/// The clock of a CPU, and a read of this CPU's counter: [`cpu_clock`].
+#[derive(Debug)]
+pub struct CpuClock<'a, S = LineCell> {
+    clock: &'a SharedClock<S>,
+    read: PastRead,
+}
+
+impl<S: StateCell> CpuClock<'_, S> {
+    /// The line at the read of the counter, ns. `None` if the caller must take the slow path
+    /// ([`read_ordered_on_this_cpu`]).
+    #[inline(always)]
+    #[must_use]
+    pub fn read_ns(&self) -> Option<i64> {
+        self.clock.read_ns(&self.read)
+    }
+
+    /// Unix time at the read of the counter, ns. `None` as for [`SharedClock::read_unix_ns`].
+    #[inline(always)]
+    #[must_use]
+    pub fn read_unix_ns(&self) -> Option<i64> {
+        self.clock.read_unix_ns(&self.read)
+    }
+
+    /// The line at the read of the counter, with its bounds. `None` where
+    /// [`read_ns`](Self::read_ns) returns `None`.
+    #[inline]
+    #[must_use]
+    pub fn read_bounded(&self) -> Option<BoundedReading> {
+        self.clock.read_ordered_bounded(&self.read)
+    }
+}
+
+/// A read of a counter, as a counter that always returns it, for the readings of a [`CpuClock`]
+/// alone. It breaks points 3 and 4 of the [contract](crate::counter#the-contract). These readings
+/// read the counter before the state (see the head), so they need neither.
+#[derive(Debug)]
 struct PastRead(u64);
 
 impl Counter for PastRead {
@@ -198,19 +229,22 @@ const MAX_WAITS_NS: u64 = 500_000_000;
 /// the thread may wait on CPUs.
 #[derive(Debug, Clone, Copy)]
 pub struct Pass {
+    resolutions: Resolutions,
     config: Config,
     waits_until_ns: i64,
 }
 
 impl Pass {
-    /// A pass that begins now. The cadence in `config` does not matter.
+    /// A pass that begins now, for control loops with this interval. Their lines always have Unix
+    /// time: whether a reading uses it may change between two calibrations.
     #[must_use]
-    pub fn begin(config: &Config, reference: &impl Reference) -> Self {
-        let waits_ns = config.interval_ns.min(MAX_WAITS_NS).cast_signed();
+    pub fn begin(resolutions: Resolutions, interval_ns: u64, reference: &impl Reference) -> Self {
+        let waits_ns = interval_ns.min(MAX_WAITS_NS).cast_signed();
         Self {
+            resolutions,
             config: Config {
                 cadence: Cadence::Pinned,
-                ..*config
+                ..Config::new(interval_ns)
             },
             waits_until_ns: reference.monotonic_ns().saturating_add(waits_ns),
         }
@@ -260,22 +294,15 @@ impl CpuIteration {
     }
 }
 
-impl Default for CpuControl {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl CpuControl {
-    /// A control loop without samples, which is due now. [`begin`](Self::begin) gives it its
-    /// settings.
+    /// A control loop without samples, which is due now, with the settings of `pass`.
     #[must_use]
-    pub const fn new() -> Self {
+    pub const fn new(pass: &Pass) -> Self {
         Self {
-            control: Control::new(Config::PLACEHOLDER),
+            control: Control::new(pass.resolutions, pass.config),
             due_ns: i64::MIN,
             ready_ns: i64::MIN,
-            waits_until_ns: i64::MIN,
+            waits_until_ns: pass.waits_until_ns,
             waits: 0,
             last: LastIteration::Rested,
         }
@@ -305,8 +332,9 @@ impl CpuControl {
     /// tells it to leave.
     pub fn begin(&mut self, pass: &Pass) {
         let control = &mut self.control;
-        if control.config.resolutions != pass.config.resolutions {
-            *control = Control::new(pass.config); // the kernel keeps time with something else now
+        if control.resolutions != pass.resolutions {
+            // The kernel keeps time with something else now.
+            *control = Control::new(pass.resolutions, pass.config);
         }
         control.config = pass.config;
         self.waits_until_ns = pass.waits_until_ns;
@@ -317,10 +345,6 @@ impl CpuControl {
     /// An iteration for the clock of `cpu`, on which the caller has put this thread. The thread
     /// stays on the CPU until the next iteration is due so late that it may leave, or until the
     /// pass may wait no more.
-    ///
-    /// # Panics
-    ///
-    /// With debug assertions, if [`begin`](Self::begin) has never been called.
     pub fn iterate<S: StateCell>(
         &mut self,
         clock: &SharedClock<S>,
@@ -361,10 +385,6 @@ impl CpuControl {
         counter: &impl CpuCounter,
         reference: &impl Reference,
     ) -> Option<Iteration> {
-        debug_assert!(
-            self.control.config.cadence == Cadence::Pinned,
-            "`begin` gives the settings, before the first iteration"
-        );
         let pinned = PinnedCounter::new(counter, cpu)?;
         let iteration = self.control.iterate(clock, &pinned, reference);
         (!pinned.lost.get()).then_some(iteration)

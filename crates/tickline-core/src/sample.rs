@@ -287,14 +287,13 @@ mod tests {
     use core::cell::Cell;
 
     use super::*;
-    use crate::testing::{CONFIG, FnClock};
+    use crate::testing::{FnClock, RESOLUTIONS};
 
     #[test]
     fn a_burst_keeps_the_best_of_each_side() {
         let slope = Slope::from_hz(1_000_000_000).unwrap();
         let bracket = |before_ticks, reference_ns, after_ticks| {
-            Sample::from_bracket(before_ticks, reference_ns, after_ticks, CONFIG.resolutions)
-                .unwrap()
+            Sample::from_bracket(before_ticks, reference_ns, after_ticks, RESOLUTIONS).unwrap()
         };
         // One bracket is wide before the reference's read, the other after it. Without a slope the
         // narrowest bracket is kept.

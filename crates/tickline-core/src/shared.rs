@@ -16,6 +16,7 @@ pub(crate) mod events;
 mod figures;
 mod high_water;
 mod reading;
+mod readings;
 
 pub use events::Event;
 use events::EventCounters;
@@ -24,9 +25,16 @@ pub use figures::{Figures, LineFigures, SampleAge};
 #[cfg(all(test, loom))]
 pub(crate) use reading::REPLACING_NS;
 pub use reading::{BoundedReading, ReadingSource, SlowReading};
+pub use readings::Readings;
 
 /// The memory that readers and the writer of one clock share. `S` is a [`LineCell`], or a
 /// [`StateCell`] that wraps one.
+///
+/// Every call for one clock, on every thread, MUST get the same counter and the same reference: its
+/// values may differ, but not the register and the OS clock that they read. A line converts only
+/// ticks of the counter that the control loop has sampled, and the high-water mark is a time of the
+/// loop's reference. With another one, readings step back, and bounds do not contain the reference;
+/// the behaviour is never undefined.
 ///
 /// ```
 /// use tickline_core::{cell::LineCell, shared::{ReadingSource, SharedClock}};
@@ -221,10 +229,11 @@ impl<S: StateCell> SharedClock<S> {
         }
     }
 
-    /// Lets lines be published again. Only for a clock without a [keeper](crate::gate::keeper):
-    /// beside one, only a [`Ticket`](crate::driver::Ticket) unbars the clock (rule K2). The clock
-    /// has no line until then. Returns whether it was barred. Waits for no thread: if another
-    /// thread is still in [`bar`](Self::bar), this call first does the rest of that.
+    /// Lets lines be published again. Only for a clock without a [keeper](crate::gate::keeper): a
+    /// [`DrivenClock`](crate::driver::DrivenClock) has one, and gives out only the [`Readings`]
+    /// (rule K2). The clock has no line until then. Returns whether it was barred. Waits for no
+    /// thread: if another thread is still in [`bar`](Self::bar), this call first does the rest of
+    /// that.
     pub fn unbar(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
             let snapshot = self.cell.snapshot();

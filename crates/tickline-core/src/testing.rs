@@ -262,18 +262,20 @@ pub(crate) fn new_clock() -> (&'static Machine, &'static HookedClock, Control) {
     (
         machine,
         leak(SharedClock::new(HookedCell::new(machine))),
-        Control::new(CONFIG),
+        Control::new(RESOLUTIONS, CONFIG),
     )
 }
 
-/// A clock with a punctual driver, whose reads show every tick and nanosecond.
+/// A counter and a reference whose reads show every tick and nanosecond.
+pub(crate) const RESOLUTIONS: Resolutions = Resolutions {
+    counter_ticks: 1,
+    reference_ns: 1,
+    reference_kind: ReferenceKind::Independent,
+};
+
+/// A clock with a punctual driver.
 pub(crate) const CONFIG: Config = Config {
     interval_ns: INTERVAL_NS,
-    resolutions: Resolutions {
-        counter_ticks: 1,
-        reference_ns: 1,
-        reference_kind: ReferenceKind::Independent,
-    },
     cadence: Cadence::Scheduled,
     serves_unix_time: true,
 };

@@ -95,7 +95,7 @@ pub(crate) struct Engine {
 }
 
 const _: () = assert!(
-    core::mem::offset_of!(Engine, clock) == 0 && core::mem::offset_of!(DrivenClock, shared) == 0,
+    core::mem::offset_of!(Engine, clock) == 0,
     "a reading would add an offset"
 );
 
@@ -128,13 +128,16 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
-        self.read(|counter| self.clock.shared.read_ns(counter), Self::now_slow)
+        self.read(
+            |counter| self.clock.readings().read_ns(counter),
+            Self::now_slow,
+        )
     }
 
     #[inline(always)]
     pub(crate) fn now_ordered_ns(&self) -> u64 {
         self.read(
-            |counter| self.clock.shared.read_ordered_ns(counter),
+            |counter| self.clock.readings().read_ordered_ns(counter),
             Self::now_ordered_slow,
         )
     }
@@ -142,7 +145,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn unix_ns(&self) -> u64 {
         self.read(
-            |counter| self.clock.shared.read_unix_ns(counter),
+            |counter| self.clock.readings().read_unix_ns(counter),
             Self::unix_slow,
         )
     }
@@ -165,20 +168,20 @@ impl Engine {
     /// An ordered read of the counter, ticks; `None` if the fast path can't serve a reading.
     #[inline]
     pub(crate) fn ticks_ordered(&self) -> Option<u64> {
-        COUNTER.and_then(|counter| self.clock.shared.read_ordered_ticks(&counter))
+        COUNTER.and_then(|counter| self.clock.readings().read_ordered_ticks(&counter))
     }
 
     /// An ordered reading with bounds by the fast path; `None` if the fast path can't serve it.
     #[inline]
     pub(crate) fn read_ordered_bounded(&self) -> Option<BoundedReading> {
-        COUNTER.and_then(|counter| self.clock.shared.read_ordered_bounded(&counter))
+        COUNTER.and_then(|counter| self.clock.readings().read_ordered_bounded(&counter))
     }
 
     /// Like [`read_ordered_bounded`](Self::read_ordered_bounded), but for the whole validity of the
     /// line.
     fn read_ordered_bounded_while_valid(&self) -> Option<BoundedReading> {
         self.clock
-            .shared
+            .readings()
             .read_ordered_bounded_while_valid(&COUNTER?, &self.probed_os_clock())
     }
 

@@ -165,23 +165,19 @@ impl CpuLines {
     // Readings by the line of the CPU on which the caller runs.
 
     pub(crate) fn read_ns(&self) -> Option<i64> {
-        let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now())?;
-        clock.read_ns(&read)
+        per_cpu::cpu_clock(&self.clocks, self.counter.now())?.read_ns()
     }
 
     pub(crate) fn read_ordered_ns(&self) -> Option<i64> {
-        let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?;
-        clock.read_ns(&read)
+        per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?.read_ns()
     }
 
     pub(crate) fn read_unix_ns(&self) -> Option<i64> {
-        let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now())?;
-        clock.read_unix_ns(&read)
+        per_cpu::cpu_clock(&self.clocks, self.counter.now())?.read_unix_ns()
     }
 
     pub(crate) fn read_ordered_bounded(&self) -> Option<BoundedReading> {
-        let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?;
-        clock.read_ordered_bounded(&read)
+        per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?.read_bounded()
     }
 
     /// An ordered reading in any state, and its source; `None` if the table has no entry for the

@@ -133,7 +133,7 @@ extern "C" fn main() -> ! {
     );
 
     let mut driver = Driver {
-        control: Control::new(Config::new(INTERVAL_NS, resolutions)),
+        control: Control::new(resolutions, Config::new(INTERVAL_NS)),
         due_ns: 0,
     };
     let mut counts = Counts::default();

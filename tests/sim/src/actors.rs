@@ -10,7 +10,7 @@ use tickline_core::driver::{DrivenClock, Next, Permit, Ticket};
 use tickline_core::gate::keeper::{self, Stage};
 use tickline_core::reference::ReferenceKind::{Independent, SameRead};
 use tickline_core::reference::Resolutions;
-use tickline_core::shared::{Event, SharedClock, SlowReading};
+use tickline_core::shared::{Event, Readings, SharedClock, SlowReading};
 use tickline_core::try_lock::LockToken;
 
 use crate::check::{Check, ONE_LINE};
@@ -21,14 +21,21 @@ use crate::world::{Access, Step, SteppedCell, World};
 
 mod readers;
 
+/// A clock without a keeper, and its control loop.
+struct Unguarded {
+    clock: SharedClock<SteppedCell>,
+    control: RefCell<Control>,
+}
+
 /// The clock under attack.
 pub(crate) struct Clock {
     driven: DrivenClock<SteppedCell>,
-    /// The control loop of a clock that is barred and unbarred without the keeper's knowledge.
-    /// Only the thread drives such a clock.
-    unguarded: RefCell<Control>,
+    /// In place of the driven clock's line: a clock that is barred and unbarred without the
+    /// keeper's knowledge. Only the thread drives such a clock.
+    unguarded: Option<Unguarded>,
     /// The lines of the CPUs, if each has one.
     pub(crate) cpu_clocks: Box<[SharedClock<SteppedCell>]>,
+    pub(crate) resolutions: Resolutions,
     pub(crate) config: Config,
     /// The number of the process's token.
     pub(crate) token: Cell<u32>,
@@ -77,7 +84,7 @@ impl Clock {
             Independent
         };
         let resolutions = Resolutions::new(machine.counter_resolution_ticks, reference_ns, kind);
-        let mut config = Config::new(setup.interval_ns, resolutions);
+        let mut config = Config::new(setup.interval_ns);
         if setup.per_cpu {
             config.cadence = Cadence::Pinned;
         }
@@ -85,8 +92,12 @@ impl Clock {
         let cpus = if setup.per_cpu { world.cells.len() } else { 0 };
         Self {
             driven: DrivenClock::new(shared(ONE_LINE)),
-            unguarded: RefCell::new(Control::new(config)),
+            unguarded: (setup.bar_ns != 0).then(|| Unguarded {
+                clock: shared(ONE_LINE),
+                control: RefCell::new(Control::new(resolutions, config)),
+            }),
             cpu_clocks: (0..cpus).map(shared).collect(),
+            resolutions,
             config,
             token: Cell::new(1),
             readers_drive: Cell::new(setup.driver == Driver::Reader),
@@ -98,15 +109,19 @@ impl Clock {
     }
 
     /// The line of a clock that has one line for all CPUs.
-    fn shared(&self) -> &SharedClock<SteppedCell> {
-        &self.driven.shared
+    fn readings(&self) -> Readings<'_, SteppedCell> {
+        match &self.unguarded {
+            Some(unguarded) => unguarded.clock.readings(),
+            None => self.driven.readings(),
+        }
     }
 
     /// The number of times that `event` has happened.
     pub(crate) fn event_count(&self, event: Event) -> u64 {
         self.cpu_clocks
             .iter()
-            .chain([self.shared()])
+            .map(SharedClock::readings)
+            .chain([self.readings()])
             .map(|clock| clock.event_count(event))
             .sum()
     }
@@ -156,7 +171,7 @@ impl Context {
             self.check.judge_bounds();
             if !self.may_lack_line() {
                 self.check
-                    .check_line_is_back(self.clock.shared().cell().peek());
+                    .check_line_is_back(self.clock.readings().cell().peek());
             }
             let wait_ns = match iteration {
                 Some(iteration) => iteration.next_in_ns,
@@ -178,10 +193,9 @@ impl Context {
         let me = self.world.me();
         me.holds_lock.set(true);
         me.steps_left.set(u64::MAX);
-        let iteration = if self.world.scenario.clock.bar_ns == 0 {
-            self.drive_once(cadence)
-        } else {
-            Some(self.iterate_unguarded())
+        let iteration = match &self.clock.unguarded {
+            Some(unguarded) => Some(self.iterate_unguarded(unguarded)),
+            None => self.drive_once(cadence),
         };
         me.holds_lock.set(false);
         // If readers drive, a judgement against the counter may stay, because they collect the
@@ -222,7 +236,7 @@ impl Context {
             .saturating_add_unsigned(self.clock.config.interval_ns);
         let decision = match decision {
             Decision::Open => keeper::Decision::Open {
-                resolutions: self.clock.config.resolutions,
+                resolutions: self.clock.resolutions,
                 serves_unix_time: true,
             },
             Decision::Passing => keeper::Decision::Closed {
@@ -256,10 +270,10 @@ impl Context {
 
     /// An iteration of a clock that other threads bar and unbar all the time. It replaces no
     /// first line, and judges no gate.
-    fn iterate_unguarded(&self) -> Iteration {
-        let (access, mut control) = (self.access(), self.clock.unguarded.borrow_mut());
+    fn iterate_unguarded(&self, unguarded: &Unguarded) -> Iteration {
+        let (access, mut control) = (self.access(), unguarded.control.borrow_mut());
         let mut iteration = self.run_watched(ONE_LINE, || {
-            let iteration = control.iterate(self.clock.shared(), &access, &access);
+            let iteration = control.iterate(&unguarded.clock, &access, &access);
             (iteration, true, control.oldest_sample_ticks())
         });
         iteration.outcome = Outcome::RetrySoon;
@@ -332,7 +346,7 @@ impl Context {
             !self.is_per_cpu() && driven.reader_wants_iteration(reading, config.interval_ns);
         let served =
             wanted && self.clock.readers_drive.get() && self.iterate(Cadence::OnDemand).is_some();
-        if served && driven.reader_schedule.count_iteration() {
+        if served && driven.count_iteration() {
             self.review();
         }
         served
@@ -343,12 +357,15 @@ impl Context {
     /// A thread that bars and unbars the clock again and again, without the keeper's knowledge.
     pub(crate) fn toggle_bar(&self) {
         let max_ps = self.world.scenario.clock.bar_ns * PS;
+        let Some(Unguarded { clock, .. }) = &self.clock.unguarded else {
+            return;
+        };
         loop {
             self.world.step(Step::Sleep(self.random_below(max_ps)));
             self.check.run_act(|| {
-                self.clock.shared().bar(&self.access(), &self.access());
+                clock.bar(&self.access(), &self.access());
                 self.world.step(Step::Sleep(self.random_ps(max_ps)));
-                self.clock.shared().unbar(&self.access(), &self.access());
+                clock.unbar(&self.access(), &self.access());
             });
             self.check.record_disturbance(self.world.now_ps.get());
         }

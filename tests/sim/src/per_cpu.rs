@@ -81,19 +81,18 @@ impl CpuCounter for Access {
 impl Context {
     /// The thread, which calibrates the CPUs in turn.
     pub(crate) fn drive_cpus(&self) {
-        let config = self.clock.config;
-        let mut cpus: Vec<_> = self
-            .clock
-            .cpu_clocks
-            .iter()
-            .map(|_| CpuControl::new())
-            .collect();
-        let interval_ns = i64::try_from(config.interval_ns).expect("in its range");
+        let mut cpus = Vec::new();
+        let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
         loop {
             if self.clock.is_forced.take() {
                 cpus.iter_mut().for_each(CpuControl::force_due);
             }
-            let pass = Pass::begin(&config, &self.access());
+            let pass = Pass::begin(
+                self.clock.resolutions,
+                self.clock.config.interval_ns,
+                &self.access(),
+            );
+            cpus.resize_with(self.clock.cpu_clocks.len(), || CpuControl::new(&pass));
             let mut next_ns = self.world.returned_ns().saturating_add(interval_ns);
             for (cpu, calibration) in cpus.iter_mut().enumerate() {
                 if calibration.is_ready(self.world.returned_ns()) {

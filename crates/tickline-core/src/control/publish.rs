@@ -98,9 +98,9 @@ impl Control {
         // A read returns the tick at which the counter last moved. A reference with a clock of its
         // own has run on since.
         let fastest = slope.adjusted_ppb(i64::from(allowance.max_drift_ppb));
-        let unseen = fastest.over(self.config.resolutions.unseen_ticks().cast_signed());
+        let unseen = fastest.over(self.resolutions.unseen_ticks().cast_signed());
         let mut bounds = self.stability.history.bounds(slope, allowance, unseen)?;
-        bounds.resolution_ns = self.config.resolutions.reference_ns;
+        bounds.resolution_ns = self.resolutions.reference_ns;
         let rounded = &mut bounds.rounded;
         rounded.unix_offset_ns = self.unix.offset_ns();
         rounded.unix_bound_ns = self.unix.bound_ns();
@@ -188,7 +188,7 @@ impl Control {
         let Point { ticks, ns } = self.stability.history.samples().last()?.lower;
         Some(Point {
             ticks,
-            ns: ns.saturating_sub(self.config.resolutions.reference_ns),
+            ns: ns.saturating_sub(self.resolutions.reference_ns),
         })
     }
 
@@ -321,7 +321,7 @@ impl Control {
         let Some(ReferenceRead { after_ticks, ns }) = read else {
             return target;
         };
-        let resolutions = &self.config.resolutions;
+        let resolutions = &self.resolutions;
         let since_ticks = ticks_between(after_ticks, at_ticks)
             .saturating_add(resolutions.unseen_ticks().cast_signed());
         let latest = FixedNs::from_ns(ns.saturating_add(resolutions.reference_ns))

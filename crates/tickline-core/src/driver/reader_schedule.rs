@@ -40,7 +40,7 @@ const JUDGING_PERIOD_NS: i64 = 1 << 31;
 
 /// The schedule of a clock whose readers run the iterations.
 #[derive(Debug)]
-pub struct ReaderSchedule {
+pub(super) struct ReaderSchedule {
     /// The last reading by the slow path, ns.
     last_ns: AtomicI64,
     /// The number of frequent readings in a row by the slow path.
@@ -82,8 +82,7 @@ impl ReaderSchedule {
     }
 
     /// Whether a reader that has got this Unix time from the OS may find out if a judgement is due.
-    #[must_use]
-    pub const fn may_judge_at(unix_ns: i64) -> bool {
+    pub(super) const fn may_judge_at(unix_ns: i64) -> bool {
         unix_ns & (JUDGING_PERIOD_NS - 1) < JUDGING_NS
     }
 
@@ -106,7 +105,7 @@ impl ReaderSchedule {
 
     /// Counts an iteration that a reader or the program has run. Returns whether a review of the
     /// facts is due.
-    pub fn count_iteration(&self) -> bool {
+    pub(super) fn count_iteration(&self) -> bool {
         // ORDERING: Relaxed, a count that orders nothing.
         self.iterations
             .fetch_add(1, Ordering::Relaxed)

@@ -7,7 +7,7 @@ use crate::control::MIN_INTERVAL_NS;
 use crate::gate::keeper::Stage;
 use crate::reference::Resolutions;
 use crate::shared::{ReadingSource, SlowReading};
-use crate::testing::{CONFIG, HookedCell, Machine, leak};
+use crate::testing::{CONFIG, HookedCell, Machine, RESOLUTIONS, leak};
 
 mod each_step;
 mod iteration;
@@ -115,6 +115,6 @@ impl Process {
 }
 
 const OPEN: Decision = Decision::Open {
-    resolutions: CONFIG.resolutions,
+    resolutions: RESOLUTIONS,
     serves_unix_time: true,
 };

@@ -2,7 +2,7 @@
 //! contain the reference.
 
 use super::*;
-use crate::testing::CONFIG;
+use crate::testing::RESOLUTIONS;
 
 fn ghz() -> Slope {
     Slope::from_hz(1_000_000_000).unwrap()
@@ -21,7 +21,7 @@ fn agreeing(seconds: u64) -> History {
 /// Adds a bracket of 30 ns like the control loop, which compares it with all others before it thins
 /// these out.
 fn add(history: &mut History, ticks: u64, ns: i64) -> usize {
-    history.push(Sample::from_bracket(ticks - 15, ns, ticks + 15, CONFIG.resolutions).unwrap());
+    history.push(Sample::from_bracket(ticks - 15, ns, ticks + 15, RESOLUTIONS).unwrap());
     let (_, dropped) = history.fit();
     history.thin(ghz());
     dropped

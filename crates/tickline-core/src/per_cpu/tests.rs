@@ -11,7 +11,8 @@ use crate::cell::NextLine;
 use crate::line::Slope;
 use crate::shared::ReadingSource;
 use crate::testing::{
-    CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, is_replacing, leak,
+    HookedCell, INTERVAL_NS, Machine, RESOLUTIONS, Step, interrupted, is_publish, is_replacing,
+    leak,
 };
 use crate::units::FixedNs;
 
@@ -62,6 +63,10 @@ impl CpuCounter for Board {
     fn barrier(&self) {}
 }
 
+fn new_pass(machine: &Machine) -> Pass {
+    Pass::begin(RESOLUTIONS, INTERVAL_NS, machine)
+}
+
 /// A board after iterations of both CPUs' loops, which are now in their steady state.
 fn steady_board(plain_read: PlainRead) -> (&'static Board, &'static Clocks, [CpuControl; 2]) {
     let machine = Machine::new();
@@ -71,7 +76,7 @@ fn steady_board(plain_read: PlainRead) -> (&'static Board, &'static Clocks, [Cpu
         plain_read,
     });
     let clocks = leak([(); 2].map(|()| SharedClock::new(HookedCell::new(machine))));
-    let mut calibrations = [(); 2].map(|()| CpuControl::new());
+    let mut calibrations = [(); 2].map(|()| CpuControl::new(&new_pass(machine)));
     let mut steady = 0;
     for _ in 0..400 {
         let next = [0, 1].map(|cpu| calibrate(board, clocks, &mut calibrations, cpu));
@@ -94,7 +99,7 @@ fn calibrate(
     cpu: usize,
 ) -> u64 {
     board.on.set(cpu);
-    calibrations[cpu].begin(&Pass::begin(&CONFIG, board.machine));
+    calibrations[cpu].begin(&new_pass(board.machine));
     loop {
         let CpuIteration { iteration, stay } =
             calibrations[cpu].iterate(&clocks[cpu], cpu, board, board.machine);
@@ -111,10 +116,11 @@ fn calibrate(
 #[test]
 fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
     let (board, clocks, _) = steady_board(PlainRead::One);
-    let (mut calibration, mut config) = (CpuControl::new(), CONFIG);
+    let mut resolutions = RESOLUTIONS;
+    let mut calibration = CpuControl::new(&new_pass(board.machine));
     let now_ns = || board.machine.truth_ns();
-    let pass = |calibration: &mut CpuControl, config: &Config| {
-        calibration.begin(&Pass::begin(config, board.machine));
+    let pass = |calibration: &mut CpuControl, resolutions: Resolutions| {
+        calibration.begin(&Pass::begin(resolutions, INTERVAL_NS, board.machine));
         loop {
             let done = calibration.iterate(&clocks[0], 0, board, board.machine);
             match done.stay {
@@ -124,26 +130,24 @@ fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
             }
         }
     };
-    assert!(pass(&mut calibration, &config) > STAY_NS);
+    assert!(pass(&mut calibration, resolutions) > STAY_NS);
     assert!(!calibration.is_ready(now_ns()) && calibration.is_ready(calibration.due_ns()));
-    config.resolutions.reference_ns = 20_000;
-    pass(&mut calibration, &config);
+    resolutions.reference_ns = 20_000;
+    pass(&mut calibration, resolutions);
     assert!(!clocks[0].cell.load().is_published());
 }
 
 /// The readings of the fast path. Each returns ns of the reference.
 const READINGS: [fn(&Clocks, &Board) -> Option<i64>; 4] = [
-    |clocks, board| cpu_clock(clocks, board.now()).and_then(|(clock, read)| clock.read_ns(&read)),
+    |clocks, board| cpu_clock(clocks, board.now()).and_then(|clock| clock.read_ns()),
+    |clocks, board| cpu_clock(clocks, board.now_ordered()).and_then(|clock| clock.read_ns()),
     |clocks, board| {
-        cpu_clock(clocks, board.now_ordered()).and_then(|(clock, read)| clock.read_ns(&read))
+        let clock = cpu_clock(clocks, board.now())?;
+        clock.read_unix_ns().map(|ns| ns - 1_000_000_000_000)
     },
     |clocks, board| {
-        let (clock, read) = cpu_clock(clocks, board.now())?;
-        clock.read_unix_ns(&read).map(|ns| ns - 1_000_000_000_000)
-    },
-    |clocks, board| {
-        let (clock, read) = cpu_clock(clocks, board.now_ordered())?;
-        clock.read_ordered_bounded(&read).map(|line| line.ns)
+        let clock = cpu_clock(clocks, board.now_ordered())?;
+        clock.read_bounded().map(|line| line.ns)
     },
 ];
 
@@ -356,21 +360,11 @@ fn an_id_outside_of_the_table_reads_nothing() {
             .all(|reading| reading(clocks, board).is_none())
     );
     assert!(read_ordered_on_this_cpu(clocks, board, board.machine).is_none());
-    let mut calibration = CpuControl::new();
-    calibration.begin(&Pass::begin(&CONFIG, board.machine));
+    let mut calibration = CpuControl::new(&new_pass(board.machine));
     assert_eq!(
         calibration.iterate(&clocks[0], 0, board, board.machine),
         CpuIteration::new(None, Stay::Leave)
     );
-}
-
-/// Without its settings the loop would run on placeholders.
-#[test]
-#[cfg(debug_assertions)]
-#[should_panic(expected = "`begin` gives the settings")]
-fn an_iteration_before_any_calibration_panics() {
-    let (board, clocks, _) = steady_board(PlainRead::Two);
-    _ = CpuControl::new().iterate(&clocks[0], 0, board, board.machine);
 }
 
 #[test]

@@ -47,13 +47,7 @@ fn ghz() -> Slope {
 /// A sample of 30 ns, whose lower point is at `ticks`, of a reference that agrees with the counter.
 fn sample_at(ticks: u64) -> Sample {
     let ns = ticks.cast_signed();
-    Sample::from_bracket(
-        ticks - 30,
-        ns - 15,
-        ticks,
-        crate::testing::CONFIG.resolutions,
-    )
-    .unwrap()
+    Sample::from_bracket(ticks - 30, ns - 15, ticks, crate::testing::RESOLUTIONS).unwrap()
 }
 
 #[test]

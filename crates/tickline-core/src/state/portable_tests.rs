@@ -11,7 +11,7 @@ use crate::line::Slope;
 use crate::primitive::Ordering;
 use crate::shared::SharedClock;
 use crate::state::{LineState, Phase};
-use crate::testing::{CONFIG, FnClock, INTERVAL_NS, Machine, Step, interrupted, leak};
+use crate::testing::{CONFIG, FnClock, INTERVAL_NS, Machine, RESOLUTIONS, Step, interrupted, leak};
 
 /// A cell whose state is the portable one.
 struct PortableCell {
@@ -52,7 +52,7 @@ fn new_clock() -> (
     (
         Machine::new(),
         leak(SharedClock::new(cell)),
-        Control::new(CONFIG),
+        Control::new(RESOLUTIONS, CONFIG),
     )
 }
 

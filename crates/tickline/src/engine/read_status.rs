@@ -61,7 +61,10 @@ impl Engine {
                     return 0; // the clock was barred for the backend
                 }
                 let by_cpu = cpu_lines.map_or(0, |lines| lines.event_count(event));
-                self.clock.shared.event_count(event).saturating_add(by_cpu)
+                self.clock
+                    .readings()
+                    .event_count(event)
+                    .saturating_add(by_cpu)
             }),
             per_cpu: cpu_lines.map_or_else(Vec::new, CpuLines::status),
         }
@@ -79,7 +82,7 @@ impl Engine {
             let state = backend.state();
             return (state, verdicts_of_backend(state));
         }
-        let common = self.clock.shared.cell().load();
+        let common = self.clock.readings().cell().load();
         let has_cpu_line = self.cpu_lines().is_some_and(CpuLines::has_line);
         // The next reading retires a line that has ended.
         let has_common_line = common.phase() != Phase::NoLine && !self.has_ended(common);
@@ -115,13 +118,13 @@ impl Engine {
         line.is_published()
             && self.read_ordered_bounded_while_valid().is_none()
             // A writer may have replaced the line since.
-            && self.clock.shared.cell().is_still(line)
+            && self.clock.readings().cell().is_still(line)
     }
 
     /// The last figures of the control loop for the line that serves this CPU.
     fn figures(&self) -> Figures {
         let clock = self.cpu_lines().and_then(CpuLines::clock_here);
-        clock.map_or_else(|| self.clock.shared.figures(), SharedClock::figures)
+        clock.map_or_else(|| self.clock.readings().figures(), SharedClock::figures)
     }
 
     /// Whether readings by the line are off because the OS clock or the counter has jumped. The

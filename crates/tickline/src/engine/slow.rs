@@ -10,7 +10,6 @@
 //! | `reading_slow` | `reading_by_backend` | `read_ordered_bounded_by_this_cpu` | `reading_after_slow_path` | `reading_without_line` |
 
 use tickline_core::control::Cadence;
-use tickline_core::driver::ReaderSchedule;
 use tickline_core::gate::keeper::{LineKind, Stage};
 use tickline_core::reference::{Reference, Timescale};
 use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
@@ -85,12 +84,12 @@ impl Engine {
         };
         let mut reading = self
             .clock
-            .shared
+            .readings()
             .read_ordered_in_any_state(&counter, &self.probed_os_clock());
         if self.iterate_as_reader(&reading) {
             reading = self
                 .clock
-                .shared
+                .readings()
                 .read_ordered_in_any_state(&counter, &self.probed_os_clock());
         }
         saturating_unsigned(reading.ns)
@@ -141,7 +140,7 @@ impl Engine {
     /// The OS clock's Unix time, while readers must judge the gates again when that is due.
     fn unix_by_os_while_waiting(&self) -> u64 {
         let unix_ns = OsClock.unix_ns();
-        if !ReaderSchedule::may_judge_at(unix_ns) {
+        if !self.clock.reader_may_judge_at(unix_ns) {
             return saturating_unsigned(unix_ns);
         }
         // A judgement needs the monotonic clock.
@@ -152,7 +151,7 @@ impl Engine {
     fn unix_by_valid_line(&self) -> Option<u64> {
         let monotonic = self
             .clock
-            .shared
+            .readings()
             .read_ordered_in_any_state(&COUNTER?, &self.probed_os_clock());
         let has_iterated = self.iterate_as_reader(&monotonic);
         let has_line = has_iterated || matches!(monotonic.source, ReadingSource::Line { .. });

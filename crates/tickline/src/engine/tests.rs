@@ -3,8 +3,10 @@
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
-use tickline_core::control::{Config, Control, INTERVAL_RANGE_NS};
+use tickline_core::control::{Cadence, INTERVAL_RANGE_NS};
 use tickline_core::counter::Counter;
+use tickline_core::driver::Next;
+use tickline_core::gate::keeper::Decision;
 use tickline_core::gate::{Reason, Verdict};
 use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 
@@ -138,9 +140,23 @@ fn status_on(tick_ns: u64, read_ns: u64) -> Status {
         read_ns,
     };
     let resolutions = Resolutions::new(1, 1, ReferenceKind::Independent);
-    let mut control = Control::new(Config::new(*INTERVAL_RANGE_NS.start(), resolutions));
+    let decision = Decision::Open {
+        resolutions,
+        serves_unix_time: true,
+    };
     for _ in 0..100 {
-        let iteration = control.iterate(&engine.clock.shared, &machine, &machine);
+        let mut next = engine.clock.ask(sys::lock_token(), &machine);
+        if let Next::Judge(ticket) = next {
+            next = ticket.settle(decision, Some(&machine), &machine);
+        }
+        let Next::Iterate(permit) = next else {
+            panic!("every gate is open");
+        };
+        let interval_ns = *INTERVAL_RANGE_NS.start();
+        let next = permit.iterate(interval_ns, Cadence::Scheduled, &machine, &machine);
+        let Next::Rest(iteration) = next else {
+            panic!("there is no first line");
+        };
         machine.pass(iteration.next_in_ns);
     }
     engine.status()

@@ -44,9 +44,7 @@ impl CpuCalibrations {
             return interval_ns;
         };
         let mut affinity = AffinityGuard::new(mask);
-        let mut config = permit.config();
-        config.interval_ns = interval_ns;
-        let pass = Pass::begin(&config, &OsClock);
+        let pass = Pass::begin(permit.resolutions(), interval_ns, &OsClock);
         self.cpus.resize_with(cpu_lines.clocks.len(), || None);
         let interval_ns = i64::try_from(interval_ns).unwrap_or(i64::MAX);
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
@@ -73,7 +71,7 @@ impl CpuCalibrations {
                 record
                     .calibrated_since_ns
                     .store(OsClock.monotonic_ns(), Ordering::Relaxed);
-                Box::new(CpuControl::new())
+                Box::new(CpuControl::new(&pass))
             });
             if control.is_ready(OsClock.monotonic_ns()) {
                 first.get_or_insert(cpu);

@@ -103,13 +103,12 @@ impl Context {
     /// A reading by the common line, or by the line of the current CPU. `false` if the fast path
     /// refuses.
     fn read_fast(&self, kind: ReadKind, begin: Begin) -> bool {
-        let (shared, clocks, access) = (self.clock.shared(), &self.clock.cpu_clocks, self.access());
+        let (line, clocks, access) = (self.clock.readings(), &self.clock.cpu_clocks, self.access());
         let cell = || self.world.me().last_read.get().cell;
         let complete = || self.world.step(Step::End);
         let now = || CpuCounter::now(&access);
         let now_ordered = || CpuCounter::now_ordered(&access);
-        let by_cpu =
-            |read| per_cpu::cpu_clock(clocks, read).and_then(|(clock, read)| clock.read_ns(&read));
+        let by_cpu = |read| per_cpu::cpu_clock(clocks, read).and_then(|clock| clock.read_ns());
         let ns = match (kind, self.is_per_cpu()) {
             (ReadKind::Bounds, _) => {
                 let Some(reading) = self.read_ordered_bounded() else {
@@ -122,14 +121,12 @@ impl Context {
                 return true;
             }
             (ReadKind::Unix, per_cpu) => {
-                let by_cpu = || {
-                    per_cpu::cpu_clock(clocks, now())
-                        .and_then(|(clock, read)| clock.read_unix_ns(&read))
-                };
+                let by_cpu =
+                    || per_cpu::cpu_clock(clocks, now()).and_then(|clock| clock.read_unix_ns());
                 let Some(ns) = (if per_cpu {
                     by_cpu()
                 } else {
-                    shared.read_unix_ns(&access)
+                    line.read_unix_ns(&access)
                 }) else {
                     return false;
                 };
@@ -142,9 +139,9 @@ impl Context {
                 return true;
             }
             (ReadKind::Slow, _) => None,
-            (ReadKind::Plain, false) => shared.read_ns(&access),
+            (ReadKind::Plain, false) => line.read_ns(&access),
             (ReadKind::Plain, true) => by_cpu(now()),
-            (ReadKind::Ordered, false) => shared.read_ordered_ns(&access),
+            (ReadKind::Ordered, false) => line.read_ordered_ns(&access),
             (ReadKind::Ordered, true) => by_cpu(now_ordered()),
         };
         let Some(ns) = ns else { return false };
@@ -155,7 +152,7 @@ impl Context {
     }
 
     fn read_slowly(&self, kind: ReadKind, begin: Begin) {
-        let (shared, access, check) = (self.clock.shared(), self.access(), &self.check);
+        let (line, access, check) = (self.clock.readings(), self.access(), &self.check);
         let complete = || self.world.step(Step::End);
         let helps = self.clock.event_count(Event::Help);
         let (mut cell, mut reading) = self.read_ordered_in_any_state();
@@ -182,7 +179,7 @@ impl Context {
         check.check_reading(begin, cell, reading.ns, path, kind);
         if kind == ReadKind::Bounds && path == ReadPath::SlowPathByLine && !self.is_per_cpu() {
             let begin = check.begin();
-            if let Some(reading) = shared.read_ordered_bounded_while_valid(&access, &access) {
+            if let Some(reading) = line.read_ordered_bounded_while_valid(&access, &access) {
                 complete();
                 check.check_reading(begin, ONE_LINE, reading.ns, ReadPath::SlowPathByLine, kind);
                 check.check_bounds(&reading);
@@ -193,11 +190,10 @@ impl Context {
     fn read_ordered_bounded(&self) -> Option<BoundedReading> {
         let access = self.access();
         if self.is_per_cpu() {
-            let (clock, read) =
-                per_cpu::cpu_clock(&self.clock.cpu_clocks, CpuCounter::now_ordered(&access))?;
-            return clock.read_ordered_bounded(&read);
+            return per_cpu::cpu_clock(&self.clock.cpu_clocks, CpuCounter::now_ordered(&access))?
+                .read_bounded();
         }
-        self.clock.shared().read_ordered_bounded(&access)
+        self.clock.readings().read_ordered_bounded(&access)
     }
 
     /// A reading by the slow path, with the cell that it used.
@@ -211,7 +207,7 @@ impl Context {
         (
             ONE_LINE,
             self.clock
-                .shared()
+                .readings()
                 .read_ordered_in_any_state(&access, &access),
         )
     }

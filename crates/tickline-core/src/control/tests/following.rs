@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::control::publish::WAIT_FOR_HIGH_WATER_NS;
-use crate::testing::{CONFIG, FnClock};
+use crate::testing::{CONFIG, FnClock, RESOLUTIONS};
 
 /// A suspend between the first samples, during which the counter runs, would make a slope that is
 /// far too small, and so a window of hours. A third sample contradicts it.
@@ -418,7 +418,7 @@ fn a_new_loop_does_not_go_on_with_the_slope_of_an_existing_line() {
     );
     machine.pass(20_000);
     let before = clock.by_line().expect("a line");
-    control = Control::new(CONFIG);
+    control = Control::new(RESOLUTIONS, CONFIG);
     assert_eq!(
         control.iterate(clock, machine, machine).outcome,
         Outcome::Calibrating
@@ -516,7 +516,7 @@ fn the_bounds_hold_to_the_end_of_a_counters_step() {
     const STEP_TICKS: u64 = 200;
     let (machine, clock, mut control) = new_clock();
     machine.reference_ticks.set((0, 1));
-    control.config.resolutions.counter_ticks = STEP_TICKS;
+    control.resolutions.counter_ticks = STEP_TICKS;
     let counter = FnClock(|| machine.now() / STEP_TICKS * STEP_TICKS);
     let mut checked = 0;
     for _ in 0..60 {

@@ -173,7 +173,7 @@ fn a_judgement_begins_the_loop_anew_with_its_settings() {
     let decision = Decision::Open {
         resolutions: Resolutions {
             reference_ns: 1_000,
-            ..CONFIG.resolutions
+            ..RESOLUTIONS
         },
         serves_unix_time: false,
     };
@@ -182,27 +182,30 @@ fn a_judgement_begins_the_loop_anew_with_its_settings() {
         panic!("every gate is open");
     };
     assert_eq!(permit.control().oldest_sample_ticks(), None);
-    assert_eq!(permit.control().config.resolutions.reference_ns, 1_000);
+    assert_eq!(permit.control().resolutions.reference_ns, 1_000);
     assert!(!permit.control().config.serves_unix_time);
 }
 
-/// Whether a reading uses it may change between two calibrations.
 #[test]
-fn the_cpus_lines_have_unix_time_also_while_the_os_serves_it() {
+fn the_cpus_loops_get_the_resolutions_of_the_judgement() {
     let process = Process::new();
     process.clock.set_line_kind(LineKind::PerCpu);
     let Next::Judge(ticket) = process.ask() else {
         panic!("a first judgement is due");
     };
+    let resolutions = Resolutions {
+        reference_ns: 1_000,
+        ..RESOLUTIONS
+    };
     let decision = Decision::Open {
-        resolutions: CONFIG.resolutions,
-        serves_unix_time: false,
+        resolutions,
+        serves_unix_time: true,
     };
     let next = ticket.settle(decision, Some(process.machine()), process.machine());
     let Next::CalibrateCpus(permit) = next else {
         panic!("every gate is open");
     };
-    assert!(permit.config().serves_unix_time);
+    assert_eq!(permit.resolutions(), resolutions);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use core::cell::Cell;
 
 use super::*;
 use crate::shared::Event;
-use crate::testing::{CONFIG, FnClock, HookedCell, HookedClock, Machine, leak};
+use crate::testing::{FnClock, HookedCell, HookedClock, Machine, RESOLUTIONS, leak};
 
 /// A keeper, and the clock that it bars and unbars.
 struct Kept {
@@ -54,7 +54,7 @@ const ACTS: [Act; 6] = [
 ];
 
 const OPEN: Decision = Decision::Open {
-    resolutions: CONFIG.resolutions,
+    resolutions: RESOLUTIONS,
     serves_unix_time: true,
 };
 const FOR_GOOD: Decision = Decision::Closed { retry_at_ns: None };

@@ -16,12 +16,13 @@ struct Passes {
     board: Board,
     clocks: Vec<SharedClock<HookedCell>>,
     calibrations: Vec<CpuControl>,
-    config: Config,
+    interval_ns: u64,
 }
 
 impl Passes {
     fn new(cpus: usize, interval_ns: u64) -> Self {
         let machine = Machine::new();
+        let pass = Pass::begin(RESOLUTIONS, interval_ns, machine);
         Self {
             board: Board {
                 machine,
@@ -31,11 +32,8 @@ impl Passes {
             clocks: (0..cpus)
                 .map(|_| SharedClock::new(HookedCell::new(machine)))
                 .collect(),
-            calibrations: (0..cpus).map(|_| CpuControl::new()).collect(),
-            config: Config {
-                interval_ns,
-                ..CONFIG
-            },
+            calibrations: (0..cpus).map(|_| CpuControl::new(&pass)).collect(),
+            interval_ns,
         }
     }
 
@@ -43,9 +41,9 @@ impl Passes {
     /// path when the thread came to it.
     fn run(&mut self) -> bool {
         let machine = self.board.machine;
-        let pass = Pass::begin(&self.config, machine);
+        let pass = Pass::begin(RESOLUTIONS, self.interval_ns, machine);
         let mut has_lines = true;
-        let mut next_ns = machine.truth_ns() + self.config.interval_ns.cast_signed();
+        let mut next_ns = machine.truth_ns() + self.interval_ns.cast_signed();
         for (cpu, (calibration, clock)) in
             self.calibrations.iter_mut().zip(&self.clocks).enumerate()
         {

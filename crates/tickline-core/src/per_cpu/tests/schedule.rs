@@ -2,33 +2,31 @@
 //! CPU.
 
 use super::super::*;
-use crate::testing::{CONFIG, FnClock, INTERVAL_NS};
+use crate::testing::{FnClock, INTERVAL_NS, RESOLUTIONS};
 
 /// A calibration that has begun, of a clock with this interval.
 fn begun_calibration(interval_ns: u64) -> CpuControl {
-    let config = Config {
-        interval_ns,
-        ..CONFIG
-    };
-    let mut calibration = CpuControl::new();
-    calibration.begin(&Pass::begin(&config, &FnClock(|| 0)));
-    calibration
+    CpuControl::new(&Pass::begin(RESOLUTIONS, interval_ns, &FnClock(|| 0)))
 }
 
 #[test]
 fn a_calibration_has_the_cadence_of_a_pinned_thread() {
-    let cadence = begun_calibration(CONFIG.interval_ns)
-        .control()
-        .config
-        .cadence;
+    let cadence = begun_calibration(INTERVAL_NS).control().config.cadence;
     assert_eq!(cadence, Cadence::Pinned);
+}
+
+/// Whether a reading uses it may change between two calibrations.
+#[test]
+fn the_cpus_lines_have_unix_time() {
+    let calibration = begun_calibration(INTERVAL_NS);
+    assert!(calibration.control().config.serves_unix_time);
 }
 
 /// A first line is short, and is replaced before anything is waited for. If another first line
 /// follows, the thread waits for the shortest interval.
 #[test]
 fn a_first_line_is_replaced_at_once_but_not_twice_in_a_row() {
-    let mut calibration = begun_calibration(CONFIG.interval_ns);
+    let mut calibration = begun_calibration(INTERVAL_NS);
     let published_first = Iteration {
         outcome: crate::control::Outcome::PublishedFirst,
         next_in_ns: 0,
@@ -53,7 +51,7 @@ fn a_first_line_is_replaced_at_once_but_not_twice_in_a_row() {
 
 /// A calibration that could not reach its CPU at the time 0.
 fn calibration_without_its_cpu() -> CpuControl {
-    let mut calibration = begun_calibration(CONFIG.interval_ns);
+    let mut calibration = begun_calibration(INTERVAL_NS);
     let after = calibration.after(None, &FnClock(|| 0));
     assert_eq!(after, CpuIteration::new(None, Stay::Leave));
     calibration
@@ -61,14 +59,14 @@ fn calibration_without_its_cpu() -> CpuControl {
 
 #[test]
 fn a_cpu_that_cannot_be_reached_is_due_after_an_interval() {
-    let interval_ns = CONFIG.interval_ns.cast_signed();
+    let interval_ns = INTERVAL_NS.cast_signed();
     assert_eq!(calibration_without_its_cpu().due_ns(), interval_ns);
 }
 
 #[test]
 fn a_calibration_is_ready_a_quarter_of_an_interval_before_it_is_due() {
     let calibration = calibration_without_its_cpu();
-    let interval_ns = CONFIG.interval_ns.cast_signed();
+    let interval_ns = INTERVAL_NS.cast_signed();
     assert!(calibration.is_ready(interval_ns - interval_ns / 4));
     assert!(!calibration.is_ready(interval_ns / 2));
 }
@@ -124,7 +122,7 @@ fn a_thread_leaves_a_cpu_after_fifteen_waits() {
 fn a_calibration_counts_its_waits_anew() {
     let mut calibration = begun_calibration(INTERVAL_NS);
     (0..=STAY_WAITS).for_each(|_| _ = stay_after(&mut calibration, STAY_NS));
-    calibration.begin(&Pass::begin(&CONFIG, &FnClock(|| 0)));
+    calibration.begin(&Pass::begin(RESOLUTIONS, INTERVAL_NS, &FnClock(|| 0)));
     assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Wait(STAY_NS));
 }
 

@@ -159,7 +159,7 @@ fn rule_5_a_coarse_reference_does_not_limit_the_mark_after_a_reset() {
     for by_writer in [false, true] {
         let (machine, clock, mut control) = new_clock();
         machine.reference_resolution_ns.set(RESOLUTION_NS);
-        control.config.resolutions.reference_ns = RESOLUTION_NS;
+        control.resolutions.reference_ns = RESOLUTION_NS;
         clock.make_steady(&mut control);
         let stop = if by_writer {
             is_replacing

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tickline_core::cell::{NextLine, Snapshot, StateCell};
+use tickline_core::cell::{LineCell, NextLine, Snapshot, StateCell};
 use tickline_core::comparison::CounterComparison;
 use tickline_core::control::Cadence;
-use tickline_core::shared::{BoundedReading, Event, SharedClock};
+use tickline_core::shared::{BoundedReading, Event};
 use tickline_core::state::LineState;
 
 use super::*;
@@ -59,7 +59,7 @@ fn unix_by_line(engine: &Engine) -> bool {
     );
     is_ever(engine, || {
         COUNTER
-            .and_then(|counter| engine.clock.shared.read_unix_ns(&counter))
+            .and_then(|counter| engine.clock.readings().read_unix_ns(&counter))
             .is_some()
     })
 }
@@ -256,13 +256,13 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     engine
         .read_ordered_bounded()
-        .is_some_and(|reading| put_clock_ahead(&engine.clock.shared, reading, ahead_ns))
+        .is_some_and(|reading| put_clock_ahead(engine.clock.readings().cell(), reading, ahead_ns))
 }
 
 /// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter
 /// running does. `reading` is one by the present line. `false` if that has just ended.
-fn put_clock_ahead(clock: &SharedClock, reading: BoundedReading, ahead_ns: i64) -> bool {
-    let old = clock.cell().snapshot();
+fn put_clock_ahead(cell: &LineCell, reading: BoundedReading, ahead_ns: i64) -> bool {
+    let old = cell.snapshot();
     let mut bounds = reading.bounds;
     bounds.lower.base_ns += ahead_ns;
     bounds.upper.base_ns += ahead_ns;
@@ -277,9 +277,7 @@ fn put_clock_ahead(clock: &SharedClock, reading: BoundedReading, ahead_ns: i64) 
         },
         ..old
     };
-    clock
-        .cell()
-        .publish(old.state, &NextLine::new(line, bounds))
+    cell.publish(old.state, &NextLine::new(line, bounds))
 }
 
 /// An engine whose counter was found to be slow, and would be fast now. `None`, with a message, if

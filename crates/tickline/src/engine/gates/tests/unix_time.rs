@@ -5,8 +5,6 @@
 
 use std::sync::Arc;
 
-use tickline_core::driver::ReaderSchedule;
-
 use super::*;
 use crate::per_cpu::{CpuLines, requirements};
 use crate::settings::LinePerCpu;
@@ -82,7 +80,7 @@ fn put_cpu_ahead(cpu_lines: &CpuLines) -> bool {
     cpu_lines
         .clock_here()
         .zip(cpu_lines.read_ordered_bounded())
-        .is_some_and(|(clock, reading)| put_clock_ahead(clock, reading, AHEAD_NS))
+        .is_some_and(|(clock, reading)| put_clock_ahead(clock.cell(), reading, AHEAD_NS))
 }
 
 /// Whether a reading of Unix time is ever ahead of the OS clock while this CPU's line is. The
@@ -131,11 +129,11 @@ fn unix_time_comes_from_no_cpus_line_once_the_os_serves_it() {
 /// Calls for Unix time that are frequent, outside of the time in which readers judge for a Unix
 /// time from the OS. Returns whether the last one was outside of it, too.
 fn read_unix_outside_the_judging_time(engine: &Engine) -> bool {
-    while ReaderSchedule::may_judge_at(OsClock.unix_ns()) {
+    while engine.clock.reader_may_judge_at(OsClock.unix_ns()) {
         std::thread::sleep(Duration::from_millis(1));
     }
     (0..1_000).for_each(|_| _ = engine.unix_ns());
-    !ReaderSchedule::may_judge_at(OsClock.unix_ns())
+    !engine.clock.reader_may_judge_at(OsClock.unix_ns())
 }
 
 /// Most of these readings stay one call of the OS.
