@@ -104,9 +104,10 @@ impl ReaderSchedule {
         }
     }
 
-    /// Counts an iteration that a reader or the program has run. Returns whether a review of the
-    /// facts is due.
-    pub fn count_iteration(&self) -> bool {
+    /// Counts an iteration that a reader or the program has run, and says whether a review of the
+    /// facts is due after it.
+    #[must_use]
+    pub fn is_review_due_after_iteration(&self) -> bool {
         // ORDERING: Relaxed, a count that orders nothing.
         self.iterations
             .fetch_add(1, Ordering::Relaxed)
@@ -186,7 +187,11 @@ mod tests {
         let schedule = ReaderSchedule::new();
         for iteration in 1..=24_u64 {
             let is_review = iteration.is_multiple_of(8);
-            assert_eq!(schedule.count_iteration(), is_review, "{iteration}");
+            assert_eq!(
+                schedule.is_review_due_after_iteration(),
+                is_review,
+                "{iteration}"
+            );
         }
     }
 
