@@ -203,7 +203,9 @@ impl ClockGuard {
                         "give both calls the same settings"
                     };
                     let text = format!(
-                        "`{}` has started the global clock's thread, and its {difference}: {remedy}, or drop every guard before this call; to share the thread as it is, call `tickline::start`",
+                        "`{}` has started the global clock's thread, and its {difference}: \
+                         {remedy}, or drop every guard before this call. To share the thread as \
+                         it is, call `tickline::start`",
                         running.started_by
                     );
                     return Err(Error::new(ErrorKind::AlreadyRunning, text));
@@ -230,7 +232,9 @@ impl ClockGuard {
         });
         started.unwrap_or_else(|| {
             let text = format!(
-                "gave up after {START_PATIENCE:?}: another thread is starting or ending the global clock's thread, or was when this process was forked; readers drive the clock while it has no thread"
+                "gave up after {START_PATIENCE:?}: another thread is starting or ending the global \
+                 clock's thread, or was when this process was forked. Readers drive the clock \
+                 while it has no thread"
             );
             Err(Error::new(ErrorKind::ThreadNotStarted, text))
         })
