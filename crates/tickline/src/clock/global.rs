@@ -14,7 +14,8 @@ use core::time::Duration;
 
 use tickline_core::try_lock::{LockGuard, TryLock};
 
-use crate::engine::{Engine, GLOBAL, learn_environment};
+use crate::engine::{Engine, GLOBAL};
+use crate::environment::EnvironmentSwitch;
 use crate::error::{Error, ErrorKind};
 use crate::settings::Settings;
 use crate::sys::{self, Releases};
@@ -191,7 +192,7 @@ impl ClockGuard {
             Some(_) => START_GLOBAL,
         };
         GLOBAL.restrict_probes(settings.probes); // first: the token of a process may be a system call
-        learn_environment(GLOBAL.probes());
+        _ = EnvironmentSwitch::at_start(GLOBAL.probes()); // a judgement may not wait for `set_var`
         let started = with_global_thread(START_PATIENCE, |slot| {
             let running = if let Some(running) = slot {
                 if let Some(difference) =
