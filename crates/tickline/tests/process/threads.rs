@@ -470,7 +470,7 @@ fn with_minimal_probes_a_start_gives_up_in_a_child_that_is_forked_during_one() {
         run_in_fork(|| {
             let error = tickline::start().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ThreadNotStarted);
-            let works = "was forked; readers drive the clock while it has no thread";
+            let works = "was forked. Readers drive the clock while it has no thread";
             assert!(error.to_string().ends_with(works), "{error}");
             assert_eq!(Clock::global().status().driver, Driver::Reader);
         });
