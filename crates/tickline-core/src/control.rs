@@ -428,7 +428,11 @@ impl Control {
                 }
             }
         }
-        Err(last_age.filter(|_| too_old_samples == MAX_SAMPLES))
+        if too_old_samples == MAX_SAMPLES {
+            Err(last_age)
+        } else {
+            Err(None)
+        }
     }
 
     /// Takes a burst, adds its sample to the history, and fits lines to the history. `None` if the

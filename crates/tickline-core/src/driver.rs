@@ -193,6 +193,7 @@ pub struct CpusPermit<'a, S = LineCell> {
 
 impl<S> DrivenClock<S> {
     /// A clock whose gates are not judged yet.
+    #[must_use]
     pub const fn new(shared: SharedClock<S>) -> Self {
         let memory = TryLock::new(DriverMemory::new());
         let keeper = Keeper::new();
@@ -222,6 +223,7 @@ impl<S> DrivenClock<S> {
     /// a thread of its parent, and any thread takes it over from one that has ended
     /// ([`LockToken::of_thread`]). The control loop may then be half changed, until a judgement
     /// begins it anew.
+    #[must_use]
     pub fn lock(&self, token: LockToken) -> Option<LockGuard<'_, DriverMemory>> {
         self.memory.try_lock(token, DriverMemory::discard_facts)
     }
@@ -230,11 +232,13 @@ impl<S> DrivenClock<S> {
     /// CPUs, for a [`Pass`](crate::per_cpu::Pass): less than a second, unless the moves to busy CPUs
     /// take longer. If the lock stays held, its holder is stopped, or was killed, and
     /// the token does not tell.
+    #[must_use]
     pub fn is_locked(&self) -> bool {
         self.memory.is_held()
     }
 
     /// The stage of the judgement.
+    #[must_use]
     pub fn stage(&self) -> Stage {
         self.keeper.stage()
     }
@@ -242,6 +246,7 @@ impl<S> DrivenClock<S> {
     /// The kind of line that a reading may use now; `None` while the gates are not all open. A
     /// thread that finds a line for each CPU sees all stores before
     /// [`set_line_kind`](Self::set_line_kind).
+    #[must_use]
     #[inline(always)]
     pub fn usable_line_kind(&self) -> Option<LineKind> {
         self.keeper.usable_line_kind()
@@ -249,6 +254,7 @@ impl<S> DrivenClock<S> {
 
     /// The number of changes of the keeper's word. A judgement after a change needs facts from
     /// after that change.
+    #[must_use]
     pub fn changes(&self) -> u64 {
         self.keeper.changes()
     }
@@ -270,6 +276,7 @@ impl<S> DrivenClock<S> {
 
     /// Whether the reader that has just got `reading` by the slow path should run an iteration: one
     /// is due, and calls are frequent, 256 or more in an interval.
+    #[must_use]
     pub fn reader_wants_iteration(&self, reading: &SlowReading, interval_ns: u64) -> bool {
         self.reader_schedule
             .wants_iteration(&self.keeper, reading, interval_ns)
@@ -284,8 +291,9 @@ impl<S> DrivenClock<S> {
     /// Counts an iteration that a reader or the program has run. Returns whether a review of the
     /// facts is due ([`ask_review`](Self::ask_review)). A clock's thread needs no count: it reviews
     /// the facts at each interval.
-    pub fn count_iteration(&self) -> bool {
-        self.reader_schedule.count_iteration()
+    #[must_use]
+    pub fn is_review_due_after_iteration(&self) -> bool {
+        self.reader_schedule.is_review_due_after_iteration()
     }
 
     /// Takes the lock, and returns what its holder does next. Waits for no thread.

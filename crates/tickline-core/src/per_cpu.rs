@@ -111,6 +111,7 @@ const _: () = assert!(
 /// The clock of the CPU whose counter was just read by [`CpuCounter::now`] or
 /// [`now_ordered`](CpuCounter::now_ordered), for the fast readings at that read. They are ordered
 /// if the read was. `None` if the caller must take the slow path.
+#[must_use]
 #[inline(always)]
 pub fn cpu_clock<S>(clocks: &[SharedClock<S>], read: Option<CpuRead>) -> Option<CpuClock<'_, S>> {
     let CpuRead { ticks, cpu } = read?;
@@ -180,6 +181,7 @@ pub struct SlowCpuReading {
 /// An ordered reading, in any state, by the clock of the CPU on which the caller runs: the slow
 /// path. `None` if the table has no such CPU. Waits for no thread; repeats only if the thread was
 /// moved, or another thread has changed the state meanwhile.
+#[must_use]
 pub fn read_ordered_on_this_cpu<S: StateCell>(
     clocks: &[SharedClock<S>],
     counter: &impl CpuCounter,

@@ -84,6 +84,7 @@ pub enum Timescale {
 
 impl Timescale {
     /// The time that `reference` shows now, ns.
+    #[must_use]
     #[inline(always)]
     pub fn now_ns(self, reference: &impl Reference) -> i64 {
         match self {

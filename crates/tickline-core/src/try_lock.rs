@@ -163,6 +163,7 @@ impl LockToken {
 /// });
 /// ```
 #[derive(Debug)]
+#[must_use = "the lock is released when its guard is dropped"]
 pub struct LockGuard<'a, T> {
     lock: &'a TryLock<T>,
     /// The lock's word while this guard holds it.
@@ -174,6 +175,7 @@ pub struct LockGuard<'a, T> {
 
 impl<T> TryLock<T> {
     /// A free lock.
+    #[must_use]
     pub const fn new(content: T) -> Self {
         Self {
             owner: AtomicU64::new(0),
@@ -184,6 +186,7 @@ impl<T> TryLock<T> {
     /// Takes the lock if it is free, or if its owner is gone: the owner's number is not the
     /// token's, or its thread has ended. An owner that is gone has never released the lock. The
     /// content may be half changed, and `reset` puts it right.
+    #[must_use]
     pub fn try_lock(
         &self,
         token: LockToken,
@@ -213,6 +216,7 @@ impl<T> TryLock<T> {
     }
 
     /// Whether a thread holds the lock, or a thread that is gone has never released it.
+    #[must_use]
     pub fn is_held(&self) -> bool {
         // ORDERING: Relaxed, for display.
         self.owner.load(Ordering::Relaxed) != 0

@@ -5,7 +5,8 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tickline::background::{BackgroundThread, WakeCause, process_token};
+use tickline::background::{BackgroundThread, WakeCause};
+use tickline::process_token;
 
 use crate::clock::Clock;
 use crate::recent::set_recent;

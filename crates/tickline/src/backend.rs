@@ -14,6 +14,7 @@ use core::fmt;
 pub use tickline_core::reference::Reference;
 
 pub use crate::sys::reference::OsClock;
+pub use crate::sys::vmclock::VmClockMapping;
 
 use crate::instant::Instant;
 use crate::reading::Reading;

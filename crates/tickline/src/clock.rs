@@ -14,7 +14,8 @@ use tickline_core::cell::Bounds;
 use tickline_core::reference::Timescale;
 
 use crate::backend::Backend;
-use crate::engine::{Engine, GLOBAL, learn_environment};
+use crate::engine::{Engine, GLOBAL};
+use crate::environment::EnvironmentSwitch;
 use crate::error::Error;
 use crate::instant::Instant;
 use crate::reading::Reading;
@@ -182,7 +183,7 @@ impl Clock {
     }
 
     pub(crate) fn separate(settings: Settings) -> Result<Self, Error> {
-        learn_environment(settings.probes);
+        _ = EnvironmentSwitch::at_start(settings.probes); // a judgement may not wait for `set_var`
         let engine = Arc::new(Engine::new(settings.driver));
         engine.restrict_probes(settings.probes);
         engine.apply(&settings);

@@ -1,5 +1,5 @@
-//! The engine of one clock: the data that its readers and its driver share, and the fast path of
-//! every reading.
+//! The engine of one clock: the data that its readers and its driver share, the fast path of every
+//! reading, and what each file of the folder asks: the CPUs' lines, the interval, the probes.
 //!
 //! The fast path is one call of [`SharedClock::read_ns`] or of a similar method. If that call
 //! returns `None`, the slow path takes over: [`Engine::now_slow`] and similar functions
@@ -17,7 +17,7 @@
 //! | `late_environment.rs` | a late `TICKLINE=off` ends the line | `environment.rs`: the variable's value |
 //! | `read_status.rs` | the engine's state is read | `status.rs`: what a program sees |
 
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Instant as StdInstant;
 
@@ -25,14 +25,18 @@ use once_cell::race::OnceBox;
 use tickline_core::cell::LineCell;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::DrivenClock;
+use tickline_core::gate::keeper::LineKind;
 use tickline_core::gate::{Gate, Trust};
+use tickline_core::reference::Timescale;
 use tickline_core::shared::{BoundedReading, SharedClock};
 use tickline_core::try_lock::TryLock;
 
 use crate::backend::Backend;
-use crate::per_cpu::CpuLines;
-use crate::settings::{DEFAULT_INTERVAL_NS, Driver};
+use crate::per_cpu::{CpuLines, Unmet};
+use crate::reading::Reading;
+use crate::settings::{DEFAULT_INTERVAL_NS, Driver, Probes};
 use crate::sys::COUNTER;
+use crate::sys::reference::ProbedOsClock;
 use crate::trust::facts::Collector;
 
 mod apply_settings;
@@ -44,7 +48,6 @@ mod read_status;
 mod registration;
 mod slow;
 
-pub(crate) use late_environment::learn_environment;
 use registration::Registration;
 
 /// The engine of the global clock.
@@ -185,6 +188,15 @@ impl Engine {
             .read_ordered_bounded_while_valid(&COUNTER?, &self.probed_os_clock())
     }
 
+    /// A time with its bounds.
+    #[inline]
+    pub(crate) fn reading(&self, timescale: Timescale) -> Reading<u64> {
+        match &self.read_ordered_bounded() {
+            Some(bounded) => Reading::from_bounded(bounded, timescale),
+            None => self.reading_slow(timescale),
+        }
+    }
+
     /// The recent time that the thread last stored; without a thread in this process, the current
     /// time.
     #[inline]
@@ -193,6 +205,42 @@ impl Engine {
             return self.now_ns();
         }
         self.registration.recent_ns()
+    }
+
+    /// The lines of the CPUs, if there is one for each, and the gates are open.
+    #[inline(always)]
+    pub(crate) fn cpu_lines(&self) -> Option<&CpuLines> {
+        if self.clock.usable_line_kind() == Some(LineKind::PerCpu) {
+            self.cpu_lines.get()
+        } else {
+            None
+        }
+    }
+
+    /// The table of the CPUs' lines, which the first call makes. The error says which requirement
+    /// is not met.
+    pub(crate) fn cpu_lines_or_new(&self) -> Result<&CpuLines, Unmet> {
+        self.cpu_lines.get_or_try_init(CpuLines::new)
+    }
+
+    pub(crate) fn interval_ns(&self) -> u64 {
+        // ORDERING: Relaxed, a single setting.
+        self.interval_ns.load(Ordering::Relaxed)
+    }
+
+    /// The probes that this clock may make.
+    pub(crate) fn probes(&self) -> Probes {
+        // ORDERING: Relaxed, a setting.
+        if self.has_minimal_probes.load(Ordering::Relaxed) {
+            Probes::Minimal
+        } else {
+            Probes::Full
+        }
+    }
+
+    /// The OS clock, restricted to this clock's probes.
+    fn probed_os_clock(&self) -> ProbedOsClock {
+        ProbedOsClock(self.probes())
     }
 }
 

@@ -8,7 +8,7 @@
 //!   Linux it reads the environment of the start from the kernel (`sys/linux/environment.rs`).
 //! - A thread that starts a clock, or a clock's thread, first reads the variable in the same way,
 //!   or else through std's lock, which waits for `set_var` ([`read_environment`]).
-//!   `engine/late_environment.rs` then tells the global clock.
+//!   [`EnvironmentSwitch::at_start`] (`engine/late_environment.rs`) then tells the global clock.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::env;
@@ -69,8 +69,9 @@ impl EnvironmentSwitch {
         Self::from_value(value.as_deref().map(OsStr::as_encoded_bytes))
     }
 
-    /// The switch by the variable's value at the start; `None` if the system doesn't say.
-    fn at_start_by_system(probes: Probes) -> Option<Self> {
+    /// The switch by the system, which has kept the environment of the start; `None` if the system
+    /// doesn't say.
+    fn through_system(probes: Probes) -> Option<Self> {
         variable_at_start(NAME, probes, Self::from_value)
     }
 }
@@ -105,17 +106,27 @@ fn cache(found: EnvironmentSwitch) -> EnvironmentSwitch {
 /// The value of the environment variable `TICKLINE` when the process started. As long as it can't
 /// be read, it counts as not set. A signal handler may call this.
 pub(crate) fn environment_switch(probes: Probes) -> EnvironmentSwitch {
-    let read = || EnvironmentSwitch::at_start_by_system(probes).map(cache);
+    let read = || EnvironmentSwitch::through_system(probes).map(cache);
     cached().or_else(read).unwrap_or(EnvironmentSwitch::Unset)
 }
 
-/// Reads the variable, unless a reading has read it already. Returns whether it is `off`, and was
-/// not known before. Not for signal handlers.
-pub(crate) fn read_environment(probes: Probes) -> bool {
-    let find = || {
-        EnvironmentSwitch::at_start_by_system(probes).unwrap_or_else(EnvironmentSwitch::through_std)
-    };
-    cached().is_none() && cache(find()) == EnvironmentSwitch::Off
+/// The variable's value, and when this process has read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadEnvironment {
+    /// An earlier call has read it.
+    Before(EnvironmentSwitch),
+    /// This call has read it. Readings that could not read it have taken it for unset.
+    Now(EnvironmentSwitch),
+}
+
+/// Reads the variable, unless it was read before. Not for signal handlers.
+pub(crate) fn read_environment(probes: Probes) -> ReadEnvironment {
+    if let Some(switch) = cached() {
+        return ReadEnvironment::Before(switch);
+    }
+    let found =
+        EnvironmentSwitch::through_system(probes).unwrap_or_else(EnvironmentSwitch::through_std);
+    ReadEnvironment::Now(cache(found))
 }
 
 #[cfg(test)]

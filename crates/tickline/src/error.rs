@@ -1,11 +1,12 @@
-//! The errors of starting a clock. A reading never fails.
+//! The errors of starting a clock or a background thread. A reading never fails.
 
 use core::ffi::CStr;
 use core::fmt;
 use std::error::Error as StdError;
 use std::io;
 
-/// Why a clock could not be started.
+/// Why a clock, or a [`BackgroundThread`](crate::background::BackgroundThread), could not be
+/// started.
 ///
 /// The texts of `Display` and `Debug` are complete: they have the system's error, if there is one
 /// ([`system_error`](Self::system_error)). The [`source`](StdError::source) is therefore `None`.

@@ -19,8 +19,7 @@ use crate::arithmetic::arithmetic;
 /// panic.
 ///
 /// An [`Anchor`](crate::Anchor) converts an instant into `std::time::Instant` or into
-/// [`UnixTime`](crate::UnixTime), and back, and states the error of the conversion. `into` does so
-/// with an anchor of its own, for a single instant of `std`.
+/// [`UnixTime`](crate::UnixTime), and back, and states the error of the conversion.
 ///
 /// ```
 /// use std::time::Duration;

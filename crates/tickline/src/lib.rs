@@ -32,6 +32,7 @@
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |
 //! | write a library on top: counter ticks, the OS clock, a background thread | [`Clock::ticks_ordered`], [`OsClock`](backend::OsClock), [`background`] |
+//! | notice that the process was forked | [`process_token`] |
 //! | convert ticks that another process or a device has read | [`Clock::bounds`] |
 //! | serve your own time source as a [`Clock`] | [`backend`] |
 //! | replace another clock | [`coming_from`] |
@@ -203,10 +204,12 @@ mod instant;
 pub mod mock;
 mod now;
 mod per_cpu;
+mod process;
 mod reading;
 #[cfg(feature = "serde")]
 pub mod serde;
 mod settings;
+mod sleeping_thread;
 mod status;
 mod sys;
 #[cfg(test)]
@@ -223,6 +226,7 @@ pub use environment::EnvironmentSwitch;
 pub use error::{Error, ErrorKind};
 pub use instant::Instant;
 pub use now::{now_ns, now_ordered_ns, recent_ns, unix_ns};
+pub use process::process_token;
 pub use reading::Reading;
 pub use settings::{Driver, LinePerCpu, Probes};
 pub use status::{ClockState, CpuStatus, EventCounts, Status};

@@ -22,12 +22,12 @@ use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
 use tickline_core::driver::Obstacle;
 use tickline_core::reference::Reference;
 
-use crate::background::{BeginFlag, CLOCK_THREAD, SleepingThread};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::per_cpu::wants_line_per_cpu;
 use crate::settings::{Probes, Settings};
+use crate::sleeping_thread::{BeginFlag, CLOCK_THREAD, SleepingThread};
 use crate::sys::reference::OsClock;
 use crate::sys::{STACK_BYTES, StoppableSleep, WakeCause};
 use crate::trust::compare::{self, ComparisonThread};
@@ -39,7 +39,8 @@ const ASK_RESULT_EVERY_NS: u64 = 50_000_000;
 /// The id of the thread that was started last.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
-/// A clock's thread; stopped and joined when dropped. `background.rs` tells it from other threads.
+/// A clock's thread; stopped and joined when dropped. `sleeping_thread.rs` tells it from other
+/// threads.
 #[derive(Debug)]
 pub(crate) struct ClockThread<E: Deref<Target = Engine>> {
     engine: E,

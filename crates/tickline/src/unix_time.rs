@@ -269,9 +269,11 @@ impl fmt::Display for UnixTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAY_S: u64 = 86_400;
         const LENGTH_TO_SECONDS: usize = "1970-01-01T00:00:00Z".len();
-        let (days, second) = (self.as_secs() / DAY_S, self.as_secs() % DAY_S);
-        let (year, month, day) = date_from_days(days);
-        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        let (year, month, day) = date_from_days(self.as_secs() / DAY_S);
+        let second_of_day = self.as_secs() % DAY_S;
+        let hour = second_of_day / 3_600;
+        let minute = second_of_day / 60 % 60;
+        let second = second_of_day % 60;
         let digits = f.precision().unwrap_or(9).min(9);
         let fraction_length = if digits > 0 { 1 + digits } else { 0 };
 
@@ -333,10 +335,8 @@ impl fmt::Display for UnixTimeRangeError {
                 .trim_end_matches('.')
                 .to_owned()
         };
-        let (time, limit) = (
-            seconds(self.ns.unsigned_abs()),
-            seconds(UnixTime::MAX.ns.into()),
-        );
+        let time = seconds(self.ns.unsigned_abs());
+        let limit = seconds(UnixTime::MAX.ns.into());
         match self.ns {
             0.. => write!(
                 f,

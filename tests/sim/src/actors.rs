@@ -346,7 +346,7 @@ impl Context {
             !self.is_per_cpu() && driven.reader_wants_iteration(reading, config.interval_ns);
         let served =
             wanted && self.clock.readers_drive.get() && self.iterate(Cadence::OnDemand).is_some();
-        if served && driven.count_iteration() {
+        if served && driven.is_review_due_after_iteration() {
             self.review();
         }
         served

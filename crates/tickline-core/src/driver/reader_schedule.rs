@@ -105,7 +105,7 @@ impl ReaderSchedule {
 
     /// Counts an iteration that a reader or the program has run. Returns whether a review of the
     /// facts is due.
-    pub(super) fn count_iteration(&self) -> bool {
+    pub(super) fn is_review_due_after_iteration(&self) -> bool {
         // ORDERING: Relaxed, a count that orders nothing.
         self.iterations
             .fetch_add(1, Ordering::Relaxed)
@@ -185,7 +185,11 @@ mod tests {
         let schedule = ReaderSchedule::new();
         for iteration in 1..=24_u64 {
             let is_review = iteration.is_multiple_of(8);
-            assert_eq!(schedule.count_iteration(), is_review, "{iteration}");
+            assert_eq!(
+                schedule.is_review_due_after_iteration(),
+                is_review,
+                "{iteration}"
+            );
         }
     }
 

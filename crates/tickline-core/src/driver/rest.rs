@@ -1,6 +1,6 @@
 //! Whether a driver rests after an iteration, and for how long at least.
 
-use crate::control::{Iteration, MIN_INTERVAL_NS};
+use crate::control::{Iteration, MIN_INTERVAL_NS, Outcome};
 
 impl Iteration {
     /// The iteration with a rest of at least [`MIN_INTERVAL_NS`] after it. Otherwise a driver
@@ -25,7 +25,7 @@ impl LastIteration {
     /// repeat that the publication of a first line gives: that line is short. After the repeat the
     /// driver rests.
     pub(crate) fn take_immediate_repeat(&mut self, iteration: &Iteration) -> bool {
-        let repeats = iteration.next_in_ns == 0 && *self == Self::Rested;
+        let repeats = iteration.outcome == Outcome::PublishedFirst && *self == Self::Rested;
         *self = if repeats {
             Self::PublishedFirst
         } else {

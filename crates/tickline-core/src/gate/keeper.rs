@@ -108,24 +108,25 @@ fn unbar<S: StateCell>(access: Option<&Access<'_, S, impl Counter, impl Referenc
     }
 }
 
-/// The stage of a clock's judgement. The word has a bit for `Disabled`, and a number for the other
-/// stages. A driver must handle every stage, so another one is a breaking change.
+/// The stage of a clock's judgement. A driver must handle every stage, so another one is a breaking
+/// change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The gates must be judged before the next line.
-    Unjudged = 0,
+    Unjudged,
     /// Every gate is open.
-    Open = 1,
+    Open,
     /// A gate is closed for a reason that passes by itself.
-    Waiting = 2,
+    Waiting,
     /// A gate is closed.
-    Closed = 3,
+    Closed,
     /// The program has switched the counter off.
-    Disabled = 4,
+    Disabled,
 }
 
 impl Stage {
     /// Whether a gate is closed.
+    #[must_use]
     pub const fn is_closed(self) -> bool {
         !matches!(self, Self::Unjudged | Self::Open)
     }
@@ -178,6 +179,10 @@ impl BegunJudgement {
 }
 
 const STAGE_MASK: u64 = 3;
+const UNJUDGED: u64 = 0;
+const OPEN: u64 = 1;
+const WAITING: u64 = 2;
+const CLOSED: u64 = 3;
 const DISABLED_BIT: u64 = 1 << 2;
 const PER_CPU_BIT: u64 = 1 << 3;
 const CHANGE: u64 = 1 << 4;
@@ -187,12 +192,23 @@ const fn request(word: u64) -> u64 {
     (word & !STAGE_MASK).wrapping_add(CHANGE)
 }
 
+/// The bits of the word that say this stage: a number, or the bit for `Disabled`.
+const fn bits_of(stage: Stage) -> u64 {
+    match stage {
+        Stage::Unjudged => UNJUDGED,
+        Stage::Open => OPEN,
+        Stage::Waiting => WAITING,
+        Stage::Closed => CLOSED,
+        Stage::Disabled => DISABLED_BIT,
+    }
+}
+
 const fn stage_of(word: u64) -> Stage {
     match word & STAGE_MASK {
         _ if word & DISABLED_BIT != 0 => Stage::Disabled,
-        0 => Stage::Unjudged,
-        1 => Stage::Open,
-        2 => Stage::Waiting,
+        UNJUDGED => Stage::Unjudged,
+        OPEN => Stage::Open,
+        WAITING => Stage::Waiting,
         _ => Stage::Closed,
     }
 }
@@ -220,7 +236,7 @@ impl Keeper {
     /// on.
     pub(crate) const fn new() -> Self {
         Self {
-            word: AtomicU64::new(Stage::Unjudged as u64),
+            word: AtomicU64::new(UNJUDGED),
             due_ns: AtomicI64::new(i64::MIN),
         }
     }
@@ -354,7 +370,7 @@ impl Keeper {
     fn set_stage(&self, before: u64, stage: Stage) -> bool {
         let mut word = before;
         loop {
-            let after = (word & !STAGE_MASK) | stage as u64;
+            let after = (word & !STAGE_MASK) | bits_of(stage);
             // ORDERING: Release, pairs with the exchange in `change_word`: a thread that changes
             // the word after this sees that the clock is unbarred. A failure orders nothing: the
             // clock is barred then, or the exchange is tried again.
@@ -425,7 +441,7 @@ impl Keeper {
         // A guess: an exchange that fails returns the word. No load comes before the exchange. With
         // a load, loom would not see that this exchange and the load in `load_word` may come in
         // either order.
-        let mut word = Stage::Unjudged as u64;
+        let mut word = UNJUDGED;
         // ORDERING: Acquire, pairs with the exchange in `set_stage`: a clock that was unbarred
         // before this is seen to be so, and is barred. Release, pairs with the load in `load_word`:
         // the next judge sees the settings that were changed before this.

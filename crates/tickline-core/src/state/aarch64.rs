@@ -17,7 +17,7 @@ unsafe impl Sync for AtomicState {}
 
 /// Every processor has exclusive pairs.
 #[must_use]
-pub const fn has_atomics() -> bool {
+pub fn has_atomics() -> bool {
     true
 }
 

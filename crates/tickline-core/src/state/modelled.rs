@@ -19,7 +19,7 @@ pub(crate) struct AtomicState {
 
 /// Loads and swaps are atomic.
 #[must_use]
-pub const fn has_atomics() -> bool {
+pub fn has_atomics() -> bool {
     true
 }
 

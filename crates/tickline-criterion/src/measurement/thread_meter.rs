@@ -25,7 +25,7 @@ use std::cell::RefCell;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tickline::background::process_token;
+use tickline::process_token;
 
 use crate::measurement::lost_time::{
     LostTime, MeterScale, NotSubtracted, ThreadReading, ThreadTimes,

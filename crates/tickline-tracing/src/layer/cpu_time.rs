@@ -23,7 +23,7 @@ use core::time::Duration;
 use std::thread::{self, ThreadId};
 
 use nix::time::{ClockId, clock_gettime};
-use tickline::background::process_token;
+use tickline::process_token;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::layer::sink::{Span, SpanSink};

@@ -17,7 +17,7 @@ use std::sync::MutexGuard;
 use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
-use tickline::background::process_token;
+use tickline::process_token;
 
 use crate::layer::process_mutex::{ProcessMutex, TRIES_OF_CHILD, lock_with_retries};
 use crate::layer::slots::Slots;

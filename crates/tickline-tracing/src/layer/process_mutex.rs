@@ -11,7 +11,7 @@ use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread;
 
-use tickline::background::process_token;
+use tickline::process_token;
 
 /// How often a thread of a forked child tries to take a lock, 50 us apart. Another thread of the
 /// child holds a lock for microseconds.

@@ -137,7 +137,7 @@ use std::sync::Arc;
 pub use builder::FlightRecorderBuilder;
 use contents::TraceContents;
 use on_panic::OnPanic;
-use tickline::background::process_token;
+use tickline::process_token;
 
 use super::capture::black_box;
 use super::capture::trace_sink::{RecorderInLayer, TraceSink};

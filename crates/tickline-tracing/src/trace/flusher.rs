@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-use tickline::background::process_token;
+use tickline::process_token;
 
 use super::stderr::try_say;
 

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use spin::mutex::SpinMutex;
-use tickline::background::process_token;
+use tickline::process_token;
 
 use crate::layer::open_spans::spin_then_sleep;
 use crate::layer::process_mutex::{TRIES_OF_CHILD, lock_with_retries};

@@ -123,7 +123,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use tickline::background::process_token;
+use tickline::process_token;
 
 use super::capture::recorder::Recorder;
 use super::capture::thread_recorder;

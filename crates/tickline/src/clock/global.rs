@@ -14,7 +14,8 @@ use core::time::Duration;
 
 use tickline_core::try_lock::{LockGuard, TryLock};
 
-use crate::engine::{Engine, GLOBAL, learn_environment};
+use crate::engine::{Engine, GLOBAL};
+use crate::environment::EnvironmentSwitch;
 use crate::error::{Error, ErrorKind};
 use crate::settings::Settings;
 use crate::sys::{self, Releases};
@@ -191,7 +192,7 @@ impl ClockGuard {
             Some(_) => START_GLOBAL,
         };
         GLOBAL.restrict_probes(settings.probes); // first: the token of a process may be a system call
-        learn_environment(GLOBAL.probes());
+        _ = EnvironmentSwitch::at_start(GLOBAL.probes()); // a judgement may not wait for `set_var`
         let started = with_global_thread(START_PATIENCE, |slot| {
             let running = if let Some(running) = slot {
                 if let Some(difference) =
@@ -203,7 +204,9 @@ impl ClockGuard {
                         "give both calls the same settings"
                     };
                     let text = format!(
-                        "`{}` has started the global clock's thread, and its {difference}: {remedy}, or drop every guard before this call; to share the thread as it is, call `tickline::start`",
+                        "`{}` has started the global clock's thread, and its {difference}: \
+                         {remedy}, or drop every guard before this call. To share the thread as \
+                         it is, call `tickline::start`",
                         running.started_by
                     );
                     return Err(Error::new(ErrorKind::AlreadyRunning, text));
@@ -230,7 +233,9 @@ impl ClockGuard {
         });
         started.unwrap_or_else(|| {
             let text = format!(
-                "gave up after {START_PATIENCE:?}: another thread is starting or ending the global clock's thread, or was when this process was forked; readers drive the clock while it has no thread"
+                "gave up after {START_PATIENCE:?}: another thread is starting or ending the global \
+                 clock's thread, or was when this process was forked. Readers drive the clock \
+                 while it has no thread"
             );
             Err(Error::new(ErrorKind::ThreadNotStarted, text))
         })

@@ -1,19 +1,14 @@
-//! The settings of a clock: its interval, what decides about its counter, and the calls that it may
-//! make.
+//! Applies the settings of a clock: its interval, what decides about its counter, and the calls that
+//! it may make.
 
 use core::sync::atomic::Ordering;
 
 use super::Engine;
 use crate::settings::{Probes, Settings};
 use crate::sys;
-use crate::sys::reference::{OsClock, ProbedOsClock};
+use crate::sys::reference::OsClock;
 
 impl Engine {
-    pub(crate) fn interval_ns(&self) -> u64 {
-        // ORDERING: Relaxed, a single setting.
-        self.interval_ns.load(Ordering::Relaxed)
-    }
-
     /// Applies the settings of the control loop.
     pub(crate) fn apply(&self, settings: &Settings) {
         let trust = settings.trust as u8;
@@ -40,20 +35,5 @@ impl Engine {
         // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees the flag, but not
         // yet the effects of the calls above, runs before any filter that is installed later.
         self.has_minimal_probes.store(true, Ordering::Relaxed);
-    }
-
-    /// The probes that this clock may make.
-    pub(crate) fn probes(&self) -> Probes {
-        // ORDERING: Relaxed, a setting.
-        if self.has_minimal_probes.load(Ordering::Relaxed) {
-            Probes::Minimal
-        } else {
-            Probes::Full
-        }
-    }
-
-    /// The OS clock, restricted to this clock's probes.
-    pub(super) fn probed_os_clock(&self) -> ProbedOsClock {
-        ProbedOsClock(self.probes())
     }
 }

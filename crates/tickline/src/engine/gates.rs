@@ -211,10 +211,10 @@ impl Engine {
 
     #[inline(never)]
     pub(crate) fn record_verdict(&self, verdict: Verdict) {
-        let code = |reason: Option<Reason>| reason.map_or(0, |reason| reason as u8 + 1);
+        let code_of = |reason: Option<Reason>| reason.map_or(0, |reason| reason as u8 + 1);
         let code = match verdict.warning() {
-            None => code(verdict.closed_by()),
-            warning => code(warning) | WARNING,
+            None => code_of(verdict.closed_by()),
+            warning => code_of(warning) | WARNING,
         };
         // ORDERING: Relaxed, a single value. The keeper's word, which the judge exchanges
         // afterwards, orders it before the stage.

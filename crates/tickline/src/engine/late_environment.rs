@@ -1,17 +1,8 @@
 //! The environment variable when a clock starts: the global clock may have to judge again.
 
 use super::GLOBAL;
-use crate::environment::{EnvironmentSwitch, environment_switch, read_environment};
+use crate::environment::{EnvironmentSwitch, ReadEnvironment, read_environment};
 use crate::settings::Probes;
-
-/// Reads the environment variable before a clock starts, unless a reading has read it already. A
-/// reading of the global clock that could not read the variable took it for unset. If the variable
-/// is `off`, that clock therefore judges again. Not for signal handlers.
-pub(crate) fn learn_environment(probes: Probes) {
-    if read_environment(probes) {
-        GLOBAL.request_judgement();
-    }
-}
 
 impl EnvironmentSwitch {
     /// The variable's value, for a [`Backend`](crate::backend::Backend) that reads the counter,
@@ -27,7 +18,14 @@ impl EnvironmentSwitch {
     /// ```
     #[must_use]
     pub fn at_start(probes: Probes) -> Self {
-        learn_environment(probes);
-        environment_switch(probes)
+        match read_environment(probes) {
+            ReadEnvironment::Before(switch) => switch,
+            ReadEnvironment::Now(switch) => {
+                if switch == Self::Off {
+                    GLOBAL.request_judgement();
+                }
+                switch
+            }
+        }
     }
 }

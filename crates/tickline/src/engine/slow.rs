@@ -10,13 +10,13 @@
 //! | `reading_slow` | `reading_by_backend` | `read_ordered_bounded_by_this_cpu` | `reading_after_slow_path` | `reading_without_line` |
 
 use tickline_core::control::Cadence;
-use tickline_core::gate::keeper::{LineKind, Stage};
+use tickline_core::gate::keeper::Stage;
 use tickline_core::reference::{Reference, Timescale};
 use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
 
 use super::{Engine, to_unsigned};
 use crate::instant::Instant;
-use crate::per_cpu::{CpuLines, Unmet};
+use crate::per_cpu::CpuLines;
 use crate::reading::{Reading, saturating_unsigned};
 use crate::settings::Driver;
 use crate::sys::COUNTER;
@@ -24,22 +24,6 @@ use crate::sys::reference::OsClock;
 use crate::unix_time::UnixTime;
 
 impl Engine {
-    /// The lines of the CPUs, if there is one for each, and the gates are open.
-    #[inline(always)]
-    pub(crate) fn cpu_lines(&self) -> Option<&CpuLines> {
-        if self.clock.usable_line_kind() == Some(LineKind::PerCpu) {
-            self.cpu_lines.get()
-        } else {
-            None
-        }
-    }
-
-    /// The table of the CPUs' lines, which the first call makes. The error says which requirement
-    /// is not met.
-    pub(crate) fn cpu_lines_or_new(&self) -> Result<&CpuLines, Unmet> {
-        self.cpu_lines.get_or_try_init(CpuLines::new)
-    }
-
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn now_slow(&self) -> u64 {
@@ -189,18 +173,9 @@ impl Engine {
         }
     }
 
-    /// A time with its bounds.
-    #[inline]
-    pub(crate) fn reading(&self, timescale: Timescale) -> Reading<u64> {
-        match &self.read_ordered_bounded() {
-            Some(bounded) => Reading::from_bounded(bounded, timescale),
-            None => self.reading_slow(timescale),
-        }
-    }
-
     #[cold]
     #[inline(never)]
-    fn reading_slow(&self, timescale: Timescale) -> Reading<u64> {
+    pub(super) fn reading_slow(&self, timescale: Timescale) -> Reading<u64> {
         if let Some(reading) = self.reading_by_backend(timescale) {
             return reading;
         }

@@ -44,7 +44,9 @@ pub(crate) fn naming_this_thread(token: LockToken) -> LockToken {
 pub(crate) fn forbid_reading_files() {}
 
 /// Maps nothing: no such device is known on these systems.
-pub(crate) fn map_beginning(_: &CStr, _: impl FnOnce(NonNull<u8>) -> bool) {}
+pub(crate) fn map_beginning(_: &CStr, _: impl FnOnce(NonNull<u8>) -> bool) -> Option<bool> {
+    None
+}
 
 /// The token for the locks in this memory. On macOS and Windows it is the [`process_token`],
 /// because no process there shares another's memory: a child of macOS's `vfork` may only call
@@ -262,7 +264,7 @@ pub(crate) fn clocksource() -> Clocksource {
 }
 
 /// Unknown.
-pub(crate) fn is_accepted() -> Option<bool> {
+pub(crate) fn kernel_accepts_counter() -> Option<bool> {
     None
 }
 

@@ -5,7 +5,7 @@ use core::ffi::CStr;
 use tickline_core::reference::Reference;
 
 use crate::settings::Probes;
-use crate::sys::vmclock::VMCLOCK;
+use crate::sys::vmclock::{VMCLOCK, VmClockMapping};
 
 #[cfg(all(target_os = "linux", not(miri)))]
 #[path = "reference/linux.rs"]
@@ -43,11 +43,10 @@ impl OsClock {
     pub const VMCLOCK: &CStr = c"/dev/vmclock0";
 
     /// Maps the VMClock of `device`, by which a hypervisor tells a guest that it was moved to
-    /// another host or restored from a snapshot. Does nothing if one is mapped already.
+    /// another host or restored from a snapshot. The process maps one VMClock, and keeps it.
     ///
-    /// Afterwards [`disruption_marker`](tickline_core::reference::Reference::disruption_marker) is
-    /// `None` if no VMClock is mapped: the device does not exist, this process may not read it, or
-    /// it is something else. `tickline doctor` says why the first VMClock is unreadable.
+    /// [`disruption_marker`](tickline_core::reference::Reference::disruption_marker) is `None` while
+    /// none is mapped. `tickline doctor` says why the first VMClock is unreadable.
     ///
     /// Each clock with full probes does this by itself with [`VMCLOCK`](Self::VMCLOCK), if the
     /// process may read it. A regular file of 4 KiB may stand for the device in a test; if it is
@@ -56,17 +55,16 @@ impl OsClock {
     /// [`Disrupted`](crate::ClockState::Disrupted) for an interval.
     ///
     /// ```
-    /// use tickline::backend::{OsClock, Reference};
+    /// use tickline::backend::{OsClock, Reference, VmClockMapping};
     ///
-    /// OsClock::map_vmclock(c"/dev/vmclock1");
-    /// match OsClock.disruption_marker() {
-    ///     Some(marker) => println!("disruption marker {marker}"),
-    ///     None => println!("no VMClock"),
+    /// match OsClock::map_vmclock(c"/dev/vmclock1") {
+    ///     VmClockMapping::Mapped => println!("marker {:?}", OsClock.disruption_marker()),
+    ///     other => println!("not mapped: {other:?}"),
     /// }
     /// ```
-    pub fn map_vmclock(device: &CStr) {
+    pub fn map_vmclock(device: &CStr) -> VmClockMapping {
         let _errno = crate::sys::PreserveErrno::new();
-        VMCLOCK.map(device);
+        VMCLOCK.map(device)
     }
 }
 

@@ -36,6 +36,28 @@ static NONE: VmClockAbi = VmClockAbi {
     disruption_marker: [const { AtomicU32::new(u32::MAX) }; 2],
 };
 
+/// The result of [`OsClock::map_vmclock`](crate::backend::OsClock::map_vmclock).
+///
+/// ```
+/// use tickline::backend::{OsClock, VmClockMapping};
+///
+/// let found = OsClock::map_vmclock(c"/dev/null/vmclock");
+/// assert!(matches!(found, VmClockMapping::Unreadable | VmClockMapping::AlreadyMapped));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum VmClockMapping {
+    /// The call has mapped the VMClock of the device.
+    Mapped,
+    /// This process has mapped a VMClock before, of this device or of another one, and keeps it.
+    AlreadyMapped,
+    /// The process can't map the device: it does not exist, the process may not read it, or it is a
+    /// pipe or a file of less than 4 KiB. The result on all systems other than Linux.
+    Unreadable,
+    /// The device or file is not a VMClock: its memory does not begin with the magic number.
+    NoVmClock,
+}
+
 /// The VMClock of a machine, mapped once, and never unmapped; before that, [`NONE`].
 #[derive(Debug)]
 pub(crate) struct VmClock(AtomicPtr<VmClockAbi>);
@@ -50,10 +72,17 @@ impl VmClock {
 
     /// Maps the VMClock of `device`, if there is one, and none is mapped yet. It may run in a
     /// signal handler.
-    pub(crate) fn map(&self, device: &CStr) {
-        if !self.is_mapped() {
-            // SAFETY: a page is larger than `VmClockAbi`, and stays mapped if accepted.
-            map_beginning(device, |page| unsafe { self.accept(page.cast()) });
+    pub(crate) fn map(&self, device: &CStr) -> VmClockMapping {
+        if self.is_mapped() {
+            return VmClockMapping::AlreadyMapped;
+        }
+        // SAFETY: a page is larger than `VmClockAbi`, and stays mapped if accepted.
+        match map_beginning(device, |page| unsafe { self.accept(page.cast()) }) {
+            Some(true) => VmClockMapping::Mapped,
+            // Another thread was first.
+            Some(false) if self.is_mapped() => VmClockMapping::AlreadyMapped,
+            Some(false) => VmClockMapping::NoVmClock,
+            None => VmClockMapping::Unreadable,
         }
     }
 
@@ -109,22 +138,46 @@ mod tests {
 
     use super::*;
 
+    /// A file that stands for a device, and its name.
+    fn device(name: &str) -> (std::fs::File, CString) {
+        let path = std::env::temp_dir().join(format!("tickline-{name}-{}", std::process::id()));
+        let file = std::fs::File::create(&path).expect("a file");
+        let device = CString::new(path.into_os_string().into_encoded_bytes());
+        (file, device.expect("no zero byte"))
+    }
+
+    fn remove(device: &CStr) {
+        std::fs::remove_file(device.to_str().expect("a path in UTF-8")).expect("removed");
+    }
+
+    #[test]
+    fn a_call_says_why_it_has_mapped_nothing() {
+        let (file, device) = device("no-vmclock");
+        let vmclock = VmClock::new();
+        assert_eq!(vmclock.map(&device), VmClockMapping::Unreadable, "no page");
+        file.set_len(4_096).expect("room");
+        assert_eq!(vmclock.map(&device), VmClockMapping::NoVmClock);
+        assert_eq!(vmclock.marker(), None);
+        file.write_all_at(&MAGIC.to_ne_bytes(), 0).expect("written");
+        assert_eq!(vmclock.map(&device), VmClockMapping::Mapped);
+        remove(&device);
+        let other = c"/dev/null/vmclock";
+        assert_eq!(vmclock.map(other), VmClockMapping::AlreadyMapped);
+        assert_eq!(VmClock::new().map(other), VmClockMapping::Unreadable);
+    }
+
     #[test]
     fn a_marker_is_seen_as_soon_as_it_changes() {
-        let path = std::env::temp_dir().join(format!("tickline-vmclock-{}", std::process::id()));
-        let file = std::fs::File::create(&path).expect("a file");
-        let device = CString::new(path.as_os_str().as_encoded_bytes()).expect("no zero byte");
+        let (file, device) = device("vmclock");
         let vmclock = VmClock::new();
         file.set_len(4_096).expect("room");
-        vmclock.map(&device);
-        assert_eq!(vmclock.marker(), None, "memory of something else");
         file.write_all_at(&MAGIC.to_ne_bytes(), 0).expect("written");
-        vmclock.map(&device);
+        assert_eq!(vmclock.map(&device), VmClockMapping::Mapped);
         for marker in [0_u64, 7, 8, 1 << 32, 1 << 63 | 9] {
             file.write_all_at(&marker.to_ne_bytes(), 16)
                 .expect("written");
             assert_eq!(vmclock.marker(), Some(marker));
         }
-        std::fs::remove_file(&path).expect("removed");
+        remove(&device);
     }
 }

@@ -13,7 +13,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tickline_core::comparison::{CounterComparison, max_difference_ticks};
+use tickline_core::comparison::{CounterComparison, CounterDifference, max_difference_ticks};
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 use tickline_core::reference::Reference;
 use tickline_core::try_lock::{LockGuard, LockToken, TryLock};
@@ -305,6 +305,54 @@ fn max_ticks_between(begin: Moment, end: Moment, os_resolution_ns: i64) -> u64 {
     max_difference_ticks(ticks, u64::try_from(most_ns).unwrap_or(0))
 }
 
+/// The comparison of two CPUs.
+#[derive(Debug, Clone, Copy)]
+enum PairComparison {
+    /// The sleep was stopped.
+    Stopped,
+    /// All tries together give no result.
+    Impossible,
+    Unsynchronised(CounterDifference),
+    Synchronised(CounterDifference),
+}
+
+/// Compares the counter of one CPU with those of the other CPUs.
+#[derive(Debug)]
+struct Comparer<'a> {
+    sleep: &'a StoppableSleep,
+    counter: HardwareCounter,
+    resolution_ticks: u64,
+    /// The first CPU of each pair.
+    first: RateOnCpu,
+    /// The rest before the next try, ns.
+    rest_ns: u64,
+}
+
+impl Comparer<'_> {
+    fn compare_pair(&mut self, other_cpu: u32) -> PairComparison {
+        let mut exchanges = Exchanges::NONE;
+        for _ in 0..TRIES_PER_PAIR {
+            if self.sleep.wait(Duration::from_nanos(self.rest_ns)) == WakeCause::Stopped {
+                return PairComparison::Stopped;
+            }
+            let from_ns = OsClock.monotonic_ns();
+            exchanges += exchange::between(self.first.cpu, other_cpu);
+            self.rest_ns = OsClock
+                .monotonic_ns()
+                .saturating_sub(from_ns)
+                .unsigned_abs()
+                .max(REST_NS);
+            let max_difference_ticks = self.first.max_difference_ticks(self.counter);
+            match exchanges.are_synchronised(self.resolution_ticks, max_difference_ticks) {
+                Some(true) => return PairComparison::Synchronised(exchanges.difference),
+                Some(false) => return PairComparison::Unsynchronised(exchanges.difference),
+                None => {}
+            }
+        }
+        PairComparison::Impossible
+    }
+}
+
 /// Compares all CPUs. `None` if `sleep` was stopped.
 fn compare(sleep: &StoppableSleep) -> Option<CounterComparison> {
     let Some(counter) = COUNTER else {
@@ -318,43 +366,29 @@ fn compare(sleep: &StoppableSleep) -> Option<CounterComparison> {
         return Some(CounterComparison::Single);
     }
     let resolution_ticks = resolution_ticks(&counter);
-    let rate = RateOnCpu::begin(*first, counter);
-    let mut rest_ns = REST_NS;
+    let mut comparer = Comparer {
+        sleep,
+        counter,
+        resolution_ticks,
+        first: RateOnCpu::begin(*first, counter),
+        rest_ns: REST_NS,
+    };
     let mut largest_ticks = 0;
     for other in others {
-        let mut exchanges = Exchanges::NONE;
-        let mut are_synchronised = None;
-        for _ in 0..TRIES_PER_PAIR {
-            if sleep.wait(Duration::from_nanos(rest_ns)) == WakeCause::Stopped {
-                return None;
-            }
-            let from_ns = OsClock.monotonic_ns();
-            exchanges += exchange::between(*first, *other);
-            rest_ns = OsClock
-                .monotonic_ns()
-                .saturating_sub(from_ns)
-                .unsigned_abs()
-                .max(REST_NS);
-            are_synchronised =
-                exchanges.are_synchronised(resolution_ticks, rate.max_difference_ticks(counter));
-            if are_synchronised.is_some() {
-                break;
-            }
-        }
-        let difference = exchanges.difference;
-        match are_synchronised {
-            None => return Some(CounterComparison::Impossible),
-            Some(false) => {
+        match comparer.compare_pair(*other) {
+            PairComparison::Stopped => return None,
+            PairComparison::Impossible => return Some(CounterComparison::Impossible),
+            PairComparison::Unsynchronised(difference) => {
                 return Some(CounterComparison::Unsynchronised {
                     cpu: *first,
                     other_cpu: *other,
                     difference,
                 });
             }
-            Some(true) => {
+            PairComparison::Synchronised(difference) => {
                 largest_ticks = difference
                     .largest_ticks(resolution_ticks)
-                    .max(largest_ticks)
+                    .max(largest_ticks);
             }
         }
     }

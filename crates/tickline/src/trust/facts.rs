@@ -16,7 +16,7 @@ pub(crate) use cpu::is_virtual;
 
 use tickline_core::gate::{self, Facts};
 
-use crate::sys::{clocksource, is_accepted};
+use crate::sys::{clocksource, kernel_accepts_counter};
 use crate::trust::compare;
 
 /// Whether tickline may read the counter. A read raises SIGSEGV if the process may not read the
@@ -39,7 +39,7 @@ pub(crate) fn are_current(facts: &Facts) -> bool {
         // later, because its watchdog runs on, or may accept it late.
         && (!is_usable(facts)
             || facts.clocksource == facts.matching_clocksource
-            || facts.kernel_accepts == is_accepted())
+            || facts.kernel_accepts == kernel_accepts_counter())
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
         let mut facts = Facts::UNKNOWN;
         Collector::new().finish(0, Probes::Full, &mut facts);
         // The collector skips this fact if the kernel keeps time with the counter.
-        facts.kernel_accepts = is_accepted();
+        facts.kernel_accepts = kernel_accepts_counter();
         facts
     }
 

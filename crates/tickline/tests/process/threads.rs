@@ -179,8 +179,8 @@ fn a_start_with_another_interval_names_the_call_that_started_the_thread() {
 fn a_start_with_another_interval_says_what_to_do() {
     let _guard = tickline::start().unwrap();
     let text = start_with_another_interval().unwrap_err().to_string();
-    let advice = "call `ClockBuilder::start_global` before it, or drop every guard before this call; \
-        to share the thread as it is, call `tickline::start`";
+    let advice = "call `ClockBuilder::start_global` before it, or drop every guard before this call. \
+        To share the thread as it is, call `tickline::start`";
     assert!(text.ends_with(advice), "{text}");
 }
 
@@ -188,7 +188,7 @@ fn a_start_with_another_interval_says_what_to_do() {
 fn a_second_builder_with_another_interval_says_what_to_do() {
     let _guard = Clock::builder().start_global().unwrap();
     let text = start_with_another_interval().unwrap_err().to_string();
-    let advice = "give both calls the same settings, or drop every guard before this call; to share \
+    let advice = "give both calls the same settings, or drop every guard before this call. To share \
         the thread as it is, call `tickline::start`";
     assert!(text.ends_with(advice), "{text}");
 }
@@ -470,7 +470,7 @@ fn with_minimal_probes_a_start_gives_up_in_a_child_that_is_forked_during_one() {
         run_in_fork(|| {
             let error = tickline::start().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ThreadNotStarted);
-            let works = "was forked; readers drive the clock while it has no thread";
+            let works = "was forked. Readers drive the clock while it has no thread";
             assert!(error.to_string().ends_with(works), "{error}");
             assert_eq!(Clock::global().status().driver, Driver::Reader);
         });

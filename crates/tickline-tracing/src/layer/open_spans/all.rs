@@ -1,6 +1,6 @@
 //! All open spans at once, which the trace of a flight recorder needs.
 
-use tickline::background::process_token;
+use tickline::process_token;
 
 use super::{FREE, SpanTable};
 use crate::layer::process_mutex::{TRIES_OF_CHILD, lock_with_retries};

@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
 use std::{fs, process, thread};
 
-use tickline::background::process_token;
+use tickline::process_token;
 use tracing_core::Metadata;
 
 use super::black_box::RingFile;

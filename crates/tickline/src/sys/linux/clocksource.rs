@@ -16,7 +16,7 @@ pub(crate) fn clocksource() -> Clocksource {
 }
 
 /// Whether the kernel would keep time with this target's counter; `None` if it does not say.
-pub(crate) fn is_accepted() -> Option<bool> {
+pub(crate) fn kernel_accepts_counter() -> Option<bool> {
     HardwareCounter::CLOCKSOURCE
         .is_accepted(read(Clocksource::AVAILABLE_FILE, &mut [0; LIST_BYTES]))
 }
@@ -45,6 +45,6 @@ mod tests {
     #[test]
     fn the_kernel_accepts_the_counter_by_its_whole_list() {
         let accepted = HardwareCounter::CLOCKSOURCE.is_accepted(&text(Clocksource::AVAILABLE_FILE));
-        assert_eq!(is_accepted(), accepted);
+        assert_eq!(kernel_accepts_counter(), accepted);
     }
 }

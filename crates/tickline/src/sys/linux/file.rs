@@ -70,15 +70,14 @@ pub(crate) fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
 }
 
 /// Maps the first page of a device or of a regular file with that much in it, read-only. The page
-/// stays mapped if `accept` returns true. A pipe is not waited for.
-pub(crate) fn map_beginning(path: &CStr, accept: impl FnOnce(NonNull<u8>) -> bool) {
+/// stays mapped if `accept` returns true. Returns the result of `accept`; `None` if the page can't
+/// be mapped. A pipe is not waited for.
+pub(crate) fn map_beginning(path: &CStr, accept: impl FnOnce(NonNull<u8>) -> bool) -> Option<bool> {
     /// The length of the mapping, bytes. The kernel rounds it up to whole pages.
     const MAPPED_BYTES: usize = 4_096;
-    let Some(file) = File::open(path, libc::O_RDONLY | libc::O_NONBLOCK) else {
-        return;
-    };
+    let file = File::open(path, libc::O_RDONLY | libc::O_NONBLOCK)?;
     if !file.has_a_page(MAPPED_BYTES) {
-        return;
+        return None;
     }
     // SAFETY: the mapping is new and read-only, and overlaps no other memory.
     let page = unsafe {
@@ -92,13 +91,14 @@ pub(crate) fn map_beginning(path: &CStr, accept: impl FnOnce(NonNull<u8>) -> boo
         )
     };
     if page == libc::MAP_FAILED {
-        return;
+        return None;
     }
     let is_accepted = NonNull::new(page.cast()).is_some_and(accept);
     if !is_accepted {
         // SAFETY: the mapping is this function's own.
         unsafe { libc::munmap(page, MAPPED_BYTES) };
     }
+    Some(is_accepted)
 }
 
 #[cfg(test)]

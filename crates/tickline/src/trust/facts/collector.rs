@@ -21,7 +21,7 @@ use crate::environment::{EnvironmentSwitch, environment_switch};
 use crate::settings::Probes;
 use crate::sys::reference::OsClock;
 use crate::sys::vmclock::VMCLOCK;
-use crate::sys::{COUNTER, clocksource, is_accepted, may_read_counter};
+use crate::sys::{COUNTER, clocksource, kernel_accepts_counter, may_read_counter};
 
 /// The age at which a collection begins anew, ns. A program may stop reading between two tasks.
 const COLLECTION_LASTS_NS: i64 = 1_000_000_000;
@@ -142,7 +142,7 @@ impl Collector {
             Task::KernelAccepts => {
                 // A kernel that keeps time with the counter accepts it.
                 if probes == Probes::Full && self.clocksource != HardwareCounter::CLOCKSOURCE {
-                    self.kernel_accepts = is_accepted();
+                    self.kernel_accepts = kernel_accepts_counter();
                 }
             }
             Task::VmClock => {
