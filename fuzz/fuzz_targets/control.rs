@@ -254,7 +254,7 @@ fn run(input: &Input) {
             _ => machine.call(),
         }
         let line = shared.cell().snapshot();
-        let end_ticks = line.validity_end_ticks();
+        let end_ticks = line.start_ticks.wrapping_add(2 * line.window_ticks);
         assert!(
             !line.state.is_published()
                 || line.slope() > Slope::default()

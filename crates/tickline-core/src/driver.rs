@@ -48,7 +48,8 @@
 //! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
 //! matter of types: a driver unbars no clock without a [`Ticket`], which [`settle`](Ticket::settle)
 //! consumes, and publishes no common line without a [`Permit`]. A [`DrivenClock`] owns its
-//! [`SharedClock`], and gives out only the [`Readings`].
+//! [`SharedClock`], and gives out only the [`Readings`]. What is left to the caller is
+//! [`Readings::cell`]: whoever publishes by it breaks the rule.
 
 use crate::cell::{LineCell, StateCell};
 use crate::clocksource::Clocksource;

@@ -54,14 +54,14 @@ impl LockToken {
     ///
     /// The number should differ from the number of every ancestor of which this memory is a copy.
     /// Otherwise a lock that was held at the fork stays held in the child, and its content is out
-    /// of reach.
+    /// of reach, unless [`of_thread`](Self::of_thread) finds that its holder has ended.
     ///
     /// # Safety
     ///
     /// For each lock that is ever taken with this token:
     ///
-    /// 1. All threads that share the lock's memory use tokens of this number, also
-    ///    the threads of other processes (`CLONE_VM`).
+    /// 1. All threads that share the lock's memory use tokens of this number, also the threads of
+    ///    other processes (`CLONE_VM`).
     /// 2. A thread that forks while it holds a guard does not use the guard in a forked process,
     ///    which may get a second one. It may drop the guard there if that process has another
     ///    number. With an equal number the drop could release a lock that the process has taken.
@@ -83,7 +83,7 @@ impl LockToken {
     /// # Safety
     ///
     /// 1. While the thread with this id lives, `has_ended` returns `false` for the id, in all
-    ///    threads that take locks with this number.
+    ///    threads that share the lock's memory.
     /// 2. If `has_ended` returns `true`, the calling thread sees every store of the thread that had
     ///    the id.
     /// 3. Only this thread takes locks with the token. It outlives the guards that it gets,

@@ -159,4 +159,33 @@ mod tests {
         let_go.send(()).ok();
         assert_eq!(was_told_to_end.recv(), Ok(true));
     }
+
+    /// With musl a join would wait for ever.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_thread_that_is_killed_late_but_before_it_begins_is_not_joined() {
+        let (kill, is_killed) = mpsc::channel::<()>();
+        let die = move |_: &StoppableSleep, _: &BeginFlag| {
+            is_killed.recv().ok();
+            // SAFETY: ends this thread as if it were killed; it holds nothing.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        };
+        let thread = SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), die);
+        let thread = BackgroundThread {
+            thread: thread.expect("a thread"),
+            futex: Arc::new(RobustFutex::new()),
+        };
+        let sleep = Arc::clone(&thread.thread.sleep);
+        drop(kill);
+        let killed = std::time::Instant::now();
+        while !thread.thread.ended_before_it_began() {
+            assert!(killed.elapsed().as_secs() < 60, "its end is not seen");
+            std::thread::yield_now();
+        }
+        drop(thread);
+        assert!(
+            !sleep.is_stopped(),
+            "there is no thread to wake and to join"
+        );
+    }
 }

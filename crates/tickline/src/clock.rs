@@ -451,7 +451,8 @@ impl Clock {
     /// The two lines of counter ticks between which `CLOCK_MONOTONIC` is, with the offset of Unix
     /// time: for a program that converts ticks which were read elsewhere, by another process or a
     /// device. The conditions are those of [`Reading`]. Both lines are in nanoseconds. The next
-    /// recalibration replaces them.
+    /// recalibration replaces them. They are for ticks from their start on: ask for them before the
+    /// ticks are read.
     ///
     /// `None` if readings don't come from one line for all CPUs that is in its window: without a
     /// line, with a line for each CPU ([`LinePerCpu`](crate::LinePerCpu)), and with a [`Backend`].

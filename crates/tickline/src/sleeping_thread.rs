@@ -31,7 +31,7 @@ pub(crate) const CLOCK_THREAD: &CStr = c"tickline";
 /// A thread and its sleep. Its owner keeps the futex that tells whether the thread was killed.
 #[derive(Debug)]
 pub(crate) struct SleepingThread {
-    sleep: Arc<StoppableSleep>,
+    pub(crate) sleep: Arc<StoppableSleep>,
     begin_flag: Arc<BeginFlag>,
     thread: Option<Thread>,
     /// The process that made the thread. Only this process may join it.
@@ -112,7 +112,7 @@ impl SleepingThread {
 
     /// Whether the thread has ended before it began. Once it has begun, its futex tells. `false` in
     /// a forked child, whose libc does not know the thread.
-    fn ended_before_it_began(&self) -> bool {
+    pub(crate) fn ended_before_it_began(&self) -> bool {
         // In this order: a thread that does its work announces that it has begun before it ends.
         self.is_of_this_process()
             && self.thread.as_ref().is_some_and(Thread::has_ended)
@@ -202,29 +202,5 @@ mod tests {
         assert_eq!(status, 0);
         let_go.send(()).ok();
         thread.end();
-    }
-
-    /// With musl a join would wait for ever.
-    #[test]
-    fn a_thread_that_is_killed_late_but_before_it_begins_is_not_joined() {
-        let (kill, is_killed) = mpsc::channel::<()>();
-        let die = move |_: &StoppableSleep, _: &BeginFlag| {
-            is_killed.recv().ok();
-            // SAFETY: ends this thread as if it were killed; it holds nothing.
-            unsafe { libc::syscall(libc::SYS_exit, 0) };
-        };
-        let thread = SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), die);
-        let mut thread = thread.expect("a thread");
-        drop(kill);
-        let killed = std::time::Instant::now();
-        while !thread.ended_before_it_began() {
-            assert!(killed.elapsed().as_secs() < 60, "its end is not seen");
-            std::thread::yield_now();
-        }
-        thread.end_unless_killed(&RobustFutex::new());
-        assert!(
-            !thread.sleep.is_stopped(),
-            "there is no thread to wake and to join"
-        );
     }
 }

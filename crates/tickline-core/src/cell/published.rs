@@ -112,7 +112,9 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The range of the reference's monotonic time at `ticks`, ns. Never panics.
+    /// The range of the reference's monotonic time at `ticks`, ns. For ticks from the start of
+    /// `lower` to [`Line::MAX_DELTA_TICKS`] after it; wrapped elsewhere ([`Line::ns_at`]). Never
+    /// panics.
     #[inline]
     #[must_use]
     pub const fn monotonic_range_at(&self, ticks: u64) -> RangeNs {
@@ -122,7 +124,8 @@ impl Bounds {
         }
     }
 
-    /// The range of the reference's Unix time at `ticks`, ns. Never panics.
+    /// The range of the reference's Unix time at `ticks`, ns, for the same ticks as
+    /// [`monotonic_range_at`](Self::monotonic_range_at). Never panics.
     #[inline]
     #[must_use]
     pub const fn unix_range_at(&self, ticks: u64) -> RangeNs {

@@ -38,7 +38,8 @@ impl<S> SharedClock<S> {
 }
 
 impl<'a, S> Readings<'a, S> {
-    /// See [`SharedClock::cell`].
+    /// See [`SharedClock::cell`]. The cell is for reading only: beside the clock's driver nobody may
+    /// publish by it.
     #[inline]
     #[must_use]
     pub const fn cell(self) -> &'a S {

@@ -471,7 +471,6 @@ fn the_builder_overrules_the_comparison() {
     }
 }
 
-/// The clock's own config has the interval of the common line's last iteration.
 #[test]
 fn the_cpus_loops_have_the_interval_of_the_clock() {
     let engine = Engine::new(Driver::Manual);

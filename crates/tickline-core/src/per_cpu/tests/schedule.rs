@@ -15,6 +15,30 @@ fn a_calibration_has_the_cadence_of_a_pinned_thread() {
     assert_eq!(cadence, Cadence::Pinned);
 }
 
+/// A calibration that was begun by one pass, and again by a later one with a longer interval.
+fn calibration_begun_again() -> (CpuControl, Pass) {
+    let mut calibration = begun_calibration(INTERVAL_NS);
+    let later = Pass::begin(
+        RESOLUTIONS,
+        2 * INTERVAL_NS,
+        &FnClock(|| 3 * INTERVAL_NS.cast_signed()),
+    );
+    calibration.begin(&later);
+    (calibration, later)
+}
+
+#[test]
+fn a_calibration_has_the_interval_of_the_last_pass() {
+    let (calibration, _) = calibration_begun_again();
+    assert_eq!(calibration.control().config.interval_ns, 2 * INTERVAL_NS);
+}
+
+#[test]
+fn a_thread_waits_as_long_as_the_last_pass_allows() {
+    let (calibration, later) = calibration_begun_again();
+    assert_eq!(calibration.waits_until_ns, later.waits_until_ns);
+}
+
 /// Whether a reading uses it may change between two calibrations.
 #[test]
 fn the_cpus_lines_have_unix_time() {
