@@ -70,7 +70,7 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
 }
 
 impl<E: Deref<Target = Engine>> ClockThread<E> {
-    /// Whether the thread has ended without its handle's doing, or is another process's.
+    /// Whether the thread has ended although its handle did not end it, or is another process's.
     pub(crate) fn is_gone(&self) -> bool {
         let futex = &self.engine.registration.futex;
         !self.thread.is_of_this_process() || self.thread.was_killed(futex)

@@ -186,8 +186,8 @@ pub(crate) const WATCH: &[Section] = &[
                      came from the OS clock, so none was wrong
   counter_reset      the counter was found before the start of the line: it was reset, or differs
                      between CPUs
-  help               a reader found the writer preempted in a publication, and finished the
-                     publication or ended the line
+  help               a reader found the writer preempted in a publication, and ended the
+                     publication; readings come from the OS clock until the next line
   step_forward       the clock was stepped forward to CLOCK_MONOTONIC
   rate_change        CLOCK_MONOTONIC changed its rate by more than the samples allow
   bound_violation    CLOCK_MONOTONIC left the stated bounds

@@ -133,8 +133,8 @@ fn of_event(event: Event) -> &'static str {
             "the counter was found before the start of the line: it was reset, or differs between CPUs"
         }
         Event::Help => {
-            "a reader found the writer preempted in a publication, and finished the publication or ended the \
-             line"
+            "a reader found the writer preempted in a publication, and ended the publication; readings come \
+             from the OS clock until the next line"
         }
         Event::StepForward => "the clock was stepped forward to CLOCK_MONOTONIC",
         Event::RateChange => "CLOCK_MONOTONIC changed its rate by more than the samples allow",
