@@ -45,9 +45,12 @@ pub enum ErrorKind {
     OutOfRange,
     /// A setting needs another setting, which the program has not chosen.
     IncompatibleSettings,
-    /// The system did not create the thread, or another thread's start or drop did not end in time.
+    /// The system did not create the thread, or has ended it before it began.
     /// [`system_error`](Error::system_error) has the system's error, if there is one.
     ThreadNotStarted,
+    /// Another thread was starting or ending the global clock's thread for 5 s. The text says what
+    /// to do.
+    TimedOut,
     /// The global clock's thread already runs, with other settings. The text names the call that
     /// started it, and says what to do.
     AlreadyRunning,

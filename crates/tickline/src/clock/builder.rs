@@ -93,8 +93,8 @@ impl ClockBuilder {
     }
 
     /// Sets what decides whether readings may use the counter: the kernel, a comparison of the
-    /// counters, or both. [`Trust::Auto`] by default. `tickline_core::gate` has a table of what
-    /// is trusted on which machine.
+    /// counters, or both. [`Trust::Auto`] by default. [`tickline_core::gate`] has a table of
+    /// what is trusted on which machine.
     pub fn trust(mut self, trust: Trust) -> Self {
         self.settings.trust = trust;
         self
@@ -110,9 +110,9 @@ impl ClockBuilder {
     }
 
     /// Makes a clock that is separate from the global one, and starts its thread if it has one. Its
-    /// readings are its methods: [`Instant::now`](crate::Instant::now) reads the global clock, which
-    /// [`start_global`](Self::start_global) configures. The thread stops when the last clone of the
-    /// clock is dropped.
+    /// readings are its methods: [`Instant::now`](crate::Instant::now) reads the global clock,
+    /// which [`start_global`](Self::start_global) configures. The thread stops when the last clone
+    /// of the clock is dropped.
     ///
     /// The first iteration of the control loop judges the gates. Until then, and while a gate is
     /// closed, readings come from the OS clock.
@@ -138,12 +138,15 @@ impl ClockBuilder {
     ///
     /// # Errors
     ///
-    /// The errors of [`build`](Self::build).
-    /// [`ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted) also after these 5 s. Also
-    /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for a driver other than the
-    /// thread, and [`AlreadyRunning`](crate::ErrorKind::AlreadyRunning) if the thread already runs
-    /// with other settings: another call of this function or of [`start`](crate::start) came first.
-    /// The error names it. `start` shares the thread as it is.
+    /// The errors of [`build`](Self::build), and these:
+    ///
+    /// - [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings): the driver is not the
+    ///   thread.
+    /// - [`AlreadyRunning`](crate::ErrorKind::AlreadyRunning): the thread already runs with other
+    ///   settings, because another call of this function or of [`start`](crate::start) came first.
+    ///   The error names that call. `start` shares the thread as it is.
+    /// - [`TimedOut`](crate::ErrorKind::TimedOut): another thread's start or drop has not ended for
+    ///   5 s. [`start`](crate::start) says when a later call may succeed.
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         self.check()?;
         if self.settings.driver != Driver::Thread {

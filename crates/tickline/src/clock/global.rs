@@ -44,10 +44,13 @@ use crate::thread::ClockThread;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted) if the system refuses to
-/// create the thread, if a filter kills it before it begins, or if another thread's start or drop
-/// has not ended for 5 s. With [`Probes::Minimal`](crate::Probes::Minimal) that is so in a child
-/// that was forked during another thread's start or drop. The clock works without the thread.
+/// The clock works without the thread.
+///
+/// - [`ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted): the system refuses to create the
+///   thread, or a filter kills it before it begins.
+/// - [`TimedOut`](crate::ErrorKind::TimedOut): another thread's start or drop has not ended for 5
+///   s. A later call may succeed. None does with [`Probes::Minimal`](crate::Probes::Minimal) in a
+///   child that was forked during another thread's start or drop.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
@@ -177,7 +180,8 @@ fn with_global_thread<R>(
     if let Some(running) = &*held.slot
         && running.thread.is_gone()
     {
-        drop(held.slot.take()); // in a forked child the thread does not exist, so the drop stops nothing
+        // In a forked child the thread does not exist, so the drop stops nothing.
+        drop(held.slot.take());
     }
     Some(work(&mut held.slot))
 }
@@ -191,7 +195,8 @@ impl ClockGuard {
             None => START,
             Some(_) => START_GLOBAL,
         };
-        GLOBAL.restrict_probes(settings.probes); // first: the token of a process may be a system call
+        // First, because the token of a process may be a system call.
+        GLOBAL.restrict_probes(settings.probes);
         _ = EnvironmentSwitch::at_start(GLOBAL.probes()); // a judgement may not wait for `set_var`
         let started = with_global_thread(START_PATIENCE, |slot| {
             let running = if let Some(running) = slot {
@@ -234,10 +239,10 @@ impl ClockGuard {
         started.unwrap_or_else(|| {
             let text = format!(
                 "gave up after {START_PATIENCE:?}: another thread is starting or ending the global \
-                 clock's thread, or was when this process was forked. Readers drive the clock \
-                 while it has no thread"
+                 clock's thread, so call again; or one was when this process was forked, and then \
+                 no further call helps. Readers drive the clock while it has no thread"
             );
-            Err(Error::new(ErrorKind::ThreadNotStarted, text))
+            Err(Error::new(ErrorKind::TimedOut, text))
         })
     }
 }

@@ -119,7 +119,7 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
 /// Starts the global clock's thread, and ends the process with the result.
 extern "C" fn start_and_exit(_: *mut libc::c_void) -> libc::c_int {
     let code = match tickline::start() {
-        Err(error) if error.kind() == ErrorKind::ThreadNotStarted => 0,
+        Err(error) if error.kind() == ErrorKind::TimedOut => 0,
         Err(_) => 1,
         Ok(_) => 2,
     };
