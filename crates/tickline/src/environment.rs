@@ -76,30 +76,42 @@ impl EnvironmentSwitch {
     }
 }
 
-/// The variable's value: its index in [`KINDS`] plus 1; [`NOT_READ`] before the first read.
+/// The [code](to_code) of the variable's value; [`NOT_READ`] before the first read.
 static CACHED: AtomicU8 = AtomicU8::new(NOT_READ);
 const NOT_READ: u8 = 0;
 
-/// The values of the variable, in the order of the variants.
-const KINDS: [EnvironmentSwitch; 4] = [
-    EnvironmentSwitch::Unset,
-    EnvironmentSwitch::On,
-    EnvironmentSwitch::Off,
-    EnvironmentSwitch::Unrecognised,
-];
+fn to_code(switch: EnvironmentSwitch) -> u8 {
+    match switch {
+        EnvironmentSwitch::Unset => 1,
+        EnvironmentSwitch::On => 2,
+        EnvironmentSwitch::Off => 3,
+        EnvironmentSwitch::Unrecognised => 4,
+    }
+}
+
+/// The switch of a code; `None` for [`NOT_READ`].
+fn from_code(code: u8) -> Option<EnvironmentSwitch> {
+    match code {
+        1 => Some(EnvironmentSwitch::Unset),
+        2 => Some(EnvironmentSwitch::On),
+        3 => Some(EnvironmentSwitch::Off),
+        4 => Some(EnvironmentSwitch::Unrecognised),
+        _ => None,
+    }
+}
 
 fn cached() -> Option<EnvironmentSwitch> {
     // ORDERING: Relaxed, the number publishes no other memory.
-    let code = CACHED.load(Ordering::Relaxed);
-    KINDS.get(usize::from(code).checked_sub(1)?).copied()
+    from_code(CACHED.load(Ordering::Relaxed))
 }
 
 /// Caches the variable's value, if none is cached yet. Returns the cached value.
 fn cache(found: EnvironmentSwitch) -> EnvironmentSwitch {
-    let code = found as u8 + 1;
     // ORDERING: Relaxed for both, as in `cached`.
     let order = Ordering::Relaxed;
-    CACHED.compare_exchange(NOT_READ, code, order, order).ok();
+    CACHED
+        .compare_exchange(NOT_READ, to_code(found), order, order)
+        .ok();
     cached().unwrap_or(found)
 }
 
@@ -145,5 +157,18 @@ mod tests {
             let switch = EnvironmentSwitch::from_value(Some(value.as_bytes()));
             assert_eq!(switch, expected, "{value:?}");
         }
+    }
+
+    #[test]
+    fn each_code_is_that_of_one_switch() {
+        for switch in [
+            EnvironmentSwitch::Unset,
+            EnvironmentSwitch::On,
+            EnvironmentSwitch::Off,
+            EnvironmentSwitch::Unrecognised,
+        ] {
+            assert_eq!(from_code(to_code(switch)), Some(switch));
+        }
+        assert_eq!(from_code(NOT_READ), None);
     }
 }
