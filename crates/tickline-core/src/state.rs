@@ -198,8 +198,8 @@ const _: () = assert!(SLOT == 8 && size_of::<u64>() == 8);
 pub enum Phase {
     /// No line: readers return the reference, never below the high-water mark.
     NoLine,
-    /// A writer is about to publish the first line: readers wait 10 to 150 us, by the processor,
-    /// then go on without it.
+    /// A writer is about to publish the first line: readers wait for a limited time, then go on
+    /// without it.
     FirstPublication,
     /// The line is being replaced or ended: readers wait two microseconds for a writer, then end
     /// it.

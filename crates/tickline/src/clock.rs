@@ -60,9 +60,9 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// | a mock (`MockClock::clock`) | never; one that follows tokio's clock: as that clock does | none | never; as tokio's clock does | yes; no | the time, and 1 ns above it |
 /// | a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) | as the backend does | as the backend does | allocates as the backend does; a panic of its `now` or `unix_now` ends the process, that of another method unwinds into the caller | if the backend may be called there | as the backend states them |
 ///
-/// A reading waits for a first line for 2,000 turns of a spin loop at most. They take longest on
-/// Skylake, whose `PAUSE` is the slowest. A reading that drives the clock makes the system calls of
-/// an [iteration](Clock::maintain), and of the collection of facts about the machine.
+/// A reading waits for a first line for a fixed number of turns of a spin loop. They take longest
+/// on Skylake, whose `PAUSE` is the slowest. A reading that drives the clock makes the system calls
+/// of an [iteration](Clock::maintain), and of the collection of facts about the machine.
 ///
 /// The order of readings is in the table [Order](crate#order); that of a backend is its obligation;
 /// a page's has

@@ -70,8 +70,7 @@
 //! [`Backend`](backend::Backend) of your own promise.
 //!
 //! - A reading never fails, allocates or panics. It waits for another thread only while that thread
-//!   publishes a line: [2 us at most; for a first line 10 to about 150 us, depending on the
-//!   processor](Clock#what-a-reading-promises).
+//!   publishes a line: 2 us at most, or [longer](Clock#what-a-reading-promises) for a first line.
 //! - A signal handler may make a reading, even the first one of the process, and may call
 //!   [`Clock::maintain`], [`Clock::enable`] and [`Clock::disable`]. With optimisation each of these
 //!   calls takes at most 4 KiB of stack besides the kernel's signal frame, which takes up to 3.3

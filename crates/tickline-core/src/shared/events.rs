@@ -30,8 +30,7 @@ crate::named! {
         CounterReset => "counter_reset",
         /// Readings use the reference until the next recalibration, because the writer was
         /// preempted in the middle of a publication. A reader waited for it in vain, 2 us at most
-        /// or, for a first line, 10 to about 150 us by the processor, and then ended the
-        /// publication.
+        /// or, for a first line, longer, and then ended the publication.
         Help => "help",
         /// Readings jumped forward: the line was far behind the reference, and was stepped to it.
         StepForward => "step_forward",

@@ -295,9 +295,10 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// An ordered reading in any state, by the slow path: never below an earlier ordered one. Waits
-    /// at most 2 us (`REPLACING_NS`) for a writer that replaces the line, or 10 to 150 us
-    /// (`FIRST_LOADS`) for a writer that publishes a first line. Then the reader helps. The call is
-    /// lock-free: it repeats only if another thread has changed the state meanwhile.
+    /// at most 2 us (`REPLACING_NS`) for a writer that replaces the line, or for `FIRST_LOADS`
+    /// loads of the state, which take 10 us or more, for a writer that publishes a first line. Then
+    /// the reader helps. The call is lock-free: it repeats only if another thread has changed the
+    /// state meanwhile.
     pub fn read_ordered_in_any_state(
         &self,
         counter: &impl Counter,
