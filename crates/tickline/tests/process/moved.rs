@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-use tickline::backend::{OsClock, Reference as _};
+use tickline::backend::{OsClock, Reference as _, VmClockMapping};
 use tickline::{Clock, ClockState, Event};
 use tickline_observe::wait_until;
 
@@ -21,8 +21,9 @@ in_processes! { run_in_child:
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The places of the magic number and of the marker (`struct vmclock_abi` of Linux).
-const MAGIC: (u32, u64) = (0x4B4C_4356, 0);
+/// The magic number, its place, and that of the marker (`struct vmclock_abi` of Linux).
+const MAGIC: u32 = 0x4B4C_4356;
+const MAGIC_AT: u64 = 0;
 const MARKER_AT: u64 = 16;
 
 /// A file of one page, without a name.
@@ -42,12 +43,12 @@ fn remove(device: &CString) {
 
 fn a_moved_machine_is_disrupted_and_recovers() {
     let (file, device) = page();
-    let (magic, magic_at) = MAGIC;
-    file.write_all_at(&magic.to_ne_bytes(), magic_at).unwrap();
+    file.write_all_at(&MAGIC.to_ne_bytes(), MAGIC_AT).unwrap();
     file.write_all_at(&7_u64.to_ne_bytes(), MARKER_AT).unwrap();
-    // A machine with a VMClock of its own has mapped that one before.
-    OsClock::map_vmclock(&device);
+    // Before the first clock, which maps the machine's own VMClock if there is one.
+    let mapping = OsClock::map_vmclock(&device);
     remove(&device);
+    assert_eq!(mapping, VmClockMapping::Mapped);
     assert_eq!(OsClock.disruption_marker(), Some(7));
     let clock = Clock::builder().build().unwrap();
     if wait_until_fast(&clock).is_none() {
@@ -66,10 +67,10 @@ fn a_moved_machine_is_disrupted_and_recovers() {
 fn an_empty_file_is_not_mapped() {
     let (file, device) = page();
     file.set_len(0).unwrap();
-    let before = OsClock.disruption_marker();
-    OsClock::map_vmclock(&device);
+    let mapping = OsClock::map_vmclock(&device);
     remove(&device);
-    assert_eq!(OsClock.disruption_marker(), before);
+    assert_eq!(mapping, VmClockMapping::Unreadable);
+    assert_eq!(OsClock.disruption_marker(), None);
 }
 
 /// Symptom: the call waited for a writer.
@@ -78,16 +79,16 @@ fn a_pipe_is_not_waited_for() {
     remove(&device);
     // SAFETY: the name is a C string.
     assert_eq!(unsafe { libc::mkfifo(device.as_ptr(), 0o600) }, 0);
-    let before = OsClock.disruption_marker();
-    OsClock::map_vmclock(&device);
+    let mapping = OsClock::map_vmclock(&device);
     remove(&device);
-    assert_eq!(OsClock.disruption_marker(), before);
+    assert_eq!(mapping, VmClockMapping::Unreadable);
+    assert_eq!(OsClock.disruption_marker(), None);
 }
 
 fn a_file_that_is_no_vmclock_is_not_mapped() {
     let (_file, device) = page();
-    let before = OsClock.disruption_marker();
-    OsClock::map_vmclock(&device);
+    let mapping = OsClock::map_vmclock(&device);
     remove(&device);
-    assert_eq!(OsClock.disruption_marker(), before);
+    assert_eq!(mapping, VmClockMapping::NoVmClock);
+    assert_eq!(OsClock.disruption_marker(), None);
 }
