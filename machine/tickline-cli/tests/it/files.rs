@@ -2,13 +2,14 @@
 //! pipe in place.
 
 use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{NOBODY, assert_fails, code, entries, is_root, skip, text, tickline};
+use crate::common::{NOBODY, assert_fails, code, entries, is_root, send, skip, text, tickline};
 
 /// Runs a shell script with the program as `$0`. `$0 $BENCH` measures for some milliseconds.
 fn sh(folder: &Path, script: &str) -> Output {
@@ -219,43 +220,58 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// A folder with the file's name appears during the measurement, a signal kills the program, or no
-/// content can be written. (On a slow start, the folder appears before the measurement.)
+/// Starts `watch`, which writes its document to this file at its end. Returns once a row is there:
+/// the program has checked the file by then.
+fn watch_after_its_first_row(file: &Path) -> Child {
+    let mut command = tickline(&["watch", "--interval", "0.05", "--csv", "-", "--json"]);
+    command.arg(file);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut rows = BufReader::new(child.stdout.take().unwrap());
+    for _ in ["the head", "a row"] {
+        rows.read_line(&mut String::new()).unwrap();
+    }
+    child.stdout = Some(rows.into_inner());
+    child
+}
+
 #[test]
-fn a_command_that_fails_leaves_all_files_as_they_were() {
+fn a_folder_that_gets_the_files_name_during_a_measurement_stays() {
     let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("late");
+    let child = watch_after_its_first_row(&file);
+    fs::create_dir(&file).unwrap();
+    send(&child, libc::SIGINT);
+    assert_fails(&child.wait_with_output().unwrap(), 2, "late: ");
+    assert_eq!(entries(folder.path()), ["late"], "a half file was left");
+}
+
+#[test]
+fn a_command_that_is_killed_leaves_the_file_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.json");
+    fs::write(&file, "what was there before").unwrap();
+    let mut child = watch_after_its_first_row(&file);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(entries(folder.path()), ["a.json"], "a half file was left");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "what was there before");
+}
+
+/// Symptom: the message named the temporary file, and not only the file that the user names.
+#[test]
+fn a_file_without_room_for_its_content_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.json");
+    fs::write(&file, "what was there before").unwrap();
     let output = sh(
         folder.path(),
-        "\"$0\" --secs 1 --json late & sleep 0.5; mkdir late; wait $!",
+        "trap '' XFSZ; ulimit -f 0; \"$0\" $BENCH --json a.json",
     );
-    assert_fails(&output, 2, "late: ");
-    fs::write(folder.path().join("a.html"), "what was there before").unwrap();
-    sh(
-        folder.path(),
-        "\"$0\" report --secs 60 --out a.html & sleep 0.5; kill -9 $!",
-    );
-    // Symptom: the message named the temporary file, and not only the file that the user names.
-    let output = sh(
-        folder.path(),
-        "trap '' XFSZ; ulimit -f 0; \"$0\" $BENCH --json a.html",
-    );
-    assert_fails(
-        &output,
-        2,
-        &format!(
-            "a.html: {}\n",
-            std::io::Error::from_raw_os_error(libc::EFBIG)
-        ),
-    );
-    assert_eq!(
-        entries(folder.path()),
-        ["a.html", "late"],
-        "a half file was left"
-    );
-    assert_eq!(
-        fs::read_to_string(folder.path().join("a.html")).unwrap(),
-        "what was there before"
-    );
+    let too_large = std::io::Error::from_raw_os_error(libc::EFBIG);
+    assert_fails(&output, 2, &format!("a.json: {too_large}\n"));
+    assert_eq!(entries(folder.path()), ["a.json"], "a half file was left");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "what was there before");
 }
 
 /// In this folder no process can make a file. Symptom: `watch` tried that, and refused a file to

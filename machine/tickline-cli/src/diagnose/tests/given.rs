@@ -9,6 +9,12 @@ use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::{Pattern, WarpPair, WarpTest};
 
+/// The clocks of the good machine whose costs a test may change.
+const BARE: &str = "rdtsc";
+const ORDERED: &str = "lfence; rdtsc";
+const PRECISE: &str = "clock_gettime MONOTONIC";
+const COARSE: &str = "clock_gettime MONOTONIC_COARSE";
+
 /// The facts that a test gives to the rules.
 #[derive(Clone)]
 pub(super) struct Given(Document);
@@ -57,11 +63,11 @@ pub(super) fn good_machine() -> Given {
         ..ClockStatus::default()
     };
     let costs = [
-        ("rdtsc", 9.0, None),
-        ("lfence; rdtsc", 15.0, None),
-        ("clock_gettime MONOTONIC", 20.0, Some(ServedBy::Vdso)),
+        (BARE, 9.0, None),
+        (ORDERED, 15.0, None),
+        (PRECISE, 20.0, Some(ServedBy::Vdso)),
         ("system call clock_gettime", 160.0, None),
-        ("clock_gettime MONOTONIC_COARSE", 5.0, Some(ServedBy::Vdso)),
+        (COARSE, 5.0, Some(ServedBy::Vdso)),
         ("system call getppid", 110.0, None),
     ];
     let costs = costs.map(|(clock, cost_ns, served_by)| CostRow {
@@ -151,8 +157,12 @@ impl Given {
         self
     }
 
-    fn cost(self, place: usize, change: impl FnOnce(&mut CostRow)) -> Self {
-        self.with(|document| change(&mut document.costs[place]))
+    /// Changes the row of a clock.
+    fn cost(self, clock: &str, change: impl FnOnce(&mut CostRow)) -> Self {
+        self.with(|document| {
+            let mut rows = document.costs.iter_mut();
+            change(rows.find(|row| row.clock == clock).expect(clock));
+        })
     }
 
     /// A system call answers the precise clock.
@@ -162,28 +172,28 @@ impl Given {
 
     /// Who answers the precise clock; `None` for unknown.
     pub(super) fn answered_by(self, served_by: Option<ServedBy>) -> Self {
-        self.cost(2, |row| row.served_by = served_by)
+        self.cost(PRECISE, |row| row.served_by = served_by)
     }
 
     /// Who answers the coarse clock; `None` for unknown.
     pub(super) fn coarse_answered_by(self, served_by: Option<ServedBy>) -> Self {
-        self.cost(4, |row| row.served_by = served_by)
+        self.cost(COARSE, |row| row.served_by = served_by)
     }
 
     /// The cost of the precise clock.
     pub(super) fn costs_ns(self, cost_ns: f64) -> Self {
-        self.cost(2, |row| row.cost_ns = Some(cost_ns))
+        self.cost(PRECISE, |row| row.cost_ns = Some(cost_ns))
     }
 
     /// The cost of the bare and of the ordered read of the counter.
     pub(super) fn counter_costs_ns(self, bare_ns: f64, ordered_ns: f64) -> Self {
-        self.cost(0, |row| row.cost_ns = Some(bare_ns))
-            .cost(1, |row| row.cost_ns = Some(ordered_ns))
+        self.cost(BARE, |row| row.cost_ns = Some(bare_ns))
+            .cost(ORDERED, |row| row.cost_ns = Some(ordered_ns))
     }
 
-    /// The instruction that reads the counter.
+    /// The instruction that reads the counter. After it, `counter_costs_ns` finds no row.
     pub(super) fn counter_instruction(self, name: &str) -> Self {
-        self.cost(0, |row| row.clock = name.to_owned())
+        self.cost(BARE, |row| row.clock = name.to_owned())
     }
 
     pub(super) fn clocksource(self, name: &str) -> Self {
