@@ -1,7 +1,7 @@
-//! Puts the commit into the version that `tickline --version` prints, because two builds from a clone
-//! have the same number. In a package of crates.io, or without git, the version is the number alone.
-//! Whether files were changed since the commit is not said: cargo runs this only after a commit.
-//! `tests/it/build_script.rs` runs this file in clones of its own.
+//! Puts the commit into the version that `tickline --version` prints, because two builds from a
+//! clone have the same number. In a package of crates.io, or without git, the version is the number
+//! alone. Whether files were changed since the commit is not said: cargo runs this only after a
+//! commit. `tests/it/build_script.rs` runs this file in clones of its own.
 
 use std::path::Path;
 use std::process::Command;
@@ -52,8 +52,8 @@ fn commit() -> Option<String> {
     Some(commit)
 }
 
-/// Has cargo run this again once the file changes, if there is one. A missing one would make cargo run
-/// this at each build.
+/// Has cargo run this again once the file changes, if there is one. A missing one would make cargo
+/// run this at each build.
 fn rerun_if_changed(path: &str) {
     if Path::new(path).exists() {
         println!("cargo::rerun-if-changed={path}");

@@ -1,7 +1,8 @@
 //! A thread and its sleep, which tells it to end: the part that a clock's thread and a
 //! [`BackgroundThread`](crate::background::BackgroundThread) share.
 //!
-//! Four types stand for a thread. Each of the last two has a `SleepingThread`, which has a `Thread`:
+//! Four types stand for a thread. Each of the last two has a `SleepingThread`, which has a
+//! `Thread`:
 //!
 //! | type | adds | file |
 //! |---|---|---|

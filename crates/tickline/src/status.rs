@@ -38,8 +38,8 @@ pub enum ClockState {
     Fast,
     /// From the counter, but not within the usual bound, because the OS clock or the counter has
     /// jumped. For example, the counter ran on in a suspend, and readings are ahead of the OS
-    /// clock; readings of Unix time are ahead as far. Readings may not step back, so the control loop
-    /// slews them at half rate. After its next iteration the bounds of
+    /// clock; readings of Unix time are ahead as far. Readings may not step back, so the control
+    /// loop slews them at half rate. After its next iteration the bounds of
     /// [`Clock::reading`](crate::Clock::reading) contain the OS clock again. The state ends by
     /// itself.
     ///

@@ -360,8 +360,8 @@ mod tests {
     fn the_result_says_that_clock_gettime_was_faster() {
         assert_eq!(
             result(ClockState::Fast, &with_costs(30.0, 20.0)),
-            "tickline reads the counter here: 30.0 ns a call where clock_gettime takes 20, so clock_gettime is faster in \
-             this run."
+            "tickline reads the counter here: 30.0 ns a call where clock_gettime takes 20, so \
+             clock_gettime is faster in this run."
         );
     }
 

@@ -81,8 +81,8 @@ fn main() -> ExitCode {
 }
 
 /// Prints help, or an error of the command line. Two commands have a code of their own for such an
-/// error, because the usual 2 would mislead: with `--check` it means critical to a monitoring system,
-/// and of `serve`, that another start may help.
+/// error, because the usual 2 would mislead: with `--check` it means critical to a monitoring
+/// system, and of `serve`, that another start may help.
 fn refused(error: &clap::Error) -> ExitCode {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let is_command = |command: &str| words.first().is_some_and(|word| word == command);

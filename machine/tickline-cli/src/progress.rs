@@ -74,8 +74,9 @@ impl Progress {
     }
 }
 
-/// Where the bar is drawn, by the variable `TERM`. A terminal that is `dumb`, as a serial console may
-/// be, would show each state of the bar behind the one before. Windows does not set the variable.
+/// Where the bar is drawn, by the variable `TERM`. A terminal that is `dumb`, as a serial console
+/// may be, would show each state of the bar behind the one before. Windows does not set the
+/// variable.
 fn target(term: Option<&OsStr>) -> ProgressDrawTarget {
     let is_dumb = match term {
         None => cfg!(unix),

@@ -85,8 +85,9 @@ impl Setup {
         })
     }
 
-    /// Tracks the offset for `duration`, and in a guest the rate against the host's clock, measures the
-    /// clocks, and collects the facts. The caller makes the findings, because it may measure more before.
+    /// Tracks the offset for `duration`, and in a guest the rate against the host's clock, measures
+    /// the clocks, and collects the facts. The caller makes the findings, because it may measure
+    /// more before.
     ///
     /// The comparison of the CPUs' counters must have ended, or two runs would have two results.
     /// Then the tracking comes first. It gives the clock's thread time to settle, so the costs are

@@ -22,15 +22,14 @@
 //! chronyd is asked by its Unix socket (`/run/chrony/chronyd.sock`) where this user may use it:
 //! root, usually. Its folder belongs to root, to chronyd's user or to this process's, and nobody
 //! else can answer there, but for members of the folder's group. Other users ask at UDP port 323 of
-//! this machine, where any program that may bind that port can answer. tickline then takes an answer
-//! only if the kernel lists the port, at whatever address, for no other user than root, chronyd's
-//! user (`chrony`, `_chrony`), or the user of this process ([`NoAnswer::Stranger`]). If the kernel
-//! does not say, [`Answer::user`] is `None`, and the answer counts. The list is read after the
-//! answer: it lacks a program that has shared the port with chronyd, has answered, and has closed
-//! its socket since. So an answer by UDP does not prove that it is chronyd's. A container's root, for
-//! example, can answer what it likes.
-//! In a container without the host's users the kernel lists the port of the host's root for user
-//! 65534, and the answer does not count.
+//! this machine, where any program that may bind that port can answer. tickline then takes an
+//! answer only if the kernel lists the port, at whatever address, for no other user than root,
+//! chronyd's user (`chrony`, `_chrony`), or the user of this process ([`NoAnswer::Stranger`]). If
+//! the kernel does not say, [`Answer::user`] is `None`, and the answer counts. The list is read
+//! after the answer: it lacks a program that has shared the port with chronyd, has answered, and
+//! has closed its socket since. So an answer by UDP does not prove that it is chronyd's. A
+//! container's root, for example, can answer what it likes. In a container without the host's users
+//! the kernel lists the port of the host's root for user 65534, and the answer does not count.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;

@@ -51,8 +51,8 @@ impl Clock {
     /// wakes threads late makes it longer. It may be used where the process can't read the counter.
     /// Under a seccomp filter it needs the system call of [`std::thread::sleep`] besides the calls
     /// that readings make. With a timeout of 0 the call reads the status once, and does not
-    /// sleep. With [`Duration::MAX`] the call may never return. It can't fail, and is not for signal handlers. `async` code waits
-    /// before its runtime starts.
+    /// sleep. With [`Duration::MAX`] the call may never return. It can't fail, and is not for
+    /// signal handlers. `async` code waits before its runtime starts.
     ///
     /// | | the call |
     /// |---|---|

@@ -1,5 +1,5 @@
-//! Applies the settings of a clock: its interval, what decides about its counter, and the calls that
-//! it may make.
+//! Applies the settings of a clock: its interval, what decides about its counter, and the calls
+//! that it may make.
 
 use core::sync::atomic::Ordering;
 

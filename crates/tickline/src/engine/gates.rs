@@ -33,9 +33,9 @@ const WARNING: u8 = 1 << 7;
 /// The time after which the cost of a slow counter is measured again, ns.
 const COST_RETRY_NS: i64 = 5_000_000_000;
 
-/// The grounds of a decision. A line stays in use until a judgement has other grounds. Two decisions
-/// on the same grounds may differ: the counter's resolution is measured for each, and each has its
-/// own time to judge again.
+/// The grounds of a decision. A line stays in use until a judgement has other grounds. Two
+/// decisions on the same grounds may differ: the counter's resolution is measured for each, and
+/// each has its own time to judge again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Grounds {
     /// Why the first closed gate is closed.

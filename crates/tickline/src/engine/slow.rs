@@ -51,8 +51,8 @@ impl Engine {
         }
     }
 
-    /// The monotonic time by this CPU's line or by the OS clock; by the common line if the table has
-    /// no entry for the CPU.
+    /// The monotonic time by this CPU's line or by the OS clock; by the common line if the table
+    /// has no entry for the CPU.
     fn now_by_this_cpu(&self, cpu_lines: &CpuLines) -> u64 {
         match self.read_by_this_cpu(cpu_lines) {
             Some(reading) => saturating_unsigned(reading.ns),

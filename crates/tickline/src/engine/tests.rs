@@ -28,7 +28,8 @@ fn ordering_a_threads_first_recent_time_is_there_before_it() {
             while !engine.has_thread() {
                 std::thread::yield_now();
             }
-            // No exchange comes before this load: an exchange sees the newest value by any ordering.
+            // No exchange comes before this load: an exchange sees the newest value by any
+            // ordering.
             assert!(engine.recent_ns() >= start_ns);
         });
     }

@@ -45,8 +45,8 @@ impl OsClock {
     /// Maps the VMClock of `device`, by which a hypervisor tells a guest that it was moved to
     /// another host or restored from a snapshot. The process maps one VMClock, and keeps it.
     ///
-    /// [`disruption_marker`](tickline_core::reference::Reference::disruption_marker) is `None` while
-    /// none is mapped. `tickline doctor` says why the first VMClock is unreadable.
+    /// [`disruption_marker`](tickline_core::reference::Reference::disruption_marker) is `None`
+    /// while none is mapped. `tickline doctor` says why the first VMClock is unreadable.
     ///
     /// Each clock with full probes does this by itself with [`VMCLOCK`](Self::VMCLOCK), if the
     /// process may read it. A regular file of 4 KiB may stand for the device in a test; if it is

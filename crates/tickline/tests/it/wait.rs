@@ -53,7 +53,8 @@ fn a_backend_that_calibrates_is_waited_for() {
     assert_eq!(clock.wait_until_decided(LONG).state, ClockState::Fast);
 }
 
-/// A backend has no line whose bound would be known. Symptom: the wait went on for its whole timeout.
+/// A backend has no line whose bound would be known. Symptom: the wait went on for its whole
+/// timeout.
 #[test]
 fn a_backend_that_is_fast_is_not_waited_for() {
     let start = std::time::Instant::now();

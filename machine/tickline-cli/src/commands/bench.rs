@@ -130,9 +130,10 @@ fn disturbed(costs: &[CostRow], cpu_percent: Option<f64>) -> Option<String> {
         .join("; ");
     (!signs.is_empty()).then(|| {
         format!(
-            "Warning: something else has used the CPUs during this measurement: {signs}. End it, or measure on an idle CPU \
-             (Linux: taskset -c CPU tickline bench), and run this again. Until then, only the column \"fastest round\" says \
-             what a call costs; more --rounds make it surer."
+            "Warning: something else has used the CPUs during this measurement: {signs}. End it, \
+             or measure on an idle CPU (Linux: taskset -c CPU tickline bench), and run this again. \
+             Until then, only the column \"fastest round\" says what a call costs; more --rounds \
+             make it surer."
         )
     })
 }

@@ -150,8 +150,9 @@ fn write(
     Ok(exit)
 }
 
-/// The status of `--check`. It has the words and the exit codes of the Monitoring Plugins Development
-/// Guidelines ("Plugin Return Codes"), whose codes mean something else than those of other commands.
+/// The status of `--check`. It has the words and the exit codes of the Monitoring Plugins
+/// Development Guidelines ("Plugin Return Codes"), whose codes mean something else than those of
+/// other commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PluginStatus {
     Ok,

@@ -1,8 +1,8 @@
 //! `tickline serve`: serves a page to other processes, shows its state, and switches it off and on.
 //!
-//! `server` has the server's loop, `notify` says that the page is there, `status` prints the status,
-//! and `line_lead` measures a part of it. `machine/docs/lease.md` has the rules, `tickline-page` the
-//! page's file, and its writer.
+//! `server` has the server's loop, `notify` says that the page is there, `status` prints the
+//! status, and `line_lead` measures a part of it. `machine/docs/lease.md` has the rules,
+//! `tickline-page` the page's file, and its writer.
 
 mod line_lead;
 mod metrics;
@@ -191,8 +191,8 @@ fn page_error(error: PageError) -> io::Error {
     }
 }
 
-/// Doubts the path of a file that is no page, unless it has a page's name. The error's own advice, to
-/// move the file away, is for a page.
+/// Doubts the path of a file that is no page, unless it has a page's name. The error's own advice,
+/// to move the file away, is for a page.
 fn wrong_path(error: &PageError) -> Option<String> {
     let (PageErrorCause::File(FileError::TooShort { bytes }) | PageErrorCause::NotAPage { bytes }) =
         error.cause()

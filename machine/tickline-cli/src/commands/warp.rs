@@ -42,7 +42,8 @@ fn exit(warp: &WarpTest, chosen: Option<&BTreeSet<u32>>) -> Exit {
 fn pattern(named: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
     match named {
         Some(Pattern::All) if cpus > MAX_COMPARED_CPUS => Err(io::Error::other(format!(
-            "--pairs all takes {MAX_COMPARED_CPUS} CPUs at most, and these are {cpus}: choose some by --cpus, or use --pairs star"
+            "--pairs all takes {MAX_COMPARED_CPUS} CPUs at most, and these are {cpus}: choose some \
+             by --cpus, or use --pairs star"
         ))),
         named => Ok(named.unwrap_or_else(|| Pattern::by_default(cpus))),
     }
@@ -81,7 +82,8 @@ pub(crate) fn result(warp: &WarpTest) -> String {
                 format!(" Not compared: {}.", cpu_list::named(cpus))
             });
             format!(
-                "The counters of {cpus} are synchronised: they differ by {ns:.0} ns at most (CPUs {from} and {to}).{others}"
+                "The counters of {cpus} are synchronised: they differ by {ns:.0} ns at most (CPUs \
+                 {from} and {to}).{others}"
             )
         }
         (None, Some(false)) => format!(

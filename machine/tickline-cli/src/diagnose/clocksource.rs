@@ -1,6 +1,6 @@
 //! Explains a slow clock by the kernel's clocksource, and by whether the vDSO can read it.
-//! `tsc.rs` explains why the kernel of an x86 machine does not use the TSC; `not_kept.rs` has a rule
-//! about what the next restart brings.
+//! `tsc.rs` explains why the kernel of an x86 machine does not use the TSC; `not_kept.rs` has a
+//! rule about what the next restart brings.
 
 use clap::ValueEnum;
 
@@ -535,8 +535,8 @@ impl Explained for Code {
                parameters. The kernel accepts tsc as well. Switch only if calls for the time \
                matter, and the host never suspends the guest, saves and restores it, starts it \
                from a snapshot, or migrates it: the host moves kvm-clock on, but with tsc the \
-               guest keeps the old time, runs at another rate, or does not resume. Some clouds recommend one of the two; \
-               the doctor then says which one.",
+               guest keeps the old time, runs at another rate, or does not resume. Some clouds \
+               recommend one of the two; the doctor then says which one.",
                 more: &[],
             },
             Self::VdsoOff => Explanation {

@@ -55,9 +55,9 @@ pub(super) fn switch_to(clocksource: &str, document: &Document) -> Fix {
 
 /// What the host may do to a guest that keeps time with the TSC. Sources: QubesOS/qubes-issues#8061
 /// and QubesOS/qubes-core-admin#545 (Xen), e2b-dev/infra#638 (Firecracker).
-const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this guest, saves and restores it, starts it from \
-     a snapshot, or migrates it: with tsc the guest then keeps the old time until NTP corrects it, \
-     runs at another rate, or does not resume";
+const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this guest, saves and \
+     restores it, starts it from a snapshot, or migrates it: with tsc the guest then keeps the old \
+     time until NTP corrects it, runs at another rate, or does not resume";
 
 /// Puts before a fix that leads to the TSC what the host may do to a guest.
 pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {

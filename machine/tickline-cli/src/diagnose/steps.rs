@@ -1,5 +1,5 @@
-//! A fix as steps, for this machine or for its host: commands, or words for an edit by hand. A fix has
-//! no steps if an administrator must decide, or if the commands for the host are unknown.
+//! A fix as steps, for this machine or for its host: commands, or words for an edit by hand. A fix
+//! has no steps if an administrator must decide, or if the commands for the host are unknown.
 
 use crate::document::kernel_log::ANY_REJECTION;
 use crate::document::{Document, Steps};
@@ -384,8 +384,8 @@ mod tests {
         );
     }
 
-    /// Symptom: the only place named was /etc/default/grub or the file that sets the variable, where
-    /// an image of a cloud sets GRUB_CMDLINE_LINUX_DEFAULT in a file of its own.
+    /// Symptom: the only place named was /etc/default/grub or the file that sets the variable,
+    /// where an image of a cloud sets GRUB_CMDLINE_LINUX_DEFAULT in a file of its own.
     #[test]
     fn a_removed_parameter_is_taken_from_each_variable_and_each_file_of_grub() {
         let steps = remove_parameter("vdso=0", &with_command_line("vdso=0"));

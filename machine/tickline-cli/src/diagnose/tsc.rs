@@ -410,17 +410,18 @@ impl Explained for Code {
                 code: "tsc_warp",
                 summary: "The kernel saw the counters of two CPUs differ (slow).",
                 text: "The kernel compares them pair by pair at boot, from Linux 7.1 also while it runs \
-               (\"inter CPU skew\"), and rejects the TSC if one counter is behind. On bare metal the firmware has set them apart: newer firmware may help, \
-               and switching the machine off and on again helps. In a guest the host has set them \
-               apart. Never override this: with the TSC, threads would see time step back.",
+               (\"inter CPU skew\"), and rejects the TSC if one counter is behind. On bare metal \
+               the firmware has set them apart: newer firmware may help, and switching the machine \
+               off and on again helps. In a guest the host has set them apart. Never override \
+               this: with the TSC, threads would see time step back.",
                 more: &[],
             },
             Self::Watchdog => Explanation {
                 code: "tsc_watchdog",
                 summary: "The kernel could not confirm the TSC's rate by another clock (slow).",
                 text: "The kernel's log no longer has the messages that state the difference; older \
-               logs may have them: systemd's journal, or the files of the system's log. The fix is the same as for a measured difference: `tickline \
-               explain tsc_skew`.",
+               logs may have them: systemd's journal, or the files of the system's log. The fix is \
+               the same as for a measured difference: `tickline explain tsc_skew`.",
                 more: &[Commands(&[
                     "sudo journalctl -k | grep -iE 'tsc|clocksource'",
                     "sudo grep -iE 'tsc|clocksource' /var/log/kern.log* /var/log/messages*",

@@ -1,6 +1,6 @@
 //! Findings about Unix time: whether it is known to be right, by the claim of tickline's clock, by
-//! the kernel's NTP state, and by the state that an NTP daemon reports. `slew.rs` has the rule about
-//! corrections of the rate.
+//! the kernel's NTP state, and by the state that an NTP daemon reports. `slew.rs` has the rule
+//! about corrections of the rate.
 
 use clap::ValueEnum;
 use tickline_utc::UtcUnknown;
@@ -481,8 +481,8 @@ impl Explained for Code {
                at this limit, and reaches it again nine hours after a daemon has ended. Or a daemon \
                has stated a smaller error, but no daemon answers here, and the kernel's flag says \
                that Unix time is not synchronised: chronyd without `rtcsync` has ended, or runs \
-               outside of this container. CLOCK_MONOTONIC is not affected; timestamps are. A machine needs only one daemon, on the host: containers \
-               have the host's clock.",
+               outside of this container. CLOCK_MONOTONIC is not affected; timestamps are. A \
+               machine needs only one daemon, on the host: containers have the host's clock.",
                 more: &[
                     Prose(
                         "If a program steers the clock already, such as busybox ntpd or phc2sys, find \

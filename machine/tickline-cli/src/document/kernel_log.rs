@@ -154,8 +154,8 @@ struct Skew {
     interval_ns: Option<i64>,
 }
 
-/// The newest skew of the TSC: the place of its last message in the log, and its figures; `None` for
-/// the figures if the log does not have them.
+/// The newest skew of the TSC: the place of its last message in the log, and its figures; `None`
+/// for the figures if the log does not have them.
 fn newest_skew(log: &[String]) -> Option<(usize, Option<Skew>)> {
     let is_skew = |line: &str| {
         let mut of_skew = MESSAGES.iter().filter(|(cause, _)| *cause == Cause::Skew);
@@ -215,7 +215,8 @@ fn figure_after([first, second]: [&str; 2], line: &str) -> Option<i64> {
 }
 
 /// When the newest skew came, in words, if that was between a suspend's beginning and its end, or
-/// soon after a resume; `None` if it was not, or is unknown, as in a log without seconds since boot.
+/// soon after a resume; `None` if it was not, or is unknown, as in a log without seconds since
+/// boot.
 fn skew_after_resume(log: &[String]) -> Option<String> {
     /// Twenty rounds of the watchdog (`WATCHDOG_INTERVAL` is half a second).
     const LONGEST_S: f64 = 10.0;

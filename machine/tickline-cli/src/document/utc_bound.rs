@@ -156,10 +156,10 @@ impl Document {
         Some(ntp)
     }
 
-    /// The kernel's NTP state, if its error is the claim of a daemon, and none answers this process:
-    /// chronyd without `rtcsync` leaves the kernel's flag at "unsynchronised", so only its answers
-    /// show that it runs. In a container it may run outside. Facts that were collected without the
-    /// program have a clock that asked nobody.
+    /// The kernel's NTP state, if its error is the claim of a daemon, and none answers this
+    /// process: chronyd without `rtcsync` leaves the kernel's flag at "unsynchronised", so only its
+    /// answers show that it runs. In a container it may run outside. Facts that were collected
+    /// without the program have a clock that asked nobody.
     pub(crate) fn orphaned_claim(&self) -> Option<&Ntp> {
         let is_asked = self.clock.utc_unknown.is_some();
         if !is_asked || self.machine.ntp_daemon.is_some() || self.machine.ptp4l.is_some() {

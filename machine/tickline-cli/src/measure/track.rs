@@ -137,8 +137,8 @@ impl OffsetSummary {
     }
 }
 
-/// Takes a sample every 20 ms for `duration`, or less often if `duration` is more than 100 s. `progress`
-/// receives the finished share.
+/// Takes a sample every 20 ms for `duration`, or less often if `duration` is more than 100 s.
+/// `progress` receives the finished share.
 pub(crate) fn track(duration: Duration, mut progress: impl FnMut(f64)) -> TrackSummary {
     let clock = Clock::global();
     let start_ns = monotonic_ns();

@@ -15,8 +15,8 @@ struct Repository {
 }
 
 impl Repository {
-    /// A clone with one commit and these settings of git; `None`, with a message, if git or rustc is
-    /// missing.
+    /// A clone with one commit and these settings of git; `None`, with a message, if git or rustc
+    /// is missing.
     fn new(settings: &[&str]) -> Option<Self> {
         let repository = Self::without_commit(settings)?;
         repository.commit();
@@ -223,7 +223,8 @@ fn contents(path: &Path) -> Vec<u8> {
     contents.collect::<Vec<_>>().concat()
 }
 
-/// Symptom: in a clone without reflogs, a build after a commit had the version of the commit before.
+/// Symptom: in a clone without reflogs, a build after a commit had the version of the commit
+/// before.
 #[test]
 fn the_next_commit_changes_what_the_build_watches() {
     for settings in [&[][..], &["core.logAllRefUpdates=false"]] {

@@ -253,8 +253,8 @@ fn the_collector_and_the_program_describe_a_machine_alike() {
     }
 }
 
-/// Symptom: a container's other CLOCK_MONOTONIC was not among the facts, or, with its own numbers of
-/// processes and the machine's /proc, the facts were those of another process.
+/// Symptom: a container's other CLOCK_MONOTONIC was not among the facts, or, with its own numbers
+/// of processes and the machine's /proc, the facts were those of another process.
 #[test]
 fn the_collector_and_the_program_see_the_same_time_namespace() {
     for options in [&["--fork"][..], &["--fork", "--pid"], &[]] {

@@ -220,11 +220,12 @@ fn a_server_without_a_writable_folder_says_what_to_do() {
     assert!(shown.ends_with("\n78\n"), "{shown}");
 }
 
-/// Symptom: exit code 2 at once, and ten starts a second by the unit, each with lines of log for a disk
-/// that was full.
+/// Symptom: exit code 2 at once, and ten starts a second by the unit, each with lines of log for a
+/// disk that was full.
 #[test]
 fn a_server_that_finds_the_disk_full_serves_when_there_is_room() {
-    // The file takes the only page of the disk. The server says that it tries again, and the file goes.
+    // The file takes the only page of the disk. The server says that it tries again, and the file
+    // goes.
     const SCRIPT: &str = "mount -t tmpfs -o size=4k,mode=755 none \"$1\" && echo mounted && cd \"$1\" && \
         echo full > full && \"$0\" serve --page \"$1/page\" 2>&1 | while read -r line; do \
             echo \"$line\"; pid=${line##*process }; \

@@ -87,8 +87,8 @@ fn a_unit_that_fails_at_each_start_is_failed_in_the_end() {
     }
 }
 
-/// Programs need the server again at once, however often it is killed. A server that waits for room on
-/// a full disk, 6 s at each start, runs longer still.
+/// Programs need the server again at once, however often it is killed. A server that waits for room
+/// on a full disk, 6 s at each start, runs longer still.
 #[test]
 fn a_server_that_runs_for_two_seconds_before_it_ends_never_reaches_the_limit_of_starts() {
     for name in UNITS {
@@ -229,8 +229,8 @@ fn openrc_gives_up_a_server_that_ends_at_each_start() {
     );
 }
 
-/// What a function of OpenRC's script prints, and its exit code, if `tickline serve status` says `told`
-/// and OpenRC's own `default_status` returns `code`.
+/// What a function of OpenRC's script prints, and its exit code, if `tickline serve status` says
+/// `told` and OpenRC's own `default_status` returns `code`.
 fn call_openrc(function: &str, told: &str, code: i32) -> (String, Option<i32>) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/openrc/tickline");
     let call = format!(
@@ -289,8 +289,8 @@ fn openrc_starts_a_server_of_any_other_page() {
     }
 }
 
-/// The text and the exit code of OpenRC's `start_post`. The page's file is there after the given number
-/// of pauses.
+/// The text and the exit code of OpenRC's `start_post`. The page's file is there after the given
+/// number of pauses.
 fn wait_as_openrc(pauses: u32) -> (String, Option<i32>) {
     let folder = tempfile::tempdir().unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/openrc/tickline");

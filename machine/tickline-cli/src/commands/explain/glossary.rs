@@ -81,7 +81,8 @@ fn phases() -> impl Iterator<Item = Entry> {
         (
             "no_line",
             "the server publishes no line; programs ask the OS clock, so they are slow and right. At a start, after a \
-             step of the clock and in a slew this lasts seconds. If it lasts for minutes, the server's log has the reason",
+             step of the clock and in a slew this lasts seconds. If it lasts for minutes, the \
+             server's log has the reason",
         ),
         (
             "first_publication",
@@ -93,8 +94,9 @@ fn phases() -> impl Iterator<Item = Entry> {
         ),
         (
             "doubted",
-            "the line may be wrong, so programs also ask the OS clock, and return the later time: they are slow, and time \
-             does not step back. Within a second the line ends: `no_line` follows, or `expired` if the server has ended. The server's log has the reason",
+            "the line may be wrong, so programs also ask the OS clock, and return the later time: \
+             they are slow, and time does not step back. Within a second the line ends: `no_line` \
+             follows, or `expired` if the server has ended. The server's log has the reason",
         ),
         (
             "expired",

@@ -223,8 +223,9 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
     chart(
         "How long single readings take",
         &table("wide latencies", &heads, rows.iter().map(row)),
-        "A loop reads a clock; this is the time from each reading to the next, by that clock. The slow ones waited for a \
-         new line or a kernel update, or while an interrupt, another process or the hypervisor had the CPU.",
+        "A loop reads a clock; this is the time from each reading to the next, by that clock. The \
+         slow ones waited for a new line or a kernel update, or while an interrupt, another \
+         process or the hypervisor had the CPU.",
     )
 }
 

@@ -52,7 +52,8 @@ pub(super) fn figure(track: &TrackSummary) -> Markup {
                 }
             }
             figcaption {
-                "Each sample brackets a reading between two reads of CLOCK_MONOTONIC; the offset is the reading minus their "
+                "Each sample brackets a reading between two reads of CLOCK_MONOTONIC; the offset \
+                 is the reading minus their "
                 "middle. The bound says where CLOCK_MONOTONIC may be: the line at 0 must be within it. "
                 (track.points.len()) " samples: " (track.all.outside_bracket) " outside of their bracket, "
                 (track.all.bound_violated) " contradict the bound."

@@ -58,7 +58,9 @@ fn judge(file: &Path) -> io::Result<()> {
     let why = match error {
         FileError::NotRegular { mode } => format!("this is not a regular file: mode {mode:o}"),
         FileError::ForeignOwner { owner: 65_534, .. } => {
-            "it or its folder belongs to user 65534, which in a user namespace stands for every user outside of it: mount the file by itself, read-only".to_owned()
+            "it or its folder belongs to user 65534, which in a user namespace stands for every \
+             user outside of it: mount the file by itself, read-only"
+                .to_owned()
         }
         FileError::ForeignOwner { owner, reader: 0 } => {
             format!("it or its folder belongs to user {owner}, not to root")
@@ -188,7 +190,8 @@ mod tests {
         }
     }
 
-    /// Symptom: `beside /opt/tickline/bin/tickline or in ../lib`, where the library was in /usr/lib.
+    /// Symptom: `beside /opt/tickline/bin/tickline or in ../lib`, where the library was in
+    /// /usr/lib.
     #[test]
     fn a_missing_library_was_looked_for_in_all_these_folders() {
         let program = Path::new("/opt/tickline/bin/tickline");

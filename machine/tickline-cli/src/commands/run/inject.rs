@@ -91,7 +91,8 @@ impl Outcome {
         let why = match StartResult::from_number(number) {
             None => {
                 return Self::NotServed(format!(
-                    "libtickline_preload.so is of another version: it returned {number}; install tickline and the library of one release"
+                    "libtickline_preload.so is of another version: it returned {number}; install \
+                     tickline and the library of one release"
                 ));
             }
             Some(StartResult::Served | StartResult::AlreadyServed) => return Self::Served,
@@ -100,7 +101,8 @@ impl Outcome {
                 "the program's user does not trust the page's owner, or others may write to it"
             }
             Some(StartResult::OtherMachine) => {
-                "the page is of another boot, counter or time namespace, or the program's /proc does not tell which it has"
+                "the page is of another boot, counter or time namespace, or the program's /proc \
+                 does not tell which it has"
             }
             Some(StartResult::CounterDenied) => "the program may not read the counter (PR_SET_TSC)",
             Some(StartResult::OldKernel) => "the kernel does not know MADV_WIPEONFORK (Linux 4.14)",

@@ -87,7 +87,8 @@ pub(super) fn text(state: PageState<'_>, taken_at: Timestamp) -> String {
         ),
         Gauge::labelled(
             "tickline_page_processes",
-            "Processes that read the page by the library or by themselves, have the library and not this page, were started by tickline run without either, or may not be examined.",
+            "Processes that read the page by the library or by themselves, have the library and \
+             not this page, were started by tickline run without either, or may not be examined.",
             report.into_iter().flat_map(processes),
         ),
         Gauge::figure(

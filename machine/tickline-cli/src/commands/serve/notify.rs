@@ -1,8 +1,8 @@
 //! Tells the program that has started the server that its page is there, by the protocol of
 //! sd_notify(3): one datagram to the socket that `NOTIFY_SOCKET` names.
 //!
-//! A send never blocks. The program that reads the socket may be stopped, and its queue full; and the
-//! server blocks stop signals except during its sleep, so none could end a send that blocks.
+//! A send never blocks. The program that reads the socket may be stopped, and its queue full; and
+//! the server blocks stop signals except during its sleep, so none could end a send that blocks.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -37,8 +37,8 @@ impl ReadyMessage {
         self.socket.is_some()
     }
 
-    /// Sends the message, unless nothing is left to send. If the socket's queue is full, the next call
-    /// tries again. Never waits.
+    /// Sends the message, unless nothing is left to send. If the socket's queue is full, the next
+    /// call tries again. Never waits.
     ///
     /// # Errors
     ///
@@ -78,7 +78,8 @@ fn send(name: &OsStr) -> io::Result<()> {
     Ok(())
 }
 
-/// The address of a socket: a path from `/`, or `@` and a name without a file (unix(7), "Abstract").
+/// The address of a socket: a path from `/`, or `@` and a name without a file (unix(7),
+/// "Abstract").
 fn address(name: &OsStr) -> io::Result<SocketAddr> {
     match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),

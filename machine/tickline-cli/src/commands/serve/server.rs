@@ -106,9 +106,9 @@ pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
     }
 }
 
-/// For how long a server tries to start while an error may pass. For the end of another server, which
-/// may be stopping, that is longer than the unit's `TimeoutStopSec`; on a full disk it is the pause
-/// between two starts by systemd, which would be a tenth of a second otherwise.
+/// For how long a server tries to start while an error may pass. For the end of another server,
+/// which may be stopping, that is longer than the unit's `TimeoutStopSec`; on a full disk it is the
+/// pause between two starts by systemd, which would be a tenth of a second otherwise.
 const PATIENCE: Duration = Duration::from_secs(6);
 
 /// The pause between two tries to start, or to say that a page is there that is switched off.
@@ -139,9 +139,9 @@ fn try_start(clock: &Clock, page: &Path, folder: Folder) -> Result<Publisher, St
     Publisher::start(clock.clone(), page).map_err(StartError::Page)
 }
 
-/// Starts to publish. Tries again for [`PATIENCE`] at most, while another server serves the page, as
-/// in an upgrade or at the end of a trial server, and after any other error that may pass. `None` if
-/// a stop signal ends the wait.
+/// Starts to publish. Tries again for [`PATIENCE`] at most, while another server serves the page,
+/// as in an upgrade or at the end of a trial server, and after any other error that may pass.
+/// `None` if a stop signal ends the wait.
 fn start(
     clock: &Clock,
     page: &Path,
@@ -237,9 +237,9 @@ fn may_pass(error: &PageError) -> bool {
     cause_may_pass(*error.cause(), missing_folder(error))
 }
 
-/// As [`may_pass`]: another server may end, another process may write to the page once, and a machine
-/// may have room again. A file may vanish for a moment, while its folder is there. Any other error
-/// remains.
+/// As [`may_pass`]: another server may end, another process may write to the page once, and a
+/// machine may have room again. A file may vanish for a moment, while its folder is there. Any
+/// other error remains.
 fn cause_may_pass(cause: PageErrorCause, missing_folder: Option<&Path>) -> bool {
     match cause {
         PageErrorCause::Served { .. } | PageErrorCause::Changed(_) => true,
@@ -302,12 +302,15 @@ impl ServerLog<'_> {
         self.write(&format!("process {} serves this page", std::process::id()));
         if !publisher.is_locked_in_memory() {
             self.write(
-                "the page is not locked in memory, so a store may wait for a disk: raise `ulimit -l`, or LimitMEMLOCK= of the unit",
+                "the page is not locked in memory, so a store may wait for a disk: raise `ulimit \
+                 -l`, or LimitMEMLOCK= of the unit",
             );
         }
         if !publisher.uses_rseq() {
             self.write(
-                "no restartable sequences here (they need x86-64, and rseq of the kernel): a line begins late if the server is stopped just before its store, and a reading may then step back if the OS clock is above its bound",
+                "no restartable sequences here (they need x86-64, and rseq of the kernel): a line \
+                 begins late if the server is stopped just before its store, and a reading may \
+                 then step back if the OS clock is above its bound",
             );
         }
     }
@@ -343,8 +346,8 @@ struct ServerState {
 }
 
 impl ServerState {
-    /// The log's text about this state; `None` if the state needs none. `last_phase` is the phase of
-    /// the text before this one.
+    /// The log's text about this state; `None` if the state needs none. `last_phase` is the phase
+    /// of the text before this one.
     fn log_text(&self, last_phase: Option<LeasePhase>) -> Option<String> {
         let code = self.phase.code();
         Some(match (self.phase, self.clock) {
@@ -359,8 +362,8 @@ impl ServerState {
                 "not served: the kernel slews its clock by more than 1,000 ppm; programs ask the OS clock"
                     .to_owned()
             }
-            // The clock is calibrating, or the server is about to publish a line. Nothing changes for
-            // programs: the server has just started, or the log has said why there is no line.
+            // The clock is calibrating, or the server is about to publish a line. Nothing changes
+            // for programs: the server has just started, or the log has said why there is no line.
             (LeasePhase::NoLine, ClockState::Calibrating | ClockState::Fast)
                 if matches!(last_phase, None | Some(LeasePhase::NoLine)) =>
             {
@@ -408,8 +411,8 @@ mod tests {
         );
     }
 
-    /// Symptom: a server on one CPU logged "no_line: the counters of the CPUs are being compared", and
-    /// then "no_line: the clock is calibrating".
+    /// Symptom: a server on one CPU logged "no_line: the counters of the CPUs are being compared",
+    /// and then "no_line: the clock is calibrating".
     #[test]
     fn a_clock_that_calibrates_is_not_logged_while_there_is_no_line() {
         for clock in [ClockState::Calibrating, ClockState::Fast] {

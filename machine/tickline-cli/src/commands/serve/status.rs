@@ -89,8 +89,8 @@ impl PagePhase {
     }
 }
 
-/// Whether there is a server, if that is known, and why its process is unknown. A page that serves has
-/// a server, or had one until a second ago, also if the lock shows none.
+/// Whether there is a server, if that is known, and why its process is unknown. A page that serves
+/// has a server, or had one until a second ago, also if the lock shows none.
 fn server(
     holder: &Result<LockHolder, PageError>,
     snapshot: &PageSnapshot,

@@ -11,8 +11,8 @@ use crate::words::figure;
 const ROWS: usize = 20;
 
 /// The note about the other programs that can count calls.
-const OTHER_TOOLS_NOTE: &str = "A tracepoint slows a call a little; strace stops the program twice at each call. None of them sees the calls that \
-                         the vDSO answers.";
+const OTHER_TOOLS_NOTE: &str = "A tracepoint slows a call a little; strace stops the program twice \
+                         at each call. None of them sees the calls that the vDSO answers.";
 
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
@@ -158,12 +158,12 @@ fn unseen(document: &Document, seen: usize) -> String {
             format!("The vDSO answers {MONOTONIC} here, and such calls are not seen.")
         }
         Some(ServedBy::Vdso) => format!(
-            "The vDSO answers {MONOTONIC} here, and such calls are not seen: those above come from programs that do not use the \
-             vDSO, or ask a clock that it does not answer."
+            "The vDSO answers {MONOTONIC} here, and such calls are not seen: those above come from \
+             programs that do not use the vDSO, or ask a clock that it does not answer."
         ),
         Some(ServedBy::SystemCall) => format!(
-            "A system call answers {MONOTONIC} here, so each such call is seen, but for those of 32-bit programs on a 64-bit \
-             kernel."
+            "A system call answers {MONOTONIC} here, so each such call is seen, but for those of \
+             32-bit programs on a 64-bit kernel."
         ),
         _ => "Calls that the vDSO answers are no system calls, so tickline does not see them."
             .to_owned(),
@@ -211,7 +211,8 @@ mod tests {
     fn the_sum_of_all_calls_comes_first() {
         // The calls take 900 ns now, and 25 ns after the fix.
         let text = written(&[(1, 1, 1), (2, 1, 1_000)]);
-        let sum = "5506 system calls a second for the time, by all processes together: 0.50 % of a CPU now, 0.01 % after the fix.";
+        let sum = "5506 system calls a second for the time, by all processes together: 0.50 % of a \
+            CPU now, 0.01 % after the fix.";
         assert!(text.starts_with(sum), "{text}");
         assert!(written(&[]).starts_with("No system call for the time was seen"));
     }
@@ -348,14 +349,15 @@ mod tests {
             (
                 "vdso",
                 1,
-                "The vDSO answers clock_gettime MONOTONIC here, and such calls are not seen: those above come from programs \
-                 that do not use the vDSO, or ask a clock that it does not answer.",
+                "The vDSO answers clock_gettime MONOTONIC here, and such calls are not seen: those \
+                 above come from programs that do not use the vDSO, or ask a clock that it does \
+                 not answer.",
             ),
             (
                 "system_call",
                 0,
-                "A system call answers clock_gettime MONOTONIC here, so each such call is seen, but for those of 32-bit \
-                 programs on a 64-bit kernel.",
+                "A system call answers clock_gettime MONOTONIC here, so each such call is seen, \
+                 but for those of 32-bit programs on a 64-bit kernel.",
             ),
             (
                 "nobody",

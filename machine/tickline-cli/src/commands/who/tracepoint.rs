@@ -162,13 +162,16 @@ impl From<io::Error> for Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotMounted => f.write_str("tracefs, which names the kernel's tracepoints, is not mounted"),
-            Self::Denied => f.write_str(
-                "this user may not count the calls of others at the kernel's tracepoints (root may, or CAP_PERFMON with a readable tracefs)",
-            ),
-            Self::NotBuilt => {
-                f.write_str("this kernel has no tracepoints at system calls (CONFIG_FTRACE_SYSCALLS)")
+            Self::NotMounted => {
+                f.write_str("tracefs, which names the kernel's tracepoints, is not mounted")
             }
+            Self::Denied => f.write_str(
+                "this user may not count the calls of others at the kernel's tracepoints (root \
+                 may, or CAP_PERFMON with a readable tracefs)",
+            ),
+            Self::NotBuilt => f.write_str(
+                "this kernel has no tracepoints at system calls (CONFIG_FTRACE_SYSCALLS)",
+            ),
             Self::Other(text) => f.write_str(text),
         }
     }

@@ -48,8 +48,8 @@ fn slewed(left_ms: i64, rate_ppb: i64, daemons_ppb: Option<i64>) -> Finding {
         .first("ntp_slewing")
 }
 
-/// chronyd estimates an error that is a little larger than the offset. Symptom: the slew was said to
-/// have no direction.
+/// chronyd estimates an error that is a little larger than the offset. Symptom: the slew was said
+/// to have no direction.
 #[test]
 fn a_slew_has_the_direction_of_the_daemons_offset() {
     let answer = NtpDaemon {
@@ -250,8 +250,8 @@ fn a_correction_by_as_much_as_the_kernels_loop_may_make_is_a_note() {
     assert_eq!(by_tick(10_006).severity, Severity::Unsure);
 }
 
-/// A chronyd that was killed in a slew leaves its tick. Symptom: "wait", while the clock went off by
-/// 100 ms a second.
+/// A chronyd that was killed in a slew leaves its tick. Symptom: "wait", while the clock went off
+/// by 100 ms a second.
 #[test]
 fn a_loop_that_is_slower_than_what_it_works_against_removes_nothing() {
     good_machine()

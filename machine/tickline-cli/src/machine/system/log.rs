@@ -296,7 +296,8 @@ mod tests {
         );
     }
 
-    /// Symptom: `facts.sh` kept the first 200 lines, so the rejection of the TSC was not among them.
+    /// Symptom: `facts.sh` kept the first 200 lines, so the rejection of the TSC was not among
+    /// them.
     #[test]
     fn facts_sh_keeps_the_messages_that_the_program_keeps() {
         let root = tempfile::tempdir().unwrap();

@@ -264,8 +264,8 @@ mod tests {
         assert!(error.to_string().contains("/nonexistent/page"), "{error}");
     }
 
-    /// Symptom: "nothing is served there: `tickline serve` makes it", and `tickline serve` found the
-    /// lock taken.
+    /// Symptom: "nothing is served there: `tickline serve` makes it", and `tickline serve` found
+    /// the lock taken.
     #[test]
     fn a_server_of_a_deleted_page_is_told_of_though_it_is_not_visible() {
         let hint = |writer| served_without_file(Path::new("/run/page"), writer);

@@ -29,8 +29,8 @@ fn message(socket: &UnixDatagram) -> String {
     String::from_utf8_lossy(&bytes[..length]).into_owned()
 }
 
-/// Symptom: systemd called the unit started before the page's file was there, and a program that was
-/// ordered after it kept the OS clock.
+/// Symptom: systemd called the unit started before the page's file was there, and a program that
+/// was ordered after it kept the OS clock.
 #[test]
 fn a_server_is_ready_when_programs_can_attach_to_its_page() {
     let (folder, page) = folder();
@@ -51,8 +51,8 @@ fn a_server_is_ready_by_an_abstract_socket() {
     assert_eq!(message(&socket), "READY=1");
 }
 
-/// systemd calls a unit `failed` whose server ends before it is ready, whatever its code, and starts it
-/// again.
+/// systemd calls a unit `failed` whose server ends before it is ready, whatever its code, and
+/// starts it again.
 #[test]
 fn a_server_of_a_page_that_is_switched_off_is_ready_before_it_ends() {
     let (folder, page) = page_without_server();

@@ -194,7 +194,8 @@ fn status_says_how_a_process_reads_the_page() {
     );
 }
 
-/// Symptom: a static program that had started before the page kept the OS clock, and no list had it.
+/// Symptom: a static program that had started before the page kept the OS clock, and no list had
+/// it.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn status_lists_a_program_that_run_could_not_serve() {

@@ -395,8 +395,8 @@ mod tests {
     fn a_reader_has_a_line_with_its_way_of_reading() {
         assert_says(
             &with_readers(2),
-            "readers 2 1 program, which reads the page itself 2 program with the library of tickline run, but not with this \
-             page: 101, 102",
+            "readers 2 1 program, which reads the page itself 2 program with the library of \
+             tickline run, but not with this page: 101, 102",
         );
     }
 
