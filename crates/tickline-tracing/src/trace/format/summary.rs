@@ -4,8 +4,6 @@ use core::fmt;
 
 use tickline::{Instant, UnixTime};
 
-use crate::trace::rings::record::Kind;
-
 /// A summary of the content of a trace file.
 ///
 /// Its text is a sentence with the counts, also of losses if there are any:
@@ -34,7 +32,7 @@ use crate::trace::rings::record::Kind;
 /// intervals and 0 events: none entered yet, layer not installed, or all filtered out". The text
 /// does not have [`complete_since`](Self::complete_since) and
 /// [`unix_end`](Self::unix_end).
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TraceSummary {
     /// The number of busy intervals of threads, and of spans of requests.
@@ -85,45 +83,6 @@ pub struct TraceSummary {
     /// file: the Unix time of its last record, by the clock as it was when the file was created;
     /// `None` if the file has no record, or does not say it. Always `None` for a trace file.
     pub unix_end: Option<UnixTime>,
-    ended: u64,
-}
-
-/// The public fields.
-impl fmt::Debug for TraceSummary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // All fields are named, so that a new one is not forgotten.
-        let Self {
-            intervals,
-            unended_intervals,
-            events,
-            dropped_records,
-            overwritten_records,
-            complete_since,
-            damaged_records,
-            cut_values,
-            undecided_spans,
-            missing_rings,
-            threads_without_ring,
-            callsites_without_names,
-            unix_end,
-            ended: _,
-        } = self;
-        f.debug_struct("TraceSummary")
-            .field("intervals", intervals)
-            .field("unended_intervals", unended_intervals)
-            .field("events", events)
-            .field("dropped_records", dropped_records)
-            .field("overwritten_records", overwritten_records)
-            .field("complete_since", complete_since)
-            .field("damaged_records", damaged_records)
-            .field("cut_values", cut_values)
-            .field("undecided_spans", undecided_spans)
-            .field("missing_rings", missing_rings)
-            .field("threads_without_ring", threads_without_ring)
-            .field("callsites_without_names", callsites_without_names)
-            .field("unix_end", unix_end)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A sentence for people, whose words may change.
@@ -144,7 +103,6 @@ impl fmt::Display for TraceSummary {
             threads_without_ring,
             callsites_without_names,
             unix_end: _,
-            ended: _,
         } = self;
         write!(f, "{}", Count(*intervals, "interval"))?;
         if *unended_intervals > 0 {
@@ -191,51 +149,17 @@ impl fmt::Display for Count {
     }
 }
 
-impl TraceSummary {
-    /// Counts a record, unless it repeats another record, or begins a block.
-    #[inline]
-    pub(crate) const fn count(&mut self, kind: Kind) {
-        match kind {
-            Kind::Begin | Kind::AsyncBegin => self.intervals += 1,
-            Kind::End | Kind::AsyncEnd => self.ended += 1,
-            Kind::Instant => self.events += 1,
-            Kind::Rest
-            | Kind::Block
-            | Kind::RepeatedBegin
-            | Kind::Unrepeated
-            | Kind::Name
-            | Kind::Follows => {}
-        }
-        // If a request's span ended on another thread, its end may be counted before its beginning.
-        self.unended_intervals = self.intervals.saturating_sub(self.ended);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_text_has_the_documented_fields_and_no_other() {
-        let mut summary = TraceSummary::default();
-        summary.count(Kind::Begin);
-        summary.count(Kind::End);
-        assert_eq!(
-            format!("{summary:?}"),
-            "TraceSummary { intervals: 1, unended_intervals: 0, events: 0, dropped_records: 0, \
-             overwritten_records: 0, complete_since: None, damaged_records: 0, cut_values: 0, \
-             undecided_spans: 0, missing_rings: 0, threads_without_ring: 0, \
-             callsites_without_names: 0, unix_end: None, .. }"
-        );
-    }
-
-    #[test]
     fn the_sentence_of_a_complete_trace_has_its_intervals_and_events() {
-        let mut summary = TraceSummary::default();
-        summary.count(Kind::Begin);
-        summary.count(Kind::End);
-        summary.count(Kind::Instant);
-        summary.count(Kind::Instant);
+        let summary = TraceSummary {
+            intervals: 1,
+            events: 2,
+            ..TraceSummary::default()
+        };
         assert_eq!(summary.to_string(), "1 interval and 2 events");
     }
 
@@ -250,10 +174,12 @@ mod tests {
 
     #[test]
     fn the_sentence_has_the_intervals_that_did_not_end() {
-        let mut summary = TraceSummary::default();
-        summary.count(Kind::Begin);
-        summary.count(Kind::Instant);
-        summary.count(Kind::Instant);
+        let summary = TraceSummary {
+            intervals: 1,
+            unended_intervals: 1,
+            events: 2,
+            ..TraceSummary::default()
+        };
         assert_eq!(
             summary.to_string(),
             "1 interval, of which 1 did not end, and 2 events"
