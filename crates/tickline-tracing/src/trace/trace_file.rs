@@ -66,10 +66,13 @@
 //! | when the guard is dropped | the same line |
 //! | when the program calls [`TraceFileGuard::finish`] | the result of that call, which also returns an earlier error |
 //!
-//! [`Flusher::flush`] returns `false` after the error. On Unix, the line is left out if standard
+//! [`Flusher::flush`] returns [`Flushed::Failed`] after the error. On Unix, the line is left out if standard
 //! error takes nothing for 100 ms, for example a full pipe that nobody reads. An error whose line
 //! was left out while the program runs is said when the guard is dropped. On other systems the
 //! writer waits for standard error.
+//!
+//! On Unix, a write beyond the limit on a file's size (`ulimit -f`) is an error only if the program
+//! ignores SIGXFSZ. Otherwise that signal ends the process.
 //!
 //! # In a forked child
 //!
@@ -128,7 +131,7 @@ use tickline::process_token;
 use super::capture::recorder::Recorder;
 use super::capture::thread_recorder;
 use super::capture::trace_sink::{RecorderInLayer, TraceSink};
-use super::flusher::{FlushRequests, Flushed, LAST_FLUSH, flush_when_this_thread_ends};
+use super::flusher::{FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
 use super::format::trace_output::TraceStyle;
 #[cfg(unix)]
 use super::own_file::OwnFile;
@@ -138,7 +141,7 @@ use super::stderr::say;
 use super::temporary::with_path;
 use super::writer_thread::WriterThread;
 
-pub use super::flusher::Flusher;
+pub use super::flusher::{Flushed, Flusher};
 pub use super::format::summary::TraceSummary;
 pub use super::format::trace_output::TraceFormat;
 pub use super::settings::Tracks;
@@ -329,7 +332,7 @@ fn flush_in_hook(flusher: &Flusher) {
     if thread_recorder::IS_READER.get() || flusher.is_in_child() {
         return;
     }
-    match flusher.flush_or_fail(LAST_FLUSH) {
+    match flusher.flush(LAST_FLUSH) {
         Flushed::Written => {}
         // The guard may be about to say it, but this panic may end the process.
         Flushed::Failed => flusher.say_error(),

@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use crate::SpanTimingLayer;
     use crate::trace::capture::trace_sink::TraceSink;
-    use crate::trace::trace_file::TraceFile;
+    use crate::trace::trace_file::{Flushed, TraceFile};
 
     /// An output, and its error, whose text is an error itself.
     #[derive(Debug)]
@@ -298,7 +298,8 @@ mod tests {
         // A thread's memory may be dropped after its join.
         while !recorder.rings().unwrap().is_empty() {
             assert!(start.elapsed() < Duration::from_secs(30), "{recorder:?}");
-            assert!(guard.flusher().flush(Duration::from_secs(30)));
+            let flushed = guard.flusher().flush(Duration::from_secs(30));
+            assert_eq!(flushed, Flushed::Written);
         }
         assert_eq!(guard.finish().unwrap().intervals, 3);
     }
