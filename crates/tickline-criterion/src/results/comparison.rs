@@ -117,12 +117,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// How much longer B takes than A, %: the ratio of their times, less 1, by the estimate of Hodges
-    /// and Lehmann over the replicates. It may differ a little from the difference divided by the
-    /// time of A. Not finite if A takes no time.
+    /// How much longer B takes than A, %, with its interval of 95 %: the ratio of their times, less
+    /// 1, by the estimate of Hodges and Lehmann over the replicates. The estimate may differ a little
+    /// from the difference divided by the time of A. Not finite if A takes no time.
     #[must_use]
-    pub fn difference_percent(&self) -> f64 {
-        self.percent.estimate
+    pub const fn percent(&self) -> Percent {
+        self.percent
     }
 
     /// The number of placements of code, heap and stack over which the interval is: copies of the
@@ -131,11 +131,6 @@ impl Comparison {
     #[must_use]
     pub fn replicates(&self) -> usize {
         self.replicates_ns.len()
-    }
-
-    /// The ratio of the times, less 1, and its interval.
-    pub(crate) const fn percent(&self) -> Percent {
-        self.percent
     }
 
     /// The texts of the estimate and of its interval, in the unit of the medians. The estimate may
