@@ -15,7 +15,7 @@ use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};
 use crate::results::verdict::findings::{self, Findings, StoredRun};
-use crate::results::verdict::{self, KeptBaseline, NotJudged, Verdicts};
+use crate::results::verdict::{self, LeftOut, Verdicts};
 use crate::results::{files, verdict_file};
 
 /// Runs a program's benchmarks, with this crate's options, and returns the program's exit code:
@@ -236,12 +236,15 @@ fn judge_and_store(options: &Options) -> Result<u8, String> {
 }
 
 /// The benchmarks of `--against` without a verdict.
-fn not_judged(verdicts: &Verdicts) -> Vec<NotJudged> {
+fn not_judged(verdicts: &Verdicts) -> Vec<LeftOut> {
     let judged = &verdicts.benchmarks;
     let is_judged = |name: &str| judged.iter().any(|verdict| verdict.benchmark == name);
     builds::not_judged(is_judged)
         .into_iter()
-        .map(|(name, reason)| NotJudged::new(name, reason))
+        .map(|(name, reason)| LeftOut {
+            benchmark: name.to_owned(),
+            reason,
+        })
         .collect()
 }
 
@@ -309,7 +312,7 @@ fn baseline_lines(verdicts: &Verdicts) -> Vec<String> {
         (false, _) => "stays as it was",
     };
     let kept = verdicts.kept_baselines.iter().map(|kept| {
-        let KeptBaseline { benchmark, reason } = kept;
+        let LeftOut { benchmark, reason } = kept;
         format!("the baseline {name} of {benchmark} stays as it was: {reason}")
     });
     std::iter::once(format!("the baseline {name} {what}"))

@@ -235,7 +235,7 @@ pub struct Incidents {
     pub untrusted: u64,
     /// The benchmarks of the [`untrusted`](Self::untrusted) samples, each once: criterion's names,
     /// which are in its files. For one that criterion has not stored, or not yet, a text says that.
-    /// `--update-on-pass` keeps the baseline of these benchmarks ([`crate::KeptBaseline`]).
+    /// `--update-on-pass` keeps the baseline of these benchmarks ([`Verdicts::kept_baselines`](crate::Verdicts::kept_baselines)).
     pub untrusted_benchmarks: Vec<String>,
     /// The number of samples from which time was subtracted, because the kernel took the CPU from
     /// the thread.

@@ -30,6 +30,7 @@ use crate::pairs::disturbance::Disturbances;
 use crate::pairs::program_copy;
 use crate::pairs::serving::Request;
 use crate::pairs::system_facts::{self, SystemFacts};
+use crate::reason::VerdictReason;
 use crate::statistics::couples::Replicate;
 use crate::statistics::signed_rank::MIN_REPLICATES;
 
@@ -102,7 +103,7 @@ impl Builds {
 }
 
 /// With `--against`, the benchmarks of both builds that have no verdict, each with the reason.
-pub(crate) fn not_judged(is_judged: impl Fn(&str) -> bool) -> Vec<(&'static str, &'static str)> {
+pub(crate) fn not_judged(is_judged: impl Fn(&str) -> bool) -> Vec<(&'static str, VerdictReason)> {
     match BUILDS.get() {
         Some(builds) => builds.ours.not_judged(&builds.theirs, is_judged),
         None => Vec::new(),
@@ -164,7 +165,7 @@ impl Benchmark {
     }
 
     /// Why the other build has nothing to compare it with. `None` if it has.
-    pub(crate) fn why_not_comparable(&self) -> Option<&'static str> {
+    pub(crate) fn why_not_comparable(&self) -> Option<VerdictReason> {
         self.builds.theirs.why_not_comparable(self.name)
     }
 

@@ -9,6 +9,7 @@ use crate::measurement::settings::Counting;
 use crate::number::{as_f64, count};
 use crate::pairs::collector::Collector;
 use crate::pairs::disturbance::Disturbances;
+use crate::reason::ReasonCode;
 use crate::results::files;
 use crate::results::plot::{self, Mark, Series};
 use crate::results::text::{INDENT, Ns, iterations, signed, signed_percent, unit};
@@ -273,7 +274,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             );
             messages.print(&format_args!("not compared: {error}"));
             if self.sides == Sides::Routines {
-                files::cannot_tell(self.collector, &error);
+                files::cannot_tell(self.collector, ReasonCode::TooFewSamples.with(error));
             }
             return None;
         };
