@@ -46,8 +46,8 @@ use crate::results::{files, verdict_file};
 ///
 /// criterion refuses arguments that it does not know. If there are some of this crate's, `run`
 /// starts the program again without them, waits for it, and returns its exit code. With `--against`
-/// the program is also started to list its benchmarks, and again for each process that takes turns: what
-/// `main` does before this call happens in each of these processes. criterion itself then
+/// the program is also started to list its benchmarks, and again for each process that takes turns:
+/// what `main` does before this call happens in each of these processes. criterion itself then
 /// [compares with no run](crate::comparisons#a-pull-request-against-main).
 ///
 /// | exit code | when |
@@ -260,8 +260,8 @@ fn why_nothing_was_compared(verdicts: &Verdicts) -> &'static str {
     }
 }
 
-/// Makes this run the baseline, except of benchmarks with untrusted samples. If the verdicts can't be
-/// stored, the baseline stays.
+/// Makes this run the baseline, except of benchmarks with untrusted samples. If the verdicts can't
+/// be stored, the baseline stays.
 fn update_baseline(
     verdicts: &mut Verdicts,
     runs: Vec<StoredRun>,
@@ -344,7 +344,8 @@ mod tests {
         error.expect_err("no baseline")
     }
 
-    /// Symptom: "the baseline main is now this run: its benchmarks", and no word of those it is not.
+    /// Symptom: "the baseline main is now this run: its benchmarks", and no word of those it is
+    /// not.
     #[test]
     fn a_line_names_each_benchmark_that_keeps_its_baseline() {
         let runs = [("a", 0), ("b", 3)].map(|(name, untrusted)| StoredRun {

@@ -86,8 +86,8 @@ impl Observations {
         }
     }
 
-    /// Counts a sample, and updates the rate. `status` must have been read after the sample. Returns
-    /// whether the sample can be trusted.
+    /// Counts a sample, and updates the rate. `status` must have been read after the sample.
+    /// Returns whether the sample can be trusted.
     pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status) -> SampleTrust {
         let before = std::mem::replace(&mut self.state, status.state);
         let incidents = &mut self.incidents;
@@ -147,8 +147,8 @@ impl Observations {
         incidents.unmeasured += u64::from(as_f64(lost.unsure_ns) >= UNSURE_SHARE * left_ns);
     }
 
-    /// The incidents up to the clock's events `now`. `name` finds a benchmark's name by the times of
-    /// its samples.
+    /// The incidents up to the clock's events `now`. `name` finds a benchmark's name by the times
+    /// of its samples.
     pub(crate) fn incidents(
         &self,
         now: &EventCounts,
@@ -235,7 +235,8 @@ pub struct Incidents {
     pub untrusted: u64,
     /// The benchmarks of the [`untrusted`](Self::untrusted) samples, each once: criterion's names,
     /// which are in its files. For one that criterion has not stored, or not yet, a text says that.
-    /// `--update-on-pass` keeps the baseline of these benchmarks ([`Verdicts::kept_baselines`](crate::Verdicts::kept_baselines)).
+    /// `--update-on-pass` keeps the baseline of these benchmarks
+    /// ([`Verdicts::kept_baselines`](crate::Verdicts::kept_baselines)).
     pub untrusted_benchmarks: Vec<String>,
     /// The number of samples from which time was subtracted, because the kernel took the CPU from
     /// the thread.

@@ -119,8 +119,8 @@ pub struct Comparison {
 
 impl Comparison {
     /// How much longer B takes than A, %, with its interval of 95 %: the ratio of their times, less
-    /// 1, by the estimate of Hodges and Lehmann over the replicates. The estimate may differ a little
-    /// from the difference divided by the time of A. Not finite if A takes no time.
+    /// 1, by the estimate of Hodges and Lehmann over the replicates. The estimate may differ a
+    /// little from the difference divided by the time of A. Not finite if A takes no time.
     #[must_use]
     pub const fn percent(&self) -> Percent {
         self.percent
@@ -185,9 +185,9 @@ impl Comparison {
         })
     }
 
-    /// Whether the sides differ: both intervals, in ns and in %, exclude 0, and the difference is at
-    /// least 1 % for [`compare`](crate::compare), 0.5 % for `--against`. A smaller difference can come
-    /// from the addresses of code that the interval does not have in it.
+    /// Whether the sides differ: both intervals, in ns and in %, exclude 0, and the difference is
+    /// at least 1 % for [`compare`](crate::compare), 0.5 % for `--against`. A smaller difference
+    /// can come from the addresses of code that the interval does not have in it.
     #[must_use]
     pub fn is_different(&self) -> bool {
         let Percent {
@@ -480,7 +480,8 @@ mod tests {
         );
     }
 
-    /// A script would divide the interval in ns by the time of A, which is not the ratio's interval.
+    /// A script would divide the interval in ns by the time of A, which is not the ratio's
+    /// interval.
     #[test]
     fn the_json_has_the_interval_of_the_ratio() {
         let json = comparison(2.0).json();

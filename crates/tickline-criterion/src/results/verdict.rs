@@ -23,8 +23,8 @@ pub(crate) const ERROR: u8 = 2;
 pub(crate) const CANNOT_TELL: u8 = 3;
 
 /// A difference, in % of the time of A, of the other build or of the baseline: the ratio of both
-/// times, minus one. Positive: B or this run takes longer. Of a [`compare`](crate::compare()) with a baseline it is the
-/// change of the difference between A and B, in % of A's time in the baseline.
+/// times, minus one. Positive: B or this run takes longer. Of a [`compare`](crate::compare()) with
+/// a baseline it is the change of the difference between A and B, in % of A's time in the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Percent {
@@ -134,8 +134,8 @@ pub struct Verdicts {
     pub version: u32,
     /// The program of `--against`, the first if there are several.
     pub against: Option<String>,
-    /// The number of layouts of each build, 1 without `--layout`; `None` without `--against`. With 1,
-    /// the cause of a verdict may be an unrelated change that has moved code: see
+    /// The number of layouts of each build, 1 without `--layout`; `None` without `--against`. With
+    /// 1, the cause of a verdict may be an unrelated change that has moved code: see
     /// [several link orders](crate::comparisons#in-several-link-orders).
     pub layouts: Option<usize>,
     /// The name of criterion's `--baseline`.
@@ -194,8 +194,8 @@ impl Verdicts {
         }
     }
 
-    /// Whether a comparison judges the benchmark. With `--against` and `--baseline` there are two, and
-    /// it may be new for one of them only.
+    /// Whether a comparison judges the benchmark. With `--against` and `--baseline` there are two,
+    /// and it may be new for one of them only.
     fn judges(&self, benchmark: &str) -> bool {
         self.benchmarks
             .iter()

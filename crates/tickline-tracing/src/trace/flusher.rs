@@ -139,16 +139,16 @@ pub(super) fn flush_when_this_thread_ends(flusher: Flusher) {
     _ = AT_END.try_with(add);
 }
 
-/// The program's requests to the writer, and its answers. Both are atomics, so that a signal handler
-/// can make a request.
+/// The program's requests to the writer, and its answers. Both are atomics, so that a signal
+/// handler can make a request.
 #[derive(Debug, Default)]
 pub(super) struct FlushRequests {
     /// The file of the trace, if the trace's builder has created it.
     pub(super) path: Option<PathBuf>,
     /// The number of requests so far. Each is a request to write all earlier records.
     requested: AtomicU64,
-    /// The last request that was carried out; [`ENDED`] once the writer has ended, and [`FAILED`] if
-    /// it ended by an error or a panic.
+    /// The last request that was carried out; [`ENDED`] once the writer has ended, and [`FAILED`]
+    /// if it ended by an error or a panic.
     done: AtomicU64,
     /// The error by which the writer has ended, until the user has it: by a line on standard error,
     /// or by `finish`.

@@ -1,5 +1,5 @@
-//! What a user learns of a write that fails, and of records that are dropped. Each test runs itself again in a process whose files
-//! may have 8 KiB, and which may have 64 files.
+//! What a user learns of a write that fails, and of records that are dropped. Each test runs itself
+//! again in a process whose files may have 8 KiB, and which may have 64 files.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -22,7 +22,8 @@ const TRACE: &str = "TICKLINE_TEST_LIMITED_TRACE";
 /// The name of a pipe.
 const PIPE: &str = "pipe";
 
-/// POSIX counts the limit in blocks of 512 bytes. Unless the signal is ignored, it ends the process.
+/// POSIX counts the limit in blocks of 512 bytes. Unless the signal is ignored, it ends the
+/// process.
 const LIMIT_AND_RUN: &str = "trap '' XFSZ && ulimit -f 16 && ulimit -n 64 && exec \"$@\"";
 
 /// Longer than any test takes, unless something waits for ever.
@@ -84,8 +85,8 @@ fn assert_ends_with_full_stderr(test: &str, run: impl FnOnce(&Path)) {
 }
 
 /// Calls `run` with a path in a process of its own, and checks that the process then has written
-/// these lines of this crate to standard error, in which PATH is the path. `test` is the name of the
-/// test that calls this.
+/// these lines of this crate to standard error, in which PATH is the path. `test` is the name of
+/// the test that calls this.
 #[track_caller]
 fn assert_lines(test: &str, expected: &[&str], run: impl FnOnce(&Path)) {
     if let Some(path) = env::var_os(TRACE) {

@@ -416,8 +416,8 @@ fn an_event_has_its_fields() {
     assert_eq!(three_events().1[0]["args"], json!({ "rows": 3 }));
 }
 
-/// Asserts that a trace has no spans, and a mark with the possible causes, if `run` gets its sink and
-/// its guard.
+/// Asserts that a trace has no spans, and a mark with the possible causes, if `run` gets its sink
+/// and its guard.
 fn assert_is_empty_and_says_why(run: impl FnOnce(TraceFile, TraceFileGuard)) {
     let path = NamedTempFile::new().unwrap().into_temp_path();
     let (trace, guard) = TraceFile::builder().create(&path).unwrap();

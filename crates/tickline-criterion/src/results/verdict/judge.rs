@@ -10,11 +10,11 @@ use crate::results::text::signed_percent;
 #[derive(Debug, Clone)]
 pub(crate) struct Difference {
     pub(crate) percent: Percent,
-    /// Whether the measurement distinguishes the difference from zero. This is what is printed above
-    /// the verdict.
+    /// Whether the measurement distinguishes the difference from zero. This is what is printed
+    /// above the verdict.
     pub(crate) is_different: bool,
-    /// Why the percentage may be larger, and what to do, if the measurement hides a part of it. What
-    /// is faster stays faster.
+    /// Why the percentage may be larger, and what to do, if the measurement hides a part of it.
+    /// What is faster stays faster.
     pub(crate) why_hidden: Option<String>,
 }
 
@@ -251,7 +251,8 @@ mod tests {
         assert_eq!(slower, Conclusion::Slower, "noise does not hide it");
     }
 
-    /// Symptom: "this build is slower" was above a verdict that seemed to say that this was unknown.
+    /// Symptom: "this build is slower" was above a verdict that seemed to say that this was
+    /// unknown.
     #[test]
     fn noise_hides_how_much_slower_a_benchmark_is_and_not_that_it_is() {
         let without_regression = Options {

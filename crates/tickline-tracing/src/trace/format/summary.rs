@@ -26,11 +26,11 @@ use tickline::{Instant, UnixTime};
 /// # }
 /// ```
 ///
-/// With losses it is, for example, "9 intervals, of which 1 did not end, and 0 events; incomplete: 12
-/// records dropped, 1 value cut". What a flight recorder has overwritten is no loss: "9 intervals and
-/// 0 events; 12 older records overwritten". A trace that is empty without either has the possible causes: "0
-/// intervals and 0 events: none entered yet, layer not installed, or all filtered out". The text
-/// does not have [`complete_since`](Self::complete_since) and
+/// With losses it is, for example, "9 intervals, of which 1 did not end, and 0 events; incomplete:
+/// 12 records dropped, 1 value cut". What a flight recorder has overwritten is no loss: "9
+/// intervals and 0 events; 12 older records overwritten". A trace that is empty without either has
+/// the possible causes: "0 intervals and 0 events: none entered yet, layer not installed, or all
+/// filtered out". The text does not have [`complete_since`](Self::complete_since) and
 /// [`unix_end`](Self::unix_end).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -42,8 +42,8 @@ pub struct TraceSummary {
     /// The number of events.
     pub events: u64,
     /// The number of records that found no room in a thread's ring: beginnings, events, and ends of
-    /// spans of requests. Also counts records of threads for whose ring the system had no memory; in
-    /// the trace of a flight recorder it counts only these. Always 0 for a recorder's file.
+    /// spans of requests. Also counts records of threads for whose ring the system had no memory;
+    /// in the trace of a flight recorder it counts only these. Always 0 for a recorder's file.
     pub dropped_records: u64,
     /// The number of records that newer ones have overwritten in a flight recorder: two for a span,
     /// one for an event. Always 0 for a trace file.
@@ -68,20 +68,21 @@ pub struct TraceSummary {
     /// The number of threads' rings that are missing, at least in part, at the end of a recorder's
     /// file that was truncated. The trace has nothing of these. Always 0 for the recorder itself.
     pub missing_rings: u64,
-    /// The number of threads that got no ring in a recorder's file, because more threads ran at once
-    /// than the file has rings
+    /// The number of threads that got no ring in a recorder's file, because more threads ran at
+    /// once than the file has rings
     /// ([`threads_in_file`](crate::flight::FlightRecorderBuilder::threads_in_file)); a ring is also
-    /// in use while the recorder copies it to write a trace. The trace has nothing of these threads.
-    /// Always 0 for the recorder itself. A damaged file may state any number.
+    /// in use while the recorder copies it to write a trace. The trace has nothing of these
+    /// threads. Always 0 for the recorder itself. A damaged file may state any number.
     pub threads_without_ring: u64,
     /// The number of callsites in the trace whose names a recorder's file does not have: their
     /// spans and events have the name `?`. The ring of names was full, or the names were [too
     /// long](crate::flight#the-black-box), or they are damaged. Also counts callsites of a forked
     /// child's own trace, if a thread of the parent had the list of names locked at the fork.
     pub callsites_without_names: u64,
-    /// In the trace of a flight recorder: the Unix time when it was written. In that of a recorder's
-    /// file: the Unix time of its last record, by the clock as it was when the file was created;
-    /// `None` if the file has no record, or does not say it. Always `None` for a trace file.
+    /// In the trace of a flight recorder: the Unix time when it was written. In that of a
+    /// recorder's file: the Unix time of its last record, by the clock as it was when the file was
+    /// created; `None` if the file has no record, or does not say it. Always `None` for a trace
+    /// file.
     pub unix_end: Option<UnixTime>,
 }
 

@@ -1,5 +1,5 @@
-//! The writer of a trace file: the thread that takes records out of the rings, and writes them in the
-//! file's format.
+//! The writer of a trace file: the thread that takes records out of the rings, and writes them in
+//! the file's format.
 
 use core::time::Duration;
 use std::io::{self, Write};
@@ -27,9 +27,9 @@ use crate::trace::rings::ring::ControlWord;
 /// The error of a trace whose writer has panicked.
 pub(super) const PANICKED: &str = "the thread that writes the trace panicked";
 
-/// Writes records until the program ends the recorder, or a write fails or panics. Says such an error
-/// on standard error, because the program may ask for it only at its end, or never. If the program
-/// has ended the recorder, the guard has the error and says it.
+/// Writes records until the program ends the recorder, or a write fails or panics. Says such an
+/// error on standard error, because the program may ask for it only at its end, or never. If the
+/// program has ended the recorder, the guard has the error and says it.
 pub(super) fn write(
     output: impl Write,
     style: TraceStyle,
