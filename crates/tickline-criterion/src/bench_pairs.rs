@@ -14,6 +14,7 @@ use crate::pairs::builds::{Benchmark, listing};
 use crate::pairs::collector::Collector;
 use crate::pairs::placement;
 use crate::pairs::serving::Serving;
+use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::comparison::{MeasuredCouples, Sides};
 use crate::results::files;
 use crate::results::outcome::{Outcome, QUANTILES};
@@ -204,10 +205,10 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         time, collected, ..
     } = collector;
     let Some(outcome) = Outcome::new(collected, time.settings().counting, scale, iterations) else {
-        let error = "there are no pairs";
-        files::cannot_tell(collector, error);
+        let reason = ReasonCode::TooFewSamples.with("there are no pairs");
+        files::cannot_tell(collector, reason.clone());
         if let Some(benchmark) = against {
-            other_cannot_tell(collector, benchmark, error);
+            other_cannot_tell(collector, benchmark, reason);
         }
         return;
     };
@@ -230,7 +231,7 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
                 benchmark.name
             );
             time.settings().messages.not_compared(&error);
-            other_cannot_tell(collector, benchmark, &error);
+            other_cannot_tell(collector, benchmark, ReasonCode::Failed.with(error));
         } else if let Some(reason) = benchmark.why_not_comparable() {
             time.settings()
                 .messages
@@ -254,7 +255,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
         Ok(turns) => turns,
         Err(error) => {
             collector.time.settings().messages.not_compared(&error);
-            return other_cannot_tell(collector, benchmark, &error);
+            return other_cannot_tell(collector, benchmark, ReasonCode::Failed.with(error));
         }
     };
     let couples = MeasuredCouples {
@@ -282,13 +283,13 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
         None => other_cannot_tell(
             collector,
             benchmark,
-            "too few couples count; measure longer",
+            ReasonCode::TooFewSamples.with("too few couples count; measure longer"),
         ),
     }
 }
 
 /// Adds a benchmark that should be compared with the other build, and can't be.
-fn other_cannot_tell(collector: &Collector<1>, benchmark: Benchmark, reason: &str) {
+fn other_cannot_tell(collector: &Collector<1>, benchmark: Benchmark, reason: VerdictReason) {
     findings().add_without(
         benchmark.name,
         ComparedWith::OtherBuild,

@@ -22,9 +22,9 @@ const COPIES: usize = 8;
 /// affects both. For each couple a random number decides which routine comes first. The result is
 /// an estimate of the difference (Hodges and Lehmann's), with a confidence interval of 95 % by
 /// Wilcoxon's signed rank test. The times of A and B are estimated in the same way, from the same
-/// rounds. So is the percentage, which is the ratio of both times, less 1: it has an interval of its
-/// own, in which A is as uncertain as B, and is right although the machine changes its speed. The
-/// estimates may differ a little from the difference and the ratio of these times.
+/// rounds. So is the percentage, which is the ratio of both times, less 1: it has an interval of
+/// its own, in which A is as uncertain as B, and is right although the machine changes its speed.
+/// The estimates may differ a little from the difference and the ratio of these times.
 ///
 /// The interval is over eight copies of the code of each routine, at different addresses, and heap
 /// and stack are shifted between visits to the copies. What both closures have inlined is therefore
@@ -53,7 +53,7 @@ const COPIES: usize = 8;
 /// let comparison =
 ///     compare(&mut criterion, "parse", || text().parse::<u32>(), || text().parse::<f64>());
 /// if let Some(comparison) = comparison {
-///     println!("B takes {:+.1} % longer", comparison.difference_percent());
+///     println!("B takes {:+.1} % longer", comparison.percent().estimate);
 /// }
 /// # std::fs::remove_dir_all(directory).ok();
 /// ```

@@ -3,8 +3,8 @@
 //! No function of criterion returns its output directory, and a measurement is not told which
 //! benchmark it measures. But criterion stores the times that it gets, unchanged, in
 //! `new/sample.json`. This crate finds a benchmark's folder by these times. It searches criterion's
-//! default directories: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`, `criterion` in each folder
-//! above the program, and `target/criterion`. If the program has called
+//! default directories: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`, `criterion` in each
+//! folder above the program, and `target/criterion`. If the program has called
 //! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), the
 //! search begins there.
 
@@ -44,9 +44,9 @@ pub(crate) fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// Finds the folder of a benchmark, in the directory that the program has chosen or in criterion's
-/// default ones: the folder in which criterion has stored `returned_ns` after `since`. Routines that
-/// take no time have equal times, so several folders may match. The result is then the folder that
-/// was written last.
+/// default ones: the folder in which criterion has stored `returned_ns` after `since`. Routines
+/// that take no time have equal times, so several folders may match. The result is then the folder
+/// that was written last.
 pub(crate) fn find(
     chosen: Option<&Path>,
     returned_ns: &[f64],

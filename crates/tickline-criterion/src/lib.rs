@@ -227,9 +227,9 @@
 //! - criterion compares with the results of the last run, even if that run used another clock. The
 //!   first "Performance has improved" after a change of clock is due to the clock; the second run
 //!   compares like with like. To avoid the first comparison, remove `target/criterion`:
-//!   `--discard-baseline` keeps the old run. After a change from `bench_function` to `bench_pairs`, a
-//!   routine of a few ns reads about twice as long: see the call above. With `--against` criterion
-//!   compares with no run.
+//!   `--discard-baseline` keeps the old run. After a change from `bench_function` to `bench_pairs`,
+//!   a routine of a few ns reads about twice as long: see the call above. With `--against`
+//!   criterion compares with no run.
 //! - This crate's options need [`run`] in `main`. criterion refuses arguments that it does not
 //!   know, so `run` starts the program again without them. With `--against` it starts the program
 //!   several times more: what `main` does before `run`, and what a benchmark prepares, happens each
@@ -273,7 +273,7 @@
 // | `results` | distributions, comparisons and baselines: printed, stored and drawn |
 //
 // `run` is what a program calls, `bench_pairs` and `compare` what a benchmark calls. `arguments`,
-// `criterion_folder`, `message` and `number` serve all of them.
+// `criterion_folder`, `message`, `number` and `reason` serve all of them.
 mod arguments;
 mod bench_pairs;
 mod compare;
@@ -288,6 +288,7 @@ mod measurement;
 mod message;
 mod number;
 mod pairs;
+mod reason;
 mod results;
 mod run;
 mod statistics;
@@ -305,10 +306,9 @@ pub use measurement::measured_by::MeasuredBy;
 pub use measurement::readings::{Elapsed, Start};
 pub use measurement::time::CounterTime;
 pub use pairs::bencher::PairBencher;
+pub use reason::{ReasonCode, VerdictReason};
 pub use results::comparison::Comparison;
-pub use results::verdict::{
-    ComparedWith, Conclusion, KeptBaseline, NotJudged, Percent, Verdict, Verdicts,
-};
+pub use results::verdict::{ComparedWith, Conclusion, LeftOut, Percent, Verdict, Verdicts};
 pub use run::{group, run};
 
 /// Makes the README's example a doctest.

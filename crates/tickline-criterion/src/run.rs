@@ -15,7 +15,7 @@ use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};
 use crate::results::verdict::findings::{self, Findings, StoredRun};
-use crate::results::verdict::{self, KeptBaseline, NotJudged, Verdicts};
+use crate::results::verdict::{self, LeftOut, Verdicts};
 use crate::results::{files, verdict_file};
 
 /// Runs a program's benchmarks, with this crate's options, and returns the program's exit code:
@@ -46,8 +46,8 @@ use crate::results::{files, verdict_file};
 ///
 /// criterion refuses arguments that it does not know. If there are some of this crate's, `run`
 /// starts the program again without them, waits for it, and returns its exit code. With `--against`
-/// the program is also started to list its benchmarks, and again for each process that takes turns: what
-/// `main` does before this call happens in each of these processes. criterion itself then
+/// the program is also started to list its benchmarks, and again for each process that takes turns:
+/// what `main` does before this call happens in each of these processes. criterion itself then
 /// [compares with no run](crate::comparisons#a-pull-request-against-main).
 ///
 /// | exit code | when |
@@ -236,12 +236,15 @@ fn judge_and_store(options: &Options) -> Result<u8, String> {
 }
 
 /// The benchmarks of `--against` without a verdict.
-fn not_judged(verdicts: &Verdicts) -> Vec<NotJudged> {
+fn not_judged(verdicts: &Verdicts) -> Vec<LeftOut> {
     let judged = &verdicts.benchmarks;
     let is_judged = |name: &str| judged.iter().any(|verdict| verdict.benchmark == name);
     builds::not_judged(is_judged)
         .into_iter()
-        .map(|(name, reason)| NotJudged::new(name, reason))
+        .map(|(name, reason)| LeftOut {
+            benchmark: name.to_owned(),
+            reason,
+        })
         .collect()
 }
 
@@ -257,8 +260,8 @@ fn why_nothing_was_compared(verdicts: &Verdicts) -> &'static str {
     }
 }
 
-/// Makes this run the baseline, except of benchmarks with untrusted samples. If the verdicts can't be
-/// stored, the baseline stays.
+/// Makes this run the baseline, except of benchmarks with untrusted samples. If the verdicts can't
+/// be stored, the baseline stays.
 fn update_baseline(
     verdicts: &mut Verdicts,
     runs: Vec<StoredRun>,
@@ -309,7 +312,7 @@ fn baseline_lines(verdicts: &Verdicts) -> Vec<String> {
         (false, _) => "stays as it was",
     };
     let kept = verdicts.kept_baselines.iter().map(|kept| {
-        let KeptBaseline { benchmark, reason } = kept;
+        let LeftOut { benchmark, reason } = kept;
         format!("the baseline {name} of {benchmark} stays as it was: {reason}")
     });
     std::iter::once(format!("the baseline {name} {what}"))
@@ -341,7 +344,8 @@ mod tests {
         error.expect_err("no baseline")
     }
 
-    /// Symptom: "the baseline main is now this run: its benchmarks", and no word of those it is not.
+    /// Symptom: "the baseline main is now this run: its benchmarks", and no word of those it is
+    /// not.
     #[test]
     fn a_line_names_each_benchmark_that_keeps_its_baseline() {
         let runs = [("a", 0), ("b", 3)].map(|(name, untrusted)| StoredRun {

@@ -90,8 +90,8 @@ fn role_server_that_aborts() {
     abort();
 }
 
-/// Starts the server that aborts, `starts` times. Each start is in the file, and the one before it in the
-/// old file.
+/// Starts the server that aborts, `starts` times. Each start is in the file, and the one before it
+/// in the old file.
 fn assert_starts_again(path: &Path, starts: u32) {
     for start in 1..=starts {
         let output = Command::new(env::current_exe().unwrap())

@@ -18,8 +18,8 @@ pub(crate) fn located(path: &Path) -> String {
     }
 }
 
-/// The command that saves a baseline. Without `--bench NAME` cargo would give criterion's options to
-/// the package's other programs too, whose test harness refuses them.
+/// The command that saves a baseline. Without `--bench NAME` cargo would give criterion's options
+/// to the package's other programs too, whose test harness refuses them.
 pub(crate) fn command_that_saves(baseline: &str) -> String {
     cargo_bench(&format!("-- --save-baseline {baseline}"))
 }

@@ -125,10 +125,10 @@ impl CounterTimeBuilder {
     /// calibrate either: the other process converts the ticks.
     /// [`CounterTime::fallback_error`] is then [`Serving`](crate::ErrorKind::Serving).
     ///
-    /// If `--bench`, which cargo gives to a benchmark program, and one of [`run`](crate::run)'s options
-    /// are among the program's arguments, `run` is not in its `main`, and criterion would refuse the
-    /// option without saying why: the call prints the reason, and ends the process with exit code 2.
-    /// A [`quiet`](Self::quiet) one leaves that to criterion.
+    /// If `--bench`, which cargo gives to a benchmark program, and one of [`run`](crate::run)'s
+    /// options are among the program's arguments, `run` is not in its `main`, and criterion would
+    /// refuse the option without saying why: the call prints the reason, and ends the process with
+    /// exit code 2. A [`quiet`](Self::quiet) one leaves that to criterion.
     ///
     /// # Errors
     ///

@@ -11,7 +11,12 @@ use tickline::Reason;
 /// use tickline_criterion::{ErrorKind, CounterTime};
 ///
 /// match CounterTime::builder().quiet().start() {
-///     Ok(time) => println!("{}", time.calibration().expect("the counter is used")),
+///     Ok(time) => {
+///         // A program that does not measure itself (`--list`) has none.
+///         if let Some(calibration) = time.calibration() {
+///             println!("{calibration}");
+///         }
+///     }
 ///     Err(error) => match error.kind() {
 ///         ErrorKind::GateClosed(reason) => println!("{}: {error}", reason.code()),
 ///         _ => println!("{error}"),

@@ -86,9 +86,9 @@ impl Observations {
         }
     }
 
-    /// Counts a sample, and updates the rate. `status` must have been read after the sample. Returns
-    /// whether the sample can be trusted.
-    pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status) -> Trust {
+    /// Counts a sample, and updates the rate. `status` must have been read after the sample.
+    /// Returns whether the sample can be trusted.
+    pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status) -> SampleTrust {
         let before = std::mem::replace(&mut self.state, status.state);
         let incidents = &mut self.incidents;
         if self.state == ClockState::Fast {
@@ -102,15 +102,15 @@ impl Observations {
         incidents.moved += u64::from(sample.moved > 0);
         incidents.backwards += u64::from(sample.backwards > 0);
         if is_fast && self.scale.uncertainty_ppb <= VAGUE_PPB {
-            Trust::Trusted
+            SampleTrust::Trusted
         } else {
             incidents.untrusted += 1;
-            Trust::Untrusted
+            SampleTrust::Untrusted
         }
     }
 
     /// Adds what criterion gets for a sample of one of its benchers.
-    pub(crate) fn add_time(&mut self, bencher: u64, ns: f64, trust: Trust) {
+    pub(crate) fn add_time(&mut self, bencher: u64, ns: f64, trust: SampleTrust) {
         if self
             .benchers
             .last()
@@ -125,7 +125,7 @@ impl Observations {
         }
         if let Some(present) = self.benchers.last_mut() {
             present.times_ns.push(ns);
-            present.has_untrusted |= trust == Trust::Untrusted;
+            present.has_untrusted |= trust == SampleTrust::Untrusted;
         }
     }
 
@@ -147,8 +147,8 @@ impl Observations {
         incidents.unmeasured += u64::from(as_f64(lost.unsure_ns) >= UNSURE_SHARE * left_ns);
     }
 
-    /// The incidents up to the clock's events `now`. `name` finds a benchmark's name by the times of
-    /// its samples.
+    /// The incidents up to the clock's events `now`. `name` finds a benchmark's name by the times
+    /// of its samples.
     pub(crate) fn incidents(
         &self,
         now: &EventCounts,
@@ -174,7 +174,7 @@ impl Observations {
 
 /// Whether a sample was taken while the clock trusted the counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trust {
+pub(crate) enum SampleTrust {
     Trusted,
     Untrusted,
 }
@@ -235,7 +235,8 @@ pub struct Incidents {
     pub untrusted: u64,
     /// The benchmarks of the [`untrusted`](Self::untrusted) samples, each once: criterion's names,
     /// which are in its files. For one that criterion has not stored, or not yet, a text says that.
-    /// `--update-on-pass` keeps the baseline of these benchmarks ([`crate::KeptBaseline`]).
+    /// `--update-on-pass` keeps the baseline of these benchmarks
+    /// ([`Verdicts::kept_baselines`](crate::Verdicts::kept_baselines)).
     pub untrusted_benchmarks: Vec<String>,
     /// The number of samples from which time was subtracted, because the kernel took the CPU from
     /// the thread.

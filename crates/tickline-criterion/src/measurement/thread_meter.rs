@@ -47,9 +47,9 @@ use other as system;
 /// not in its time. A scheduler lets a thread wait for milliseconds.
 const LONG_NS: f64 = 50_000.0;
 
-/// After this number of short pairs in a row, further ones are expected. The first samples of a short
-/// benchmark with `iter` may be short, although they are one pair each: criterion makes each sample
-/// longer than the one before by the length of the first.
+/// After this number of short pairs in a row, further ones are expected. The first samples of a
+/// short benchmark with `iter` may be short, although they are one pair each: criterion makes each
+/// sample longer than the one before by the length of the first.
 const SHORT_PAIRS: u32 = 3;
 
 /// The number of readings that calibrate the meter.

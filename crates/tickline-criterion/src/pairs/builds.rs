@@ -9,8 +9,8 @@
 //! 2. All processes are bound to one CPU (Linux), and only one of them runs at a time: the others
 //!    wait for a line.
 //! 3. The two of a duel take turns by slices of 10 ms or less, with what the benchmark prepares for
-//!    them; a slice has eight pairs or more, however long they take. A random number decides which comes
-//!    first. The first slice of a process warms up, and does not count.
+//!    them; a slice has eight pairs or more, however long they take. A random number decides which
+//!    comes first. The first slice of a process warms up, and does not count.
 //! 4. All processes have pairs of the same number of iterations. The n-th pair of a slice and the
 //!    n-th pair of the other build's slice form a couple.
 //! 5. A duel is a replicate of the analysis (`statistics/couples.rs`); with several layouts,
@@ -30,6 +30,7 @@ use crate::pairs::disturbance::Disturbances;
 use crate::pairs::program_copy;
 use crate::pairs::serving::Request;
 use crate::pairs::system_facts::{self, SystemFacts};
+use crate::reason::VerdictReason;
 use crate::statistics::couples::Replicate;
 use crate::statistics::signed_rank::MIN_REPLICATES;
 
@@ -102,7 +103,7 @@ impl Builds {
 }
 
 /// With `--against`, the benchmarks of both builds that have no verdict, each with the reason.
-pub(crate) fn not_judged(is_judged: impl Fn(&str) -> bool) -> Vec<(&'static str, &'static str)> {
+pub(crate) fn not_judged(is_judged: impl Fn(&str) -> bool) -> Vec<(&'static str, VerdictReason)> {
     match BUILDS.get() {
         Some(builds) => builds.ours.not_judged(&builds.theirs, is_judged),
         None => Vec::new(),
@@ -164,7 +165,7 @@ impl Benchmark {
     }
 
     /// Why the other build has nothing to compare it with. `None` if it has.
-    pub(crate) fn why_not_comparable(&self) -> Option<&'static str> {
+    pub(crate) fn why_not_comparable(&self) -> Option<VerdictReason> {
         self.builds.theirs.why_not_comparable(self.name)
     }
 
@@ -208,8 +209,8 @@ struct Plan {
 
 /// The number of duels. With ten duels, and a placement that changes times by 2 % (standard
 /// deviation), +3 % are found in 82 % of runs and +10 % in all; with 16 duels in 97 % (simulated; a
-/// test in `statistics/signed_rank.rs` has the model). The start of a process takes some ms, so that
-/// more duels with less time each would measure little.
+/// test in `statistics/signed_rank.rs` has the model). The start of a process takes some ms, so
+/// that more duels with less time each would measure little.
 const MIN_DUELS: u64 = 10;
 const MAX_DUELS: u64 = 40;
 

@@ -234,8 +234,8 @@ impl<const N: usize> Collector<N> {
     /// The cost of a pair, ticks, also if it is not subtracted.
     pub(crate) fn cost_ticks(&self) -> f64 {
         match self.time.scale().cost_ticks {
-            // The scale has no cost for the OS clock, so it is measured here. A single pair of a clock
-            // with a long step reads as 0.
+            // The scale has no cost for the OS clock, so it is measured here. A single pair of a
+            // clock with a long step reads as 0.
             0.0 => pair_ticks(self.time.pair_clock()),
             ticks => ticks,
         }

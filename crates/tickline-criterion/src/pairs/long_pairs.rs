@@ -2,9 +2,10 @@
 //!
 //! The kernel does not tell a program about interrupts. A long pair alone proves no interrupt,
 //! because the routine itself may sometimes be slow, which a distribution must show. Therefore a
-//! loop that detects interrupts runs between blocks ([`noise_loop`](crate::measurement::noise_loop)).
-//! If a slice has no more long pairs than expected interrupts, these pairs were interrupted. If it
-//! has more, the routine itself is sometimes slow, and all of them count.
+//! loop that detects interrupts runs between blocks
+//! ([`noise_loop`](crate::measurement::noise_loop)). If a slice has no more long pairs than
+//! expected interrupts, these pairs were interrupted. If it has more, the routine itself is
+//! sometimes slow, and all of them count.
 
 use crate::measurement::noise_loop::Noise;
 use crate::number::as_f64;

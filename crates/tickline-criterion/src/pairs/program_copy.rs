@@ -68,8 +68,8 @@ impl ProgramCopy {
         Self::with_lock(program, lock::hold)
     }
 
-    /// Tries again if another comparison removes the copy before `hold` has locked it: one process of
-    /// a duel would run the original, and the other a copy.
+    /// Tries again if another comparison removes the copy before `hold` has locked it: one process
+    /// of a duel would run the original, and the other a copy.
     fn with_lock(
         program: &Path,
         mut hold: impl FnMut(&Path) -> io::Result<Option<lock::Lock>>,

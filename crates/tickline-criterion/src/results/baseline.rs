@@ -27,8 +27,8 @@ const MIN_PERCENT: f64 = 2.0;
 
 /// The largest share of the pair's cost in a pair, for a percentage to be judged. What a pair adds
 /// beyond its subtracted cost is shorter than that cost (5 to 14 ns of 20 ns or more on machines
-/// with an AMD EPYC), so at this share it is less than a ninth of the routine's time, and hides less
-/// than that part of a percentage.
+/// with an AMD EPYC), so at this share it is less than a ninth of the routine's time, and hides
+/// less than that part of a percentage.
 const MAX_COST_SHARE: f64 = 0.1;
 
 /// The share that is advised. Pairs in turns have the same.

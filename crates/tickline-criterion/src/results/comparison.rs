@@ -9,6 +9,7 @@ use crate::measurement::settings::Counting;
 use crate::number::{as_f64, count};
 use crate::pairs::collector::Collector;
 use crate::pairs::disturbance::Disturbances;
+use crate::reason::ReasonCode;
 use crate::results::files;
 use crate::results::plot::{self, Mark, Series};
 use crate::results::text::{INDENT, Ns, iterations, signed, signed_percent, unit};
@@ -117,12 +118,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// How much longer B takes than A, %: the ratio of their times, less 1, by the estimate of Hodges
-    /// and Lehmann over the replicates. It may differ a little from the difference divided by the
-    /// time of A. Not finite if A takes no time.
+    /// How much longer B takes than A, %, with its interval of 95 %: the ratio of their times, less
+    /// 1, by the estimate of Hodges and Lehmann over the replicates. The estimate may differ a
+    /// little from the difference divided by the time of A. Not finite if A takes no time.
     #[must_use]
-    pub fn difference_percent(&self) -> f64 {
-        self.percent.estimate
+    pub const fn percent(&self) -> Percent {
+        self.percent
     }
 
     /// The number of placements of code, heap and stack over which the interval is: copies of the
@@ -131,11 +132,6 @@ impl Comparison {
     #[must_use]
     pub fn replicates(&self) -> usize {
         self.replicates_ns.len()
-    }
-
-    /// The ratio of the times, less 1, and its interval.
-    pub(crate) const fn percent(&self) -> Percent {
-        self.percent
     }
 
     /// The texts of the estimate and of its interval, in the unit of the medians. The estimate may
@@ -189,9 +185,9 @@ impl Comparison {
         })
     }
 
-    /// Whether the sides differ: both intervals, in ns and in %, exclude 0, and the difference is at
-    /// least 1 % for [`compare`](crate::compare), 0.5 % for `--against`. A smaller difference can come
-    /// from the addresses of code that the interval does not have in it.
+    /// Whether the sides differ: both intervals, in ns and in %, exclude 0, and the difference is
+    /// at least 1 % for [`compare`](crate::compare), 0.5 % for `--against`. A smaller difference
+    /// can come from the addresses of code that the interval does not have in it.
     #[must_use]
     pub fn is_different(&self) -> bool {
         let Percent {
@@ -278,7 +274,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             );
             messages.print(&format_args!("not compared: {error}"));
             if self.sides == Sides::Routines {
-                files::cannot_tell(self.collector, &error);
+                files::cannot_tell(self.collector, ReasonCode::TooFewSamples.with(error));
             }
             return None;
         };
@@ -484,7 +480,8 @@ mod tests {
         );
     }
 
-    /// A script would divide the interval in ns by the time of A, which is not the ratio's interval.
+    /// A script would divide the interval in ns by the time of A, which is not the ratio's
+    /// interval.
     #[test]
     fn the_json_has_the_interval_of_the_ratio() {
         let json = comparison(2.0).json();

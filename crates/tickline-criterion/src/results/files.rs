@@ -14,6 +14,7 @@ use crate::arguments::{self, hints};
 use crate::criterion_folder::{find, full_name, read, roots};
 use crate::measurement::measured_by::MeasuredBy;
 use crate::pairs::collector::Collector;
+use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::baseline::{Change, MIN_PARTS};
 use crate::results::replace::replace;
 use crate::results::verdict::findings::{StoredRun, findings};
@@ -97,7 +98,11 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
     } else {
         let root = &roots(chosen)[0];
         let error = format!("criterion's files are not in {}", root.display());
-        baseline_cannot_tell(time.measured_by(), "unknown", &error);
+        baseline_cannot_tell(
+            time.measured_by(),
+            "unknown",
+            ReasonCode::Failed.with(error),
+        );
         static FIRST: Once = Once::new();
         messages.print_once(
             &FIRST,
@@ -112,7 +117,7 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
 }
 
 /// Adds the collector's benchmark as one that can't be compared with a baseline, if it should be.
-pub(crate) fn cannot_tell<const N: usize>(collector: &Collector<N>, reason: &str) {
+pub(crate) fn cannot_tell<const N: usize>(collector: &Collector<N>, reason: VerdictReason) {
     let chosen = collector.time.settings().output_directory.as_deref();
     let name = find(chosen, &collector.collected.returned_ns, collector.begin)
         .and_then(|folder| full_name(&folder));
@@ -121,7 +126,7 @@ pub(crate) fn cannot_tell<const N: usize>(collector: &Collector<N>, reason: &str
 }
 
 /// Adds a benchmark that should be compared with a baseline, and can't be.
-fn baseline_cannot_tell(measured_by: MeasuredBy, benchmark: &str, reason: &str) {
+fn baseline_cannot_tell(measured_by: MeasuredBy, benchmark: &str, reason: VerdictReason) {
     if arguments::criterion::baseline().is_some() {
         findings().add_without(
             benchmark,
@@ -146,24 +151,30 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, St
 }
 
 /// The comparison of this run with a baseline, or what there is to say without it.
-fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, (Conclusion, String)> {
+fn change(
+    then: &Result<Baseline, String>,
+    now: &Value,
+) -> Result<Change, (Conclusion, VerdictReason)> {
     match then {
         Ok(then) => {
             if let Some(error) = then.why_other_clock(now) {
-                return Err((Conclusion::CannotTell, error));
+                return Err((Conclusion::CannotTell, ReasonCode::OtherClock.with(error)));
             }
             Change::new(&then.name, &then.json, now).ok_or_else(|| {
                 let error = format!(
                     "a run has fewer than {MIN_PARTS} samples, or rounds of a comparison, as in criterion's quick \
                      mode; measure both runs without --quick"
                 );
-                (Conclusion::CannotTell, error)
+                (
+                    Conclusion::CannotTell,
+                    ReasonCode::TooFewSamples.with(error),
+                )
             })
         }
         Err(error) if arguments::criterion::allows_missing_baseline() => {
-            Err((Conclusion::New, error.clone()))
+            Err((Conclusion::New, ReasonCode::NoBaseline.with(error)))
         }
-        Err(error) => Err((Conclusion::CannotTell, error.clone())),
+        Err(error) => Err((Conclusion::CannotTell, ReasonCode::NoBaseline.with(error))),
     }
 }
 
@@ -197,15 +208,15 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
             messages.beside_criterion(change);
             files.json["baseline"] = change.json();
         }
-        Some(Err((_, error))) => {
-            messages.print(&format_args!("not compared with the baseline: {error}"));
+        Some(Err((_, reason))) => {
+            messages.print(&format_args!("not compared with the baseline: {reason}"));
         }
         None => {}
     }
     if let Err(error) = write_json(folder, &files) {
         messages.print(&format_args!("not stored: {error}"));
         // Such a run must not become the baseline, so this takes the place of any other finding.
-        return baseline_cannot_tell(measured_by, &name, &error);
+        return baseline_cannot_tell(measured_by, &name, ReasonCode::Failed.with(error));
     }
     match change {
         Some(Ok(change)) => findings().add(
@@ -218,13 +229,13 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
                 why_hidden: change.why_hidden(),
             },
         ),
-        Some(Err((conclusion, error))) => {
+        Some(Err((conclusion, reason))) => {
             findings().add_without(
                 &name,
                 ComparedWith::Baseline,
                 measured_by,
                 conclusion,
-                &error,
+                reason,
             );
         }
         None => {}

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::{self, Options};
 use crate::measurement::measured_by::MeasuredBy;
+use crate::reason::VerdictReason;
 
 pub(crate) mod findings;
 mod judge;
@@ -21,16 +22,17 @@ pub(crate) const SLOWER: u8 = 1;
 pub(crate) const ERROR: u8 = 2;
 pub(crate) const CANNOT_TELL: u8 = 3;
 
-/// A difference, in % of the time of the other build or of the baseline: the ratio of both times, minus
-/// one. Positive: this run takes longer. Of a [`compare`](crate::compare()) with a baseline it is the
-/// change of the difference between A and B, in % of A's time in the baseline.
+/// A difference, in % of the time of A, of the other build or of the baseline: the ratio of both
+/// times, minus one. Positive: B or this run takes longer. Of a [`compare`](crate::compare()) with
+/// a baseline it is the change of the difference between A and B, in % of A's time in the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Percent {
     /// The estimate, %.
     pub estimate: f64,
-    /// The lower end, %: of the ratio's interval of 95 % for another build; for a baseline, of what
-    /// the scatter of both runs allows, its fastest time now against its slowest then.
+    /// The lower end, %: of the ratio's interval of 95 % for routines and builds in turns; for a
+    /// baseline, of what the scatter of both runs allows, its fastest time now against its slowest
+    /// then.
     pub low: f64,
     /// The upper end, %.
     pub high: f64,
@@ -92,37 +94,18 @@ pub struct Verdict {
     pub is_different: bool,
     /// The conclusion.
     pub conclusion: Conclusion,
-    /// The reason for the conclusion; empty if the benchmark passes.
-    pub reason: String,
+    /// The reason for the conclusion; `None` if the benchmark passes.
+    pub reason: Option<VerdictReason>,
 }
 
-/// A benchmark without a verdict.
+/// A benchmark that a run leaves out: it has no verdict, or keeps its baseline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct NotJudged {
+pub struct LeftOut {
     /// criterion's name of the benchmark.
     pub benchmark: String,
-    /// Why it has no verdict.
-    pub reason: String,
-}
-
-impl NotJudged {
-    pub(crate) fn new(benchmark: &str, reason: &str) -> Self {
-        Self {
-            benchmark: benchmark.to_owned(),
-            reason: reason.to_owned(),
-        }
-    }
-}
-
-/// A benchmark whose baseline `--update-on-pass` has left as it was, although the run passes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct KeptBaseline {
-    /// criterion's name of the benchmark.
-    pub benchmark: String,
-    /// Why this run must not be its baseline, and what to do.
-    pub reason: String,
+    /// Why the run leaves it out.
+    pub reason: VerdictReason,
 }
 
 /// The verdicts of a program: the file of `--verdicts FILE`, which is replaced after each
@@ -134,10 +117,14 @@ pub struct KeptBaseline {
 ///     "is_baseline_updated":false,"benchmarks":[
 ///     {"benchmark":"parse/sum","compared_with":"other_build","measured_by":"counter",
 ///     "is_different":true,"difference_percent":{"estimate":17.2,"low":16.4,"high":18.0},
-///     "conclusion":"slower","reason":"slower by more than 3 %"}],
-///     "not_judged":[{"benchmark":"parse/old","reason":"only the other build has it"}]}"#;
-/// let verdicts: tickline_criterion::Verdicts = serde_json::from_str(text)?;
-/// assert_eq!(verdicts.benchmarks[0].conclusion, tickline_criterion::Conclusion::Slower);
+///     "conclusion":"slower","reason":{"code":"above_limit","text":"slower by more than 3 %"}}],
+///     "not_judged":[{"benchmark":"parse/old",
+///     "reason":{"code":"only_other_build","text":"only the other build has it"}}]}"#;
+/// use tickline_criterion::{Conclusion, ReasonCode, Verdicts};
+///
+/// let verdicts: Verdicts = serde_json::from_str(text)?;
+/// assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Slower);
+/// assert_eq!(verdicts.not_judged[0].reason.code, ReasonCode::OnlyOtherBuild);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -147,8 +134,8 @@ pub struct Verdicts {
     pub version: u32,
     /// The program of `--against`, the first if there are several.
     pub against: Option<String>,
-    /// The number of layouts of each build, 1 without `--layout`; `None` without `--against`. With 1,
-    /// the cause of a verdict may be an unrelated change that has moved code: see
+    /// The number of layouts of each build, 1 without `--layout`; `None` without `--against`. With
+    /// 1, the cause of a verdict may be an unrelated change that has moved code: see
     /// [several link orders](crate::comparisons#in-several-link-orders).
     pub layouts: Option<usize>,
     /// The name of criterion's `--baseline`.
@@ -173,7 +160,7 @@ pub struct Verdicts {
     /// With `--update-on-pass`, the benchmarks of a run that passes whose baseline stays as it was,
     /// because samples of this run can't be trusted ([`Incidents::untrusted`](crate::Incidents)).
     #[serde(default)]
-    pub kept_baselines: Vec<KeptBaseline>,
+    pub kept_baselines: Vec<LeftOut>,
     /// The verdict on each benchmark, in order.
     pub benchmarks: Vec<Verdict>,
     /// With `--against`, the benchmarks of both builds without a verdict: those of `bench_function`
@@ -182,7 +169,7 @@ pub struct Verdicts {
     /// benchmark that is [`New`](Conclusion::New) for all its comparisons is not judged either; it
     /// is among [`benchmarks`](Self::benchmarks).
     #[serde(default)]
-    pub not_judged: Vec<NotJudged>,
+    pub not_judged: Vec<LeftOut>,
 }
 
 impl Verdicts {
@@ -207,8 +194,8 @@ impl Verdicts {
         }
     }
 
-    /// Whether a comparison judges the benchmark. With `--against` and `--baseline` there are two, and
-    /// it may be new for one of them only.
+    /// Whether a comparison judges the benchmark. With `--against` and `--baseline` there are two,
+    /// and it may be new for one of them only.
     fn judges(&self, benchmark: &str) -> bool {
         self.benchmarks
             .iter()
@@ -243,7 +230,11 @@ impl fmt::Display for Verdicts {
                 Conclusion::Slower => "SLOWER",
                 Conclusion::CannotTell => "CAN'T TELL",
             };
-            writeln!(f, "{what}: {}: {}", verdict.benchmark, verdict.reason)?;
+            write!(f, "{what}: {}", verdict.benchmark)?;
+            if let Some(reason) = &verdict.reason {
+                write!(f, ": {reason}")?;
+            }
+            writeln!(f)?;
         }
         for Verdict {
             benchmark,
@@ -253,10 +244,14 @@ impl fmt::Display for Verdicts {
         } in &self.benchmarks
         {
             if *conclusion == Conclusion::New && !self.judges(benchmark) {
-                writeln!(f, "not judged: {benchmark} (new: {reason})")?;
+                write!(f, "not judged: {benchmark} (new")?;
+                if let Some(reason) = reason {
+                    write!(f, ": {reason}")?;
+                }
+                writeln!(f, ")")?;
             }
         }
-        for NotJudged { benchmark, reason } in &self.not_judged {
+        for LeftOut { benchmark, reason } in &self.not_judged {
             writeln!(f, "not judged: {benchmark} ({reason})")?;
         }
         let count = |conclusion| {
@@ -313,6 +308,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::reason::ReasonCode;
 
     pub(super) fn options(max_regression: f64, max_noise: f64) -> Options {
         Options {
@@ -338,7 +334,7 @@ mod tests {
             difference_percent: Some(percent(5.0, 1.0)),
             is_different: true,
             conclusion,
-            reason: "why".to_owned(),
+            reason: Some(ReasonCode::Noise.with("why")),
         }
     }
 
@@ -417,7 +413,10 @@ mod tests {
         };
         let benchmarks = vec![verdict(Conclusion::Passes), added];
         let mut verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
-        verdicts.not_judged = vec![NotJudged::new("old", "only the other build has it")];
+        verdicts.not_judged = vec![LeftOut {
+            benchmark: "old".to_owned(),
+            reason: ReasonCode::OnlyOtherBuild.with("only the other build has it"),
+        }];
         assert_eq!(
             verdicts.to_string(),
             "not judged: added (new: why)\nnot judged: old (only the other build has it)\n\
@@ -496,8 +495,25 @@ mod tests {
             .map(|one| ("compared_with", serde_json::to_value(one)));
         let measured_by = [MeasuredBy::Counter, MeasuredBy::OsClock]
             .map(|one| ("measured_by", serde_json::to_value(one)));
+        let codes = [
+            ReasonCode::AboveLimit,
+            ReasonCode::AroundLimit,
+            ReasonCode::Noise,
+            ReasonCode::TooShort,
+            ReasonCode::NoTime,
+            ReasonCode::TooFewSamples,
+            ReasonCode::OtherClock,
+            ReasonCode::Failed,
+            ReasonCode::NoBaseline,
+            ReasonCode::OnlyThisBuild,
+            ReasonCode::OnlyOtherBuild,
+            ReasonCode::NotOfBenchPairs,
+            ReasonCode::NotMeasured,
+            ReasonCode::UntrustedSamples,
+        ]
+        .map(|one| ("reason.code", serde_json::to_value(one)));
         let fields = conclusions.into_iter().chain(compared_with);
-        for (field, text) in fields.chain(measured_by) {
+        for (field, text) in fields.chain(measured_by).chain(codes) {
             let text = text.expect("JSON");
             let row = format!("| `{field}` | `{}` |", text.as_str().expect("a text"));
             assert!(page.contains(&row), "{row}");
@@ -511,6 +527,8 @@ mod tests {
         let text = serde_json::to_string(&verdicts).expect("JSON");
         assert!(text.contains(r#""compared_with":"other_build""#), "{text}");
         assert!(text.contains(r#""conclusion":"cannot_tell""#), "{text}");
+        let reason = r#""reason":{"code":"noise","text":"why"}"#;
+        assert!(text.contains(reason), "{text}");
         assert_eq!(
             serde_json::from_str::<Verdicts>(&text).expect("JSON"),
             verdicts

@@ -19,8 +19,8 @@ pub(crate) fn store_so_far(verdicts: &Verdicts, options: &Options) -> Result<(),
     .map(drop)
 }
 
-/// Writes the verdicts of the run's end, and prints where the file is. Another process sees the file
-/// before or after, and no part of it.
+/// Writes the verdicts of the run's end, and prints where the file is. Another process sees the
+/// file before or after, and no part of it.
 pub(crate) fn store(verdicts: &Verdicts, options: &Options) -> Result<(), String> {
     if let Some(Destination::File(file)) = store_in(verdicts, options, |_| true)? {
         Messages::Shown.print(&format_args!("the verdicts are in {}", file.display()));

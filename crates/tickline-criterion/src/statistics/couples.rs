@@ -1,9 +1,9 @@
 //! The analysis of couples, by arithmetic: the times, the difference, and its interval.
 //!
 //! Couples come in replicates. All couples of a replicate have one placement of code, heap and
-//! stack; the next replicate has another one. With `--layout` a replicate is a layout: one placement
-//! of the code, and several processes with a heap and a stack each. Within a replicate, the couples
-//! of a round were taken one after the other:
+//! stack; the next replicate has another one. With `--layout` a replicate is a layout: one
+//! placement of the code, and several processes with a heap and a stack each. Within a replicate,
+//! the couples of a round were taken one after the other:
 //!
 //! ```text
 //! difference of a round     = median of B - median of A
@@ -13,11 +13,12 @@
 //! time of A, time of B      = the same with the medians of A, of B; the interval's estimate
 //! ```
 //!
-//! The ratio has an interval of its own. The difference divided by one time of A would take that time
-//! for exact: the more the times differ, the more of the ratio's uncertainty is A's. And in each round
-//! the ratio compares like with like: on a machine that changes its speed, the difference scatters as
-//! the speed does, and the ratio does not. The logarithm makes A and B change their roles without an
-//! effect but the sign, as the interval's proof needs it. Both times are without the cost of a pair.
+//! The ratio has an interval of its own. The difference divided by one time of A would take that
+//! time for exact: the more the times differ, the more of the ratio's uncertainty is A's. And in
+//! each round the ratio compares like with like: on a machine that changes its speed, the
+//! difference scatters as the speed does, and the ratio does not. The logarithm makes A and B
+//! change their roles without an effect but the sign, as the interval's proof needs it. Both times
+//! are without the cost of a pair.
 //!
 //! A round survives a slow drift of the core's frequency, which moves both medians. The median over
 //! the rounds survives rounds with other load. Only the replicates are independent of each other:
@@ -242,15 +243,16 @@ mod tests {
         replicate([vec![[a, b].map(crate::number::round); 3]])
     }
 
-    /// Symptom: a third or more of the intervals in % did not contain the true ratio. Cause: they were
-    /// the difference's, divided by one time of A, whose uncertainty was left out.
+    /// Symptom: a third or more of the intervals in % did not contain the true ratio. Cause: they
+    /// were the difference's, divided by one time of A, whose uncertainty was left out.
     #[test]
     fn the_interval_of_a_ratio_contains_it_although_a_is_uncertain() {
         const RUNS: usize = 400;
         let mut uniform = uniform(17);
         let (mut missed, mut missed_by_one_a) = (0, 0);
         for _ in 0..RUNS {
-            // Placement changes the time of A by up to 5 %, and that of B, three times A's, by 0.5 %.
+            // Placement changes the time of A by up to 5 %, and that of B, three times A's, by
+            // 0.5 %.
             let replicates: Vec<Replicate> = (0..10)
                 .map(|_| {
                     let a = 1e6 * (1.0 + 0.1 * uniform());

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tickline_criterion::{ComparedWith, Conclusion, Verdicts};
+use tickline_criterion::{ComparedWith, Conclusion, ReasonCode, Verdicts};
 
 use crate::refusals::tested;
 use crate::{ENDS, Programs, skip, texts};
@@ -182,7 +182,8 @@ pub(crate) fn the_file_has_the_limit_and_the_difference_of_a_slower_build(progra
 pub(crate) fn a_line_and_the_file_say_that_each_build_has_one_link_order(programs: &Programs) {
     let (_, err, verdicts) = judged(programs, 300, 100, "--max-regression=10%");
     let in_line = err.contains("each build is in one link order");
-    let in_file = verdicts.benchmarks[0].reason.contains("one link order");
+    let reason = verdicts.benchmarks[0].reason.as_ref().expect("a reason");
+    let in_file = reason.text.contains("one link order");
     assert!(in_line && in_file, "{err}");
 }
 
@@ -233,11 +234,8 @@ pub(crate) fn the_file_has_what_is_not_judged_and_is_not_new(programs: &Programs
         .map(|one| one.benchmark.as_str())
         .collect();
     assert_eq!(names, ["plain", "work/sides"], "{err}");
-    let reasons = verdicts.not_judged.iter().map(|one| &one.reason);
-    assert!(
-        reasons.into_iter().all(|reason| !reason.is_empty()),
-        "{verdicts:?}"
-    );
+    let codes = verdicts.not_judged.iter().map(|one| one.reason.code);
+    assert!(codes.eq([ReasonCode::NotOfBenchPairs; 2]), "{verdicts:?}");
 }
 
 /// Symptom: a benchmark that was slow could be removed, or get another name, without a word.

@@ -79,7 +79,7 @@ fn check(comparison: &Comparison, sign: f64) {
     );
     // 50 % more, or 33 % less; the limits are wider, because a loaded machine shifts medians.
     assert!(
-        (20.0..90.0).contains(&comparison.difference_percent().abs()),
+        (20.0..90.0).contains(&comparison.percent().estimate.abs()),
         "{comparison:?}"
     );
     let verdict = if sign > 0.0 {

@@ -442,10 +442,10 @@ impl fmt::Display for Histograms {
 }
 
 /// The summary of a series. A quantile is not interpolated: it is the upper end of the bucket in
-/// which the span of that rank is, or `max` if that is less, and so up to 1 % too long. Times in one
-/// bucket therefore give equal quantiles. `max` is exact, unless a thread closes a span while another
-/// one reads or [resets](Histograms::reset) the times: then it may be up to 1 % wrong, after a reset
-/// until the next one.
+/// which the span of that rank is, or `max` if that is less, and so up to 1 % too long. Times in
+/// one bucket therefore give equal quantiles. `max` is exact, unless a thread closes a span while
+/// another one reads or [resets](Histograms::reset) the times: then it may be up to 1 % wrong,
+/// after a reset until the next one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {

@@ -174,9 +174,9 @@ impl TraceSink for FlightRecorder {
 
 /// Reads the file of a recorder ([`FlightRecorderBuilder::create`]), and writes its records as a
 /// trace in this format. If the process still runs, the records that it overwrites meanwhile are
-/// missing or damaged. [`TraceSummary::unix_end`] and a JSON trace have the Unix time of the end, by
-/// the clock as it was when the file was created. A trace in Perfetto's format relates its times to
-/// no other clock, because the file may be from before the last boot.
+/// missing or damaged. [`TraceSummary::unix_end`] and a JSON trace have the Unix time of the end,
+/// by the clock as it was when the file was created. A trace in Perfetto's format relates its times
+/// to no other clock, because the file may be from before the last boot.
 ///
 /// # Errors
 ///
@@ -188,9 +188,9 @@ impl TraceSink for FlightRecorder {
 /// - A write fails: the first error.
 ///
 /// Damaged records are left out, and counted by [`TraceSummary::damaged_records`]. So are the rings
-/// that a truncated file lacks, by [`TraceSummary::missing_rings`], and the threads for which the file
-/// had no ring, by [`TraceSummary::threads_without_ring`]. Callsites whose names the file lacks are
-/// counted by [`TraceSummary::callsites_without_names`].
+/// that a truncated file lacks, by [`TraceSummary::missing_rings`], and the threads for which the
+/// file had no ring, by [`TraceSummary::threads_without_ring`]. Callsites whose names the file
+/// lacks are counted by [`TraceSummary::callsites_without_names`].
 pub fn convert(
     file: impl Read,
     output: impl Write,
@@ -216,9 +216,9 @@ impl FlightRecorder {
     /// Writes all kept records to a file, which replaces an older one. The program goes on
     /// meanwhile. Links are followed. A new file has the mode of the umask, as that of a
     /// [`TraceFile`](crate::trace_file::TraceFile), although only its owner may read the file of a
-    /// [black box](self#the-black-box). An older file's mode stays: make it before, with mode 600, if
-    /// others must not read the trace. Its owner and group stay as far as this process may set them; a
-    /// group that is not the older file's gets no rights.
+    /// [black box](self#the-black-box). An older file's mode stays: make it before, with mode 600,
+    /// if others must not read the trace. Its owner and group stay as far as this process may set
+    /// them; a group that is not the older file's gets no rights.
     ///
     /// Don't choose the path of a [`TraceFile`](crate::trace_file::TraceFile) that is being
     /// written: its file would be replaced, too. That trace then goes on in a file without a name,
@@ -226,13 +226,14 @@ impl FlightRecorder {
     ///
     /// # Errors
     ///
-    /// - If the file cannot be written.
-    /// - If there is something else than a regular file at the path: a device, a pipe, a socket or a
-    ///   folder. Use [`write_to`](Self::write_to) for these.
+    /// - If the file cannot be written. On Unix, a file beyond the limit on its size (`ulimit -f`)
+    ///   is an error only if the program ignores SIGXFSZ. Otherwise that signal ends the process.
+    /// - If there is something else than a regular file at the path: a device, a pipe, a socket or
+    ///   a folder. Use [`write_to`](Self::write_to) for these.
     /// - If this process may not write to the older file, even if it may replace it in its folder.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder of this process has its rings in the
-    ///   file ([`FlightRecorderBuilder::create`]), or if JSON were to be compressed. A forked child
-    ///   knows only the file of this recorder.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder of this process has its rings
+    ///   in the file ([`FlightRecorderBuilder::create`]), or if JSON were to be compressed. A
+    ///   forked child knows only the file of this recorder.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork ([In
     ///   a forked child](self#in-a-forked-child)).
     ///
@@ -265,8 +266,8 @@ impl FlightRecorder {
     /// Those of the beginning:
     ///
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder's rings are in the file, as for
-    ///   [`write`](Self::write).
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder's rings are in the file, as
+    ///   for [`write`](Self::write).
     /// - The system's error if no thread could be started.
     ///
     /// The error's text begins with the path, in quotes.
@@ -333,27 +334,29 @@ impl FlightRecorder {
     }
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
-    /// has run. If the trace can't be written, the hook writes a line with the path and the error to
-    /// standard error. One such error is that `path` is a recorder's file: choose another path.
-    /// Another one is a file to which the process may not write: that file stays, and the trace is lost.
+    /// has run. If the trace can't be written, the hook writes a line with the path and the error
+    /// to standard error. One such error is that `path` is a recorder's file: choose another path.
+    /// Another one is a file to which the process may not write: that file stays, and the trace is
+    /// lost.
     ///
-    /// The panic is an event `panic` on its thread, with the fields `panic.payload` (the message, if
-    /// the payload is text) and `panic.location` (`file:line:column`), as tracing-panic names them. The
-    /// hook records it before the present panic hook runs, so it is in the file of a [black
-    /// box](crate::flight#the-black-box), too, if the file has a ring for the thread. Like the fields of
-    /// every event, the two take at most 16 KiB.
+    /// The panic is an event `panic` on its thread, with the fields `panic.payload` (the message,
+    /// if the payload is text) and `panic.location` (`file:line:column`), as tracing-panic names
+    /// them. The hook records it before the present panic hook runs, so it is in the file of a
+    /// [black box](crate::flight#the-black-box), too, if the file has a ring for the thread. Like
+    /// the fields of every event, the two take at most 16 KiB.
     ///
-    /// A thread that has recorded nothing before takes a ring for this event, as for any other. If no
-    /// ring of the file is free, it takes that of the thread that ended first, whose records are then
-    /// lost ([`TraceSummary::overwritten_records`]). If no thread has ended, the file does not get the
-    /// event ([`TraceSummary::threads_without_ring`]). In both cases the file no longer says which
-    /// earlier requests were open ([`TraceSummary::undecided_spans`]). A file with a ring for each thread of
-    /// the program loses nothing ([`FlightRecorderBuilder::threads_in_file`]).
+    /// A thread that has recorded nothing before takes a ring for this event, as for any other. If
+    /// no ring of the file is free, it takes that of the thread that ended first, whose records are
+    /// then lost ([`TraceSummary::overwritten_records`]). If no thread has ended, the file does not
+    /// get the event ([`TraceSummary::threads_without_ring`]). In both cases the file no longer
+    /// says which earlier requests were open ([`TraceSummary::undecided_spans`]). A file with a
+    /// ring for each thread of the program loses nothing
+    /// ([`FlightRecorderBuilder::threads_in_file`]).
     ///
     /// The trace of the process's first panic stays: it has the cause in nearly all cases. It
-    /// replaces a file of an earlier process, as [`write`](Self::write) does. For each later panic the hook writes a line to
-    /// standard error that says where the trace of the first one is. If that trace was moved away,
-    /// or could not be written, the next panic's trace is written.
+    /// replaces a file of an earlier process, as [`write`](Self::write) does. For each later panic
+    /// the hook writes a line to standard error that says where the trace of the first one is. If
+    /// that trace was moved away, or could not be written, the next panic's trace is written.
     ///
     /// A panic that is caught counts too, also one in the `Debug` of a field, which this crate
     /// catches. A program that catches panics and goes on moves each trace away, or calls

@@ -15,6 +15,38 @@ use super::stderr::try_say;
 /// The longest time that a program waits for the writer when it ends.
 pub(super) const LAST_FLUSH: Duration = Duration::from_secs(2);
 
+/// What has become of a request to write: the result of [`Flusher::flush`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline_tracing::trace_file::{Flushed, TraceFile};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let (_trace, guard) = TraceFile::builder().write_to(std::io::sink())?;
+/// match guard.flusher().flush(Duration::from_secs(60)) {
+///     Flushed::Written => println!("all records so far are in the file"),
+///     Flushed::Failed => println!("the trace has ended: finish() has the error"),
+///     Flushed::TimedOut => println!("the writer is still busy"),
+///     _ => println!("the trace is not complete"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[must_use = "unless it is `Written`, the trace is not complete"]
+pub enum Flushed {
+    /// The records are written, or the trace was finished before.
+    Written,
+    /// This process has no writer that could write them. Either a write has failed: the trace has
+    /// then ended, and a line on standard error has the error
+    /// ([*When a write fails*](crate::trace_file#when-a-write-fails)). Or this process is a forked
+    /// child, and the writer is the parent's.
+    Failed,
+    /// The writer has not written them in time. It may still write them.
+    TimedOut,
+}
+
 /// Makes the writer write the records so far to the file. Clones share the writer.
 #[derive(Debug, Clone)]
 pub struct Flusher {
@@ -24,31 +56,22 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Requests a write of all records so far, and waits for it, at most `timeout`. Returns whether
-    /// they are written, or the trace was finished before. It is `false` after the timeout, in a
-    /// forked child, and at once if a write has failed: the trace has then ended, and a line on
-    /// standard error has the error
-    /// ([*When a write fails*](crate::trace_file#when-a-write-fails)).
-    #[must_use = "after false the trace is not complete"]
-    pub fn flush(&self, timeout: Duration) -> bool {
-        self.flush_or_fail(timeout) == Flushed::Written
+    /// Requests a write of all records so far, and waits for it, at most `timeout`. It is
+    /// [`Failed`](Flushed::Failed) at once in a forked child, and after an error of a write.
+    pub fn flush(&self, timeout: Duration) -> Flushed {
+        let number = self.requests.request();
+        self.requests.wake_writer();
+        self.wait(number, timeout)
     }
 
     /// [`flush`](Self::flush) for a signal handler. The calling thread only changes an atomic,
     /// reads the clock, and sleeps, while the writer's thread works. It does not wake the writer,
     /// which may notice the request only after
     /// [`flush_every`](crate::trace_file::TraceFileBuilder::flush_every). If the interrupted thread
-    /// holds a lock that the writer needs, such as the allocator's, the call fails after `timeout`.
-    #[must_use = "after false the trace is not complete"]
-    pub fn flush_in_signal_handler(&self, timeout: Duration) -> bool {
-        self.wait(self.requests.request(), timeout) == Flushed::Written
-    }
-
-    /// [`flush`](Self::flush), and why the records are not written.
-    pub(super) fn flush_or_fail(&self, timeout: Duration) -> Flushed {
-        let number = self.requests.request();
-        self.requests.wake_writer();
-        self.wait(number, timeout)
+    /// holds a lock that the writer needs, such as the allocator's, it is
+    /// [`TimedOut`](Flushed::TimedOut).
+    pub fn flush_in_signal_handler(&self, timeout: Duration) -> Flushed {
+        self.wait(self.requests.request(), timeout)
     }
 
     /// The error by which the writer has ended; `None` if it was taken before, and in a forked
@@ -90,18 +113,6 @@ impl Flusher {
     }
 }
 
-/// What has become of a request to write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flushed {
-    /// The records are written, or the trace was finished before.
-    Written,
-    /// This process has no writer that could write them: it has ended by an error, or it belongs to
-    /// the parent.
-    Failed,
-    /// The writer has not written them in time.
-    TimedOut,
-}
-
 /// Flushes the traces when the thread that made them ends. The main thread ends with the program.
 struct AtEnd(Vec<Flusher>);
 
@@ -128,16 +139,16 @@ pub(super) fn flush_when_this_thread_ends(flusher: Flusher) {
     _ = AT_END.try_with(add);
 }
 
-/// The program's requests to the writer, and its answers. Both are atomics, so that a signal handler
-/// can make a request.
+/// The program's requests to the writer, and its answers. Both are atomics, so that a signal
+/// handler can make a request.
 #[derive(Debug, Default)]
 pub(super) struct FlushRequests {
     /// The file of the trace, if the trace's builder has created it.
     pub(super) path: Option<PathBuf>,
     /// The number of requests so far. Each is a request to write all earlier records.
     requested: AtomicU64,
-    /// The last request that was carried out; [`ENDED`] once the writer has ended, and [`FAILED`] if
-    /// it ended by an error or a panic.
+    /// The last request that was carried out; [`ENDED`] once the writer has ended, and [`FAILED`]
+    /// if it ended by an error or a panic.
     done: AtomicU64,
     /// The error by which the writer has ended, until the user has it: by a line on standard error,
     /// or by `finish`.
@@ -248,9 +259,11 @@ mod tests {
             let made = crate::trace_file::TraceFile::builder().write_to(std::io::sink());
             made.expect("a thread")
         };
-        let flushes =
+        let flush =
             |guard: &crate::trace_file::TraceFileGuard| guard.flusher().flush(Duration::MAX);
-        tickline_observe::fork::assert_in_namesake(make, |(_trace, guard)| !flushes(&guard));
+        tickline_observe::fork::assert_in_namesake(make, |(_trace, guard)| {
+            flush(&guard) == Flushed::Failed
+        });
     }
 
     /// Whoever takes it says it.
@@ -275,16 +288,17 @@ mod tests {
         assert_eq!(flusher.take_error(), None);
     }
 
-    /// Symptom: the call returned `true`.
+    /// Symptom: the records counted as written.
     #[test]
-    fn a_flush_after_an_error_is_false_without_a_wait() {
+    fn a_flush_after_an_error_fails_without_a_wait() {
         let flusher = Flusher {
             requests: Arc::default(),
             process: process_token(),
         };
         flusher.requests.set_done(FAILED);
-        assert!(!flusher.flush(Duration::MAX));
-        assert!(!flusher.flush_in_signal_handler(Duration::MAX));
+        assert_eq!(flusher.flush(Duration::MAX), Flushed::Failed);
+        let in_handler = flusher.flush_in_signal_handler(Duration::MAX);
+        assert_eq!(in_handler, Flushed::Failed);
     }
 
     /// Symptom: a program that made one trace after another kept the flushers of all of them.

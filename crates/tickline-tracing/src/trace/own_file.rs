@@ -85,8 +85,8 @@ impl OwnFile {
 
 impl Drop for OwnFile {
     fn drop(&mut self) {
-        // A process that has made an entry does not find the list locked for ever. To a forked child
-        // the entries of its parent mean nothing.
+        // A process that has made an entry does not find the list locked for ever. To a forked
+        // child the entries of its parent mean nothing.
         if let Some(entry) = self.entry
             && entry.process == process_token()
         {

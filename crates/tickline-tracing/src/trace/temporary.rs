@@ -22,8 +22,8 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// An error about the file `path`: its text begins with the path, in quotes, as an empty path, or one
-/// with a colon, would be misread.
+/// An error about the file `path`: its text begins with the path, in quotes, as an empty path, or
+/// one with a colon, would be misread.
 pub(crate) fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{path:?}: {error}"))
 }
@@ -40,9 +40,10 @@ pub(crate) fn not_regular(file: FileType) -> io::Error {
     io::Error::other(format!("it is a {kind}, not a regular file"))
 }
 
-/// Writes a file by `write`, and puts it at `path` once it is complete. Follows links. An older file
-/// is replaced if it is a regular one to which this process may write; its mode stays, and its owner
-/// and group as far as this process may set them. If links lead to another path, an error names it.
+/// Writes a file by `write`, and puts it at `path` once it is complete. Follows links. An older
+/// file is replaced if it is a regular one to which this process may write; its mode stays, and its
+/// owner and group as far as this process may set them. If links lead to another path, an error
+/// names it.
 ///
 /// A device or a pipe is an error. To write into it, as a `TraceFile` does, may wait for a reader,
 /// and a panic hook must not.

@@ -66,10 +66,13 @@
 //! | when the guard is dropped | the same line |
 //! | when the program calls [`TraceFileGuard::finish`] | the result of that call, which also returns an earlier error |
 //!
-//! [`Flusher::flush`] returns `false` after the error. On Unix, the line is left out if standard
-//! error takes nothing for 100 ms, for example a full pipe that nobody reads. An error whose line
-//! was left out while the program runs is said when the guard is dropped. On other systems the
-//! writer waits for standard error.
+//! [`Flusher::flush`] returns [`Flushed::Failed`] after the error. On Unix, the line is left out if
+//! standard error takes nothing for 100 ms, for example a full pipe that nobody reads. An error
+//! whose line was left out while the program runs is said when the guard is dropped. On other
+//! systems the writer waits for standard error.
+//!
+//! On Unix, a write beyond the limit on a file's size (`ulimit -f`) is an error only if the program
+//! ignores SIGXFSZ. Otherwise that signal ends the process.
 //!
 //! # In a forked child
 //!
@@ -128,7 +131,7 @@ use tickline::process_token;
 use super::capture::recorder::Recorder;
 use super::capture::thread_recorder;
 use super::capture::trace_sink::{RecorderInLayer, TraceSink};
-use super::flusher::{FlushRequests, Flushed, LAST_FLUSH, flush_when_this_thread_ends};
+use super::flusher::{FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
 use super::format::trace_output::TraceStyle;
 #[cfg(unix)]
 use super::own_file::OwnFile;
@@ -138,7 +141,7 @@ use super::stderr::say;
 use super::temporary::with_path;
 use super::writer_thread::WriterThread;
 
-pub use super::flusher::Flusher;
+pub use super::flusher::{Flushed, Flusher};
 pub use super::format::summary::TraceSummary;
 pub use super::format::trace_output::TraceFormat;
 pub use super::settings::Tracks;
@@ -239,8 +242,8 @@ impl TraceFileBuilder {
     }
 
     /// Flushes the trace when a thread panics, after the panic hook that the program has when it
-    /// makes the trace. The hook waits for the writer at most 2 s. If they do not suffice, it writes
-    /// a line with the path and the time to standard error.
+    /// makes the trace. The hook waits for the writer at most 2 s. If they do not suffice, it
+    /// writes a line with the path and the time to standard error.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
     /// made, and must call the hook before it first. Otherwise nothing is flushed.
@@ -260,10 +263,10 @@ impl TraceFileBuilder {
     /// # Errors
     ///
     /// - If the file cannot be created, or the thread cannot be started.
-    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) on Unix, if another trace of this process that
-    ///   `create` has begun is being written to the file, or if a flight recorder of this process has
-    ///   its rings there ([`FlightRecorderBuilder::create`]). The file stays as it is. A recorder of
-    ///   another process is not noticed, and its next record may end that process.
+    /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) on Unix, if another trace of this process
+    ///   that `create` has begun is being written to the file, or if a flight recorder of this
+    ///   process has its rings there ([`FlightRecorderBuilder::create`]). The file stays as it is.
+    ///   A recorder of another process is not noticed, and its next record may end that process.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if JSON were to be compressed, or a ring
     ///   were to be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
     ///
@@ -322,14 +325,15 @@ impl TraceFileBuilder {
     }
 }
 
-/// Flushes the trace when a thread has panicked. Says on standard error if the flush takes too long.
+/// Flushes the trace when a thread has panicked. Says on standard error if the flush takes too
+/// long.
 fn flush_in_hook(flusher: &Flusher) {
     // If the writer itself panics, a flush would wait for this thread. A forked child has no
     // writer.
     if thread_recorder::IS_READER.get() || flusher.is_in_child() {
         return;
     }
-    match flusher.flush_or_fail(LAST_FLUSH) {
+    match flusher.flush(LAST_FLUSH) {
         Flushed::Written => {}
         // The guard may be about to say it, but this panic may end the process.
         Flushed::Failed => flusher.say_error(),
@@ -365,7 +369,8 @@ impl TraceFile {
 /// A trace without spans and events has a mark, "0 spans: ...", with the causes that are possible:
 ///
 /// - The guard was dropped before the first span.
-/// - The trace is a sink of no layer, or its layer belongs to no subscriber of the program's threads.
+/// - The trace is a sink of no layer, or its layer belongs to no subscriber of the program's
+///   threads.
 /// - A filter hides all spans and events from the layer.
 /// - No span was entered, and [`Tracks::Threads`] shows busy intervals only.
 #[derive(Debug)]
@@ -386,7 +391,8 @@ impl TraceFileGuard {
     /// - If the writer's thread panicked, as the `output` of [`TraceFileBuilder::write_to`] may do.
     /// - In a forked child, because the file belongs to the parent.
     ///
-    /// If [`TraceFileBuilder::create`] made the file, the error's text begins with its path, in quotes.
+    /// If [`TraceFileBuilder::create`] made the file, the error's text begins with its path, in
+    /// quotes.
     pub fn finish(mut self) -> io::Result<TraceSummary> {
         let result = self.stop();
         // The drop need not say what this call returns, nor a panic.

@@ -15,7 +15,9 @@ use std::{io, mem, process, thread};
 
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::flight::FlightRecorder;
-use tickline_tracing::trace_file::{Flusher, TraceFile, TraceFileBuilder, TraceFileGuard, Tracks};
+use tickline_tracing::trace_file::{
+    Flushed, Flusher, TraceFile, TraceFileBuilder, TraceFileGuard, Tracks,
+};
 use tracing::{info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -193,7 +195,10 @@ fn use_cpu(time: Duration) {
 fn fork(guard: TraceFileGuard, in_file: &FlightRecorder, folder: &Path) {
     use_cpu(BEFORE_FORK);
     // After a flush, the writer waits, and holds no lock.
-    assert!(guard.flusher().flush(Duration::from_secs(60)));
+    assert_eq!(
+        guard.flusher().flush(Duration::from_secs(60)),
+        Flushed::Written
+    );
     // SAFETY: the other thread, the writer, holds no lock that the child needs.
     let child = unsafe { libc::fork() };
     if child == 0 {

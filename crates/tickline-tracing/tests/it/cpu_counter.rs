@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::tempdir;
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::trace_file::{Flusher, TraceFile, TraceFileBuilder};
+use tickline_tracing::trace_file::{Flushed, Flusher, TraceFile, TraceFileBuilder};
 use tracing::info_span;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -45,7 +45,7 @@ fn use_cpu(by: Duration) {
 }
 
 fn flush(flusher: &Flusher) {
-    assert!(flusher.flush(Duration::from_secs(60)));
+    assert_eq!(flusher.flush(Duration::from_secs(60)), Flushed::Written);
 }
 
 /// Runs `run` with a trace, and returns the file's bytes.

@@ -1,5 +1,5 @@
-//! What a user learns of a write that fails, and of records that are dropped. Each test runs itself again in a process whose files
-//! may have 8 KiB, and which may have 64 files.
+//! What a user learns of a write that fails, and of records that are dropped. Each test runs itself
+//! again in a process whose files may have 8 KiB, and which may have 64 files.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -11,7 +11,7 @@ use std::{env, fs, iter, mem, thread};
 
 use tempfile::tempdir;
 use tickline_tracing::flight::FlightRecorder;
-use tickline_tracing::trace_file::{TraceFile, TraceFileGuard};
+use tickline_tracing::trace_file::{Flushed, TraceFile, TraceFileGuard};
 use tracing::info_span;
 
 use crate::common::run_timed;
@@ -22,7 +22,8 @@ const TRACE: &str = "TICKLINE_TEST_LIMITED_TRACE";
 /// The name of a pipe.
 const PIPE: &str = "pipe";
 
-/// POSIX counts the limit in blocks of 512 bytes. Unless the signal is ignored, it ends the process.
+/// POSIX counts the limit in blocks of 512 bytes. Unless the signal is ignored, it ends the
+/// process.
 const LIMIT_AND_RUN: &str = "trap '' XFSZ && ulimit -f 16 && ulimit -n 64 && exec \"$@\"";
 
 /// Longer than any test takes, unless something waits for ever.
@@ -84,8 +85,8 @@ fn assert_ends_with_full_stderr(test: &str, run: impl FnOnce(&Path)) {
 }
 
 /// Calls `run` with a path in a process of its own, and checks that the process then has written
-/// these lines of this crate to standard error, in which PATH is the path. `test` is the name of the
-/// test that calls this.
+/// these lines of this crate to standard error, in which PATH is the path. `test` is the name of
+/// the test that calls this.
 #[track_caller]
 fn assert_lines(test: &str, expected: &[&str], run: impl FnOnce(&Path)) {
     if let Some(path) = env::var_os(TRACE) {
@@ -109,7 +110,7 @@ const LINE: &str = "tickline: the trace is incomplete and has ended: \"PATH\": F
 fn record_too_much(path: &Path) -> TraceFileGuard {
     let (trace, guard) = TraceFile::builder().flush_every(LONG).create(path).unwrap();
     run_timed(trace, || {
-        assert!(guard.flusher().flush(LONG));
+        assert_eq!(guard.flusher().flush(LONG), Flushed::Written);
         (0..1_000).for_each(|_| info_span!("work").in_scope(|| ()));
     });
     guard
@@ -123,7 +124,7 @@ fn a_failing_write_is_said_while_the_program_runs() {
         &[LINE],
         |path| {
             let guard = record_too_much(path);
-            assert!(!guard.flusher().flush(LONG));
+            assert_eq!(guard.flusher().flush(LONG), Flushed::Failed);
             mem::forget(guard);
         },
     );
@@ -134,7 +135,7 @@ fn an_error_that_was_said_is_said_once() {
     assert_lines("an_error_that_was_said_is_said_once", &[LINE], |path| {
         let guard = record_too_much(path);
         for _ in 0..2 {
-            assert!(!guard.flusher().flush(LONG));
+            assert_eq!(guard.flusher().flush(LONG), Flushed::Failed);
         }
         drop(guard);
     });
@@ -165,7 +166,7 @@ fn an_error_that_finish_returns_is_not_said_too() {
 fn an_error_that_was_said_is_returned_too() {
     assert_lines("an_error_that_was_said_is_returned_too", &[LINE], |path| {
         let guard = record_too_much(path);
-        assert!(!guard.flusher().flush(LONG));
+        assert_eq!(guard.flusher().flush(LONG), Flushed::Failed);
         let error = guard.finish().unwrap_err().to_string();
         assert!(error.starts_with(&format!("{path:?}: ")), "{error}");
     });
@@ -255,7 +256,7 @@ fn dropped_records_that_finish_returns_are_not_said_too() {
 fn finish_returns_an_error_that_could_not_be_said() {
     assert_ends_with_full_stderr("finish_returns_an_error_that_could_not_be_said", |path| {
         let guard = record_too_much(path);
-        assert!(!guard.flusher().flush(LONG));
+        assert_eq!(guard.flusher().flush(LONG), Flushed::Failed);
         guard.finish().unwrap_err();
     });
 }
@@ -275,7 +276,7 @@ fn a_drop_says_an_error_that_could_not_be_said_before() {
         "a_drop_says_an_error_that_could_not_be_said_before",
         |path| {
             let guard = record_too_much(path);
-            assert!(!guard.flusher().flush(LONG));
+            assert_eq!(guard.flusher().flush(LONG), Flushed::Failed);
             let (mut stderr, mut said) = (reader(&path.with_file_name(PIPE)), [0; 1_000]);
             while stderr.read(&mut said).is_ok() {}
             drop(guard);

@@ -8,7 +8,7 @@ use serde_json::json;
 use tempfile::tempdir;
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::trace_file::{
-    TraceFile, TraceFileBuilder, TraceFormat, TraceSummary, Tracks,
+    Flushed, TraceFile, TraceFileBuilder, TraceFormat, TraceSummary, Tracks,
 };
 use tracing::{debug_span, info, info_span};
 
@@ -470,7 +470,10 @@ fn after_a_flush_the_file_has_all_earlier_records() {
         let _outer = info_span!("outer").entered();
         for round in 1..=5 {
             let _inside = info_span!("work").entered();
-            assert!(guard.flusher().flush(Duration::from_secs(60)));
+            assert_eq!(
+                guard.flusher().flush(Duration::from_secs(60)),
+                Flushed::Written
+            );
             let view = View::of(&fs::read(&path).unwrap());
             assert_eq!((view.open.len(), view.slices.len()), (2, round - 1));
         }

@@ -14,7 +14,7 @@ use crate::trace_view::{Trace, stuck, traced};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::trace_file::{TraceFile, TraceFileGuard, TraceSummary, Tracks};
+use tickline_tracing::trace_file::{Flushed, TraceFile, TraceFileGuard, TraceSummary, Tracks};
 use tracing::{debug_span, info_span};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
@@ -279,7 +279,10 @@ fn after_a_flush_the_file_has_all_earlier_records() {
         let _outer = info_span!("outer").entered();
         for round in 1..=5 {
             let _inside = info_span!("work").entered();
-            assert!(guard.flusher().flush(Duration::from_secs(60)));
+            assert_eq!(
+                guard.flusher().flush(Duration::from_secs(60)),
+                Flushed::Written
+            );
             let trace = of_file(&path, "]");
             assert_eq!(
                 (trace.open(), trace.slices.len()),
@@ -413,8 +416,8 @@ fn an_event_has_its_fields() {
     assert_eq!(three_events().1[0]["args"], json!({ "rows": 3 }));
 }
 
-/// Asserts that a trace has no spans, and a mark with the possible causes, if `run` gets its sink and
-/// its guard.
+/// Asserts that a trace has no spans, and a mark with the possible causes, if `run` gets its sink
+/// and its guard.
 fn assert_is_empty_and_says_why(run: impl FnOnce(TraceFile, TraceFileGuard)) {
     let path = NamedTempFile::new().unwrap().into_temp_path();
     let (trace, guard) = TraceFile::builder().create(&path).unwrap();

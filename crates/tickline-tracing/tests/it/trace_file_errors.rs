@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tempfile::tempdir;
 use tickline_tracing::flight::FlightRecorder;
-use tickline_tracing::trace_file::TraceFile;
+use tickline_tracing::trace_file::{Flushed, TraceFile};
 use tracing::info_span;
 
 use crate::common::run_timed;
@@ -152,7 +152,7 @@ fn a_writer_that_fails_or_panics_keeps_no_thread_waiting() {
         has_ended
             .recv_timeout(long)
             .expect("the thread does not wait");
-        assert!(!guard.flusher().flush(long));
+        assert_eq!(guard.flusher().flush(long), Flushed::Failed);
         assert_eq!(guard.finish().unwrap_err().kind(), error);
     }
 }

@@ -97,13 +97,13 @@ fn each_benchmark_with_an_untrusted_sample_is_named_once() {
     let mut observations = observations(&open);
     // Two benchers of a: a warm-up that converts samples, and its samples.
     for (bencher, ns, trust) in [
-        (1, 1.5, Trust::Untrusted),
-        (2, 2.5, Trust::Trusted),
-        (2, 1.5, Trust::Untrusted),
-        (3, 3.5, Trust::Trusted),
-        (4, 4.5, Trust::Untrusted),
-        (4, 4.5, Trust::Trusted),
-        (5, 5.5, Trust::Trusted),
+        (1, 1.5, SampleTrust::Untrusted),
+        (2, 2.5, SampleTrust::Trusted),
+        (2, 1.5, SampleTrust::Untrusted),
+        (3, 3.5, SampleTrust::Trusted),
+        (4, 4.5, SampleTrust::Untrusted),
+        (4, 4.5, SampleTrust::Trusted),
+        (5, 5.5, SampleTrust::Trusted),
     ] {
         observations.add_time(bencher, ns, trust);
     }
@@ -122,9 +122,9 @@ fn only_the_present_times_and_those_with_untrusted_samples_are_kept() {
     let mut observations = observations(&status());
     for bencher in 1..=100 {
         let trust = if bencher == 7 {
-            Trust::Untrusted
+            SampleTrust::Untrusted
         } else {
-            Trust::Trusted
+            SampleTrust::Trusted
         };
         observations.add_time(bencher, 1.5, trust);
     }

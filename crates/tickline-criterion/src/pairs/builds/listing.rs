@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::arguments::{self, Role, hints};
 use crate::pairs::builds::process::{lines, next_line};
 use crate::pairs::serving::MARK;
+use crate::reason::{ReasonCode, VerdictReason};
 
 /// The first line of a program that lists its benchmarks, with the version of the turns.
 const GREETING: &str = "turns 4";
@@ -59,13 +60,14 @@ impl Listing {
     }
 
     /// Why a benchmark of pairs can't be compared with this build, the other one. `None` if it can.
-    pub(super) fn why_not_comparable(&self, name: &str) -> Option<&'static str> {
+    pub(super) fn why_not_comparable(&self, name: &str) -> Option<VerdictReason> {
         if self.has_pairs(name) {
             None
         } else if self.has_other(name) {
-            Some("in the other build it is of bench_function or compare, not of bench_pairs")
+            let text = "in the other build it is of bench_function or compare, not of bench_pairs";
+            Some(ReasonCode::NotOfBenchPairs.with(text))
         } else {
-            Some("the other build has no such benchmark")
+            Some(ReasonCode::OnlyThisBuild.with("the other build has no such benchmark"))
         }
     }
 
@@ -75,23 +77,23 @@ impl Listing {
         &'a self,
         theirs: &'a Self,
         is_judged: impl Fn(&str) -> bool,
-    ) -> Vec<(&'a str, &'static str)> {
+    ) -> Vec<(&'a str, VerdictReason)> {
         let of_other_kind = self.others.iter().map(|name| {
-            (
-                name,
-                "--against compares benchmarks of bench_pairs; it is of bench_function or compare",
-            )
+            let text =
+                "--against compares benchmarks of bench_pairs; it is of bench_function or compare";
+            (name, ReasonCode::NotOfBenchPairs.with(text))
         });
         let not_measured = self.pairs.iter().flatten().map(|name| {
-            (
-                name,
-                "the list of benchmarks has it, and this run did not measure it",
-            )
+            let text = "the list of benchmarks has it, and this run did not measure it";
+            (name, ReasonCode::NotMeasured.with(text))
         });
         let only_theirs = theirs.pairs.iter().flatten();
         let only_theirs = only_theirs
             .filter(|name| !self.has_pairs(name) && !self.has_other(name))
-            .map(|name| (name, "only the other build has it"));
+            .map(|name| {
+                let text = "only the other build has it";
+                (name, ReasonCode::OnlyOtherBuild.with(text))
+            });
         of_other_kind
             .chain(not_measured)
             .chain(only_theirs)
@@ -300,14 +302,15 @@ mod tests {
         };
         let theirs = pairs(&["judged", "not measured", "plain here", "theirs"]);
         let found = ours.not_judged(&theirs, |name| name.starts_with("judged"));
-        let of_other_kind =
-            "--against compares benchmarks of bench_pairs; it is of bench_function or compare";
-        let not_measured = "the list of benchmarks has it, and this run did not measure it";
+        let found: Vec<_> = found
+            .iter()
+            .map(|(name, reason)| (*name, reason.code))
+            .collect();
         let expected = [
-            ("plain", of_other_kind),
-            ("plain here", of_other_kind),
-            ("not measured", not_measured),
-            ("theirs", "only the other build has it"),
+            ("plain", ReasonCode::NotOfBenchPairs),
+            ("plain here", ReasonCode::NotOfBenchPairs),
+            ("not measured", ReasonCode::NotMeasured),
+            ("theirs", ReasonCode::OnlyOtherBuild),
         ];
         assert_eq!(found, expected);
     }
@@ -319,15 +322,13 @@ mod tests {
             others: texts(&["plain"]),
             ..pairs(&["a"])
         };
-        let of_other_kind =
-            "in the other build it is of bench_function or compare, not of bench_pairs";
-        let missing = "the other build has no such benchmark";
-        for (name, why) in [
+        for (name, code) in [
             ("a", None),
-            ("plain", Some(of_other_kind)),
-            ("b", Some(missing)),
+            ("plain", Some(ReasonCode::NotOfBenchPairs)),
+            ("b", Some(ReasonCode::OnlyThisBuild)),
         ] {
-            assert_eq!(theirs.why_not_comparable(name), why, "{name}");
+            let reason = theirs.why_not_comparable(name);
+            assert_eq!(reason.map(|reason| reason.code), code, "{name}");
         }
     }
 

@@ -33,8 +33,8 @@ pub(super) fn hold(copy: &Path) -> io::Result<Option<Lock>> {
 /// Locks a copy for its removal. `None` if an owner holds it or runs it, or the file system has no
 /// locks.
 pub(super) fn if_unused(copy: &Path) -> Option<Lock> {
-    // NFS locks exclusively only what may be written. Most kernels refuse such a handle of a program
-    // that runs.
+    // NFS locks exclusively only what may be written. Most kernels refuse such a handle of a
+    // program that runs.
     let file = match File::options().read(true).write(true).open(copy) {
         // The program, and so its copy, may be read-only.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(copy),

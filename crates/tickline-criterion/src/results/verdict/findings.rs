@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::judge::{Difference, caveat, judge_difference};
-use super::{ComparedWith, Conclusion, KeptBaseline, Verdict, Verdicts};
+use super::judge::{Difference, judge_difference};
+use super::{ComparedWith, Conclusion, LeftOut, Verdict, Verdicts};
 use crate::arguments::Options;
 use crate::measurement::measured_by::MeasuredBy;
+use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::verdict_file;
 
 /// The findings of this process so far.
@@ -31,7 +32,7 @@ pub(crate) struct StoredRun {
 
 /// Splits runs into the folders that may become the baseline, and those that may not: a folder
 /// that is there twice needs trust both times.
-pub(crate) fn trusted_runs(runs: Vec<StoredRun>) -> (BTreeSet<PathBuf>, Vec<KeptBaseline>) {
+pub(crate) fn trusted_runs(runs: Vec<StoredRun>) -> (BTreeSet<PathBuf>, Vec<LeftOut>) {
     let (mut folders, mut kept) = (BTreeSet::new(), BTreeMap::new());
     for StoredRun {
         benchmark,
@@ -46,7 +47,8 @@ pub(crate) fn trusted_runs(runs: Vec<StoredRun>) -> (BTreeSet<PathBuf>, Vec<Kept
                 "{untrusted} of this run's samples can't be trusted, because the clock did not trust the counter \
                  meanwhile; run it again"
             );
-            kept.insert(folder, KeptBaseline { benchmark, reason });
+            let reason = ReasonCode::UntrustedSamples.with(reason);
+            kept.insert(folder, LeftOut { benchmark, reason });
         }
     }
     folders.retain(|folder| !kept.contains_key(folder));
@@ -82,10 +84,7 @@ impl Findings {
         difference: Difference,
     ) {
         let options = Options::of_this_process();
-        let (conclusion, mut reason) = judge_difference(options, compared_with, &difference);
-        if conclusion == Conclusion::Slower {
-            reason.push_str(caveat(options, compared_with));
-        }
+        let (conclusion, reason) = judge_difference(options, compared_with, &difference);
         self.push(Verdict {
             benchmark: benchmark.to_owned(),
             compared_with,
@@ -105,7 +104,7 @@ impl Findings {
         compared_with: ComparedWith,
         measured_by: MeasuredBy,
         conclusion: Conclusion,
-        reason: &str,
+        reason: VerdictReason,
     ) {
         self.push(Verdict {
             benchmark: benchmark.to_owned(),
@@ -114,7 +113,7 @@ impl Findings {
             difference_percent: None,
             is_different: false,
             conclusion,
-            reason: reason.to_owned(),
+            reason: Some(reason),
         });
     }
 }
@@ -139,7 +138,7 @@ mod tests {
         assert_eq!(kept.len(), 1);
         assert_eq!(kept[0].benchmark, "b");
         assert_eq!(
-            kept[0].reason,
+            kept[0].reason.text,
             "3 of this run's samples can't be trusted, because the clock did not trust the counter meanwhile; \
              run it again"
         );

@@ -3,17 +3,18 @@
 
 use super::{ComparedWith, Conclusion, Percent};
 use crate::arguments::Options;
+use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::text::signed_percent;
 
 /// What a measurement has found between two builds, or between a run and its baseline.
 #[derive(Debug, Clone)]
 pub(crate) struct Difference {
     pub(crate) percent: Percent,
-    /// Whether the measurement distinguishes the difference from zero. This is what is printed above
-    /// the verdict.
+    /// Whether the measurement distinguishes the difference from zero. This is what is printed
+    /// above the verdict.
     pub(crate) is_different: bool,
-    /// Why the percentage may be larger, and what to do, if the measurement hides a part of it. What
-    /// is faster stays faster.
+    /// Why the percentage may be larger, and what to do, if the measurement hides a part of it.
+    /// What is faster stays faster.
     pub(crate) why_hidden: Option<String>,
 }
 
@@ -23,7 +24,8 @@ pub(super) fn judge_difference(
     options: &Options,
     compared_with: ComparedWith,
     difference: &Difference,
-) -> (Conclusion, String) {
+) -> (Conclusion, Option<VerdictReason>) {
+    let cannot_tell = |reason| (Conclusion::CannotTell, Some(reason));
     let &Difference {
         percent,
         is_different,
@@ -32,7 +34,7 @@ pub(super) fn judge_difference(
     if options.have_limits() && !percent.is_finite() {
         let reason = "it is compared with a time of 0, of which there is no percentage; let it do more, or leave it out \
                       by a filter";
-        return (Conclusion::CannotTell, reason.to_owned());
+        return cannot_tell(ReasonCode::NoTime.with(reason));
     }
     let Percent {
         estimate,
@@ -44,23 +46,25 @@ pub(super) fn judge_difference(
     if let Some(limit) = options.max_regression_percent
         && low > limit
     {
+        let caveat = caveat(options, compared_with);
+        let reason = format!("slower by more than {limit} %: {range}{caveat}");
         return (
             Conclusion::Slower,
-            format!("slower by more than {limit} %: {range}"),
+            Some(ReasonCode::AboveLimit.with(reason)),
         );
     }
     if options.have_limits()
         && percent.high > 0.0
         && let Some(reason) = why_hidden
     {
-        return (Conclusion::CannotTell, reason.clone());
+        return cannot_tell(ReasonCode::TooShort.with(reason));
     }
     if let Some(limit) = options.max_regression_percent
         && estimate > limit
     {
         let advice = advice(options, compared_with);
         let reason = format!("it may be slower by more than {limit} % or not: {range}{advice}");
-        return (Conclusion::CannotTell, reason);
+        return cannot_tell(ReasonCode::AroundLimit.with(reason));
     }
     // Noise below the limit hides no regression.
     let may_be_slower = percent.high > options.max_regression_percent.unwrap_or(0.0);
@@ -78,9 +82,9 @@ pub(super) fn judge_difference(
             percent.noise(),
             advice(options, compared_with)
         );
-        return (Conclusion::CannotTell, reason);
+        return cannot_tell(ReasonCode::Noise.with(reason));
     }
-    (Conclusion::Passes, String::new())
+    (Conclusion::Passes, None)
 }
 
 /// What narrows the interval, for the end of the reason.
@@ -94,7 +98,7 @@ fn advice(options: &Options, compared_with: ComparedWith) -> &'static str {
 }
 
 /// What else may have made a benchmark slower, for the end of the reason.
-pub(super) fn caveat(options: &Options, compared_with: ComparedWith) -> &'static str {
+fn caveat(options: &Options, compared_with: ComparedWith) -> &'static str {
     if compared_with == ComparedWith::OtherBuild && options.against.len() == 1 {
         "; each build is in one link order, so an unrelated change that moves code may be the cause: \
          --layout tells"
@@ -114,13 +118,18 @@ mod tests {
     use crate::statistics::signed_rank::tests::{heavy_tails, two_modes, uniform};
 
     /// Judges a difference that the measurement distinguishes from zero.
-    fn judge(options: &Options, percent: Percent) -> (Conclusion, String) {
+    fn judge(options: &Options, percent: Percent) -> (Conclusion, Option<VerdictReason>) {
         let difference = Difference {
             percent,
             is_different: true,
             why_hidden: None,
         };
         judge_difference(options, ComparedWith::OtherBuild, &difference)
+    }
+
+    /// The text of a finding's reason.
+    fn text((_, reason): (Conclusion, Option<VerdictReason>)) -> String {
+        reason.expect("a reason").text
     }
 
     /// Both limits, with `layouts` layouts of each build.
@@ -141,6 +150,21 @@ mod tests {
         ] {
             let found = judge(&options(3.0, 2.0), percent(estimate, noise)).0;
             assert_eq!(found, conclusion, "{estimate}");
+        }
+    }
+
+    /// Symptom: a script could tell noise from a failed comparison only by the words of the text.
+    #[test]
+    fn each_reason_has_its_code() {
+        for (estimate, noise, code) in [
+            (4.5, 1.0, Some(ReasonCode::AboveLimit)),
+            (3.5, 1.0, Some(ReasonCode::AroundLimit)),
+            (2.0, 2.5, Some(ReasonCode::Noise)),
+            (f64::INFINITY, 1.0, Some(ReasonCode::NoTime)),
+            (2.0, 1.0, None),
+        ] {
+            let reason = judge(&options(3.0, 2.0), percent(estimate, noise)).1;
+            assert_eq!(reason.map(|reason| reason.code), code, "{estimate}");
         }
     }
 
@@ -189,7 +213,10 @@ mod tests {
             };
             judge_difference(options, ComparedWith::Baseline, &difference)
         };
-        let hidden = (Conclusion::CannotTell, "why".to_owned());
+        let hidden = (
+            Conclusion::CannotTell,
+            Some(ReasonCode::TooShort.with("why")),
+        );
         assert_eq!(of_percent(&options(3.0, 2.0), 1.0), hidden);
         assert_eq!(of_percent(&options(3.0, 2.0), 3.5), hidden);
         assert_eq!(of_percent(&options(3.0, 2.0), 9.0).0, Conclusion::Slower);
@@ -213,8 +240,9 @@ mod tests {
 
     #[test]
     fn a_wide_interval_around_the_limit_cannot_tell() {
-        let (conclusion, reason) = judge(&options(3.0, 2.0), percent(2.0, 2.5));
-        assert_eq!(conclusion, Conclusion::CannotTell);
+        let found = judge(&options(3.0, 2.0), percent(2.0, 2.5));
+        assert_eq!(found.0, Conclusion::CannotTell);
+        let reason = text(found);
         assert!(
             reason.starts_with("the noise of 2.50 % is above 2 %"),
             "{reason}"
@@ -223,15 +251,17 @@ mod tests {
         assert_eq!(slower, Conclusion::Slower, "noise does not hide it");
     }
 
-    /// Symptom: "this build is slower" was above a verdict that seemed to say that this was unknown.
+    /// Symptom: "this build is slower" was above a verdict that seemed to say that this was
+    /// unknown.
     #[test]
     fn noise_hides_how_much_slower_a_benchmark_is_and_not_that_it_is() {
         let without_regression = Options {
             max_regression_percent: None,
             ..options(3.0, 2.0)
         };
-        let (conclusion, reason) = judge(&without_regression, percent(5.0, 4.75));
-        assert_eq!(conclusion, Conclusion::CannotTell);
+        let found = judge(&without_regression, percent(5.0, 4.75));
+        assert_eq!(found.0, Conclusion::CannotTell);
+        let reason = text(found);
         assert!(
             reason.starts_with("slower, but by how much can't be told: the noise of 4.75 %"),
             "{reason}"
@@ -250,8 +280,8 @@ mod tests {
             is_different: false,
             why_hidden: None,
         };
-        let (_, reason) =
-            judge_difference(&without_regression, ComparedWith::OtherBuild, &difference);
+        let found = judge_difference(&without_regression, ComparedWith::OtherBuild, &difference);
+        let reason = text(found);
         assert!(reason.starts_with("the noise of 4.75 %"), "{reason}");
     }
 
@@ -259,7 +289,7 @@ mod tests {
     /// above the limit.
     #[test]
     fn the_advice_about_noise_is_more_layouts_if_there_are_several() {
-        let (_, reason) = judge(&options_with_layouts(16), percent(0.0, 4.25));
+        let reason = text(judge(&options_with_layouts(16), percent(0.0, 4.25)));
         assert!(
             reason.contains("more layouts") && !reason.contains("measure longer"),
             "{reason}"
@@ -268,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_advice_about_noise_in_one_link_order_is_a_longer_time() {
-        let (_, reason) = judge(&options_with_layouts(1), percent(2.0, 2.5));
+        let reason = text(judge(&options_with_layouts(1), percent(2.0, 2.5)));
         assert!(
             reason.ends_with("; measure longer, or leave CPUs free"),
             "{reason}"
@@ -281,7 +311,7 @@ mod tests {
         for layouts in [1, 16] {
             let options = options_with_layouts(layouts);
             let [noise, limit] =
-                [0.0, 3.5].map(|estimate| judge(&options, percent(estimate, 4.25)).1);
+                [0.0, 3.5].map(|estimate| text(judge(&options, percent(estimate, 4.25))));
             assert!(limit.starts_with("it may be slower by more than 3 % or not: "));
             let of_noise = noise.split_once("; ").map(|(_, advice)| advice);
             let of_limit = limit.split_once("; ").map(|(_, advice)| advice);
@@ -301,7 +331,11 @@ mod tests {
             why_hidden: None,
         };
         let options = options_with_layouts(16);
-        let (_, reason) = judge_difference(&options, ComparedWith::Baseline, &difference);
+        let reason = text(judge_difference(
+            &options,
+            ComparedWith::Baseline,
+            &difference,
+        ));
         assert!(reason.contains("measure longer"), "{reason}");
     }
 
@@ -325,7 +359,7 @@ mod tests {
     #[test]
     fn without_limits_all_pass() {
         let found = judge(&Options::default(), percent(50.0, 9.0));
-        assert_eq!(found, (Conclusion::Passes, String::new()));
+        assert_eq!(found, (Conclusion::Passes, None));
     }
 
     /// The shares, %, of simulated comparisons of equal builds that are judged slower, and that

@@ -146,8 +146,8 @@ impl Series {
     }
 
     /// The longest time in the bucket whose longest time is `end_ns`, if it is the last bucket with
-    /// a time since the last reset. If a thread records a time while another one reads or resets the
-    /// series, it may be another time in this bucket, and so up to 1 % wrong.
+    /// a time since the last reset. If a thread records a time while another one reads or resets
+    /// the series, it may be another time in this bucket, and so up to 1 % wrong.
     pub(super) fn max_ns(&self, end_ns: u64) -> u64 {
         let all = self.counts.lock();
         let in_bucket = all.iter().flat_map(|all| all.iter()).filter_map(|counts| {
@@ -186,8 +186,8 @@ impl Series {
 
     pub(super) fn reset(&self) {
         if let Some(mut before_reset) = self.before_reset.lock() {
-            // A time that a thread records meanwhile may be removed only from the buckets, or only as
-            // the maximum: no order holds between them.
+            // A time that a thread records meanwhile may be removed only from the buckets, or only
+            // as the maximum: no order holds between them.
             for counts in self.counts.lock().iter().flat_map(|all| all.iter()) {
                 // ORDERING: Relaxed. The maximum is checked with the buckets (`max_ns`).
                 counts.sums.max_ns.store(0, Ordering::Relaxed);

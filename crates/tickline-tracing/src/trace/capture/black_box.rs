@@ -69,7 +69,8 @@ const REMOVED_RECORDS: usize = 3;
 const ENDS_LOST_BEFORE: usize = 4;
 /// The number of threads that got no ring.
 const THREADS_WITHOUT_RING: usize = 5;
-/// The offset of Unix time from `CLOCK_MONOTONIC` when the file was created, ns; 0 if it is unknown.
+/// The offset of Unix time from `CLOCK_MONOTONIC` when the file was created, ns; 0 if it is
+/// unknown.
 const UNIX_OFFSET: usize = 6;
 
 thread_local! {
@@ -478,8 +479,8 @@ mod tests {
         assert_eq!(error_of(0), "no recorder has rings of 0 words");
     }
 
-    /// Symptom: a thread kept a number for each recorder that had no ring in a file for it, also for
-    /// those that had ended.
+    /// Symptom: a thread kept a number for each recorder that had no ring in a file for it, also
+    /// for those that had ended.
     #[test]
     #[cfg(unix)]
     #[cfg_attr(miri, ignore = "Miri maps no files")]

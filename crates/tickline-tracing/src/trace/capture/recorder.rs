@@ -389,8 +389,8 @@ mod tests {
     use crate::trace::capture::black_box;
     use crate::trace::capture::thread_recorder;
 
-    /// Symptom: process 1 of a container forked into a new pid namespace. The child, which is process
-    /// 1 there, waited for ever for a writer that only its parent has.
+    /// Symptom: process 1 of a container forked into a new pid namespace. The child, which is
+    /// process 1 there, waited for ever for a writer that only its parent has.
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn a_child_with_its_parents_process_id_is_a_child() {

@@ -88,16 +88,16 @@ impl FlightRecorderBuilder {
     ///
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file would be larger than 64 GiB, or
     ///   than the address space.
-    /// - [`FileTooLarge`](io::ErrorKind::FileTooLarge) if it would be larger than a file of this process
-    ///   may be (`RLIMIT_FSIZE`, `ulimit -f`); the text has the size and the limit.
+    /// - [`FileTooLarge`](io::ErrorKind::FileTooLarge) if it would be larger than a file of this
+    ///   process may be (`RLIMIT_FSIZE`, `ulimit -f`); the text has the size and the limit.
     /// - [`StorageFull`](io::ErrorKind::StorageFull) if the file system has too little free space;
     ///   the text has the sizes of the files at `path` and `PATH.old`.
     /// - If the file cannot be created with all its blocks, for example because of a quota.
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if another recorder writes to the file at
     ///   `path`, or to the `PATH.old` that would be replaced.
-    /// - [`AlreadyExists`](io::ErrorKind::AlreadyExists) if one of these files is not a recorder's, even
-    ///   if it was made while the new file was filled, or if `PATH.old` was made meanwhile; another
-    ///   kind if it is a link or a folder.
+    /// - [`AlreadyExists`](io::ErrorKind::AlreadyExists) if one of these files is not a recorder's,
+    ///   even if it was made while the new file was filled, or if `PATH.old` was made meanwhile;
+    ///   another kind if it is a link or a folder.
     /// - If the file system has no hard links.
     /// - If the process has no memory for the mapping, or to prepare for a `fork`.
     /// - On a system other than Unix.
@@ -110,8 +110,8 @@ impl FlightRecorderBuilder {
     ///   [`ResourceBusy`](io::ErrorKind::ResourceBusy) may be the one that has renamed the earlier
     ///   file to `PATH.old`. The other's file is at `path`. The earlier file may also be at
     ///   `PATH.old` if another program makes a file at `path` at that moment.
-    /// - If the new file can't get the name `path`, although it could get another one in this folder
-    ///   (a quota), the earlier file is at `PATH.old`, and what was there is gone.
+    /// - If the new file can't get the name `path`, although it could get another one in this
+    ///   folder (a quota), the earlier file is at `PATH.old`, and what was there is gone.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {
         let Self {
             settings,

@@ -4,8 +4,6 @@ use core::fmt;
 
 use tickline::{Instant, UnixTime};
 
-use crate::trace::rings::record::Kind;
-
 /// A summary of the content of a trace file.
 ///
 /// Its text is a sentence with the counts, also of losses if there are any:
@@ -28,13 +26,13 @@ use crate::trace::rings::record::Kind;
 /// # }
 /// ```
 ///
-/// With losses it is, for example, "9 intervals, of which 1 did not end, and 0 events; incomplete: 12
-/// records dropped, 1 value cut". What a flight recorder has overwritten is no loss: "9 intervals and
-/// 0 events; 12 older records overwritten". A trace that is empty without either has the possible causes: "0
-/// intervals and 0 events: none entered yet, layer not installed, or all filtered out". The text
-/// does not have [`complete_since`](Self::complete_since) and
+/// With losses it is, for example, "9 intervals, of which 1 did not end, and 0 events; incomplete:
+/// 12 records dropped, 1 value cut". What a flight recorder has overwritten is no loss: "9
+/// intervals and 0 events; 12 older records overwritten". A trace that is empty without either has
+/// the possible causes: "0 intervals and 0 events: none entered yet, layer not installed, or all
+/// filtered out". The text does not have [`complete_since`](Self::complete_since) and
 /// [`unix_end`](Self::unix_end).
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TraceSummary {
     /// The number of busy intervals of threads, and of spans of requests.
@@ -44,8 +42,8 @@ pub struct TraceSummary {
     /// The number of events.
     pub events: u64,
     /// The number of records that found no room in a thread's ring: beginnings, events, and ends of
-    /// spans of requests. Also counts records of threads for whose ring the system had no memory; in
-    /// the trace of a flight recorder it counts only these. Always 0 for a recorder's file.
+    /// spans of requests. Also counts records of threads for whose ring the system had no memory;
+    /// in the trace of a flight recorder it counts only these. Always 0 for a recorder's file.
     pub dropped_records: u64,
     /// The number of records that newer ones have overwritten in a flight recorder: two for a span,
     /// one for an event. Always 0 for a trace file.
@@ -70,60 +68,22 @@ pub struct TraceSummary {
     /// The number of threads' rings that are missing, at least in part, at the end of a recorder's
     /// file that was truncated. The trace has nothing of these. Always 0 for the recorder itself.
     pub missing_rings: u64,
-    /// The number of threads that got no ring in a recorder's file, because more threads ran at once
-    /// than the file has rings
+    /// The number of threads that got no ring in a recorder's file, because more threads ran at
+    /// once than the file has rings
     /// ([`threads_in_file`](crate::flight::FlightRecorderBuilder::threads_in_file)); a ring is also
-    /// in use while the recorder copies it to write a trace. The trace has nothing of these threads.
-    /// Always 0 for the recorder itself. A damaged file may state any number.
+    /// in use while the recorder copies it to write a trace. The trace has nothing of these
+    /// threads. Always 0 for the recorder itself. A damaged file may state any number.
     pub threads_without_ring: u64,
     /// The number of callsites in the trace whose names a recorder's file does not have: their
     /// spans and events have the name `?`. The ring of names was full, or the names were [too
     /// long](crate::flight#the-black-box), or they are damaged. Also counts callsites of a forked
     /// child's own trace, if a thread of the parent had the list of names locked at the fork.
     pub callsites_without_names: u64,
-    /// In the trace of a flight recorder: the Unix time when it was written. In that of a recorder's
-    /// file: the Unix time of its last record, by the clock as it was when the file was created;
-    /// `None` if the file has no record, or does not say it. Always `None` for a trace file.
+    /// In the trace of a flight recorder: the Unix time when it was written. In that of a
+    /// recorder's file: the Unix time of its last record, by the clock as it was when the file was
+    /// created; `None` if the file has no record, or does not say it. Always `None` for a trace
+    /// file.
     pub unix_end: Option<UnixTime>,
-    ended: u64,
-}
-
-/// The public fields.
-impl fmt::Debug for TraceSummary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // All fields are named, so that a new one is not forgotten.
-        let Self {
-            intervals,
-            unended_intervals,
-            events,
-            dropped_records,
-            overwritten_records,
-            complete_since,
-            damaged_records,
-            cut_values,
-            undecided_spans,
-            missing_rings,
-            threads_without_ring,
-            callsites_without_names,
-            unix_end,
-            ended: _,
-        } = self;
-        f.debug_struct("TraceSummary")
-            .field("intervals", intervals)
-            .field("unended_intervals", unended_intervals)
-            .field("events", events)
-            .field("dropped_records", dropped_records)
-            .field("overwritten_records", overwritten_records)
-            .field("complete_since", complete_since)
-            .field("damaged_records", damaged_records)
-            .field("cut_values", cut_values)
-            .field("undecided_spans", undecided_spans)
-            .field("missing_rings", missing_rings)
-            .field("threads_without_ring", threads_without_ring)
-            .field("callsites_without_names", callsites_without_names)
-            .field("unix_end", unix_end)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A sentence for people, whose words may change.
@@ -144,7 +104,6 @@ impl fmt::Display for TraceSummary {
             threads_without_ring,
             callsites_without_names,
             unix_end: _,
-            ended: _,
         } = self;
         write!(f, "{}", Count(*intervals, "interval"))?;
         if *unended_intervals > 0 {
@@ -191,51 +150,17 @@ impl fmt::Display for Count {
     }
 }
 
-impl TraceSummary {
-    /// Counts a record, unless it repeats another record, or begins a block.
-    #[inline]
-    pub(crate) const fn count(&mut self, kind: Kind) {
-        match kind {
-            Kind::Begin | Kind::AsyncBegin => self.intervals += 1,
-            Kind::End | Kind::AsyncEnd => self.ended += 1,
-            Kind::Instant => self.events += 1,
-            Kind::Rest
-            | Kind::Block
-            | Kind::RepeatedBegin
-            | Kind::Unrepeated
-            | Kind::Name
-            | Kind::Follows => {}
-        }
-        // If a request's span ended on another thread, its end may be counted before its beginning.
-        self.unended_intervals = self.intervals.saturating_sub(self.ended);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_text_has_the_documented_fields_and_no_other() {
-        let mut summary = TraceSummary::default();
-        summary.count(Kind::Begin);
-        summary.count(Kind::End);
-        assert_eq!(
-            format!("{summary:?}"),
-            "TraceSummary { intervals: 1, unended_intervals: 0, events: 0, dropped_records: 0, \
-             overwritten_records: 0, complete_since: None, damaged_records: 0, cut_values: 0, \
-             undecided_spans: 0, missing_rings: 0, threads_without_ring: 0, \
-             callsites_without_names: 0, unix_end: None, .. }"
-        );
-    }
-
-    #[test]
     fn the_sentence_of_a_complete_trace_has_its_intervals_and_events() {
-        let mut summary = TraceSummary::default();
-        summary.count(Kind::Begin);
-        summary.count(Kind::End);
-        summary.count(Kind::Instant);
-        summary.count(Kind::Instant);
+        let summary = TraceSummary {
+            intervals: 1,
+            events: 2,
+            ..TraceSummary::default()
+        };
         assert_eq!(summary.to_string(), "1 interval and 2 events");
     }
 
@@ -250,10 +175,12 @@ mod tests {
 
     #[test]
     fn the_sentence_has_the_intervals_that_did_not_end() {
-        let mut summary = TraceSummary::default();
-        summary.count(Kind::Begin);
-        summary.count(Kind::Instant);
-        summary.count(Kind::Instant);
+        let summary = TraceSummary {
+            intervals: 1,
+            unended_intervals: 1,
+            events: 2,
+            ..TraceSummary::default()
+        };
         assert_eq!(
             summary.to_string(),
             "1 interval, of which 1 did not end, and 2 events"

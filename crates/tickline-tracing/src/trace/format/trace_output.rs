@@ -13,7 +13,7 @@ use super::perfetto::clocks::ClockReadings;
 use super::summary::TraceSummary;
 use crate::trace::readout::cpu_times::CpuTime;
 use crate::trace::readout::span_tracks::Attempt;
-use crate::trace::rings::record::Record;
+use crate::trace::rings::record::{Kind, Record};
 
 /// The format of a trace file. <https://ui.perfetto.dev> opens both.
 ///
@@ -63,6 +63,8 @@ pub(crate) struct TraceOutput<W: Write> {
     text: TraceText<W>,
     /// The summary of the file so far.
     pub(crate) summary: TraceSummary,
+    /// The number of ends in the file so far.
+    ended_intervals: u64,
     /// The latest time in the file.
     pub(crate) last_ns: u64,
 }
@@ -97,6 +99,7 @@ impl<W: Write> TraceOutput<W> {
         Ok(Self {
             text,
             summary: TraceSummary::default(),
+            ended_intervals: 0,
             last_ns: 0,
         })
     }
@@ -128,9 +131,28 @@ impl<W: Write> TraceOutput<W> {
             return Ok(false);
         };
         self.summary.cut_values += cut_values;
-        self.summary.count(record.kind);
+        self.count(record.kind);
         self.last_ns = self.last_ns.max(record.ns);
         Ok(true)
+    }
+
+    /// Counts a record, unless it repeats another record, or begins a block.
+    #[inline]
+    fn count(&mut self, kind: Kind) {
+        let summary = &mut self.summary;
+        match kind {
+            Kind::Begin | Kind::AsyncBegin => summary.intervals += 1,
+            Kind::End | Kind::AsyncEnd => self.ended_intervals += 1,
+            Kind::Instant => summary.events += 1,
+            Kind::Rest
+            | Kind::Block
+            | Kind::RepeatedBegin
+            | Kind::Unrepeated
+            | Kind::Name
+            | Kind::Follows => {}
+        }
+        // If a request's span ended on another thread, its end may be counted before its beginning.
+        summary.unended_intervals = summary.intervals.saturating_sub(self.ended_intervals);
     }
 
     /// Writes a mark.

@@ -21,8 +21,8 @@ struct HeldRecord {
     refused_passes: u8,
 }
 
-/// After this number of passes a refused record is dropped. A beginning comes at latest in the second
-/// pass after its end was taken; if there is none then, the span has ended with its parent.
+/// After this number of passes a refused record is dropped. A beginning comes at latest in the
+/// second pass after its end was taken; if there is none then, the span has ended with its parent.
 const PASSES: u8 = 3;
 
 impl HeldEnds {

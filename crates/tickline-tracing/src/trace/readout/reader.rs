@@ -9,8 +9,8 @@ use std::thread::Thread;
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     thread: OnceLock<Thread>,
-    /// How often it was woken. A wake that the thread has not taken yet hides the next one, so a test
-    /// can't count them there.
+    /// How often it was woken. A wake that the thread has not taken yet hides the next one, so a
+    /// test can't count them there.
     #[cfg(test)]
     wakes: AtomicU32,
 }

@@ -56,8 +56,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// The time of the trace's end, ns of `CLOCK_MONOTONIC`, with its Unix time, if both are known. A
-    /// file may have any numbers; one without records has the end 0.
+    /// The time of the trace's end, ns of `CLOCK_MONOTONIC`, with its Unix time, if both are known.
+    /// A file may have any numbers; one without records has the end 0.
     pub(crate) fn unix_at(&self, end_ns: u64) -> Option<(Instant, UnixTime)> {
         if end_ns == 0 {
             return None;

@@ -39,11 +39,11 @@ pub(crate) enum Attempt {
 /// The tracks of the open spans.
 #[derive(Debug, Default)]
 pub(crate) struct SpanTracks {
-    open: HashMap<u64, OpenSpan, KeyedState>,
+    open: HashMap<u64, PlacedSpan, KeyedState>,
 }
 
 #[derive(Debug)]
-struct OpenSpan {
+struct PlacedSpan {
     place: SpanPlace,
     callsite: usize,
     parent: u64,
@@ -55,7 +55,7 @@ struct OpenSpan {
     free: Vec<(u64, u64)>,
 }
 
-impl OpenSpan {
+impl PlacedSpan {
     /// The track for a child that begins at `ns`, if one is free.
     fn track_for_child(&mut self, child: u64, ns: u64) -> Option<u64> {
         if self.child == 0 && self.free_since_ns <= ns {
@@ -103,7 +103,7 @@ impl SpanTracks {
         };
         self.open.insert(
             span,
-            OpenSpan {
+            PlacedSpan {
                 place,
                 callsite,
                 parent,
@@ -133,7 +133,7 @@ impl SpanTracks {
         if attempt == Attempt::First && child != 0 {
             return None;
         }
-        let OpenSpan { place, parent, .. } = open.remove();
+        let PlacedSpan { place, parent, .. } = open.remove();
         let mut lost = Vec::new();
         while child != 0
             && let Some(inside) = self.open.remove(&child)

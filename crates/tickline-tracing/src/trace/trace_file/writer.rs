@@ -1,5 +1,5 @@
-//! The writer of a trace file: the thread that takes records out of the rings, and writes them in the
-//! file's format.
+//! The writer of a trace file: the thread that takes records out of the rings, and writes them in
+//! the file's format.
 
 use core::time::Duration;
 use std::io::{self, Write};
@@ -27,9 +27,9 @@ use crate::trace::rings::ring::ControlWord;
 /// The error of a trace whose writer has panicked.
 pub(super) const PANICKED: &str = "the thread that writes the trace panicked";
 
-/// Writes records until the program ends the recorder, or a write fails or panics. Says such an error
-/// on standard error, because the program may ask for it only at its end, or never. If the program
-/// has ended the recorder, the guard has the error and says it.
+/// Writes records until the program ends the recorder, or a write fails or panics. Says such an
+/// error on standard error, because the program may ask for it only at its end, or never. If the
+/// program has ended the recorder, the guard has the error and says it.
 pub(super) fn write(
     output: impl Write,
     style: TraceStyle,
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use crate::SpanTimingLayer;
     use crate::trace::capture::trace_sink::TraceSink;
-    use crate::trace::trace_file::TraceFile;
+    use crate::trace::trace_file::{Flushed, TraceFile};
 
     /// An output, and its error, whose text is an error itself.
     #[derive(Debug)]
@@ -298,7 +298,8 @@ mod tests {
         // A thread's memory may be dropped after its join.
         while !recorder.rings().unwrap().is_empty() {
             assert!(start.elapsed() < Duration::from_secs(30), "{recorder:?}");
-            assert!(guard.flusher().flush(Duration::from_secs(30)));
+            let flushed = guard.flusher().flush(Duration::from_secs(30));
+            assert_eq!(flushed, Flushed::Written);
         }
         assert_eq!(guard.finish().unwrap().intervals, 3);
     }

@@ -5,8 +5,8 @@
 //!
 //! A forked child inherits the mapping, and would write to its parent's rings. Therefore, before
 //! `fork` returns in the child, a handler (`pthread_atfork`) replaces the mapping by empty private
-//! memory. The handler also closes the file, which the child would otherwise keep locked. It knows a
-//! file from the file's opening on.
+//! memory. The handler also closes the file, which the child would otherwise keep locked. It knows
+//! a file from the file's opening on.
 
 mod open_files;
 mod rename;
@@ -93,8 +93,8 @@ impl Mapping {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: `words` words are mapped, from the beginning of a page, until `drop`, and the method
-        // `words` does not lend them for longer. All bytes are valid atomics.
+        // SAFETY: `words` words are mapped, from the beginning of a page, until `drop`, and the
+        // method `words` does not lend them for longer. All bytes are valid atomics.
         let words = unsafe { slice::from_raw_parts(start.cast(), words) };
         // From now on the mapping closes the file.
         mem::forget(file);
@@ -142,8 +142,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Links the new file to `path`. Unlike a rename, this fails if there is a file, which may have come
-/// while the new one was filled.
+/// Links the new file to `path`. Unlike a rename, this fails if there is a file, which may have
+/// come while the new one was filled.
 fn link_to_new(new: &Path, path: &Path, magic: u64) -> io::Result<()> {
     match fs::hard_link(new, path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -320,7 +320,8 @@ fn is_full(error: &io::Error) -> bool {
 }
 
 /// Writes zeros from the present position up to this length. This allocates all blocks. Without it,
-/// a full disk would later end the process by SIGBUS at a store to the mapping; here it is an error.
+/// a full disk would later end the process by SIGBUS at a store to the mapping; here it is an
+/// error.
 fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
     let left = bytes.saturating_sub(file.stream_position()?);
     io::copy(&mut io::repeat(0).take(left), file).map(drop)

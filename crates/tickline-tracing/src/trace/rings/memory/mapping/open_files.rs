@@ -65,12 +65,12 @@ static PREPARED: OnceLock<libc::c_int> = OnceLock::new();
 /// Registers the fork handlers, once.
 fn prepare_for_forks() -> io::Result<()> {
     let prepared = PREPARED.get_or_init(|| {
-        // SAFETY: the handlers must be callable at each later fork: they are functions. glibc forgets
-        // the handlers of code that it unloads, and musl unloads none. In a child of a process with
-        // threads a handler may only do what waits for no other thread. Of the calls of `in_child`,
-        // POSIX says it of close (signal-safety(7)). mmap is only a system call in glibc; in musl
-        // it first waits for a lock, which fork has freed in the child. The lock of `FILES` is
-        // free, because `before_fork` has taken it in this thread.
+        // SAFETY: the handlers must be callable at each later fork: they are functions. glibc
+        // forgets the handlers of code that it unloads, and musl unloads none. In a child of a
+        // process with threads a handler may only do what waits for no other thread. Of the calls
+        // of `in_child`, POSIX says it of close (signal-safety(7)). mmap is only a system call in
+        // glibc; in musl it first waits for a lock, which fork has freed in the child. The lock of
+        // `FILES` is free, because `before_fork` has taken it in this thread.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) }
     });
     if *prepared == 0 {
@@ -88,12 +88,12 @@ pub(super) fn release(is_it: impl FnMut(&OpenFile) -> bool) {
         return;
     };
     let (_, descriptor) = files.swap_remove(index);
-    // A close would not release the lock while a mapping keeps the file open, or a child that a bare
-    // `clone` has made.
+    // A close would not release the lock while a mapping keeps the file open, or a child that a
+    // bare `clone` has made.
     // SAFETY: the descriptor is open, because it was in the list.
     unsafe { libc::flock(descriptor, libc::LOCK_UN) };
-    // A fork waits for this, too: a child would keep the file open, and with it the room of one that
-    // is removed.
+    // A fork waits for this, too: a child would keep the file open, and with it the room of one
+    // that is removed.
     // SAFETY: as above; whoever had the entry removed uses the descriptor no more.
     unsafe { libc::close(descriptor) };
 }
@@ -155,8 +155,8 @@ pub(super) mod tests {
         code_of_fork(|| is_open().into()) != 0
     }
 
-    /// Symptom: a child was forked while its parent made a file, and outlived it. The next start was
-    /// refused, because the child kept the lock.
+    /// Symptom: a child was forked while its parent made a file, and outlived it. The next start
+    /// was refused, because the child kept the lock.
     #[test]
     fn a_forked_child_does_not_keep_a_file_that_is_being_made() {
         let folder = tempfile::tempdir().unwrap();
@@ -176,8 +176,8 @@ pub(super) mod tests {
         })
     }
 
-    /// Symptom: a child that was forked while another thread closed a file kept it open. The room of
-    /// an old file that was removed for its room did not become free.
+    /// Symptom: a child that was forked while another thread closed a file kept it open. The room
+    /// of an old file that was removed for its room did not become free.
     #[test]
     #[cfg(target_os = "linux")]
     fn a_forked_child_does_not_keep_a_file_that_is_being_closed() {

@@ -20,8 +20,8 @@ pub(super) fn is_at(file: &File, path: &Path) -> bool {
 
 /// Renames a file, unless another one has the new name.
 pub(super) fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
-    // A file system may be unable to do it, and so may a kernel. If the system refuses every rename,
-    // the second attempt fails, too.
+    // A file system may be unable to do it, and so may a kernel. If the system refuses every
+    // rename, the second attempt fails, too.
     #[cfg(target_os = "linux")]
     match rename_without_replacing(from, to) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {}
