@@ -356,7 +356,7 @@ impl World {
             for _ in 0..iterations {
                 let closing = self.closing.get();
                 access.step(Pending::Counter);
-                let rate_ppb = self.rate_ppb.get();
+                let rate_ppb = Some(self.rate_ppb.get());
                 let basis = closing.unwrap_or(Basis::Bounds(self.os_bounds()));
                 access.observe(self.ticks.get());
                 let Ok(done) = writer.iterate(&access, &access, &access, basis, rate_ppb) else {

@@ -141,7 +141,7 @@ impl Publisher {
         }
         // Rule W10 needs the whole rate, also under a daemon that leaves the slew to the kernel
         // (systemd-timesyncd).
-        let rate_ppb = whole_rate_ppb().unwrap_or(0);
+        let rate_ppb = whole_rate_ppb();
         let iteration =
             self.writer
                 .iterate(&self.page, &self.counter, &self.os, basis, rate_ppb)?;

@@ -54,7 +54,7 @@ pub(crate) struct Scene {
     pub(crate) pauses: Cell<u32>,
     /// The basis of the writer's iterations; `None` for fresh bounds.
     pub(crate) basis: Cell<Option<Basis>>,
-    pub(crate) kernel_rate_ppb: Cell<i64>,
+    pub(crate) kernel_rate_ppb: Cell<Option<i64>>,
     hook: RefCell<Option<Hook>>,
     writer: RefCell<Option<Writer>>,
 }
@@ -79,7 +79,7 @@ impl Scene {
             counter_reads: Cell::new(0),
             pauses: Cell::new(0),
             basis: Cell::new(None),
-            kernel_rate_ppb: Cell::new(0),
+            kernel_rate_ppb: Cell::new(Some(0)),
             hook: RefCell::new(None),
             writer: RefCell::new(None),
         })

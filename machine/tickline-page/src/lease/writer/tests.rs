@@ -426,7 +426,7 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
 fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     let scene = Scene::without_line();
     let action = |rate_ppb, open_ppm: u64| {
-        scene.kernel_rate_ppb.set(rate_ppb);
+        scene.kernel_rate_ppb.set(Some(rate_ppb));
         let OsBounds {
             lower,
             upper,
@@ -496,9 +496,16 @@ fn a_writer_takes_over_any_content_of_a_page() {
 #[test]
 fn rule_w10_a_writer_says_that_it_waits_for_a_slew() {
     let scene = Scene::without_line();
-    scene.kernel_rate_ppb.set(80_000_000);
+    scene.kernel_rate_ppb.set(Some(80_000_000));
     scene.does(Waited);
     assert!(scene.writer().waits_for_slew());
+}
+
+#[test]
+fn rule_w10_a_rate_that_is_not_known_is_no_slew() {
+    let scene = Scene::without_line();
+    scene.kernel_rate_ppb.set(None);
+    scene.does(PublishedFirst);
 }
 
 #[test]
