@@ -77,7 +77,7 @@ impl Publisher {
         let config = WriterConfig {
             os_resolution_ns: os_resolution_ns(),
             counter_resolution_ticks: resolution_ticks(&counter).max(1),
-            ..WriterConfig::DEFAULT
+            ..WriterConfig::new()
         };
         let writer = Writer::start(&page, config).map_err(|PageChanged| page.changed_error())?;
         Ok(Self {
@@ -362,7 +362,7 @@ mod tests {
             return;
         };
         publisher.maintain().expect("the only writer");
-        Writer::start(&publisher.page, WriterConfig::DEFAULT).expect("a second writer");
+        Writer::start(&publisher.page, WriterConfig::new()).expect("a second writer");
         assert!(publisher.maintain().is_err());
     }
 
@@ -373,7 +373,7 @@ mod tests {
             return;
         };
         publisher.clock().disable();
-        let lease = Duration::from_nanos(WriterConfig::DEFAULT.lease_ns);
+        let lease = Duration::from_nanos(WriterConfig::new().lease_ns);
         assert_eq!(publisher.maintain().unwrap(), lease);
     }
 
@@ -405,7 +405,7 @@ mod tests {
             let word = publisher.page.word();
             let next = word.next(phase, word.first(), None);
             assert!(publisher.page.try_swap(word, next));
-            publisher.writer = Writer::start(&publisher.page, WriterConfig::DEFAULT).unwrap();
+            publisher.writer = Writer::start(&publisher.page, WriterConfig::new()).unwrap();
             // A writer that takes over an unfinished publication may change the phase.
             if publisher.phase() == phase {
                 assert_eq!(publisher.has_line(), has_line, "{phase:?}");

@@ -157,7 +157,7 @@ const CONFIG: WriterConfig = WriterConfig {
     wait_ns: 1_000,
     cpu_difference_ns: 10,
     pause_ns: 0,
-    ..WriterConfig::DEFAULT
+    ..WriterConfig::new()
 };
 
 const WIDTH_NS: i64 = 20;

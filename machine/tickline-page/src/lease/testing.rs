@@ -110,7 +110,7 @@ impl Scene {
 
     /// Lets time pass until a line that was just published is current on every CPU.
     pub(crate) fn pass_until_current(&self) {
-        self.pass(WriterConfig::DEFAULT.cpu_difference_ns + 1_000);
+        self.pass(WriterConfig::new().cpu_difference_ns + 1_000);
     }
 
     /// Lets another writer take the page over.
@@ -120,7 +120,7 @@ impl Scene {
     }
 
     pub(crate) fn new_writer(&self) -> Writer {
-        Writer::start(self.cell(), WriterConfig::DEFAULT).unwrap()
+        Writer::start(self.cell(), WriterConfig::new()).unwrap()
     }
 
     pub(crate) fn writer(&self) -> RefMut<'_, Writer> {

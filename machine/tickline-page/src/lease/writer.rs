@@ -91,6 +91,8 @@ pub enum WriterAction {
 
 /// One iteration of a writer: its action, and the time until the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use = "`next_in_ns` says when the next iteration is due"]
 pub struct WriterIteration {
     /// The action.
     pub action: WriterAction,
