@@ -70,7 +70,7 @@ pub use slot::{
 };
 #[cfg(all(feature = "clock", target_os = "linux", not(miri)))]
 pub(crate) use use_stage::UseStage;
-pub use word::{LeasePhase, LeaseWord, SlotNumber};
+pub use word::{Bank, LeasePhase, LeaseWord, SlotNumber};
 pub use writer::{
     Basis, FAST_RATE_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration,
 };

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tickline_page::lease::{Field, LeaseMemory, LeaseStore, SlotNumber};
+use tickline_page::lease::{Bank, Field, LeaseMemory, LeaseStore, SlotNumber};
 use tickline_page::page_file::{AttachedFile, LockedPageFile, lock_holder, switch_off, switch_on};
 use tickline_page::{BootContext, Header};
 
@@ -77,7 +77,7 @@ fn a_new_page_is_complete_and_the_next_writer_keeps_its_file() {
 fn a_writer_reads_the_fields_of_a_slot_that_it_has_filled() {
     let (_folder, page) = folder();
     let writer = LockedPageFile::create(&page).unwrap();
-    let [slot, ..] = SlotNumber::in_bank(0);
+    let [slot, ..] = SlotNumber::in_bank(Bank::First);
     writer.fill(slot, &[10, 11, 12, 13, 14, 15, 16, 17]);
     let found = [Field::Start, Field::Lead, Field::UnixLead].map(|field| writer.field(slot, field));
     assert_eq!(found, [10, 14, 16]);
