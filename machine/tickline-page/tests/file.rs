@@ -8,8 +8,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tickline_page::lease::{Bank, Field, LeaseMemory, LeaseStore, SlotNumber};
-use tickline_page::page_file::{AttachedFile, LockedPageFile, lock_holder, switch_off, switch_on};
+use tickline_page::lease::{
+    Bank, Field, LeaseMemory, LeasePhase, LeaseStore, SlotNumber, Writer, WriterConfig,
+};
+use tickline_page::page_file::{
+    AttachedFile, LockedPageFile, PageSwitch, lock_holder, switch_off, switch_on,
+};
 use tickline_page::{BootContext, Header};
 
 fn folder() -> (TempDir, PathBuf) {
@@ -267,14 +271,41 @@ fn a_page_of_another_boot_is_replaced_and_one_of_this_boot_is_not() {
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);
 }
 
+/// The switch of a page that no writer has used.
+const NEW: PageSwitch = PageSwitch::On {
+    phase: LeasePhase::Off,
+};
+
+#[test]
+fn a_new_page_is_not_switched_off() {
+    let (_folder, page) = folder();
+    drop(LockedPageFile::create(&page).unwrap());
+    assert_eq!(switch_on(&page).unwrap(), NEW);
+}
+
+#[test]
+fn a_page_is_switched_off_once() {
+    let (_folder, page) = folder();
+    drop(LockedPageFile::create(&page).unwrap());
+    let before = [(); 2].map(|()| switch_off(&page).unwrap());
+    assert_eq!(before, [NEW, PageSwitch::Off]);
+}
+
 #[test]
 fn a_page_is_switched_on_again_once() {
     let (_folder, page) = folder();
     drop(LockedPageFile::create(&page).unwrap());
-    assert!(!switch_on(&page).unwrap(), "it was not off");
     switch_off(&page).unwrap();
-    assert!(switch_on(&page).unwrap());
-    assert!(!switch_on(&page).unwrap());
+    let before = [(); 2].map(|()| switch_on(&page).unwrap());
+    assert_eq!(before, [PageSwitch::Off, NEW]);
+}
+
+#[test]
+fn who_switches_a_page_off_learns_what_it_served() {
+    let (_folder, page) = folder();
+    Writer::start(&LockedPageFile::create(&page).unwrap(), WriterConfig::new()).unwrap();
+    let phase = LeasePhase::NoLine;
+    assert_eq!(switch_off(&page).unwrap(), PageSwitch::On { phase });
 }
 
 #[test]
