@@ -60,7 +60,7 @@ mod use_stage;
 mod word;
 mod writer;
 
-pub use bounds::OsBounds;
+pub use bounds::{OsBounds, UnixOffsetBounds};
 pub use cell::LeaseCell;
 pub use forked::{Attachment, read_forked};
 pub(crate) use reader::read_first_line;

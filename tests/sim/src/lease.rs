@@ -240,7 +240,7 @@ impl World {
         OsBounds {
             lower: line(-self.width_ns, -uncertainty_ppb),
             upper: line(self.bound_ns, uncertainty_ppb),
-            unix_offset_ns: None,
+            unix_offset: None,
         }
     }
 

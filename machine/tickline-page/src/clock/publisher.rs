@@ -8,7 +8,8 @@ use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use super::os::{PageOs, admitted_counter, os_resolution_ns, whole_rate_ppb};
 use crate::lease::{
-    Basis, LeaseMemory as _, LeasePhase, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
+    Basis, LeaseMemory as _, LeasePhase, OsBounds, PageChanged, UnixOffsetBounds, Writer,
+    WriterAction, WriterConfig,
 };
 use crate::page_file::{LockedPageFile, PageError, PageErrorCause};
 
@@ -222,24 +223,21 @@ fn begins_line(phase: LeasePhase, basis: Basis) -> bool {
 
 /// The bounds of the OS clock for the page, by the bounds of the clock's line.
 fn os_bounds(bounds: &Bounds) -> OsBounds {
-    // The least and the greatest value of Unix time minus monotonic time.
-    let ns = bounds.unix_offset_ns;
-    let bound_ns = bounds.unix_bound_ns;
-    let interval_ns = (
-        ns.saturating_sub_unsigned(bound_ns),
-        ns.saturating_add_unsigned(bound_ns),
-    );
+    let (ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
     OsBounds {
         lower: bounds.lower,
         upper: bounds.upper,
-        unix_offset_ns: Some(interval_ns),
+        unix_offset: Some(UnixOffsetBounds {
+            least_ns: ns.saturating_sub_unsigned(bound_ns),
+            most_ns: ns.saturating_add_unsigned(bound_ns),
+        }),
     }
 }
 
 /// Bounds for a page that leaves Unix time to the OS clock.
 fn without_unix(bounds: OsBounds) -> OsBounds {
     OsBounds {
-        unix_offset_ns: None,
+        unix_offset: None,
         ..bounds
     }
 }
@@ -305,8 +303,12 @@ mod tests {
         };
         let served = os_bounds(&bounds);
         assert_eq!((served.lower, served.upper), (line(10), line(20)));
-        assert_eq!(served.unix_offset_ns, Some((993, 1_007)));
-        assert_eq!(without_unix(served).unix_offset_ns, None);
+        let offset = UnixOffsetBounds {
+            least_ns: 993,
+            most_ns: 1_007,
+        };
+        assert_eq!(served.unix_offset, Some(offset));
+        assert_eq!(without_unix(served).unix_offset, None);
     }
 
     /// The gate `unix_cost` closes on some machines. On others only a clock without the counter has

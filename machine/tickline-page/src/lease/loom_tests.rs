@@ -173,7 +173,7 @@ fn basis(time: &Time) -> Basis {
     Basis::Bounds(OsBounds {
         lower: line(-WIDTH_NS),
         upper: line(WIDTH_NS),
-        unix_offset_ns: None,
+        unix_offset: None,
     })
 }
 

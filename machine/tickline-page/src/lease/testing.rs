@@ -8,7 +8,8 @@ use tickline_core::reference::Reference;
 use super::{
     Basis, Field, LeaseCell, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line,
     OsBounds, PageChanged, PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope,
-    SlotNumber, Timescale, Writer, WriterAction, WriterConfig, WriterIteration, read,
+    SlotNumber, Timescale, UnixOffsetBounds, Writer, WriterAction, WriterConfig, WriterIteration,
+    read,
 };
 use crate::{BootContext, Header, WritablePage};
 
@@ -243,11 +244,13 @@ impl Scene {
             base_ns: self.truth_ns() + ns,
             slope: Slope::from_hz(1_000_000_000).unwrap(),
         };
-        let unix_offset_ns = Some((self.unix_ns.get() - 5, self.unix_ns.get() + 5));
         OsBounds {
             lower: line(-WIDTH_NS),
             upper: line(WIDTH_NS),
-            unix_offset_ns,
+            unix_offset: Some(UnixOffsetBounds {
+                least_ns: self.unix_ns.get() - 5,
+                most_ns: self.unix_ns.get() + 5,
+            }),
         }
     }
 

@@ -430,7 +430,7 @@ fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
         let OsBounds {
             lower,
             upper,
-            unix_offset_ns,
+            unix_offset,
         } = scene.bounds();
         let bits = upper.slope.bits;
         let upper = Line {
@@ -443,7 +443,7 @@ fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
             .iterate_by(&OsBounds {
                 lower,
                 upper,
-                unix_offset_ns,
+                unix_offset,
             })
             .action
     };
