@@ -7,6 +7,67 @@
 //! `file`), a page in the program's own memory ([`WritablePage::cell`](crate::WritablePage::cell)),
 //! or a simulator's.
 //!
+//! ```
+//! use core::cell::Cell;
+//!
+//! use tickline_page::lease::{
+//!     Basis, LeaseCell, LeasePhase, Line, OsBounds, PageSource, ProcessHighWater, ReaderOs, Slope,
+//!     Timescale, UnixOffsetBounds, Writer, WriterAction, WriterConfig, read,
+//! };
+//! use tickline_page::{Counter, Reference};
+//!
+//! /// A machine whose counter ticks once a nanosecond, as its OS clock does.
+//! struct Machine {
+//!     ticks: Cell<u64>,
+//! }
+//!
+//! impl Counter for Machine {
+//!     fn now(&self) -> u64 {
+//!         self.ticks.update(|ticks| ticks + 10);
+//!         self.ticks.get()
+//!     }
+//!     fn barrier(&self) {}
+//! }
+//! impl Reference for Machine {
+//!     fn monotonic_ns(&self) -> i64 {
+//!         self.now().cast_signed()
+//!     }
+//!     fn unix_ns(&self) -> i64 {
+//!         self.monotonic_ns() + 1_000_000
+//!     }
+//! }
+//! impl ReaderOs for Machine {
+//!     fn pause(&self) {}
+//! }
+//!
+//! // The writer knows the OS clock to 20 ns either way, and Unix time to 5 ns.
+//! let slope = Slope::from_hz(1_000_000_000).expect("1 GHz");
+//! let line = |base_ns| Line { start_ticks: 0, base_ns, slope };
+//! let bounds = OsBounds {
+//!     lower: line(-20),
+//!     upper: line(20),
+//!     unix_offset: Some(UnixOffsetBounds { least_ns: 999_995, most_ns: 1_000_005 }),
+//! };
+//!
+//! let machine = Machine { ticks: Cell::new(5_000_000) };
+//! let page = LeaseCell::new();
+//! let mut writer = Writer::start(&page, WriterConfig::new())?;
+//! let iteration = writer.iterate(&page, &machine, &machine, Basis::Bounds(bounds), Some(0))?;
+//! assert_eq!(iteration.action, WriterAction::PublishedFirst);
+//! assert_eq!(writer.word().phase(), LeasePhase::Published);
+//! // The writer now sleeps for `iteration.next_in_ns`, and comes again with newer bounds.
+//!
+//! let high_water = ProcessHighWater::new();
+//! let reading = read(&page, &machine, &machine, &high_water, Timescale::Monotonic);
+//! assert_eq!(reading.source, PageSource::Line);
+//! // Half a lease later the line is near the OS clock, and not below it.
+//! machine.ticks.update(|ticks| ticks + 250_000_000);
+//! let os_ns = machine.monotonic_ns();
+//! let reading = read(&page, &machine, &machine, &high_water, Timescale::Monotonic);
+//! assert!((os_ns..os_ns + 100).contains(&reading.ns));
+//! # Ok::<(), tickline_page::lease::PageChanged>(())
+//! ```
+//!
 //! The writer of a page calibrates the counter; every other process maps the page read-only. Such a
 //! reader leaves no trace: it can neither retire a line nor help a stopped writer. So a line
 //! carries its own end, and the writer publishes the next line a lease ahead. Each line is at or
@@ -60,7 +121,7 @@ mod use_stage;
 mod word;
 mod writer;
 
-pub use bounds::OsBounds;
+pub use bounds::{OsBounds, UnixOffsetBounds};
 pub use cell::LeaseCell;
 pub use forked::{Attachment, read_forked};
 pub(crate) use reader::read_first_line;
@@ -70,7 +131,7 @@ pub use slot::{
 };
 #[cfg(all(feature = "clock", target_os = "linux", not(miri)))]
 pub(crate) use use_stage::UseStage;
-pub use word::{LeasePhase, LeaseWord, SlotNumber};
+pub use word::{Bank, LeasePhase, LeaseWord, SlotNumber};
 pub use writer::{
     Basis, FAST_RATE_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration,
 };

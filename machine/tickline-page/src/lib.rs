@@ -31,6 +31,19 @@
 //! let reading = attached.monotonic(&Ticks, &Os, &process_high_water);
 //! assert_eq!((reading.ns, reading.source), (1_000, PageSource::Os));
 //! ```
+//!
+//! # Stability
+//!
+//! All public items follow semantic versioning, but for the numbers of `program`, which come from
+//! one release with their reader. The page has a version of its own: the bytes and the rules of
+//! layout version 1 stay as they are. The crate root has what a reader of a page needs. The modules
+//! are for other programs:
+//!
+//! | for | module |
+//! |---|---|
+//! | a program that opens, makes or switches off a page's file | `page_file` |
+//! | a writer of one's own, a simulator, a test: its head has an example | [`lease`] |
+//! | a program that looks for a page where `tickline run` and the preloaded library do | `program` |
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg(target_has_atomic = "64")]

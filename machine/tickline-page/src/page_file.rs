@@ -24,6 +24,6 @@ pub use mapped::{PageFile, judge_file};
 pub use trust::FileError;
 #[cfg(feature = "file")]
 pub use with_std::{
-    AttachedFile, LockHolder, LockedPageFile, PageError, PageErrorCause, PageSnapshot, lock_holder,
-    switch_off, switch_on,
+    AttachedFile, LockHolder, LockedPageFile, PageError, PageErrorCause, PageSnapshot, PageSwitch,
+    lock_holder, switch_off, switch_on,
 };

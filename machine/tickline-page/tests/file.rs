@@ -4,12 +4,17 @@
 
 use std::error::Error as _;
 use std::fs::{self, Permissions};
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tickline_page::lease::{Field, LeaseMemory, LeaseStore, SlotNumber};
-use tickline_page::page_file::{AttachedFile, LockedPageFile, lock_holder, switch_off, switch_on};
+use tickline_page::lease::{
+    Bank, Field, LeaseMemory, LeasePhase, LeaseStore, SlotNumber, Writer, WriterConfig,
+};
+use tickline_page::page_file::{
+    AttachedFile, LockedPageFile, PageSwitch, lock_holder, switch_off, switch_on,
+};
 use tickline_page::{BootContext, Header};
 
 fn folder() -> (TempDir, PathBuf) {
@@ -50,26 +55,56 @@ fn assert_refused(page: &Path, expected: &str) {
     }
 }
 
-#[test]
-fn a_new_page_is_complete_and_the_next_writer_keeps_its_file() {
+/// A new page, whose writer has ended.
+fn new_page() -> (TempDir, PathBuf) {
     let (folder, page) = folder();
-    // A killed writer has left an incomplete page.
-    fs::write(folder.path().join("page.new"), b"half").unwrap();
-    let context = BootContext::current().unwrap();
-    let writer = LockedPageFile::create(&page).unwrap();
+    drop(LockedPageFile::create(&page).expect("our own folder"));
+    (folder, page)
+}
+
+#[test]
+fn a_new_page_has_the_header_of_this_process() {
+    let (_folder, page) = new_page();
     let attached = AttachedFile::open(&page).unwrap();
+    let context = BootContext::current().unwrap();
     assert_eq!(attached.file.page().header(), Header::new(&context));
+}
+
+#[test]
+fn a_new_page_has_the_time_of_this_process() {
+    let (_folder, page) = new_page();
+    let attached = AttachedFile::open(&page).unwrap();
     assert_eq!(attached.page().page_offset_ns(), 0);
-    let found = fs::metadata(&page).unwrap();
-    assert_eq!((found.mode() & 0o7777, found.len()), (0o644, 4096));
-    assert_eq!(entries(folder.path()), ["page", "page.lock"]);
-    drop(writer);
+}
+
+#[test]
+fn a_new_page_is_readable_for_all_and_writable_for_its_owner() {
+    let (_folder, page) = new_page();
+    assert_eq!(fs::metadata(&page).unwrap().mode() & 0o7777, 0o644);
+}
+
+#[test]
+fn a_new_page_has_its_whole_size() {
+    let (_folder, page) = new_page();
+    assert_eq!(fs::metadata(&page).unwrap().len(), 4096);
+}
+
+#[test]
+fn a_writer_removes_the_incomplete_page_of_a_killed_one() {
+    let (folder, page) = folder();
+    fs::write(folder.path().join("page.new"), b"half").unwrap();
     drop(LockedPageFile::create(&page).unwrap());
-    assert_eq!(
-        fs::metadata(&page).unwrap().ino(),
-        found.ino(),
-        "readers have the first file mapped"
-    );
+    assert_eq!(entries(folder.path()), ["page", "page.lock"]);
+}
+
+/// Readers have the first file mapped.
+#[test]
+fn the_next_writer_keeps_the_file() {
+    let (_folder, page) = new_page();
+    let inode = || fs::metadata(&page).unwrap().ino();
+    let first = inode();
+    drop(LockedPageFile::create(&page).unwrap());
+    assert_eq!(inode(), first);
 }
 
 /// A writer takes the lines that it replaces from the page.
@@ -77,35 +112,47 @@ fn a_new_page_is_complete_and_the_next_writer_keeps_its_file() {
 fn a_writer_reads_the_fields_of_a_slot_that_it_has_filled() {
     let (_folder, page) = folder();
     let writer = LockedPageFile::create(&page).unwrap();
-    let [slot, ..] = SlotNumber::in_bank(0);
+    let [slot, ..] = SlotNumber::in_bank(Bank::First);
     writer.fill(slot, &[10, 11, 12, 13, 14, 15, 16, 17]);
     let found = [Field::Start, Field::Lead, Field::UnixLead].map(|field| writer.field(slot, field));
     assert_eq!(found, [10, 14, 16]);
 }
 
-/// A writer makes no file in a folder that other users may write to.
 #[test]
-fn a_page_that_others_may_write_to_is_not_trusted() {
+fn a_writer_makes_no_file_in_a_folder_that_others_may_write_to() {
     let (folder, page) = folder();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
-    assert!(
-        LockedPageFile::create(&page)
-            .unwrap_err()
-            .to_string()
-            .contains("mode 41777")
-    );
+    let error = LockedPageFile::create(&page).unwrap_err().to_string();
+    assert!(error.contains("mode 41777"), "{error}");
     assert_eq!(entries(folder.path()), <[&str; 0]>::default());
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-    drop(LockedPageFile::create(&page).unwrap());
+}
+
+#[test]
+fn a_page_that_others_may_write_to_is_not_trusted() {
+    let (_folder, page) = new_page();
     for mode in [0o664, 0o646, 0o666] {
         fs::set_permissions(&page, Permissions::from_mode(mode)).unwrap();
         assert_refused(
             &page,
             &format!("mode 100{mode:o}, of which 022 must be clear"),
         );
-        assert!(switch_off(&page).is_err());
     }
-    fs::set_permissions(&page, Permissions::from_mode(0o644)).unwrap();
+}
+
+#[test]
+fn a_page_that_others_may_write_to_is_not_switched() {
+    let (_folder, page) = new_page();
+    fs::set_permissions(&page, Permissions::from_mode(0o666)).unwrap();
+    let errors = [switch_off(&page), switch_on(&page)].map(Result::unwrap_err);
+    for error in errors {
+        let error = error.to_string();
+        assert!(error.contains("of which 022 must be clear"), "{error}");
+    }
+}
+
+#[test]
+fn a_page_in_a_folder_that_others_may_write_to_is_not_trusted() {
+    let (folder, page) = new_page();
     for mode in [0o775, 0o757, 0o1777] {
         fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
         assert_refused(&page, &format!("{mode:o}, of which 022 must be clear"));
@@ -115,8 +162,7 @@ fn a_page_that_others_may_write_to_is_not_trusted() {
 /// Symptom: "others may write to the page or its folder", without the command that fixes it.
 #[test]
 fn an_error_names_what_others_may_write_to_and_the_command() {
-    let (folder, page) = folder();
-    drop(LockedPageFile::create(&page).unwrap());
+    let (folder, page) = new_page();
     let message = || AttachedFile::open(&page).unwrap_err().to_string();
     let folder = folder.path();
     fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
@@ -143,8 +189,7 @@ fn an_error_names_what_others_may_write_to_and_the_command() {
 
 #[test]
 fn a_page_that_was_truncated_is_refused() {
-    let (_folder, page) = folder();
-    drop(LockedPageFile::create(&page).unwrap());
+    let (_folder, page) = new_page();
     let file = fs::OpenOptions::new().write(true).open(&page).unwrap();
     file.set_len(0).unwrap();
     let error = AttachedFile::open(&page).unwrap_err().to_string();
@@ -154,8 +199,7 @@ fn a_page_that_was_truncated_is_refused() {
 
 #[test]
 fn links_are_not_followed() {
-    let (folder, page) = folder();
-    drop(LockedPageFile::create(&page).unwrap());
+    let (folder, page) = new_page();
     let link = folder.path().join("link");
     symlink(&page, &link).unwrap();
     assert_refused(&link, "link: this is a symbolic link");
@@ -238,25 +282,42 @@ fn a_file_that_is_not_a_page_stays_as_it_is() {
     }
 }
 
-/// A writer replaces a page of another boot, whatever its version, because no process reads it. It
-/// does not replace a page that was made in this boot for another time namespace. Symptom: attached
-/// readers shifted the page's time by the previous writer's namespace.
+/// Offsets in a page (README, "Layout, version 1").
+const VERSION: Range<usize> = 8..12;
+const BOOT_ID: Range<usize> = 16..32;
+const NAMESPACE_OFFSET: usize = 48;
+
+/// No process reads such a page.
 #[test]
-fn a_page_of_another_boot_is_replaced_and_one_of_this_boot_is_not() {
-    let (folder, page) = folder();
+fn a_page_of_another_boot_is_replaced() {
+    let (_folder, page) = new_page();
+    let original = fs::read(&page).unwrap();
+    let mut other = original.clone();
+    other[BOOT_ID].fill(7);
+    fs::write(&page, other).unwrap();
     drop(LockedPageFile::create(&page).unwrap());
-    let (original, offset) = (fs::read(&page).unwrap(), 48);
-    for (changed, bytes) in [(16..32, 4_096), (8..32, 8_192)] {
-        let mut other = original.clone();
-        other.resize(bytes, 0);
-        other[changed].fill(7);
-        other[12..16].copy_from_slice(&4_096_u32.to_ne_bytes());
-        fs::write(&page, other).unwrap();
-        drop(LockedPageFile::create(&page).unwrap());
-        assert_eq!(fs::read(&page).unwrap(), original);
-    }
-    let mut other = original;
-    other[offset] ^= 1;
+    assert_eq!(fs::read(&page).unwrap(), original);
+}
+
+#[test]
+fn a_page_of_another_boot_is_replaced_whatever_its_version() {
+    let (_folder, page) = new_page();
+    let original = fs::read(&page).unwrap();
+    let mut other = original.clone();
+    other.resize(8_192, 0);
+    other[BOOT_ID].fill(7);
+    other[VERSION].fill(7);
+    fs::write(&page, other).unwrap();
+    drop(LockedPageFile::create(&page).unwrap());
+    assert_eq!(fs::read(&page).unwrap(), original);
+}
+
+/// Symptom: attached readers shifted the page's time by the previous writer's namespace.
+#[test]
+fn a_page_of_this_boot_for_another_time_namespace_is_not_replaced() {
+    let (folder, page) = new_page();
+    let mut other = fs::read(&page).unwrap();
+    other[NAMESPACE_OFFSET] ^= 1;
     fs::write(&page, &other).unwrap();
     let error = LockedPageFile::create(&page).unwrap_err().to_string();
     assert!(
@@ -267,14 +328,38 @@ fn a_page_of_another_boot_is_replaced_and_one_of_this_boot_is_not() {
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);
 }
 
+/// The switch of a page that no writer has used.
+const NEW: PageSwitch = PageSwitch::On {
+    phase: LeasePhase::Off,
+};
+
+#[test]
+fn a_new_page_is_not_switched_off() {
+    let (_folder, page) = new_page();
+    assert_eq!(switch_on(&page).unwrap(), NEW);
+}
+
+#[test]
+fn a_page_is_switched_off_once() {
+    let (_folder, page) = new_page();
+    let before = [(); 2].map(|()| switch_off(&page).unwrap());
+    assert_eq!(before, [NEW, PageSwitch::Off]);
+}
+
 #[test]
 fn a_page_is_switched_on_again_once() {
-    let (_folder, page) = folder();
-    drop(LockedPageFile::create(&page).unwrap());
-    assert!(!switch_on(&page).unwrap(), "it was not off");
+    let (_folder, page) = new_page();
     switch_off(&page).unwrap();
-    assert!(switch_on(&page).unwrap());
-    assert!(!switch_on(&page).unwrap());
+    let before = [(); 2].map(|()| switch_on(&page).unwrap());
+    assert_eq!(before, [PageSwitch::Off, NEW]);
+}
+
+#[test]
+fn who_switches_a_page_off_learns_what_it_served() {
+    let (_folder, page) = folder();
+    Writer::start(&LockedPageFile::create(&page).unwrap(), WriterConfig::new()).unwrap();
+    let phase = LeasePhase::NoLine;
+    assert_eq!(switch_off(&page).unwrap(), PageSwitch::On { phase });
 }
 
 #[test]
@@ -348,8 +433,7 @@ fn no_program_inherits_a_file_of_the_page() {
 
 #[test]
 fn a_link_is_no_lock() {
-    let (folder, page) = folder();
-    drop(LockedPageFile::create(&page).unwrap());
+    let (folder, page) = new_page();
     fs::remove_file(folder.path().join("page.lock")).unwrap();
     symlink(&page, folder.path().join("page.lock")).unwrap();
     assert!(lock_holder(&page).is_err());
@@ -385,8 +469,7 @@ fn a_lock_of_another_user_is_refused() {
 /// A reader that is attacked can't set the clock of the others.
 #[test]
 fn a_reader_maps_the_page_read_only() {
-    let (_folder, page) = folder();
-    drop(LockedPageFile::create(&page).unwrap());
+    let (_folder, page) = new_page();
     let _attached = AttachedFile::open(&page).unwrap();
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let mut rights = maps
@@ -398,8 +481,7 @@ fn a_reader_maps_the_page_read_only() {
 
 #[test]
 fn a_dropped_page_is_unmapped() {
-    let (_folder, page) = folder();
-    drop(LockedPageFile::create(&page).unwrap());
+    let (_folder, page) = new_page();
     let is_mapped = || {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         maps.contains(page.to_str().unwrap())

@@ -240,7 +240,7 @@ impl World {
         OsBounds {
             lower: line(-self.width_ns, -uncertainty_ppb),
             upper: line(self.bound_ns, uncertainty_ppb),
-            unix_offset_ns: None,
+            unix_offset: None,
         }
     }
 
@@ -356,7 +356,7 @@ impl World {
             for _ in 0..iterations {
                 let closing = self.closing.get();
                 access.step(Pending::Counter);
-                let rate_ppb = self.rate_ppb.get();
+                let rate_ppb = Some(self.rate_ppb.get());
                 let basis = closing.unwrap_or(Basis::Bounds(self.os_bounds()));
                 access.observe(self.ticks.get());
                 let Ok(done) = writer.iterate(&access, &access, &access, basis, rate_ppb) else {

@@ -21,7 +21,9 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use rustix::process::Uid;
 use tickline_page::lease::LeasePhase;
-use tickline_page::page_file::{self, AttachedFile, FileError, PageError, PageErrorCause};
+use tickline_page::page_file::{
+    self, AttachedFile, FileError, PageError, PageErrorCause, PageSwitch,
+};
 
 use crate::args::{self, ServeAction};
 use crate::exit::Exit;
@@ -194,7 +196,7 @@ fn page_error(error: PageError) -> io::Error {
 /// Doubts the path of a file that is no page, unless it has a page's name. The error's own advice,
 /// to move the file away, is for a page.
 fn wrong_path(error: &PageError) -> Option<String> {
-    let (PageErrorCause::File(FileError::TooShort { bytes }) | PageErrorCause::NotAPage { bytes }) =
+    let (PageErrorCause::File(FileError::TooShort { bytes }) | PageErrorCause::OtherFile { bytes }) =
         error.cause()
     else {
         return None;
@@ -209,15 +211,17 @@ fn wrong_path(error: &PageError) -> Option<String> {
 fn off(page: &Path) -> io::Result<Exit> {
     let before = page_file::switch_off(page).map_err(page_error)?;
     let phase = match before {
-        LeasePhase::Off => "was off already".to_owned(),
-        before => format!("off; it was {}", before.code()),
+        PageSwitch::Off
+        | PageSwitch::On {
+            phase: LeasePhase::Off,
+        } => "was off already".to_owned(),
+        PageSwitch::On { phase } => format!("off; it was {}", phase.code()),
     };
     say(page, &phase)
 }
 
 fn on(page: &Path) -> io::Result<Exit> {
-    let was_off = page_file::switch_on(page).map_err(page_error)?;
-    if !was_off {
+    if page_file::switch_on(page).map_err(page_error)? != PageSwitch::Off {
         return say(page, "was not switched off");
     }
     let start = ServiceManager::of(page).start(page);

@@ -8,7 +8,8 @@ use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use super::os::{PageOs, admitted_counter, os_resolution_ns, whole_rate_ppb};
 use crate::lease::{
-    Basis, LeaseMemory as _, LeasePhase, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
+    Basis, LeaseMemory as _, LeasePhase, OsBounds, PageChanged, UnixOffsetBounds, Writer,
+    WriterAction, WriterConfig,
 };
 use crate::page_file::{LockedPageFile, PageError, PageErrorCause};
 
@@ -77,7 +78,7 @@ impl Publisher {
         let config = WriterConfig {
             os_resolution_ns: os_resolution_ns(),
             counter_resolution_ticks: resolution_ticks(&counter).max(1),
-            ..WriterConfig::DEFAULT
+            ..WriterConfig::new()
         };
         let writer = Writer::start(&page, config).map_err(|PageChanged| page.changed_error())?;
         Ok(Self {
@@ -141,7 +142,7 @@ impl Publisher {
         }
         // Rule W10 needs the whole rate, also under a daemon that leaves the slew to the kernel
         // (systemd-timesyncd).
-        let rate_ppb = whole_rate_ppb().unwrap_or(0);
+        let rate_ppb = whole_rate_ppb();
         let iteration =
             self.writer
                 .iterate(&self.page, &self.counter, &self.os, basis, rate_ppb)?;
@@ -222,24 +223,21 @@ fn begins_line(phase: LeasePhase, basis: Basis) -> bool {
 
 /// The bounds of the OS clock for the page, by the bounds of the clock's line.
 fn os_bounds(bounds: &Bounds) -> OsBounds {
-    // The least and the greatest value of Unix time minus monotonic time.
-    let ns = bounds.unix_offset_ns;
-    let bound_ns = bounds.unix_bound_ns;
-    let interval_ns = (
-        ns.saturating_sub_unsigned(bound_ns),
-        ns.saturating_add_unsigned(bound_ns),
-    );
+    let (ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
     OsBounds {
         lower: bounds.lower,
         upper: bounds.upper,
-        unix_offset_ns: Some(interval_ns),
+        unix_offset: Some(UnixOffsetBounds {
+            least_ns: ns.saturating_sub_unsigned(bound_ns),
+            most_ns: ns.saturating_add_unsigned(bound_ns),
+        }),
     }
 }
 
 /// Bounds for a page that leaves Unix time to the OS clock.
 fn without_unix(bounds: OsBounds) -> OsBounds {
     OsBounds {
-        unix_offset_ns: None,
+        unix_offset: None,
         ..bounds
     }
 }
@@ -305,8 +303,12 @@ mod tests {
         };
         let served = os_bounds(&bounds);
         assert_eq!((served.lower, served.upper), (line(10), line(20)));
-        assert_eq!(served.unix_offset_ns, Some((993, 1_007)));
-        assert_eq!(without_unix(served).unix_offset_ns, None);
+        let offset = UnixOffsetBounds {
+            least_ns: 993,
+            most_ns: 1_007,
+        };
+        assert_eq!(served.unix_offset, Some(offset));
+        assert_eq!(without_unix(served).unix_offset, None);
     }
 
     /// The gate `unix_cost` closes on some machines. On others only a clock without the counter has
@@ -362,7 +364,7 @@ mod tests {
             return;
         };
         publisher.maintain().expect("the only writer");
-        Writer::start(&publisher.page, WriterConfig::DEFAULT).expect("a second writer");
+        Writer::start(&publisher.page, WriterConfig::new()).expect("a second writer");
         assert!(publisher.maintain().is_err());
     }
 
@@ -373,7 +375,7 @@ mod tests {
             return;
         };
         publisher.clock().disable();
-        let lease = Duration::from_nanos(WriterConfig::DEFAULT.lease_ns);
+        let lease = Duration::from_nanos(WriterConfig::new().lease_ns);
         assert_eq!(publisher.maintain().unwrap(), lease);
     }
 
@@ -405,7 +407,7 @@ mod tests {
             let word = publisher.page.word();
             let next = word.next(phase, word.first(), None);
             assert!(publisher.page.try_swap(word, next));
-            publisher.writer = Writer::start(&publisher.page, WriterConfig::DEFAULT).unwrap();
+            publisher.writer = Writer::start(&publisher.page, WriterConfig::new()).unwrap();
             // A writer that takes over an unfinished publication may change the phase.
             if publisher.phase() == phase {
                 assert_eq!(publisher.has_line(), has_line, "{phase:?}");

@@ -22,7 +22,16 @@ const MAX_ABOVE_NS: i64 = 1_000_000;
 /// The number of fractional bits of [`Slope::bits`].
 const SLOPE_BITS: u32 = 48;
 
-/// The lines between which the OS clock must be, and the interval of its Unix offset. The lines
+/// The range of Unix time minus monotonic time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnixOffsetBounds {
+    /// The smallest possible difference, ns.
+    pub least_ns: i64,
+    /// The largest possible difference, ns.
+    pub most_ns: i64,
+}
+
+/// The lines between which the OS clock must be, and the range of its Unix offset. The lines
 /// correspond to the `Bounds` of `tickline-core`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OsBounds {
@@ -30,9 +39,8 @@ pub struct OsBounds {
     pub lower: Line,
     /// The OS clock is not above this line, whose slope is the fastest that it may have.
     pub upper: Line,
-    /// The smallest and the largest possible Unix time minus monotonic time, ns. `None` if Unix
-    /// time comes from the OS clock.
-    pub unix_offset_ns: Option<(i64, i64)>,
+    /// The range of the Unix offset. `None` if Unix time comes from the OS clock.
+    pub unix_offset: Option<UnixOffsetBounds>,
 }
 
 impl OsBounds {
@@ -120,7 +128,7 @@ impl OsBounds {
     /// upper bound, so Unix readings are in order until the clock is set. The offset does not fall
     /// while samples only narrow its interval. Its lead is still 0 ([`UnixOffset::with_lead`]).
     pub(super) fn unix_after(&self, before: UnixOffset) -> UnixOffset {
-        let Some((least_ns, most_ns)) = self.unix_offset_ns else {
+        let Some(UnixOffsetBounds { least_ns, most_ns }) = self.unix_offset else {
             return UnixOffset::NONE;
         };
         let fresh = UnixOffset {
@@ -204,7 +212,7 @@ mod tests {
             let bounds = OsBounds {
                 lower,
                 upper,
-                unix_offset_ns: None,
+                unix_offset: None,
             };
             let start = (1 << 40) + random.u64(..1 << 14);
             let lease = lower.slope.ticks_in(1_000 + random.u64(..1 << 19));
@@ -231,7 +239,10 @@ mod tests {
         let bounds = OsBounds {
             lower,
             upper,
-            unix_offset_ns: Some((90, 100)),
+            unix_offset: Some(UnixOffsetBounds {
+                least_ns: 90,
+                most_ns: 100,
+            }),
         };
         let unix = bounds.unix_after(UnixOffset::NONE);
         let line = bounds.line(start, 0, 5_000_000, start + 1_000_000, unix);
@@ -245,10 +256,10 @@ mod tests {
     /// The Unix offset after samples with these intervals, ns; `None` is a sample without one.
     fn unix_after(intervals: &[Option<(i64, i64)>]) -> UnixOffset {
         let line = at(0, 1_000_000_000);
-        let samples = intervals.iter().map(|unix_offset_ns| OsBounds {
+        let samples = intervals.iter().map(|interval| OsBounds {
             lower: line,
             upper: line,
-            unix_offset_ns: *unix_offset_ns,
+            unix_offset: interval.map(|(least_ns, most_ns)| UnixOffsetBounds { least_ns, most_ns }),
         });
         samples.fold(UnixOffset::NONE, |unix, bounds| bounds.unix_after(unix))
     }

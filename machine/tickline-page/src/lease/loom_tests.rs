@@ -127,7 +127,7 @@ fn rule_w1_of_two_writers_one_ends_and_changes_no_slot() {
         let view = time.view(10);
         let mut first = Writer::start(&*memory, CONFIG).unwrap();
         let begun = first
-            .iterate(&*memory, &view, &view, basis(&time), 0)
+            .iterate(&*memory, &view, &view, basis(&time), None)
             .unwrap();
         assert_eq!(begun.action, WriterAction::PublishedFirst);
         time.pass(100);
@@ -137,9 +137,9 @@ fn rule_w1_of_two_writers_one_ends_and_changes_no_slot() {
             let Ok(mut second) = Writer::start(&**memory, CONFIG) else {
                 return;
             };
-            second.iterate(&**memory, &view, &view, basis, 0).ok();
+            second.iterate(&**memory, &view, &view, basis, None).ok();
         });
-        let ended = first.iterate(&*memory, &view, &view, basis, 0);
+        let ended = first.iterate(&*memory, &view, &view, basis, None);
         other.join().unwrap();
         seen.saw(if ended.is_err() { "lost" } else { "won" });
         let word = memory.word();
@@ -157,7 +157,7 @@ const CONFIG: WriterConfig = WriterConfig {
     wait_ns: 1_000,
     cpu_difference_ns: 10,
     pause_ns: 0,
-    ..WriterConfig::DEFAULT
+    ..WriterConfig::new()
 };
 
 const WIDTH_NS: i64 = 20;
@@ -173,7 +173,7 @@ fn basis(time: &Time) -> Basis {
     Basis::Bounds(OsBounds {
         lower: line(-WIDTH_NS),
         upper: line(WIDTH_NS),
-        unix_offset_ns: None,
+        unix_offset: None,
     })
 }
 
@@ -249,7 +249,7 @@ impl Scene {
     fn iterate(&self, writer: &mut Writer, basis: Basis, ticks: u64) -> WriterAction {
         let view = self.time.view(ticks);
         let action = writer
-            .iterate(&*self.memory, &view, &view, basis, 0)
+            .iterate(&*self.memory, &view, &view, basis, None)
             .unwrap()
             .action;
         self.seen.saw(format!("{action:?}"));

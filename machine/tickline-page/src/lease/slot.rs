@@ -1,6 +1,9 @@
 //! The contents of a slot: a line with its end, or a high-water mark.
 //!
 //! The README's "Layout, version 1" has the contents of each word. [`Field`] names the words.
+//!
+//! `i64::MIN` means no time or no offset, in the words and in the values decoded from them. A mark
+//! of `i64::MIN` needs no branch: readings are not below their mark, and no time is below this one.
 
 use tickline_core::reference::Timescale;
 

@@ -8,7 +8,8 @@ use tickline_core::reference::Reference;
 use super::{
     Basis, Field, LeaseCell, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line,
     OsBounds, PageChanged, PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope,
-    SlotNumber, Timescale, Writer, WriterAction, WriterConfig, WriterIteration, read,
+    SlotNumber, Timescale, UnixOffsetBounds, Writer, WriterAction, WriterConfig, WriterIteration,
+    read,
 };
 use crate::{BootContext, Header, WritablePage};
 
@@ -54,7 +55,7 @@ pub(crate) struct Scene {
     pub(crate) pauses: Cell<u32>,
     /// The basis of the writer's iterations; `None` for fresh bounds.
     pub(crate) basis: Cell<Option<Basis>>,
-    pub(crate) kernel_rate_ppb: Cell<i64>,
+    pub(crate) kernel_rate_ppb: Cell<Option<i64>>,
     hook: RefCell<Option<Hook>>,
     writer: RefCell<Option<Writer>>,
 }
@@ -79,7 +80,7 @@ impl Scene {
             counter_reads: Cell::new(0),
             pauses: Cell::new(0),
             basis: Cell::new(None),
-            kernel_rate_ppb: Cell::new(0),
+            kernel_rate_ppb: Cell::new(Some(0)),
             hook: RefCell::new(None),
             writer: RefCell::new(None),
         })
@@ -110,7 +111,7 @@ impl Scene {
 
     /// Lets time pass until a line that was just published is current on every CPU.
     pub(crate) fn pass_until_current(&self) {
-        self.pass(WriterConfig::DEFAULT.cpu_difference_ns + 1_000);
+        self.pass(WriterConfig::new().cpu_difference_ns + 1_000);
     }
 
     /// Lets another writer take the page over.
@@ -120,7 +121,7 @@ impl Scene {
     }
 
     pub(crate) fn new_writer(&self) -> Writer {
-        Writer::start(self.cell(), WriterConfig::DEFAULT).unwrap()
+        Writer::start(self.cell(), WriterConfig::new()).unwrap()
     }
 
     pub(crate) fn writer(&self) -> RefMut<'_, Writer> {
@@ -243,11 +244,13 @@ impl Scene {
             base_ns: self.truth_ns() + ns,
             slope: Slope::from_hz(1_000_000_000).unwrap(),
         };
-        let unix_offset_ns = Some((self.unix_ns.get() - 5, self.unix_ns.get() + 5));
         OsBounds {
             lower: line(-WIDTH_NS),
             upper: line(WIDTH_NS),
-            unix_offset_ns,
+            unix_offset: Some(UnixOffsetBounds {
+                least_ns: self.unix_ns.get() - 5,
+                most_ns: self.unix_ns.get() + 5,
+            }),
         }
     }
 

@@ -41,7 +41,16 @@ tickline_core::named! {
     }
 }
 
-/// The index of one of eight slots. The first four slots are one bank, the others the second.
+/// Four of the eight slots. Successive writers fill different banks (rule W7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Bank {
+    /// Slots 0 to 3.
+    First,
+    /// Slots 4 to 7.
+    Second,
+}
+
+/// The index of one of eight slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotNumber(u8);
 
@@ -60,13 +69,12 @@ impl SlotNumber {
         self.0 as usize
     }
 
-    /// The slots of a bank: 0 is the first bank, any other number the second.
+    /// The slots of a bank.
     #[must_use]
-    pub const fn in_bank(bank: u8) -> [Self; 4] {
-        if bank == 0 {
-            [Self(0), Self(1), Self(2), Self(3)]
-        } else {
-            [Self(4), Self(5), Self(6), Self(7)]
+    pub const fn in_bank(bank: Bank) -> [Self; 4] {
+        match bank {
+            Bank::First => [Self(0), Self(1), Self(2), Self(3)],
+            Bank::Second => [Self(4), Self(5), Self(6), Self(7)],
         }
     }
 }
@@ -74,7 +82,7 @@ impl SlotNumber {
 const FIRST_SHIFT: u32 = 3;
 const SECOND_SHIFT: u32 = 6;
 const HAS_SECOND: u64 = 1 << 9;
-const BANK_SHIFT: u32 = 10;
+const IS_SECOND_BANK: u64 = 1 << 10;
 const GENERATION_SHIFT: u32 = 12;
 
 /// The state of a page. The table at the head of `lease/word.rs` has its bits.
@@ -141,8 +149,12 @@ impl LeaseWord {
 
     /// The bank that the writer of this word fills.
     #[must_use]
-    pub const fn bank(self) -> u8 {
-        (self.0 >> BANK_SHIFT).to_le_bytes()[0] & 1
+    pub const fn bank(self) -> Bank {
+        if self.0 & IS_SECOND_BANK == 0 {
+            Bank::First
+        } else {
+            Bank::Second
+        }
     }
 
     /// Whether a writer or `switch_off` can have stored the word: the phase is one of the table,
@@ -168,7 +180,7 @@ impl LeaseWord {
     /// The word by which the next writer takes over: the same phase and slots, the other bank.
     #[must_use]
     pub fn taken_over(self) -> Self {
-        Self(self.0 ^ 1 << BANK_SHIFT).next(self.phase(), self.first(), self.second())
+        Self(self.0 ^ IS_SECOND_BANK).next(self.phase(), self.first(), self.second())
     }
 
     /// The word after this one, by the same writer.
@@ -176,7 +188,7 @@ impl LeaseWord {
     pub fn next(self, phase: LeasePhase, first: SlotNumber, second: Option<SlotNumber>) -> Self {
         let second_bits = second.map_or(0, |slot| HAS_SECOND | u64::from(slot.0) << SECOND_SHIFT);
         let generation = self.generation().wrapping_add(1) << GENERATION_SHIFT;
-        let bank = self.0 & 1 << BANK_SHIFT;
+        let bank = self.0 & IS_SECOND_BANK;
         Self(generation | bank | second_bits | u64::from(first.0) << FIRST_SHIFT | phase as u64)
     }
 }
@@ -211,37 +223,94 @@ mod tests {
         assert!(off.is_of_writer() && off.stays_off());
     }
 
+    type State = (LeasePhase, SlotNumber, Option<SlotNumber>);
+
+    fn all_states() -> impl Iterator<Item = State> {
+        LeasePhase::ALL.iter().flat_map(|phase| {
+            (0..8).flat_map(|first| {
+                [None, Some(first + 3)].map(|second| {
+                    let second = second.map(SlotNumber::from_low_bits);
+                    (*phase, SlotNumber::from_low_bits(first), second)
+                })
+            })
+        })
+    }
+
+    const fn state(word: LeaseWord) -> State {
+        (word.phase(), word.first(), word.second())
+    }
+
+    /// A word with each state, all by the first writer of a page.
+    fn words() -> impl Iterator<Item = LeaseWord> {
+        let next = |(phase, first, second)| LeaseWord::default().next(phase, first, second);
+        all_states().map(next)
+    }
+
     /// Rule W1: no word recurs, even if the page was off in the meantime.
     #[test]
     fn rule_w1_no_word_recurs() {
         let mut word = LeaseWord::default();
+        for (phase, first, second) in all_states() {
+            let next = word.next(phase, first, second);
+            assert_eq!(next.generation(), word.generation() + 1);
+            word = next.taken_over();
+            assert_eq!(word.generation(), next.generation() + 1);
+        }
+    }
+
+    #[test]
+    fn a_page_of_zeros_is_off() {
+        let word = LeaseWord::from_bits(0);
         assert_eq!((word.phase(), word.second()), (LeasePhase::Off, None));
-        for phase in LeasePhase::ALL.iter().copied() {
-            for first in SlotNumber::in_bank(0)
-                .into_iter()
-                .chain(SlotNumber::in_bank(1))
-            {
-                for second in [
-                    None,
-                    Some(SlotNumber::from_low_bits(first.index() as u64 + 3)),
-                ] {
-                    let next = word.next(phase, first, second);
-                    assert_eq!(
-                        (next.phase(), next.first(), next.second()),
-                        (phase, first, second)
-                    );
-                    assert_eq!(next.generation(), word.generation() + 1);
-                    assert!(next.names(first) && second.is_none_or(|second| next.names(second)));
-                    let taken = next.taken_over();
-                    assert_eq!(
-                        (taken.phase(), taken.first(), taken.second()),
-                        (phase, first, second)
-                    );
-                    assert_eq!(taken.generation(), next.generation() + 1);
-                    assert_eq!((next.bank(), taken.bank()), (word.bank(), word.bank() ^ 1));
-                    word = taken;
-                }
+    }
+
+    #[test]
+    fn a_word_has_the_state_that_its_writer_gave_it() {
+        assert!(words().map(state).eq(all_states()));
+    }
+
+    #[test]
+    fn a_word_names_its_slots_and_no_other() {
+        for word in words() {
+            for slot in (0..8).map(SlotNumber::from_low_bits) {
+                let is_named = slot == word.first() || Some(slot) == word.second();
+                assert_eq!(word.names(slot), is_named, "{word:?} {slot:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_next_writer_keeps_the_state() {
+        assert!(
+            words()
+                .map(|word| state(word.taken_over()))
+                .eq(all_states())
+        );
+    }
+
+    #[test]
+    fn a_writer_stays_in_its_bank() {
+        for start in [LeaseWord::default(), LeaseWord::default().taken_over()] {
+            for (phase, first, second) in all_states() {
+                assert_eq!(start.next(phase, first, second).bank(), start.bank());
+            }
+        }
+    }
+
+    #[test]
+    fn the_next_writer_fills_the_other_bank() {
+        for word in words() {
+            assert_eq!(word.bank(), Bank::First);
+            assert_eq!(word.taken_over().bank(), Bank::Second);
+            assert_eq!(word.taken_over().taken_over().bank(), Bank::First);
+        }
+    }
+
+    #[test]
+    fn the_banks_share_out_all_slots() {
+        let slots = [Bank::First, Bank::Second]
+            .map(SlotNumber::in_bank)
+            .concat();
+        assert!((0..8).map(SlotNumber::from_low_bits).eq(slots));
     }
 }

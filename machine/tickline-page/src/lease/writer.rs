@@ -91,6 +91,8 @@ pub enum WriterAction {
 
 /// One iteration of a writer: its action, and the time until the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use = "`next_in_ns` says when the next iteration is due"]
 pub struct WriterIteration {
     /// The action.
     pub action: WriterAction,
@@ -181,9 +183,9 @@ impl Writer {
     }
 
     /// Makes at most one change of the page, or one first publication. Never panics or waits.
-    /// `kernel_rate_ppb` is the kernel's whole correction of its clock's rate, ppb; 0 if it is not
-    /// known. Beyond [`FAST_RATE_PPB`], the writer waits until the bounds show the rate again (rule
-    /// W10).
+    /// `kernel_rate_ppb` is the kernel's whole correction of its clock's rate, ppb; `None` if it is
+    /// not known. Beyond [`FAST_RATE_PPB`], the writer waits until the bounds show the rate again
+    /// (rule W10).
     ///
     /// # Errors
     ///
@@ -194,12 +196,12 @@ impl Writer {
         counter: &impl Counter,
         os: &impl Reference,
         basis: Basis,
-        kernel_rate_ppb: i64,
+        kernel_rate_ppb: Option<i64>,
     ) -> Result<WriterIteration, PageChanged> {
         if memory.word() != self.word {
             return Err(PageChanged);
         }
-        if kernel_rate_ppb.unsigned_abs() > FAST_RATE_PPB {
+        if kernel_rate_ppb.is_some_and(|rate_ppb| rate_ppb.unsigned_abs() > FAST_RATE_PPB) {
             self.waits_for_slew = true;
         } else if let Basis::Bounds(bounds) = basis
             && bounds.rate_uncertainty_ppb() <= FAST_RATE_PPB

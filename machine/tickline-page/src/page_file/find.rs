@@ -25,29 +25,37 @@ impl BootContext {
 
     /// Like [`current`](Self::current), but with `boot_id_of_page` if `/proc` hides the boot id.
     pub(super) fn current_or(boot_id_of_page: Option<[u8; 16]>) -> Result<Self, FileError> {
-        let found = match (
-            read(c"/proc/sys/kernel/random/boot_id", &mut [0; 64]),
-            boot_id_of_page,
-        ) {
-            (Err(error @ Errno::NOENT), Some(boot_id)) => match Self::for_boot(boot_id) {
-                // Without any `/proc`, the namespace is not known.
-                Ok(Self {
-                    time_namespace: 0, ..
-                }) => Err(error),
-                found => found,
-            },
-            (id, _) => id
-                .and_then(|id| parse_boot_id(id).ok_or(Errno::INVAL))
-                .and_then(Self::for_boot),
-        };
-        found.map_err(refused(
-            "/proc/sys/kernel/random/boot_id or /proc/self/ns/time can't be read",
-        ))
+        let boot_id = read(c"/proc/sys/kernel/random/boot_id", &mut [0; 64])
+            .and_then(|id| parse_boot_id(id).ok_or(Errno::INVAL));
+        Self::by_reads(boot_id, boot_id_of_page, inode(c"/proc/self/ns/time"))
     }
 
-    fn for_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
-        let inode = |path: &CStr| stat(path).map(|found| found.st_ino);
-        let time_namespace = match inode(c"/proc/self/ns/time") {
+    /// The context by what `/proc` has for the boot id and the inode of the time namespace.
+    fn by_reads(
+        boot_id: rustix::io::Result<[u8; 16]>,
+        boot_id_of_page: Option<[u8; 16]>,
+        time_namespace: rustix::io::Result<u64>,
+    ) -> Result<Self, FileError> {
+        let no_boot_id = refused("/proc/sys/kernel/random/boot_id can't be read");
+        match (boot_id, boot_id_of_page) {
+            (Err(error @ Errno::NOENT), Some(boot_id)) => {
+                match Self::for_boot(boot_id, time_namespace)? {
+                    // Without any `/proc`, the namespace is not known.
+                    Self {
+                        time_namespace: 0, ..
+                    } => Err(no_boot_id(error)),
+                    found => Ok(found),
+                }
+            }
+            (boot_id, _) => Self::for_boot(boot_id.map_err(no_boot_id)?, time_namespace),
+        }
+    }
+
+    fn for_boot(
+        boot_id: [u8; 16],
+        time_namespace: rustix::io::Result<u64>,
+    ) -> Result<Self, FileError> {
+        let time_namespace = match time_namespace {
             // Linux before 5.6 has no time namespaces.
             Err(Errno::NOENT) => {
                 return Ok(Self {
@@ -56,7 +64,7 @@ impl BootContext {
                     monotonic_offset_ns: Some(0),
                 });
             }
-            found => found?,
+            found => found.map_err(refused("/proc/self/ns/time can't be read"))?,
         };
         // The table has the offsets of the namespace that children get.
         let is_own = inode(c"/proc/self/ns/time_for_children") == Ok(time_namespace);
@@ -85,6 +93,10 @@ fn monotonic_offset_ns(namespace: u64, table: Option<&[u8]>) -> Option<i64> {
     } else {
         namespace_offset_ns(table?, "monotonic")
     }
+}
+
+fn inode(path: &CStr) -> rustix::io::Result<u64> {
+    stat(path).map(|found| found.st_ino)
 }
 
 /// Whether an open file is on a tmpfs (tmpfs(5)), as all files of `/run` are.
@@ -154,6 +166,44 @@ mod tests {
         // No file of /proc: QEMU's user-mode emulation makes up some of these, without the flag.
         let file = open(c"/dev/null");
         assert_eq!(file.and_then(fcntl_getfd), Ok(FdFlags::CLOEXEC));
+    }
+
+    const BOOT: [u8; 16] = [7; 16];
+
+    fn error_of(
+        boot_id: rustix::io::Result<[u8; 16]>,
+        boot_id_of_page: Option<[u8; 16]>,
+        time_namespace: rustix::io::Result<u64>,
+    ) -> std::string::String {
+        let found = BootContext::by_reads(boot_id, boot_id_of_page, time_namespace);
+        std::format!("{}", found.expect_err("one is missing"))
+    }
+
+    /// Symptom: the text named both files.
+    #[test]
+    fn the_error_of_a_boot_id_that_cannot_be_read_names_its_file_alone() {
+        let text = error_of(Err(Errno::ACCESS), None, Ok(INITIAL_NAMESPACE));
+        let expected = "/proc/sys/kernel/random/boot_id can't be read: ";
+        assert_eq!(text, std::format!("{expected}{}", Errno::ACCESS));
+    }
+
+    #[test]
+    fn the_error_of_a_namespace_that_cannot_be_read_names_its_file_alone() {
+        for boot_id in [Ok(BOOT), Err(Errno::NOENT)] {
+            let text = error_of(boot_id, Some(BOOT), Err(Errno::ACCESS));
+            let expected = "/proc/self/ns/time can't be read: ";
+            assert_eq!(text, std::format!("{expected}{}", Errno::ACCESS));
+        }
+    }
+
+    /// Without any `/proc`, a page on tmpfs doesn't replace the boot id.
+    #[test]
+    fn without_proc_the_boot_id_is_missing() {
+        let text = error_of(Err(Errno::NOENT), Some(BOOT), Err(Errno::NOENT));
+        assert!(
+            text.starts_with("/proc/sys/kernel/random/boot_id can't be read: "),
+            "{text}"
+        );
     }
 
     #[test]

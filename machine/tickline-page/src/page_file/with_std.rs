@@ -14,5 +14,5 @@ mod snapshot;
 pub use attached_file::AttachedFile;
 pub use error::{PageError, PageErrorCause};
 pub use lock::{LockHolder, lock_holder};
-pub use locked_file::{LockedPageFile, switch_off, switch_on};
+pub use locked_file::{LockedPageFile, PageSwitch, switch_off, switch_on};
 pub use snapshot::PageSnapshot;

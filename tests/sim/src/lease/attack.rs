@@ -83,7 +83,7 @@ struct Run {
 impl Run {
     fn new(world: &'static World, actors: usize) -> Self {
         let marks: &'static [ProcessHighWater; 2] = Box::leak(Box::default());
-        let mut scripts = vec![Some(world.writer(WriterConfig::DEFAULT, u32::MAX))];
+        let mut scripts = vec![Some(world.writer(WriterConfig::new(), u32::MAX))];
         scripts.extend((1..actors).map(|actor| {
             let mark = &marks[actor & 1];
             Some(if actor < FIRST_CHILD {
@@ -111,7 +111,7 @@ impl Run {
         match self.scripts[next].as_mut().map(Script::resume) {
             Some(true) => {}
             Some(false) => self.scripts[next] = None,
-            None => self.scripts[next] = Some(self.world.writer(WriterConfig::DEFAULT, u32::MAX)),
+            None => self.scripts[next] = Some(self.world.writer(WriterConfig::new(), u32::MAX)),
         }
         self.world.violation.take().map_or(Ok(next), Err)
     }
@@ -227,7 +227,7 @@ pub fn slewed(slews: &[Slew]) -> Result<LeaseCounts, String> {
     let mut run = Run::new(world, 2);
     let before = [Slew {
         rate_ppb: 0,
-        for_ns: 5 * WriterConfig::DEFAULT.lease_ns + LATE_NS,
+        for_ns: 5 * WriterConfig::new().lease_ns + LATE_NS,
     }];
     for (number, slew) in before.iter().chain(slews).enumerate() {
         if number == before.len() {

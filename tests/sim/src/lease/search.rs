@@ -47,14 +47,16 @@ pub struct SmallMachine {
 }
 
 /// Lengths in ticks: a lease of four, a first publication of two.
-const CONFIG: WriterConfig = WriterConfig {
-    lease_ns: 4,
-    notice_ns: 1,
-    wait_ns: 2,
-    cpu_difference_ns: 0,
-    pause_ns: 0,
-    os_resolution_ns: 0,
-    counter_resolution_ticks: 0,
+const CONFIG: WriterConfig = {
+    let mut config = WriterConfig::new();
+    config.lease_ns = 4;
+    config.notice_ns = 1;
+    config.wait_ns = 2;
+    config.cpu_difference_ns = 0;
+    config.pause_ns = 0;
+    config.os_resolution_ns = 0;
+    config.counter_resolution_ticks = 0;
+    config
 };
 
 /// Half the width of the bounds, ns. The OS clock begins at the lower bound, and may jump to

@@ -488,7 +488,7 @@ mod tests {
         for cause in [
             FileError::WritableByOthers { mode: 0o777 }.into(),
             FileError::TooShort { bytes: 0 }.into(),
-            PageErrorCause::NotAPage { bytes: 5 },
+            PageErrorCause::OtherFile { bytes: 5 },
             PageErrorCause::UnknownWord { word: u64::MAX },
             PageErrorCause::OtherOwner { owner: 1, user: 0 },
             PageErrorCause::UnknownOffset { time_namespace: 7 },

@@ -333,7 +333,7 @@ fn a_line_without_a_unix_offset_leaves_unix_time_to_the_os() {
     assert_eq!(
         scene
             .iterate_by(&OsBounds {
-                unix_offset_ns: None,
+                unix_offset: None,
                 ..scene.bounds()
             })
             .action,

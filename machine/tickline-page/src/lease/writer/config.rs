@@ -4,6 +4,7 @@ use tickline_core::control::MEETING_MARGIN_NS;
 
 /// The settings of a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WriterConfig {
     /// The length of a lease, ns.
     pub lease_ns: u64,
@@ -22,15 +23,25 @@ pub struct WriterConfig {
 }
 
 impl WriterConfig {
-    /// The settings that `machine/docs/lease.md` explains: a lease is half a second.
-    pub const DEFAULT: Self = Self {
-        lease_ns: 500_000_000,
-        notice_ns: 100_000_000,
-        wait_ns: 1_000_000,
-        // The promise of `machine/docs/lease.md` holds for CPUs whose counters differ by less.
-        cpu_difference_ns: MEETING_MARGIN_NS,
-        pause_ns: 1_000_000_000,
-        os_resolution_ns: 1,
-        counter_resolution_ticks: 1,
-    };
+    /// The settings that `machine/docs/lease.md` explains: a lease is half a second. The
+    /// resolutions are 1.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            lease_ns: 500_000_000,
+            notice_ns: 100_000_000,
+            wait_ns: 1_000_000,
+            // The promise of `machine/docs/lease.md` holds for CPUs whose counters differ by less.
+            cpu_difference_ns: MEETING_MARGIN_NS,
+            pause_ns: 1_000_000_000,
+            os_resolution_ns: 1,
+            counter_resolution_ticks: 1,
+        }
+    }
+}
+
+impl Default for WriterConfig {
+    fn default() -> Self {
+        Self::new()
+    }
 }

@@ -10,7 +10,7 @@ use super::super::{PageSource, ProcessHighWater, UnixOffset};
 use super::WriterAction::{Doubted, Ended, GaveUp, PublishedFirst, PublishedNext, SetUnix, Waited};
 use super::*;
 
-const LEASE: u64 = WriterConfig::DEFAULT.lease_ns;
+const LEASE: u64 = WriterConfig::new().lease_ns;
 
 /// Symptom: with hpet, whose readings are up to 10 ns old, Unix time stepped back by more than the
 /// lead when the leases ended.
@@ -183,7 +183,7 @@ fn rule_w2_sleeps_do_not_add_up() {
 #[test]
 fn rule_w2_a_successor_comes_no_later_than_m_before_the_end() {
     let scene = Scene::published();
-    let (last, notice_ns) = (scene.last(), WriterConfig::DEFAULT.notice_ns);
+    let (last, notice_ns) = (scene.last(), WriterConfig::new().notice_ns);
     scene.ticks.set(last.end_ticks - notice_ns);
     let WriterIteration { action, next_in_ns } = scene.iterate();
     assert!(
@@ -208,7 +208,7 @@ fn rule_w2_a_successor_is_published_once_its_predecessor_is_current_everywhere()
     scene.ticks.set(scene.last().line.start_ticks + 1_000);
     // A reader whose counter is 1 us behind would take a successor now for a reset.
     scene.does(Waited);
-    scene.pass(WriterConfig::DEFAULT.cpu_difference_ns);
+    scene.pass(WriterConfig::new().cpu_difference_ns);
     scene.does(PublishedNext);
 }
 
@@ -267,7 +267,7 @@ fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
     scene.does(Ended);
     scene.does(Waited);
     assert_eq!(scene.word().phase(), LeasePhase::NoLine);
-    scene.pass(WriterConfig::DEFAULT.pause_ns);
+    scene.pass(WriterConfig::new().pause_ns);
     scene.basis.set(None);
     scene.does(PublishedFirst);
 }
@@ -332,7 +332,7 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
         }
     });
     assert_eq!(
-        Writer::start(scene, WriterConfig::DEFAULT).map(|_| ()),
+        Writer::start(scene, WriterConfig::new()).map(|_| ()),
         Err(PageChanged)
     );
 }
@@ -426,11 +426,11 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
 fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     let scene = Scene::without_line();
     let action = |rate_ppb, open_ppm: u64| {
-        scene.kernel_rate_ppb.set(rate_ppb);
+        scene.kernel_rate_ppb.set(Some(rate_ppb));
         let OsBounds {
             lower,
             upper,
-            unix_offset_ns,
+            unix_offset,
         } = scene.bounds();
         let bits = upper.slope.bits;
         let upper = Line {
@@ -443,7 +443,7 @@ fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
             .iterate_by(&OsBounds {
                 lower,
                 upper,
-                unix_offset_ns,
+                unix_offset,
             })
             .action
     };
@@ -496,9 +496,16 @@ fn a_writer_takes_over_any_content_of_a_page() {
 #[test]
 fn rule_w10_a_writer_says_that_it_waits_for_a_slew() {
     let scene = Scene::without_line();
-    scene.kernel_rate_ppb.set(80_000_000);
+    scene.kernel_rate_ppb.set(Some(80_000_000));
     scene.does(Waited);
     assert!(scene.writer().waits_for_slew());
+}
+
+#[test]
+fn rule_w10_a_rate_that_is_not_known_is_no_slew() {
+    let scene = Scene::without_line();
+    scene.kernel_rate_ppb.set(None);
+    scene.does(PublishedFirst);
 }
 
 #[test]

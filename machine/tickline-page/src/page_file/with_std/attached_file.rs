@@ -48,12 +48,11 @@ impl AttachedFile {
 }
 
 impl PageFile {
-    /// The page, which counts for this process: `page_offset_ns` is the
+    /// The page, which counts for this process: `page_offset_ns` must be the
     /// [`page_offset_ns`](AttachedPage::page_offset_ns) of an earlier attach in this process. For a
     /// caller that keeps the offset, which is a number, and not the page, which is a borrow.
     #[inline]
-    #[must_use]
-    pub const fn attached(&self, page_offset_ns: i64) -> AttachedPage<'_> {
+    pub(crate) const fn attached(&self, page_offset_ns: i64) -> AttachedPage<'_> {
         AttachedPage {
             page: self.page(),
             page_offset_ns,

@@ -49,8 +49,8 @@ pub enum PageErrorCause {
         /// The effective user of this process.
         user: u32,
     },
-    /// The file exists, and is not a page. It stays as it is.
-    NotAPage {
+    /// A writer, or a switch, found a file that is not a page. It stays as it is.
+    OtherFile {
         /// The file's size, bytes.
         bytes: u64,
     },
@@ -89,7 +89,7 @@ impl fmt::Display for PageErrorCause {
                     "the page belongs to user {owner}, not to user {user}: serve it as user {owner}, or name another page"
                 )
             }
-            Self::NotAPage { bytes } => {
+            Self::OtherFile { bytes } => {
                 write!(
                     f,
                     "this file of {bytes} bytes is not a page, and stays as it is: "
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     fn text(bytes: usize) -> String {
-        PageErrorCause::NotAPage {
+        PageErrorCause::OtherFile {
             bytes: bytes as u64,
         }
         .to_string()

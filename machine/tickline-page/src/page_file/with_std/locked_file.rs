@@ -233,7 +233,7 @@ fn facts_of_new_file(folder: FileFacts) -> FileFacts {
 /// Maps the page's file for writing. An error if the file is not a page: it stays as it is.
 fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), PageErrorCause> {
     let (file, facts) = path.open(OFlags::RDWR).map_err(|error| match error {
-        FileError::TooShort { bytes } => PageErrorCause::NotAPage { bytes },
+        FileError::TooShort { bytes } => PageErrorCause::OtherFile { bytes },
         error => error.into(),
     })?;
     let mapping = WritableMapping::new(&file)?;
@@ -242,7 +242,7 @@ fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd
     // letters there.
     let is_page = |header: Header| (PAGE_BYTES as u64..=size).contains(&header.size.into());
     if !mapping.page().header().is_some_and(is_page) {
-        return Err(PageErrorCause::NotAPage { bytes: size });
+        return Err(PageErrorCause::OtherFile { bytes: size });
     }
     Ok((mapping, facts, file))
 }
@@ -297,36 +297,58 @@ fn make_file(path: &PagePath<'_>, header: Header) -> Result<(), PageErrorCause> 
     })
 }
 
+/// The position of a page's switch, which [`switch_off`] and [`switch_on`] set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageSwitch {
+    /// No writer publishes.
+    Off,
+    /// A writer may publish. The page may be off nevertheless: before its first writer.
+    On {
+        /// The page's phase.
+        phase: LeasePhase,
+    },
+}
+
+impl PageSwitch {
+    fn of(word: LeaseWord) -> Self {
+        if word.stays_off() {
+            return Self::Off;
+        }
+        Self::On {
+            phase: word.phase(),
+        }
+    }
+}
+
 /// Switches a page off at once, for all readers, even if its writer is dead or stopped. Readings
 /// step back by at most the lead of the page's line. A running writer ends at its next iteration. A
-/// new writer leaves the page off, until [`switch_on`] or the next boot. Returns the old phase.
+/// new writer leaves the page off, until [`switch_on`] or the next boot. Returns the position
+/// before.
 ///
 /// # Errors
 ///
 /// If the file cannot be opened for writing, is not trusted, or is not a page.
-pub fn switch_off(path: &Path) -> Result<LeasePhase, PageError> {
-    let found = change_word(path, |word| {
+pub fn switch_off(path: &Path) -> Result<PageSwitch, PageError> {
+    change_word(path, |word| {
         (!word.stays_off()).then(|| word.switched_off())
-    })?;
-    Ok(found.phase())
+    })
 }
 
-/// Lets writers publish again after [`switch_off`]. Returns whether the page was switched off.
+/// Lets writers publish again after [`switch_off`]. Returns the position before.
 ///
 /// # Errors
 ///
 /// The errors of [`switch_off`].
-pub fn switch_on(path: &Path) -> Result<bool, PageError> {
+pub fn switch_on(path: &Path) -> Result<PageSwitch, PageError> {
     let on = |word: LeaseWord| word.next(LeasePhase::Off, word.first(), None);
-    let found = change_word(path, |word| word.stays_off().then(|| on(word)))?;
-    Ok(found.stays_off())
+    change_word(path, |word| word.stays_off().then(|| on(word)))
 }
 
-/// Replaces the page's word by `next` of it, unless that is `None`. Returns the old word.
+/// Replaces the page's word by `next` of it, unless that is `None`. Returns the switch by the old word.
 fn change_word(
     path: &Path,
     next: impl Fn(LeaseWord) -> Option<LeaseWord>,
-) -> Result<LeaseWord, PageError> {
+) -> Result<PageSwitch, PageError> {
     let open = || Ok(open_page(&PagePath::resolve(path.as_os_str().as_bytes())?)?.0);
     let mapping = open().map_err(|cause: PageErrorCause| PageError::new(path, cause))?;
     let cell = mapping.page().cell();
@@ -334,7 +356,7 @@ fn change_word(
         let word = cell.word();
         match next(word) {
             Some(to) if !cell.try_swap(word, to) => {}
-            _ => return Ok(word),
+            _ => return Ok(PageSwitch::of(word)),
         }
     }
 }
