@@ -171,7 +171,7 @@ impl Context {
             self.check.judge_bounds();
             if !self.may_lack_line() {
                 self.check
-                    .check_line_is_back(self.clock.readings().cell().peek());
+                    .check_line_is_back(self.world.cells[ONE_LINE].state.get());
             }
             let wait_ns = match iteration {
                 Some(iteration) => iteration.next_in_ns,
@@ -342,11 +342,10 @@ impl Context {
     /// renew a line past its window, and start a line when an iteration is due.
     fn iterate_as_reader(&self, reading: &SlowReading) -> bool {
         let Clock { driven, config, .. } = &*self.clock;
-        let wanted =
-            !self.is_per_cpu() && driven.reader_wants_iteration(reading, config.interval_ns);
+        let wanted = !self.is_per_cpu() && driven.count_slow_reading(reading, config.interval_ns);
         let served =
             wanted && self.clock.readers_drive.get() && self.iterate(Cadence::OnDemand).is_some();
-        if served && driven.is_review_due_after_iteration() {
+        if served && driven.count_iteration() {
             self.review();
         }
         served

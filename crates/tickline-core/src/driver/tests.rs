@@ -59,7 +59,7 @@ impl Process {
 
     /// Judges by the present facts.
     fn settle<'a>(&self, mut ticket: Ticket<'a, HookedCell>) -> Next<'a, HookedCell> {
-        ticket.facts().has_counter = true;
+        ticket.facts_mut().has_counter = true;
         self.judgements.set(self.judgements.get() + 1);
         self.was_open.set(self.is_open.get());
         let decision = if self.is_open.get() {
