@@ -2,6 +2,7 @@
 //! the clock. They run the code of `tickline-core`, from the driver down.
 
 use core::cell::{Cell, RefCell};
+use core::num::NonZeroU32;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -38,7 +39,7 @@ pub(crate) struct Clock {
     pub(crate) resolutions: Resolutions,
     pub(crate) config: Config,
     /// The number of the process's token.
-    pub(crate) token: Cell<u32>,
+    pub(crate) token_number: Cell<NonZeroU32>,
     pub(crate) readers_drive: Cell<bool>,
     /// What a judgement made now decides, and what the last one has decided.
     pub(crate) decision: Cell<Decision>,
@@ -99,7 +100,7 @@ impl Clock {
             cpu_clocks: (0..cpus).map(shared).collect(),
             resolutions,
             config,
-            token: Cell::new(1),
+            token_number: Cell::new(NonZeroU32::MIN),
             readers_drive: Cell::new(setup.driver == Driver::Reader),
             decision: Cell::new(Decision::Open),
             last_decision: Cell::new(Decision::Open),
@@ -157,7 +158,7 @@ impl Context {
     /// The token of the running thread.
     fn lock_token(&self) -> LockToken {
         // SAFETY: all actors of a process have the same number, and a forked process gets another.
-        let process = unsafe { LockToken::new(self.clock.token.get()) };
+        let process = unsafe { LockToken::new(self.clock.token_number.get()) };
         // SAFETY: an id belongs to one actor, and an actor that has ended makes no step. All run on
         // one thread.
         unsafe { process.of_thread(self.world.me().id.get(), has_ended) }

@@ -1,6 +1,7 @@
 //! Tests of the drivers, with a real clock. One thread plays all parts.
 
 use core::cell::Cell;
+use core::num::NonZeroU32;
 
 use super::*;
 use crate::control::MIN_INTERVAL_NS;
@@ -48,7 +49,7 @@ impl Process {
     /// The token of the process, for the thread that drives now.
     fn token(&self) -> LockToken {
         // SAFETY: no guard, ticket or permit is used after the number has changed.
-        let token = unsafe { LockToken::new(self.number.get()) };
+        let token = unsafe { LockToken::new(NonZeroU32::new(self.number.get()).unwrap()) };
         // SAFETY: nor after a thread has ended.
         unsafe { token.of_thread(self.thread.get(), |thread| ENDED.contains(&thread)) }
     }
