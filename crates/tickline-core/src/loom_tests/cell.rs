@@ -96,7 +96,7 @@ fn a_reading_is_never_a_mixture() {
                 window,
                 Window {
                     start_ticks,
-                    window_ticks
+                    length_ticks: window_ticks
                 },
                 "{state:?}"
             );
