@@ -573,12 +573,12 @@ impl Control {
             return BurstSize::fixed(BRACKETS);
         };
         let is_full = self.burst_count % FULL_BURST_EVERY == FULL_BURST_EVERY - 1;
-        let enough = narrowest.plus(FixedNs::from_ns(WIDTH_TOLERANCE_NS));
+        let enough = narrowest.saturating_add(FixedNs::from_ns(WIDTH_TOLERANCE_NS));
         BurstSize {
             min_brackets: BRACKETS,
             wanted_width: if is_full { FixedNs::ZERO } else { enough },
             max_brackets: MAX_BRACKETS,
-            max_ticks: slope.ticks_in(SLOW_BURST_NS),
+            max_ticks: slope.ticks_in_ceil(SLOW_BURST_NS),
         }
     }
 }

@@ -70,7 +70,7 @@ impl Point {
     /// The point's time, carried to `ticks` at `slope`.
     #[inline(never)]
     pub(crate) fn carried(&self, ticks: u64, slope: Slope) -> FixedNs {
-        FixedNs::from_ns(self.ns).plus(slope.over(ticks_between(self.ticks, ticks)))
+        FixedNs::from_ns(self.ns).saturating_add(slope.over(ticks_between(self.ticks, ticks)))
     }
 }
 
@@ -108,14 +108,17 @@ impl Sample {
     pub(crate) fn width(&self, slope: Slope) -> FixedNs {
         self.upper
             .carried(self.lower.ticks, slope)
-            .minus(FixedNs::from_ns(self.lower.ns))
+            .saturating_sub(FixedNs::from_ns(self.lower.ns))
     }
 
     /// The middle between the two points, at the lower point's tick.
     #[inline(never)]
     pub(crate) fn middle(&self, slope: Slope) -> (u64, FixedNs) {
         let below = FixedNs::from_ns(self.lower.ns);
-        (self.lower.ticks, below.plus(self.width(slope).half()))
+        (
+            self.lower.ticks,
+            below.saturating_add(self.width(slope).half()),
+        )
     }
 }
 

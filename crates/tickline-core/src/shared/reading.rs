@@ -396,7 +396,8 @@ impl WaitForWriter {
             self.loads < FIRST_LOADS
         } else {
             let waited_ticks = counter.now_ordered().wrapping_sub(self.since_ticks);
-            waited_ticks <= snapshot.slope().ticks_in(REPLACING_NS) && self.loads < REPLACING_LOADS
+            waited_ticks <= snapshot.slope().ticks_in_ceil(REPLACING_NS)
+                && self.loads < REPLACING_LOADS
         };
         if is_early {
             self.loads = self.loads.saturating_add(1);
@@ -449,7 +450,10 @@ mod tests {
     #[test]
     fn a_reader_waits_two_microseconds_for_a_replacement() {
         let state = replacing();
-        assert!(waits_after(&state, state.slope().ticks_in(REPLACING_NS)));
+        assert!(waits_after(
+            &state,
+            state.slope().ticks_in_ceil(REPLACING_NS)
+        ));
     }
 
     #[test]
@@ -457,7 +461,7 @@ mod tests {
         let state = replacing();
         assert!(!waits_after(
             &state,
-            state.slope().ticks_in(REPLACING_NS) + 1
+            state.slope().ticks_in_ceil(REPLACING_NS) + 1
         ));
     }
 
