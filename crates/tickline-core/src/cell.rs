@@ -111,14 +111,11 @@ pub trait StateCell {
     /// The state, and its line's start and window, in any phase.
     fn snapshot(&self) -> Snapshot {
         let state = self.load();
-        let Window {
-            start_ticks,
-            window_ticks,
-        } = self.slot(state).window();
+        let window = self.slot(state).window();
         Snapshot {
             state,
-            start_ticks,
-            window_ticks,
+            start_ticks: window.start_ticks,
+            window_ticks: window.length_ticks,
         }
     }
 
@@ -192,7 +189,7 @@ const SLOT_LOAD: Ordering = Ordering::Relaxed;
 /// ```
 /// use tickline_core::cell::Window;
 ///
-/// let window = Window { start_ticks: u64::MAX, window_ticks: 3 }; // the counter wraps in it
+/// let window = Window { start_ticks: u64::MAX, length_ticks: 3 }; // the counter wraps in it
 /// assert!(window.contains(u64::MAX) && window.contains(1));
 /// assert!(!window.contains(u64::MAX - 1) && !window.contains(2));
 /// ```
@@ -201,7 +198,7 @@ pub struct Window {
     /// The first of them, ticks.
     pub start_ticks: u64,
     /// Their number, ticks.
-    pub window_ticks: u64,
+    pub length_ticks: u64,
 }
 
 impl Window {
@@ -210,7 +207,7 @@ impl Window {
     #[inline(always)]
     #[must_use]
     pub const fn contains(&self, ticks: u64) -> bool {
-        ticks.wrapping_sub(self.start_ticks) < self.window_ticks
+        ticks.wrapping_sub(self.start_ticks) < self.length_ticks
     }
 }
 
@@ -232,10 +229,10 @@ impl SlotView<'_> {
     #[inline(always)]
     #[must_use]
     pub fn window(&self) -> Window {
-        let window_ticks = self.slots.window_ticks[self.slot].load(SLOT_LOAD);
+        let length_ticks = self.slots.window_ticks[self.slot].load(SLOT_LOAD);
         Window {
             start_ticks: self.start_ticks(),
-            window_ticks,
+            length_ticks,
         }
     }
 

@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(are_synchronised(-1_666, 1_666, 0), Some(true));
     }
 
-    /// Both counters may have been up to a step further than they said.
+    /// Both counters may have been up to one resolution further than they said.
     #[test]
     fn the_largest_difference_includes_the_resolution() {
         assert_eq!(are_synchronised(-1_600, 1_600, 66), Some(true));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_of_one_step_is_none() {
+    fn a_difference_of_one_resolution_is_none() {
         assert_eq!(are_synchronised(26, 90, 26), Some(true));
         assert_eq!(are_synchronised(27, 90, 26), Some(false));
     }

@@ -30,10 +30,12 @@ use crate::state::{Phase, has_atomics};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 use crate::unix_track::UnixTrack;
 
+mod config;
 mod publish;
 mod schedule;
 
 pub use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS};
+pub use config::{Cadence, Config};
 use schedule::SampleDurations;
 
 /// The shortest interval, ns, and the least time for which a driver waits after a first line. Two
@@ -90,73 +92,6 @@ const MAX_WINDOW_TICKS: u64 = 1 << 46;
 
 const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS);
 
-/// When the driver of a control loop comes. The lines differ:
-///
-/// | | window, intervals | starts | may be shortened to narrow the bound |
-/// |---|---|---|---|
-/// | `Scheduled` | 2 | one [margin](MEETING_MARGIN_NS) before its publication | yes |
-/// | `Pinned` | 4 | with its publication | yes |
-/// | `OnDemand` | 1 | one [margin](MEETING_MARGIN_NS) before its publication | until the range of the kernel's dither is known |
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Cadence {
-    /// A thread, a timer or the program comes when the next iteration is due.
-    Scheduled,
-    /// A thread comes when the next iteration is due, but must first get onto the CPU of the line,
-    /// which may be busy. The window lasts 4 intervals, and starts with the publication. For a line
-    /// for each CPU; [`Pass::begin`](crate::per_cpu::Pass::begin) sets it.
-    Pinned,
-    /// A reader comes when it finds that the window has passed.
-    OnDemand,
-}
-
-impl Cadence {
-    /// The window of a line, in intervals. The validity of a line is twice that.
-    ///
-    /// ```
-    /// use tickline_core::control::Cadence;
-    ///
-    /// // How long a line may be used without a driver, intervals.
-    /// assert_eq!(2 * Cadence::Scheduled.window_intervals(), 4);
-    /// ```
-    #[must_use]
-    pub const fn window_intervals(self) -> u64 {
-        match self {
-            Self::Scheduled => 2,
-            Self::Pinned => 4,
-            Self::OnDemand => 1,
-        }
-    }
-}
-
-/// The settings of a control loop. Each may change between two iterations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Config {
-    /// The interval in the steady state, ns. Choose it within [`INTERVAL_RANGE_NS`]. An iteration
-    /// raises a value below 50 us to 50 us, and lowers one above the range to its end. Between 50
-    /// us and 1 ms readings are in order, too, but a driver that is a little late loses the line.
-    pub interval_ns: u64,
-    /// When the driver comes.
-    pub cadence: Cadence,
-    /// Whether the lines serve Unix time, or leave that to the OS. See
-    /// [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
-    pub serves_unix_time: bool,
-}
-
-impl Config {
-    /// The settings of a loop whose driver comes when the next iteration is due
-    /// ([`Cadence::Scheduled`]), and whose lines serve Unix time.
-    #[must_use]
-    pub const fn new(interval_ns: u64) -> Self {
-        Self {
-            interval_ns,
-            cadence: Cadence::Scheduled,
-            serves_unix_time: true,
-        }
-    }
-}
-
 /// The result of an iteration.
 ///
 /// ```
@@ -196,6 +131,15 @@ pub enum Outcome {
 }
 
 /// The result of an iteration, and when the next one is due.
+///
+/// ```
+/// use core::time::Duration;
+/// use tickline_core::control::Iteration;
+///
+/// fn sleep_until_due(iteration: Iteration) {
+///     std::thread::sleep(Duration::from_nanos(iteration.next_in_ns));
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "`next_in_ns` says when the next iteration is due"]
@@ -573,12 +517,12 @@ impl Control {
             return BurstSize::fixed(BRACKETS);
         };
         let is_full = self.burst_count % FULL_BURST_EVERY == FULL_BURST_EVERY - 1;
-        let enough = narrowest.plus(FixedNs::from_ns(WIDTH_TOLERANCE_NS));
+        let enough = narrowest.saturating_add(FixedNs::from_ns(WIDTH_TOLERANCE_NS));
         BurstSize {
             min_brackets: BRACKETS,
             wanted_width: if is_full { FixedNs::ZERO } else { enough },
             max_brackets: MAX_BRACKETS,
-            max_ticks: slope.ticks_in(SLOW_BURST_NS),
+            max_ticks: slope.ticks_in_ceil(SLOW_BURST_NS),
         }
     }
 }

@@ -64,13 +64,13 @@ pub(crate) fn correction_to(
     window_ticks: u64,
 ) -> Correction {
     let wanted = target.fixed_at(at_ticks);
-    let offset = old.fixed_at(at_ticks).minus(wanted);
+    let offset = old.fixed_at(at_ticks).saturating_sub(wanted);
     let rate = i128::from(target.slope.bits);
     let window_ns = target
         .slope
         .over(i64::try_from(window_ticks).unwrap_or(i64::MAX));
     let step_above = window_ns
-        .times(STEP_PPB)
+        .saturating_mul(STEP_PPB)
         .to_bits()
         .checked_div(i128::from(NS_PER_S))
         .unwrap_or(0);

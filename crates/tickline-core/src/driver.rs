@@ -23,7 +23,7 @@
 //!     next = match next {
 //!         // The clock's lock is held, and a judgement has begun.
 //!         Next::Judge(mut ticket) => {
-//!             collect(ticket.facts());
+//!             collect(ticket.facts_mut());
 //!             let decision = judge_all(ticket.facts());
 //!             ticket.settle(decision, Some(counter), reference)
 //!         }
@@ -48,8 +48,7 @@
 //! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
 //! matter of types: a driver unbars no clock without a [`Ticket`], which [`settle`](Ticket::settle)
 //! consumes, and publishes no common line without a [`Permit`]. A [`DrivenClock`] owns its
-//! [`SharedClock`], and gives out only the [`Readings`]. What is left to the caller is
-//! [`Readings::cell`]: whoever publishes by it breaks the rule.
+//! [`SharedClock`], and gives out only the [`Readings`], which can neither unbar nor publish.
 
 use crate::cell::{LineCell, StateCell};
 use crate::clocksource::Clocksource;
@@ -65,6 +64,7 @@ mod reader_schedule;
 mod rest;
 
 use reader_schedule::ReaderSchedule;
+pub use reader_schedule::reader_may_judge_at;
 pub(crate) use rest::LastIteration;
 
 /// The memory of a clock's drivers, which the clock's lock protects.
@@ -207,7 +207,8 @@ impl<S> DrivenClock<S> {
         }
     }
 
-    /// The readings of the common line. The line itself stays inside, so this does not compile:
+    /// The readings of the common line. The line and its cell stay inside, so neither of these
+    /// compiles:
     ///
     /// ```compile_fail,E0616
     /// # use tickline_core::{counter::Counter, driver::DrivenClock, reference::Reference};
@@ -215,7 +216,15 @@ impl<S> DrivenClock<S> {
     ///     clock.shared.unbar(counter, reference);
     /// }
     /// ```
+    ///
+    /// ```compile_fail,E0599
+    /// # use tickline_core::{cell::{NextLine, StateCell}, driver::DrivenClock};
+    /// fn publish(clock: &DrivenClock, next: &NextLine) {
+    ///     clock.readings().cell().publish(clock.readings().state(), next);
+    /// }
+    /// ```
     #[inline(always)]
+    #[must_use]
     pub const fn readings(&self) -> Readings<'_, S> {
         self.shared.readings()
     }
@@ -275,26 +284,20 @@ impl<S> DrivenClock<S> {
         self.keeper.set_line_kind(kind);
     }
 
-    /// Whether the reader that has just got `reading` by the slow path should run an iteration: one
-    /// is due, and calls are frequent, 256 or more in an interval.
+    /// Counts a reading by the slow path while an iteration is due. Returns whether the reader
+    /// should run it, because calls are frequent: 256 or more in an interval.
     #[must_use]
-    pub fn reader_wants_iteration(&self, reading: &SlowReading, interval_ns: u64) -> bool {
+    pub fn count_slow_reading(&self, reading: &SlowReading, interval_ns: u64) -> bool {
         self.reader_schedule
-            .wants_iteration(&self.keeper, reading, interval_ns)
-    }
-
-    /// Whether a reader that has got this Unix time from the OS may find out if a judgement is due.
-    /// That takes another call of the OS, so readers may do so in an eighth of the time.
-    pub fn reader_may_judge_at(&self, unix_ns: i64) -> bool {
-        ReaderSchedule::may_judge_at(unix_ns)
+            .count_slow_reading(&self.keeper, reading, interval_ns)
     }
 
     /// Counts an iteration that a reader or the program has run. Returns whether a review of the
     /// facts is due ([`ask_review`](Self::ask_review)). A clock's thread needs no count: it reviews
     /// the facts at each interval.
     #[must_use]
-    pub fn is_review_due_after_iteration(&self) -> bool {
-        self.reader_schedule.is_review_due_after_iteration()
+    pub fn count_iteration(&self) -> bool {
+        self.reader_schedule.count_iteration()
     }
 
     /// Takes the lock, and returns what its holder does next. Waits for no thread.
@@ -322,6 +325,7 @@ impl<S> DrivenClock<S> {
     /// one. Settling it ends the present line; if nothing has changed, drop the ticket. `None` if
     /// another thread has the lock, if a first judgement is still to come, or if the counter is
     /// switched off.
+    #[must_use]
     pub fn ask_review(&self, token: LockToken) -> Option<Ticket<'_, S>> {
         let memory = self.lock(token)?;
         let begun = self.keeper.begin_review()?;
@@ -381,8 +385,15 @@ impl<S> Ticket<'_, S> {
         self.begun.line_kind()
     }
 
+    /// The facts of the last judgement, or those that the driver has put in their place.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        &self.driving.memory.facts
+    }
+
     /// The facts of the last judgement, which the driver replaces.
-    pub fn facts(&mut self) -> &mut Facts {
+    #[must_use]
+    pub fn facts_mut(&mut self) -> &mut Facts {
         &mut self.driving.memory.facts
     }
 }

@@ -79,7 +79,7 @@ impl Target {
     #[inline(never)]
     pub(crate) fn fixed_at(&self, ticks: u64) -> FixedNs {
         self.ns
-            .plus(self.slope.over(ticks_between(self.ticks, ticks)))
+            .saturating_add(self.slope.over(ticks_between(self.ticks, ticks)))
     }
 }
 
@@ -100,6 +100,8 @@ struct Fraction {
 }
 
 impl Fraction {
+    /// The slope from one point to a later one, and `tolerance_ns` more over the way. `None` if the
+    /// second point is not later.
     fn new(from: Point, to: Point, tolerance_ns: i64) -> Option<Self> {
         let ticks = i128::from(ticks_between(from.ticks, to.ticks));
         let ns = i128::from(to.ns)
@@ -224,7 +226,7 @@ impl History {
         let Some(newest) = self.newest() else { return };
         let newest_ticks = newest.lower.ticks;
         let age_ticks = |other: &Sample| ticks_since(other.lower.ticks, newest_ticks);
-        let max_age_ticks = slope.ticks_in(MAX_AGE_NS);
+        let max_age_ticks = slope.ticks_in_ceil(MAX_AGE_NS);
         let doubling = |sample: &Sample| age_ticks(sample).leading_zeros();
         // The loop works in place: it writes each kept sample at or before the index from which it
         // read the sample.
@@ -245,7 +247,8 @@ impl History {
                     // the older one, for its longer baseline. Widths that differ by less than the
                     // reference's rounding count as a tie. Otherwise a series of samples, each
                     // minimally narrower than the last, would keep the baseline short for ever.
-                    if sample.width(slope).plus(FixedNs::from_ns(1)) >= last.width(slope) {
+                    if sample.width(slope).saturating_add(FixedNs::from_ns(1)) >= last.width(slope)
+                    {
                         continue;
                     }
                 }
@@ -308,8 +311,8 @@ impl History {
         let (mut min, mut max): (Option<Fraction>, Option<Fraction>) = (None, None);
         let tolerance_ns = tolerance_ns.saturating_mul(2); // once at each end
         let mut rest = self.samples();
-        while let Some((older, newer)) = rest.split_first() {
-            for newer in newer {
+        while let Some((older, later)) = rest.split_first() {
+            for newer in later {
                 if let Some(upper) = Fraction::new(older.lower, newer.upper, tolerance_ns)
                     && max.is_none_or(|max| upper.less_than(max))
                 {
@@ -322,7 +325,7 @@ impl History {
                     min = Some(lower);
                 }
             }
-            rest = newer;
+            rest = later;
         }
         Fit::between(min.as_ref(), max.as_ref())
     }
@@ -334,7 +337,7 @@ impl History {
 
     /// The highest lower point of all samples, each carried to `ticks` at `slope`.
     pub(crate) fn lower_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
-        let below = |ns| FixedNs::ZERO.minus(ns);
+        let below = |ns| FixedNs::ZERO.saturating_sub(ns);
         self.min(|sample| below(sample.lower.carried(ticks, slope)))
             .map(below)
     }
@@ -345,7 +348,7 @@ impl History {
         let ns = self.middle(ticks, fit)?;
         let later = self.middle(ticks.wrapping_add(interval_ticks), fit)?;
         let bits = later
-            .minus(ns)
+            .saturating_sub(ns)
             .to_bits()
             .checked_div_euclid(i128::from(interval_ticks))?;
         // The feasible slope nearest to the middle's slope.
@@ -356,7 +359,10 @@ impl History {
     /// The middle of the feasible set at `ticks`.
     fn middle(&self, ticks: u64, fit: &Fit) -> Option<FixedNs> {
         let low = self.lower_bound(ticks, fit.slope_min)?;
-        Some(low.plus(self.upper_bound(ticks, fit.slope_max)?).half())
+        Some(
+            low.saturating_add(self.upper_bound(ticks, fit.slope_max)?)
+                .half(),
+        )
     }
 
     /// The proven bounds, rounded outwards. The reference is between them on three conditions:
@@ -385,9 +391,9 @@ impl History {
             low = newest.lower.carried(ticks, slowest);
             high = newest.upper.carried(ticks, fastest);
         }
-        high = high.plus(allowed.dither).plus(unseen);
+        high = high.saturating_add(allowed.dither).saturating_add(unseen);
         let low = UnroundedLine {
-            base: low.minus(allowed.dither),
+            base: low.saturating_sub(allowed.dither),
             slope: slowest,
         };
         let high = UnroundedLine {

@@ -70,7 +70,7 @@ crate::named! {
         Invariant => "invariant",
         /// The kernel keeps time with the counter, or [`Trust`] permits its use all the same.
         Kernel => "kernel",
-        /// The counters of all CPUs are synchronised.
+        /// The counters of all CPUs are synchronised, or each CPU has a line of its own.
         Synchronised => "synchronised",
         /// Reading the counter is not slower than asking the OS for monotonic time. It may be
         /// slower by up to a tenth where Unix time gains more than a tenth.
@@ -134,7 +134,7 @@ crate::named! {
         /// Reading the counter takes longer than asking the OS. [`Facts::cost`] has the figures,
         /// and `Status::cost` of `tickline`.
         Slow => "slow": "reading the counter takes longer than asking the OS",
-        /// The counter stood still while its cost was measured.
+        /// The counter stood still while its resolution was measured.
         Stuck => "stuck": "the counter stands still",
         /// The counter ticks so slowly that it can't be used: no line fits it
         /// ([`LineCell`](crate::cell::LineCell)).

@@ -53,15 +53,15 @@ impl Slope {
     /// ```
     #[must_use]
     pub const fn over(self, ticks: i64) -> FixedNs {
-        // BOUND: 2^63 * 2^64 = 2^127, the limit of `i128`, which a signed 64-bit difference and a
-        // 64-bit slope reach only together; saturates there.
+        // BOUND: |ticks| <= 2^63 and bits < 2^64, so the product is within 2^127, and nothing
+        // saturates.
         FixedNs::from_bits((ticks as i128).saturating_mul(self.bits as i128))
     }
 
     /// Ticks in `ns` nanoseconds, rounded up, saturating; `u64::MAX` for a slope of 0.
     #[must_use]
     #[inline(never)]
-    pub fn ticks_in(self, ns: u64) -> u64 {
+    pub fn ticks_in_ceil(self, ns: u64) -> u64 {
         let bits = u128::from(self.bits);
         // BOUND: ns < 2^64, so the numerator is below 2^112 + 2^64.
         let numerator = (u128::from(ns) << FRACTION_BITS).saturating_add(bits.saturating_sub(1));
@@ -162,6 +162,7 @@ impl Line {
     #[must_use]
     #[inline(never)]
     pub fn fixed_at(&self, ticks: u64) -> FixedNs {
-        FixedNs::from_ns(self.base_ns).plus(self.slope.over(ticks_between(self.start_ticks, ticks)))
+        FixedNs::from_ns(self.base_ns)
+            .saturating_add(self.slope.over(ticks_between(self.start_ticks, ticks)))
     }
 }

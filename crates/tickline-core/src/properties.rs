@@ -65,7 +65,7 @@ fn fixed() -> impl Strategy<Value = FixedNs> {
 }
 
 fn above(fixed: FixedNs, more: i128) -> FixedNs {
-    fixed.plus(FixedNs::from_bits(more))
+    fixed.saturating_add(FixedNs::from_bits(more))
 }
 
 fn slope() -> impl Strategy<Value = Slope> {

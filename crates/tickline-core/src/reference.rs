@@ -169,6 +169,15 @@ pub fn kernel_rate_ppb(steering_ppb: i64, offset_ns: i64, time_constant: Option<
 }
 
 /// The clock from which the reference is computed.
+///
+/// ```
+/// use tickline_core::clocksource::Clocksource;
+/// use tickline_core::reference::ReferenceKind;
+///
+/// // Linux keeps time with the HPET, and the counter moves by 26 ticks at once.
+/// let resolutions = Clocksource::Hpet.resolutions(Clocksource::Tsc, 26);
+/// assert_eq!(resolutions.reference_kind, ReferenceKind::Independent);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReferenceKind {

@@ -41,8 +41,8 @@
 //! - **With any other reference the resolution counts.** A read returns the tick at which the
 //!   counter last moved; the reference has moved on since. So the resolution raises the upper
 //!   bound.
-//! - **The resolution is the largest step of which nearly all differences of successive reads are
-//!   multiples** (`counter/resolution.rs`). The smallest difference would be wrong: it is 1 tick on
+//! - **The resolution is the largest number of ticks of which nearly all differences of successive
+//!   reads are multiples** (`counter/resolution.rs`). The smallest difference would be wrong: it is 1 tick on
 //!   Zen 5 under KVM, whose counter moves by 26 ticks, or by 25 and 1. So would the median: on the
 //!   Intel Xeon it is the cost of a read, 24 ticks, but the counter moves by 2.
 //!
@@ -70,7 +70,7 @@ impl Point {
     /// The point's time, carried to `ticks` at `slope`.
     #[inline(never)]
     pub(crate) fn carried(&self, ticks: u64, slope: Slope) -> FixedNs {
-        FixedNs::from_ns(self.ns).plus(slope.over(ticks_between(self.ticks, ticks)))
+        FixedNs::from_ns(self.ns).saturating_add(slope.over(ticks_between(self.ticks, ticks)))
     }
 }
 
@@ -108,14 +108,17 @@ impl Sample {
     pub(crate) fn width(&self, slope: Slope) -> FixedNs {
         self.upper
             .carried(self.lower.ticks, slope)
-            .minus(FixedNs::from_ns(self.lower.ns))
+            .saturating_sub(FixedNs::from_ns(self.lower.ns))
     }
 
     /// The middle between the two points, at the lower point's tick.
     #[inline(never)]
     pub(crate) fn middle(&self, slope: Slope) -> (u64, FixedNs) {
         let below = FixedNs::from_ns(self.lower.ns);
-        (self.lower.ticks, below.plus(self.width(slope).half()))
+        (
+            self.lower.ticks,
+            below.saturating_add(self.width(slope).half()),
+        )
     }
 }
 
@@ -337,21 +340,21 @@ mod tests {
         }
     }
 
-    /// A counter of 1 GHz that moves by `step_ticks` at a time, and a reference that reads the same
+    /// A counter of 1 GHz that moves by `resolution_ticks` at a time, and a reference that reads the same
     /// counter.
     struct Kernel {
         ticks: Cell<u64>,
-        step_ticks: u64,
+        resolution_ticks: u64,
         /// The time of an ordered read, here and in the reference, ticks.
         read_ticks: [u64; 2],
         reads: Cell<u32>,
     }
 
     impl Kernel {
-        fn new(step_ticks: u64, read_ticks: [u64; 2]) -> Self {
+        fn new(resolution_ticks: u64, read_ticks: [u64; 2]) -> Self {
             Self {
                 ticks: Cell::new(1 << 20),
-                step_ticks,
+                resolution_ticks,
                 read_ticks,
                 reads: Cell::new(0),
             }
@@ -359,7 +362,7 @@ mod tests {
 
         fn read(&self, takes_ticks: u64) -> u64 {
             self.ticks.set(self.ticks.get() + takes_ticks);
-            self.ticks.get() / self.step_ticks * self.step_ticks
+            self.ticks.get() / self.resolution_ticks * self.resolution_ticks
         }
 
         /// A burst's sample where the counter's known resolution is 2 ticks.

@@ -226,8 +226,8 @@ impl StabilityMonitor {
             self.disrupt(sample, events);
             return false;
         }
-        let is_break =
-            gap_ticks.cast_unsigned() > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
+        let is_break = gap_ticks.cast_unsigned()
+            > slope.ticks_in_ceil(interval_ns.saturating_mul(BREAK_INTERVALS));
         if let Some(contradiction) = contradiction {
             events.count(Event::BoundViolation);
             if contradiction.is_jump() {
@@ -248,7 +248,7 @@ impl StabilityMonitor {
             return false;
         }
         self.assumed_change
-            .halve_if_steady(slope.ticks_in(interval_ns), sample.lower.ticks);
+            .halve_if_steady(slope.ticks_in_ceil(interval_ns), sample.lower.ticks);
         true
     }
 
@@ -269,7 +269,7 @@ impl StabilityMonitor {
                 .saturating_add(CONTRADICTED_RATE_CHANGE_PPB);
             self.assumed_change.raise_to(widened, now_ticks);
             self.dither.forget();
-            let short_ticks = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
+            let short_ticks = slope.ticks_in_ceil(interval_ns >> 3); // the interval is half of the time watched
             if ticks_since(self.since_ticks, now_ticks) > short_ticks {
                 self.since_ticks = now_ticks.wrapping_sub(short_ticks);
             }
@@ -301,14 +301,18 @@ impl StabilityMonitor {
         let watched_ticks = ticks_since(self.since_ticks, ticks);
         // If samples have come for less than a kernel's tick, they show no dither, only the
         // uncertainty of the slope.
-        watched_ticks >= slope.ticks_in(DITHER_AFTER_NS) && gap_ticks <= watched_ticks >> 4
+        watched_ticks >= slope.ticks_in_ceil(DITHER_AFTER_NS) && gap_ticks <= watched_ticks >> 4
     }
 
     /// The distance of `sample`'s middle from the last target.
     fn distance(&self, sample: &Sample, slope: Slope) -> Option<FixedNs> {
         let target = &self.published.as_ref()?.target;
         let (ticks, middle) = sample.middle(slope);
-        Some(middle.minus(target.fixed_at(ticks)).abs())
+        Some(
+            middle
+                .saturating_sub(target.fixed_at(ticks))
+                .saturating_abs(),
+        )
     }
 
     /// The width of the range that the samples allow at `ticks`.
@@ -318,7 +322,7 @@ impl StabilityMonitor {
         Some(
             self.history
                 .upper_bound(ticks, fit.slope_max)?
-                .minus(low)
+                .saturating_sub(low)
                 .max(FixedNs::ZERO),
         )
     }
@@ -329,9 +333,9 @@ impl StabilityMonitor {
         let below = bounds
             .lower
             .fixed_at(sample.upper.ticks)
-            .minus(FixedNs::from_ns(sample.upper.ns));
-        let above =
-            FixedNs::from_ns(sample.lower.ns).minus(bounds.upper.fixed_at(sample.lower.ticks));
+            .saturating_sub(FixedNs::from_ns(sample.upper.ns));
+        let above = FixedNs::from_ns(sample.lower.ns)
+            .saturating_sub(bounds.upper.fixed_at(sample.lower.ticks));
         let excess = below.max(above);
         let age = bounds
             .lower

@@ -20,6 +20,7 @@
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
+use core::num::NonZeroU32;
 use core::ops::{Deref, DerefMut};
 
 use crate::primitive::{AtomicU64, Ordering};
@@ -42,15 +43,15 @@ unsafe impl<T: Send> Sync for TryLock<T> {}
 /// to take a lock is then safe.
 #[derive(Debug, Clone, Copy)]
 pub struct LockToken {
-    number: u32,
+    number: NonZeroU32,
     /// 0 if it is not known.
     thread: u32,
     has_ended: fn(u32) -> bool,
 }
 
 impl LockToken {
-    /// The token with this number. No lock can be taken with the number 0. If a thread ends while
-    /// it holds a lock, that lock stays held in this process.
+    /// The token with this number. If a thread ends while it holds a lock, that lock stays held in
+    /// this process.
     ///
     /// The number should differ from the number of every ancestor of which this memory is a copy.
     /// Otherwise a lock that was held at the fork stays held in the child, and its content is out
@@ -67,7 +68,7 @@ impl LockToken {
     ///    number. With an equal number the drop could release a lock that the process has taken.
     /// 3. A handler that interrupted the holder and forks does not return in the child.
     #[must_use]
-    pub const unsafe fn new(number: u32) -> Self {
+    pub const unsafe fn new(number: NonZeroU32) -> Self {
         Self {
             number,
             thread: 0,
@@ -93,13 +94,14 @@ impl LockToken {
     ///    nanoseconds.)
     ///
     /// ```
+    /// use core::num::NonZeroU32;
     /// use tickline_core::try_lock::{LockToken, TryLock};
     ///
     /// fn has_ended(thread: u32) -> bool {
     ///     thread == 21
     /// }
     /// // SAFETY: one process, one number.
-    /// let token = unsafe { LockToken::new(7) };
+    /// let token = unsafe { LockToken::new(NonZeroU32::MIN) };
     /// // SAFETY: this thread plays two, and the first one's guard is not used any more.
     /// let [first, second] = [21, 22].map(|thread| unsafe { token.of_thread(thread, has_ended) });
     /// let lock = TryLock::new(0);
@@ -116,13 +118,13 @@ impl LockToken {
     }
 
     const fn word(self) -> u64 {
-        ((self.number as u64) << 32) | self.thread as u64
+        ((self.number.get() as u64) << 32) | self.thread as u64
     }
 
     /// Whether the lock with this word may be taken: it is free, or its owner is gone.
     fn may_take_from(self, owner: u64) -> bool {
         let (number, thread) = (owner >> 32, owner & u64::from(u32::MAX));
-        if owner == 0 || number != u64::from(self.number) {
+        if owner == 0 || number != u64::from(self.number.get()) {
             return true;
         }
         u32::try_from(thread).is_ok_and(|thread| thread != 0 && (self.has_ended)(thread))
@@ -133,11 +135,12 @@ impl LockToken {
 /// may share the content.
 ///
 /// ```
+/// use std::num::NonZeroU32;
 /// use std::sync::atomic::{AtomicU32, Ordering};
 /// use tickline_core::try_lock::{LockToken, TryLock};
 ///
 /// // SAFETY: one process, one number.
-/// let token = unsafe { LockToken::new(7) };
+/// let token = unsafe { LockToken::new(NonZeroU32::MIN) };
 /// let lock = TryLock::new(AtomicU32::new(0));
 /// let guard = lock.try_lock(token, |_| ()).unwrap();
 /// std::thread::scope(|scope| {
@@ -151,10 +154,11 @@ impl LockToken {
 ///
 /// ```compile_fail,E0277
 /// use std::cell::Cell;
+/// use std::num::NonZeroU32;
 /// use tickline_core::try_lock::{LockToken, TryLock};
 ///
 /// // SAFETY: one process, one number.
-/// let token = unsafe { LockToken::new(7) };
+/// let token = unsafe { LockToken::new(NonZeroU32::MIN) };
 /// let lock = TryLock::new(Cell::new(0));
 /// let guard = lock.try_lock(token, |_| ()).unwrap();
 /// std::thread::scope(|scope| {
@@ -194,7 +198,7 @@ impl<T> TryLock<T> {
     ) -> Option<LockGuard<'_, T>> {
         // ORDERING: Relaxed, a guess that the exchange below verifies.
         let owner = self.owner.load(Ordering::Relaxed);
-        if token.number == 0 || !token.may_take_from(owner) {
+        if !token.may_take_from(owner) {
             return None;
         }
         let word = token.word();
@@ -258,7 +262,7 @@ mod tests {
     fn process(number: u32) -> LockToken {
         // SAFETY: each test plays its processes one after the other. Once one has a guard, the test
         // does not use the guards of the earlier ones.
-        unsafe { LockToken::new(number) }
+        unsafe { LockToken::new(NonZeroU32::new(number).unwrap()) }
     }
 
     /// A thread of process 1. Thread 21 has ended, and no other one.
@@ -307,12 +311,6 @@ mod tests {
         let lock = TryLock::new(5);
         drop(take(&lock, process(1)));
         assert_eq!(*take(&lock, process(2)).expect("a free lock"), 5);
-    }
-
-    #[test]
-    fn no_lock_is_taken_with_the_number_0() {
-        let lock = TryLock::new(5);
-        assert!(take(&lock, process(0)).is_none());
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 /// let slope = Slope::from_hz(2_000_000_000).unwrap();
 /// let (three_ticks, one_tick) = (slope.over(3), slope.over(1));
 /// assert_eq!((three_ticks.floor_ns(), three_ticks.ceil_ns()), (1, 2)); // 1.5 ns
-/// assert_eq!(three_ticks.minus(one_tick).floor_ns(), 1);
+/// assert_eq!(three_ticks.saturating_sub(one_tick).floor_ns(), 1);
 /// ```
 ///
 /// BOUND: an `i64` of nanoseconds shifted left by 48 stays below 2^111, so sums of a few never
@@ -56,7 +56,7 @@ impl FixedNs {
 
     /// `ns`, and a fraction above that in units of 2^-48 ns.
     pub(crate) const fn from_parts(ns: i64, fraction: u64) -> Self {
-        Self::from_ns(ns).plus(Self(fraction as i128))
+        Self::from_ns(ns).saturating_add(Self(fraction as i128))
     }
 
     /// The largest whole nanosecond not above this, and the fraction above that in units of 2^-48
@@ -91,25 +91,25 @@ impl FixedNs {
 
     /// The sum.
     #[inline(never)]
-    pub(crate) const fn plus(self, other: Self) -> Self {
+    pub(crate) const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
     /// The difference.
     #[must_use]
     #[inline(never)]
-    pub const fn minus(self, other: Self) -> Self {
+    pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
     /// The product with a whole number.
     #[inline(never)]
-    pub(crate) const fn times(self, factor: i64) -> Self {
+    pub(crate) const fn saturating_mul(self, factor: i64) -> Self {
         Self(self.0.saturating_mul(factor as i128))
     }
 
     /// The distance from 0.
-    pub(crate) const fn abs(self) -> Self {
+    pub(crate) const fn saturating_abs(self) -> Self {
         Self(self.0.saturating_abs())
     }
 

@@ -2,6 +2,7 @@
 //! the clock. They run the code of `tickline-core`, from the driver down.
 
 use core::cell::{Cell, RefCell};
+use core::num::NonZeroU32;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -38,7 +39,7 @@ pub(crate) struct Clock {
     pub(crate) resolutions: Resolutions,
     pub(crate) config: Config,
     /// The number of the process's token.
-    pub(crate) token: Cell<u32>,
+    pub(crate) token_number: Cell<NonZeroU32>,
     pub(crate) readers_drive: Cell<bool>,
     /// What a judgement made now decides, and what the last one has decided.
     pub(crate) decision: Cell<Decision>,
@@ -99,7 +100,7 @@ impl Clock {
             cpu_clocks: (0..cpus).map(shared).collect(),
             resolutions,
             config,
-            token: Cell::new(1),
+            token_number: Cell::new(NonZeroU32::MIN),
             readers_drive: Cell::new(setup.driver == Driver::Reader),
             decision: Cell::new(Decision::Open),
             last_decision: Cell::new(Decision::Open),
@@ -157,7 +158,7 @@ impl Context {
     /// The token of the running thread.
     fn lock_token(&self) -> LockToken {
         // SAFETY: all actors of a process have the same number, and a forked process gets another.
-        let process = unsafe { LockToken::new(self.clock.token.get()) };
+        let process = unsafe { LockToken::new(self.clock.token_number.get()) };
         // SAFETY: an id belongs to one actor, and an actor that has ended makes no step. All run on
         // one thread.
         unsafe { process.of_thread(self.world.me().id.get(), has_ended) }
@@ -171,7 +172,7 @@ impl Context {
             self.check.judge_bounds();
             if !self.may_lack_line() {
                 self.check
-                    .check_line_is_back(self.clock.readings().cell().peek());
+                    .check_line_is_back(self.world.cells[ONE_LINE].state.get());
             }
             let wait_ns = match iteration {
                 Some(iteration) => iteration.next_in_ns,
@@ -342,11 +343,10 @@ impl Context {
     /// renew a line past its window, and start a line when an iteration is due.
     fn iterate_as_reader(&self, reading: &SlowReading) -> bool {
         let Clock { driven, config, .. } = &*self.clock;
-        let wanted =
-            !self.is_per_cpu() && driven.reader_wants_iteration(reading, config.interval_ns);
+        let wanted = !self.is_per_cpu() && driven.count_slow_reading(reading, config.interval_ns);
         let served =
             wanted && self.clock.readers_drive.get() && self.iterate(Cadence::OnDemand).is_some();
-        if served && driven.is_review_due_after_iteration() {
+        if served && driven.count_iteration() {
             self.review();
         }
         served

@@ -246,12 +246,12 @@ impl Check {
         }
         let Window {
             start_ticks,
-            window_ticks,
+            length_ticks,
         } = loaded.window.expect("a reading reads the slot");
         let max_ticks = if path == ReadPath::FastPath {
-            window_ticks
+            length_ticks
         } else {
-            2 * window_ticks
+            2 * length_ticks
         };
         let delta = last_read.ticks.wrapping_sub(start_ticks);
         assert!(

@@ -35,7 +35,7 @@ pub(crate) struct Counter {
     pub(crate) since_ps: u64,
     base_ticks: u64,
     rate: u128,
-    step_ticks: u64,
+    resolution_ticks: u64,
 }
 
 impl Counter {
@@ -45,7 +45,7 @@ impl Counter {
             since_ps: 0,
             base_ticks: machine.counter_origin,
             rate,
-            step_ticks: machine.counter_resolution_ticks,
+            resolution_ticks: machine.counter_resolution_ticks,
         }
     }
 
@@ -58,7 +58,7 @@ impl Counter {
     /// The counter, ticks.
     pub(crate) fn at(&self, at_ps: u64) -> u64 {
         let ticks = self.unstepped(at_ps);
-        ticks - ticks % self.step_ticks
+        ticks - ticks % self.resolution_ticks
     }
 
     /// The time at which the counter was at `ticks`, ps; for earlier ticks, the time of the last

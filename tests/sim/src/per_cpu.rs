@@ -146,7 +146,7 @@ impl Context {
         if done.iteration.is_some() {
             self.check.judge_bounds();
             self.check
-                .check_line_is_back(self.clock.cpu_clocks[cpu].cell().peek());
+                .check_line_is_back(self.world.cells[cpu].state.get());
         }
         done.stay
     }

@@ -528,10 +528,8 @@ impl Scheduler {
             self.context.world.actors[index].is_alive.set(false);
         }
         world.driver.set(None);
-        self.context
-            .clock
-            .token
-            .set(self.context.clock.token.get() + 1);
+        let number = &self.context.clock.token_number;
+        number.set(number.get().saturating_add(1));
         self.context.clock.readers_drive.set(true);
         self.program_threads.clear();
         self.context.check.record_fork();

@@ -368,11 +368,6 @@ impl SteppedCell {
         }
     }
 
-    /// The state. Reading it is not a step.
-    pub(crate) fn peek(&self) -> LineState {
-        self.cell().state.get()
-    }
-
     fn cell(&self) -> &CellRecord {
         &self.world.cells[self.cell]
     }

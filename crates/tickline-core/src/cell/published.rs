@@ -211,8 +211,8 @@ impl PlannedBounds {
                 unix_offset_ns: 0,
                 unix_bound_ns: 0,
             },
-            lower_rounding: low.base.minus(FixedNs::from_ns(lower.base_ns)),
-            upper_rounding: FixedNs::from_ns(upper.base_ns).minus(high.base),
+            lower_rounding: low.base.saturating_sub(FixedNs::from_ns(lower.base_ns)),
+            upper_rounding: FixedNs::from_ns(upper.base_ns).saturating_sub(high.base),
             resolution_ns: 0,
         }
     }
@@ -226,15 +226,15 @@ impl PlannedBounds {
         let spread = upper
             .slope
             .over(back_ticks)
-            .minus(lower.slope.over(back_ticks));
+            .saturating_sub(lower.slope.over(back_ticks));
         let low = lower
             .fixed_at(start_ticks)
-            .plus(self.lower_rounding)
-            .minus(spread);
+            .saturating_add(self.lower_rounding)
+            .saturating_sub(spread);
         let high = upper
             .fixed_at(start_ticks)
-            .minus(self.upper_rounding)
-            .plus(spread);
+            .saturating_sub(self.upper_rounding)
+            .saturating_add(spread);
         RangeNs {
             earliest_ns: low.floor_ns(),
             latest_ns: high.ceil_ns(),

@@ -84,7 +84,7 @@ impl Control {
     fn target(&self, old: Slope, fit: Option<&Fit>, interval_ns: u64) -> Option<Target> {
         let history = &self.stability.history;
         if let Some(fit) = fit {
-            return history.target(fit, old.ticks_in(interval_ns));
+            return history.target(fit, old.ticks_in_ceil(interval_ns));
         }
         // There is only one sample since a jump or a change of rate. It shows the reference's time;
         // the slope stays the old one.
@@ -115,7 +115,7 @@ impl Control {
         if self.config.cadence == Cadence::Pinned {
             0
         } else {
-            slope.ticks_in(MEETING_MARGIN_NS)
+            slope.ticks_in_ceil(MEETING_MARGIN_NS)
         }
     }
 
@@ -139,7 +139,7 @@ impl Control {
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
         // A line and its margins do not reach across the wrap of `ticks << SHIFT`. A line is valid
         // for two windows.
-        let margin_ticks = slope.ticks_in(2 * MEETING_MARGIN_NS);
+        let margin_ticks = slope.ticks_in_ceil(2 * MEETING_MARGIN_NS);
         let in_wrap = start_ticks & WRAP_MASK;
         let left_ticks = WRAP_MASK
             .saturating_sub(in_wrap)
@@ -164,7 +164,7 @@ impl Control {
         window_ticks: u64,
     ) -> Result<Snapshot, NotPublished> {
         let mut line = self.line_from(old, correction.slope, at_ticks, window_ticks)?;
-        let margin_ticks = old.slope().ticks_in(MEETING_MARGIN_NS);
+        let margin_ticks = old.slope().ticks_in_ceil(MEETING_MARGIN_NS);
         line.state = meet_old_line(old, line.state, correction, at_ticks, margin_ticks);
         Ok(line)
     }
@@ -212,11 +212,11 @@ impl Control {
         self.check_newest_sample(before_ticks, plan.target.slope)?;
         let offset = old
             .fixed_at(before_ticks)
-            .minus(plan.target.fixed_at(before_ticks));
+            .saturating_sub(plan.target.fixed_at(before_ticks));
         let interval_ns = self.interval_at_offset_ns(plan.interval_ns, offset, plan.target.slope);
         let old_slope = old.slope();
         let window_ticks = self.window_ticks(
-            old_slope.ticks_in(interval_ns),
+            old_slope.ticks_in_ceil(interval_ns),
             self.lead_in_ticks(old_slope),
         );
         // A warm-up. A thread that has just woken has cold caches, and would keep the readers
@@ -325,7 +325,7 @@ impl Control {
         let since_ticks = ticks_between(after_ticks, at_ticks)
             .saturating_add(resolutions.unseen_ticks().cast_signed());
         let latest = FixedNs::from_ns(ns.saturating_add(resolutions.reference_ns))
-            .plus(plan.target.slope.over(since_ticks));
+            .saturating_add(plan.target.slope.over(since_ticks));
         // If the writer was stopped between the two reads, the samples' upper bound is tighter.
         let latest = latest
             .min(plan.bounds.rounded.upper.fixed_at(at_ticks))
@@ -343,15 +343,15 @@ impl Control {
     ) -> Result<Snapshot, NotPublished> {
         // The window is one and a half of the shortest interval plus the lead-in, and longer where
         // sampling is slow. This suffices, because the second iteration follows at once.
-        let min_ticks = slope.ticks_in(self.min_interval_ns(slope));
+        let min_ticks = slope.ticks_in_ceil(self.min_interval_ns(slope));
         let window_ticks = min_ticks
             .saturating_add(min_ticks >> 1)
             .saturating_add(self.lead_in_ticks(slope))
             .min(MAX_WINDOW_TICKS);
         let mut line = self.line_from(before, slope, at_ticks, window_ticks)?;
         let high_water_ns = before.state.high_water_ns();
-        let at_start = from.minus(slope.over(ticks_between(line.start_ticks, at_ticks)));
-        let ahead = FixedNs::from_ns(high_water_ns).minus(at_start);
+        let at_start = from.saturating_sub(slope.over(ticks_between(line.start_ticks, at_ticks)));
+        let ahead = FixedNs::from_ns(high_water_ns).saturating_sub(at_start);
         if ahead > FixedNs::ZERO && ahead < FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS) {
             // The high-water mark is ahead by no more than its margin. The reference passes it
             // soon; a line that started now would be ahead of the reference.
@@ -435,7 +435,9 @@ impl Control {
         let published = line.and_then(|line| {
             let next = self.with_bounds(line, plan);
             if shared.cell.publish(first.state, &next) {
-                Ok(line.fixed_at(at_ticks).minus(target.fixed_at(at_ticks)))
+                Ok(line
+                    .fixed_at(at_ticks)
+                    .saturating_sub(target.fixed_at(at_ticks)))
             } else {
                 Err(NotPublished::StateChanged)
             }
@@ -464,7 +466,7 @@ impl Control {
         self.stability
             .record_publication(plan.bounds.rounded, plan.target);
         self.target_slope = Some(slope);
-        let interval_ticks = slope.ticks_in(self.interval_ns());
+        let interval_ticks = slope.ticks_in_ceil(self.interval_ns());
         let newest_ticks = self.newest_lower_point().map(|point| point.ticks);
         // A line is near its target at once if the reference was moved with the counter. The state
         // tells of the move for an interval, so that a program that asks now and then learns of it.

@@ -159,7 +159,8 @@ impl Control {
             .history
             .newest()
             .map_or(FixedNs::ZERO, |newest| newest.width(slope));
-        offset.abs() <= FixedNs::from_ns(USUAL_OFFSET_NS).plus(width.times(2))
+        offset.saturating_abs()
+            <= FixedNs::from_ns(USUAL_OFFSET_NS).saturating_add(width.saturating_mul(2))
     }
 
     /// The interval when the next line is needed soon, ns: a sixteenth of the configured one, but
@@ -189,13 +190,13 @@ impl Control {
     /// meant to last. A machine whose samples exceed this limit gets no line
     /// ([`Figures::too_old_sample`](crate::shared::Figures::too_old_sample)).
     pub(super) fn check_newest_sample(&self, ticks: u64, slope: Slope) -> Result<(), NotPublished> {
-        let half_ticks = slope.ticks_in(self.interval_ns() >> 1);
+        let half_ticks = slope.ticks_in_ceil(self.interval_ns() >> 1);
         let slow_ticks = self
             .sample_durations
             .shortest()
             .saturating_mul(2)
             .min(half_ticks);
-        let limit_ticks = slope.ticks_in(MAX_SAMPLE_AGE_NS).max(slow_ticks);
+        let limit_ticks = slope.ticks_in_ceil(MAX_SAMPLE_AGE_NS).max(slow_ticks);
         let age_ticks = self.age_ticks(ticks);
         if age_ticks <= limit_ticks {
             return Ok(());

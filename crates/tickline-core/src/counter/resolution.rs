@@ -18,8 +18,8 @@
 //! ticks may be taken for 1 tick. Bounds are then too narrow by up to 3 ticks, 1 ns at 3 GHz. For
 //! 2 % of the simulated counters that are scaled up and show early ticks, the result is too small.
 //!
-//! Successive reads take nearly the same time. Waits of changing length keep them from falling into
-//! step with the counter.
+//! Successive reads take nearly the same time. Waits of changing length keep their rhythm apart from
+//! the counter's.
 
 use core::hint::black_box;
 

@@ -14,7 +14,7 @@
 //!
 //! A reader of Unix time that the OS serves must read the monotonic clock to find out whether a
 //! judgement is due. So that most of its readings stay one call of the OS, it does so only in a
-//! part of the time ([`may_judge_at`](ReaderSchedule::may_judge_at)).
+//! part of the time ([`reader_may_judge_at`]).
 
 use crate::gate::keeper::Keeper;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
@@ -38,6 +38,13 @@ const ITERATIONS_PER_REVIEW: u64 = 8;
 const JUDGING_NS: i64 = 1 << 28;
 const JUDGING_PERIOD_NS: i64 = 1 << 31;
 
+/// Whether a reader that has got this Unix time from the OS may find out if a judgement is due.
+/// That takes another call of the OS, so readers may do so in an eighth of the time.
+#[must_use]
+pub const fn reader_may_judge_at(unix_ns: i64) -> bool {
+    unix_ns & (JUDGING_PERIOD_NS - 1) < JUDGING_NS
+}
+
 /// The schedule of a clock whose readers run the iterations.
 #[derive(Debug)]
 pub(super) struct ReaderSchedule {
@@ -58,9 +65,9 @@ impl ReaderSchedule {
         }
     }
 
-    /// Whether the reader that has just got `reading` by the slow path should run an iteration.
-    /// `keeper` knows whether one is due.
-    pub(super) fn wants_iteration(
+    /// Counts a reading by the slow path while an iteration is due, which `keeper` knows. Returns
+    /// whether the reader should run it.
+    pub(super) fn count_slow_reading(
         &self,
         keeper: &Keeper,
         reading: &SlowReading,
@@ -72,22 +79,17 @@ impl ReaderSchedule {
             // prove that they do.
             ReadingSource::Line { overdue_ns } => {
                 overdue_ns > 0
-                    && (overdue_ns <= max_gap_ns || self.count_reading(reading.ns, max_gap_ns))
+                    && (overdue_ns <= max_gap_ns || self.extend_streak(reading.ns, max_gap_ns))
             }
             ReadingSource::Reference { reference_ns } => {
                 keeper.is_due(keeper.stage(), reference_ns)
-                    && self.count_reading(reference_ns, max_gap_ns)
+                    && self.extend_streak(reference_ns, max_gap_ns)
             }
         }
     }
 
-    /// Whether a reader that has got this Unix time from the OS may find out if a judgement is due.
-    pub(super) const fn may_judge_at(unix_ns: i64) -> bool {
-        unix_ns & (JUDGING_PERIOD_NS - 1) < JUDGING_NS
-    }
-
-    /// Counts a reading by the slow path. Returns whether enough came in a row.
-    fn count_reading(&self, now_ns: i64, max_gap_ns: u64) -> bool {
+    /// Adds a reading to the streak, or begins a new one. Returns whether enough came in a row.
+    fn extend_streak(&self, now_ns: i64, max_gap_ns: u64) -> bool {
         // ORDERING: Relaxed, a hint: a lost update costs a call or two.
         let gap_ns = now_ns.wrapping_sub(self.last_ns.swap(now_ns, Ordering::Relaxed));
         if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= max_gap_ns) {
@@ -105,7 +107,7 @@ impl ReaderSchedule {
 
     /// Counts an iteration that a reader or the program has run. Returns whether a review of the
     /// facts is due.
-    pub(super) fn is_review_due_after_iteration(&self) -> bool {
+    pub(super) fn count_iteration(&self) -> bool {
         // ORDERING: Relaxed, a count that orders nothing.
         self.iterations
             .fetch_add(1, Ordering::Relaxed)
@@ -126,7 +128,7 @@ mod tests {
             ns: ns + 50,
             source: ReadingSource::Reference { reference_ns: ns },
         };
-        schedule.wants_iteration(&Keeper::new(), &reading, INTERVAL_NS) // a judgement is due
+        schedule.count_slow_reading(&Keeper::new(), &reading, INTERVAL_NS) // a judgement is due
     }
 
     fn by_line(schedule: &ReaderSchedule, ns: i64, overdue_ns: u64) -> bool {
@@ -134,7 +136,7 @@ mod tests {
             ns,
             source: ReadingSource::Line { overdue_ns },
         };
-        schedule.wants_iteration(&Keeper::new(), &reading, INTERVAL_NS)
+        schedule.count_slow_reading(&Keeper::new(), &reading, INTERVAL_NS)
     }
 
     /// A schedule that has begun an iteration for a reader of the reference, and the time then, ns.
@@ -185,18 +187,14 @@ mod tests {
         let schedule = ReaderSchedule::new();
         for iteration in 1..=24_u64 {
             let is_review = iteration.is_multiple_of(8);
-            assert_eq!(
-                schedule.is_review_due_after_iteration(),
-                is_review,
-                "{iteration}"
-            );
+            assert_eq!(schedule.count_iteration(), is_review, "{iteration}");
         }
     }
 
     #[test]
     fn a_reader_of_unix_time_may_judge_in_an_eighth_of_the_time() {
         let may_judge =
-            |since_ns| ReaderSchedule::may_judge_at(1_700_000_000 * JUDGING_PERIOD_NS + since_ns);
+            |since_ns| reader_may_judge_at(1_700_000_000 * JUDGING_PERIOD_NS + since_ns);
         assert!(may_judge(0) && may_judge(JUDGING_NS - 1) && may_judge(JUDGING_PERIOD_NS));
         assert!(!may_judge(JUDGING_NS) && !may_judge(JUDGING_PERIOD_NS - 1));
         assert_eq!(JUDGING_NS * 8, JUDGING_PERIOD_NS);

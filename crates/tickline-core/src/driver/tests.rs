@@ -1,6 +1,7 @@
 //! Tests of the drivers, with a real clock. One thread plays all parts.
 
 use core::cell::Cell;
+use core::num::NonZeroU32;
 
 use super::*;
 use crate::control::MIN_INTERVAL_NS;
@@ -48,7 +49,7 @@ impl Process {
     /// The token of the process, for the thread that drives now.
     fn token(&self) -> LockToken {
         // SAFETY: no guard, ticket or permit is used after the number has changed.
-        let token = unsafe { LockToken::new(self.number.get()) };
+        let token = unsafe { LockToken::new(NonZeroU32::new(self.number.get()).unwrap()) };
         // SAFETY: nor after a thread has ended.
         unsafe { token.of_thread(self.thread.get(), |thread| ENDED.contains(&thread)) }
     }
@@ -59,7 +60,7 @@ impl Process {
 
     /// Judges by the present facts.
     fn settle<'a>(&self, mut ticket: Ticket<'a, HookedCell>) -> Next<'a, HookedCell> {
-        ticket.facts().has_counter = true;
+        ticket.facts_mut().has_counter = true;
         self.judgements.set(self.judgements.get() + 1);
         self.was_open.set(self.is_open.get());
         let decision = if self.is_open.get() {

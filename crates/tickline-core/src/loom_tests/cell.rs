@@ -1,5 +1,7 @@
 //! Models of the cell and the lock, without time.
 
+use core::num::NonZeroU32;
+
 use loom::cell::UnsafeCell;
 
 use super::{Clock, check, new_shared, spawn};
@@ -94,7 +96,7 @@ fn a_reading_is_never_a_mixture() {
                 window,
                 Window {
                     start_ticks,
-                    window_ticks
+                    length_ticks: window_ticks
                 },
                 "{state:?}"
             );
@@ -272,7 +274,7 @@ fn a_lock_excludes_and_hands_over() {
     check(None, &["1 got it", "2 got it", "3 got it"], |seen| {
         let lock = new_shared(TryLock::new(UnsafeCell::new(0_u32)));
         // SAFETY: one process, one number.
-        let token = unsafe { LockToken::new(7) };
+        let token = unsafe { LockToken::new(NonZeroU32::MIN) };
         let add = move |lock: &TryLock<UnsafeCell<u32>>| {
             let Some(guard) = lock.try_lock(token, |_| panic!("left behind")) else {
                 return 0;

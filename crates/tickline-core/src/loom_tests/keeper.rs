@@ -3,6 +3,7 @@
 //! conclusions from the rules of `gate::keeper`. Its tests cover other changes at each moment of a
 //! judgement.
 
+use core::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::{Coverage, OPEN, Scene, Time, View, WRITER_TICKS, check, new_shared, reading, spawn};
@@ -88,7 +89,7 @@ impl KeptClock {
         action: impl FnOnce(&mut Control, LineKind) -> Option<T>,
     ) -> Option<T> {
         // SAFETY: one process, one number.
-        let token = unsafe { LockToken::new(7) };
+        let token = unsafe { LockToken::new(NonZeroU32::MIN) };
         let mut control = self.control.try_lock(token, |_| ())?;
         let kind = self
             .keeper

@@ -86,7 +86,7 @@ fn last_possible_ticks(since: Point, slope: Slope, reference_ns: i64, tolerance_
     // beyond the middle of those.
     since.ticks.wrapping_add(
         slowest
-            .ticks_in(passed_ns)
+            .ticks_in_ceil(passed_ns)
             .min((i64::MAX >> 1).cast_unsigned()),
     )
 }
@@ -104,7 +104,7 @@ fn vouched_ticks(evidence: &Evidence, slowest: Slope, reference_ns: i64) -> u64 
 /// The largest number of ticks by which a reader's read of the counter may follow its second load
 /// of the state.
 fn margin_ticks(line: &Snapshot) -> u64 {
-    line.slope().ticks_in(MEETING_MARGIN_NS)
+    line.slope().ticks_in_ceil(MEETING_MARGIN_NS)
 }
 
 /// The last use of the line by any reading, ticks from the line's start, if `ticks` was read after

@@ -35,6 +35,19 @@ const _: () = assert!(REPLACING_LOADS as u64 * MIN_LOAD_NS as u64 > 2 * REPLACIN
 const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 10_000 / MIN_LOAD_NS };
 
 /// The source of a reading. A third one would be a breaking change: a reading has no other.
+///
+/// ```
+/// use tickline_core::shared::ReadingSource;
+///
+/// fn in_words(source: ReadingSource) -> String {
+///     match source {
+///         ReadingSource::Line { overdue_ns: 0 } => "the line".into(),
+///         ReadingSource::Line { overdue_ns } => format!("a line that was due {overdue_ns} ns ago"),
+///         ReadingSource::Reference { .. } => "the OS clock".into(),
+///     }
+/// }
+/// assert_eq!(in_words(ReadingSource::Line { overdue_ns: 7 }), "a line that was due 7 ns ago");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadingSource {
     /// The line.
@@ -50,6 +63,22 @@ pub enum ReadingSource {
 }
 
 /// A reading by the slow path.
+///
+/// ```
+/// use tickline_core::counter::Counter;
+/// use tickline_core::reference::Reference;
+/// use tickline_core::shared::{ReadingSource, SharedClock};
+///
+/// /// How far the reading was raised above the reference, so that it is not below an earlier one,
+/// /// ns. `None` if it came from a line.
+/// fn raised_ns(clock: &SharedClock, counter: &impl Counter, reference: &impl Reference) -> Option<i64> {
+///     let reading = clock.read_ordered_in_any_state(counter, reference);
+///     match reading.source {
+///         ReadingSource::Line { .. } => None,
+///         ReadingSource::Reference { reference_ns } => Some(reading.ns - reference_ns),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlowReading {
@@ -397,7 +426,8 @@ impl WaitForWriter {
             self.loads < FIRST_LOADS
         } else {
             let waited_ticks = counter.now_ordered().wrapping_sub(self.since_ticks);
-            waited_ticks <= snapshot.slope().ticks_in(REPLACING_NS) && self.loads < REPLACING_LOADS
+            waited_ticks <= snapshot.slope().ticks_in_ceil(REPLACING_NS)
+                && self.loads < REPLACING_LOADS
         };
         if is_early {
             self.loads = self.loads.saturating_add(1);
@@ -450,7 +480,10 @@ mod tests {
     #[test]
     fn a_reader_waits_two_microseconds_for_a_replacement() {
         let state = replacing();
-        assert!(waits_after(&state, state.slope().ticks_in(REPLACING_NS)));
+        assert!(waits_after(
+            &state,
+            state.slope().ticks_in_ceil(REPLACING_NS)
+        ));
     }
 
     #[test]
@@ -458,7 +491,7 @@ mod tests {
         let state = replacing();
         assert!(!waits_after(
             &state,
-            state.slope().ticks_in(REPLACING_NS) + 1
+            state.slope().ticks_in_ceil(REPLACING_NS) + 1
         ));
     }
 

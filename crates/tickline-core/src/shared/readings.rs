@@ -4,10 +4,12 @@ use super::{BoundedReading, Event, Figures, SharedClock, SlowReading};
 use crate::cell::StateCell;
 use crate::counter::Counter;
 use crate::reference::Reference;
+use crate::state::LineState;
 
 /// The readings, the figures and the events of a clock. No [`Control`](crate::control::Control)
-/// runs on this, and no method here bars or unbars the clock. Each method is that of the
-/// [`SharedClock`], with the same counter and reference.
+/// runs on this, and no method here bars or unbars the clock, or gives its cell away. The methods
+/// are those of the [`SharedClock`], with the same counter and reference, and two that read the
+/// state.
 ///
 /// ```
 /// use tickline_core::cell::LineCell;
@@ -37,15 +39,7 @@ impl<S> SharedClock<S> {
     }
 }
 
-impl<'a, S> Readings<'a, S> {
-    /// See [`SharedClock::cell`]. The cell is for reading only: beside the clock's driver nobody may
-    /// publish by it.
-    #[inline]
-    #[must_use]
-    pub const fn cell(self) -> &'a S {
-        self.0.cell()
-    }
-
+impl<S> Readings<'_, S> {
     /// See [`SharedClock::figures`].
     #[must_use]
     pub fn figures(self) -> Figures {
@@ -60,6 +54,21 @@ impl<'a, S> Readings<'a, S> {
 }
 
 impl<S: StateCell> Readings<'_, S> {
+    /// The state of the line: see [`StateCell::load`].
+    #[inline]
+    #[must_use]
+    pub fn state(self) -> LineState {
+        self.0.cell().load()
+    }
+
+    /// Whether the state is still `state`, which [`state`](Self::state) has returned: see
+    /// [`StateCell::is_still`].
+    #[inline]
+    #[must_use]
+    pub fn is_still(self, state: LineState) -> bool {
+        self.0.cell().is_still(state)
+    }
+
     /// See [`SharedClock::read_ns`].
     #[inline(always)]
     #[must_use]

@@ -79,8 +79,8 @@ const MAX_BLOCK_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
 /// The width up to which a sample is clear: a quarter more than the narrowest, and 3 ns.
 const fn widest_clear(narrowest: FixedNs) -> FixedNs {
     narrowest
-        .plus(narrowest.half().half())
-        .plus(FixedNs::from_ns(3))
+        .saturating_add(narrowest.half().half())
+        .saturating_add(FixedNs::from_ns(3))
 }
 
 /// The departure of a sample from the line before it.
@@ -106,17 +106,17 @@ impl Departure {
     /// The distance, less the largest possible effect of noise:
     /// `((width - narrowest) + (uncertainty - narrowest) + 1 ns of rounding) / 2`.
     fn without_noise(&self, narrowest: FixedNs) -> FixedNs {
-        let wider = self.width.minus(narrowest).max(FixedNs::ZERO);
+        let wider = self.width.saturating_sub(narrowest).max(FixedNs::ZERO);
         let uncertainty = if self.is_clear(narrowest) {
             FixedNs::ZERO
         } else {
-            self.uncertainty.minus(narrowest)
+            self.uncertainty.saturating_sub(narrowest)
         };
         let noise = wider
-            .plus(uncertainty.max(FixedNs::ZERO))
-            .plus(FixedNs::from_ns(1))
+            .saturating_add(uncertainty.max(FixedNs::ZERO))
+            .saturating_add(FixedNs::from_ns(1))
             .half();
-        self.distance.minus(noise).max(FixedNs::ZERO)
+        self.distance.saturating_sub(noise).max(FixedNs::ZERO)
     }
 }
 
@@ -180,7 +180,7 @@ impl Dither {
         block.largest = block.largest.max(departure.without_noise(narrowest));
         block.largest_with_noise = block.largest_with_noise.max(departure.distance);
         let span_ticks = ticks_since(block.since_ticks, departure.ticks);
-        if span_ticks < slope.ticks_in(BLOCK_NS) {
+        if span_ticks < slope.ticks_in_ceil(BLOCK_NS) {
             return;
         }
         if block.clear >= BLOCK_SAMPLES {
@@ -210,7 +210,7 @@ impl Dither {
             .map_or(FixedNs::ZERO, |block| block.largest)
             .max(previous);
         largest
-            .times(RANGE_FACTOR)
+            .saturating_mul(RANGE_FACTOR)
             .clamp(FixedNs::from_ns(MIN_RANGE_NS.cast_signed()), most)
     }
 }
@@ -259,7 +259,8 @@ mod tests {
                 self.ticks += self.every_ms * 1_000_000;
                 let departure = Departure {
                     ticks: self.ticks,
-                    distance: FixedNs::from_ns(distance_ns).plus(FixedNs::from_ns(1).half()),
+                    distance: FixedNs::from_ns(distance_ns)
+                        .saturating_add(FixedNs::from_ns(1).half()),
                     width: FixedNs::from_ns(widths.width_ns),
                     uncertainty: FixedNs::from_ns(widths.uncertainty_ns),
                     narrowest_before: FixedNs::from_ns(widths.width_ns),

@@ -41,17 +41,14 @@ impl Engine {
 
     /// Runs an iteration if this reader should do so now. Returns whether it did.
     pub(super) fn iterate_as_reader(&self, reading: &SlowReading) -> bool {
-        if !self
-            .clock
-            .reader_wants_iteration(reading, self.interval_ns())
-        {
+        if !self.clock.count_slow_reading(reading, self.interval_ns()) {
             return false;
         }
         let _errno = sys::PreserveErrno::new();
         let iterated = self.driver() == Driver::Reader
             && self.prepare_one_task()
             && self.iterate(Cadence::OnDemand).is_ok();
-        if iterated && self.clock.is_review_due_after_iteration() {
+        if iterated && self.clock.count_iteration() {
             self.review();
         }
         iterated
@@ -66,7 +63,7 @@ impl Engine {
         }
         let mut iteration = self.iterate(Cadence::Scheduled);
         let is_driver = iteration.is_ok() && self.driver() == Driver::Manual;
-        if is_driver && self.clock.is_review_due_after_iteration() && self.review() {
+        if is_driver && self.clock.count_iteration() && self.review() {
             iteration = self.iterate(Cadence::Scheduled);
         }
         iteration.map_or(self.interval_ns(), |iteration| iteration.next_in_ns)

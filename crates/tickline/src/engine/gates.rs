@@ -77,7 +77,7 @@ impl Engine {
             return false;
         };
         let kind = ticket.line_kind();
-        let facts = ticket.facts();
+        let facts = ticket.facts_mut();
         *facts = Facts::UNKNOWN;
         facts.comparison = comparison;
         self.add_clock_facts(facts, kind);
@@ -178,7 +178,7 @@ impl Engine {
     }
 
     /// Settles the ticket by the decision that these grounds lead to.
-    fn settle_by<'a>(&self, mut ticket: Ticket<'a>, grounds: Grounds) -> Next<'a> {
+    fn settle_by<'a>(&self, ticket: Ticket<'a>, grounds: Grounds) -> Next<'a> {
         let decision = self.decision(grounds, ticket.facts());
         ticket.settle(decision, COUNTER.as_ref(), &self.probed_os_clock())
     }

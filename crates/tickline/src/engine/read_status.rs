@@ -1,6 +1,5 @@
 //! The status of a clock: its state, its verdicts and its figures.
 
-use tickline_core::cell::StateCell;
 use tickline_core::control::DISRUPTED_OFFSET_NS;
 use tickline_core::gate::{Gate, Reason, Verdict, first_closed, judge_missing_line};
 use tickline_core::reference::Reference;
@@ -82,7 +81,7 @@ impl Engine {
             let state = backend.state();
             return (state, verdicts_of_backend(state));
         }
-        let common = self.clock.readings().cell().load();
+        let common = self.clock.readings().state();
         let has_cpu_line = self.cpu_lines().is_some_and(CpuLines::has_line);
         // The next reading retires a line that has ended.
         let has_common_line = common.phase() != Phase::NoLine && !self.has_ended(common);
@@ -118,7 +117,7 @@ impl Engine {
         line.is_published()
             && self.read_ordered_bounded_while_valid().is_none()
             // A writer may have replaced the line since.
-            && self.clock.readings().cell().is_still(line)
+            && self.clock.readings().is_still(line)
     }
 
     /// The last figures of the control loop for the line that serves this CPU.

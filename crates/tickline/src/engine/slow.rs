@@ -10,6 +10,7 @@
 //! | `reading_slow` | `reading_by_backend` | `read_ordered_bounded_by_this_cpu` | `reading_after_slow_path` | `reading_without_line` |
 
 use tickline_core::control::Cadence;
+use tickline_core::driver::reader_may_judge_at;
 use tickline_core::gate::keeper::Stage;
 use tickline_core::reference::{Reference, Timescale};
 use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
@@ -124,7 +125,7 @@ impl Engine {
     /// The OS clock's Unix time, while readers must judge the gates again when that is due.
     fn unix_by_os_while_waiting(&self) -> u64 {
         let unix_ns = OsClock.unix_ns();
-        if !self.clock.reader_may_judge_at(unix_ns) {
+        if !reader_may_judge_at(unix_ns) {
             return saturating_unsigned(unix_ns);
         }
         // A judgement needs the monotonic clock.

@@ -387,7 +387,7 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns);
     // The lock stays held, as in a child that is forked while its parent's thread holds the lock.
     // SAFETY: the guard is not used any more, as if its holder were in another process.
-    let parents = unsafe { LockToken::new(sys::process_number() ^ 0x8000) };
+    let parents = unsafe { LockToken::new(sys::process_number().saturating_add(1)) };
     let held = engine.clock.lock(parents);
     core::mem::forget(held.expect("a free lock"));
     let others = engine.collector();

@@ -3,6 +3,7 @@
 
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
+use core::num::NonZeroU32;
 use core::ptr::NonNull;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -22,15 +23,15 @@ pub(crate) use windows::{comparable_cpus, pin_this_thread};
 /// The process id, which a forked child may share with an ancestor that has ended. WebAssembly has
 /// no processes, and `id` panics there.
 pub(crate) fn process_token() -> u64 {
-    process_number().into()
+    process_number().get().into()
 }
 
 /// The [`process_token`], as a number for locks.
-pub(crate) fn process_number() -> u32 {
+pub(crate) fn process_number() -> NonZeroU32 {
     if cfg!(target_family = "wasm") {
-        1
+        NonZeroU32::MIN
     } else {
-        std::process::id().max(1)
+        NonZeroU32::new(std::process::id()).unwrap_or(NonZeroU32::MIN)
     }
 }
 
@@ -58,7 +59,7 @@ pub(crate) fn lock_token() -> LockToken {
     let number = if cfg!(any(target_vendor = "apple", windows)) {
         process_number()
     } else {
-        1
+        NonZeroU32::MIN
     };
     // SAFETY: 1. All threads that share this memory have the same number, as above. 2. A holder
     // runs tickline, std and the program's allocator, and none of them forks. 3. POSIX forbids a

@@ -112,14 +112,14 @@ impl OsBounds {
     pub(super) fn above_upper_ns(&self, line: &LeaseLine) -> i64 {
         line.line
             .fixed_at(line.end_ticks)
-            .minus(self.upper.fixed_at(line.end_ticks))
+            .saturating_sub(self.upper.fixed_at(line.end_ticks))
             .floor_ns()
     }
 
     /// The largest possible distance of `line` above the OS clock at `ticks`, ns, rounded up.
     fn ahead_ns(&self, line: &Line, ticks: u64) -> i64 {
         line.fixed_at(ticks)
-            .minus(self.lower.fixed_at(ticks))
+            .saturating_sub(self.lower.fixed_at(ticks))
             .ceil_ns()
             .max(0)
     }
@@ -215,7 +215,7 @@ mod tests {
                 unix_offset: None,
             };
             let start = (1 << 40) + random.u64(..1 << 14);
-            let lease = lower.slope.ticks_in(1_000 + random.u64(..1 << 19));
+            let lease = lower.slope.ticks_in_ceil(1_000 + random.u64(..1 << 19));
             let least = upper.fixed_at(start).ceil_ns() + random.i64(-30..30);
             let line = bounds.line(start, 0, least, start + lease, UnixOffset::NONE);
             assert!(line.line.base_ns >= least);

@@ -339,13 +339,13 @@ impl Writer {
         let due_ticks = last
             .line
             .start_ticks
-            .wrapping_add(slope.ticks_in(self.config.cpu_difference_ns));
+            .wrapping_add(slope.ticks_in_ceil(self.config.cpu_difference_ns));
         if is_before(ticks, due_ticks) {
             return Ok(self.waited(in_ns(due_ticks)));
         }
         let limit_ticks = last
             .end_ticks
-            .wrapping_sub(slope.ticks_in(self.config.notice_ns));
+            .wrapping_sub(slope.ticks_in_ceil(self.config.notice_ns));
         if !is_before(ticks, limit_ticks) {
             // W2: it is too late for a successor.
             return Ok(self.waited(in_ns(last.end_ticks)));
@@ -429,7 +429,7 @@ impl Writer {
         bounds
             .lower
             .slope
-            .ticks_in(self.config.lease_ns)
+            .ticks_in_ceil(self.config.lease_ns)
             .clamp(1, Line::MAX_DELTA_TICKS >> 1)
     }
 
@@ -447,7 +447,10 @@ impl Writer {
             return Ok(iteration);
         }
         self.not_before_ns = now_ns.saturating_add_unsigned(self.pause_ns());
-        let cpu_difference_ticks = bounds.upper.slope.ticks_in(self.config.cpu_difference_ns);
+        let cpu_difference_ticks = bounds
+            .upper
+            .slope
+            .ticks_in_ceil(self.config.cpu_difference_ns);
         let FirstPublicationTicks {
             begin_ticks,
             deadline_ticks,
@@ -517,7 +520,7 @@ impl Writer {
         cpu_difference_ticks: u64,
         high_water: &HighWater,
     ) -> Result<FirstPublicationTicks, PageChanged> {
-        let length_ticks = bounds.upper.slope.ticks_in(self.config.wait_ns);
+        let length_ticks = bounds.upper.slope.ticks_in_ceil(self.config.wait_ns);
         let begin_ticks = counter.now_ordered();
         let deadline_ticks = begin_ticks.wrapping_add(length_ticks);
         // A reader on a CPU whose counter is behind this one is further from the deadline.

@@ -10,17 +10,17 @@ use crate::testing::FnClock;
 /// The number of parts in a raw tick. Time passes in parts.
 const PARTS: u64 = 256;
 
-/// A counter that moves in steps, that a hypervisor may scale, and that a program reads.
+/// A counter that moves by several ticks at once, that a hypervisor may scale, and that a program reads.
 #[derive(Debug, Clone)]
 struct Simulated {
-    /// The step of the raw counter, raw ticks.
-    step_ticks: u64,
+    /// The resolution of the raw counter, raw ticks.
+    resolution_ticks: u64,
     /// The hypervisor's factor for a raw tick.
     ratio: (u64, u64),
     /// The least time between two reads, and the largest random addition to it, parts.
     read_parts: u64,
     jitter_parts: u64,
-    /// The time after a step for which the counter shows the step's first tick before it shows the
+    /// The time after a move for which the counter shows the move's first tick before it shows the
     /// last one, parts. Zen 5 under KVM does so: it moves by 26, seldom by 1 and 25.
     first_tick_parts: u64,
     /// One read in this many is interrupted; 0 for none.
@@ -31,10 +31,10 @@ struct Simulated {
 }
 
 impl Simulated {
-    /// A counter with this step, whose reads are `read_ticks` apart, and up to `jitter_ticks` more.
-    fn new(step_ticks: u64, read_ticks: u64, jitter_ticks: u64) -> Self {
+    /// A counter with this resolution, whose reads are `read_ticks` apart, and up to `jitter_ticks` more.
+    fn new(resolution_ticks: u64, read_ticks: u64, jitter_ticks: u64) -> Self {
         Self {
-            step_ticks,
+            resolution_ticks,
             ratio: (1, 1),
             read_parts: read_ticks * PARTS,
             jitter_parts: jitter_ticks * PARTS,
@@ -55,17 +55,17 @@ impl Counter for Simulated {
             passed += self.rng.borrow_mut().u64(3_000..6_000) * PARTS;
         }
         self.now_parts.set(self.now_parts.get() + passed);
-        let step_parts = self.step_ticks * PARTS;
-        let (steps, since) = (
-            self.now_parts.get() / step_parts,
-            self.now_parts.get() % step_parts,
+        let move_parts = self.resolution_ticks * PARTS;
+        let (moves, since) = (
+            self.now_parts.get() / move_parts,
+            self.now_parts.get() % move_parts,
         );
         let last = if self.first_tick_parts > since {
             0
         } else {
-            (self.step_ticks - 1) * u64::from(self.first_tick_parts > 0)
+            (self.resolution_ticks - 1) * u64::from(self.first_tick_parts > 0)
         };
-        let raw = steps * self.step_ticks + last;
+        let raw = moves * self.resolution_ticks + last;
         u64::try_from(u128::from(raw) * u128::from(self.ratio.0) / u128::from(self.ratio.1))
             .expect("a counter")
     }
@@ -101,8 +101,8 @@ const fn read_time(least_ticks: u64, jitter_ticks: u64) -> ReadTime {
 /// A counter, and readers of it.
 struct Case {
     counter: &'static str,
-    /// The raw counter's step, raw ticks.
-    step_ticks: u64,
+    /// The raw counter's resolution, raw ticks.
+    resolution_ticks: u64,
     scaled_by: Ratio,
     read_times: &'static [ReadTime],
     expected_ticks: u64,
@@ -118,7 +118,7 @@ const SCALED_READ_TIMES: &[ReadTime] = &[
 const CASES: [Case; 9] = [
     Case {
         counter: "Intel Xeon, family 6, model 207, under KVM",
-        step_ticks: 2,
+        resolution_ticks: 2,
         scaled_by: UNSCALED,
         read_times: &[
             read_time(22, 4),
@@ -130,14 +130,14 @@ const CASES: [Case; 9] = [
     },
     Case {
         counter: "the same, whose reads take a constant 23 ticks and show 22 and 24",
-        step_ticks: 2,
+        resolution_ticks: 2,
         scaled_by: UNSCALED,
         read_times: &[read_time(23, 0)],
         expected_ticks: 2,
     },
     Case {
         counter: "1 tick",
-        step_ticks: 1,
+        resolution_ticks: 1,
         scaled_by: UNSCALED,
         read_times: &[
             read_time(22, 4),
@@ -150,7 +150,7 @@ const CASES: [Case; 9] = [
     },
     Case {
         counter: "AMD Zen 5",
-        step_ticks: 26,
+        resolution_ticks: 26,
         scaled_by: UNSCALED,
         read_times: &[
             read_time(3, 0),
@@ -164,15 +164,15 @@ const CASES: [Case; 9] = [
         expected_ticks: 26,
     },
     Case {
-        counter: "the same, where all reads take two steps",
-        step_ticks: 26,
+        counter: "the same, where all reads take two moves",
+        resolution_ticks: 26,
         scaled_by: UNSCALED,
         read_times: &[read_time(52, 0), read_time(52, 1)],
         expected_ticks: 52,
     },
     Case {
-        counter: "24 MHz, scaled to 1 GHz: steps of 41 and 42 ticks",
-        step_ticks: 1,
+        counter: "24 MHz, scaled to 1 GHz: moves by 41 and 42 ticks",
+        resolution_ticks: 1,
         scaled_by: Ratio {
             ticks: 125,
             raw_ticks: 3,
@@ -182,7 +182,7 @@ const CASES: [Case; 9] = [
     },
     Case {
         counter: "scaled from 2.6 to 2.5 GHz",
-        step_ticks: 26,
+        resolution_ticks: 26,
         scaled_by: Ratio {
             ticks: 25,
             raw_ticks: 26,
@@ -192,7 +192,7 @@ const CASES: [Case; 9] = [
     },
     Case {
         counter: "scaled to 2.449 GHz: the larger",
-        step_ticks: 26,
+        resolution_ticks: 26,
         scaled_by: Ratio {
             ticks: 2_449,
             raw_ticks: 2_600,
@@ -202,7 +202,7 @@ const CASES: [Case; 9] = [
     },
     Case {
         counter: "26 scaled to 39",
-        step_ticks: 26,
+        resolution_ticks: 26,
         scaled_by: Ratio {
             ticks: 3,
             raw_ticks: 2,
@@ -221,13 +221,13 @@ impl Case {
             ratio: (ticks, raw_ticks),
             read_parts: parts(time.least_ticks),
             jitter_parts: parts(time.jitter_ticks),
-            ..Simulated::new(self.step_ticks, 0, 0)
+            ..Simulated::new(self.resolution_ticks, 0, 0)
         })
     }
 }
 
 #[test]
-fn a_step_is_found_whatever_a_read_takes() {
+fn a_resolution_is_found_whatever_a_read_takes() {
     for case in &CASES {
         for machine in case.machines() {
             assert_eq!(
@@ -264,29 +264,29 @@ fn a_tick_is_found_where_reads_are_faster_than_a_tick() {
 
 #[test]
 fn interrupts_change_no_resolution() {
-    for (step_ticks, read_ticks) in [(1, 20), (2, 20), (26, 23), (26, 12)] {
+    for (true_ticks, read_ticks) in [(1, 20), (2, 20), (26, 23), (26, 12)] {
         let machine = Simulated {
             interrupted_every: 31,
-            ..Simulated::new(step_ticks, read_ticks, 9)
+            ..Simulated::new(true_ticks, read_ticks, 9)
         };
-        assert_eq!(resolution_ticks(&machine), step_ticks, "{machine:?}");
+        assert_eq!(resolution_ticks(&machine), true_ticks, "{machine:?}");
     }
 }
 
 #[test]
-fn odd_moves_are_told_from_steps() {
+fn odd_moves_are_told_from_the_resolution() {
     let growing: Vec<_> = (1_000..1_200).collect();
     let cases: [(&[u64], u64, &str); 6] = [
         (
             &[26, 26, 1, 25],
             26,
-            "the first tick of a step belongs to the step",
+            "the first tick of a move belongs to the move",
         ),
         (&[26, 1, 25, 52, 1, 25, 1, 51], 26, "the same"),
         (
             &[26, 26, 25, 1],
             26,
-            "the last tick of a step is shown late",
+            "the last tick of a move is shown late",
         ),
         (
             &[1, 2, 2, 2, 2],
@@ -331,69 +331,70 @@ fn a_counter_that_stands_still_is_given_up() {
 /// The number of random machines, which are the same each time.
 const MACHINES: u64 = 3_000;
 
-/// An underestimated step would break bounds.
+/// An underestimated resolution would break bounds.
 #[test]
-fn a_coarse_step_is_never_taken_for_a_smaller_one() {
+fn a_coarse_resolution_is_never_taken_for_a_smaller_one() {
     for seed in 0..MACHINES {
         let mut rng = Rng::with_seed(seed);
         let mut up_to = |bound| rng.u64(..bound);
-        let step_ticks = 8 + up_to(192);
+        let true_ticks = 8 + up_to(192);
         // Only an unscaled counter shows its first tick by itself.
         let is_scaled = up_to(2) == 0;
         let ratio = if is_scaled {
-            ((500 + up_to(1_500)).max(8_000 / step_ticks), 1_000)
+            ((500 + up_to(1_500)).max(8_000 / true_ticks), 1_000)
         } else {
             (1, 1)
         };
         let first_tick_parts = if is_scaled {
             0
         } else {
-            up_to(step_ticks * PARTS / 16)
+            up_to(true_ticks * PARTS / 16)
         };
-        // Reads that fall into step with the first ticks may show anything; the waits prevent
+        // Reads that keep time with the first ticks may show anything; the waits prevent
         // that.
         let (read_percent, jitter_percent) = (
             1 + up_to(400),
             up_to(200).max(if is_scaled { 0 } else { 20 }),
         );
+        let interval_reads = (16 + up_to(100)) * (1 + 100 / read_percent);
+        let interrupted_every = if up_to(2) == 0 { interval_reads } else { 0 };
         let machine = Simulated {
             ratio,
             first_tick_parts,
-            read_parts: step_ticks * PARTS * read_percent / 100,
-            jitter_parts: step_ticks * PARTS * jitter_percent / 100,
-            interrupted_every: [0, (16 + up_to(100)) * (1 + 100 / read_percent)]
-                [usize::from(up_to(2) == 0)],
+            read_parts: true_ticks * PARTS * read_percent / 100,
+            jitter_parts: true_ticks * PARTS * jitter_percent / 100,
+            interrupted_every,
             rng: RefCell::new(Rng::with_seed(up_to(u64::MAX))),
-            ..Simulated::new(step_ticks, 0, 0)
+            ..Simulated::new(true_ticks, 0, 0)
         };
         let found = resolution_ticks(&machine);
-        let largest = (step_ticks * ratio.0).div_ceil(ratio.1);
-        // Of steps of 24.01 ticks, one in a hundred is 25.
+        let largest = (true_ticks * ratio.0).div_ceil(ratio.1);
+        // Of moves by 24.01 ticks, one in a hundred is 25.
         assert!(found >= largest - 1, "seed {seed}: {found} {machine:?}");
     }
 }
 
 #[test]
-fn a_whole_step_is_found_where_reads_take_various_times() {
+fn a_whole_resolution_is_found_where_reads_take_various_times() {
     for seed in 0..MACHINES {
         let mut rng = Rng::with_seed(seed);
         let mut up_to = |bound| rng.u64(..bound);
-        let (step_ticks, read_ticks) = (1 + up_to(60), 1 + up_to(100));
-        let jitter_ticks = (2 * step_ticks).max(10) * (100 + up_to(100)) / 100;
+        let (true_ticks, read_ticks) = (1 + up_to(60), 1 + up_to(100));
+        let jitter_ticks = (2 * true_ticks).max(10) * (100 + up_to(100)) / 100;
         let rng = RefCell::new(Rng::with_seed(up_to(u64::MAX)));
         let machine = Simulated {
             rng,
-            ..Simulated::new(step_ticks, read_ticks, jitter_ticks)
+            ..Simulated::new(true_ticks, read_ticks, jitter_ticks)
         };
         let found = resolution_ticks(&machine);
-        // Five or more steps of 11 look like six of 9.
-        let most = if read_ticks >= 5 * step_ticks {
-            step_ticks + step_ticks / 4 + 1
+        // Five or more moves by 11 look like six by 9.
+        let most = if read_ticks >= 5 * true_ticks {
+            true_ticks + true_ticks / 4 + 1
         } else {
-            step_ticks
+            true_ticks
         };
         assert!(
-            (step_ticks..=most).contains(&found),
+            (true_ticks..=most).contains(&found),
             "seed {seed}: {found} {machine:?}"
         );
     }
@@ -415,19 +416,19 @@ fn a_distance_that_is_one_tick_less_was_rounded_down() {
 }
 
 #[test]
-fn a_distance_that_is_two_ticks_less_is_the_step_of_a_fast_counter() {
+fn a_distance_that_is_two_ticks_less_is_the_resolution_of_a_fast_counter() {
     assert_eq!(resolution_of(&[12, 22]), Some(10));
 }
 
 /// From 16 ticks on, a factor of the hypervisor may make it two.
 #[test]
-fn a_distance_that_is_two_ticks_less_than_a_long_step_was_rounded_down() {
+fn a_distance_that_is_two_ticks_less_than_a_coarse_resolution_was_rounded_down() {
     assert_eq!(resolution_of(&[15, 28]), Some(13));
     assert_eq!(resolution_of(&[16, 30]), Some(16));
 }
 
 #[test]
-fn a_distance_that_is_three_ticks_less_than_a_long_step_is_the_step() {
+fn a_distance_that_is_three_ticks_less_than_a_coarse_one_is_the_resolution() {
     assert_eq!(resolution_of(&[16, 29]), Some(13));
 }
 

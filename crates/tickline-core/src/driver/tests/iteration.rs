@@ -84,7 +84,7 @@ fn wants(process: &Process, reference_ns: i64) -> bool {
     (0..100).any(|_| {
         process
             .clock
-            .reader_wants_iteration(&reading, CONFIG.interval_ns)
+            .count_slow_reading(&reading, CONFIG.interval_ns)
     })
 }
 

@@ -213,7 +213,7 @@ fn a_collector_that_panics_unbars_no_clock() {
     let process = Process::new();
     process.clock.shared.bar_clock();
     let panicked = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
-        ticket(&process).facts().has_counter = true;
+        ticket(&process).facts_mut().has_counter = true;
         std::panic::resume_unwind(Box::new("no facts"));
     }));
     assert!(panicked.is_err());
@@ -254,7 +254,7 @@ fn a_childs_first_judgement_may_be_a_review() {
         process.run_until_published();
         core::mem::forget(process.ask());
         process.number.set(2);
-        let mut ticket = process.clock.ask_review(process.token()).unwrap();
+        let ticket = process.clock.ask_review(process.token()).unwrap();
         assert_eq!(
             *ticket.facts(),
             Facts::UNKNOWN,

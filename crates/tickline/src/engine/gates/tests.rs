@@ -5,7 +5,7 @@ use std::time::Duration;
 use tickline_core::cell::{LineCell, NextLine, Snapshot, StateCell};
 use tickline_core::comparison::CounterComparison;
 use tickline_core::control::Cadence;
-use tickline_core::shared::{BoundedReading, Event};
+use tickline_core::shared::{BoundedReading, Event, SharedClock};
 use tickline_core::state::LineState;
 
 use super::*;
@@ -231,7 +231,7 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
 /// Changes the facts of the last judgement, by a ticket that is not settled.
 fn change_facts(engine: &Engine, change: impl FnOnce(&mut Facts)) {
     let mut ticket = engine.clock.ask_review(sys::lock_token());
-    change(ticket.as_mut().expect("a clock that is judged").facts());
+    change(ticket.as_mut().expect("a clock that is judged").facts_mut());
 }
 
 /// Symptom: the kernel rejected the counter. The thread and readers noticed it, but a program that
@@ -254,9 +254,13 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
 
 /// Puts the common line ahead. `false` if it has just ended.
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
+    // A driven clock gives its cell to nobody.
+    let clock = core::ptr::from_ref(&engine.clock).cast::<SharedClock>();
+    // SAFETY: `DrivenClock` is `repr(C)`, and the clock of the common line is its first field.
+    let clock = unsafe { &*clock };
     engine
         .read_ordered_bounded()
-        .is_some_and(|reading| put_clock_ahead(engine.clock.readings().cell(), reading, ahead_ns))
+        .is_some_and(|reading| put_clock_ahead(clock.cell(), reading, ahead_ns))
 }
 
 /// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter

@@ -16,6 +16,7 @@
 //! |---|---|
 //! | `pthread_atfork` in place of a token | misses children of `clone`, which sandboxes use |
 
+use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use tickline_core::try_lock::LockToken;
@@ -45,7 +46,7 @@ const NOT_WIPED: u8 = 2;
 /// The number of the last process, among this one and its ancestors, that has a fork token. It is
 /// in ordinary memory, so a child inherits it, and takes the next one: a token's number differs
 /// from the numbers of all ancestors.
-static LAST_NUMBER: AtomicU32 = AtomicU32::new(NO_TAKEOVER);
+static LAST_NUMBER: AtomicU32 = AtomicU32::new(NO_TAKEOVER.get());
 
 /// A number that is the same for all threads of this process, and differs from every ancestor's;
 /// never 0. A signal handler may call this.
@@ -81,12 +82,12 @@ fn first_process_token() -> u64 {
 }
 
 /// The number of the [`process_token`], for locks that a forked child must always take over.
-pub(crate) fn process_number() -> u32 {
+pub(crate) fn process_number() -> NonZeroU32 {
     let token = process_token();
-    match high_half(token) {
-        0 => low_half(token),
-        number => number,
-    }
+    let process_id = || NonZeroU32::new(low_half(token));
+    NonZeroU32::new(high_half(token))
+        .or_else(process_id)
+        .unwrap_or(NO_TAKEOVER)
 }
 
 /// The id in a fork token, by which the kernel also knows the process's first thread. In a process
@@ -116,7 +117,7 @@ const fn low_half(token: u64) -> u32 {
 /// thread holds at a fork stays held in the child, whose readings then come from the OS clock.
 #[inline(never)]
 pub(crate) fn lock_token() -> LockToken {
-    let number = high_half(process_token()).max(NO_TAKEOVER);
+    let number = NonZeroU32::new(high_half(process_token())).unwrap_or(NO_TAKEOVER);
     // SAFETY: 1. Processes that share this memory also share `TOKEN` and `IS_WIPED`, from which the
     // number follows. 2. A holder runs tickline, libc and the program's allocator, and none of them
     // forks. 3. POSIX forbids a program to fork in a signal handler and to return from it in the
@@ -125,7 +126,7 @@ pub(crate) fn lock_token() -> LockToken {
 }
 
 /// The number of the lock token without a fork token. The numbers of fork tokens are greater.
-const NO_TAKEOVER: u32 = 1;
+const NO_TAKEOVER: NonZeroU32 = NonZeroU32::MIN;
 
 fn process_id() -> u32 {
     // SAFETY: getpid always succeeds and touches no memory.

@@ -20,7 +20,7 @@ impl Reviewed {
             ));
             return None;
         }
-        let line = engine.clock.readings().cell().load();
+        let line = engine.clock.readings().state();
         Some(Self { engine, line })
     }
 
@@ -41,7 +41,7 @@ impl Reviewed {
 
     /// Whether the line is still the one from before the review. No reader has retired it.
     fn has_its_line(&self) -> bool {
-        self.engine.clock.readings().cell().load() == self.line
+        self.engine.clock.readings().state() == self.line
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use tickline_core::driver::reader_may_judge_at;
+
 use super::*;
 use crate::per_cpu::{CpuLines, requirements};
 use crate::settings::LinePerCpu;
@@ -129,11 +131,11 @@ fn unix_time_comes_from_no_cpus_line_once_the_os_serves_it() {
 /// Calls for Unix time that are frequent, outside of the time in which readers judge for a Unix
 /// time from the OS. Returns whether the last one was outside of it, too.
 fn read_unix_outside_the_judging_time(engine: &Engine) -> bool {
-    while engine.clock.reader_may_judge_at(OsClock.unix_ns()) {
+    while reader_may_judge_at(OsClock.unix_ns()) {
         std::thread::sleep(Duration::from_millis(1));
     }
     (0..1_000).for_each(|_| _ = engine.unix_ns());
-    !engine.clock.reader_may_judge_at(OsClock.unix_ns())
+    !reader_may_judge_at(OsClock.unix_ns())
 }
 
 /// Most of these readings stay one call of the OS.
