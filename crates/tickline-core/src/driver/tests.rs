@@ -48,8 +48,9 @@ impl Process {
 
     /// The token of the process, for the thread that drives now.
     fn token(&self) -> LockToken {
+        let number = NonZeroU32::new(self.number.get()).expect("the number of a process");
         // SAFETY: no guard, ticket or permit is used after the number has changed.
-        let token = unsafe { LockToken::new(NonZeroU32::new(self.number.get()).unwrap()) };
+        let token = unsafe { LockToken::new(number) };
         // SAFETY: nor after a thread has ended.
         unsafe { token.of_thread(self.thread.get(), |thread| ENDED.contains(&thread)) }
     }
