@@ -214,7 +214,8 @@ impl FlightRecorder {
     }
 
     /// Writes all kept records to a file, which replaces an older one. The program goes on
-    /// meanwhile. Links are followed. A new file has the mode of the umask, as that of a
+    /// meanwhile. This is not for signal handlers: set a flag there, and call this from a thread
+    /// that looks at it. Links are followed. A new file has the mode of the umask, as that of a
     /// [`TraceFile`](crate::trace_file::TraceFile), although only its owner may read the file of a
     /// [black box](self#the-black-box). An older file's mode stays: make it before, with mode 600,
     /// if others must not read the trace. Its owner and group stay as far as this process may set
