@@ -36,11 +36,12 @@
 //!
 //! All public items follow semantic versioning, but for the numbers of `program`, which come from
 //! one release with their reader. The page has a version of its own: the bytes and the rules of
-//! layout version 1 stay as they are. The crate root has what a reader of a page needs. The modules
-//! are for other programs:
+//! layout version 1 stay as they are. A program that calls `open` needs only the crate root. The
+//! modules are for other programs:
 //!
 //! | for | module |
 //! |---|---|
+//! | a reader that attaches to a page by itself | `page_file`, and of [`lease`] the types of readings |
 //! | a program that opens, makes or switches off a page's file | `page_file` |
 //! | a writer of one's own, a simulator, a test: its head has an example | [`lease`] |
 //! | a program that looks for a page where `tickline run` and the preloaded library do | `program` |

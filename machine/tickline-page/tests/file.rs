@@ -142,11 +142,12 @@ fn a_page_that_others_may_write_to_is_not_trusted() {
 #[test]
 fn a_page_that_others_may_write_to_is_not_switched() {
     let (_folder, page) = new_page();
-    fs::set_permissions(&page, Permissions::from_mode(0o666)).unwrap();
-    let errors = [switch_off(&page), switch_on(&page)].map(Result::unwrap_err);
-    for error in errors {
-        let error = error.to_string();
-        assert!(error.contains("of which 022 must be clear"), "{error}");
+    for mode in [0o664, 0o646, 0o666] {
+        fs::set_permissions(&page, Permissions::from_mode(mode)).unwrap();
+        for error in [switch_off(&page), switch_on(&page)].map(Result::unwrap_err) {
+            let error = error.to_string();
+            assert!(error.contains("of which 022 must be clear"), "{error}");
+        }
     }
 }
 

@@ -228,7 +228,8 @@ impl FlightRecorder {
     /// # Errors
     ///
     /// - If the file cannot be written. On Unix, a file beyond the limit on its size (`ulimit -f`)
-    ///   is an error only if the program ignores SIGXFSZ. Otherwise that signal ends the process.
+    ///   is an error only if the program ignores, handles or blocks SIGXFSZ. Otherwise that signal
+    ///   ends the process.
     /// - If there is something else than a regular file at the path: a device, a pipe, a socket or
     ///   a folder. Use [`write_to`](Self::write_to) for these.
     /// - If this process may not write to the older file, even if it may replace it in its folder.

@@ -71,8 +71,9 @@
 //! whose line was left out while the program runs is said when the guard is dropped. On other
 //! systems the writer waits for standard error.
 //!
-//! On Unix, a write beyond the limit on a file's size (`ulimit -f`) is an error only if the program
-//! ignores SIGXFSZ. Otherwise that signal ends the process.
+//! On Linux, a write beyond the limit on a file's size (`ulimit -f`) is such an error, because the
+//! writer's thread blocks all signals. On other Unix systems SIGXFSZ ends the process, unless the
+//! program ignores or handles that signal.
 //!
 //! # In a forked child
 //!

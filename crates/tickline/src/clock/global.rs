@@ -49,8 +49,8 @@ use crate::thread::ClockThread;
 /// - [`ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted): the system refuses to create the
 ///   thread, or a filter kills it before it begins.
 /// - [`TimedOut`](crate::ErrorKind::TimedOut): another thread's start or drop has not ended for 5
-///   s. A later call may succeed. None does with [`Probes::Minimal`](crate::Probes::Minimal) in a
-///   child that was forked during another thread's start or drop.
+///   s. A later call may succeed. None does with [`Probes::Minimal`](crate::Probes::Minimal) if that
+///   thread was killed, or in a child that was forked meanwhile.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
@@ -239,8 +239,8 @@ impl ClockGuard {
         started.unwrap_or_else(|| {
             let text = format!(
                 "gave up after {START_PATIENCE:?}: another thread is starting or ending the global \
-                 clock's thread, so call again; or one was when this process was forked, and then \
-                 no further call helps. Readers drive the clock while it has no thread"
+                 clock's thread, so call again; or it was killed, or this process was forked \
+                 meanwhile, and then no further call helps. Readers drive the clock while it has no thread"
             );
             Err(Error::new(ErrorKind::TimedOut, text))
         })

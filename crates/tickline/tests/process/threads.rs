@@ -470,8 +470,8 @@ fn with_minimal_probes_a_start_gives_up_in_a_child_that_is_forked_during_one() {
         run_in_fork(|| {
             let error = tickline::start().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TimedOut);
-            let what_to_do = "call again; or one was when this process was forked, and then no \
-                 further call helps. Readers drive the clock while it has no thread";
+            let what_to_do = "call again; or it was killed, or this process was forked meanwhile, and \
+                 then no further call helps. Readers drive the clock while it has no thread";
             assert!(error.to_string().ends_with(what_to_do), "{error}");
             assert_eq!(Clock::global().status().driver, Driver::Reader);
         });

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tickline_core::cell::{LineCell, NextLine, Snapshot, StateCell};
 use tickline_core::comparison::CounterComparison;
 use tickline_core::control::Cadence;
+use tickline_core::driver::DrivenClock;
 use tickline_core::shared::{BoundedReading, Event, SharedClock};
 use tickline_core::state::LineState;
 
@@ -255,7 +256,8 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
 /// Puts the common line ahead. `false` if it has just ended.
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     // A driven clock gives its cell to nobody.
-    let clock = core::ptr::from_ref(&engine.clock).cast::<SharedClock>();
+    let driven: &DrivenClock = &engine.clock;
+    let clock = core::ptr::from_ref(driven).cast::<SharedClock>();
     // SAFETY: `DrivenClock` is `repr(C)`, and the clock of the common line is its first field.
     let clock = unsafe { &*clock };
     engine
