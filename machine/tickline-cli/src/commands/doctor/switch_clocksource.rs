@@ -28,10 +28,7 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         Some((finding, steps, finding.fix.clocksource.as_deref()?))
     });
     let Some((finding, steps, clocksource)) = steps else {
-        writeln!(
-            log,
-            "\n--fix: nothing here can be fixed by another clocksource alone."
-        )?;
+        writeln!(log, "\n--fix: {}", no_switch(document))?;
         for (finding, steps) in shown_steps(document, None) {
             show(&mut log, finding, steps)?;
         }
@@ -63,6 +60,17 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         cost()
     )?;
     Ok(Exit::Success)
+}
+
+/// Why no finding can be fixed by a switch.
+fn no_switch(document: &Document) -> String {
+    let nothing = "nothing here can be fixed by another clocksource alone.";
+    document.tsc_frequency_doubt().map_or_else(
+        || nothing.to_owned(),
+        |doubt| {
+            format!("{nothing} tsc would make the kernel's clocks run at a wrong rate: {doubt}.")
+        },
+    )
 }
 
 /// The findings with steps. The one that the switch fixes is last, so that its steps stand before
@@ -230,6 +238,17 @@ mod tests {
         let args = Args::parse_from(["tickline", "--fix", "--yes"]).doctor;
         let document = Document::default();
         assert_eq!(fix(&document, &args).unwrap(), Exit::Negative);
+    }
+
+    /// Symptom: a switch to tsc made a guest's clock run 2.9 times as fast.
+    #[test]
+    fn a_tsc_whose_frequency_the_kernel_has_wrong_is_refused_with_both_values() {
+        let mut document = Document::default();
+        document.clock.frequency_hz = Some(2_596_120_154);
+        document.machine.kernel_log = Some(vec!["tsc: Detected 886.584 MHz processor".to_owned()]);
+        let text = no_switch(&document);
+        assert!(text.contains("886.584000 MHz"), "{text}");
+        assert!(text.contains("2,596.120154 MHz"), "{text}");
     }
 
     /// Symptom: the text said that `--fix` prints a command, and it printed those of the finding
