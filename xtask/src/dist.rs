@@ -134,17 +134,33 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
     names.filter(|name| !name.is_empty() && *name != "help")
 }
 
-/// The tarball of the package's files, with paths from `/`. It is a member of the package's archive
-/// (deb(5)).
+/// Packs the files of a package, a member of its archive (deb(5)), into a tarball. The package has
+/// headers of Version 7 Unix, which a busybox without `FEATURE_TAR_OLDGNU_COMPATIBILITY` refuses.
+const REPACK: &str = "
+    set -e
+    ar p \"$0\" data.tar.gz > \"$2/data.tar.gz\"
+    mkdir \"$2/files\"
+    tar -C \"$2/files\" -xpzf \"$2/data.tar.gz\"
+    tar -tzf \"$2/data.tar.gz\" | LC_ALL=C sort > \"$2/names\"
+    tar -C \"$2/files\" --format=ustar --owner=root:0 --group=root:0 --no-recursion \\
+        -T \"$2/names\" -cf \"$2/tar\"
+    gzip -9n \"$2/tar\"
+    mv \"$2/tar.gz\" \"$1\"
+";
+
+/// The tarball of the package's files, with paths from `/`, and with their times in the package.
 pub(crate) fn tarball(package: &Path) -> Result<PathBuf, String> {
     let path = package.with_extension("tar.gz");
-    let unpack = "ar p \"$0\" data.tar.gz > \"$1.new\" && mv \"$1.new\" \"$1\"";
-    output(
+    let unpacked = package.with_extension("unpacked");
+    fs::remove_dir_all(&unpacked).ok();
+    fs::create_dir(&unpacked).map_err(|error| format!("{}: {error}", unpacked.display()))?;
+    let packed = output(
         Command::new("sh")
-            .args(["-c", unpack])
-            .args([package, &path]),
-    )?;
-    Ok(path)
+            .args(["-c", REPACK])
+            .args([package, &path, &unpacked]),
+    );
+    fs::remove_dir_all(&unpacked).ok();
+    packed.map(|_| path)
 }
 
 /// The functions that the library replaces in a program by `LD_PRELOAD`. Any other exported name
@@ -218,6 +234,29 @@ mod tests {
                 Ok(status) => assert!(status.success(), "{pair:?}"),
                 Err(error) => return println!("SKIPPED: no dpkg: {error}"),
             }
+        }
+    }
+
+    /// Symptom: busybox said "invalid tar magic".
+    #[test]
+    fn the_tarball_has_the_packages_files_with_headers_of_posix() {
+        let folder = std::env::temp_dir().join(format!("tickline-dist-{}", std::process::id()));
+        fs::create_dir_all(folder.join("usr/bin")).unwrap();
+        fs::write(folder.join("usr/bin/tickline"), "program").unwrap();
+        let pack = "tar --format=v7 -czf data.tar.gz usr && ar rc a.deb data.tar.gz";
+        let mut sh = Command::new("sh");
+        output(sh.current_dir(&folder).args(["-c", pack])).unwrap();
+        let made = tarball(&folder.join("a.deb"));
+        let read = made.and_then(|path| output(Command::new("gzip").arg("-dc").arg(path)));
+        fs::remove_dir_all(&folder).unwrap();
+        let read = read.unwrap();
+        // A header is a block of 512 bytes: the name, and from byte 257 the magic (tar(5)).
+        let headers = ["usr/\0", "usr/bin/\0", "usr/bin/tickline\0"];
+        for (block, name) in headers.iter().enumerate() {
+            let header = &read[block * 512..][..512];
+            assert!(header.starts_with(name), "{header:?}");
+            assert_eq!(&header[257..263], "ustar\0", "{name}");
+            assert_eq!(&header[265..270], "root\0", "{name}");
         }
     }
 
