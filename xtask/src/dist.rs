@@ -24,6 +24,16 @@ const PACKAGE: &str =
 pub(crate) const LIBRARY: &str = "libtickline_preload.so";
 pub(crate) const PRELOAD: &str = "cargo build -q --profile preload -p tickline-preload";
 
+/// The folder of the pages for operators, and where readers of an installed page find it.
+const DOCS: &str = "machine/docs";
+const DOCS_URL: &str = "https://github.com/tickline/tickline/blob/main/machine/docs";
+
+/// The pages for operators in the package.
+const PAGES: [&str; 2] = ["operators.md", "right_time.md"];
+
+/// The other files in the package to which these pages link.
+const BESIDE_PAGES: [&str; 3] = ["alerts.yaml", "dashboard.json", "kubernetes.yaml"];
+
 /// Builds the program, checks that it is static, packs it, and prints the names of the files.
 pub(crate) fn run() -> Result<u8, String> {
     // This may fail, because a compiler without rustup may have the target. If not, the build
@@ -86,6 +96,10 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
             text(&format!("man {command}"))?.into(),
         )?;
     }
+    for page in PAGES {
+        let text = files::read(format!("{DOCS}/{page}"))?;
+        part(page, with_urls(&text).into())?;
+    }
     // A package that is not whole yet must not have the name of a whole one.
     let unfinished = folder.join("package.new");
     fs::remove_dir_all(&unfinished).ok();
@@ -103,6 +117,23 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     files::entries(&made)
         .pop()
         .ok_or_else(|| format!("no package in {}", made.display()))
+}
+
+/// A page whose links to files outside of the package are URLs.
+fn with_urls(page: &str) -> String {
+    let mut parts = page.split("](");
+    let mut linked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        linked += "](";
+        let file = part.split(['#', ')']).next().unwrap_or_default();
+        let is_installed = PAGES.contains(&file) || BESIDE_PAGES.contains(&file);
+        if !file.is_empty() && !file.contains("://") && !is_installed {
+            linked += DOCS_URL;
+            linked += "/";
+        }
+        linked += part;
+    }
+    linked
 }
 
 /// The package's version: without git, the number alone.
@@ -257,6 +288,25 @@ mod tests {
             assert!(header.starts_with(name), "{header:?}");
             assert_eq!(&header[257..263], "ustar\0", "{name}");
             assert_eq!(&header[265..270], "root\0", "{name}");
+        }
+    }
+
+    /// Symptom: 13 of 18 links of the installed page were dead.
+    #[test]
+    fn a_link_to_a_file_that_is_not_installed_is_a_url() {
+        let page = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](lease.md#d) [e](../e.md) (f.md)";
+        let linked = with_urls(page);
+        let expected = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](URL/lease.md#d) \
+                        [e](URL/../e.md) (f.md)";
+        assert_eq!(linked, expected.replace("URL", DOCS_URL));
+    }
+
+    #[test]
+    fn the_package_has_the_pages_with_these_links() {
+        let manifest = files::read("machine/tickline-cli/Cargo.toml").unwrap();
+        for page in PAGES {
+            let asset = format!("[\"target/release/package/{page}\", \"usr/share/doc/tickline/\"");
+            assert!(manifest.contains(&asset), "{page}");
         }
     }
 
