@@ -171,7 +171,7 @@ const REPACK: &str = "
     set -e
     ar p \"$0\" data.tar.gz > \"$2/data.tar.gz\"
     mkdir \"$2/files\"
-    tar -C \"$2/files\" -xpzf \"$2/data.tar.gz\"
+    tar -C \"$2/files\" --delay-directory-restore -xpzf \"$2/data.tar.gz\"
     tar -tzf \"$2/data.tar.gz\" | LC_ALL=C sort > \"$2/names\"
     tar -C \"$2/files\" --format=ustar --owner=root:0 --group=root:0 --no-recursion \\
         -T \"$2/names\" -cf \"$2/tar\"
