@@ -28,6 +28,10 @@ const ORDERED: [&str; 3] = [
 /// The bare counter read. A recorded machine may have another architecture than this program.
 const BARE: [&str; 3] = ["rdtsc", "cntvct_el0", "rdtime"];
 
+/// The largest plausible difference between two frequencies of the counter, ppm. Crystals are off by
+/// at most 100 ppm, and hypervisors and firmware round to MHz.
+pub(crate) const PLAUSIBLE_PPM: u64 = 5_000;
+
 /// The clocksource of this name, by the table of names in core.
 fn by_name(name: &str) -> Clocksource {
     Clocksource::from_name(name.as_bytes())
@@ -289,6 +293,13 @@ impl Document {
     /// Why the kernel's clocks run at a wrong rate with the TSC, or would, by the kernel's log and
     /// the measured frequency, in words; `None` if nothing shows it.
     pub(crate) fn tsc_frequency_doubt(&self) -> Option<String> {
+        // The timer tick is too coarse to measure the frequency.
+        if self
+            .clocksource()
+            .is_some_and(|name| name.ends_with("jiffies"))
+        {
+            return None;
+        }
         let measured_hz = self.clock.frequency_hz?;
         let measured = frequency(measured_hz);
         if let Some(hz) = self.tsc_hz_by_kernel()
@@ -313,9 +324,6 @@ impl Document {
 
     /// Whether the measured frequency is too far from another.
     pub(crate) fn is_implausible(&self, measured_hz: u64, hz: u64) -> bool {
-        /// The largest plausible difference, ppm. Crystals are off by at most 100 ppm, and
-        /// hypervisors and firmware round to MHz.
-        const PLAUSIBLE_PPM: u64 = 5_000;
         // A fast slew of CLOCK_MONOTONIC changes the measured frequency. It is a finding of its
         // own.
         let rate_ppb = self.machine.ntp.as_ref().map_or(0, Ntp::rate_ppb);

@@ -265,6 +265,14 @@ fn the_kernels_last_word_on_the_frequency_counts() {
     finding.has_no_fix();
 }
 
+#[test]
+fn a_frequency_measured_by_the_timer_tick_does_not_speak_against_the_tsc() {
+    for name in ["jiffies", "refined-jiffies"] {
+        let machine = machine_with_log(&PIT_DEVIATES).clocksource(name);
+        machine.finding("tsc_not_chosen").fix_begins("echo tsc");
+    }
+}
+
 /// 5,000 ppm of 2,609 MHz are 13.045 MHz.
 #[test]
 fn a_frequency_in_the_log_within_5000_ppm_is_plausible() {
