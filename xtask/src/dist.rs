@@ -24,6 +24,16 @@ const PACKAGE: &str =
 pub(crate) const LIBRARY: &str = "libtickline_preload.so";
 pub(crate) const PRELOAD: &str = "cargo build -q --profile preload -p tickline-preload";
 
+/// The folder of the pages for operators, and where readers of an installed page find it.
+const DOCS: &str = "machine/docs";
+const DOCS_URL: &str = "https://github.com/tickline/tickline/blob/main/machine/docs";
+
+/// The pages for operators in the package.
+const PAGES: [&str; 2] = ["operators.md", "right_time.md"];
+
+/// The other files in the package to which these pages link.
+const BESIDE_PAGES: [&str; 3] = ["alerts.yaml", "dashboard.json", "kubernetes.yaml"];
+
 /// Builds the program, checks that it is static, packs it, and prints the names of the files.
 pub(crate) fn run() -> Result<u8, String> {
     // This may fail, because a compiler without rustup may have the target. If not, the build
@@ -86,6 +96,10 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
             text(&format!("man {command}"))?.into(),
         )?;
     }
+    for page in PAGES {
+        let text = files::read(format!("{DOCS}/{page}"))?;
+        part(page, with_urls(&text).into())?;
+    }
     // A package that is not whole yet must not have the name of a whole one.
     let unfinished = folder.join("package.new");
     fs::remove_dir_all(&unfinished).ok();
@@ -103,6 +117,23 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     files::entries(&made)
         .pop()
         .ok_or_else(|| format!("no package in {}", made.display()))
+}
+
+/// A page whose links to files outside of the package are URLs.
+fn with_urls(page: &str) -> String {
+    let mut parts = page.split("](");
+    let mut linked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        linked += "](";
+        let file = part.split(['#', ')']).next().unwrap_or_default();
+        let is_installed = PAGES.contains(&file) || BESIDE_PAGES.contains(&file);
+        if !file.is_empty() && !file.contains("://") && !is_installed {
+            linked += DOCS_URL;
+            linked += "/";
+        }
+        linked += part;
+    }
+    linked
 }
 
 /// The package's version: without git, the number alone.
@@ -134,17 +165,33 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
     names.filter(|name| !name.is_empty() && *name != "help")
 }
 
-/// The tarball of the package's files, with paths from `/`. It is a member of the package's archive
-/// (deb(5)).
+/// Packs the files of a package, a member of its archive (deb(5)), into a tarball. The package has
+/// headers of Version 7 Unix, which a busybox without `FEATURE_TAR_OLDGNU_COMPATIBILITY` refuses.
+const REPACK: &str = "
+    set -e
+    ar p \"$0\" data.tar.gz > \"$2/data.tar.gz\"
+    mkdir \"$2/files\"
+    tar -C \"$2/files\" --delay-directory-restore -xpzf \"$2/data.tar.gz\"
+    tar -tzf \"$2/data.tar.gz\" | LC_ALL=C sort > \"$2/names\"
+    tar -C \"$2/files\" --format=ustar --owner=root:0 --group=root:0 --no-recursion \\
+        -T \"$2/names\" -cf \"$2/tar\"
+    gzip -9n \"$2/tar\"
+    mv \"$2/tar.gz\" \"$1\"
+";
+
+/// The tarball of the package's files, with paths from `/`, and with their times in the package.
 pub(crate) fn tarball(package: &Path) -> Result<PathBuf, String> {
     let path = package.with_extension("tar.gz");
-    let unpack = "ar p \"$0\" data.tar.gz > \"$1.new\" && mv \"$1.new\" \"$1\"";
-    output(
+    let unpacked = package.with_extension("unpacked");
+    fs::remove_dir_all(&unpacked).ok();
+    fs::create_dir(&unpacked).map_err(|error| format!("{}: {error}", unpacked.display()))?;
+    let packed = output(
         Command::new("sh")
-            .args(["-c", unpack])
-            .args([package, &path]),
-    )?;
-    Ok(path)
+            .args(["-c", REPACK])
+            .args([package, &path, &unpacked]),
+    );
+    fs::remove_dir_all(&unpacked).ok();
+    packed.map(|_| path)
 }
 
 /// The functions that the library replaces in a program by `LD_PRELOAD`. Any other exported name
@@ -218,6 +265,48 @@ mod tests {
                 Ok(status) => assert!(status.success(), "{pair:?}"),
                 Err(error) => return println!("SKIPPED: no dpkg: {error}"),
             }
+        }
+    }
+
+    /// Symptom: busybox said "invalid tar magic".
+    #[test]
+    fn the_tarball_has_the_packages_files_with_headers_of_posix() {
+        let folder = std::env::temp_dir().join(format!("tickline-dist-{}", std::process::id()));
+        fs::create_dir_all(folder.join("usr/bin")).unwrap();
+        fs::write(folder.join("usr/bin/tickline"), "program").unwrap();
+        let pack = "tar --format=v7 -czf data.tar.gz usr && ar rc a.deb data.tar.gz";
+        let mut sh = Command::new("sh");
+        output(sh.current_dir(&folder).args(["-c", pack])).unwrap();
+        let made = tarball(&folder.join("a.deb"));
+        let read = made.and_then(|path| output(Command::new("gzip").arg("-dc").arg(path)));
+        fs::remove_dir_all(&folder).unwrap();
+        let read = read.unwrap();
+        // A header is a block of 512 bytes: the name, and from byte 257 the magic (tar(5)).
+        let headers = ["usr/\0", "usr/bin/\0", "usr/bin/tickline\0"];
+        for (block, name) in headers.iter().enumerate() {
+            let header = &read[block * 512..][..512];
+            assert!(header.starts_with(name), "{header:?}");
+            assert_eq!(&header[257..263], "ustar\0", "{name}");
+            assert_eq!(&header[265..270], "root\0", "{name}");
+        }
+    }
+
+    /// Symptom: 13 of 18 links of the installed page were dead.
+    #[test]
+    fn a_link_to_a_file_that_is_not_installed_is_a_url() {
+        let page = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](lease.md#d) [e](../e.md) (f.md)";
+        let linked = with_urls(page);
+        let expected = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](URL/lease.md#d) \
+                        [e](URL/../e.md) (f.md)";
+        assert_eq!(linked, expected.replace("URL", DOCS_URL));
+    }
+
+    #[test]
+    fn the_package_has_the_pages_with_these_links() {
+        let manifest = files::read("machine/tickline-cli/Cargo.toml").unwrap();
+        for page in PAGES {
+            let asset = format!("[\"target/release/package/{page}\", \"usr/share/doc/tickline/\"");
+            assert!(manifest.contains(&asset), "{page}");
         }
     }
 

@@ -202,7 +202,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         .or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
     let page = match named {
         Some(page) => absolute(&page)?,
-        None => machine::page::find()?,
+        None => machine::page::find().ok_or_else(super::serve::no_default_page)?,
     };
     // The library would find the same faults in the page, but could not report them.
     let file = AttachedFile::open(&page).map_err(io::Error::other)?.file;

@@ -131,7 +131,11 @@ fn show_status(args: &args::Serve) -> io::Result<Exit> {
         .as_deref()
         .map(|path| output.find_second("--openmetrics", path)?.tried())
         .transpose()?;
-    let page = args.page.clone().map_or_else(page::find, Ok);
+    let page = args
+        .page
+        .clone()
+        .or_else(page::find)
+        .ok_or_else(no_default_page);
     let attached = page.and_then(|page| {
         let attached = AttachedFile::open(&page).map_err(page_error)?;
         Ok((page, attached))
@@ -175,17 +179,27 @@ fn default_page(user: Uid, runtime_folder: Option<OsString>) -> io::Result<PathB
     }
 }
 
+/// The error if neither the machine nor this user has a page.
+pub(super) fn no_default_page() -> io::Error {
+    no_page(&page::missing())
+}
+
+/// The error for a page that does not exist.
+fn no_page(page: &Path) -> io::Error {
+    if let Some(hint) = page::deleted(page) {
+        return io::Error::other(hint);
+    }
+    let start = ServiceManager::of(page).start(page);
+    let page = page.display();
+    io::Error::other(format!(
+        "there is no page {page}, so nothing is served there; start a server: {start}"
+    ))
+}
+
 /// The error for a page that cannot be used, with a hint if the page does not exist.
 fn page_error(error: PageError) -> io::Error {
     if error.is_not_found() {
-        if let Some(hint) = page::deleted(error.path()) {
-            return io::Error::other(hint);
-        }
-        let start = ServiceManager::of(error.path()).start(error.path());
-        let page = error.path().display();
-        return io::Error::other(format!(
-            "there is no page {page}, so nothing is served there; start a server: {start}"
-        ));
+        return no_page(error.path());
     }
     match wrong_path(&error) {
         Some(text) => io::Error::other(text),

@@ -6,7 +6,6 @@ use super::{hosts, shared_fixes};
 use crate::document::Block::Commands;
 use crate::document::questions::{is_computed_from_counter, is_counter};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
-use crate::machine::Ntp;
 use crate::measure::calls::GETPPID;
 use crate::words::frequency;
 
@@ -148,25 +147,16 @@ pub(super) fn not_invariant(document: &Document) -> Option<Finding> {
     )
 }
 
-/// The largest plausible difference between the measured and the nominal frequency, ppm. Crystals
-/// are off by at most 100 ppm, and hypervisors and firmware round to MHz.
-const PLAUSIBLE_PPM: u64 = 5_000;
-
-/// The measured frequency differs from the nominal one.
+/// The measured frequency differs from the nominal one, or from one in the kernel's log.
 pub(super) fn frequency_implausible(document: &Document) -> Option<Finding> {
-    let nominal_hz = document.nominal_hz()?;
     let measured_hz = document.clock.frequency_hz?;
-    // A fast slew of CLOCK_MONOTONIC changes the measured frequency. It is a finding of its own.
-    let rate_ppb = document.machine.ntp.as_ref().map_or(0, Ntp::rate_ppb);
-    if rate_ppb.unsigned_abs() / 1_000 > PLAUSIBLE_PPM {
-        return None;
-    }
-    if nominal_hz.abs_diff(measured_hz) <= nominal_hz / 1_000_000 * PLAUSIBLE_PPM {
-        return None;
-    }
-    let nominal = frequency(nominal_hz);
-    let measured = frequency(measured_hz);
-    Some(
+    let nominal_hz = document
+        .nominal_hz()
+        .filter(|hz| document.is_implausible(measured_hz, *hz));
+    let doubt = document.tsc_frequency_doubt();
+    let finding = if let Some(nominal_hz) = nominal_hz {
+        let nominal = frequency(nominal_hz);
+        let measured = frequency(measured_hz);
         Finding::unsure(
             Code::FrequencyImplausible,
             "the counter's frequency differs from the one that the processor or the hypervisor \
@@ -175,8 +165,16 @@ pub(super) fn frequency_implausible(document: &Document) -> Option<Finding> {
         .seen(format!(
             "nominal {nominal}, measured {measured} against CLOCK_MONOTONIC"
         ))
-        .fix(find_wrong_frequency(document)),
-    )
+    } else if doubt.is_some() {
+        Finding::unsure(
+            Code::FrequencyImplausible,
+            "the counter's frequency differs from one in the kernel's log: the kernel's clocks \
+             run at a wrong rate, or would with the TSC",
+        )
+    } else {
+        return None;
+    };
+    Some(finding.seen_all(doubt).fix(find_wrong_frequency(document)))
 }
 
 /// Finds out why the counter has another frequency than the nominal one.
@@ -266,12 +264,14 @@ impl Explained for Code {
             },
             Self::FrequencyImplausible => Explanation {
                 code: "frequency_implausible",
-                summary: "The counter does not run at the frequency that the processor or the hypervisor \
-                  names (unsure).",
+                summary: "The counter does not run at the frequency that the processor, the hypervisor or the \
+                  kernel's log names (unsure).",
                 text: "The measured and the named frequency differ by more than 5,000 ppm; crystals are \
                off by at most 100 ppm. Either the kernel has calibrated the counter wrongly, and \
-               its clock gains or loses 0.5 % or more, or the guest was moved to a host with \
-               another frequency. Compare the kernel's calibration before and after a restart:",
+               its clock gains or loses 0.5 % or more with it, or the present clock runs at a \
+               wrong rate, or the guest was moved to a host with another frequency. Do not switch \
+               to tsc before the two agree. Compare the kernel's calibration before and after a \
+               restart:",
                 more: &[Commands(&["sudo dmesg | grep -i 'tsc:'"])],
             },
         }

@@ -8,7 +8,9 @@ use crate::document::{Document, Finding, Fix};
 /// clocksource, which it offers. A TSC that may be bad is not to be kept, and the hypervisor's
 /// clock, which survives what the host does to its guest, may have been selected for that.
 pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
-    let is_good = document.may_use_tsc() && document.invariant() != Some(false);
+    let is_good = document.may_use_tsc()
+        && document.invariant() != Some(false)
+        && document.tsc_frequency_doubt().is_none();
     if document.clocksource() != Some("tsc") || !is_good {
         return None;
     }

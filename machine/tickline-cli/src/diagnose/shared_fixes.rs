@@ -4,7 +4,7 @@
 //! What a fix may not do:
 //!
 //! - It does not recommend the TSC if the counters are unsynchronised, if the kernel has measured a
-//!   warp, or if the TSC is not invariant.
+//!   warp, if the TSC is not invariant, or if the kernel may have its frequency wrong.
 //! - In a guest, a fix that leads to the TSC begins with what the host may do (`after_decision`).
 //! - Firmware is a fix on bare metal only (`host_or_firmware_fix`; for counters that differ,
 //!   `synchronise`).
@@ -73,7 +73,8 @@ pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {
 
 /// The switch of the kernel to the TSC, which the kernel must accept, with the checks that must
 /// come first. If CPUID does not call the TSC invariant, its rate may vary, which one comparison of
-/// the CPUs can't show. The fix then has no commands.
+/// the CPUs can't show. The fix then has no commands. If the kernel may have the TSC's frequency
+/// wrong, there is no fix.
 ///
 /// In a guest, the fix says first what the host may do. The hypervisor's own clock survives that,
 /// so a switch from it has no commands, unless the provider recommends the TSC.
@@ -87,7 +88,7 @@ pub(super) fn use_tsc(document: &Document) -> Fix {
         Some(name) if name != "tsc" && document.clocksource() == Some(name) => {
             let host = host_fix(document).unwrap_or_default();
             let tsc = checked_switch_to_tsc(document);
-            return host.or_fix(
+            return host.or_unless_impossible(
                 &format!("or, against the provider's recommendation of {name}: "),
                 &tsc,
             );
@@ -104,6 +105,12 @@ pub(super) fn use_tsc(document: &Document) -> Fix {
 
 /// The switch to the TSC, with the checks and the decision that must come first.
 fn checked_switch_to_tsc(document: &Document) -> Fix {
+    if let Some(doubt) = document.tsc_frequency_doubt() {
+        return Fix::none(&format!(
+            "with tsc the kernel's clocks would run at a wrong rate: {doubt}"
+        ))
+        .then("`tickline explain frequency_implausible` says what to look at");
+    }
     let is_invariant = document.invariant() != Some(false);
     let mut checks = Vec::new();
     // A host whose own clock the kernel uses does not guarantee its TSC, so the counters must be

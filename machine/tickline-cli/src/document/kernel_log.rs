@@ -17,6 +17,8 @@
 //! | `Override clocksource tsc is unstable and not HRT compatible` | `kernel/time/clocksource.c` |
 //! | `Marking TSC unstable due to KVM discovered backwards TSC` | `arch/x86/kvm/x86.c`, on a host |
 //! | `[Firmware Bug]: TSC ADJUST ...` | `arch/x86/kernel/tsc_sync.c` |
+//! | `Detected N MHz processor`, `Detected N MHz TSC`, `Refined TSC clocksource calibration: N MHz` | `arch/x86/kernel/tsc.c` |
+//! | `PIT calibration deviates from HPET: KHZ KHZ` | the same |
 
 use super::Document;
 use crate::float::signed_f64;
@@ -257,7 +259,61 @@ fn failed_calibrations(log: &[String]) -> Vec<String> {
     lines.cloned().collect()
 }
 
+/// The TSC's frequency by which the kernel keeps time with the TSC, or would, Hz.
+///
+/// The kernel logs the TSC's frequency before a refinement only if it differs from the processor's.
+/// `processor_is_tsc` says that a log with the processor's alone means both.
+fn tsc_hz(log: &[String], processor_is_tsc: bool) -> Option<u64> {
+    const MESSAGES: [[&str; 2]; 3] = [
+        ["Refined TSC clocksource calibration: ", " MHz"],
+        ["Detected ", " MHz TSC"],
+        ["Detected ", " MHz processor"],
+    ];
+    let messages = if processor_is_tsc {
+        &MESSAGES[..]
+    } else {
+        &MESSAGES[..2]
+    };
+    messages.iter().find_map(|[before, after]| {
+        log.iter().rev().find_map(|line| {
+            let (_, rest) = line.split_once(before)?;
+            let (mhz, _) = rest.split_once(after)?;
+            // The kernel prints kHz, with a point before the last three digits.
+            let khz: u64 = mhz.replace('.', "").parse().ok()?;
+            khz.checked_mul(1_000)
+        })
+    })
+}
+
+/// The TSC's frequency by the clock whose calibration the kernel has passed over, Hz. In doubt the
+/// kernel takes the timer's, the PIT's.
+fn passed_over_hz(log: &[String]) -> Option<u64> {
+    if log.iter().any(|line| line.contains("Refined TSC")) {
+        return None;
+    }
+    log.iter().rev().find_map(|line| {
+        let (_, rest) = line.split_once("PIT calibration deviates from ")?;
+        let khz: u64 = rest.rsplit(' ').next()?.parse().ok()?;
+        khz.checked_mul(1_000)
+    })
+}
+
 impl Document {
+    /// The TSC's frequency by which the kernel keeps time with the TSC, or would, Hz; `None` if its
+    /// log does not say.
+    pub(crate) fn tsc_hz_by_kernel(&self) -> Option<u64> {
+        // Older kernels log the processor's frequency also where the TSC's differs by up to a tenth
+        // (commit 4b5b2127238e, "Print tsc_khz, when it differs from cpu_khz").
+        let processor_is_tsc = self.is_kernel_at_least(4, 16) != Some(false);
+        tsc_hz(self.machine.kernel_log.as_deref()?, processor_is_tsc)
+    }
+
+    /// The TSC's frequency by the clock whose calibration the kernel has passed over, Hz; `None` if
+    /// its log has no such disagreement.
+    pub(crate) fn passed_over_tsc_hz(&self) -> Option<u64> {
+        passed_over_hz(self.machine.kernel_log.as_deref()?)
+    }
+
     /// The kernel's messages that it has found out no frequency of the TSC; none if it has.
     pub(crate) fn failed_calibrations(&self) -> Vec<String> {
         let log = self.machine.kernel_log.as_deref();

@@ -10,6 +10,7 @@ use crate::machine::{Leap, Ntp};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
+use crate::words::frequency;
 
 /// The clocks from which programs read the precise time, the most frequent first.
 const PRECISE: [&str; 3] = [MONOTONIC, "clock_gettime REALTIME", "gettimeofday"];
@@ -26,6 +27,10 @@ const ORDERED: [&str; 3] = [
 
 /// The bare counter read. A recorded machine may have another architecture than this program.
 const BARE: [&str; 3] = ["rdtsc", "cntvct_el0", "rdtime"];
+
+/// The largest plausible difference between two frequencies of the counter, ppm. Crystals are off by
+/// at most 100 ppm, and hypervisors and firmware round to MHz.
+pub(crate) const PLAUSIBLE_PPM: u64 = 5_000;
 
 /// The clocksource of this name, by the table of names in core.
 fn by_name(name: &str) -> Clocksource {
@@ -283,6 +288,47 @@ impl Document {
             return None;
         }
         self.clock.nominal_frequency_hz
+    }
+
+    /// Why the kernel's clocks run at a wrong rate with the TSC, or would, by the kernel's log and
+    /// the measured frequency, in words; `None` if nothing shows it.
+    pub(crate) fn tsc_frequency_doubt(&self) -> Option<String> {
+        // The timer tick is too coarse to measure the frequency.
+        if self
+            .clocksource()
+            .is_some_and(|name| name.ends_with("jiffies"))
+        {
+            return None;
+        }
+        let measured_hz = self.clock.frequency_hz?;
+        let measured = frequency(measured_hz);
+        if let Some(hz) = self.tsc_hz_by_kernel()
+            && self.is_implausible(measured_hz, hz)
+        {
+            let hz = frequency(hz);
+            return Some(format!(
+                "the kernel's log gives the TSC {hz}; {measured} were measured against \
+                 CLOCK_MONOTONIC"
+            ));
+        }
+        let hz = self.passed_over_tsc_hz()?;
+        if self.nominal_hz().is_some() || !self.is_implausible(measured_hz, hz) {
+            return None;
+        }
+        let hz = frequency(hz);
+        Some(format!(
+            "a calibration that the kernel passed over gives the TSC {hz}; {measured} were \
+             measured against CLOCK_MONOTONIC"
+        ))
+    }
+
+    /// Whether the measured frequency is too far from another.
+    pub(crate) fn is_implausible(&self, measured_hz: u64, hz: u64) -> bool {
+        // A fast slew of CLOCK_MONOTONIC changes the measured frequency. It is a finding of its
+        // own.
+        let rate_ppb = self.machine.ntp.as_ref().map_or(0, Ntp::rate_ppb);
+        rate_ppb.unsigned_abs() / 1_000 <= PLAUSIBLE_PPM
+            && hz.abs_diff(measured_hz) > hz / 1_000_000 * PLAUSIBLE_PPM
     }
 
     /// The leap second, by the kernel, or else by the daemon that answers. A daemon without the

@@ -266,8 +266,8 @@ fn pair_result(
     }
 }
 
-/// The rate of the present CPU's counter, Hz.
-fn rate_hz(counter: HardwareCounter) -> f64 {
+/// The rate of the present CPU's counter by the kernel's present clock, Hz.
+pub(crate) fn rate_hz(counter: HardwareCounter) -> f64 {
     let sample = || {
         let (before_ns, ticks, after_ns) =
             narrowest(RATE_SAMPLES, monotonic_ns, || counter.now_ordered());

@@ -405,7 +405,11 @@ fn a_user_without_rights_serves_that_users_programs() {
     };
     assert_fails(&elsewhere(&["serve"]), 78, "--page PATH");
     // Symptom: a user saw nothing of the page that root serves.
-    assert_fails(&elsewhere(&["serve", "status"]), 2, "no page is served");
+    assert_fails(
+        &elsewhere(&["serve", "status"]),
+        2,
+        "there is no page /run/tickline/page.v1",
+    );
 }
 
 /// Symptom: "once no program reads it, delete it", of a file that is no page; and "a size of 4096

@@ -327,8 +327,6 @@ fn the_package_has_what_an_operator_needs() {
     for file in [
         "facts.sh",
         "openrc/tickline",
-        "../docs/operators.md",
-        "../docs/right_time.md",
         "../docs/alerts.yaml",
         "../docs/dashboard.json",
         "../docs/kubernetes.yaml",

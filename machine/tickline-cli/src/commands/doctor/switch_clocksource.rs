@@ -8,8 +8,10 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use crate::args::Doctor;
+use crate::document::questions::PLAUSIBLE_PPM;
 use crate::document::{Document, Finding, Place, Steps};
 use crate::exit::Exit;
+use crate::float::as_f64;
 use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::{self, MONOTONIC};
 use crate::measure::{admitted_counter, costs, warp};
@@ -28,10 +30,7 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         Some((finding, steps, finding.fix.clocksource.as_deref()?))
     });
     let Some((finding, steps, clocksource)) = steps else {
-        writeln!(
-            log,
-            "\n--fix: nothing here can be fixed by another clocksource alone."
-        )?;
+        writeln!(log, "\n--fix: {}", no_switch(document))?;
         for (finding, steps) in shown_steps(document, None) {
             show(&mut log, finding, steps)?;
         }
@@ -56,13 +55,41 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         writeln!(log, "Not done.")?;
         return Ok(Exit::Negative);
     }
+    let before = read_clocksource(&path)?;
+    // The timer tick is too coarse to measure the rate.
+    let before_hz = if before.ends_with("jiffies") {
+        None
+    } else {
+        rate_hz()
+    };
     write_clocksource(&path, clocksource)?;
+    if clocksource == "tsc"
+        && let Some(why) = wrong_rate(before_hz, rate_hz())
+    {
+        write_clocksource(&path, &before)?;
+        writeln!(
+            log,
+            "Undone, the kernel keeps time with {before} again: {why}"
+        )?;
+        return Ok(Exit::Negative);
+    }
     writeln!(
         log,
         "Done: the kernel keeps time with {clocksource}, until the machine restarts.{}",
         cost()
     )?;
     Ok(Exit::Success)
+}
+
+/// Why no finding can be fixed by a switch.
+fn no_switch(document: &Document) -> String {
+    let nothing = "nothing here can be fixed by another clocksource alone.";
+    document.tsc_frequency_doubt().map_or_else(
+        || nothing.to_owned(),
+        |doubt| {
+            format!("{nothing} tsc would make the kernel's clocks run at a wrong rate: {doubt}.")
+        },
+    )
 }
 
 /// The findings with steps. The one that the switch fixes is last, so that its steps stand before
@@ -125,6 +152,26 @@ pub(super) fn check_can_ask(args: &Doctor) -> io::Result<()> {
         "--fix asks before it changes anything, and standard input is not a terminal: use one (ssh \
          -t), or add --yes, which asks nothing; without --fix, doctor shows the steps",
     ))
+}
+
+/// The counter's rate by the kernel's present clock, Hz; `None` if this process may not read it.
+fn rate_hz() -> Option<f64> {
+    admitted_counter().ok().map(warp::rate_hz)
+}
+
+/// Why the switch to the TSC must be undone, by the counter's rate before and after it; `None` if
+/// both clocks agree, or if a rate is unknown.
+fn wrong_rate(before_hz: Option<f64>, after_hz: Option<f64>) -> Option<String> {
+    let (before_hz, after_hz) = (before_hz?, after_hz?);
+    let is_wrong = (after_hz / before_hz - 1.0).abs() > as_f64(PLAUSIBLE_PPM) / 1e6;
+    is_wrong.then(|| {
+        format!(
+            "the counter ran at {:.3} MHz by that clock, and at {:.3} MHz by tsc; one of the two \
+             runs at a wrong rate.",
+            before_hz / 1e6,
+            after_hz / 1e6
+        )
+    })
 }
 
 /// Asks the user on the terminal.
@@ -230,6 +277,31 @@ mod tests {
         let args = Args::parse_from(["tickline", "--fix", "--yes"]).doctor;
         let document = Document::default();
         assert_eq!(fix(&document, &args).unwrap(), Exit::Negative);
+    }
+
+    /// Symptom: a switch to tsc made a guest's clock run 2.9 times as fast.
+    #[test]
+    fn a_tsc_whose_frequency_the_kernel_has_wrong_is_refused_with_both_values() {
+        let mut document = Document::default();
+        document.clock.frequency_hz = Some(2_596_120_154);
+        document.machine.kernel_log = Some(vec!["tsc: Detected 886.584 MHz processor".to_owned()]);
+        let text = no_switch(&document);
+        assert!(text.contains("886.584000 MHz"), "{text}");
+        assert!(text.contains("2,596.120154 MHz"), "{text}");
+    }
+
+    /// The kernel's log may have lost the frequency that the switch would show to be wrong.
+    #[test]
+    fn a_switch_that_changes_the_rate_by_more_than_5000_ppm_is_wrong() {
+        let wrong = wrong_rate(Some(2.596e9), Some(8.866e8)).unwrap();
+        assert!(
+            wrong.contains("2596.000 MHz") && wrong.contains("886.600 MHz"),
+            "{wrong}"
+        );
+        assert!(wrong_rate(Some(1e9), Some(1.0051e9)).is_some());
+        assert!(wrong_rate(Some(1e9), Some(0.9949e9)).is_some());
+        assert_eq!(wrong_rate(Some(1e9), Some(1.0049e9)), None);
+        assert_eq!(wrong_rate(None, Some(1e9)), None);
     }
 
     /// Symptom: the text said that `--fix` prints a command, and it printed those of the finding

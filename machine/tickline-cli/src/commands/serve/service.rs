@@ -81,12 +81,13 @@ impl ServiceManager {
         }
     }
 
-    /// How to start a server of this page.
+    /// How to start a server of this page. A server that was switched off ends within half a second,
+    /// and until then its unit is active, so that `start` does nothing.
     pub(super) fn start(self, page: &Path) -> String {
         match self {
-            Self::Systemd => "systemctl start tickline, or `tickline serve`, as root".to_owned(),
+            Self::Systemd => "systemctl restart tickline, or `tickline serve`, as root".to_owned(),
             Self::SystemdOfUser => {
-                "systemctl --user start tickline, or `tickline serve`".to_owned()
+                "systemctl --user restart tickline, or `tickline serve`".to_owned()
             }
             Self::OpenRc => "rc-service tickline restart, or `tickline serve`, as root".to_owned(),
             Self::Other if page == page::of_machine() => "`tickline serve`, as root".to_owned(),
@@ -134,12 +135,12 @@ mod tests {
         for (manager, start, look) in [
             (
                 ServiceManager::Systemd,
-                "systemctl start",
+                "systemctl restart tickline",
                 "journalctl -u tickline",
             ),
             (
                 ServiceManager::SystemdOfUser,
-                "systemctl --user start",
+                "systemctl --user restart tickline",
                 "journalctl --user -u tickline",
             ),
             (

@@ -1,7 +1,7 @@
 //! The counters of the CPUs: synchronised or not, trapped, at a plausible rate.
 
 use super::super::counter::Code;
-use super::given::{assert_each_found, good_machine, machine_with_an_unsynchronised_pair};
+use super::given::{Given, assert_each_found, good_machine, machine_with_an_unsynchronised_pair};
 use crate::document::Severity;
 
 const CODE: &str = "counters_unsynchronised";
@@ -218,6 +218,97 @@ fn the_frequency_that_the_processor_states_to_a_guest_is_that_of_the_host() {
         document.machine.cpuid.as_mut().unwrap().hypervisor_khz = Some(5_600_000);
     });
     stated.only("frequency_implausible");
+}
+
+/// What the kernel of a guest logged whose virtual timer ran at another rate than its hpet.
+const PIT_DEVIATES: [&str; 3] = [
+    "tsc: PIT calibration deviates from HPET: 886584 2596140",
+    "tsc: Using PIT calibration value",
+    "tsc: Detected 886.584 MHz processor",
+];
+
+/// A machine on a slow clocksource, with this log. It offers the TSC.
+fn machine_with_log(messages: &[&str]) -> Given {
+    good_machine()
+        .system_call_answers()
+        .clocksource("hpet")
+        .command_line("quiet clocksource=hpet")
+        .costs_ns(1_026.0)
+        .with(|document| document.clock.nominal_frequency_hz = None)
+        .log(messages)
+}
+
+/// Symptom: `--fix` switched to the TSC, and the clock then ran 2.9 times as fast.
+#[test]
+fn a_tsc_whose_frequency_the_kernel_has_wrong_is_not_offered() {
+    let machine = machine_with_log(&PIT_DEVIATES);
+    let finding = machine.clone().first("tsc_not_chosen");
+    finding.has_no_fix().has_no_gain();
+    finding
+        .fix_has("886.584000 MHz")
+        .fix_has("2,596.120122 MHz");
+    let finding = machine.finding("frequency_implausible");
+    finding.shows("886.584000 MHz").shows("2,596.120122 MHz");
+}
+
+#[test]
+fn the_kernels_last_word_on_the_frequency_counts() {
+    let processor = "tsc: Detected 886.584 MHz processor";
+    let tsc = "tsc: Detected 2596.000 MHz TSC";
+    let refined = "tsc: Refined TSC clocksource calibration: 2596.121 MHz";
+    for log in [&[processor, tsc][..], &[processor, refined], &[tsc]] {
+        let finding = machine_with_log(log).only("tsc_not_chosen");
+        finding.fix_begins("echo tsc");
+    }
+    let wrong = "tsc: Refined TSC clocksource calibration: 2500.000 MHz";
+    let finding = machine_with_log(&[tsc, wrong]).first("tsc_not_chosen");
+    finding.has_no_fix();
+}
+
+#[test]
+fn a_frequency_measured_by_the_timer_tick_does_not_speak_against_the_tsc() {
+    for name in ["jiffies", "refined-jiffies"] {
+        let machine = machine_with_log(&PIT_DEVIATES).clocksource(name);
+        machine.finding("tsc_not_chosen").fix_begins("echo tsc");
+    }
+}
+
+/// 5,000 ppm of 2,609 MHz are 13.045 MHz.
+#[test]
+fn a_frequency_in_the_log_within_5000_ppm_is_plausible() {
+    let near = machine_with_log(&["tsc: Detected 2609.000 MHz processor"]);
+    near.only("tsc_not_chosen");
+    let far = machine_with_log(&["tsc: Detected 2609.200 MHz processor"]);
+    far.finding("frequency_implausible");
+}
+
+/// Their log may have the processor's frequency alone, where the TSC's is another.
+#[test]
+fn kernels_before_4_16_log_the_processors_frequency() {
+    let machine = machine_with_log(&["tsc: Detected 2500.000 MHz processor"]);
+    machine.clone().kernel("4.15.0").only("tsc_not_chosen");
+    machine.kernel("4.16.0").finding("frequency_implausible");
+}
+
+/// Symptom: "FAST", and an advice to keep tsc, on a guest whose clock ran 2.9 times as fast.
+#[test]
+fn on_the_tsc_a_calibration_that_the_kernel_passed_over_is_shown() {
+    let machine = good_machine()
+        .command_line("clocksource=hpet")
+        .offers("tsc hpet")
+        .log(&PIT_DEVIATES)
+        .with(|document| {
+            document.clock.nominal_frequency_hz = None;
+            document.clock.frequency_hz = Some(886_584_022);
+        });
+    let finding = machine.clone().only("frequency_implausible");
+    finding.shows("2,596.140000 MHz").shows("886.584022 MHz");
+    // A later calibration, and a frequency that the hypervisor names, settle the doubt.
+    let mut refined = PIT_DEVIATES.to_vec();
+    refined.push("tsc: Refined TSC clocksource calibration: 886.585 MHz");
+    machine.clone().log(&refined).only("clocksource_not_kept");
+    let named = machine.with(|document| document.clock.nominal_frequency_hz = Some(886_000_000));
+    named.only("clocksource_not_kept");
 }
 
 #[test]

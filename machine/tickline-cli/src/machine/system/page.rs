@@ -55,23 +55,21 @@ fn default_pages() -> Vec<PathBuf> {
 
 /// The page that this program finds: the first of the default pages that serves a line now, or else
 /// the first that has a server, or else the first that exists. A page without a server may be there
-/// from a service that has ended.
-///
-/// # Errors
-///
-/// If none exists.
-pub(crate) fn find() -> io::Result<PathBuf> {
+/// from a service that has ended. `None` if none exists.
+pub(crate) fn find() -> Option<PathBuf> {
     let mut pages = default_pages();
     pages.retain(|page| page.exists());
     let first = |is_wanted: fn(&Path) -> bool| pages.iter().find(|page| is_wanted(page));
     let found = first(serves).or_else(|| first(has_server));
-    let found = found.or(pages.first()).cloned();
-    found.ok_or_else(|| {
-        let deleted = default_pages().iter().find_map(|page| deleted(page));
-        io::Error::other(
-            deleted.unwrap_or_else(|| "no page is served: see `tickline serve`".to_owned()),
-        )
-    })
+    found.or(pages.first()).cloned()
+}
+
+/// The default page that is missing, if none exists: one whose file was deleted, or else the
+/// machine's.
+pub(crate) fn missing() -> PathBuf {
+    let mut pages = default_pages().into_iter();
+    let of_deleted = pages.find(|page| deleted(page).is_some());
+    of_deleted.unwrap_or_else(|| of_machine().to_owned())
 }
 
 /// What to do about a server whose page's file was deleted; `None` if no process is known to hold
@@ -136,7 +134,7 @@ pub(super) fn is_served() -> Option<bool> {
     if super::may_read_counter() == Some(false) {
         return None;
     }
-    find().ok().map(|page| serves(&page))
+    find().map(|page| serves(&page))
 }
 
 /// Whether an administrator has switched that page off; `None` as in [`is_served`].
@@ -145,7 +143,7 @@ pub(super) fn is_switched_off() -> Option<bool> {
         return None;
     }
     let counter = HardwareCounter::if_present()?;
-    let attached = AttachedFile::open(&find().ok()?).ok()?;
+    let attached = AttachedFile::open(&find()?).ok()?;
     Some(attached.file.snapshot(&counter).is_switched_off)
 }
 

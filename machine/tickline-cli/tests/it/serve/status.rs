@@ -97,7 +97,7 @@ fn a_served_page_says_so_in_words() {
     }
 }
 
-/// Symptom: "no page is served: see `tickline serve`", which said that a process served it.
+/// Symptom: "no page is served", which said that a process served it.
 #[test]
 fn the_status_of_a_deleted_file_names_the_process_that_serves_it() {
     let (_folder, page) = folder();
