@@ -62,8 +62,8 @@ pub struct TraceSummary {
     /// each of its intervals.
     pub cut_values: u64,
     /// The number of spans of requests that the trace of an ended process leaves out, because they
-    /// may have ended: overwritten records of other threads, from after these spans' beginnings,
-    /// may include their ends, and so may missing rings and threads without a ring.
+    /// may have ended. The record of such an end may be among the overwritten ones of another
+    /// thread, in a missing ring, or of a thread without a ring.
     pub undecided_spans: u64,
     /// The number of threads' rings that are missing, at least in part, at the end of a recorder's
     /// file that was truncated. The trace has nothing of these. Always 0 for the recorder itself.
