@@ -412,11 +412,11 @@ pub(crate) const FLIGHT: &[Section] = &[
   request may have ended. If more threads ran at once than the file has rings, the trace has nothing
   of the others, and no request without an end.
 
-  The line at the end counts the records that newer ones have overwritten, which is no loss of a ring.
-  It also counts what the trace lacks. damaged: they were not whole. cut: the text of a value was too long. undecided: the request may have ended.
-  ring missing: the file is cut short. thread without a ring: choose more threads_in_file. callsite
-  without names: they were too long or damaged, or the file had no room for them; its spans and
-  events are called ?.",
+  The line at the end counts the records that newer ones have overwritten, which is no loss of a
+  ring. It also counts what the trace lacks. damaged: they were not whole. cut: the text of a value
+  was too long. undecided: the request may have ended. ring missing: the file is cut short. thread
+  without a ring: choose more threads_in_file. callsite without names: they were too long or
+  damaged, or the file had no room for them; its spans and events are called ?.",
     ),
     Section::new(
         "Examples",

@@ -174,13 +174,13 @@ fn no_portable_swap_is_from_a_line_that_is_gone() {
 fn a_portable_state_may_recur() {
     check(Some(4), &["swapped", "not swapped"], |seen| {
         let state = new_state();
-        let (before, gated) = (whole(0), whole(0).barred());
-        let late = spawn(&state, move |state| state.try_swap(before, gated));
+        let (before, barred_state) = (whole(0), whole(0).barred());
+        let late = spawn(&state, move |state| state.try_swap(before, barred_state));
         let there = state.try_swap(before, before.first_publication());
         let back = there && state.try_swap(before.first_publication(), before);
         assert_eq!(there, back);
         let swapped = late.join().unwrap();
-        assert_eq!(state.load(), if swapped { gated } else { before });
+        assert_eq!(state.load(), if swapped { barred_state } else { before });
         seen.saw(if swapped { "swapped" } else { "not swapped" });
     });
 }
