@@ -14,6 +14,7 @@ use super::gates::each_gate;
 use super::*;
 use crate::status::Status;
 use crate::sys;
+use crate::testing::skip;
 
 #[test]
 fn ordering_a_threads_first_recent_time_is_there_before_it() {
@@ -52,6 +53,17 @@ fn readers_run_no_iteration_beside_a_thread() {
     engine.registration.begin(1);
     (0..100).for_each(|_| _ = engine.now_ns());
     assert!(COUNTER.is_none() || !engine.is_judged());
+}
+
+#[test]
+fn an_iteration_ends_a_row_of_refusals() {
+    let engine = Engine::new(Driver::Manual);
+    // ORDERING: Relaxed for both, on one thread.
+    engine.refused_since_ns.store(1, Ordering::Relaxed);
+    if engine.iterate(Cadence::Scheduled).is_err() {
+        return skip("readings don't use the counter here");
+    }
+    assert_eq!(engine.refused_since_ns.load(Ordering::Relaxed), NEVER);
 }
 
 #[test]
