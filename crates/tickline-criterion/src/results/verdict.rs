@@ -481,42 +481,36 @@ mod tests {
         }
     }
 
+    /// The texts of all variants in JSON. If one is missing here, this does not compile.
+    macro_rules! texts {
+        ($type:ident: $($variant:ident),+) => {{
+            _ = |one: $type| match one {
+                $($type::$variant => (),)+
+            };
+            vec![$(serde_json::to_value($type::$variant).expect("JSON")),+]
+        }};
+    }
+
     #[test]
     fn the_documents_list_the_texts_of_the_json() {
         let page = include_str!("../../docs/comparisons.md");
-        let conclusions = [
-            Conclusion::Passes,
-            Conclusion::Slower,
-            Conclusion::CannotTell,
-            Conclusion::New,
-        ]
-        .map(|one| ("conclusion", serde_json::to_value(one)));
-        let compared_with = [ComparedWith::OtherBuild, ComparedWith::Baseline]
-            .map(|one| ("compared_with", serde_json::to_value(one)));
-        let measured_by = [MeasuredBy::Counter, MeasuredBy::OsClock]
-            .map(|one| ("measured_by", serde_json::to_value(one)));
-        let codes = [
-            ReasonCode::AboveLimit,
-            ReasonCode::AroundLimit,
-            ReasonCode::Noise,
-            ReasonCode::TooShort,
-            ReasonCode::NoTime,
-            ReasonCode::TooFewSamples,
-            ReasonCode::OtherClock,
-            ReasonCode::Failed,
-            ReasonCode::NoBaseline,
-            ReasonCode::OnlyThisBuild,
-            ReasonCode::OnlyOtherBuild,
-            ReasonCode::NotOfBenchPairs,
-            ReasonCode::NotMeasured,
-            ReasonCode::UntrustedSamples,
-        ]
-        .map(|one| ("reason.code", serde_json::to_value(one)));
-        let fields = conclusions.into_iter().chain(compared_with);
-        for (field, text) in fields.chain(measured_by).chain(codes) {
-            let text = text.expect("JSON");
-            let row = format!("| `{field}` | `{}` |", text.as_str().expect("a text"));
-            assert!(page.contains(&row), "{row}");
+        let conclusions = texts!(Conclusion: Passes, Slower, CannotTell, New);
+        let compared_with = texts!(ComparedWith: OtherBuild, Baseline);
+        let measured_by = texts!(MeasuredBy: Counter, OsClock);
+        let codes = texts!(
+            ReasonCode: AboveLimit, AroundLimit, Noise, TooShort, NoTime, TooFewSamples, OtherClock, Failed, NoBaseline,
+            OnlyThisBuild, OnlyOtherBuild, NotOfBenchPairs, NotMeasured, UntrustedSamples
+        );
+        for (field, texts) in [
+            ("conclusion", conclusions),
+            ("compared_with", compared_with),
+            ("measured_by", measured_by),
+            ("reason.code", codes),
+        ] {
+            for text in texts {
+                let row = format!("| `{field}` | `{}` |", text.as_str().expect("a text"));
+                assert!(page.contains(&row), "{row}");
+            }
         }
     }
 
