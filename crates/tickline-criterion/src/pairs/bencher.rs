@@ -197,7 +197,7 @@ impl<'a> PairBencher<'a> {
         loop {
             if inputs.is_empty() {
                 // The routine gets all inputs, as in criterion.
-                let pairs = ahead.min(sample.least_left());
+                let pairs = ahead.min(sample.min_left());
                 inputs.extend((0..pairs * iterations).map(|_| setup()));
             }
             if sample

@@ -136,11 +136,11 @@ impl Collected<2> {
     /// The couples by the copy of the code that ran.
     pub(crate) fn replicates(&self, copies: usize) -> Vec<Replicate> {
         let mut replicates = vec![Replicate::default(); copies];
-        let mut begin = 0;
+        let mut start = 0;
         for Visit { copy, end } in self.visits.iter().copied() {
-            let couples: &[Couple] = &self.couples[begin..end];
+            let couples: &[Couple] = &self.couples[start..end];
             replicates[copy].add_visit(couples.iter().copied());
-            begin = end;
+            start = end;
         }
         replicates
     }
@@ -260,11 +260,11 @@ impl<const N: usize> Collector<N> {
         let min_ns = if self.is_in_turns() { PAIR_NS } else { 0.0 };
         let min_ticks = min_ns / self.ns_per_tick;
         let min_ticks = share.map_or(min_ticks, |share| min_ticks.max(self.cost_ticks() / share));
-        let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
+        let mut min_trial_ticks = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
         let mut iterations = 1;
         while min_ticks > 0.0
             && iterations < MAX_ITERATIONS
-            && least(iterations).is_some_and(|ticks| as_f64(ticks) < min_ticks)
+            && min_trial_ticks(iterations).is_some_and(|ticks| as_f64(ticks) < min_ticks)
         {
             iterations *= 2;
         }
@@ -339,7 +339,7 @@ impl<const N: usize> Sample<'_, N> {
 
     /// The duration of the block so far.
     fn block_ticks(&self) -> u64 {
-        let begin = self
+        let start = self
             .block
             .first()
             .into_iter()
@@ -353,7 +353,7 @@ impl<const N: usize> Sample<'_, N> {
             .flatten()
             .map(|pair| pair.end_ticks)
             .max();
-        end.unwrap_or(0).saturating_sub(begin.unwrap_or(0))
+        end.unwrap_or(0).saturating_sub(start.unwrap_or(0))
     }
 
     /// The number of groups that count, and of groups of this slice that may count.
@@ -364,7 +364,7 @@ impl<const N: usize> Sample<'_, N> {
     }
 
     /// The smallest number of groups that the sample still needs.
-    pub(crate) fn least_left(&self) -> u64 {
+    pub(crate) fn min_left(&self) -> u64 {
         let groups = self.groups_in_slices + self.collector.slice.count() + count(self.block.len());
         self.wanted
             .saturating_sub(self.pending())

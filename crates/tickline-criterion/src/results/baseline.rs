@@ -37,7 +37,7 @@ const ADVISED_COST_SHARE: f64 = 0.01;
 /// The smallest number of parts of a run, for a range of nine tenths.
 pub(crate) const MIN_PARTS: usize = 10;
 
-/// The middle nine tenths of a run's parts, ns: the lower end, the median, and the upper end.
+/// The middle nine tenths of a run's parts, ns: the low end, the median, and the high end.
 type Range = [f64; 3];
 
 /// The range of a run that [`files`](crate::results::files) has stored.

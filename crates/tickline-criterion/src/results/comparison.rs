@@ -97,10 +97,10 @@ pub struct Comparison {
     pub median_b_ns: f64,
     /// How much longer B takes than A, ns: the estimate of Hodges and Lehmann over the replicates.
     pub difference_ns: f64,
-    /// The lower end of the interval that contains the difference with 95 % confidence, ns. The
+    /// The low end of the interval that contains the difference with 95 % confidence, ns. The
     /// interval is over [`replicates`](Self::replicates), and allows for 1 ns a pair.
     pub low_ns: f64,
-    /// The upper end of the interval, ns.
+    /// The high end of the interval, ns.
     pub high_ns: f64,
     /// The number of couples that count. A couple is a time of A and the time of B next to it. If
     /// all pairs are included, disturbed couples count.

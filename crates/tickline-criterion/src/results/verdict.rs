@@ -30,11 +30,11 @@ pub(crate) const CANNOT_TELL: u8 = 3;
 pub struct Percent {
     /// The estimate, %.
     pub estimate: f64,
-    /// The lower end, %: of the ratio's interval of 95 % for routines and builds in turns; for a
+    /// The low end, %: of the ratio's interval of 95 % for routines and builds in turns; for a
     /// baseline, of what the scatter of both runs allows, its fastest time now against its slowest
     /// then.
     pub low: f64,
-    /// The upper end, %.
+    /// The high end, %.
     pub high: f64,
 }
 
@@ -142,7 +142,7 @@ pub struct Verdicts {
     pub baseline: Option<String>,
     /// The limit of `--max-regression`, %.
     pub max_regression_percent: Option<f64>,
-    /// The limit of `--max-noise`, %. Noise counts only if the interval's upper end is above
+    /// The limit of `--max-noise`, %. Noise counts only if the interval's high end is above
     /// `--max-regression`, or above 0 without that limit.
     pub max_noise_percent: Option<f64>,
     /// The program's exit code; 2 until the run is complete.

@@ -45,7 +45,7 @@ fn a_sample_needs_no_more_groups_than_its_limit_leaves() {
     let mut sample = collector.begin_sample(100);
     sample.groups_in_slices = 100;
     sample.block = groups(10);
-    assert_eq!(sample.least_left(), 200 - 100 - 50 - 10);
+    assert_eq!(sample.min_left(), 200 - 100 - 50 - 10);
 }
 
 #[test]
