@@ -16,6 +16,7 @@ use crate::pairs::placement;
 use crate::pairs::serving::Serving;
 use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::comparison::{MeasuredCouples, Sides};
+use crate::results::cost_share;
 use crate::results::files;
 use crate::results::outcome::{Outcome, QUANTILES};
 use crate::results::plot::{self, Mark, Series};
@@ -214,7 +215,7 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
     };
     time.settings().messages.beside_criterion(&outcome);
     let mut json = outcome.json();
-    json["pair_cost_share"] = outcome.pair_cost_share(collector.cost_ticks()).into();
+    json[cost_share::KEY] = outcome.cost_share(collector.cost_ticks()).0.into();
     let files = files::Files {
         stem: "pairs",
         heading: "Pairs of readings",

@@ -8,31 +8,19 @@
 //!
 //! 1. these two ranges do not overlap, and
 //! 2. the difference is at least [`MIN_PERCENT`].
-//!
-//! A pair of readings also takes time that its cost, which is subtracted, does not contain: the
-//! routine starts with an empty pipeline, and the end waits for it. Both runs have that time, so a
-//! percentage of a short routine is too small ([`MAX_COST_SHARE`]).
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
 use crate::number::middle;
+use crate::results::cost_share::CostShare;
 use crate::results::text::{INDENT, Ns, signed_percent};
 use crate::results::verdict::Percent;
 
 /// The smallest reported difference, %. A smaller one may come from a change of the core's
 /// frequency that is not noticed within a run ([`crate::pairs::system_facts`]).
 const MIN_PERCENT: f64 = 2.0;
-
-/// The largest share of the pair's cost in a pair, for a percentage to be judged. What a pair adds
-/// beyond its subtracted cost is shorter than that cost (5 to 14 ns of 20 ns or more on machines
-/// with an AMD EPYC), so at this share it is less than a ninth of the routine's time, and hides
-/// less than that part of a percentage.
-const MAX_COST_SHARE: f64 = 0.1;
-
-/// The share that is advised. Pairs in turns have the same.
-const ADVISED_COST_SHARE: f64 = 0.01;
 
 /// The smallest number of parts of a run, for a range of nine tenths.
 pub(crate) const MIN_PARTS: usize = 10;
@@ -63,7 +51,7 @@ pub(crate) struct Change {
     a_ns: Option<f64>,
     /// The larger of both runs' shares of the pair's cost; `None` of comparisons, whose pairs have
     /// enough iterations.
-    cost_share: Option<f64>,
+    cost_share: Option<CostShare>,
 }
 
 impl Change {
@@ -76,20 +64,14 @@ impl Change {
             a_ns: then["median_a_ns"].as_f64(),
             cost_share: [then, now]
                 .into_iter()
-                .filter_map(|run| run["pair_cost_share"].as_f64())
-                .reduce(f64::max),
+                .filter_map(CostShare::of_run)
+                .max_by(|one, other| one.0.total_cmp(&other.0)),
         })
     }
 
     /// Why a slowdown may be larger than the change says, and what to do.
     pub(crate) fn why_hidden(&self) -> Option<String> {
-        let share = self.cost_share.filter(|share| *share > MAX_COST_SHARE)?;
-        Some(format!(
-            "too short for a percentage: {:.0} % of a pair is the cost of its readings, and such a pair hides a part \
-             of a slowdown; put cost_share({ADVISED_COST_SHARE}) before iter and save the baseline again, or use \
-             --against PROGRAM",
-            share * 100.0
-        ))
+        self.cost_share?.why_hidden_by_baseline()
     }
 
     /// The change, %, between what the ranges of both runs allow.

@@ -125,6 +125,7 @@ const TESTS: &[(&str, Test)] = &tests![
     words_of_a_program_that_lists_its_benchmarks_are_not_shown,
     the_option_lets_disturbed_pairs_count,
     baselines::a_saved_baseline_has_the_parts_of_its_run,
+    baselines::a_short_routine_is_named_when_it_is_saved,
     baselines::a_run_with_more_work_differs_from_its_baseline,
     baselines::a_comparison_with_a_baseline_says_that_it_took_no_turns,
     baselines::the_plot_of_a_run_has_its_baseline,
@@ -244,7 +245,7 @@ impl Programs {
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let programs = Self(folder);
-        for steps in [100, 130, 300, 3_000, 9_000] {
+        for steps in [1, 100, 130, 300, 3_000, 9_000] {
             let copy = programs.path(steps);
             fs::hard_link(program, &copy)
                 .or_else(|_| fs::copy(program, &copy).map(drop))
