@@ -107,26 +107,29 @@ impl fmt::Display for Change {
         let percent = self.percent().estimate;
         let finding = if !self.is_different() {
             "no difference found"
-        } else if percent < 0.0 {
-            "less now, by more than either run scatters"
         } else {
-            "more now, by more than either run scatters"
+            match (self.a_ns, percent < 0.0) {
+                (None, true) => "faster now, by more than either run scatters",
+                (None, false) => "slower now, by more than either run scatters",
+                (Some(_), true) => "less now, by more than either run scatters",
+                (Some(_), false) => "more now, by more than either run scatters",
+            }
         };
-        let [then, now] = [self.then, self.now]
-            .map(|[low, median, high]| format!("{} ({} to {})", Ns(median), Ns(low), Ns(high)));
+        let ([low_then, then, high_then], [low, now, high]) = (self.then.map(Ns), self.now.map(Ns));
+        let (median, of_a) = match self.a_ns {
+            Some(_) => ("B less A, median of rounds,", " of A"),
+            None => ("median of samples", ""),
+        };
         // There is no percentage of a time of 0.
         let percent = if percent.is_finite() {
-            format!(": {} %", signed_percent(percent))
+            format!(": {} %{of_a}", signed_percent(percent))
         } else {
             String::new()
         };
-        let label = match self.a_ns {
-            Some(_) => "difference ",
-            None => "",
-        };
         write!(
             f,
-            "{INDENT}baseline {}: {label}{then}, now {now}{percent}: {finding}\n{INDENT}the two runs did not take \
+            "{INDENT}baseline {}: {median} {then} (nine tenths {low_then} to {high_then}), now {now} ({low} to \
+             {high}){percent}: {finding}\n{INDENT}the two runs did not take \
              turns: what else changed between them is unknown; --against PROGRAM gives an interval of 95 %",
             self.name
         )?;
@@ -199,12 +202,12 @@ mod tests {
             (
                 210.0,
                 "+5.00 %",
-                "more now, by more than either run scatters",
+                "slower now, by more than either run scatters",
             ),
             (
                 190.0,
                 "-5.00 %",
-                "less now, by more than either run scatters",
+                "faster now, by more than either run scatters",
             ),
             (201.0, "+0.50 %", "no difference found"),
         ] {
@@ -215,8 +218,8 @@ mod tests {
                 lines,
                 [
                     &*format!(
-                        "baseline main: 200.0 ns (200.0 ns to 200.0 ns), now {ns:.1} ns ({ns:.1} ns to {ns:.1} ns): \
-                         {percent}: {finding}"
+                        "baseline main: median of samples 200.0 ns (nine tenths 200.0 ns to 200.0 ns), now {ns:.1} ns \
+                         ({ns:.1} ns to {ns:.1} ns): {percent}: {finding}"
                     ),
                     "the two runs did not take turns: what else changed between them is unknown; --against PROGRAM \
                      gives an interval of 95 %",
@@ -260,6 +263,9 @@ mod tests {
             (change.percent().estimate - 1.5).abs() < 1e-9 && !change.is_different(),
             "{change}"
         );
+        let text = "baseline main: B less A, median of rounds, 1.0 ns (nine tenths 1.0 ns to 1.0 ns), now 2.5 ns \
+                    (2.5 ns to 2.5 ns): +1.50 % of A: no difference found";
+        assert!(change.to_string().contains(text), "{change}");
         assert!(
             Change::new("main", &comparison(1.0), &comparison(-1.5))
                 .expect("ten rounds")
@@ -270,7 +276,7 @@ mod tests {
     /// Symptom: "now 2.0 ns (2.0 ns to 2.0 ns): +inf %".
     #[test]
     fn of_a_time_of_zero_the_text_has_no_percentage() {
-        for (ns, finding) in [(0.0, "no difference found"), (2.0, "more now")] {
+        for (ns, finding) in [(0.0, "no difference found"), (2.0, "slower now")] {
             let change = Change::new("main", &exact(0.0), &exact(ns)).expect("ten samples");
             let expected = format!("now {ns:.1} ns ({ns:.1} ns to {ns:.1} ns): {finding}");
             let text = change.to_string();

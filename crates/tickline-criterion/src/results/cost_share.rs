@@ -52,7 +52,8 @@ impl CostShare {
     pub(crate) fn why_hidden_by_baseline(self) -> Option<String> {
         let reason = self.why_hidden()?;
         Some(format!(
-            "{reason}; put cost_share({ADVISED}) before iter and save the baseline again, or use --against PROGRAM"
+            "{reason}; let an iteration do more, or time many in a row: put cost_share({ADVISED}) before iter and save the \
+             baseline again, or use --against PROGRAM"
         ))
     }
 }

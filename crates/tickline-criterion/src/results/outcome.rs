@@ -136,8 +136,8 @@ impl fmt::Display for Outcome<'_> {
         if *long_kept > 0 {
             write!(
                 f,
-                "\n{INDENT}{long_kept} were as long as an interrupt, but there were fewer interrupts: they count as the \
-                 routine's own, so the maximum may be an interrupt's"
+                "\n{INDENT}{long_kept} long pairs count as the routine's own, because there were more of them than \
+                 interrupts; the maximum may be an interrupt's"
             )?;
         }
         if *samples_disturbed > 0 {
@@ -296,7 +296,8 @@ mod tests {
         found.long_kept = 3;
         let text = outcome(&found, 1).to_string();
         assert!(
-            text.ends_with("routine's own, so the maximum may be an interrupt's"),
+            text.ends_with("3 long pairs count as the routine's own, because there were more of them than interrupts; the \
+             maximum may be an interrupt's"),
             "{text}"
         );
     }
