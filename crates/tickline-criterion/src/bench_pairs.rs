@@ -252,7 +252,7 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
 
 /// Compares this build with the other one.
 fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Duration) {
-    let turns = match benchmark.take_turns(&collector.time, budget) {
+    let turns = match benchmark.take_turns(&collector.time, collector.pair_size, budget) {
         Ok(turns) => turns,
         Err(error) => {
             collector.time.settings().messages.not_compared(&error);
@@ -278,7 +278,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
             Difference {
                 percent: comparison.percent(),
                 is_different: comparison.is_different(),
-                why_hidden: None,
+                why_hidden: comparison.why_hidden(),
             },
         ),
         None => other_cannot_tell(

@@ -132,7 +132,7 @@ fn sample(
     routines: &mut Routines<'_>,
     heap: &mut HeapShift,
 ) -> Elapsed {
-    let iterations_per_pair = collector.choose_iterations_per_pair(None, |iterations| {
+    let iterations_per_pair = collector.choose_iterations_per_pair(|iterations| {
         let ticks = routines
             .iter_mut()
             .map(|routine| routine(0, iterations).ticks());

@@ -129,6 +129,8 @@
 //!   them as `new/pairs.json`. criterion's report of the benchmark shows them as a plot.
 //! - The crate subtracts the cost of a pair, and interpolates quantiles within the counter's
 //!   resolution. The median of equal times is therefore right within a tenth of that resolution.
+//! - [`PairBencher::latency`] compares two builds by what an iteration takes alone: else, in turns
+//!   with another build, iterations of a short routine overlap.
 //! - [`PairBencher::cost_share`] is for routines that take less than the counter's resolution. It
 //!   puts enough iterations into a pair to keep the pair's cost below a given share of its time.
 //! - The crate counts disturbed pairs by disturbance, and prints and stores the counts. It excludes

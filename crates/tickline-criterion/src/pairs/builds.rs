@@ -26,6 +26,7 @@ use crate::measurement::time::CounterTime;
 use crate::number::{as_f64, count, index, random_side, round};
 use crate::pairs::builds::listing::{Build, Listing, list};
 use crate::pairs::builds::process::Process;
+use crate::pairs::collector::PairSize;
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::program_copy;
 use crate::pairs::serving::Request;
@@ -173,12 +174,16 @@ impl Benchmark {
     pub(crate) fn take_turns(
         &self,
         measurement: &CounterTime,
+        pair_size: PairSize,
         budget: Duration,
     ) -> Result<Turns, String> {
         // The processes inherit the CPU mask.
         let _bound = system_facts::bind_to_present_cpu()?;
         let plan = Plan::of(budget);
-        let mut turns = Turns::default();
+        let mut turns = Turns {
+            iterations_per_pair: u64::from(pair_size == PairSize::One),
+            ..Turns::default()
+        };
         // The processes of one layout have one place for their code, so that they are one replicate
         // together.
         let layouts = count(self.layouts());
@@ -289,9 +294,9 @@ pub(crate) struct Turns {
     pub(crate) replicates: Vec<Replicate>,
     /// The disturbances of pairs of both builds.
     pub(crate) disturbances: Disturbances,
-    /// The number of iterations in a pair; 0 until the first process has chosen it.
+    /// The number of iterations in a pair; 0 until the first process has chosen it, if it may.
     pub(crate) iterations_per_pair: u64,
-    /// The number of iterations in a slice.
+    /// The number of iterations in a slice; 0 until the first process has chosen it.
     iterations: u64,
 }
 
@@ -362,7 +367,7 @@ impl Turns {
                 slice.clock
             ));
         }
-        if self.iterations_per_pair == 0 {
+        if self.iterations == 0 {
             let max = max_pairs(slice.ticks, measurement.scale().ns_per_tick, plan.slice);
             let iterations_per_pair = slice.iterations_per_pair;
             let pairs = pairs_of_slice(max, plan.slice, |pairs| {

@@ -38,6 +38,18 @@ const MAX_ITERATIONS: u64 = 1 << 20;
 /// The number of trials for each size of a batch. The shortest time counts.
 const TRIALS: usize = 5;
 
+/// What decides how many iterations a pair has.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) enum PairSize {
+    /// One; in turns, enough for [`PAIR_NS`].
+    #[default]
+    Usual,
+    /// Enough that the pair's cost is at most this share of its time, and enough for turns.
+    CostShare(f64),
+    /// One, also in turns. This build decides: it requests such pairs from both.
+    One,
+}
+
 /// A visit to a copy of the routines' code.
 #[derive(Debug, Clone, Copy)]
 struct Visit {
@@ -153,6 +165,7 @@ pub(crate) struct Collector<const N: usize> {
     /// A process that serves has no scale of its own.
     ns_per_tick: f64,
     monitor: Monitor,
+    pub(crate) pair_size: PairSize,
     /// The number of iterations in a pair, once chosen.
     iterations_per_pair: Option<u64>,
     /// The number of the present bencher. criterion makes one bencher for its warm-up, and another
@@ -188,6 +201,7 @@ impl<const N: usize> Collector<N> {
             monitor: Monitor::new(&time, ns_per_tick),
             ns_per_tick,
             time,
+            pair_size: PairSize::default(),
             iterations_per_pair: None,
             bencher,
             slice: Slice::default(),
@@ -246,20 +260,20 @@ impl<const N: usize> Collector<N> {
         self.iterations_per_pair.unwrap_or(1)
     }
 
-    /// Chooses the number of iterations in a pair, once: enough for turns, and for a pair
-    /// whose cost is at most this share of its time. `trial_ticks` takes a pair of a given number
-    /// of iterations.
+    /// Chooses the number of iterations in a pair, once, by [`PairSize`]. `trial_ticks` takes a
+    /// pair of a given number of iterations.
     pub(crate) fn choose_iterations_per_pair(
         &mut self,
-        share: Option<f64>,
         mut trial_ticks: impl FnMut(u64) -> u64,
     ) -> u64 {
         if let Some(iterations) = self.iterations_per_pair {
             return iterations;
         }
         let min_ns = if self.is_in_turns() { PAIR_NS } else { 0.0 };
-        let min_ticks = min_ns / self.ns_per_tick;
-        let min_ticks = share.map_or(min_ticks, |share| min_ticks.max(self.cost_ticks() / share));
+        let mut min_ticks = min_ns / self.ns_per_tick;
+        if let PairSize::CostShare(share) = self.pair_size {
+            min_ticks = min_ticks.max(self.cost_ticks() / share);
+        }
         let mut min_trial_ticks = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
         let mut iterations = 1;
         while min_ticks > 0.0

@@ -4,6 +4,7 @@
 
 mod baselines;
 mod copies;
+mod latency;
 mod refusals;
 mod verdicts;
 
@@ -34,6 +35,9 @@ const SAYS: &str = "TICKLINE_CRITERION_TEST_SAYS";
 
 /// The variable with the name of the benchmark that the old build lacks.
 const ADDED: &str = "TICKLINE_CRITERION_TEST_ADDED";
+
+/// The variable with the steps of the copy whose pairs have one iteration.
+const LATENCY: &str = "TICKLINE_CRITERION_TEST_LATENCY";
 
 /// The variable with which a list of the benchmarks has a first one that no measuring run has.
 const REORDERS: &str = "TICKLINE_CRITERION_TEST_REORDERS";
@@ -69,6 +73,9 @@ const TESTS: &[(&str, Test)] = &tests![
     builds_of_the_same_work_differ_little,
     both_plots_are_in_criterions_report,
     builds_take_turns_on_one_cpu,
+    latency::with_latency_pairs_in_turns_have_one_iteration,
+    latency::the_build_that_is_started_decides_whether_it_is_latency,
+    latency::a_limit_of_the_latency_of_a_short_routine_cannot_tell,
     copies::each_process_of_a_duel_runs_a_copy_that_is_removed,
     copies::the_next_comparison_removes_the_copies_of_a_killed_one,
     copies::a_folder_that_takes_no_copy_is_named,
@@ -199,7 +206,9 @@ fn run_benchmarks(steps: u64) {
         criterion.bench_pairs("listed", |bencher| bencher.iter(|| spin(10)));
     }
     let mut group = criterion.benchmark_group("work");
-    let ends = std::env::var(ENDS).is_ok_and(|ends| ends == steps.to_string());
+    let is_about_this =
+        |variable| std::env::var(variable).is_ok_and(|value| value == steps.to_string());
+    let (ends, is_latency) = (is_about_this(ENDS), is_about_this(LATENCY));
     let mut calls = 0;
     let starts = std::env::var_os(STARTS).is_some();
     group.bench_pairs("spin", |bencher| {
@@ -212,6 +221,9 @@ fn run_benchmarks(steps: u64) {
         calls += 1;
         if ends && calls > 3 {
             std::process::exit(0);
+        }
+        if is_latency {
+            bencher.latency();
         }
         bencher.iter(|| spin(steps));
     });
@@ -245,7 +257,7 @@ impl Programs {
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let programs = Self(folder);
-        for steps in [1, 100, 130, 300, 3_000, 9_000] {
+        for steps in [1, 2, 100, 130, 300, 3_000, 9_000] {
             let copy = programs.path(steps);
             fs::hard_link(program, &copy)
                 .or_else(|_| fs::copy(program, &copy).map(drop))
