@@ -36,7 +36,7 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference};
 /// use criterion::Criterion;
 /// use tickline_criterion::{BenchPairs, CounterTime};
 ///
-/// let mut criterion = Criterion::default().with_measurement(CounterTime::or_wall_time());
+/// let mut criterion = Criterion::default().with_measurement(CounterTime::new_or_wall_time());
 /// # let directory = std::env::temp_dir().join(format!("tickline-criterion-pairs-{}", std::process::id()));
 /// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
 /// #     .warm_up_time(std::time::Duration::from_millis(5)).nresamples(1_000)
@@ -162,7 +162,7 @@ pub(crate) mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` does not measure by `CounterTime`, so it has no `bench_pairs`",
         note = "give criterion the measurement, in `criterion_group!` after `config = Criterion::default()`: \
-                `.with_measurement(CounterTime::or_wall_time())`",
+                `.with_measurement(CounterTime::new_or_wall_time())`",
         note = "and write its type in the benchmark's function: `&mut Criterion<CounterTime>`"
     )]
     pub trait Criterion {

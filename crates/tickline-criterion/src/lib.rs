@@ -16,7 +16,7 @@
 //!
 //! criterion_group!(
 //!     name = benches;
-//!     config = Criterion::default().with_measurement(CounterTime::or_wall_time());
+//!     config = Criterion::default().with_measurement(CounterTime::new_or_wall_time());
 //!     targets = push
 //! );
 //!
@@ -30,7 +30,7 @@
 //!
 //! | there is | it becomes |
 //! |---|---|
-//! | `criterion_group!(name = benches; config = ..; targets = push, pop)` | the same, with `.with_measurement(CounterTime::or_wall_time())` after `config` |
+//! | `criterion_group!(name = benches; config = ..; targets = push, pop)` | the same, with `.with_measurement(CounterTime::new_or_wall_time())` after `config` |
 //! | the short form `criterion_group!(benches, push, pop)` | the long form above; or no group, and `run(\|\| group(&[push, pop]))` in `main` ([`group`]). The short form is for `WallTime` only: with `&mut Criterion<CounterTime>` it does not compile (`error[E0308]: mismatched types`, "expected `&mut Criterion<CounterTime>`, found `&mut Criterion`") |
 //! | `criterion_main!(benches)` | `fn main() -> ExitCode { run(\|\| benches()) }` ([`run`]). `criterion_main!` still measures, but refuses this crate's options |
 //!
@@ -310,7 +310,9 @@ pub use measurement::time::CounterTime;
 pub use pairs::bencher::PairBencher;
 pub use reason::{ReasonCode, VerdictReason};
 pub use results::comparison::Comparison;
-pub use results::verdict::{ComparedWith, Conclusion, LeftOut, Percent, Verdict, Verdicts};
+pub use results::verdict::{
+    BenchmarkVerdict, ComparedWith, Conclusion, LeftOut, Percent, Verdicts,
+};
 pub use run::{group, run};
 
 /// Makes the README's example a doctest.

@@ -35,7 +35,7 @@ use crate::results::{files, verdict_file};
 ///
 /// criterion_group!(
 ///     name = benches;
-///     config = Criterion::default().with_measurement(CounterTime::or_wall_time());
+///     config = Criterion::default().with_measurement(CounterTime::new_or_wall_time());
 ///     targets = parse
 /// );
 ///
@@ -99,7 +99,7 @@ pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
 /// ```
 pub fn group(targets: &[fn(&mut Criterion<CounterTime>)]) {
     let mut criterion = Criterion::default()
-        .with_measurement(CounterTime::or_wall_time())
+        .with_measurement(CounterTime::new_or_wall_time())
         .configure_from_args();
     for target in targets {
         target(&mut criterion);

@@ -80,7 +80,7 @@ pub enum Conclusion {
 /// The verdict on a benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Verdict {
+pub struct BenchmarkVerdict {
     /// criterion's name of the benchmark.
     pub benchmark: String,
     /// What it is compared with.
@@ -162,7 +162,7 @@ pub struct Verdicts {
     #[serde(default)]
     pub kept_baselines: Vec<LeftOut>,
     /// The verdict on each benchmark, in order.
-    pub benchmarks: Vec<Verdict>,
+    pub benchmarks: Vec<BenchmarkVerdict>,
     /// With `--against`, the benchmarks of both builds without a verdict: those of `bench_function`
     /// and [`compare`](crate::compare()), those that only the other build has, and those that were
     /// listed and not measured. Empty without `--against`, and until the run is complete. A
@@ -173,7 +173,7 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    pub(crate) fn new(options: &Options, benchmarks: Vec<Verdict>) -> Self {
+    pub(crate) fn new(options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
         Self {
             version: VERSION,
             against: options
@@ -203,7 +203,7 @@ impl Verdicts {
     }
 
     /// What the file says until the end of the run.
-    pub(crate) fn so_far(options: &Options, benchmarks: Vec<Verdict>) -> Self {
+    pub(crate) fn so_far(options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
         Self {
             exit_code: ERROR,
             is_complete: false,
@@ -212,7 +212,7 @@ impl Verdicts {
     }
 
     /// What the file says after an error.
-    pub(crate) fn after(error: &str, options: &Options, benchmarks: Vec<Verdict>) -> Self {
+    pub(crate) fn after(error: &str, options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
         Self {
             error: Some(error.to_owned()),
             ..Self::so_far(options, benchmarks)
@@ -236,7 +236,7 @@ impl fmt::Display for Verdicts {
             }
             writeln!(f)?;
         }
-        for Verdict {
+        for BenchmarkVerdict {
             benchmark,
             conclusion,
             reason,
@@ -255,7 +255,7 @@ impl fmt::Display for Verdicts {
             writeln!(f, "not judged: {benchmark} ({reason})")?;
         }
         let count = |conclusion| {
-            let has = |verdict: &&Verdict| verdict.conclusion == conclusion;
+            let has = |verdict: &&BenchmarkVerdict| verdict.conclusion == conclusion;
             self.benchmarks.iter().filter(has).count()
         };
         write!(
@@ -277,7 +277,7 @@ impl fmt::Display for Verdicts {
 }
 
 /// The exit code of a program with these verdicts. Options that need verdicts need at least one.
-fn exit_code(options: &Options, verdicts: &[Verdict]) -> u8 {
+fn exit_code(options: &Options, verdicts: &[BenchmarkVerdict]) -> u8 {
     let has = |conclusion| {
         verdicts
             .iter()
@@ -295,8 +295,8 @@ fn exit_code(options: &Options, verdicts: &[Verdict]) -> u8 {
 }
 
 /// Whether nothing was compared that the options want compared.
-fn lacks_a_comparison(options: &Options, verdicts: &[Verdict]) -> bool {
-    let is_of_builds = |verdict: &Verdict| {
+fn lacks_a_comparison(options: &Options, verdicts: &[BenchmarkVerdict]) -> bool {
+    let is_of_builds = |verdict: &BenchmarkVerdict| {
         verdict.compared_with == ComparedWith::OtherBuild && verdict.conclusion != Conclusion::New
     };
     let lacks_builds = !options.against.is_empty() && !verdicts.iter().any(is_of_builds);
@@ -326,8 +326,8 @@ mod tests {
         }
     }
 
-    fn verdict(conclusion: Conclusion) -> Verdict {
-        Verdict {
+    fn verdict(conclusion: Conclusion) -> BenchmarkVerdict {
+        BenchmarkVerdict {
             benchmark: "a/b".to_owned(),
             compared_with: ComparedWith::OtherBuild,
             measured_by: Some(MeasuredBy::Counter),
@@ -346,7 +346,8 @@ mod tests {
             (&[Passes, CannotTell, New], 3),
             (&[CannotTell, Slower, Passes], 1),
         ] {
-            let verdicts: Vec<Verdict> = conclusions.iter().copied().map(verdict).collect();
+            let verdicts: Vec<BenchmarkVerdict> =
+                conclusions.iter().copied().map(verdict).collect();
             let found = exit_code(&options(3.0, 2.0), &verdicts);
             assert_eq!(found, code, "{conclusions:?}");
         }
@@ -366,7 +367,7 @@ mod tests {
             against: vec![PathBuf::from("main")],
             ..Options::default()
         };
-        let of_baseline = Verdict {
+        let of_baseline = BenchmarkVerdict {
             compared_with: ComparedWith::Baseline,
             ..verdict(Conclusion::Passes)
         };
@@ -407,7 +408,7 @@ mod tests {
     /// Symptom: nothing named the benchmarks to which the limit did not apply.
     #[test]
     fn the_text_names_what_is_not_judged() {
-        let added = Verdict {
+        let added = BenchmarkVerdict {
             benchmark: "added".to_owned(),
             ..verdict(Conclusion::New)
         };
@@ -426,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_benchmark_that_one_of_two_comparisons_judges_is_judged() {
-        let by_baseline = Verdict {
+        let by_baseline = BenchmarkVerdict {
             compared_with: ComparedWith::Baseline,
             ..verdict(Conclusion::New)
         };
@@ -455,7 +456,7 @@ mod tests {
         json.as_object_mut()
             .and_then(|object| object.remove("measured_by"))
             .expect("a clock");
-        let read: Verdict = serde_json::from_value(json).expect("a verdict");
+        let read: BenchmarkVerdict = serde_json::from_value(json).expect("a verdict");
         assert_eq!(read.measured_by, None);
     }
 

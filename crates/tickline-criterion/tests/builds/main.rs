@@ -186,7 +186,7 @@ fn run_benchmarks(steps: u64) {
     if std::env::var_os(SAYS).is_some() {
         writeln!(std::io::stderr(), "own words").ok();
     }
-    let time = CounterTime::or_wall_time();
+    let time = CounterTime::new_or_wall_time();
     let mut criterion = Criterion::default()
         .with_measurement(time)
         .warm_up_time(Duration::from_millis(10))
