@@ -202,6 +202,13 @@ impl Verdicts {
             .any(|verdict| verdict.benchmark == benchmark && verdict.conclusion != Conclusion::New)
     }
 
+    /// Whether the benchmark has a verdict by the other build and one by the baseline.
+    fn is_compared_twice(&self, verdict: &BenchmarkVerdict) -> bool {
+        self.benchmarks.iter().any(|one| {
+            one.benchmark == verdict.benchmark && one.compared_with != verdict.compared_with
+        })
+    }
+
     /// What the file says until the end of the run.
     pub(crate) fn so_far(options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
         Self {
@@ -231,6 +238,12 @@ impl fmt::Display for Verdicts {
                 Conclusion::CannotTell => "CAN'T TELL",
             };
             write!(f, "{what}: {}", verdict.benchmark)?;
+            if self.is_compared_twice(verdict) {
+                f.write_str(match verdict.compared_with {
+                    ComparedWith::OtherBuild => " (by the other build)",
+                    ComparedWith::Baseline => " (by the baseline)",
+                })?;
+            }
             if let Some(reason) = &verdict.reason {
                 write!(f, ": {reason}")?;
             }
@@ -391,6 +404,23 @@ mod tests {
         assert_eq!(
             verdicts.to_string(),
             "SLOWER: a/b: why\n1 pass, 1 slower, 0 can't be told: exit code 1"
+        );
+    }
+
+    /// Symptom: two lines about a benchmark had the same beginning, and other percentages.
+    #[test]
+    fn the_text_names_what_a_benchmark_is_compared_with_if_there_are_two() {
+        let by_baseline = BenchmarkVerdict {
+            compared_with: ComparedWith::Baseline,
+            ..verdict(Conclusion::Slower)
+        };
+        let benchmarks = vec![by_baseline, verdict(Conclusion::Slower)];
+        let text = Verdicts::new(&options(3.0, 2.0), benchmarks).to_string();
+        assert!(
+            text.starts_with(
+                "SLOWER: a/b (by the baseline): why\nSLOWER: a/b (by the other build): why\n"
+            ),
+            "{text}"
         );
     }
 
