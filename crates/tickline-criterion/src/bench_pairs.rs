@@ -16,6 +16,7 @@ use crate::pairs::placement;
 use crate::pairs::serving::Serving;
 use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::comparison::{MeasuredCouples, Sides};
+use crate::results::cost_share;
 use crate::results::files;
 use crate::results::outcome::{Outcome, QUANTILES};
 use crate::results::plot::{self, Mark, Series};
@@ -35,7 +36,7 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference};
 /// use criterion::Criterion;
 /// use tickline_criterion::{BenchPairs, CounterTime};
 ///
-/// let mut criterion = Criterion::default().with_measurement(CounterTime::or_wall_time());
+/// let mut criterion = Criterion::default().with_measurement(CounterTime::new_or_wall_time());
 /// # let directory = std::env::temp_dir().join(format!("tickline-criterion-pairs-{}", std::process::id()));
 /// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
 /// #     .warm_up_time(std::time::Duration::from_millis(5)).nresamples(1_000)
@@ -161,7 +162,7 @@ pub(crate) mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` does not measure by `CounterTime`, so it has no `bench_pairs`",
         note = "give criterion the measurement, in `criterion_group!` after `config = Criterion::default()`: \
-                `.with_measurement(CounterTime::or_wall_time())`",
+                `.with_measurement(CounterTime::new_or_wall_time())`",
         note = "and write its type in the benchmark's function: `&mut Criterion<CounterTime>`"
     )]
     pub trait Criterion {
@@ -214,7 +215,7 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
     };
     time.settings().messages.beside_criterion(&outcome);
     let mut json = outcome.json();
-    json["pair_cost_share"] = outcome.pair_cost_share(collector.cost_ticks()).into();
+    json[cost_share::KEY] = outcome.cost_share(collector.cost_ticks()).0.into();
     let files = files::Files {
         stem: "pairs",
         heading: "Pairs of readings",
@@ -251,7 +252,7 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
 
 /// Compares this build with the other one.
 fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Duration) {
-    let turns = match benchmark.take_turns(&collector.time, budget) {
+    let turns = match benchmark.take_turns(&collector.time, collector.pair_size, budget) {
         Ok(turns) => turns,
         Err(error) => {
             collector.time.settings().messages.not_compared(&error);
@@ -277,7 +278,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
             Difference {
                 percent: comparison.percent(),
                 is_different: comparison.is_different(),
-                why_hidden: None,
+                why_hidden: comparison.why_hidden(),
             },
         ),
         None => other_cannot_tell(

@@ -44,7 +44,7 @@ const COPIES: usize = 8;
 /// use criterion::Criterion;
 /// use tickline_criterion::{CounterTime, compare};
 ///
-/// let mut criterion = Criterion::default().with_measurement(CounterTime::or_wall_time());
+/// let mut criterion = Criterion::default().with_measurement(CounterTime::new_or_wall_time());
 /// # let directory = std::env::temp_dir().join(format!("tickline-criterion-compare-{}", std::process::id()));
 /// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
 /// #     .warm_up_time(std::time::Duration::from_millis(5)).nresamples(1_000)
@@ -132,7 +132,7 @@ fn sample(
     routines: &mut Routines<'_>,
     heap: &mut HeapShift,
 ) -> Elapsed {
-    let iterations_per_pair = collector.choose_iterations_per_pair(None, |iterations| {
+    let iterations_per_pair = collector.choose_iterations_per_pair(|iterations| {
         let ticks = routines
             .iter_mut()
             .map(|routine| routine(0, iterations).ticks());

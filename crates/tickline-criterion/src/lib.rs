@@ -16,7 +16,7 @@
 //!
 //! criterion_group!(
 //!     name = benches;
-//!     config = Criterion::default().with_measurement(CounterTime::or_wall_time());
+//!     config = Criterion::default().with_measurement(CounterTime::new_or_wall_time());
 //!     targets = push
 //! );
 //!
@@ -30,7 +30,7 @@
 //!
 //! | there is | it becomes |
 //! |---|---|
-//! | `criterion_group!(name = benches; config = ..; targets = push, pop)` | the same, with `.with_measurement(CounterTime::or_wall_time())` after `config` |
+//! | `criterion_group!(name = benches; config = ..; targets = push, pop)` | the same, with `.with_measurement(CounterTime::new_or_wall_time())` after `config` |
 //! | the short form `criterion_group!(benches, push, pop)` | the long form above; or no group, and `run(\|\| group(&[push, pop]))` in `main` ([`group`]). The short form is for `WallTime` only: with `&mut Criterion<CounterTime>` it does not compile (`error[E0308]: mismatched types`, "expected `&mut Criterion<CounterTime>`, found `&mut Criterion`") |
 //! | `criterion_main!(benches)` | `fn main() -> ExitCode { run(\|\| benches()) }` ([`run`]). `criterion_main!` still measures, but refuses this crate's options |
 //!
@@ -129,6 +129,8 @@
 //!   them as `new/pairs.json`. criterion's report of the benchmark shows them as a plot.
 //! - The crate subtracts the cost of a pair, and interpolates quantiles within the counter's
 //!   resolution. The median of equal times is therefore right within a tenth of that resolution.
+//! - [`PairBencher::latency`] compares two builds by what an iteration takes alone: else, in turns
+//!   with another build, iterations of a short routine overlap.
 //! - [`PairBencher::cost_share`] is for routines that take less than the counter's resolution. It
 //!   puts enough iterations into a pair to keep the pair's cost below a given share of its time.
 //! - The crate counts disturbed pairs by disturbance, and prints and stores the counts. It excludes
@@ -308,7 +310,9 @@ pub use measurement::time::CounterTime;
 pub use pairs::bencher::PairBencher;
 pub use reason::{ReasonCode, VerdictReason};
 pub use results::comparison::Comparison;
-pub use results::verdict::{ComparedWith, Conclusion, LeftOut, Percent, Verdict, Verdicts};
+pub use results::verdict::{
+    BenchmarkVerdict, ComparedWith, Conclusion, LeftOut, Percent, Verdicts,
+};
 pub use run::{group, run};
 
 /// Makes the README's example a doctest.

@@ -5,6 +5,7 @@
 //! | `outcome.rs` | one routine: its distribution |
 //! | `comparison.rs` | two routines, or two builds, that took turns |
 //! | `baseline.rs` | this run and a stored run, which took no turns |
+//! | `cost_share.rs` | a pair's cost: which percentages it makes too small |
 //! | `verdict.rs` | all comparisons of the program: verdicts, exit code |
 //! | `verdict/judge.rs` | the limits for a comparison: conclusion, text of the reason |
 //! | `verdict_file.rs` | the file of the verdicts, after each comparison |
@@ -14,6 +15,7 @@
 
 pub(crate) mod baseline;
 pub(crate) mod comparison;
+pub(crate) mod cost_share;
 pub(crate) mod files;
 pub(crate) mod outcome;
 pub(crate) mod plot;

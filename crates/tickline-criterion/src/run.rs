@@ -35,7 +35,7 @@ use crate::results::{files, verdict_file};
 ///
 /// criterion_group!(
 ///     name = benches;
-///     config = Criterion::default().with_measurement(CounterTime::or_wall_time());
+///     config = Criterion::default().with_measurement(CounterTime::new_or_wall_time());
 ///     targets = parse
 /// );
 ///
@@ -55,7 +55,7 @@ use crate::results::{files, verdict_file};
 /// | 0 | each benchmark passes, or has nothing to compare with because it is new; or none is compared, and neither `--against` nor a limit is given |
 /// | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
 /// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline; or `--against` or a limit, and no comparison: criterion only tests (no `--bench`, or `--test`), no benchmark is of [`BenchPairs`](crate::BenchPairs) or, without `--against`, of [`compare`](crate::compare()), or with `--against` all are new. The reason is printed |
-/// | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not entirely; or half of the interval's width is above `--max-noise`, and its upper end is above `--max-regression`, or above 0 without that limit; or it is compared with a baseline, [more than a tenth of a pair is cost](crate::comparisons#a-stored-run), and its interval is neither entirely above `--max-regression` nor entirely below 0; or its comparison failed |
+/// | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not entirely; or half of the interval's width is above `--max-noise`, and its high end is above `--max-regression`, or above 0 without that limit; or [more than a tenth of a pair is cost](crate::comparisons#the-latency-of-an-iteration), and its interval is neither entirely above `--max-regression` nor entirely below 0; or its comparison failed |
 #[must_use = "without it a slower benchmark ends with exit code 0: write `fn main() -> ExitCode { run(..) }`"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
     match arguments::role() {
@@ -99,7 +99,7 @@ pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
 /// ```
 pub fn group(targets: &[fn(&mut Criterion<CounterTime>)]) {
     let mut criterion = Criterion::default()
-        .with_measurement(CounterTime::or_wall_time())
+        .with_measurement(CounterTime::new_or_wall_time())
         .configure_from_args();
     for target in targets {
         target(&mut criterion);

@@ -51,8 +51,12 @@ pub(crate) fn allows_missing_baseline() -> bool {
 
 /// The name of the baseline as which criterion saves this run. `None` if it compares with one.
 pub(crate) fn saved_as() -> Option<String> {
-    let saved_as = || option_value(env::args_os(), &["--save-baseline", "-s"]);
-    (!has(&BASELINE)).then(|| saved_as().unwrap_or_else(|| "base".to_owned()))
+    (!has(&BASELINE)).then(|| chosen_save().unwrap_or_else(|| "base".to_owned()))
+}
+
+/// The name of the baseline that the user has this run saved as.
+pub(crate) fn chosen_save() -> Option<String> {
+    option_value(env::args_os(), &["--save-baseline", "-s"])
 }
 
 /// The options and values, each by itself: `-n`, `-s` and `main` for criterion's `-nsmain`.

@@ -37,7 +37,7 @@ thread_local! {
 /// use criterion::measurement::Measurement;
 /// use tickline_criterion::{Elapsed, CounterTime};
 ///
-/// let time = CounterTime::or_wall_time();
+/// let time = CounterTime::new_or_wall_time();
 /// let mut criterion = Criterion::default().with_measurement(time.clone());
 /// # let directory = std::env::temp_dir().join(format!("tickline-criterion-doc-{}", std::process::id()));
 /// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
@@ -102,7 +102,7 @@ impl CounterTime {
     /// A measurement by the counter. If [`new`](Self::new) returns an error, prints the error, and
     /// returns a measurement by the OS clock, which measures as `WallTime` does.
     #[must_use]
-    pub fn or_wall_time() -> Self {
+    pub fn new_or_wall_time() -> Self {
         Self::builder().start_or_wall_time()
     }
 

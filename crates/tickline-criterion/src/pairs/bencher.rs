@@ -9,7 +9,7 @@ use criterion::BatchSize;
 
 use crate::measurement::readings::{Elapsed, PairClock, PairReads};
 use crate::number::index;
-use crate::pairs::collector::Collector;
+use crate::pairs::collector::{Collector, PairSize};
 
 /// Times a routine by pairs of readings. [`BenchPairs`](crate::BenchPairs) has an example.
 ///
@@ -26,7 +26,6 @@ use crate::pairs::collector::Collector;
 pub struct PairBencher<'a> {
     collector: &'a mut Collector<1>,
     iterations: u64,
-    share: Option<f64>,
     /// The sample for criterion; `None` if the benchmark timed nothing.
     pub(crate) returned: Option<Elapsed>,
 }
@@ -98,7 +97,6 @@ impl<'a> PairBencher<'a> {
         Self {
             collector,
             iterations,
-            share: None,
             returned: None,
         }
     }
@@ -116,7 +114,20 @@ impl<'a> PairBencher<'a> {
             (1e-4..=1.0).contains(&share),
             "a pair's share of {share} is outside 0.0001 to 1"
         );
-        self.share = Some(share);
+        self.collector.pair_size = PairSize::CostShare(share);
+        self
+    }
+
+    /// Puts one iteration into each pair, also in turns with another build (`--against`), where a
+    /// pair otherwise has enough iterations for 2 us. The comparison is then of the latency of an
+    /// iteration, and not of the throughput of many: each begins when all work before it has
+    /// executed, and ends when its own has, so that no two overlap.
+    /// [The page about comparisons](crate::comparisons#the-latency-of-an-iteration) has an example.
+    ///
+    /// The build that is started decides; the other one needs no such call. Of this call and
+    /// [`cost_share`](Self::cost_share) the last counts.
+    pub fn latency(&mut self) -> &mut Self {
+        self.collector.pair_size = PairSize::One;
         self
     }
 
@@ -124,11 +135,9 @@ impl<'a> PairBencher<'a> {
     #[inline(never)]
     pub fn iter<O>(&mut self, mut routine: impl FnMut() -> O) {
         let clock = self.collector.time.pair_clock();
-        let iterations = self
-            .collector
-            .choose_iterations_per_pair(self.share, |iterations| {
-                timed(clock, iterations, &mut routine).ticks()
-            });
+        let iterations = self.collector.choose_iterations_per_pair(|iterations| {
+            timed(clock, iterations, &mut routine).ticks()
+        });
         let mut sample = self.collector.begin_sample(self.iterations);
         while sample
             .push([timed(clock, iterations, &mut routine)])
@@ -186,18 +195,16 @@ impl<'a> PairBencher<'a> {
     ) {
         let clock = self.collector.time.pair_clock();
         let mut inputs = VecDeque::new();
-        let iterations = self
-            .collector
-            .choose_iterations_per_pair(self.share, |iterations| {
-                inputs.extend((0..iterations).map(|_| setup()));
-                timed(clock, &mut inputs, index(iterations)).ticks()
-            });
+        let iterations = self.collector.choose_iterations_per_pair(|iterations| {
+            inputs.extend((0..iterations).map(|_| setup()));
+            timed(clock, &mut inputs, index(iterations)).ticks()
+        });
         let ahead = inputs_ahead(size, self.iterations).div_ceil(iterations);
         let mut sample = self.collector.begin_sample(self.iterations);
         loop {
             if inputs.is_empty() {
                 // The routine gets all inputs, as in criterion.
-                let pairs = ahead.min(sample.least_left());
+                let pairs = ahead.min(sample.min_left());
                 inputs.extend((0..pairs * iterations).map(|_| setup()));
             }
             if sample
@@ -223,7 +230,7 @@ impl<'a> PairBencher<'a> {
     /// use criterion::Criterion;
     /// use tickline_criterion::{BenchPairs, CounterTime};
     ///
-    /// let mut criterion = Criterion::default().with_measurement(CounterTime::or_wall_time());
+    /// let mut criterion = Criterion::default().with_measurement(CounterTime::new_or_wall_time());
     /// # let directory = std::env::temp_dir().join(format!("tickline-criterion-async-{}", std::process::id()));
     /// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
     /// #     .warm_up_time(std::time::Duration::from_millis(5)).nresamples(1_000)
@@ -244,7 +251,7 @@ impl<'a> PairBencher<'a> {
         mut routine: impl FnMut() -> F,
     ) {
         assert!(
-            self.share.is_none(),
+            !matches!(self.collector.pair_size, PairSize::CostShare(_)),
             "batches of futures are not timed: each is a pair of its own"
         );
         block_on(Box::pin(async {

@@ -26,6 +26,7 @@ use crate::measurement::time::CounterTime;
 use crate::number::{as_f64, count, index, random_side, round};
 use crate::pairs::builds::listing::{Build, Listing, list};
 use crate::pairs::builds::process::Process;
+use crate::pairs::collector::PairSize;
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::program_copy;
 use crate::pairs::serving::Request;
@@ -173,12 +174,16 @@ impl Benchmark {
     pub(crate) fn take_turns(
         &self,
         measurement: &CounterTime,
+        pair_size: PairSize,
         budget: Duration,
     ) -> Result<Turns, String> {
         // The processes inherit the CPU mask.
         let _bound = system_facts::bind_to_present_cpu()?;
         let plan = Plan::of(budget);
-        let mut turns = Turns::default();
+        let mut turns = Turns {
+            iterations_per_pair: u64::from(pair_size == PairSize::One),
+            ..Turns::default()
+        };
         // The processes of one layout have one place for their code, so that they are one replicate
         // together.
         let layouts = count(self.layouts());
@@ -204,7 +209,7 @@ struct Plan {
     slices: u64,
     slice: Duration,
     /// A duel with enough slices ends after this time, however many it has.
-    longest: Duration,
+    max_duel: Duration,
 }
 
 /// The number of duels. With ten duels, and a placement that changes times by 2 % (standard
@@ -221,7 +226,7 @@ const DUEL_TIME: Duration = Duration::from_millis(250);
 const MIN_SLICES: u64 = 3;
 
 /// The number of pairs that the search for the size of a slice begins with, and how often it takes
-/// a size that seems too large: other programs may have had the CPU. The least time counts.
+/// a size that seems too large: other programs may have had the CPU. The shortest time counts.
 const FIRST_PAIRS: u64 = 8;
 const TRIES: usize = 3;
 
@@ -242,44 +247,44 @@ impl Plan {
             duels,
             slices,
             slice,
-            longest: duel * 4,
+            max_duel: duel * 4,
         }
     }
 }
 
 /// The number of pairs that take `time`, by the median of those that were measured, without what is
 /// between pairs. At least 1.
-fn most_pairs(mut ticks: Vec<u64>, ns_per_tick: f64, time: Duration) -> u64 {
+fn max_pairs(mut ticks: Vec<u64>, ns_per_tick: f64, time: Duration) -> u64 {
     ticks.sort_unstable();
     let median = ticks.get(ticks.len() / 2).copied().unwrap_or(1).max(1);
     let pair_ns = as_f64(median) * ns_per_tick;
     round(time.as_secs_f64() * 1e9 / pair_ns).max(1)
 }
 
-/// The number of pairs of a slice, at most `most`, that takes about `time` with all that the
+/// The number of pairs of a slice, at most `max`, that takes about `time` with all that the
 /// benchmark prepares for it. `take` takes a slice of a number of pairs, and returns how long it
 /// took.
 fn pairs_of_slice<E>(
-    most: u64,
+    max: u64,
     time: Duration,
     mut take: impl FnMut(u64) -> Result<Duration, E>,
 ) -> Result<u64, E> {
     let mut pairs = FIRST_PAIRS;
-    while pairs < most {
-        let mut least = Duration::MAX;
+    while pairs < max {
+        let mut min_time = Duration::MAX;
         for _ in 0..TRIES {
-            least = least.min(take(pairs)?);
-            if least < time / 2 {
+            min_time = min_time.min(take(pairs)?);
+            if min_time < time / 2 {
                 break;
             }
         }
-        if least >= time / 2 {
-            let fitting = round(as_f64(pairs) * time.div_duration_f64(least));
-            return Ok(fitting.clamp(1, most));
+        if min_time >= time / 2 {
+            let fitting = round(as_f64(pairs) * time.div_duration_f64(min_time));
+            return Ok(fitting.clamp(1, max));
         }
         pairs *= 2;
     }
-    Ok(most)
+    Ok(max)
 }
 
 /// The results of two builds that took turns.
@@ -289,9 +294,9 @@ pub(crate) struct Turns {
     pub(crate) replicates: Vec<Replicate>,
     /// The disturbances of pairs of both builds.
     pub(crate) disturbances: Disturbances,
-    /// The number of iterations in a pair; 0 until the first process has chosen it.
+    /// The number of iterations in a pair; 0 until the first process has chosen it, if it may.
     pub(crate) iterations_per_pair: u64,
-    /// The number of iterations in a slice.
+    /// The number of iterations in a slice; 0 until the first process has chosen it.
     iterations: u64,
 }
 
@@ -313,7 +318,7 @@ impl Turns {
             processes[side] = Some(process);
         }
         for slice in 0..plan.slices {
-            if slice >= MIN_SLICES && begin.elapsed() > plan.longest {
+            if slice >= MIN_SLICES && begin.elapsed() > plan.max_duel {
                 break;
             }
             let facts = SystemFacts::of_clock(measurement);
@@ -362,10 +367,10 @@ impl Turns {
                 slice.clock
             ));
         }
-        if self.iterations_per_pair == 0 {
-            let most = most_pairs(slice.ticks, measurement.scale().ns_per_tick, plan.slice);
+        if self.iterations == 0 {
+            let max = max_pairs(slice.ticks, measurement.scale().ns_per_tick, plan.slice);
             let iterations_per_pair = slice.iterations_per_pair;
-            let pairs = pairs_of_slice(most, plan.slice, |pairs| {
+            let pairs = pairs_of_slice(max, plan.slice, |pairs| {
                 let begin = Instant::now();
                 let request = Request {
                     iterations: pairs.saturating_mul(iterations_per_pair),
@@ -414,12 +419,12 @@ mod tests {
 
     #[test]
     fn the_most_pairs_of_a_slice_fill_its_time_by_their_median() {
-        let most = |ns_per_tick| {
+        let max = |ns_per_tick| {
             let ticks = vec![9_000, 4_000, 2_000];
-            most_pairs(ticks, ns_per_tick, Duration::from_millis(10))
+            max_pairs(ticks, ns_per_tick, Duration::from_millis(10))
         };
-        assert_eq!(most(0.5), 5_000);
-        assert_eq!(most(1e6), 1, "a pair is longer than the slice");
+        assert_eq!(max(0.5), 5_000);
+        assert_eq!(max(1e6), 1, "a pair is longer than the slice");
     }
 
     /// Symptom: a slice of 10 ms of a routine of 64 ns, whose setup took 10 us, took over a second.

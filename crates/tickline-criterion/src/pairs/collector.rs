@@ -38,6 +38,18 @@ const MAX_ITERATIONS: u64 = 1 << 20;
 /// The number of trials for each size of a batch. The shortest time counts.
 const TRIALS: usize = 5;
 
+/// What decides how many iterations a pair has.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) enum PairSize {
+    /// One; in turns, enough for [`PAIR_NS`].
+    #[default]
+    Usual,
+    /// Enough that the pair's cost is at most this share of its time, and enough for turns.
+    CostShare(f64),
+    /// One, also in turns. This build decides: it requests such pairs from both.
+    One,
+}
+
 /// A visit to a copy of the routines' code.
 #[derive(Debug, Clone, Copy)]
 struct Visit {
@@ -136,11 +148,11 @@ impl Collected<2> {
     /// The couples by the copy of the code that ran.
     pub(crate) fn replicates(&self, copies: usize) -> Vec<Replicate> {
         let mut replicates = vec![Replicate::default(); copies];
-        let mut begin = 0;
+        let mut start = 0;
         for Visit { copy, end } in self.visits.iter().copied() {
-            let couples: &[Couple] = &self.couples[begin..end];
+            let couples: &[Couple] = &self.couples[start..end];
             replicates[copy].add_visit(couples.iter().copied());
-            begin = end;
+            start = end;
         }
         replicates
     }
@@ -153,6 +165,7 @@ pub(crate) struct Collector<const N: usize> {
     /// A process that serves has no scale of its own.
     ns_per_tick: f64,
     monitor: Monitor,
+    pub(crate) pair_size: PairSize,
     /// The number of iterations in a pair, once chosen.
     iterations_per_pair: Option<u64>,
     /// The number of the present bencher. criterion makes one bencher for its warm-up, and another
@@ -188,6 +201,7 @@ impl<const N: usize> Collector<N> {
             monitor: Monitor::new(&time, ns_per_tick),
             ns_per_tick,
             time,
+            pair_size: PairSize::default(),
             iterations_per_pair: None,
             bencher,
             slice: Slice::default(),
@@ -246,25 +260,25 @@ impl<const N: usize> Collector<N> {
         self.iterations_per_pair.unwrap_or(1)
     }
 
-    /// Chooses the number of iterations in a pair, once: enough for turns, and for a pair
-    /// whose cost is at most this share of its time. `trial_ticks` takes a pair of a given number
-    /// of iterations.
+    /// Chooses the number of iterations in a pair, once, by [`PairSize`]. `trial_ticks` takes a
+    /// pair of a given number of iterations.
     pub(crate) fn choose_iterations_per_pair(
         &mut self,
-        share: Option<f64>,
         mut trial_ticks: impl FnMut(u64) -> u64,
     ) -> u64 {
         if let Some(iterations) = self.iterations_per_pair {
             return iterations;
         }
         let min_ns = if self.is_in_turns() { PAIR_NS } else { 0.0 };
-        let min_ticks = min_ns / self.ns_per_tick;
-        let min_ticks = share.map_or(min_ticks, |share| min_ticks.max(self.cost_ticks() / share));
-        let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
+        let mut min_ticks = min_ns / self.ns_per_tick;
+        if let PairSize::CostShare(share) = self.pair_size {
+            min_ticks = min_ticks.max(self.cost_ticks() / share);
+        }
+        let mut min_trial_ticks = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
         let mut iterations = 1;
         while min_ticks > 0.0
             && iterations < MAX_ITERATIONS
-            && least(iterations).is_some_and(|ticks| as_f64(ticks) < min_ticks)
+            && min_trial_ticks(iterations).is_some_and(|ticks| as_f64(ticks) < min_ticks)
         {
             iterations *= 2;
         }
@@ -339,7 +353,7 @@ impl<const N: usize> Sample<'_, N> {
 
     /// The duration of the block so far.
     fn block_ticks(&self) -> u64 {
-        let begin = self
+        let start = self
             .block
             .first()
             .into_iter()
@@ -353,7 +367,7 @@ impl<const N: usize> Sample<'_, N> {
             .flatten()
             .map(|pair| pair.end_ticks)
             .max();
-        end.unwrap_or(0).saturating_sub(begin.unwrap_or(0))
+        end.unwrap_or(0).saturating_sub(start.unwrap_or(0))
     }
 
     /// The number of groups that count, and of groups of this slice that may count.
@@ -364,7 +378,7 @@ impl<const N: usize> Sample<'_, N> {
     }
 
     /// The smallest number of groups that the sample still needs.
-    pub(crate) fn least_left(&self) -> u64 {
+    pub(crate) fn min_left(&self) -> u64 {
         let groups = self.groups_in_slices + self.collector.slice.count() + count(self.block.len());
         self.wanted
             .saturating_sub(self.pending())

@@ -8,16 +8,13 @@
 //!
 //! 1. these two ranges do not overlap, and
 //! 2. the difference is at least [`MIN_PERCENT`].
-//!
-//! A pair of readings also takes time that its cost, which is subtracted, does not contain: the
-//! routine starts with an empty pipeline, and the end waits for it. Both runs have that time, so a
-//! percentage of a short routine is too small ([`MAX_COST_SHARE`]).
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
 use crate::number::middle;
+use crate::results::cost_share::CostShare;
 use crate::results::text::{INDENT, Ns, signed_percent};
 use crate::results::verdict::Percent;
 
@@ -25,19 +22,10 @@ use crate::results::verdict::Percent;
 /// frequency that is not noticed within a run ([`crate::pairs::system_facts`]).
 const MIN_PERCENT: f64 = 2.0;
 
-/// The largest share of the pair's cost in a pair, for a percentage to be judged. What a pair adds
-/// beyond its subtracted cost is shorter than that cost (5 to 14 ns of 20 ns or more on machines
-/// with an AMD EPYC), so at this share it is less than a ninth of the routine's time, and hides
-/// less than that part of a percentage.
-const MAX_COST_SHARE: f64 = 0.1;
-
-/// The share that is advised. Pairs in turns have the same.
-const ADVISED_COST_SHARE: f64 = 0.01;
-
 /// The smallest number of parts of a run, for a range of nine tenths.
 pub(crate) const MIN_PARTS: usize = 10;
 
-/// The middle nine tenths of a run's parts, ns: the lower end, the median, and the upper end.
+/// The middle nine tenths of a run's parts, ns: the low end, the median, and the high end.
 type Range = [f64; 3];
 
 /// The range of a run that [`files`](crate::results::files) has stored.
@@ -63,7 +51,7 @@ pub(crate) struct Change {
     a_ns: Option<f64>,
     /// The larger of both runs' shares of the pair's cost; `None` of comparisons, whose pairs have
     /// enough iterations.
-    cost_share: Option<f64>,
+    cost_share: Option<CostShare>,
 }
 
 impl Change {
@@ -76,20 +64,14 @@ impl Change {
             a_ns: then["median_a_ns"].as_f64(),
             cost_share: [then, now]
                 .into_iter()
-                .filter_map(|run| run["pair_cost_share"].as_f64())
-                .reduce(f64::max),
+                .filter_map(CostShare::of_run)
+                .max_by(|one, other| one.0.total_cmp(&other.0)),
         })
     }
 
     /// Why a slowdown may be larger than the change says, and what to do.
     pub(crate) fn why_hidden(&self) -> Option<String> {
-        let share = self.cost_share.filter(|share| *share > MAX_COST_SHARE)?;
-        Some(format!(
-            "too short for a percentage: {:.0} % of a pair is the cost of its readings, and such a pair hides a part \
-             of a slowdown; put cost_share({ADVISED_COST_SHARE}) before iter and save the baseline again, or use \
-             --against PROGRAM",
-            share * 100.0
-        ))
+        self.cost_share?.why_hidden_by_baseline()
     }
 
     /// The change, %, between what the ranges of both runs allow.
@@ -125,26 +107,29 @@ impl fmt::Display for Change {
         let percent = self.percent().estimate;
         let finding = if !self.is_different() {
             "no difference found"
-        } else if percent < 0.0 {
-            "less now, by more than either run scatters"
         } else {
-            "more now, by more than either run scatters"
+            match (self.a_ns, percent < 0.0) {
+                (None, true) => "faster now, by more than either run scatters",
+                (None, false) => "slower now, by more than either run scatters",
+                (Some(_), true) => "less now, by more than either run scatters",
+                (Some(_), false) => "more now, by more than either run scatters",
+            }
         };
-        let [then, now] = [self.then, self.now]
-            .map(|[low, median, high]| format!("{} ({} to {})", Ns(median), Ns(low), Ns(high)));
+        let ([low_then, then, high_then], [low, now, high]) = (self.then.map(Ns), self.now.map(Ns));
+        let (median, of_a) = match self.a_ns {
+            Some(_) => ("B less A, median of rounds,", " of A"),
+            None => ("median of samples", ""),
+        };
         // There is no percentage of a time of 0.
         let percent = if percent.is_finite() {
-            format!(": {} %", signed_percent(percent))
+            format!(": {} %{of_a}", signed_percent(percent))
         } else {
             String::new()
         };
-        let label = match self.a_ns {
-            Some(_) => "difference ",
-            None => "",
-        };
         write!(
             f,
-            "{INDENT}baseline {}: {label}{then}, now {now}{percent}: {finding}\n{INDENT}the two runs did not take \
+            "{INDENT}baseline {}: {median} {then} (nine tenths {low_then} to {high_then}), now {now} ({low} to \
+             {high}){percent}: {finding}\n{INDENT}the two runs did not take \
              turns: what else changed between them is unknown; --against PROGRAM gives an interval of 95 %",
             self.name
         )?;
@@ -217,12 +202,12 @@ mod tests {
             (
                 210.0,
                 "+5.00 %",
-                "more now, by more than either run scatters",
+                "slower now, by more than either run scatters",
             ),
             (
                 190.0,
                 "-5.00 %",
-                "less now, by more than either run scatters",
+                "faster now, by more than either run scatters",
             ),
             (201.0, "+0.50 %", "no difference found"),
         ] {
@@ -233,8 +218,8 @@ mod tests {
                 lines,
                 [
                     &*format!(
-                        "baseline main: 200.0 ns (200.0 ns to 200.0 ns), now {ns:.1} ns ({ns:.1} ns to {ns:.1} ns): \
-                         {percent}: {finding}"
+                        "baseline main: median of samples 200.0 ns (nine tenths 200.0 ns to 200.0 ns), now {ns:.1} ns \
+                         ({ns:.1} ns to {ns:.1} ns): {percent}: {finding}"
                     ),
                     "the two runs did not take turns: what else changed between them is unknown; --against PROGRAM \
                      gives an interval of 95 %",
@@ -278,6 +263,9 @@ mod tests {
             (change.percent().estimate - 1.5).abs() < 1e-9 && !change.is_different(),
             "{change}"
         );
+        let text = "baseline main: B less A, median of rounds, 1.0 ns (nine tenths 1.0 ns to 1.0 ns), now 2.5 ns \
+                    (2.5 ns to 2.5 ns): +1.50 % of A: no difference found";
+        assert!(change.to_string().contains(text), "{change}");
         assert!(
             Change::new("main", &comparison(1.0), &comparison(-1.5))
                 .expect("ten rounds")
@@ -288,7 +276,7 @@ mod tests {
     /// Symptom: "now 2.0 ns (2.0 ns to 2.0 ns): +inf %".
     #[test]
     fn of_a_time_of_zero_the_text_has_no_percentage() {
-        for (ns, finding) in [(0.0, "no difference found"), (2.0, "more now")] {
+        for (ns, finding) in [(0.0, "no difference found"), (2.0, "slower now")] {
             let change = Change::new("main", &exact(0.0), &exact(ns)).expect("ten samples");
             let expected = format!("now {ns:.1} ns ({ns:.1} ns to {ns:.1} ns): {finding}");
             let text = change.to_string();

@@ -10,6 +10,7 @@ use crate::number::{as_f64, count};
 use crate::pairs::collector::Collector;
 use crate::pairs::disturbance::Disturbances;
 use crate::reason::ReasonCode;
+use crate::results::cost_share::{self, CostShare};
 use crate::results::files;
 use crate::results::plot::{self, Mark, Series};
 use crate::results::text::{INDENT, Ns, iterations, signed, signed_percent, unit};
@@ -97,10 +98,10 @@ pub struct Comparison {
     pub median_b_ns: f64,
     /// How much longer B takes than A, ns: the estimate of Hodges and Lehmann over the replicates.
     pub difference_ns: f64,
-    /// The lower end of the interval that contains the difference with 95 % confidence, ns. The
+    /// The low end of the interval that contains the difference with 95 % confidence, ns. The
     /// interval is over [`replicates`](Self::replicates), and allows for 1 ns a pair.
     pub low_ns: f64,
-    /// The upper end of the interval, ns.
+    /// The high end of the interval, ns.
     pub high_ns: f64,
     /// The number of couples that count. A couple is a time of A and the time of B next to it. If
     /// all pairs are included, disturbed couples count.
@@ -115,6 +116,8 @@ pub struct Comparison {
     disturbances: Disturbances,
     counting: Counting,
     sides: Sides,
+    /// Of the shorter side.
+    cost_share: CostShare,
 }
 
 impl Comparison {
@@ -170,6 +173,7 @@ impl Comparison {
             "disturbed_are": self.counting.name(),
             "disturbed": self.disturbances.json(),
             "clock_codes": self.disturbances.clock_codes(),
+            cost_share::KEY: self.cost_share.0,
             "median_a_ns": self.median_a_ns,
             "median_b_ns": self.median_b_ns,
             "difference_ns": self.difference_ns,
@@ -183,6 +187,14 @@ impl Comparison {
             "min_difference_percent": self.sides.min_percent(),
             "is_different": self.is_different(),
         })
+    }
+
+    /// Why a slowdown may be larger than the percentage says, and what to do. `None` if it is not.
+    pub(crate) fn why_hidden(&self) -> Option<String> {
+        let reason = self.cost_share.why_hidden()?;
+        Some(format!(
+            "{reason}; let an iteration do more, or time many in a row: leave out latency()"
+        ))
     }
 
     /// Whether the sides differ: both intervals, in ns and in %, exclude 0, and the difference is
@@ -220,7 +232,7 @@ impl fmt::Display for Comparison {
         };
         let is_short = self.median_b_ns < SHORT_NS && *iterations_per_pair > 1;
         let added = if self.sides != Sides::Routines && is_short {
-            format!(" (a pair adds some ns, here to {iterations_per_pair} of them)")
+            format!(" (a pair adds some ns, shared by {iterations_per_pair} of them)")
         } else {
             String::new()
         };
@@ -244,17 +256,26 @@ impl fmt::Display for Comparison {
             write!(f, ": {}", self.disturbances)?;
         }
         // Where a pair has one iteration, none can overlap with the next.
-        let overlap = if *iterations_per_pair > 1 {
-            ", and what a call takes alone, because the iterations of a pair may overlap"
-        } else {
-            ""
+        let overlap = match self.sides {
+            _ if *iterations_per_pair == 1 => "",
+            Sides::Routines => {
+                ", and what a call takes alone, because the iterations of a pair may overlap"
+            }
+            Sides::Builds | Sides::BuildsInLayouts => {
+                ", and what a call takes alone, because the iterations of a pair may overlap (latency() before iter \
+                 compares it)"
+            }
         };
         write!(
             f,
             "\n{INDENT}not seen: {}{overlap}; a difference below {} % never counts",
             self.sides.unseen(),
             self.sides.min_percent()
-        )
+        )?;
+        match self.why_hidden() {
+            Some(reason) => write!(f, "\n{INDENT}{reason}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -308,6 +329,8 @@ impl<const N: usize> MeasuredCouples<'_, N> {
         let resolution_ticks = as_f64(scale.resolution_ticks);
         let analysis = analyse(self.replicates, resolution_ticks, scale.cost_ticks)?;
         let iterations = as_f64(self.iterations_per_pair);
+        let [a_ticks, b_ticks] = analysis.times;
+        let cost_share = CostShare::new(self.collector.cost_ticks(), a_ticks.min(b_ticks));
         let [median_a_ns, median_b_ns] =
             analysis.times.map(|ticks| scale.net_ns(ticks) / iterations);
         // Both medians contain the cost of a pair, so their difference does not contain it.
@@ -334,6 +357,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             disturbances: self.disturbances.clone(),
             counting: self.collector.time.settings().counting,
             sides: self.sides,
+            cost_share,
         })
     }
 
@@ -370,223 +394,4 @@ impl<const N: usize> MeasuredCouples<'_, N> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pairs::disturbance::Disturbance;
-
-    /// A takes 200 ns; B takes longer by `ns`, known to 1 ns.
-    fn comparison(ns: f64) -> Comparison {
-        Comparison {
-            median_a_ns: 200.0,
-            median_b_ns: 200.0 + ns,
-            difference_ns: ns,
-            low_ns: ns - 1.0,
-            high_ns: ns + 1.0,
-            couples_counted: 3_000,
-            couples_disturbed: 0,
-            iterations_per_pair: 16,
-            percent: Percent {
-                estimate: ns / 2.0,
-                low: (ns - 1.0) / 2.0,
-                high: (ns + 1.0) / 2.0,
-            },
-            replicates_ns: vec![ns; 10],
-            rounds_ns: vec![ns; 60],
-            disturbances: Disturbances::default(),
-            counting: Counting::Undisturbed,
-            sides: Sides::Builds,
-        }
-    }
-
-    #[test]
-    fn a_difference_excludes_zero_and_is_at_least_half_a_percent() {
-        for (ns, is_different) in [(0.5, false), (-0.5, false), (1.5, true), (-1.5, true)] {
-            assert_eq!(comparison(ns).is_different(), is_different, "{ns}");
-        }
-        let small = Comparison {
-            low_ns: 0.8,
-            ..comparison(0.9)
-        };
-        assert!(!small.is_different(), "{small}");
-    }
-
-    /// Symptom: "this build is slower" was above an interval in % with 0 in it.
-    #[test]
-    fn an_interval_with_zero_in_it_is_no_difference() {
-        let unsure = Comparison {
-            percent: Percent {
-                low: -0.1,
-                ..comparison(3.0).percent
-            },
-            ..comparison(3.0)
-        };
-        assert!(!unsure.is_different(), "{unsure}");
-    }
-
-    /// Symptom: 18 of 96 comparisons of closures with equal text reported a difference. Cause: the
-    /// linker's choice of places for their code.
-    #[test]
-    fn a_difference_of_two_routines_is_at_least_one_percent() {
-        for (ns, is_different) in [(1.9, false), (-1.9, false), (2.1, true), (-2.1, true)] {
-            let routines = Comparison {
-                sides: Sides::Routines,
-                ..comparison(ns)
-            };
-            assert_eq!(routines.is_different(), is_different, "{ns}");
-        }
-    }
-
-    #[test]
-    fn the_text_has_the_finding_about_the_second_side() {
-        for (ns, finding) in [
-            (30.0, "this build is slower"),
-            (-30.0, "this build is faster"),
-            (0.0, "no difference found"),
-        ] {
-            let text = comparison(ns).to_string();
-            assert!(text.contains(finding), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_text_has_the_estimate_with_its_interval_and_what_it_does_not_see() {
-        let text = comparison(2.0).to_string();
-        let lines: Vec<_> = text.lines().map(str::trim).collect();
-        assert_eq!(
-            lines,
-            [
-                "medians per iteration: the other build 200.0 ns, this build 202.0 ns",
-                "this build less the other build: +2.000 ns (+1.00 %): this build is slower",
-                "95 % (of this link order) in [+1.000, +3.000] ns ([+0.50, +1.50] %), over 10 processes of each build",
-                "3000 couples of 16 iterations each, 0 more disturbed and excluded",
-                "not seen: where each build's linker has placed the code, and what a call takes alone, because the \
-                 iterations of a pair may overlap; a difference below 0.5 % never counts",
-            ]
-        );
-    }
-
-    /// Symptom: a routine of three short chains passed, whose slowest chain had become half as long
-    /// again: its iterations overlapped.
-    #[test]
-    fn iterations_overlap_only_where_a_pair_has_several() {
-        for (iterations_per_pair, may_overlap) in [(1, false), (2, true)] {
-            let text = Comparison {
-                iterations_per_pair,
-                ..comparison(2.0)
-            }
-            .to_string();
-            assert_eq!(text.contains("may overlap"), may_overlap, "{text}");
-        }
-    }
-
-    /// Symptom: "pairs: p50 23.1 ns" was above "medians per iteration: ... this build 9.0 ns".
-    #[test]
-    fn the_text_about_a_short_routine_says_why_it_is_shorter_than_its_pairs() {
-        let short = Comparison {
-            median_a_ns: 9.0,
-            median_b_ns: 11.0,
-            ..comparison(2.0)
-        };
-        let expected = "medians per iteration (a pair adds some ns, here to 16 of them): the other build 9.0 ns, ";
-        assert!(short.to_string().contains(expected), "{short}");
-    }
-
-    /// Symptom: "B less A: -0.000 ns".
-    #[test]
-    fn a_difference_that_rounds_to_zero_has_no_sign() {
-        let text = comparison(-0.000_4).to_string();
-        assert!(
-            text.contains("this build less the other build: 0.000 ns (0.00 %)"),
-            "{text}"
-        );
-    }
-
-    /// A script would divide the interval in ns by the time of A, which is not the ratio's
-    /// interval.
-    #[test]
-    fn the_json_has_the_interval_of_the_ratio() {
-        let json = comparison(2.0).json();
-        let expected = json!({ "estimate": 1.0, "low": 0.5, "high": 1.5 });
-        assert_eq!(json["difference_percent"], expected);
-    }
-
-    /// Symptom: only the documentation of `Comparison` said whose each median is.
-    #[test]
-    fn the_json_names_the_sides_of_the_medians() {
-        for (sides, names) in [
-            (Sides::Routines, ["A", "B"]),
-            (Sides::Builds, ["the other build", "this build"]),
-        ] {
-            let comparison = Comparison {
-                sides,
-                ..comparison(2.0)
-            };
-            let json = comparison.json();
-            let found = ["a", "b"].map(|side| json[side].as_str().expect("a name"));
-            assert_eq!(found, names);
-        }
-    }
-
-    /// Symptom: "+2.000 ns (+inf %)".
-    #[test]
-    fn of_a_time_of_zero_the_text_has_no_percentage() {
-        for ns in [0.0, 2.0] {
-            let text = Comparison {
-                median_a_ns: 0.0,
-                percent: Percent {
-                    estimate: f64::INFINITY,
-                    low: f64::NAN,
-                    high: f64::INFINITY,
-                },
-                ..comparison(ns)
-            }
-            .estimate_and_interval()
-            .join("; ");
-            assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
-            assert!(
-                text.contains(" ns; 95 %") && text.contains("] ns, over"),
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_text_about_two_routines_names_copies_and_the_second_routine() {
-        let text = Comparison {
-            sides: Sides::Routines,
-            ..comparison(-4.0)
-        }
-        .to_string();
-        for words in [
-            "A 200.0 ns, B 196.0 ns\n",
-            "B less A: -4.000 ns (-2.00 %): B is faster\n",
-            "over 10 copies of the code\n",
-            "not seen: the places of functions that only one side calls, and what a call takes alone",
-        ] {
-            assert!(text.contains(words), "{text}");
-        }
-    }
-
-    /// Symptom: "32109 couples, 953 more disturbed and included", but these were among the 32,109.
-    #[test]
-    fn disturbed_couples_are_further_ones_only_if_they_are_excluded() {
-        let mut disturbances = Disturbances::default();
-        disturbances.add(Disturbance::Stolen, 7);
-        for (counting, words) in [
-            (
-                Counting::Undisturbed,
-                "7 more disturbed and excluded: stolen 7",
-            ),
-            (Counting::All, "7 disturbed and included: stolen 7"),
-        ] {
-            let text = Comparison {
-                couples_disturbed: 7,
-                disturbances: disturbances.clone(),
-                counting,
-                ..comparison(2.0)
-            }
-            .to_string();
-            assert!(text.contains(&format!("each, {words}\n")), "{text}");
-        }
-    }
-}
+mod tests;

@@ -10,13 +10,15 @@ use std::sync::Once;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::arguments::{self, hints};
+use crate::arguments::{self, Options, hints};
 use crate::criterion_folder::{find, full_name, read, roots};
 use crate::measurement::measured_by::MeasuredBy;
 use crate::pairs::collector::Collector;
 use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::baseline::{Change, MIN_PARTS};
+use crate::results::cost_share::CostShare;
 use crate::results::replace::replace;
+use crate::results::text::INDENT;
 use crate::results::verdict::findings::{StoredRun, findings};
 use crate::results::verdict::{ComparedWith, Conclusion, Difference};
 
@@ -213,6 +215,14 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
         }
         None => {}
     }
+    // A line about a change has the same.
+    if !matches!(change, Some(Ok(_)))
+        && files.reference == Reference::Baseline
+        && let Some(name) = saved_name()
+        && let Some(line) = why_too_short(&name, &files.json)
+    {
+        messages.beside_criterion(&line);
+    }
     if let Err(error) = write_json(folder, &files) {
         messages.print(&format_args!("not stored: {error}"));
         // Such a run must not become the baseline, so this takes the place of any other finding.
@@ -246,6 +256,23 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
     {
         messages.print(&format_args!("not drawn: {error}"));
     }
+}
+
+/// The name of the baseline that this run becomes: in any case, or if it passes.
+fn saved_name() -> Option<String> {
+    let updated = || {
+        Options::of_this_process()
+            .update_on_pass
+            .then(arguments::criterion::baseline)
+    };
+    arguments::criterion::chosen_save().or_else(|| updated().flatten())
+}
+
+/// The line about a run that becomes the baseline `name`, and that later runs can't be compared
+/// with in percent.
+fn why_too_short(name: &str, run: &Value) -> Option<String> {
+    let reason = CostShare::of_run(run)?.why_hidden_by_baseline()?;
+    Some(format!("{INDENT}baseline {name}: this run is {reason}"))
 }
 
 /// Writes the JSON, and a copy in the folder of the baseline that criterion saves.
@@ -426,6 +453,18 @@ mod tests {
             let text = why(then, os_clock.clone()).expect("not comparable");
             assert!(text.starts_with(expected), "{text}");
         }
+    }
+
+    /// Symptom: only the run that was compared with it said so, when it was too late.
+    #[test]
+    fn a_run_of_short_pairs_is_named_when_it_becomes_the_baseline() {
+        let line_about = |share: f64| why_too_short("main", &json!({ "pair_cost_share": share }));
+        let line = line_about(0.45).expect("a line");
+        let expected =
+            "baseline main: this run is too short for a percentage: 45 % of a pair is the cost";
+        assert!(line.trim().starts_with(expected), "{line}");
+        assert!(line.contains("put cost_share(0.01) before iter"), "{line}");
+        assert_eq!(line_about(0.09), None);
     }
 
     const REPORT: &str = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";

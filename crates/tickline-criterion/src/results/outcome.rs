@@ -9,6 +9,7 @@ use crate::measurement::calibration::Scale;
 use crate::measurement::settings::Counting;
 use crate::number::as_f64;
 use crate::pairs::collector::Collected;
+use crate::results::cost_share::CostShare;
 use crate::results::text::{INDENT, Ns, iterations};
 use crate::statistics::distribution::{Distribution, quantile};
 
@@ -99,15 +100,10 @@ impl<'a> Outcome<'a> {
         })
     }
 
-    /// The share of the pair's own cost in the time of the median pair.
-    pub(crate) fn pair_cost_share(&self, cost_ticks: f64) -> f64 {
+    /// The share of the pair's cost in the median pair.
+    pub(crate) fn cost_share(&self, cost_ticks: f64) -> CostShare {
         let net_ticks = self.quantiles_ns[0] * as_f64(self.iterations) / self.scale.ns_per_tick;
-        let pair_ticks = net_ticks + self.scale.cost_ticks;
-        if pair_ticks > cost_ticks {
-            cost_ticks / pair_ticks
-        } else {
-            1.0
-        }
+        CostShare::new(cost_ticks, net_ticks + self.scale.cost_ticks)
     }
 
     /// The number of pairs, and their disturbances: also the second line of a plot.
@@ -140,8 +136,8 @@ impl fmt::Display for Outcome<'_> {
         if *long_kept > 0 {
             write!(
                 f,
-                "\n{INDENT}{long_kept} were as long as an interrupt, but there were fewer interrupts: they count as the \
-                 routine's own, so the maximum may be an interrupt's"
+                "\n{INDENT}{long_kept} long pairs count as the routine's own, because there were more of them than \
+                 interrupts; the maximum may be an interrupt's"
             )?;
         }
         if *samples_disturbed > 0 {
@@ -247,15 +243,9 @@ mod tests {
     fn the_share_of_a_pairs_cost_is_that_of_the_whole_pair() {
         // A median pair of 440 ticks has 40 of its own, in any number of iterations.
         for iterations in [1, 4] {
-            let share = outcome(&preempted(), iterations).pair_cost_share(40.0);
+            let share = outcome(&preempted(), iterations).cost_share(40.0).0;
             assert!((share - 40.0 / 440.0).abs() < 1e-3, "{share}");
         }
-    }
-
-    #[test]
-    fn a_pair_that_is_no_longer_than_its_cost_has_nothing_else() {
-        let found = found(&[(40, 9, None)]);
-        assert_eq!(outcome(&found, 1).pair_cost_share(50.0), 1.0);
     }
 
     #[test]
@@ -306,7 +296,8 @@ mod tests {
         found.long_kept = 3;
         let text = outcome(&found, 1).to_string();
         assert!(
-            text.ends_with("routine's own, so the maximum may be an interrupt's"),
+            text.ends_with("3 long pairs count as the routine's own, because there were more of them than interrupts; the \
+             maximum may be an interrupt's"),
             "{text}"
         );
     }

@@ -23,7 +23,19 @@ impl fmt::Display for Ns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit_ns, unit) = unit(self.0);
         let digits = if unit == "ns" { 1 } else { 2 };
-        write!(f, "{:.digits$} {unit}", self.0 / unit_ns)
+        write!(
+            f,
+            "{} {unit}",
+            without_negative_zero(format!("{:.digits$}", self.0 / unit_ns))
+        )
+    }
+}
+
+/// The text of a number. What has rounded to 0 has no sign.
+fn without_negative_zero(text: String) -> String {
+    match text.strip_prefix('-') {
+        Some(zero) if zero.bytes().all(|byte| matches!(byte, b'0' | b'.')) => zero.to_owned(),
+        _ => text,
     }
 }
 
@@ -64,6 +76,7 @@ mod tests {
     fn a_time_is_written_in_the_unit_of_its_size() {
         for (ns, text) in [
             (0.04, "0.0 ns"),
+            (-0.04, "0.0 ns"),
             (-3.21, "-3.2 ns"),
             (999.94, "999.9 ns"),
             (1_500.0, "1.50 us"),

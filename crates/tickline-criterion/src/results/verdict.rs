@@ -30,11 +30,11 @@ pub(crate) const CANNOT_TELL: u8 = 3;
 pub struct Percent {
     /// The estimate, %.
     pub estimate: f64,
-    /// The lower end, %: of the ratio's interval of 95 % for routines and builds in turns; for a
+    /// The low end, %: of the ratio's interval of 95 % for routines and builds in turns; for a
     /// baseline, of what the scatter of both runs allows, its fastest time now against its slowest
     /// then.
     pub low: f64,
-    /// The upper end, %.
+    /// The high end, %.
     pub high: f64,
 }
 
@@ -80,7 +80,7 @@ pub enum Conclusion {
 /// The verdict on a benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Verdict {
+pub struct BenchmarkVerdict {
     /// criterion's name of the benchmark.
     pub benchmark: String,
     /// What it is compared with.
@@ -142,7 +142,7 @@ pub struct Verdicts {
     pub baseline: Option<String>,
     /// The limit of `--max-regression`, %.
     pub max_regression_percent: Option<f64>,
-    /// The limit of `--max-noise`, %. Noise counts only if the interval's upper end is above
+    /// The limit of `--max-noise`, %. Noise counts only if the interval's high end is above
     /// `--max-regression`, or above 0 without that limit.
     pub max_noise_percent: Option<f64>,
     /// The program's exit code; 2 until the run is complete.
@@ -162,7 +162,7 @@ pub struct Verdicts {
     #[serde(default)]
     pub kept_baselines: Vec<LeftOut>,
     /// The verdict on each benchmark, in order.
-    pub benchmarks: Vec<Verdict>,
+    pub benchmarks: Vec<BenchmarkVerdict>,
     /// With `--against`, the benchmarks of both builds without a verdict: those of `bench_function`
     /// and [`compare`](crate::compare()), those that only the other build has, and those that were
     /// listed and not measured. Empty without `--against`, and until the run is complete. A
@@ -173,7 +173,7 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    pub(crate) fn new(options: &Options, benchmarks: Vec<Verdict>) -> Self {
+    pub(crate) fn new(options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
         Self {
             version: VERSION,
             against: options
@@ -202,8 +202,15 @@ impl Verdicts {
             .any(|verdict| verdict.benchmark == benchmark && verdict.conclusion != Conclusion::New)
     }
 
+    /// Whether the benchmark has a verdict by the other build and one by the baseline.
+    fn is_compared_twice(&self, verdict: &BenchmarkVerdict) -> bool {
+        self.benchmarks.iter().any(|one| {
+            one.benchmark == verdict.benchmark && one.compared_with != verdict.compared_with
+        })
+    }
+
     /// What the file says until the end of the run.
-    pub(crate) fn so_far(options: &Options, benchmarks: Vec<Verdict>) -> Self {
+    pub(crate) fn so_far(options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
         Self {
             exit_code: ERROR,
             is_complete: false,
@@ -212,7 +219,7 @@ impl Verdicts {
     }
 
     /// What the file says after an error.
-    pub(crate) fn after(error: &str, options: &Options, benchmarks: Vec<Verdict>) -> Self {
+    pub(crate) fn after(error: &str, options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
         Self {
             error: Some(error.to_owned()),
             ..Self::so_far(options, benchmarks)
@@ -231,12 +238,18 @@ impl fmt::Display for Verdicts {
                 Conclusion::CannotTell => "CAN'T TELL",
             };
             write!(f, "{what}: {}", verdict.benchmark)?;
+            if self.is_compared_twice(verdict) {
+                f.write_str(match verdict.compared_with {
+                    ComparedWith::OtherBuild => " (by the other build)",
+                    ComparedWith::Baseline => " (by the baseline)",
+                })?;
+            }
             if let Some(reason) = &verdict.reason {
                 write!(f, ": {reason}")?;
             }
             writeln!(f)?;
         }
-        for Verdict {
+        for BenchmarkVerdict {
             benchmark,
             conclusion,
             reason,
@@ -255,7 +268,7 @@ impl fmt::Display for Verdicts {
             writeln!(f, "not judged: {benchmark} ({reason})")?;
         }
         let count = |conclusion| {
-            let has = |verdict: &&Verdict| verdict.conclusion == conclusion;
+            let has = |verdict: &&BenchmarkVerdict| verdict.conclusion == conclusion;
             self.benchmarks.iter().filter(has).count()
         };
         write!(
@@ -277,7 +290,7 @@ impl fmt::Display for Verdicts {
 }
 
 /// The exit code of a program with these verdicts. Options that need verdicts need at least one.
-fn exit_code(options: &Options, verdicts: &[Verdict]) -> u8 {
+fn exit_code(options: &Options, verdicts: &[BenchmarkVerdict]) -> u8 {
     let has = |conclusion| {
         verdicts
             .iter()
@@ -295,8 +308,8 @@ fn exit_code(options: &Options, verdicts: &[Verdict]) -> u8 {
 }
 
 /// Whether nothing was compared that the options want compared.
-fn lacks_a_comparison(options: &Options, verdicts: &[Verdict]) -> bool {
-    let is_of_builds = |verdict: &Verdict| {
+fn lacks_a_comparison(options: &Options, verdicts: &[BenchmarkVerdict]) -> bool {
+    let is_of_builds = |verdict: &BenchmarkVerdict| {
         verdict.compared_with == ComparedWith::OtherBuild && verdict.conclusion != Conclusion::New
     };
     let lacks_builds = !options.against.is_empty() && !verdicts.iter().any(is_of_builds);
@@ -326,8 +339,8 @@ mod tests {
         }
     }
 
-    fn verdict(conclusion: Conclusion) -> Verdict {
-        Verdict {
+    fn verdict(conclusion: Conclusion) -> BenchmarkVerdict {
+        BenchmarkVerdict {
             benchmark: "a/b".to_owned(),
             compared_with: ComparedWith::OtherBuild,
             measured_by: Some(MeasuredBy::Counter),
@@ -346,7 +359,8 @@ mod tests {
             (&[Passes, CannotTell, New], 3),
             (&[CannotTell, Slower, Passes], 1),
         ] {
-            let verdicts: Vec<Verdict> = conclusions.iter().copied().map(verdict).collect();
+            let verdicts: Vec<BenchmarkVerdict> =
+                conclusions.iter().copied().map(verdict).collect();
             let found = exit_code(&options(3.0, 2.0), &verdicts);
             assert_eq!(found, code, "{conclusions:?}");
         }
@@ -366,7 +380,7 @@ mod tests {
             against: vec![PathBuf::from("main")],
             ..Options::default()
         };
-        let of_baseline = Verdict {
+        let of_baseline = BenchmarkVerdict {
             compared_with: ComparedWith::Baseline,
             ..verdict(Conclusion::Passes)
         };
@@ -393,6 +407,23 @@ mod tests {
         );
     }
 
+    /// Symptom: two lines about a benchmark had the same beginning, and other percentages.
+    #[test]
+    fn the_text_names_what_a_benchmark_is_compared_with_if_there_are_two() {
+        let by_baseline = BenchmarkVerdict {
+            compared_with: ComparedWith::Baseline,
+            ..verdict(Conclusion::Slower)
+        };
+        let benchmarks = vec![by_baseline, verdict(Conclusion::Slower)];
+        let text = Verdicts::new(&options(3.0, 2.0), benchmarks).to_string();
+        assert!(
+            text.starts_with(
+                "SLOWER: a/b (by the baseline): why\nSLOWER: a/b (by the other build): why\n"
+            ),
+            "{text}"
+        );
+    }
+
     /// Symptom: after a benchmark got another name, a limit passed without a word about it.
     #[test]
     fn the_text_counts_the_new_benchmarks() {
@@ -407,7 +438,7 @@ mod tests {
     /// Symptom: nothing named the benchmarks to which the limit did not apply.
     #[test]
     fn the_text_names_what_is_not_judged() {
-        let added = Verdict {
+        let added = BenchmarkVerdict {
             benchmark: "added".to_owned(),
             ..verdict(Conclusion::New)
         };
@@ -426,7 +457,7 @@ mod tests {
 
     #[test]
     fn a_benchmark_that_one_of_two_comparisons_judges_is_judged() {
-        let by_baseline = Verdict {
+        let by_baseline = BenchmarkVerdict {
             compared_with: ComparedWith::Baseline,
             ..verdict(Conclusion::New)
         };
@@ -455,7 +486,7 @@ mod tests {
         json.as_object_mut()
             .and_then(|object| object.remove("measured_by"))
             .expect("a clock");
-        let read: Verdict = serde_json::from_value(json).expect("a verdict");
+        let read: BenchmarkVerdict = serde_json::from_value(json).expect("a verdict");
         assert_eq!(read.measured_by, None);
     }
 
@@ -481,42 +512,36 @@ mod tests {
         }
     }
 
+    /// The texts of all variants in JSON. If one is missing here, this does not compile.
+    macro_rules! texts {
+        ($type:ident: $($variant:ident),+) => {{
+            _ = |one: $type| match one {
+                $($type::$variant => (),)+
+            };
+            vec![$(serde_json::to_value($type::$variant).expect("JSON")),+]
+        }};
+    }
+
     #[test]
     fn the_documents_list_the_texts_of_the_json() {
         let page = include_str!("../../docs/comparisons.md");
-        let conclusions = [
-            Conclusion::Passes,
-            Conclusion::Slower,
-            Conclusion::CannotTell,
-            Conclusion::New,
-        ]
-        .map(|one| ("conclusion", serde_json::to_value(one)));
-        let compared_with = [ComparedWith::OtherBuild, ComparedWith::Baseline]
-            .map(|one| ("compared_with", serde_json::to_value(one)));
-        let measured_by = [MeasuredBy::Counter, MeasuredBy::OsClock]
-            .map(|one| ("measured_by", serde_json::to_value(one)));
-        let codes = [
-            ReasonCode::AboveLimit,
-            ReasonCode::AroundLimit,
-            ReasonCode::Noise,
-            ReasonCode::TooShort,
-            ReasonCode::NoTime,
-            ReasonCode::TooFewSamples,
-            ReasonCode::OtherClock,
-            ReasonCode::Failed,
-            ReasonCode::NoBaseline,
-            ReasonCode::OnlyThisBuild,
-            ReasonCode::OnlyOtherBuild,
-            ReasonCode::NotOfBenchPairs,
-            ReasonCode::NotMeasured,
-            ReasonCode::UntrustedSamples,
-        ]
-        .map(|one| ("reason.code", serde_json::to_value(one)));
-        let fields = conclusions.into_iter().chain(compared_with);
-        for (field, text) in fields.chain(measured_by).chain(codes) {
-            let text = text.expect("JSON");
-            let row = format!("| `{field}` | `{}` |", text.as_str().expect("a text"));
-            assert!(page.contains(&row), "{row}");
+        let conclusions = texts!(Conclusion: Passes, Slower, CannotTell, New);
+        let compared_with = texts!(ComparedWith: OtherBuild, Baseline);
+        let measured_by = texts!(MeasuredBy: Counter, OsClock);
+        let codes = texts!(
+            ReasonCode: AboveLimit, AroundLimit, Noise, TooShort, NoTime, TooFewSamples, OtherClock, Failed, NoBaseline,
+            OnlyThisBuild, OnlyOtherBuild, NotOfBenchPairs, NotMeasured, UntrustedSamples
+        );
+        for (field, texts) in [
+            ("conclusion", conclusions),
+            ("compared_with", compared_with),
+            ("measured_by", measured_by),
+            ("reason.code", codes),
+        ] {
+            for text in texts {
+                let row = format!("| `{field}` | `{}` |", text.as_str().expect("a text"));
+                assert!(page.contains(&row), "{row}");
+            }
         }
     }
 

@@ -76,13 +76,13 @@ pub(crate) fn quantile(values: &[Counted], width_ticks: f64, q: f64) -> Option<f
     if total == 0.0 {
         return None;
     }
-    let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+    let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
     for (value, _) in values {
-        least = least.min(*value);
-        most = most.max(*value);
+        min = min.min(*value);
+        max = max.max(*value);
     }
     let half = width_ticks.max(f64::MIN_POSITIVE) / 2.0;
-    let (mut low, mut high) = (least - half, most + half);
+    let (mut low, mut high) = (min - half, max + half);
     let share = |x: f64| -> f64 {
         let below = |value: f64| ((x - value) / (2.0 * half) + 0.5).clamp(0.0, 1.0);
         values

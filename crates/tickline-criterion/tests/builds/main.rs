@@ -4,6 +4,7 @@
 
 mod baselines;
 mod copies;
+mod latency;
 mod refusals;
 mod verdicts;
 
@@ -34,6 +35,9 @@ const SAYS: &str = "TICKLINE_CRITERION_TEST_SAYS";
 
 /// The variable with the name of the benchmark that the old build lacks.
 const ADDED: &str = "TICKLINE_CRITERION_TEST_ADDED";
+
+/// The variable with the steps of the copy whose pairs have one iteration.
+const LATENCY: &str = "TICKLINE_CRITERION_TEST_LATENCY";
 
 /// The variable with which a list of the benchmarks has a first one that no measuring run has.
 const REORDERS: &str = "TICKLINE_CRITERION_TEST_REORDERS";
@@ -69,6 +73,9 @@ const TESTS: &[(&str, Test)] = &tests![
     builds_of_the_same_work_differ_little,
     both_plots_are_in_criterions_report,
     builds_take_turns_on_one_cpu,
+    latency::with_latency_pairs_in_turns_have_one_iteration,
+    latency::the_build_that_is_started_decides_whether_it_is_latency,
+    latency::a_limit_of_the_latency_of_a_short_routine_cannot_tell,
     copies::each_process_of_a_duel_runs_a_copy_that_is_removed,
     copies::the_next_comparison_removes_the_copies_of_a_killed_one,
     copies::a_folder_that_takes_no_copy_is_named,
@@ -125,6 +132,7 @@ const TESTS: &[(&str, Test)] = &tests![
     words_of_a_program_that_lists_its_benchmarks_are_not_shown,
     the_option_lets_disturbed_pairs_count,
     baselines::a_saved_baseline_has_the_parts_of_its_run,
+    baselines::a_short_routine_is_named_when_it_is_saved,
     baselines::a_run_with_more_work_differs_from_its_baseline,
     baselines::a_comparison_with_a_baseline_says_that_it_took_no_turns,
     baselines::the_plot_of_a_run_has_its_baseline,
@@ -178,7 +186,7 @@ fn run_benchmarks(steps: u64) {
     if std::env::var_os(SAYS).is_some() {
         writeln!(std::io::stderr(), "own words").ok();
     }
-    let time = CounterTime::or_wall_time();
+    let time = CounterTime::new_or_wall_time();
     let mut criterion = Criterion::default()
         .with_measurement(time)
         .warm_up_time(Duration::from_millis(10))
@@ -198,7 +206,9 @@ fn run_benchmarks(steps: u64) {
         criterion.bench_pairs("listed", |bencher| bencher.iter(|| spin(10)));
     }
     let mut group = criterion.benchmark_group("work");
-    let ends = std::env::var(ENDS).is_ok_and(|ends| ends == steps.to_string());
+    let is_about_this =
+        |variable| std::env::var(variable).is_ok_and(|value| value == steps.to_string());
+    let (ends, is_latency) = (is_about_this(ENDS), is_about_this(LATENCY));
     let mut calls = 0;
     let starts = std::env::var_os(STARTS).is_some();
     group.bench_pairs("spin", |bencher| {
@@ -211,6 +221,9 @@ fn run_benchmarks(steps: u64) {
         calls += 1;
         if ends && calls > 3 {
             std::process::exit(0);
+        }
+        if is_latency {
+            bencher.latency();
         }
         bencher.iter(|| spin(steps));
     });
@@ -244,7 +257,7 @@ impl Programs {
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let programs = Self(folder);
-        for steps in [100, 130, 300, 3_000, 9_000] {
+        for steps in [1, 2, 100, 130, 300, 3_000, 9_000] {
             let copy = programs.path(steps);
             fs::hard_link(program, &copy)
                 .or_else(|_| fs::copy(program, &copy).map(drop))

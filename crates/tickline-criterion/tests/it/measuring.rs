@@ -162,7 +162,7 @@ fn samples_without_work_have_a_report() {
 /// Reports by both clocks can be compared.
 #[test]
 fn times_have_the_format_of_wall_time() {
-    let (time, wall) = (CounterTime::or_wall_time(), WallTime);
+    let (time, wall) = (CounterTime::new_or_wall_time(), WallTime);
     let (ours, theirs) = (time.formatter(), wall.formatter());
     for ns in [0.04, 7.0, 2_000.0, 5e6, 3e9] {
         assert_eq!(ours.format_value(ns), theirs.format_value(ns));
@@ -172,7 +172,7 @@ fn times_have_the_format_of_wall_time() {
 
 #[test]
 fn a_throughput_is_in_bytes_a_second() {
-    let time = CounterTime::or_wall_time();
+    let time = CounterTime::new_or_wall_time();
     let bytes = Throughput::Bytes(1 << 20);
     let text = time.formatter().format_throughput(&bytes, 2_000.0);
     assert_eq!(text.trim(), "488.28 GiB/s");
@@ -180,7 +180,7 @@ fn a_throughput_is_in_bytes_a_second() {
 
 #[test]
 fn times_for_machines_are_nanoseconds() {
-    let time = CounterTime::or_wall_time();
+    let time = CounterTime::new_or_wall_time();
     let mut values = [0.5, 2.5e9];
     assert_eq!(time.formatter().scale_for_machines(&mut values), "ns");
     assert_eq!(values, [0.5, 2.5e9]);

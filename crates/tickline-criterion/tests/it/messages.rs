@@ -78,8 +78,8 @@ fn a_directory_that_is_not_found_is_reported_once() {
 #[test]
 fn the_counter_is_reported_once_for_several_clocks() {
     if is_child() {
-        drop(CounterTime::or_wall_time());
-        drop(CounterTime::or_wall_time());
+        drop(CounterTime::new_or_wall_time());
+        drop(CounterTime::new_or_wall_time());
         return;
     }
     let mut lines = lines("the_counter_is_reported_once_for_several_clocks", "on", &[]);
@@ -111,7 +111,7 @@ fn wall_time_is_reported_each_time() {
 /// child itself, none.
 fn run_with_closed_gate(test: &str, body: impl FnOnce(CounterTime)) -> Vec<String> {
     if is_child() {
-        body(CounterTime::or_wall_time());
+        body(CounterTime::new_or_wall_time());
         return Vec::new();
     }
     lines(test, "off", &[])
@@ -206,7 +206,7 @@ fn quiet_prints_nothing() {
 /// Moves the thread within the first of two pairs of a sample, after a sample without a move.
 /// Prints a line. `None` if a move can't be made or seen.
 fn move_in_a_sample() -> Option<CounterTime> {
-    let time = CounterTime::or_wall_time();
+    let time = CounterTime::new_or_wall_time();
     let cpus = core_affinity::get_core_ids().unwrap_or_default();
     let [from, to, ..] = cpus[..] else {
         return None;
@@ -286,7 +286,7 @@ fn nothing_is_calibrated_to_list_benchmarks() {
             time.fallback_error().expect("a reason").kind(),
             ErrorKind::ListMode
         );
-        drop(CounterTime::or_wall_time());
+        drop(CounterTime::new_or_wall_time());
         return;
     }
     let lines = lines(
@@ -324,7 +324,7 @@ fn nothing_is_drawn_where_criterion_draws_nothing() {
 fn an_option_without_run_in_main_ends_the_program_with_the_reason() {
     const TEST: &str = "an_option_without_run_in_main_ends_the_program_with_the_reason";
     if is_child() {
-        drop(CounterTime::or_wall_time());
+        drop(CounterTime::new_or_wall_time());
         return;
     }
     let output = child(TEST, "on", &["--bench", "--against=/tmp/main"]).output();

@@ -45,7 +45,7 @@ fn a_sample_needs_no_more_groups_than_its_limit_leaves() {
     let mut sample = collector.begin_sample(100);
     sample.groups_in_slices = 100;
     sample.block = groups(10);
-    assert_eq!(sample.least_left(), 200 - 100 - 50 - 10);
+    assert_eq!(sample.min_left(), 200 - 100 - 50 - 10);
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn criterion_gets_the_mean_pair_for_all_iterations() {
 fn the_iterations_of_a_pair_are_doubled_until_it_lasts_2_us() {
     for (iteration_ticks, iterations) in [(2_000, 1), (1_999, 2), (125, 16), (124, 32)] {
         let trial_ticks = |iterations| iterations * iteration_ticks;
-        let chosen = collector::<2>(None).choose_iterations_per_pair(None, trial_ticks);
+        let chosen = collector::<2>(None).choose_iterations_per_pair(trial_ticks);
         assert_eq!(chosen, iterations, "{iteration_ticks} ticks");
     }
 }
@@ -331,7 +331,7 @@ fn the_iterations_of_a_pair_are_doubled_until_it_lasts_2_us() {
 #[test]
 fn the_shortest_of_some_trials_decides_about_the_iterations_of_a_pair() {
     let mut trials = 0;
-    let chosen = collector::<2>(None).choose_iterations_per_pair(None, |iterations| {
+    let chosen = collector::<2>(None).choose_iterations_per_pair(|iterations| {
         trials += 1;
         if trials % TRIALS == 0 {
             iterations * 1_000
@@ -344,21 +344,21 @@ fn the_shortest_of_some_trials_decides_about_the_iterations_of_a_pair() {
 
 #[test]
 fn a_routine_that_takes_no_time_has_pairs_of_a_million_iterations() {
-    let chosen = collector::<2>(None).choose_iterations_per_pair(None, |_| 0);
+    let chosen = collector::<2>(None).choose_iterations_per_pair(|_| 0);
     assert_eq!(chosen, 1 << 20);
 }
 
 #[test]
 fn a_single_routine_without_a_share_has_pairs_of_one_iteration() {
-    let chosen = collector::<1>(None).choose_iterations_per_pair(None, |_| 0);
+    let chosen = collector::<1>(None).choose_iterations_per_pair(|_| 0);
     assert_eq!(chosen, 1);
 }
 
 #[test]
 fn the_iterations_of_a_pair_are_chosen_once() {
     let mut collector = collector::<2>(None);
-    collector.choose_iterations_per_pair(None, |iterations| iterations * 1_000);
-    let again = collector.choose_iterations_per_pair(None, |_| 0);
+    collector.choose_iterations_per_pair(|iterations| iterations * 1_000);
+    let again = collector.choose_iterations_per_pair(|_| 0);
     assert_eq!((again, collector.iterations_per_pair()), (2, 2));
 }
 

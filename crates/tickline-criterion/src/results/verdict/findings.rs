@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::judge::{Difference, judge_difference};
-use super::{ComparedWith, Conclusion, LeftOut, Verdict, Verdicts};
+use super::{BenchmarkVerdict, ComparedWith, Conclusion, LeftOut, Verdicts};
 use crate::arguments::Options;
 use crate::measurement::measured_by::MeasuredBy;
 use crate::reason::{ReasonCode, VerdictReason};
@@ -14,7 +14,7 @@ use crate::results::verdict_file;
 /// The findings of this process so far.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    pub(crate) verdicts: Vec<Verdict>,
+    pub(crate) verdicts: Vec<BenchmarkVerdict>,
     /// The benchmarks that are stored.
     pub(crate) runs: Vec<StoredRun>,
 }
@@ -67,7 +67,7 @@ pub(crate) fn findings() -> MutexGuard<'static, Findings> {
 
 impl Findings {
     /// Adds a verdict, and stores all so far: a run may be killed.
-    fn push(&mut self, verdict: Verdict) {
+    fn push(&mut self, verdict: BenchmarkVerdict) {
         self.verdicts.push(verdict);
         let options = Options::of_this_process();
         let so_far = Verdicts::so_far(options, self.verdicts.clone());
@@ -85,7 +85,7 @@ impl Findings {
     ) {
         let options = Options::of_this_process();
         let (conclusion, reason) = judge_difference(options, compared_with, &difference);
-        self.push(Verdict {
+        self.push(BenchmarkVerdict {
             benchmark: benchmark.to_owned(),
             compared_with,
             measured_by: Some(measured_by),
@@ -106,7 +106,7 @@ impl Findings {
         conclusion: Conclusion,
         reason: VerdictReason,
     ) {
-        self.push(Verdict {
+        self.push(BenchmarkVerdict {
             benchmark: benchmark.to_owned(),
             compared_with,
             measured_by: Some(measured_by),

@@ -41,8 +41,8 @@ pub(super) fn judge_difference(
         low,
         high,
     } = percent;
-    let [middle, from, to] = [estimate, low, high].map(signed_percent);
-    let range = format!("{middle} %, from {from} to {to} %");
+    let [estimate_text, low_text, high_text] = [estimate, low, high].map(signed_percent);
+    let range = format!("{estimate_text} %, from {low_text} to {high_text} %");
     if let Some(limit) = options.max_regression_percent
         && low > limit
     {
@@ -54,7 +54,7 @@ pub(super) fn judge_difference(
         );
     }
     if options.have_limits()
-        && percent.high > 0.0
+        && high > 0.0
         && let Some(reason) = why_hidden
     {
         return cannot_tell(ReasonCode::TooShort.with(reason));
@@ -67,12 +67,12 @@ pub(super) fn judge_difference(
         return cannot_tell(ReasonCode::AroundLimit.with(reason));
     }
     // Noise below the limit hides no regression.
-    let may_be_slower = percent.high > options.max_regression_percent.unwrap_or(0.0);
+    let may_be_slower = high > options.max_regression_percent.unwrap_or(0.0);
     if let Some(limit) = options.max_noise_percent
         && percent.noise() > limit
         && may_be_slower
     {
-        let slower = if is_different && percent.low > 0.0 {
+        let slower = if is_different && low > 0.0 {
             "slower, but by how much can't be told: "
         } else {
             ""

@@ -1,0 +1,78 @@
+//! The share of a pair's cost in its time.
+//!
+//! A pair of readings also takes time that its cost, which is subtracted, does not contain: the
+//! routine starts with an empty pipeline, and the end waits for it. What is compared has that time
+//! on both sides, so a percentage of a short routine is too small.
+
+use serde_json::Value;
+
+/// The largest share, for a percentage to be judged. What a pair adds beyond its subtracted cost is
+/// shorter than that cost (5 to 14 ns of 20 ns or more on machines with an AMD EPYC), so at this
+/// share it is less than a ninth of the routine's time, and hides less than that part of a
+/// percentage.
+const MAX: f64 = 0.1;
+
+/// The share that is advised. Pairs in turns have the same.
+const ADVISED: f64 = 0.01;
+
+/// The key in the JSON.
+pub(crate) const KEY: &str = "pair_cost_share";
+
+/// The share of a pair's cost in its time, from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub(crate) struct CostShare(pub(crate) f64);
+
+impl CostShare {
+    /// The share of the cost in a pair of this time, which contains it.
+    pub(crate) fn new(cost_ticks: f64, pair_ticks: f64) -> Self {
+        Self(if pair_ticks > cost_ticks {
+            cost_ticks / pair_ticks
+        } else {
+            1.0
+        })
+    }
+
+    /// The share in a stored run; `None` if its file does not say so.
+    pub(crate) fn of_run(stored: &Value) -> Option<Self> {
+        stored[KEY].as_f64().map(Self)
+    }
+
+    /// Why a slowdown may be larger than a percentage of such pairs says. `None` if it is not.
+    pub(crate) fn why_hidden(self) -> Option<String> {
+        (self.0 > MAX).then(|| {
+            format!(
+                "too short for a percentage: {:.0} % of a pair is the cost of its readings, and such a pair hides a \
+                 part of a slowdown",
+                self.0 * 100.0
+            )
+        })
+    }
+
+    /// The same of a run that is a baseline or is compared with one, and what to do.
+    pub(crate) fn why_hidden_by_baseline(self) -> Option<String> {
+        let reason = self.why_hidden()?;
+        Some(format!(
+            "{reason}; let an iteration do more, or time many in a row: put cost_share({ADVISED}) before iter and save the \
+             baseline again, or use --against PROGRAM"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_that_is_no_longer_than_its_cost_has_nothing_else() {
+        for pair_ticks in [0.0, 40.0, 50.0] {
+            assert_eq!(CostShare::new(50.0, pair_ticks), CostShare(1.0));
+        }
+    }
+
+    #[test]
+    fn more_than_a_tenth_hides_a_part_of_a_slowdown() {
+        for (share, is_hidden) in [(0.01, false), (0.1, false), (0.11, true), (1.0, true)] {
+            assert_eq!(CostShare(share).why_hidden().is_some(), is_hidden);
+        }
+    }
+}
