@@ -125,7 +125,7 @@ fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
             let done = calibration.iterate(&clocks[0], 0, board, board.machine);
             match done.stay {
                 Stay::Again => {}
-                Stay::Wait(ns) => board.machine.pass(ns),
+                Stay::Wait { ns } => board.machine.pass(ns),
                 Stay::Leave => return done.iteration.unwrap().next_in_ns,
             }
         }
