@@ -104,9 +104,10 @@ impl PageReport {
         }
         let is_fast = rate_ppb.unsigned_abs() > FAST_RATE_PPB;
         let then = if is_fast {
-            ": no line is published while that is above 1,000 ppm"
+            let limit = rate(FAST_RATE_PPB.cast_signed());
+            format!(": no line is published while that is above {limit}")
         } else {
-            ""
+            String::new()
         };
         say(
             screen,
