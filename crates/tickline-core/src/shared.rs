@@ -58,16 +58,21 @@ pub use readings::Readings;
 /// let reading = CLOCK.read_ordered_in_any_state(counter, reference);
 /// assert!(matches!(reading.source, ReadingSource::Reference { reference_ns } if reference_ns == reading.ns));
 /// ```
-#[derive(Debug, Default)]
-#[repr(transparent)]
+#[derive(Debug)]
 pub struct SharedClock<S = LineCell> {
     readings: Readings<S>,
 }
 
 const _: () = assert!(
-    core::mem::offset_of!(Readings<LineCell>, cell) == 0 || cfg!(loom),
+    core::mem::offset_of!(SharedClock, readings.cell) == 0 || cfg!(loom),
     "a reading would add an offset"
 );
+
+impl<S: Default> Default for SharedClock<S> {
+    fn default() -> Self {
+        Self::new(S::default())
+    }
+}
 
 impl<S> Deref for SharedClock<S> {
     type Target = Readings<S>;

@@ -17,7 +17,7 @@ use crate::state::LineState;
 /// static CLOCK: DrivenClock = DrivenClock::new(SharedClock::new(LineCell::new()));
 /// assert_eq!(CLOCK.readings().figures().last_line, None);
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Readings<S> {
     /// State, slots and bounds.
     pub(crate) cell: S,
