@@ -510,7 +510,7 @@ fn a_pinned_counter_is_always_read_in_order() {
 }
 
 #[test]
-fn a_barrier_of_a_pinned_counter_is_its_counters() {
+fn a_pinned_counter_has_the_barrier_of_its_counter() {
     let counter = CounterOfCpu3::default();
     PinnedCounter::new(&counter, 3).unwrap().barrier();
     assert_eq!(counter.barriers.get(), 1);
