@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_fast_correction_of_the_rate_keeps_the_line_from_being_published() {
-        const PART: &str = "no line is published";
+        const PART: &str = "no line is published while that is above 1000 ppm";
         for (rate_ppb, is_fast) in [
             (1_000_000, false),
             (-1_000_000, false),
