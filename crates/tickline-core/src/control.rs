@@ -300,8 +300,8 @@ impl Control {
 
     /// The interval of [`config`](Self::config), within its limits, ns.
     pub(crate) fn interval_ns(&self) -> u64 {
-        let most_ns = *INTERVAL_RANGE_NS.end();
-        self.config.interval_ns.clamp(MIN_INTERVAL_NS, most_ns)
+        let max_ns = *INTERVAL_RANGE_NS.end();
+        self.config.interval_ns.clamp(MIN_INTERVAL_NS, max_ns)
     }
 
     /// One iteration. Never panics, allocates or waits.

@@ -225,7 +225,7 @@ impl<S> DrivenClock<S> {
     /// ```
     #[inline(always)]
     #[must_use]
-    pub const fn readings(&self) -> Readings<'_, S> {
+    pub const fn readings(&self) -> &Readings<S> {
         self.shared.readings()
     }
 

@@ -358,9 +358,10 @@ impl History {
 
     /// The middle of the feasible set at `ticks`.
     fn middle(&self, ticks: u64, fit: &Fit) -> Option<FixedNs> {
-        let low = self.lower_bound(ticks, fit.slope_min)?;
+        let lower = self.lower_bound(ticks, fit.slope_min)?;
         Some(
-            low.saturating_add(self.upper_bound(ticks, fit.slope_max)?)
+            lower
+                .saturating_add(self.upper_bound(ticks, fit.slope_max)?)
                 .half(),
         )
     }
@@ -383,24 +384,24 @@ impl History {
         let max_drift_ppb = i64::from(allowed.max_drift_ppb);
         let slowest = slope.adjusted_ppb(max_drift_ppb.saturating_neg());
         let fastest = slope.adjusted_ppb(max_drift_ppb);
-        let mut low = self.lower_bound(ticks, slowest)?;
-        let mut high = self.upper_bound(ticks, fastest)?;
-        if low > high {
+        let mut lower = self.lower_bound(ticks, slowest)?;
+        let mut upper = self.upper_bound(ticks, fastest)?;
+        if lower > upper {
             // An older sample needs a larger maximum drift. The newest sample suffices to bound the
             // present.
-            low = newest.lower.carried(ticks, slowest);
-            high = newest.upper.carried(ticks, fastest);
+            lower = newest.lower.carried(ticks, slowest);
+            upper = newest.upper.carried(ticks, fastest);
         }
-        high = high.saturating_add(allowed.dither).saturating_add(unseen);
-        let low = UnroundedLine {
-            base: low.saturating_sub(allowed.dither),
+        upper = upper.saturating_add(allowed.dither).saturating_add(unseen);
+        let lower = UnroundedLine {
+            base: lower.saturating_sub(allowed.dither),
             slope: slowest,
         };
-        let high = UnroundedLine {
-            base: high,
+        let upper = UnroundedLine {
+            base: upper,
             slope: fastest,
         };
-        Some(PlannedBounds::new(ticks, low, high))
+        Some(PlannedBounds::new(ticks, lower, upper))
     }
 }
 

@@ -71,7 +71,7 @@
 //! |---|---|
 //! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
 //! | a [`Reference`](reference::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](reference::Resolutions) has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
-//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`now_ordered_ns`](shared::SharedClock::now_ordered_ns). [`read_ns`](shared::SharedClock::read_ns) is faster, and in order within one thread; where it returns `None`, call [`read_ordered_in_any_state`](shared::SharedClock::read_ordered_in_any_state) |
+//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`now_ordered_ns`](shared::Readings::now_ordered_ns). [`read_ns`](shared::Readings::read_ns) is faster, and in order within one thread; where it returns `None`, call [`read_ordered_in_any_state`](shared::Readings::read_ordered_in_any_state) |
 //! | a [`Control`](control::Control), and its driver | one caller of [`iterate`](control::Control::iterate), from the main loop or a timer's interrupt. The last [`Iteration`](control::Iteration) says when the next call is due. Several callers share it through a lock of your own |
 //! | trust | [`gate::judge`] judges each gate by the known facts. No other code checks whether the counter keeps its rate |
 //!
@@ -82,8 +82,8 @@
 //! # Guarantees
 //!
 //! Take two times by any methods of [`SharedClock`](shared::SharedClock) except
-//! [`read_ns`](shared::SharedClock::read_ns) and
-//! [`read_unix_ns`](shared::SharedClock::read_unix_ns), on any threads, where one is complete
+//! [`read_ns`](shared::Readings::read_ns) and
+//! [`read_unix_ns`](shared::Readings::read_unix_ns), on any threads, where one is complete
 //! before the other begins. With synchronised counters the earlier one is never larger. This holds
 //! across start-up, recalibration, fallback and the return to a line. Two things are *not*
 //! promised. One is that the counters are synchronised: a gate decides that. The other is order

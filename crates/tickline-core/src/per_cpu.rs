@@ -69,7 +69,7 @@
 //!         match calibration.iterate(clock, cpu, &machine, &machine).stay {
 //!             Stay::Leave => break,
 //!             Stay::Again => {}
-//!             Stay::Wait(ns) => machine.ns.set(machine.ns.get() + ns),
+//!             Stay::Wait { ns } => machine.ns.set(machine.ns.get() + ns),
 //!         }
 //!     }
 //! }
@@ -137,7 +137,7 @@ impl<S: StateCell> CpuClock<'_, S> {
         self.clock.read_ns(&self.read)
     }
 
-    /// Unix time at the read of the counter, ns. `None` as for [`SharedClock::read_unix_ns`].
+    /// Unix time at the read of the counter, ns. `None` as for [`read_unix_ns`](crate::shared::Readings::read_unix_ns).
     #[inline(always)]
     #[must_use]
     pub fn read_unix_ns(&self) -> Option<i64> {
@@ -273,8 +273,11 @@ pub struct CpuControl {
 pub enum Stay {
     /// It runs another iteration at once.
     Again,
-    /// It waits on the CPU for this time, ns, and runs another iteration.
-    Wait(u64),
+    /// It waits on the CPU, and runs another iteration.
+    Wait {
+        /// The time of the wait, ns.
+        ns: u64,
+    },
     /// It leaves the CPU.
     Leave,
 }
@@ -373,7 +376,9 @@ impl CpuControl {
         let may_wait = self.waits < STAY_WAITS && self.due_ns <= self.waits_until_ns;
         let stay = if is_soon && may_wait {
             self.waits = self.waits.saturating_add(1);
-            Stay::Wait(iteration.next_in_ns)
+            Stay::Wait {
+                ns: iteration.next_in_ns,
+            }
         } else {
             Stay::Leave
         };

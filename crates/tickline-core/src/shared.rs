@@ -4,9 +4,10 @@
 //! `DESIGN.md`, section "Order", has the rules of order. The functions here name the rules by
 //! number.
 
+use core::ops::Deref;
+
 use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::counter::Counter;
-use crate::primitive::AtomicI64;
 use crate::reference::Reference;
 use crate::sample::Point;
 use crate::state::{Phase, has_atomics};
@@ -19,7 +20,6 @@ mod reading;
 mod readings;
 
 pub use events::Event;
-use events::EventCounters;
 pub(crate) use figures::AtomicFigures;
 pub use figures::{Figures, LineFigures, SampleAge};
 #[cfg(all(test, loom))]
@@ -28,7 +28,8 @@ pub use reading::{BoundedReading, ReadingSource, SlowReading};
 pub use readings::Readings;
 
 /// The memory that readers and the writer of one clock share. `S` is a [`LineCell`], or a
-/// [`StateCell`] that wraps one.
+/// [`StateCell`] that wraps one. The readings, the figures and the events are methods of the
+/// [`Readings`], to which it dereferences.
 ///
 /// Every call for one clock, on every thread, MUST get the same counter and the same reference: its
 /// values may differ, but not the register and the OS clock that they read. A line converts only
@@ -57,31 +58,45 @@ pub use readings::Readings;
 /// let reading = CLOCK.read_ordered_in_any_state(counter, reference);
 /// assert!(matches!(reading.source, ReadingSource::Reference { reference_ns } if reference_ns == reading.ns));
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SharedClock<S = LineCell> {
-    /// State, slots and bounds.
-    pub(crate) cell: S,
-    pub(crate) figures: AtomicFigures,
-    pub(crate) events: EventCounters,
-    /// The latest time of the reference that has vouched for a line past its window, ns.
-    vouched_ns: AtomicI64,
+    readings: Readings<S>,
 }
 
 const _: () = assert!(
-    core::mem::offset_of!(SharedClock, cell) == 0 || cfg!(loom),
+    core::mem::offset_of!(SharedClock, readings.cell) == 0 || cfg!(loom),
     "a reading would add an offset"
 );
+
+impl<S: Default> Default for SharedClock<S> {
+    fn default() -> Self {
+        Self::new(S::default())
+    }
+}
+
+impl<S> Deref for SharedClock<S> {
+    type Target = Readings<S>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Readings<S> {
+        &self.readings
+    }
+}
 
 impl<S> SharedClock<S> {
     /// A clock that has no line yet, around `cell`.
     #[must_use]
     pub const fn new(cell: S) -> Self {
         Self {
-            cell,
-            figures: AtomicFigures::new(),
-            events: EventCounters::new(),
-            vouched_ns: AtomicI64::new(i64::MIN),
+            readings: Readings::new(cell),
         }
+    }
+
+    /// The part that a program may use beside the clock's driver.
+    #[inline(always)]
+    #[must_use]
+    pub const fn readings(&self) -> &Readings<S> {
+        &self.readings
     }
 
     /// State, slots and bounds. Any thread may read them, through [`StateCell`]. Only this clock
@@ -90,19 +105,7 @@ impl<S> SharedClock<S> {
     #[inline]
     #[must_use]
     pub const fn cell(&self) -> &S {
-        &self.cell
-    }
-
-    /// The control loop's latest figures.
-    #[must_use]
-    pub fn figures(&self) -> Figures {
-        self.figures.load()
-    }
-
-    /// The number of times that `event` has happened.
-    #[must_use]
-    pub fn event_count(&self, event: Event) -> u64 {
-        self.events.get(event)
+        &self.readings.cell
     }
 }
 
@@ -114,7 +117,7 @@ pub(crate) struct Access<'a, S, C, R> {
 }
 
 impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
-    /// Calls [`SharedClock::help`].
+    /// Calls [`Readings::help`].
     pub(crate) fn help(&self, snapshot: &Snapshot) {
         self.shared.help(snapshot, self.counter, self.reference);
     }
@@ -127,7 +130,7 @@ impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
     }
 }
 
-impl<S: StateCell> SharedClock<S> {
+impl<S: StateCell> Readings<S> {
     /// Announces that `line` is replaced or ends (rules 2 and 4): from then on no second load
     /// confirms a reading of it. Returns the cell's new content; `None` if another thread has
     /// changed the state before.
@@ -201,7 +204,9 @@ impl<S: StateCell> SharedClock<S> {
         };
         self.cell.try_swap(state, next)
     }
+}
 
+impl<S: StateCell> SharedClock<S> {
     /// Rule 8: bars the clock, and ends its line. When this returns, no reading that begins later
     /// uses the counter, until [`unbar`](Self::unbar). An iteration of the control loop that has
     /// begun before may still read the counter, but publishes nothing. Waits for no thread. Returns

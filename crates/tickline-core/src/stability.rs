@@ -318,11 +318,11 @@ impl StabilityMonitor {
     /// The width of the range that the samples allow at `ticks`.
     fn uncertainty_at(&self, ticks: u64) -> Option<FixedNs> {
         let fit = self.fit?;
-        let low = self.history.lower_bound(ticks, fit.slope_min)?;
+        let lower = self.history.lower_bound(ticks, fit.slope_min)?;
         Some(
             self.history
                 .upper_bound(ticks, fit.slope_max)?
-                .saturating_sub(low)
+                .saturating_sub(lower)
                 .max(FixedNs::ZERO),
         )
     }

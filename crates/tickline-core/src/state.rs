@@ -134,6 +134,7 @@ use crate::units::{FRACTION_BITS, FixedNs};
 pub(crate) mod native;
 #[cfg(test)]
 #[allow(
+    clippy::duplicate_mod,
     dead_code,
     unreachable_pub,
     reason = "tested by itself, next to the machine's own atomic or its model"

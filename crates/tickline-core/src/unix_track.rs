@@ -32,8 +32,8 @@ struct Samples {
 /// A range of Unix time minus monotonic time.
 #[derive(Debug, Clone, Copy)]
 struct OffsetRange {
-    least_ns: i64,
-    most_ns: i64,
+    min_ns: i64,
+    max_ns: i64,
 }
 
 impl OffsetRange {
@@ -45,34 +45,34 @@ impl OffsetRange {
         let after_ns = reference.monotonic_ns();
         // Both clocks round down to a nanosecond.
         Self {
-            least_ns: unix_ns.saturating_sub(after_ns).saturating_sub(1),
-            most_ns: unix_ns.saturating_sub(before_ns).saturating_add(1),
+            min_ns: unix_ns.saturating_sub(after_ns).saturating_sub(1),
+            max_ns: unix_ns.saturating_sub(before_ns).saturating_add(1),
         }
     }
 
     /// Negative if the reference stepped back within the sample.
     fn width_ns(&self) -> i64 {
-        self.most_ns.saturating_sub(self.least_ns)
+        self.max_ns.saturating_sub(self.min_ns)
     }
 
     /// The part that both ranges have in common; `None` if there is none.
     fn common(&self, other: &Self) -> Option<Self> {
         let common = Self {
-            least_ns: self.least_ns.max(other.least_ns),
-            most_ns: self.most_ns.min(other.most_ns),
+            min_ns: self.min_ns.max(other.min_ns),
+            max_ns: self.max_ns.min(other.max_ns),
         };
-        (common.least_ns <= common.most_ns).then_some(common)
+        (common.min_ns <= common.max_ns).then_some(common)
     }
 
     fn middle_ns(&self) -> i64 {
-        let half_ns = i64::try_from(self.most_ns.abs_diff(self.least_ns) >> 1).unwrap_or(i64::MAX);
-        self.least_ns.saturating_add(half_ns)
+        let half_ns = i64::try_from(self.max_ns.abs_diff(self.min_ns) >> 1).unwrap_or(i64::MAX);
+        self.min_ns.saturating_add(half_ns)
     }
 
     /// The distance of the farther end from `offset_ns`.
     fn farthest_ns(&self, offset_ns: i64) -> u64 {
-        let below_ns = self.least_ns.abs_diff(offset_ns);
-        below_ns.max(self.most_ns.abs_diff(offset_ns))
+        let below_ns = self.min_ns.abs_diff(offset_ns);
+        below_ns.max(self.max_ns.abs_diff(offset_ns))
     }
 }
 

@@ -94,7 +94,7 @@ use crate::unix_time::UnixTime;
 ///    [`unix_now`](Self::unix_now) ends the process;
 /// 5. work in a forked child, or return some time there that fulfils 1;
 /// 6. read the counter only if the process may, and
-///    [`EnvironmentSwitch::at_start`](crate::EnvironmentSwitch::at_start) is not
+///    [`EnvironmentSwitch::read`](crate::EnvironmentSwitch::read) is not
 ///    [`Off`](crate::EnvironmentSwitch::Off);
 /// 7. have a [`state`](Self::state) that says where readings come from:
 ///

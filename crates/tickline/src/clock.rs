@@ -183,7 +183,7 @@ impl Clock {
     }
 
     pub(crate) fn separate(settings: Settings) -> Result<Self, Error> {
-        _ = EnvironmentSwitch::at_start(settings.probes); // a judgement may not wait for `set_var`
+        _ = EnvironmentSwitch::read(settings.probes); // a judgement may not wait for `set_var`
         let engine = Arc::new(Engine::new(settings.driver));
         engine.restrict_probes(settings.probes);
         engine.apply(&settings);

@@ -1,10 +1,10 @@
 //! The engine of one clock: the data that its readers and its driver share, the fast path of every
 //! reading, and what each file of the folder asks: the CPUs' lines, the interval, the probes.
 //!
-//! The fast path is one call of [`SharedClock::read_ns`] or of a similar method. If that call
-//! returns `None`, the slow path takes over: [`Engine::now_slow`] and similar functions
-//! (`engine/slow.rs`). The folder has what the engine does, and the modules of the last column have
-//! the values:
+//! The fast path is one call of `read_ns` or of a similar method of
+//! [`Readings`](tickline_core::shared::Readings). If that call returns `None`, the slow path takes
+//! over: [`Engine::now_slow`] and similar functions (`engine/slow.rs`). The folder has what the
+//! engine does, and the modules of the last column have the values:
 //!
 //! | `engine/` | what happens | the values |
 //! |---|---|---|

@@ -8,7 +8,7 @@
 //!   Linux it reads the environment of the start from the kernel (`sys/linux/environment.rs`).
 //! - A thread that starts a clock, or a clock's thread, first reads the variable in the same way,
 //!   or else through std's lock, which waits for `set_var` ([`read_environment`]).
-//!   [`EnvironmentSwitch::at_start`] (`engine/late_environment.rs`) then tells the global clock.
+//!   [`EnvironmentSwitch::read`] (`engine/late_environment.rs`) then tells the global clock.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::env;

@@ -196,7 +196,9 @@ pub struct Status {
     /// The clock that readings come from.
     pub state: ClockState,
     /// Whether the clock has judged its gates by its present settings, or is disabled. Before the
-    /// first judgement all gates are shown as open.
+    /// first judgement all gates are shown as open. A clock that is judged may still be undecided,
+    /// as while it calibrates: [`wait_until_decided`](crate::Clock::wait_until_decided) waits for
+    /// more.
     pub is_judged: bool,
     pub(crate) verdicts: [Verdict; Gate::ALL.len()],
     /// The driver of the control loop in this process.

@@ -110,7 +110,7 @@ impl Clock {
     }
 
     /// The line of a clock that has one line for all CPUs.
-    fn readings(&self) -> Readings<'_, SteppedCell> {
+    fn readings(&self) -> &Readings<SteppedCell> {
         match &self.unguarded {
             Some(unguarded) => unguarded.clock.readings(),
             None => self.driven.readings(),

@@ -119,9 +119,9 @@ impl Context {
             self.go_to(cpu);
             match self.iterate_on(cpu, calibration) {
                 Stay::Again => {}
-                Stay::Wait(wait_ns) => {
+                Stay::Wait { ns } => {
                     let late_ps = self.random_ps(100_000 * PS);
-                    self.world.step(Step::Sleep(wait_ns * PS + late_ps));
+                    self.world.step(Step::Sleep(ns * PS + late_ps));
                     if self.clock.is_forced.get() {
                         return;
                     }

@@ -193,26 +193,26 @@ impl From<Bounds> for PlannedBounds {
 
 impl PlannedBounds {
     /// Bounds whose lines start at `start_ticks`. The other fields are 0.
-    pub(crate) const fn new(start_ticks: u64, low: UnroundedLine, high: UnroundedLine) -> Self {
-        let lower = Line {
-            start_ticks,
-            base_ns: low.base.floor_ns(),
-            slope: low.slope,
-        };
-        let upper = Line {
-            start_ticks,
-            base_ns: high.base.ceil_ns(),
-            slope: high.slope,
-        };
+    pub(crate) const fn new(start_ticks: u64, lower: UnroundedLine, upper: UnroundedLine) -> Self {
+        let lower_ns = lower.base.floor_ns();
+        let upper_ns = upper.base.ceil_ns();
         Self {
             rounded: Bounds {
-                lower,
-                upper,
+                lower: Line {
+                    start_ticks,
+                    base_ns: lower_ns,
+                    slope: lower.slope,
+                },
+                upper: Line {
+                    start_ticks,
+                    base_ns: upper_ns,
+                    slope: upper.slope,
+                },
                 unix_offset_ns: 0,
                 unix_bound_ns: 0,
             },
-            lower_rounding: low.base.saturating_sub(FixedNs::from_ns(lower.base_ns)),
-            upper_rounding: FixedNs::from_ns(upper.base_ns).saturating_sub(high.base),
+            lower_rounding: lower.base.saturating_sub(FixedNs::from_ns(lower_ns)),
+            upper_rounding: FixedNs::from_ns(upper_ns).saturating_sub(upper.base),
             resolution_ns: 0,
         }
     }
@@ -227,17 +227,17 @@ impl PlannedBounds {
             .slope
             .over(back_ticks)
             .saturating_sub(lower.slope.over(back_ticks));
-        let low = lower
+        let earliest = lower
             .fixed_at(start_ticks)
             .saturating_add(self.lower_rounding)
             .saturating_sub(spread);
-        let high = upper
+        let latest = upper
             .fixed_at(start_ticks)
             .saturating_sub(self.upper_rounding)
             .saturating_add(spread);
         RangeNs {
-            earliest_ns: low.floor_ns(),
-            latest_ns: high.ceil_ns(),
+            earliest_ns: earliest.floor_ns(),
+            latest_ns: latest.ceil_ns(),
         }
     }
 }

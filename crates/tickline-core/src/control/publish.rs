@@ -66,7 +66,7 @@ impl Control {
         let target = self
             .target(old, fit, interval_ns)
             .ok_or(NotPublished::NoSample)?;
-        let over_ns = at_most_ns.map_or(interval_ns, |most_ns| interval_ns.min(most_ns));
+        let over_ns = at_most_ns.map_or(interval_ns, |max_ns| interval_ns.min(max_ns));
         let allowance = self.stability.allowance(fit, over_ns);
         let bounds = self
             .plan_bounds(target.slope, &allowance)

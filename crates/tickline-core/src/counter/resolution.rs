@@ -34,9 +34,9 @@ const MIN_DIFFERENCES: usize = 8;
 /// A counter with fewer differences after this many reads counts as standing still.
 const MAX_READS: u32 = 20_000;
 
-/// The longest run that one multiple of the resolution can cause, less one: rounding and an early
-/// tick make up to four adjacent values.
-const MAX_RUN_TICKS: u64 = 3;
+/// The largest difference of two values in a run that one multiple of the resolution can cause:
+/// rounding and an early tick make up to four adjacent values.
+const MAX_RUN_SPAN_TICKS: u64 = 3;
 
 /// The resolution of a counter, ticks: the largest, as far as reads can show it. 0 if the counter
 /// stood still.
@@ -121,8 +121,8 @@ fn shown_resolution_ticks(sorted: &mut [u64]) -> Option<u64> {
         if run.len() <= rare || is_early {
             continue;
         }
-        if first == 1 || last.saturating_sub(first) > MAX_RUN_TICKS.min(first.saturating_sub(1) / 3)
-        {
+        let max_span_ticks = MAX_RUN_SPAN_TICKS.min(first.saturating_sub(1) / 3);
+        if first == 1 || last.saturating_sub(first) > max_span_ticks {
             return Some(1);
         }
         let distance = last.saturating_sub(before);

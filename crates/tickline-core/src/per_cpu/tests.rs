@@ -125,7 +125,7 @@ fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
             let done = calibration.iterate(&clocks[0], 0, board, board.machine);
             match done.stay {
                 Stay::Again => {}
-                Stay::Wait(ns) => board.machine.pass(ns),
+                Stay::Wait { ns } => board.machine.pass(ns),
                 Stay::Leave => return done.iteration.unwrap().next_in_ns,
             }
         }
@@ -510,7 +510,7 @@ fn a_pinned_counter_is_always_read_in_order() {
 }
 
 #[test]
-fn a_barrier_of_a_pinned_counter_is_its_counters() {
+fn a_pinned_counter_has_the_barrier_of_its_counter() {
     let counter = CounterOfCpu3::default();
     PinnedCounter::new(&counter, 3).unwrap().barrier();
     assert_eq!(counter.barriers.get(), 1);

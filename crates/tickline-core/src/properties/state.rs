@@ -10,7 +10,16 @@ use proptest::prelude::*;
 use super::wide::{UNITS_PER_NS, floor_ns, units, wide, wrapped_i64};
 use super::{CHEAP, above, config, fixed, number, signed_number};
 
-/// A state, and the `m` that its line has by the layout at the head of `state.rs`.
+/// The tag's bits by the layout at the head of `state.rs`, written a second time.
+const FAST_PATH: u64 = 0x1;
+const FAST_PATH_UNIX: u64 = 0x2;
+const SLOT: u64 = 0x8;
+const NO_UNIX: u64 = 0x20;
+const COUNT: u64 = 0x40;
+const COUNT_MASK: u64 = 0xffc0;
+const TAG_MASK: u64 = 0xffff;
+
+/// A state, and the `m` that its line has by this layout.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Oracle {
     pub(super) line: Snapshot,
@@ -18,16 +27,16 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
-    /// A state without a line: `tag` has the slot, and how often the clock was unbarred.
-    pub(super) fn without_line(tag: u8) -> Self {
+    /// A state without a line, after `lines` lines, and after the clock was unbarred so often.
+    fn without_line(lines: u64, unbarred: u64) -> Self {
         let mut state = LineState::default();
-        if tag & 8 != 0 {
+        for _ in 0..lines {
             state = state
                 .next_line(Slope { bits: 1 << 20 })
                 .expect("fits")
                 .without_line(0);
         }
-        for _ in 0..tag & 7 {
+        for _ in 0..unbarred {
             state = state.barred().unbarred();
         }
         let line = Snapshot {
@@ -37,7 +46,7 @@ impl Oracle {
         };
         Self {
             line,
-            m: u64::from(tag & 8) | u64::from((tag & 7) + (tag >> 3 & 1)) << 6,
+            m: (lines % 2) * SLOT + (lines + unbarred) * COUNT,
         }
     }
 
@@ -51,21 +60,29 @@ impl Oracle {
         } else {
             next.map(LineState::without_unix)
         };
-        let m = slope.bits << (64 - FRACTION_BITS - SHIFT) & !0xffff;
+        let m = slope.bits << (64 - FRACTION_BITS - SHIFT) & !TAG_MASK;
         let fits = m != 0 && wide(slope.bits) < wide(UNITS_PER_NS) << SHIFT;
         assert_eq!(next.is_some(), fits, "{slope:?}");
-        let tag =
-            self.m.wrapping_add(0x40) & 0xffc0 | !self.m & 8 | if has_unix_time { 3 } else { 0x21 };
+        let count = self.m.wrapping_add(COUNT) & COUNT_MASK;
+        let slot = !self.m & SLOT;
+        let serves = if has_unix_time {
+            FAST_PATH | FAST_PATH_UNIX
+        } else {
+            FAST_PATH | NO_UNIX
+        };
         let line = Snapshot {
             state: next?,
             ..self.line
         };
-        Some(Self { line, m: m | tag })
+        Some(Self {
+            line,
+            m: m | count | slot | serves,
+        })
     }
 
     pub(super) fn slope(&self) -> Slope {
         Slope {
-            bits: (self.m & !0xffff) >> (64 - FRACTION_BITS - SHIFT),
+            bits: (self.m & !TAG_MASK) >> (64 - FRACTION_BITS - SHIFT),
         }
     }
 
@@ -106,13 +123,13 @@ pub(super) fn usual_slope(min_log_hz: f64) -> impl Strategy<Value = Slope> {
 
 /// A state without a line, and a state with the next line, of a counter that is fast enough.
 fn beginning() -> impl Strategy<Value = (Oracle, Oracle)> {
-    (any::<u8>(), any::<bool>()).prop_flat_map(|(tag, serves)| {
+    (0..2_u64, 0..8_u64, any::<bool>()).prop_flat_map(|(lines, unbarred, serves)| {
         let any = number().prop_map(|bits| (bits % (1 << (FRACTION_BITS + SHIFT))).max(1 << SHIFT));
         let slope = prop_oneof![
             any.prop_map(|bits| Slope { bits }),
             usual_slope(30.0 - f64::from(SHIFT))
         ];
-        let before = Oracle::without_line(tag & 15);
+        let before = Oracle::without_line(lines, unbarred);
         slope.prop_map(move |slope| (before, before.next(slope, serves).expect("fast enough")))
     })
 }
@@ -135,7 +152,7 @@ proptest! {
     fn states_have_what_they_were_made_of(
         ((before, line), b, high_water_ns) in (beginning(), signed_number(), signed_number())
     ) {
-        let (line, unix) = (line.with_b(b).line.state, line.m & 2 != 0);
+        let (line, unix) = (line.with_b(b).line.state, line.m & FAST_PATH_UNIX != 0);
         let slot = 1 - before.line.state.slot();
         let fast = has_atomics();
         assert_eq!((line.allows_fast_path(), line.allows_fast_unix()), (fast, fast && unix), "{line:?}");

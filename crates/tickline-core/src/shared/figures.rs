@@ -81,7 +81,7 @@ pub struct SampleAge {
 const TOO_OLD_ITERATIONS: u64 = 4;
 
 /// The memory of [`Figures`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct AtomicFigures {
     /// 0 before the first line.
     frequency_hz: AtomicU64,

@@ -11,7 +11,7 @@
 //! suspends the counter runs on and the reference stands still. Readings may then run ahead of the
 //! reference, to the end of the window. Past the window every reading takes the slow path, which
 //! asks the reference. The line counts only for ticks that the counter can have reached by the time
-//! that the reference shows ([`SharedClock::may_use`]). The reference never decreases. So the
+//! that the reference shows ([`Readings::may_use`]). The reference never decreases. So the
 //! thread that retires the line can ask the reference again. It then knows a tick that no reading
 //! has passed: the later one of the window's end and the last tick for which the reference vouches
 //! now. Suspends, resets, slews and steps in between do not change that. A fork may move the
@@ -50,7 +50,7 @@
 //! | A mark for each way to retire a line | after a reset of the counter the mark is the window's end, and freezes the clock for up to a window (found by mutation) |
 //! | The reference plus the lead of the line, as the mark after one suspend | a thread can't tell one suspend from two: readings stepped back by 299 ms in the test |
 
-use super::SharedClock;
+use super::Readings;
 use crate::cell::{Evidence, Snapshot, StateCell};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
@@ -149,7 +149,7 @@ fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
     now_ns.abs_diff(then_ns) <= SUSPENDED_BOUND_NS.saturating_mul(2)
 }
 
-impl<S: StateCell> SharedClock<S> {
+impl<S: StateCell> Readings<S> {
     /// Whether a reading may use `line` at `ticks`, which were read after its state: whether the
     /// line still counts there. It no longer does in three cases:
     ///

@@ -1,11 +1,11 @@
 //! The fast readings of a line, and the slow path behind them. `DESIGN.md`, section "Reading",
 //! has their steps, and why each is there.
 //!
-//! All fast readings are one function, [`SharedClock::read_with`]. Its arguments say which states
+//! All fast readings are one function, [`Readings::read_with`]. Its arguments say which states
 //! it may use, and how to read counter and slot. The counter is the common one, or for
 //! [`per_cpu`](crate::per_cpu) the current CPU's counter.
 
-use super::{Event, SharedClock};
+use super::{Event, Readings};
 use crate::cell::{Bounds, RangeNs, Snapshot, StateCell, Window};
 use crate::counter::Counter;
 use crate::reference::Reference;
@@ -152,7 +152,7 @@ impl BoundedReading {
     }
 }
 
-impl<S: StateCell> SharedClock<S> {
+impl<S: StateCell> Readings<S> {
     /// The fast path: the line at a plain read of the counter, ns. In order only within a thread:
     /// the CPU may read the counter before older loads complete. `None` if the caller must take the
     /// slow path ([`read_ordered_in_any_state`](Self::read_ordered_in_any_state)). Reads the

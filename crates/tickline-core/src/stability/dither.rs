@@ -201,9 +201,9 @@ impl Dither {
 
     /// The largest movement of the reference against its intended line between any two moments.
     pub(super) fn range(&self) -> FixedNs {
-        let most = FixedNs::from_ns(MAX_RANGE_NS.cast_signed());
+        let max = FixedNs::from_ns(MAX_RANGE_NS.cast_signed());
         let Some(previous) = self.previous else {
-            return most;
+            return max;
         };
         let largest = self
             .current
@@ -211,7 +211,7 @@ impl Dither {
             .max(previous);
         largest
             .saturating_mul(RANGE_FACTOR)
-            .clamp(FixedNs::from_ns(MIN_RANGE_NS.cast_signed()), most)
+            .clamp(FixedNs::from_ns(MIN_RANGE_NS.cast_signed()), max)
     }
 }
 

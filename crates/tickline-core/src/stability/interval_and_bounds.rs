@@ -63,8 +63,8 @@ impl StabilityMonitor {
             .max(0)
             .cast_unsigned();
         // BOUND: the interval is below 2^34 ns, so the product is below 2^38.
-        let least_ns_ppb = interval_ns.saturating_mul(NARROW_PPB);
-        let growth_ns_ppb = (width_ns >> 2).saturating_mul(NS_PER_S).max(least_ns_ppb);
+        let min_ns_ppb = interval_ns.saturating_mul(NARROW_PPB);
+        let growth_ns_ppb = (width_ns >> 2).saturating_mul(NS_PER_S).max(min_ns_ppb);
         let dither_ppb = if self.dither.is_known() {
             0
         } else {

@@ -214,7 +214,7 @@ impl AtomicState {
 /// The index of the entry that has the line of `state`, or the mark.
 const fn entry_of(state: LineState) -> u64 {
     if state.has_line() {
-        state.slot() as u64 + 1
+        (state.slot() as u64).wrapping_add(1)
     } else {
         0
     }

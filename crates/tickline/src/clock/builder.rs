@@ -164,11 +164,11 @@ impl ClockBuilder {
             probes,
             ..
         } = self.settings;
-        let (least, most) = INTERVAL_RANGE_NS.into_inner();
+        let (min_ns, max_ns) = INTERVAL_RANGE_NS.into_inner();
         within(
             "interval",
             interval,
-            Duration::from_nanos(least)..=Duration::from_nanos(most),
+            Duration::from_nanos(min_ns)..=Duration::from_nanos(max_ns),
         )?;
         if let Some(period) = recent_every {
             within("recent_every", period, RECENT_RANGE)?;
@@ -204,8 +204,8 @@ fn within(setting: &str, value: Duration, range: RangeInclusive<Duration>) -> Re
     if range.contains(&value) {
         return Ok(());
     }
-    let (least, most) = range.into_inner();
-    let text = format!("{setting} of {value:?} is outside {least:?} to {most:?}");
+    let (min, max) = range.into_inner();
+    let text = format!("{setting} of {value:?} is outside {min:?} to {max:?}");
     Err(Error::new(ErrorKind::OutOfRange, text))
 }
 

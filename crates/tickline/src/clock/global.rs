@@ -197,7 +197,7 @@ impl ClockGuard {
         };
         // First, because the token of a process may be a system call.
         GLOBAL.restrict_probes(settings.probes);
-        _ = EnvironmentSwitch::at_start(GLOBAL.probes()); // a judgement may not wait for `set_var`
+        _ = EnvironmentSwitch::read(GLOBAL.probes()); // a judgement may not wait for `set_var`
         let started = with_global_thread(START_PATIENCE, |slot| {
             let running = if let Some(running) = slot {
                 if let Some(difference) =

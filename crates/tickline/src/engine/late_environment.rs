@@ -5,19 +5,20 @@ use crate::environment::{EnvironmentSwitch, ReadEnvironment, read_environment};
 use crate::settings::Probes;
 
 impl EnvironmentSwitch {
-    /// The variable's value, for a [`Backend`](crate::backend::Backend) that reads the counter,
-    /// which [`Off`](Self::Off) forbids. `probes` says whether the call may read files. If the
-    /// variable is `off`, and the global clock had not been able to read it, that clock ends its
-    /// line and judges its gates again. Not for signal handlers.
+    /// Reads the variable, unless it was read before, and returns the value at the start of the
+    /// process. For a [`Backend`](crate::backend::Backend) that reads the counter, which
+    /// [`Off`](Self::Off) forbids. `probes` says whether the call may read files. If the variable
+    /// is `off`, and the global clock had not been able to read it, that clock ends its line and
+    /// judges its gates again. Not for signal handlers.
     ///
     /// ```
     /// use tickline::{EnvironmentSwitch, Probes};
     ///
-    /// let may_read_counter = EnvironmentSwitch::at_start(Probes::Full) != EnvironmentSwitch::Off;
+    /// let may_read_counter = EnvironmentSwitch::read(Probes::Full) != EnvironmentSwitch::Off;
     /// println!("the counter may be read: {may_read_counter}");
     /// ```
     #[must_use]
-    pub fn at_start(probes: Probes) -> Self {
+    pub fn read(probes: Probes) -> Self {
         match read_environment(probes) {
             ReadEnvironment::Before(switch) => switch,
             ReadEnvironment::Now(switch) => {

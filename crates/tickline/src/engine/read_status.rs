@@ -123,7 +123,9 @@ impl Engine {
     /// The last figures of the control loop for the line that serves this CPU.
     fn figures(&self) -> Figures {
         let clock = self.cpu_lines().and_then(CpuLines::clock_here);
-        clock.map_or_else(|| self.clock.readings().figures(), SharedClock::figures)
+        clock
+            .map_or_else(|| self.clock.readings(), SharedClock::readings)
+            .figures()
     }
 
     /// Whether readings by the line are off because the OS clock or the counter has jumped. The

@@ -113,7 +113,7 @@ fn calibrate(
         } = control.iterate(clock, cpu, &cpu_lines.counter, &OsClock);
         match stay {
             Stay::Again => continue,
-            Stay::Wait(wait_ns) => woken = sleep.wait(Duration::from_nanos(wait_ns)),
+            Stay::Wait { ns } => woken = sleep.wait(Duration::from_nanos(ns)),
             Stay::Leave => break iteration,
         }
         if woken != WakeCause::Timeout {

@@ -109,7 +109,7 @@ fn a_status_says_that_the_last_line_has_ended() {
 }
 
 #[test]
-fn a_status_says_why_only_unix_time_is_the_os_clocks() {
+fn a_status_says_why_only_unix_time_comes_from_the_os_clock() {
     let mut status = status_of(ClockState::Fast);
     status.verdicts[Gate::UnixCost as usize] = Verdict::UNIX_COST_CLOSED;
     let text = format!(

@@ -164,7 +164,7 @@ fn a_fallback_closes_the_gate_of_its_reason_and_no_other() {
 
 #[test]
 fn a_backend_can_ask_for_the_switch_of_the_environment() {
-    let switch = EnvironmentSwitch::at_start(Probes::Full);
+    let switch = EnvironmentSwitch::read(Probes::Full);
     assert_eq!(switch, Clock::global().status().environment);
 }
 

@@ -176,8 +176,9 @@ impl Publisher {
         }
     }
 
-    /// Whether no line is published because the kernel slews its clock by more than 1,000 ppm, or
-    /// did so before the clock's newest samples (rule W10).
+    /// Whether no line is published because the kernel slews its clock by more than
+    /// [`FAST_RATE_PPB`](crate::lease::FAST_RATE_PPB), or did so before the clock's newest samples
+    /// (rule W10).
     #[must_use]
     pub const fn waits_for_slew(&self) -> bool {
         self.writer.waits_for_slew()

@@ -121,7 +121,7 @@ impl PageReader {
         let attached = AttachedFile::open(path)?;
         let page_offset_ns = attached.page().page_offset_ns();
         let admitted = admitted_counter();
-        let counter = unless_switched_off(admitted, EnvironmentSwitch::at_start(probes));
+        let counter = unless_switched_off(admitted, EnvironmentSwitch::read(probes));
         let reader = Self {
             os: PageOs::new(probes, admitted.err()),
             counter,

@@ -57,7 +57,7 @@ impl Passes {
                 loop {
                     match calibration.iterate(clock, cpu, &self.board, machine).stay {
                         Stay::Again => {}
-                        Stay::Wait(ns) => machine.pass(ns + LATE_NS),
+                        Stay::Wait { ns } => machine.pass(ns + LATE_NS),
                         Stay::Leave => break,
                     }
                 }

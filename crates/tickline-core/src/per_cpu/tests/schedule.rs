@@ -67,7 +67,7 @@ fn a_first_line_is_replaced_at_once_but_not_twice_in_a_row() {
         );
         assert_eq!(
             calibration.after(Some(published_first), &now(1_000)),
-            CpuIteration::new(Some(rested), Stay::Wait(50_000))
+            CpuIteration::new(Some(rested), Stay::Wait { ns: 50_000 })
         );
         assert_eq!(calibration.due_ns(), 51_000);
     }
@@ -115,7 +115,10 @@ fn stay_after(calibration: &mut CpuControl, next_in_ns: u64) -> Stay {
 #[test]
 fn a_thread_waits_on_the_cpu_for_an_iteration_that_is_due_soon() {
     let mut calibration = begun_calibration(INTERVAL_NS);
-    assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Wait(STAY_NS));
+    assert_eq!(
+        stay_after(&mut calibration, STAY_NS),
+        Stay::Wait { ns: STAY_NS }
+    );
 }
 
 #[test]
@@ -129,7 +132,10 @@ fn a_thread_leaves_a_cpu_whose_next_iteration_is_not_due_soon() {
 fn a_thread_waits_on_the_cpu_for_at_most_half_of_the_interval() {
     let mut calibration = begun_calibration(STAY_NS);
     let half_ns = STAY_NS / 2;
-    assert_eq!(stay_after(&mut calibration, half_ns), Stay::Wait(half_ns));
+    assert_eq!(
+        stay_after(&mut calibration, half_ns),
+        Stay::Wait { ns: half_ns }
+    );
     assert_eq!(stay_after(&mut calibration, half_ns + 1), Stay::Leave);
 }
 
@@ -137,7 +143,10 @@ fn a_thread_waits_on_the_cpu_for_at_most_half_of_the_interval() {
 fn a_thread_leaves_a_cpu_after_fifteen_waits() {
     let mut calibration = begun_calibration(INTERVAL_NS);
     for _ in 0..STAY_WAITS {
-        assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Wait(STAY_NS));
+        assert_eq!(
+            stay_after(&mut calibration, STAY_NS),
+            Stay::Wait { ns: STAY_NS }
+        );
     }
     assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Leave);
 }
@@ -147,7 +156,10 @@ fn a_calibration_counts_its_waits_anew() {
     let mut calibration = begun_calibration(INTERVAL_NS);
     (0..=STAY_WAITS).for_each(|_| _ = stay_after(&mut calibration, STAY_NS));
     calibration.begin(&Pass::begin(RESOLUTIONS, INTERVAL_NS, &FnClock(|| 0)));
-    assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Wait(STAY_NS));
+    assert_eq!(
+        stay_after(&mut calibration, STAY_NS),
+        Stay::Wait { ns: STAY_NS }
+    );
 }
 
 /// What the thread does after an iteration that is followed by another one in a millisecond, which
@@ -166,7 +178,10 @@ fn stay_until(interval_ns: u64, due_in_ns: u64) -> Stay {
 #[test]
 fn a_pass_waits_on_cpus_for_one_interval() {
     let interval_ns = 10_000_000;
-    assert_eq!(stay_until(interval_ns, interval_ns), Stay::Wait(1_000_000));
+    assert_eq!(
+        stay_until(interval_ns, interval_ns),
+        Stay::Wait { ns: 1_000_000 }
+    );
     assert_eq!(stay_until(interval_ns, interval_ns + 1), Stay::Leave);
 }
 
@@ -174,6 +189,9 @@ fn a_pass_waits_on_cpus_for_one_interval() {
 #[test]
 fn a_pass_waits_on_cpus_for_at_most_half_a_second() {
     let interval_ns = 10_000_000_000;
-    assert_eq!(stay_until(interval_ns, MAX_WAITS_NS), Stay::Wait(1_000_000));
+    assert_eq!(
+        stay_until(interval_ns, MAX_WAITS_NS),
+        Stay::Wait { ns: 1_000_000 }
+    );
     assert_eq!(stay_until(interval_ns, MAX_WAITS_NS + 1), Stay::Leave);
 }

@@ -18,34 +18,111 @@ use crate::trust::facts::injected;
 mod reviews;
 mod unix_time;
 
-/// Injects these costs, ns: the counter; the OS clock's monotonic and Unix time.
-fn inject(costs: (u64, u64, u64)) {
-    let [counter_ps, os_ps, os_unix_ps] = <[u64; 3]>::from(costs).map(|ns| ns * 1_000);
-    injected::COST.set(Some(Cost {
-        counter_ps,
-        os_ps,
-        os_unix_ps,
-    }));
+/// The costs that a judgement measures, ns.
+#[derive(Clone, Copy)]
+struct CostsNs {
+    counter: u64,
+    os: u64,
+    os_unix: u64,
 }
 
-/// Judges by these costs, and iterates until there is a line. `None`, with a message, if another
-/// reason closes the gate here.
-fn judged(engine: &Engine, costs: (u64, u64, u64)) -> Option<Status> {
-    inject(costs);
-    engine.request_judgement();
-    let start = std::time::Instant::now();
-    loop {
-        _ = engine.iterate(Cadence::Scheduled);
-        let status = engine.status();
-        match status.state {
-            ClockState::Fast | ClockState::Fallback(Reason::Slow) => return Some(status),
-            ClockState::Fallback(reason) => {
-                skip(reason);
-                return None;
+/// Costs by which the OS clock serves Unix time, and the counter all else.
+const UNIX_BY_OS: CostsNs = CostsNs {
+    counter: 40,
+    os: 120,
+    os_unix: 36,
+};
+
+/// Costs by which the counter serves all, also after it was slower.
+const ALL_BY_LINE: CostsNs = CostsNs {
+    counter: 30,
+    os: 120,
+    os_unix: 36,
+};
+
+const SLOW_COUNTER: CostsNs = CostsNs {
+    counter: 1_000,
+    os: 40,
+    os_unix: 40,
+};
+
+const FAST_COUNTER: CostsNs = CostsNs {
+    counter: 1,
+    os: 40,
+    os_unix: 40,
+};
+
+/// An engine with injected costs. Its end ends the injection, which is into this thread.
+struct CostedEngine(Engine);
+
+impl core::ops::Deref for CostedEngine {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.0
+    }
+}
+
+impl Drop for CostedEngine {
+    fn drop(&mut self) {
+        injected::COST.set(None);
+    }
+}
+
+impl CostedEngine {
+    fn new(driver: Driver, costs: CostsNs) -> Self {
+        let engine = Self(Engine::new(driver));
+        engine.inject(costs);
+        engine
+    }
+
+    /// From now on, judgements measure these costs.
+    fn inject(&self, costs: CostsNs) {
+        injected::COST.set(Some(Cost {
+            counter_ps: costs.counter * 1_000,
+            os_ps: costs.os * 1_000,
+            os_unix_ps: costs.os_unix * 1_000,
+        }));
+    }
+
+    /// Judges, and iterates until there is a line. `None`, with a message, if another reason than
+    /// the cost closes the gate here.
+    fn judged(&self) -> Option<Status> {
+        self.request_judgement();
+        let start = std::time::Instant::now();
+        loop {
+            _ = self.iterate(Cadence::Scheduled);
+            let status = self.status();
+            match status.state {
+                ClockState::Fast | ClockState::Fallback(Reason::Slow) => return Some(status),
+                ClockState::Fallback(reason) => {
+                    skip(reason);
+                    return None;
+                }
+                _ => assert!(start.elapsed().as_secs() < 20, "{status:?}"),
             }
-            _ => assert!(start.elapsed().as_secs() < 20, "{status:?}"),
         }
     }
+
+    /// Does the same as [`judged`](Self::judged), by other costs.
+    fn judged_by(&self, costs: CostsNs) -> Option<Status> {
+        self.inject(costs);
+        self.judged()
+    }
+}
+
+/// An engine with a line. `None`, with a message, if there is none by the counter here.
+fn engine_with_line(costs: CostsNs) -> Option<CostedEngine> {
+    let engine = CostedEngine::new(Driver::Manual, costs);
+    let status = engine.judged()?;
+    if status.state != ClockState::Fast {
+        skip(format_args!(
+            "no line by the counter here: {}",
+            status.state
+        ));
+        return None;
+    }
+    Some(engine)
 }
 
 /// Whether the line serves Unix time. The value does not show it, because the OS clock returns
@@ -74,90 +151,92 @@ fn is_ever(engine: &Engine, served: impl Fn() -> bool) -> bool {
     })
 }
 
-/// A clock, and its status once it was judged by these costs one after the other: see [`judged`].
-fn judged_by(costs: &[(u64, u64, u64)]) -> Option<(Engine, Status)> {
-    let engine = Engine::new(Driver::Manual);
+/// A clock with an interval of 10 ms, and its status by these costs: see
+/// [`judged`](CostedEngine::judged).
+fn judged_by(costs: CostsNs) -> Option<(CostedEngine, Status)> {
+    let engine = CostedEngine::new(Driver::Manual, costs);
     engine.apply(&Settings {
         interval: Duration::from_millis(10),
         ..Settings::DEFAULT
     });
-    let mut status = engine.status();
-    for costs in costs {
-        status = judged(&engine, *costs)?;
-    }
+    let status = engine.judged()?;
+    Some((engine, status))
+}
+
+/// Does the same as [`judged_by`], by these costs one after the other.
+fn judged_by_both(first: CostsNs, second: CostsNs) -> Option<(CostedEngine, Status)> {
+    let (engine, _) = judged_by(first)?;
+    let status = engine.judged_by(second)?;
     Some((engine, status))
 }
 
 const SLOW: Option<Reason> = Some(Reason::Slow);
 
-/// Costs by which the OS clock serves Unix time, and the counter all else.
-const UNIX_BY_OS: (u64, u64, u64) = (40, 120, 36);
-
-/// Costs by which the counter serves all.
-const ALL_BY_LINE: (u64, u64, u64) = (30, 120, 36);
-
 #[test]
-fn unix_time_that_the_os_reads_faster_is_the_oss() {
-    let Some((engine, status)) = judged_by(&[UNIX_BY_OS]) else {
+fn the_os_serves_unix_time_that_it_reads_faster() {
+    let Some((engine, status)) = judged_by(UNIX_BY_OS) else {
         return;
     };
     let is_by_line = unix_by_line(&engine);
-    injected::COST.set(None);
     assert_eq!((status.state, status.reason()), (ClockState::Fast, None));
     assert_eq!((status.unix_reason(), is_by_line), (SLOW, false));
 }
 
 #[test]
-fn readings_with_bounds_are_the_lines_while_unix_time_is_the_oss() {
-    let Some((engine, _)) = judged_by(&[UNIX_BY_OS]) else {
+fn the_line_serves_readings_with_bounds_while_the_os_serves_unix_time() {
+    let Some((engine, _)) = judged_by(UNIX_BY_OS) else {
         return;
     };
     let is_by_line = is_ever(&engine, || engine.read_ordered_bounded().is_some());
-    injected::COST.set(None);
     assert!(is_by_line);
 }
 
 #[test]
-fn unix_time_stays_the_oss_until_the_counter_is_faster_by_a_tenth() {
-    let Some((_, status)) = judged_by(&[UNIX_BY_OS, (35, 120, 36)]) else {
+fn the_os_serves_unix_time_until_the_counter_is_faster_by_a_tenth() {
+    let not_by_a_tenth = CostsNs {
+        counter: 35,
+        ..UNIX_BY_OS
+    };
+    let Some((_engine, status)) = judged_by_both(UNIX_BY_OS, not_by_a_tenth) else {
         return;
     };
-    injected::COST.set(None);
     assert_eq!(status.unix_reason(), SLOW);
 }
 
 #[test]
-fn unix_time_is_the_lines_once_the_counter_is_faster_by_a_tenth() {
-    let Some((engine, status)) = judged_by(&[UNIX_BY_OS, ALL_BY_LINE]) else {
+fn the_line_serves_unix_time_once_the_counter_is_faster_by_a_tenth() {
+    let Some((engine, status)) = judged_by_both(UNIX_BY_OS, ALL_BY_LINE) else {
         return;
     };
     let is_by_line = unix_by_line(&engine);
-    injected::COST.set(None);
     assert_eq!(status.state, ClockState::Fast);
     assert_eq!((status.unix_reason(), is_by_line), (None, true));
 }
 
 /// The next line replaces the present one: the change takes no line from readers.
 #[test]
-fn a_line_is_replaced_when_unix_time_becomes_the_lines() {
-    let Some((engine, before)) = judged_by(&[UNIX_BY_OS]) else {
+fn a_line_is_replaced_when_it_begins_to_serve_unix_time() {
+    let Some((engine, before)) = judged_by(UNIX_BY_OS) else {
         return;
     };
-    let Some(after) = judged(&engine, ALL_BY_LINE) else {
+    let Some(after) = engine.judged_by(ALL_BY_LINE) else {
         return;
     };
-    injected::COST.set(None);
     let [before, after] = [before, after].map(|status| status.events.get(Event::Replacement));
     assert!(after > before, "{before}, {after}");
 }
 
 #[test]
 fn a_counter_that_is_slower_only_for_monotonic_time_serves_both_with_a_warning() {
-    let Some((engine, status)) = judged_by(&[ALL_BY_LINE, (40, 39, 300)]) else {
+    let slower_for_monotonic_time = CostsNs {
+        counter: 40,
+        os: 39,
+        os_unix: 300,
+    };
+    let Some((engine, status)) = judged_by_both(ALL_BY_LINE, slower_for_monotonic_time) else {
         return;
     };
     let is_by_line = unix_by_line(&engine);
-    injected::COST.set(None);
     assert_eq!(status.state, ClockState::Fast);
     assert_eq!(status.verdict(Gate::Cost).warning(), SLOW);
     assert_eq!((status.unix_reason(), is_by_line), (None, true));
@@ -165,11 +244,15 @@ fn a_counter_that_is_slower_only_for_monotonic_time_serves_both_with_a_warning()
 
 #[test]
 fn a_counter_that_is_slower_serves_no_unix_time() {
-    let Some((engine, status)) = judged_by(&[ALL_BY_LINE, (40, 30, 30)]) else {
+    let slower = CostsNs {
+        counter: 40,
+        os: 30,
+        os_unix: 30,
+    };
+    let Some((engine, status)) = judged_by_both(ALL_BY_LINE, slower) else {
         return;
     };
     let is_by_line = unix_by_line(&engine);
-    injected::COST.set(None);
     assert_eq!(status.state, ClockState::Fallback(Reason::Slow));
     assert_eq!((status.unix_reason(), is_by_line), (SLOW, false));
 }
@@ -219,13 +302,11 @@ fn a_trust_that_is_set_during_the_first_judgement_counts() {
 /// and a clock that readers drive stayed closed.
 #[test]
 fn a_request_is_not_judged_by_facts_that_are_older() {
-    let engine = Engine::new(Driver::Reader);
-    inject((1_000, 40, 40));
+    let engine = CostedEngine::new(Driver::Reader, SLOW_COUNTER);
     while !engine.prepare_one_task() {}
-    inject((1, 40, 40));
+    engine.inject(FAST_COUNTER);
     engine.enable();
     _ = engine.iterate(Cadence::OnDemand);
-    injected::COST.set(None);
     assert_ne!(engine.state(), ClockState::Fallback(Reason::Slow));
 }
 
@@ -239,10 +320,10 @@ fn change_facts(engine: &Engine, change: impl FnOnce(&mut Facts)) {
 /// drives the clock itself never did.
 #[test]
 fn a_program_that_drives_the_clock_hears_of_new_facts() {
-    let engine = Engine::new(Driver::Manual);
-    let Some(_) = judged(&engine, (30, 120, 120)) else {
+    let engine = CostedEngine::new(Driver::Manual, FAST_COUNTER);
+    if engine.judged().is_none() {
         return;
-    };
+    }
     change_facts(&engine, |facts| *facts = Facts::UNKNOWN);
     for _ in 0..8 {
         engine.iterate_for_program();
@@ -250,7 +331,6 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
     assert!(facts::are_current(
         engine.clock.lock(sys::lock_token()).unwrap().facts()
     ));
-    injected::COST.set(None);
 }
 
 /// Puts the common line ahead. `false` if it has just ended.
@@ -288,20 +368,24 @@ fn put_clock_ahead(cell: &LineCell, reading: BoundedReading, ahead_ns: i64) -> b
 
 /// An engine whose counter was found to be slow, and would be fast now. `None`, with a message, if
 /// another reason closes the gate here.
-fn engine_with_slow_counter() -> Option<Engine> {
-    let engine = Engine::new(Driver::Reader);
-    let status = judged(&engine, (1_000, 40, 40))?;
+fn engine_with_slow_counter() -> Option<CostedEngine> {
+    let engine = CostedEngine::new(Driver::Reader, SLOW_COUNTER);
+    let status = engine.judged()?;
     assert_eq!(status.state, ClockState::Fallback(Reason::Slow));
-    inject((1, 40, 40));
+    engine.inject(FAST_COUNTER);
     Some(engine)
 }
 
 #[test]
 fn a_status_has_the_costs_that_were_judged() {
-    let engine = Engine::new(Driver::Reader);
+    let costs = CostsNs {
+        counter: 0,
+        os: 40,
+        os_unix: 41,
+    };
+    let engine = CostedEngine::new(Driver::Reader, costs);
     assert_eq!(engine.status().cost, None, "nothing is judged yet");
-    let Some(status) = judged(&engine, (0, 40, 41)) else {
-        injected::COST.set(None);
+    let Some(status) = engine.judged() else {
         return;
     };
     let cost = Cost {
@@ -310,7 +394,6 @@ fn a_status_has_the_costs_that_were_judged() {
         os_unix_ps: 41_000,
     };
     assert_eq!(status.cost, Some(cost));
-    injected::COST.set(None);
 }
 
 /// Lets the time pass until the next judgement is due.
@@ -340,7 +423,6 @@ fn a_slow_counter_is_measured_again() {
     make_due(&engine);
     _ = engine.iterate(Cadence::Scheduled);
     assert_ne!(engine.state(), ClockState::Fallback(Reason::Slow));
-    injected::COST.set(None);
 }
 
 #[test]
@@ -354,14 +436,12 @@ fn readers_of_only_unix_time_have_a_slow_counter_measured_again() {
         engine.unix_ns();
         assert!(start.elapsed().as_secs() < 60, "nobody judges");
     }
-    injected::COST.set(None);
 }
 
 /// An engine whose line has ended, because nobody renewed it. `None`, with a message, if there is
 /// no line by the counter here.
-fn engine_with_an_ended_line() -> Option<Engine> {
-    let (engine, _) = judged_by(&[ALL_BY_LINE])?;
-    injected::COST.set(None);
+fn engine_with_an_ended_line() -> Option<CostedEngine> {
+    let (engine, _) = judged_by(ALL_BY_LINE)?;
     let start = std::time::Instant::now();
     while engine.read_ordered_bounded_while_valid().is_some() {
         std::thread::sleep(Duration::from_millis(10)); // the interval
@@ -389,16 +469,8 @@ fn a_clock_whose_line_has_ended_is_judged_as_one_without_a_line() {
 
 /// An engine that is disrupted, because its line is `ahead_ns` ahead of the OS clock. `None`, with
 /// a message, if there is no line by the counter here.
-fn engine_ahead(ahead_ns: i64) -> Option<Engine> {
-    let engine = Engine::new(Driver::Manual);
-    let status = judged(&engine, (1, 1_000, 1_000))?;
-    if status.state != ClockState::Fast {
-        skip(format_args!(
-            "no line by the counter here: {}",
-            status.state
-        ));
-        return None;
-    }
+fn engine_ahead(ahead_ns: i64) -> Option<CostedEngine> {
+    let engine = engine_with_line(FAST_COUNTER)?;
     // If a line ends while this thread is preempted, the loop tries again.
     let seen = (0..10_000).any(|_| {
         _ = engine.iterate(Cadence::Scheduled);
@@ -442,11 +514,10 @@ fn a_reading_after_disable_is_in_order_and_within_its_bounds() {
 /// The reasons why a line is missing do not count while there is one.
 #[test]
 fn a_clock_with_a_line_has_the_recorded_verdict_about_calibration() {
-    let engine = Engine::new(Driver::Manual);
-    let Some(_) = judged(&engine, (30, 120, 120)) else {
+    let engine = CostedEngine::new(Driver::Manual, FAST_COUNTER);
+    if engine.judged().is_none() {
         return;
-    };
-    injected::COST.set(None);
+    }
     let recorded = Verdict::closed(Reason::CounterTooSlow);
     engine.record_verdict(recorded);
     assert!(is_ever(&engine, || {

@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no CLOCK_MONOTONIC_RAW")]
-    fn the_raw_time_is_the_kernels() {
+    fn the_raw_time_comes_from_the_kernel() {
         let by_kernel_ns = || {
             let mut time = core::mem::MaybeUninit::<libc::timespec>::zeroed();
             // SAFETY: `time` is valid for writes.
@@ -214,7 +214,7 @@ mod tests {
         clippy::useless_conversion,
         reason = "long has 32 bits on some targets"
     )]
-    fn the_steering_is_the_kernels() {
+    fn the_steering_comes_from_the_kernel() {
         let by_kernel_ppb = || {
             by_kernel()
                 .map(|timex| (i64::from(timex.freq), i64::from(timex.tick)))

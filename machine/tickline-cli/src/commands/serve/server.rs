@@ -12,7 +12,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::time::TimeSpec;
 use tickline::{Clock, ClockState, LinePerCpu, Reason};
 use tickline_page::Publisher;
-use tickline_page::lease::LeasePhase;
+use tickline_page::lease::{FAST_RATE_PPB, LeasePhase};
 use tickline_page::page_file::{FileError, PageError, PageErrorCause};
 
 use crate::exit::Exit;
@@ -20,7 +20,7 @@ use crate::machine;
 use crate::measure::standstill;
 use crate::output::{error_to_stderr, line_to_stderr};
 use crate::signal;
-use crate::words::{plain, plain_path, with_path};
+use crate::words::{plain, plain_path, rate, with_path};
 
 use super::notify::ReadyMessage;
 use super::{folder_of, make_folder, no_parent, wrong_path};
@@ -354,14 +354,16 @@ impl ServerState {
             (LeasePhase::Published, _) => code.to_owned(),
             (LeasePhase::FirstPublication, _) => return None,
             (_, ClockState::Fallback(Reason::Untested)) => {
-                format!("{code}: the counters of the CPUs are being compared; programs ask the OS clock")
+                format!(
+                    "{code}: the counters of the CPUs are being compared; programs ask the OS clock"
+                )
             }
             (_, ClockState::Fallback(reason)) => format!("{code}: {reason}"),
             // The same in both phases and at any rate, so one slew is logged once.
-            _ if self.waits_for_slew => {
-                "not served: the kernel slews its clock by more than 1,000 ppm; programs ask the OS clock"
-                    .to_owned()
-            }
+            _ if self.waits_for_slew => format!(
+                "not served: the kernel slews its clock by more than {}; programs ask the OS clock",
+                rate(FAST_RATE_PPB.cast_signed())
+            ),
             // The clock is calibrating, or the server is about to publish a line. Nothing changes
             // for programs: the server has just started, or the log has said why there is no line.
             (LeasePhase::NoLine, ClockState::Calibrating | ClockState::Fast)
@@ -369,9 +371,10 @@ impl ServerState {
             {
                 return None;
             }
-            (LeasePhase::Doubted, ClockState::Calibrating | ClockState::Fast | ClockState::Disrupted) => {
-                "doubted: the OS clock is not where the line is".to_owned()
-            }
+            (
+                LeasePhase::Doubted,
+                ClockState::Calibrating | ClockState::Fast | ClockState::Disrupted,
+            ) => "doubted: the OS clock is not where the line is".to_owned(),
             // The leases run out after a doubted line, or if the server gets no CPU for that long.
             (LeasePhase::NoLine, ClockState::Fast) => "no_line: the leases have run out".to_owned(),
             (_, state) => format!("{code}: the clock is {state}"),

@@ -4,22 +4,14 @@ use super::*;
 
 /// A clock on whose line a review may act.
 struct Reviewed {
-    engine: Engine,
+    engine: CostedEngine,
     line: LineState,
 }
 
 impl Reviewed {
     /// A clock with a line. `None`, with a message, if there is none by the counter here.
     fn new() -> Option<Self> {
-        let engine = Engine::new(Driver::Manual);
-        let status = judged(&engine, (30, 120, 120))?;
-        if status.state != ClockState::Fast {
-            skip(format_args!(
-                "no line by the counter here: {}",
-                status.state
-            ));
-            return None;
-        }
+        let engine = engine_with_line(FAST_COUNTER)?;
         let line = engine.clock.readings().state();
         Some(Self { engine, line })
     }
@@ -53,7 +45,6 @@ fn a_review_that_finds_the_same_keeps_the_line() {
     };
     clock.change_facts(|facts| facts.comparison = CounterComparison::Single);
     let was_judged = clock.engine.review();
-    injected::COST.set(None);
     assert!(!was_judged && clock.has_its_line());
 }
 
@@ -63,7 +54,6 @@ fn a_review_of_facts_that_are_current_keeps_the_line() {
         return;
     };
     let was_judged = clock.engine.review();
-    injected::COST.set(None);
     assert!(!was_judged && clock.has_its_line());
 }
 
@@ -75,7 +65,6 @@ fn a_review_that_finds_another_clocksource_ends_the_line() {
     };
     clock.change_clocksource();
     let was_judged = clock.engine.review();
-    injected::COST.set(None);
     assert!(was_judged && !clock.has_its_line());
 }
 
@@ -89,7 +78,6 @@ fn a_review_beside_a_collection_of_another_thread_keeps_the_line() {
     let others = clock.engine.collector();
     let was_judged = clock.engine.review();
     drop(others);
-    injected::COST.set(None);
     assert!(!was_judged && clock.has_its_line());
 }
 
@@ -103,7 +91,6 @@ fn a_review_with_minimal_probes_keeps_the_line() {
     let order = Ordering::Relaxed;
     clock.engine.has_minimal_probes.store(true, order);
     let was_judged = clock.engine.review();
-    injected::COST.set(None);
     assert!(!was_judged && clock.has_its_line());
 }
 

@@ -20,22 +20,6 @@ fn is_ahead(engine: &Engine) -> bool {
     ns > OsClock.unix_ns() + AHEAD_NS / 2
 }
 
-/// An engine with a line that is fast, if the costs are these, ns. `None`, with a message, if there
-/// is no line by the counter here.
-fn fast_engine(costs: (u64, u64, u64)) -> Option<Engine> {
-    let engine = Engine::new(Driver::Manual);
-    let status = judged(&engine, costs)?;
-    injected::COST.set(None);
-    if status.state != ClockState::Fast {
-        skip(format_args!(
-            "no line by the counter here: {}",
-            status.state
-        ));
-        return None;
-    }
-    Some(engine)
-}
-
 /// Whether a reading of Unix time is ever ahead of the OS clock while the line is.
 fn is_ever_ahead(engine: &Engine) -> bool {
     is_ever(engine, || put_ahead(engine, AHEAD_NS) && is_ahead(engine))
@@ -43,14 +27,14 @@ fn is_ever_ahead(engine: &Engine) -> bool {
 
 #[test]
 fn the_slow_path_reads_unix_time_by_the_line() {
-    if let Some(engine) = fast_engine((1, 1_000, 1_000)) {
+    if let Some(engine) = engine_with_line(FAST_COUNTER) {
         assert!(is_ever_ahead(&engine));
     }
 }
 
 #[test]
 fn the_slow_path_reads_no_unix_time_by_a_line_if_the_os_serves_it() {
-    if let Some(engine) = fast_engine((40, 120, 36)) {
+    if let Some(engine) = engine_with_line(UNIX_BY_OS) {
         assert!(engine.os_serves_unix());
         assert!(!is_ever_ahead(&engine));
     }
@@ -147,7 +131,6 @@ fn readers_of_unix_time_from_the_os_judge_only_in_a_part_of_the_time() {
         };
         make_due(&engine);
         let stayed_outside = read_unix_outside_the_judging_time(&engine);
-        injected::COST.set(None);
         if stayed_outside {
             assert_eq!(engine.state(), ClockState::Fallback(Reason::Slow));
             return;

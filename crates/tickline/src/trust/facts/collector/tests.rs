@@ -123,7 +123,7 @@ fn found_clocksource(probes: Probes) -> Clocksource {
 }
 
 #[test]
-fn the_clocksource_is_the_kernels() {
+fn the_clocksource_comes_from_the_kernel() {
     assert_eq!(found_clocksource(Probes::Full), clocksource());
 }
 

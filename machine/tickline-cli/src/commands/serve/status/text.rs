@@ -104,9 +104,10 @@ impl PageReport {
         }
         let is_fast = rate_ppb.unsigned_abs() > FAST_RATE_PPB;
         let then = if is_fast {
-            ": no line is published while that is above 1,000 ppm"
+            let limit = rate(FAST_RATE_PPB.cast_signed());
+            format!(": no line is published while that is above {limit}")
         } else {
-            ""
+            String::new()
         };
         say(
             screen,
@@ -285,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_fast_correction_of_the_rate_keeps_the_line_from_being_published() {
-        const PART: &str = "no line is published";
+        const PART: &str = "no line is published while that is above 1000 ppm";
         for (rate_ppb, is_fast) in [
             (1_000_000, false),
             (-1_000_000, false),
