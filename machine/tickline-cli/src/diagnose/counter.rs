@@ -30,7 +30,7 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
             Some(timer) => shared_fixes::switch_to(timer, document).then_fix("then ", host),
             None => host,
         };
-        let kernel = if document.hypervisor() == "gvisor" {
+        let kernel = if document.is_gvisor() {
             "gVisor"
         } else {
             "the kernel"
@@ -115,7 +115,7 @@ pub(super) fn counter_trapped(document: &Document) -> Option<Finding> {
             "reading the counter takes longer than a system call: the hypervisor emulates the \
              instruction",
         )
-        .fix(hosts::untrapped_tsc(document.hypervisor()).unwrap_or(
+        .fix(hosts::untrapped_tsc(document).unwrap_or(
             "on the host: use a processor that scales the guest's TSC (tsc_scaling, or VMX TSC \
              scaling), or restart the guest, if it was moved from a host with another frequency",
         )),

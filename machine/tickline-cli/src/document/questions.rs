@@ -6,7 +6,7 @@ use tickline_core::clocksource::Clocksource;
 use super::Document;
 use super::kernel_log::Cause;
 use crate::cpu_list::{self, ranges};
-use crate::machine::{Leap, Ntp};
+use crate::machine::{Hypervisor, Leap, Ntp};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
@@ -219,8 +219,8 @@ impl Document {
         }
     }
 
-    pub(crate) fn hypervisor(&self) -> &str {
-        self.machine.hypervisor.as_deref().unwrap_or("unknown")
+    pub(crate) fn is_gvisor(&self) -> bool {
+        self.machine.hypervisor == Some(Hypervisor::Gvisor)
     }
 
     /// Whether the machine is x86. If the architecture was not recorded, the clocksource decides:
