@@ -13,6 +13,7 @@
 
 use super::{hosts, steps};
 use crate::document::kernel_log::Cause;
+use crate::document::questions::is_tick;
 use crate::document::{Document, Fix, Steps};
 use crate::machine::{CLOCKSOURCE, Hypervisor};
 
@@ -234,8 +235,7 @@ fn state_frequency(document: &Document) -> Fix {
     if let Some(word) = document.parameter_of("tsc_early_khz=") {
         return Fix::none(&format!("the kernel's command line has {word} already"));
     }
-    // The timer tick, of some milliseconds, is too coarse to measure the rate.
-    let is_measurable = document.clocksource() != Some("jiffies");
+    let is_measurable = !document.clocksource().is_some_and(is_tick);
     let khz = match document.clock.frequency_hz {
         Some(hz) if is_measurable => format!("tsc_early_khz={}", hz / 1_000),
         None if is_measurable => {

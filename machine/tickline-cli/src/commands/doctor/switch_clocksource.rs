@@ -8,7 +8,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use crate::args::Doctor;
-use crate::document::questions::PLAUSIBLE_PPM;
+use crate::document::questions::{PLAUSIBLE_PPM, is_tick};
 use crate::document::{Document, Finding, Place, Steps};
 use crate::exit::Exit;
 use crate::float::as_f64;
@@ -56,12 +56,7 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         return Ok(Exit::Negative);
     }
     let before = read_clocksource(&path)?;
-    // The timer tick is too coarse to measure the rate.
-    let before_hz = if before.ends_with("jiffies") {
-        None
-    } else {
-        rate_hz()
-    };
+    let before_hz = if is_tick(&before) { None } else { rate_hz() };
     write_clocksource(&path, clocksource)?;
     if clocksource == "tsc"
         && let Some(why) = wrong_rate(before_hz, rate_hz())

@@ -23,7 +23,7 @@ use crate::signal;
 use crate::words::{plain, plain_path, with_path};
 
 use super::notify::ReadyMessage;
-use super::{folder_of, make_folder, no_parent, wrong_path};
+use super::{fast_rate, folder_of, make_folder, no_parent, wrong_path};
 
 /// Whether the server makes the page's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,9 +106,9 @@ pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
     }
 }
 
-/// For how long a server tries to start while an error may pass. For the end of another server,
-/// which may be stopping, that is longer than the unit's `TimeoutStopSec`; on a full disk it is the
-/// pause between two starts by systemd, which would be a tenth of a second otherwise.
+/// For how long a server tries to start while an error may pass. Another server that systemd stops
+/// ends within this time: the unit's `TimeoutStopSec` is shorter. On a full disk systemd starts the
+/// server once in this time, not ten times a second.
 const PATIENCE: Duration = Duration::from_secs(6);
 
 /// The pause between two tries to start, or to say that a page is there that is switched off.
@@ -354,13 +354,17 @@ impl ServerState {
             (LeasePhase::Published, _) => code.to_owned(),
             (LeasePhase::FirstPublication, _) => return None,
             (_, ClockState::Fallback(Reason::Untested)) => {
-                format!("{code}: the counters of the CPUs are being compared; programs ask the OS clock")
+                format!(
+                    "{code}: the counters of the CPUs are being compared; programs ask the OS clock"
+                )
             }
             (_, ClockState::Fallback(reason)) => format!("{code}: {reason}"),
             // The same in both phases and at any rate, so one slew is logged once.
             _ if self.waits_for_slew => {
-                "not served: the kernel slews its clock by more than 1,000 ppm; programs ask the OS clock"
-                    .to_owned()
+                format!(
+                    "not served: the kernel slews its clock by more than {}; programs ask the OS clock",
+                    fast_rate()
+                )
             }
             // The clock is calibrating, or the server is about to publish a line. Nothing changes
             // for programs: the server has just started, or the log has said why there is no line.
@@ -369,9 +373,10 @@ impl ServerState {
             {
                 return None;
             }
-            (LeasePhase::Doubted, ClockState::Calibrating | ClockState::Fast | ClockState::Disrupted) => {
-                "doubted: the OS clock is not where the line is".to_owned()
-            }
+            (
+                LeasePhase::Doubted,
+                ClockState::Calibrating | ClockState::Fast | ClockState::Disrupted,
+            ) => "doubted: the OS clock is not where the line is".to_owned(),
             // The leases run out after a doubted line, or if the server gets no CPU for that long.
             (LeasePhase::NoLine, ClockState::Fast) => "no_line: the leases have run out".to_owned(),
             (_, state) => format!("{code}: the clock is {state}"),
@@ -471,7 +476,7 @@ mod tests {
         }
     }
 
-    const FEW: [Errno; 8] = [
+    const SHORTAGES: [Errno; 8] = [
         Errno::ENOSPC,
         Errno::EDQUOT,
         Errno::ENOMEM,
@@ -523,7 +528,7 @@ mod tests {
 
     #[test]
     fn a_shortage_counts_as_a_cause_that_may_pass() {
-        for errno in FEW {
+        for errno in SHORTAGES {
             for cause in [PageErrorCause::File, PageErrorCause::Process] {
                 assert!(cause_may_pass(cause(failed_call(errno)), None), "{errno}");
             }
@@ -537,7 +542,7 @@ mod tests {
     /// Symptom: 78 at once for a folder of a default page on a full disk.
     #[test]
     fn a_shortage_at_the_making_of_the_folder_may_pass() {
-        for errno in FEW {
+        for errno in SHORTAGES {
             assert!(folder_error(errno).may_pass(), "{errno}");
         }
     }

@@ -2,7 +2,9 @@
 
 use super::super::counter::Code;
 use super::given::{Given, assert_each_found, good_machine, machine_with_an_unsynchronised_pair};
-use crate::document::Severity;
+use crate::document::questions::PLAUSIBLE_PPM;
+use crate::document::{Explained, Severity};
+use crate::words::grouped;
 
 const CODE: &str = "counters_unsynchronised";
 
@@ -201,6 +203,13 @@ fn a_measured_frequency_far_from_the_nominal_one_is_implausible() {
         let finding = machine.only("frequency_implausible");
         assert_eq!(finding.severity, Severity::Unsure);
     }
+}
+
+#[test]
+fn the_explanation_names_the_limit_of_a_plausible_frequency() {
+    let limit = format!("differ by more than {} ppm", grouped(PLAUSIBLE_PPM));
+    let text = Code::FrequencyImplausible.explanation().text;
+    assert!(text.contains(&limit), "{text}");
 }
 
 /// Symptom: the sentence named the missing NTP daemon, which can't mend a wrong rate.
