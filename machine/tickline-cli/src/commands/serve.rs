@@ -34,7 +34,9 @@ use crate::words::{plain_path, rate};
 use metrics::PageState;
 use server::Folder;
 use service::ServiceManager;
-use status::PageReport;
+pub(crate) use status::PageReport;
+#[cfg(test)]
+pub(crate) use status::SCHEMA;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     if args.action != Some(ServeAction::Status)
