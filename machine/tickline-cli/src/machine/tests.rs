@@ -184,6 +184,30 @@ fn named_by_both<T: Clone>(
     (machine_by_facts_sh(root.path(), &log), by_program)
 }
 
+/// A code that is misspelt in the script would be read as that of another version.
+#[test]
+fn each_code_in_facts_sh_is_known_to_the_program() {
+    let script = include_str!("../../facts.sh");
+    let codes_in = |function: &str| {
+        let (_, rest) = script.split_once(&format!("\n{function}() {{\n")).unwrap();
+        let (body, _) = rest.split_once("\n}\n").unwrap();
+        let words = body.split("echo ").skip(1);
+        let codes: Vec<_> = words
+            .filter_map(|text| text.split_whitespace().next())
+            .collect();
+        assert!(codes.len() > 3, "{codes:?}");
+        codes
+    };
+    for code in codes_in("hypervisor") {
+        let read = serde_json::from_value(code.into()).unwrap();
+        assert!(!matches!(read, Hypervisor::Other(_)), "{code}");
+    }
+    for code in codes_in("cloud") {
+        let read = serde_json::from_value(code.into()).unwrap();
+        assert!(!matches!(read, Cloud::Other(_)), "{code}");
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn facts_sh_names_no_cloud_for_a_guest_on_other_xen() {
