@@ -181,8 +181,8 @@ tickline_core::named! {
         /// the thread was held up, or the kernel slews its clock by more than 12.5 %. A claim ends
         /// 3.75 s after its request, or 2.5 intervals of the clock if that is later.
         Expired => "expired":
-            "the last claim of the source of UTC has ended, 3.75 s or 2.5 intervals of the clock after its \
-            request at the latest: does the source still answer? (`tickline doctor`)",
+            "the last claim of the source of UTC has ended: a claim holds for at most 3.75 s or 2.5 intervals of the \
+            clock after its request, the longer of the two. Does the source still answer? (`tickline doctor`)",
         /// The machine was suspended or moved, the OS clock was set, or two claims contradicted
         /// each other, and no source has since measured, or repeated what it said before the step.
         /// By default the measurements of an NTP daemon are at most 1024 s apart (`maxpoll` 10);

@@ -305,7 +305,7 @@ impl Status {
 ///
 /// | if | then also |
 /// |---|---|
-/// | the clock has no line | whether it had one; with readers as its driver, what ends that |
+/// | the clock has no line | whether it had one; with readers or the program as its driver, what ends that |
 /// | only Unix time comes from the OS clock | the reason |
 /// | the counter is slow | what a read of it costs, and one of the OS clock |
 /// | the counter ticks too slowly | its frequency |
@@ -315,11 +315,18 @@ impl Status {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.state)?;
-        if self.state == ClockState::Calibrating && self.driver == Driver::Reader {
-            f.write_str(
-                "; that takes frequent readings, or a clock with a thread (tickline::start() gives the \
-                 global clock one)",
-            )?;
+        if self.state == ClockState::Calibrating {
+            f.write_str(match self.driver {
+                Driver::Reader => {
+                    "; that takes frequent readings, or a clock with a thread (tickline::start() gives \
+                     the global clock one)"
+                }
+                Driver::Manual => {
+                    "; that takes the program's calls of Clock::maintain(), unless a Backend calibrates \
+                     the clock"
+                }
+                Driver::Thread => "",
+            })?;
         }
         if self.state == ClockState::Calibrating && self.frequency_hz.is_some() {
             f.write_str("; the last line has ended")?;

@@ -48,17 +48,18 @@ const RULES: [Rule; 24] = [
     counter::not_invariant,
     process::answerers_unknown,
     not_kept::clocksource_not_kept,
+    // The clocks' rate may be wrong, and with it durations and Unix time. No NTP daemon mends that.
+    counter::frequency_implausible,
+    clock_rate::clock_rate_wrong,
     // Unix time may be wrong.
     slew::ntp_slewing,
     unix_time::time_off,
     unix_time::ntp_unsynchronised,
     unix_time::utc_error_large,
     unix_time::leap_second,
-    clock_rate::clock_rate_wrong,
     unix_time::unix_stepped,
     unix_time::utc_unproven,
     // The rest.
-    counter::frequency_implausible,
     counter::firmware_writes_tsc,
     process::switched_off,
     process::environment_unrecognised,

@@ -128,7 +128,8 @@ The costs of the clocks, and which clock tickline reads, do not matter.",
     Section::new(
         "Exit codes with --fix",
         "  0  the clocksource was switched
-  1  nothing was changed: no other clocksource helps, the check failed, or you answered no",
+  1  the clocksource is as before: no other one helps, the check failed, you answered no, or the
+     switch was undone, because the clock then ran at another rate",
     ),
     Section::new(
         "Examples",
@@ -180,7 +181,7 @@ pub(crate) const WATCH: &[Section] = &[
     ),
     Section::new(
         "Events",
-        "  replacement        a line replaced a line, as happens all the time
+        "  replacement        a newer line replaced the line, as happens all the time
   first_publication  a first line was published: at start-up, or after a line had ended
   expiry             a line has ended before the next one, as happens on a busy machine; readings
                      came from the OS clock, so none was wrong
@@ -258,13 +259,14 @@ pub(crate) const SERVE: &[Section] = &[
     ),
     Section::new(
         "How it ends",
-        "  At SIGTERM, SIGINT or SIGHUP the server lets its leases run out, within a second, and exits.
-  Under nohup it ignores SIGHUP. No program sees monotonic time step back; Unix time may step back
-  during a slew. A second signal ends it at once; the leases then run out by themselves, as they do
-  after SIGKILL. A server that starts again continues in the same page. The action off takes effect
-  at once: the server ends, and readings may step back by the lead that status shows. The page
-  stays off until the action on, or the next boot. A server that starts while the page is off says
-  so, and exits with 0. The action on does not start a server.",
+        "  SIGTERM, SIGINT, SIGHUP   the server lets its leases run out, within a second, and exits. No
+                            program sees monotonic time step back; Unix time may step back during a
+                            slew. Under nohup the server ignores SIGHUP
+  a second signal, SIGKILL  the server ends at once, and the leases run out by themselves
+  the action off            the server ends, and readings may step back by the lead that status
+                            shows. The page stays off until the action on, or the next boot. A
+                            server that starts before that says so, and exits with 0
+A server that starts again continues in the same page. The action on starts no server.",
     ),
     Section::new(
         "Who may serve",
@@ -284,21 +286,8 @@ TICKLINE_PAGE is for programs that read a page, not for this command: name the p
     ),
     Section::new(
         "JSON",
-        "  status --json writes the schema tickline-serve/1: page, owner (number of the user), server_pid,
-  server_unknown (why it is not known), phase (off, no_line, first_publication, published,
-  doubted, expired: `tickline explain PHASE` explains one), no_line_reason (in the phase no_line:
-  the code of the gate that is closed on this machine, as this command finds it, if the cause is
-  not in one process; the log of the server has its own reason), switched_off, serving,
-  generation, age_ns (of the line in use), lease_ns, lease_left_ns, lead_ns (readings are at most
-  this far above the OS clock, at its present rate), unix_lead_ns (in the phase doubted both leads
-  are null), ahead_ns (the line is now at least this far above the OS clock), rate_ppb (the
-  correction of its rate by the kernel), readers (processes that have the page mapped: pid, name,
-  by_library), readers_unknown (processes that may not be examined), readers_hidden (/proc hides
-  the processes of other users), library_only (the pids of processes that have the library of run,
-  and not this page: they use another page, or none, or another library replaces their calls),
-  run_only (the pids of processes that run has started, and that have neither: they started before
-  the page, or cannot be served; not those that overwrite their environment), time_namespace.
-  A value that is not known is null.",
+        "  status takes --json. A JSON Schema in the sources describes the keys, with their units:
+  machine/tickline-cli/schema/tickline-serve-1.schema.json.",
     ),
     Section::new(
         "Examples",
@@ -382,9 +371,7 @@ pub(crate) const COMPARE: &[Section] = &[
         "  The program diagnoses both documents again, by its own rules. It lists a fact that only one
   document has, but does not count it as a difference. Rates of the counter count as equal if they
   differ by at most 100 ppm. It compares neither the messages of the kernel nor the figures of NTP.
-  --json writes the schema tickline-compare/1: both files, above_percent, the number of equal facts
-  and figures, and the lists differences and known_once of { name, unit, first, second, ratio }.
-  The ratio is the second figure divided by the first. Its JSON Schema is
+  A JSON Schema in the sources describes the keys of --json, with their units:
   machine/tickline-cli/schema/tickline-compare-1.schema.json.",
     ),
     Section::new(
@@ -412,11 +399,15 @@ pub(crate) const FLIGHT: &[Section] = &[
   request may have ended. If more threads ran at once than the file has rings, the trace has nothing
   of the others, and no request without an end.
 
-  The line at the end counts the records that newer ones have overwritten, which is no loss of a
-  ring. It also counts what the trace lacks. damaged: they were not whole. cut: the text of a value
-  was too long. undecided: the request may have ended. ring missing: the file is cut short. thread
-  without a ring: choose more threads_in_file. callsite without names: they were too long or
-  damaged, or the file had no room for them; its spans and events are called ?.",
+  The line at the end counts the records that newer ones have overwritten, as a ring does. It also
+  counts what the trace lacks:
+  damaged                 records that are not whole
+  cut                     texts of values that were too long
+  undecided               requests that may have ended
+  ring missing            rings behind the end of the file, which is cut short
+  thread without a ring   threads for which the file had no ring: choose more threads_in_file
+  callsite without names  names that were too long or damaged, or for which the file had no room;
+                          such spans and events are called ?",
     ),
     Section::new(
         "Examples",

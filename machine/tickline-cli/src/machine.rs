@@ -22,6 +22,7 @@ pub(crate) use cpuid::Cpuid;
 pub(crate) use daemon_state::{IgnoredAnswer, NtpDaemon, Ptp4l};
 pub(crate) use kernel_ntp::{Leap, Ntp};
 use platform::Text;
+pub(crate) use platform::{Cloud, Hypervisor};
 pub(crate) use system::{allow_counter, clock_gettime_file, host_clock_now, may_read_counter};
 // For commands that only Linux has.
 #[cfg(target_os = "linux")]
@@ -71,12 +72,14 @@ pub(crate) struct Machine {
     pub(crate) available_clocksources: Option<String>,
     /// The hypervisor below this machine, as a stable code; `none` if the processor has CPUID, and
     /// no fact names a hypervisor.
-    pub(crate) hypervisor: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) hypervisor: Option<Hypervisor>,
     /// The vendor and the product that the firmware names.
     pub(crate) product: Option<String>,
     /// The cloud that the firmware names, as a stable code: `ec2_nitro`, `ec2_xen`, `google`,
     /// `azure`; null if the firmware names none of these.
-    pub(crate) cloud: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) cloud: Option<Cloud>,
     /// The facts from CPUID; null on processors without it.
     pub(crate) cpuid: Option<Cpuid>,
     /// Whether the process may read the counter (`prctl(PR_GET_TSC)`).
@@ -166,7 +169,7 @@ impl Machine {
             kernel_command_line: read_line("/proc/cmdline"),
             clocksource: clocksource(),
             available_clocksources: read_line(&format!("{CLOCKSOURCE}/available_clocksource")),
-            hypervisor: hypervisor.or_else(|| cpuid::hypervisor().map(str::to_owned)),
+            hypervisor: hypervisor.or_else(cpuid::hypervisor),
             cloud: platform::first_match(&platform::CLOUDS, text_of),
             product: product_name(DMI),
             cpuid: cpuid::read(),
@@ -195,8 +198,8 @@ impl Machine {
             return;
         }
         self.cloud = match self.product.as_deref() {
-            Some("Google Google Compute Engine") => Some("google".to_owned()),
-            Some(product) if product.starts_with("Amazon EC2") => Some("ec2_nitro".to_owned()),
+            Some("Google Google Compute Engine") => Some(Cloud::Google),
+            Some(product) if product.starts_with("Amazon EC2") => Some(Cloud::Ec2Nitro),
             _ => None,
         };
     }
@@ -230,10 +233,10 @@ impl Machine {
             return Some(true);
         }
         let by_cpuid = self.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor);
-        match self.hypervisor.as_deref() {
-            Some("none") => return Some(by_cpuid == Some(true)),
-            Some("unknown") | None => {}
+        match &self.hypervisor {
+            Some(Hypervisor::NoneNamed) => return Some(by_cpuid == Some(true)),
             Some(_) => return Some(true),
+            None => {}
         }
         let log = self.kernel_log.as_deref().unwrap_or_default();
         let by_log = log

@@ -6,7 +6,7 @@ use crate::float::{as_f64, signed_f64};
 use crate::machine::{
     Cpuid, HostClock, IgnoredAnswer, Machine, Ntp, NtpDaemon, Ptp4l, TimeNamespace, VmClock,
 };
-use crate::words::{UNKNOWN, frequency, grouped, plain, rate, source_name, time};
+use crate::words::{UNKNOWN, code, frequency, grouped, plain, rate, source_name, time};
 
 /// The name of each row, and its text.
 pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
@@ -19,7 +19,7 @@ pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
         ("command line", command_line(document)),
         ("boot loader", text(&machine.boot_loader)),
         ("clocksource", clocksource(machine)),
-        ("hypervisor", text(&machine.hypervisor)),
+        ("hypervisor", text(&machine.hypervisor.as_ref().map(code))),
         ("counter", counter(clock, document.nominal_hz())),
         ("host clock", host_clock(document.host_clock.as_ref())),
         ("counters", joined([Some(plain(&document.counters()))])),
@@ -63,10 +63,10 @@ fn either(fact: Option<bool>, yes: &str, no: &str) -> Option<String> {
 }
 
 fn product(machine: &Machine) -> String {
-    let cloud = machine.cloud.as_deref();
+    let cloud = machine.cloud.as_ref();
     joined([
         machine.product.as_deref().map(plain),
-        cloud.map(|cloud| format!("cloud {}", plain(cloud))),
+        cloud.map(|cloud| format!("cloud {}", plain(&code(cloud)))),
     ])
 }
 

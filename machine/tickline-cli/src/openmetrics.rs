@@ -181,7 +181,10 @@ fn info(document: &Document) -> Gauge {
         ("version", document.program_version.clone()),
         ("clocksource", or_unknown(&machine.clocksource)),
         ("kernel", or_unknown(&machine.kernel)),
-        ("hypervisor", or_unknown(&machine.hypervisor)),
+        (
+            "hypervisor",
+            or_unknown(&machine.hypervisor.as_ref().map(code)),
+        ),
         ("cpu", or_unknown(&machine.cpu)),
     ];
     Gauge::labelled(

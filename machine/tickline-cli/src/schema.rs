@@ -1,5 +1,5 @@
-//! Generates the JSON Schemas of a document and of comparisons from their structures, and compares
-//! them with the files in `schema/`, which users read.
+//! Generates the JSON Schemas of a document, of comparisons and of the status of a page from their
+//! structures, and compares them with the files in `schema/`, which users read.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -35,15 +35,24 @@ fn document_schema() -> Value {
 }
 
 /// The file name of each schema, and the schema.
-fn schemas() -> [(&'static str, Value); 3] {
+fn schemas() -> Vec<(&'static str, Value)> {
     let comparison =
         schema_of::<DocumentDiff>("tickline compare --json", crate::commands::compare::SCHEMA);
     let of_many = schema_of::<FleetDiff>("tickline compare --json of many files", fleet::SCHEMA);
-    [
+    vec![
         ("tickline-2.schema.json", document_schema()),
         ("tickline-compare-1.schema.json", comparison),
         ("tickline-compare-fleet-1.schema.json", of_many),
+        #[cfg(target_os = "linux")]
+        ("tickline-serve-1.schema.json", status_schema()),
     ]
+}
+
+#[cfg(target_os = "linux")]
+fn status_schema() -> Value {
+    use crate::commands::serve::{PageReport, SCHEMA};
+
+    schema_of::<PageReport>("tickline serve status --json", SCHEMA)
 }
 
 /// The suffixes of keys, and their units.

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use rustix::process::Uid;
-use tickline_page::lease::LeasePhase;
+use tickline_page::lease::{FAST_RATE_PPB, LeasePhase};
 use tickline_page::page_file::{
     self, AttachedFile, FileError, PageError, PageErrorCause, PageSwitch,
 };
@@ -29,12 +29,14 @@ use crate::args::{self, ServeAction};
 use crate::exit::Exit;
 use crate::machine::page;
 use crate::output::{self, JsonOutput};
-use crate::words::plain_path;
+use crate::words::{plain_path, rate};
 
 use metrics::PageState;
 use server::Folder;
 use service::ServiceManager;
-use status::PageReport;
+pub(crate) use status::PageReport;
+#[cfg(test)]
+pub(crate) use status::SCHEMA;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     if args.action != Some(ServeAction::Status)
@@ -243,6 +245,11 @@ fn on(page: &Path) -> io::Result<Exit> {
         page,
         &format!("a server may serve it again; start one: {start}"),
     )
+}
+
+/// The correction of the kernel's clock up to which a line is published, in words.
+fn fast_rate() -> String {
+    rate(FAST_RATE_PPB.cast_signed())
 }
 
 fn say(page: &Path, text: &str) -> io::Result<Exit> {

@@ -81,11 +81,7 @@ pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
         return None;
     }
     document.avoidable_cost_ns()?;
-    let recommended = document
-        .machine
-        .cloud
-        .as_deref()
-        .and_then(hosts::recommended);
+    let recommended = document.machine.cloud.as_ref().and_then(hosts::recommended);
     let fix = if recommended == Some(name) {
         Fix::none("the cloud's provider recommends this clock")
     } else {
@@ -220,7 +216,7 @@ fn unknown_clocksource(document: &Document) -> Option<Finding> {
 
 /// The finding that a system call answers, and the clocksource's name is unreadable.
 fn unreadable_and_slow(document: &Document) -> Finding {
-    let what = if document.hypervisor() == "gvisor" {
+    let what = if document.is_gvisor() {
         "each call for the time is a call into gVisor, which hides the host's clocksource"
     } else {
         "each call for the time is a system call, and the name of the kernel's clocksource is \
@@ -233,7 +229,7 @@ fn unreadable_and_slow(document: &Document) -> Finding {
 
 /// Makes the clocksource's name readable.
 fn unmask(document: &Document) -> &'static str {
-    if document.hypervisor() == "gvisor" {
+    if document.is_gvisor() {
         "run tickline on the host: gVisor shows no clocksource"
     } else {
         "give the container the host's /sys, read-only (mount -t sysfs -o ro sysfs /sys), or run \
@@ -375,7 +371,7 @@ fn kvm_clock(document: &Document) -> Finding {
         return with_switch_to_tsc(finding, document);
     }
     let host = shared_fixes::host_fix(document)
-        .or_else(|| hosts::trusted_tsc("kvm", document))
+        .or_else(|| Some(hosts::kvm(document)))
         .unwrap_or_default();
     finding.fix(
         host.then("the host's kernel must not have marked its TSC unstable")

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 use super::{hosts, shared_fixes};
 use crate::document::Block::Commands;
-use crate::document::questions::{is_computed_from_counter, is_counter};
+use crate::document::questions::{is_computed_from_counter, is_counter, is_tick};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::measure::calls::GETPPID;
 use crate::words::frequency;
@@ -30,7 +30,7 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
             Some(timer) => shared_fixes::switch_to(timer, document).then_fix("then ", host),
             None => host,
         };
-        let kernel = if document.hypervisor() == "gvisor" {
+        let kernel = if document.is_gvisor() {
             "gVisor"
         } else {
             "the kernel"
@@ -71,9 +71,8 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
 /// the timer tick does not, nor an hpet that stops.
 fn other_timer(document: &Document) -> Option<&str> {
     let offered = document.machine.available_clocksources.as_deref()?;
-    let is_bad = |name: &str| {
-        name.ends_with("jiffies") || name == "hpet" && shared_fixes::has_stopping_hpet(document)
-    };
+    let is_bad =
+        |name: &str| is_tick(name) || name == "hpet" && shared_fixes::has_stopping_hpet(document);
     offered.split_whitespace().find(|name| {
         !is_computed_from_counter(name) && !is_bad(name) && document.clocksource() != Some(name)
     })
@@ -115,7 +114,7 @@ pub(super) fn counter_trapped(document: &Document) -> Option<Finding> {
             "reading the counter takes longer than a system call: the hypervisor emulates the \
              instruction",
         )
-        .fix(hosts::untrapped_tsc(document.hypervisor()).unwrap_or(
+        .fix(hosts::untrapped_tsc(document).unwrap_or(
             "on the host: use a processor that scales the guest's TSC (tsc_scaling, or VMX TSC \
              scaling), or restart the guest, if it was moved from a host with another frequency",
         )),

@@ -13,29 +13,30 @@
 //!   invtsc can't be migrated or saved unless its frequency is set.
 
 use crate::document::{Document, Fix, Place, Steps};
+use crate::machine::{Cloud, Hypervisor};
 
-/// The fix that lets a guest's kernel trust the TSC, for the administrator of a host with this
-/// hypervisor.
-pub(super) fn trusted_tsc(hypervisor: &str, document: &Document) -> Option<Fix> {
-    Some(match hypervisor {
-        "kvm" => kvm(document),
-        "firecracker" => "on the host: use tsc as its own clocksource".into(),
-        "hyper_v" => {
+/// The fix that lets a guest's kernel trust the TSC, for the administrator of its host. `None` for a
+/// hypervisor without a known setting.
+pub(super) fn trusted_tsc(document: &Document) -> Option<Fix> {
+    Some(match document.machine.hypervisor.as_ref()? {
+        Hypervisor::Kvm => kvm(document),
+        Hypervisor::Firecracker => "on the host: use tsc as its own clocksource".into(),
+        Hypervisor::HyperV => {
             "on the host: give the machine a generation and version that offer the invariant TSC"
                 .into()
         }
-        "tcg" => "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm \
+        Hypervisor::Tcg => "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm \
             -cpu host,+invtsc)"
             .into(),
-        "virtualbox" => virtualbox(document),
-        "vmware" => Fix::from(
+        Hypervisor::VirtualBox => virtualbox(document),
+        Hypervisor::Vmware => Fix::from(
             "use a kernel with CONFIG_HYPERVISOR_GUEST, which trusts VMware about the TSC",
         )
         .or(
             "or, only for a machine that stays on its host, set monitor_control.virtual_rdtsc = \
              \"FALSE\" in its .vmx (the counter's rate and value change when it is moved or resumed)",
         ),
-        "xen" => Fix::from(
+        Hypervisor::Xen => Fix::from(
             "on the host: set nomigrate=1 in the domain's configuration, so that Xen shows an \
              invariant TSC, and no longer lets the domain migrate",
         )
@@ -43,13 +44,17 @@ pub(super) fn trusted_tsc(hypervisor: &str, document: &Document) -> Option<Fix> 
             "set tsc_mode=\"native\" only for such a domain, because the counter's rate and value \
              change when it is moved",
         ),
-        _ => return None,
+        Hypervisor::Bhyve
+        | Hypervisor::Gvisor
+        | Hypervisor::NoneNamed
+        | Hypervisor::Parallels
+        | Hypervisor::Other(_) => return None,
     })
 }
 
 /// The fix for unsynchronised counters of a guest whose hypervisor has no known setting.
-pub(super) fn synchronised_tsc(hypervisor: &str) -> Fix {
-    if hypervisor == "gvisor" {
+pub(super) fn synchronised_tsc(document: &Document) -> Fix {
+    if document.is_gvisor() {
         return "run the sandbox on a host whose counters are synchronised (`tickline warp` on the \
             host): gVisor computes its time from the counters, and offers no other clock"
             .into();
@@ -82,7 +87,7 @@ fn virtualbox(document: &Document) -> Fix {
 }
 
 /// CPUID names KVM even if a hypervisor other than QEMU uses KVM.
-fn kvm(document: &Document) -> Fix {
+pub(super) fn kvm(document: &Document) -> Fix {
     const QEMU: &str = "on the host: start QEMU with -cpu host,+invtsc (libvirt: <cpu \
         mode='host-passthrough'> with <feature policy='require' name='invtsc'/>), and use tsc as \
         the host's own clocksource (QEMU then refuses to migrate or save the guest, unless -cpu has \
@@ -119,78 +124,86 @@ pub(super) fn virtualbox_steps() -> Steps {
 }
 
 /// The fix that lets a guest read the counter without a trap, for the host's administrator.
-pub(super) fn untrapped_tsc(hypervisor: &str) -> Option<&'static str> {
-    match hypervisor {
-        "virtualbox" => {
+pub(super) fn untrapped_tsc(document: &Document) -> Option<&'static str> {
+    match document.machine.hypervisor.as_ref()? {
+        Hypervisor::VirtualBox => {
             Some("on the host: VBoxManage setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset")
         }
-        "vmware" => Some(
+        Hypervisor::Vmware => Some(
             "in the machine's .vmx, with the machine off: set monitor_control.virtual_rdtsc = \
              \"FALSE\" (the guest then reads the host's own counter, whose rate and value change \
              when the machine is moved or resumed: only for a machine that stays on its host)",
         ),
-        "xen" => Some(
+        Hypervisor::Xen => Some(
             "on the host: set tsc_mode=\"default\" in the domain's configuration: Xen then \
              emulates the counter only if the host's counter has another rate than that of the \
              host where the domain was started. tsc_mode=\"native\" never emulates it: use that \
              only for a domain with nomigrate=1, because the counter's rate and value change when \
              it is moved",
         ),
-        _ => None,
+        Hypervisor::Bhyve
+        | Hypervisor::Firecracker
+        | Hypervisor::Gvisor
+        | Hypervisor::HyperV
+        | Hypervisor::Kvm
+        | Hypervisor::NoneNamed
+        | Hypervisor::Parallels
+        | Hypervisor::Tcg
+        | Hypervisor::Other(_) => None,
     }
 }
 
 /// The fix for the customer of a cloud, who cannot change the host.
-pub(super) fn other_host(cloud: &str) -> Option<&'static str> {
+pub(super) fn other_host(cloud: &Cloud) -> Option<&'static str> {
     Some(match cloud {
-        "azure" => {
+        Cloud::Azure => {
             "the host is Microsoft's: take another size of the machine, or ask its support for an \
              invariant TSC"
         }
-        "ec2_nitro" => {
+        Cloud::Ec2Nitro => {
             "the host is Amazon's: stop and start the instance, which moves it to another host, and \
              loses the data of its instance store, or take another type"
         }
-        "ec2_xen" => {
+        Cloud::Ec2Xen => {
             "the host is Amazon's: take an instance type on Nitro, where the vDSO reads the clock"
         }
-        "google" => {
+        Cloud::Google => {
             "the host is Google's: take another machine type, or ask its support for an invariant \
              TSC"
         }
-        _ => return None,
+        Cloud::Other(_) => return None,
     })
 }
 
 /// The clocksource that the cloud's provider recommends; `advice` says where.
-pub(super) fn recommended(cloud: &str) -> Option<&'static str> {
+pub(super) fn recommended(cloud: &Cloud) -> Option<&'static str> {
     match cloud {
-        "ec2_nitro" => Some("kvm-clock"),
-        "ec2_xen" => Some("tsc"),
-        _ => None,
+        Cloud::Ec2Nitro => Some("kvm-clock"),
+        Cloud::Ec2Xen => Some("tsc"),
+        Cloud::Azure | Cloud::Google | Cloud::Other(_) => None,
     }
 }
 
 /// The cloud provider's own recommendation of a clocksource, with its address.
-pub(super) fn advice(cloud: &str) -> Option<&'static str> {
+pub(super) fn advice(cloud: &Cloud) -> Option<&'static str> {
     Some(match cloud {
-        "azure" => {
+        Cloud::Azure => {
             "this is Azure; no recommendation of a clocksource by Microsoft is known (its page on \
              time: https://learn.microsoft.com/azure/virtual-machines/linux/time-sync)"
         }
-        "ec2_nitro" => {
+        Cloud::Ec2Nitro => {
             "this is EC2 on Nitro, where AWS recommends kvm-clock \
              (https://repost.aws/knowledge-center/manage-ec2-linux-clock-source)"
         }
-        "ec2_xen" => {
+        Cloud::Ec2Xen => {
             "this is EC2 on Xen, where AWS recommends tsc \
              (https://repost.aws/knowledge-center/manage-ec2-linux-clock-source)"
         }
-        "google" => {
+        Cloud::Google => {
             "this is Google Compute Engine; no recommendation of a clocksource by Google is known \
              (its page on accurate time: \
              https://cloud.google.com/compute/docs/instances/time-synchronization/configure-time-sync)"
         }
-        _ => return None,
+        Cloud::Other(_) => return None,
     })
 }

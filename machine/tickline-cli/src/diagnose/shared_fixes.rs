@@ -13,8 +13,9 @@
 
 use super::{hosts, steps};
 use crate::document::kernel_log::Cause;
+use crate::document::questions::is_tick;
 use crate::document::{Document, Fix, Steps};
-use crate::machine::CLOCKSOURCE;
+use crate::machine::{CLOCKSOURCE, Hypervisor};
 
 /// The fix for firmware that has written to the counters, or has left them unsynchronised. It is a
 /// fix on bare metal only: a guest has no firmware that sets the counters.
@@ -79,11 +80,7 @@ pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {
 /// In a guest, the fix says first what the host may do. The hypervisor's own clock survives that,
 /// so a switch from it has no commands, unless the provider recommends the TSC.
 pub(super) fn use_tsc(document: &Document) -> Fix {
-    let recommended = document
-        .machine
-        .cloud
-        .as_deref()
-        .and_then(hosts::recommended);
+    let recommended = document.machine.cloud.as_ref().and_then(hosts::recommended);
     match recommended {
         Some(name) if name != "tsc" && document.clocksource() == Some(name) => {
             let host = host_fix(document).unwrap_or_default();
@@ -238,8 +235,7 @@ fn state_frequency(document: &Document) -> Fix {
     if let Some(word) = document.parameter_of("tsc_early_khz=") {
         return Fix::none(&format!("the kernel's command line has {word} already"));
     }
-    // The timer tick, of some milliseconds, is too coarse to measure the rate.
-    let is_measurable = document.clocksource() != Some("jiffies");
+    let is_measurable = !document.clocksource().is_some_and(is_tick);
     let khz = match document.clock.frequency_hz {
         Some(hz) if is_measurable => format!("tsc_early_khz={}", hz / 1_000),
         None if is_measurable => {
@@ -274,7 +270,10 @@ fn state_frequency(document: &Document) -> Fix {
         "or use a host that states the frequency by CPUID (leaf 15h or 4000_0010h; QEMU: -cpu \
          host,+invtsc)",
     );
-    if matches!(document.hypervisor(), "kvm" | "firecracker") {
+    if matches!(
+        document.machine.hypervisor,
+        Some(Hypervisor::Kvm | Hypervisor::Firecracker)
+    ) {
         fix.or(
             "or use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it learns the \
              frequency from kvm-clock",
@@ -436,9 +435,9 @@ pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, document: &Document) -> 
 /// has no host.
 pub(super) fn synchronise(document: &Document) -> Fix {
     let fix = host_or_firmware_fix(document);
-    let has_setting =
-        document.may_be_x86() && hosts::trusted_tsc(document.hypervisor(), document).is_some();
-    if !has_setting || document.machine.cloud.is_some() || document.hypervisor() == "tcg" {
+    let has_setting = document.may_be_x86() && hosts::trusted_tsc(document).is_some();
+    let is_emulated = document.machine.hypervisor == Some(Hypervisor::Tcg);
+    if !has_setting || document.machine.cloud.is_some() || is_emulated {
         return fix;
     }
     let compare = "on the host: compare its counters (`tickline warp`); if they differ, update its \
@@ -453,7 +452,7 @@ pub(super) fn host_or_firmware_fix(document: &Document) -> Fix {
         return host;
     }
     let (firmware, host) = if document.may_be_x86() {
-        (FIRMWARE, hosts::synchronised_tsc(document.hypervisor()))
+        (FIRMWARE, hosts::synchronised_tsc(document))
     } else {
         (OTHER_FIRMWARE, hosts::synchronised_counter())
     };
@@ -468,7 +467,7 @@ pub(super) fn host_or_firmware_fix(document: &Document) -> Fix {
 /// The fix that lets a guest's kernel trust the TSC, for the host's administrator or for the
 /// customer of a cloud. `None` without a known hypervisor or cloud.
 pub(super) fn host_fix(document: &Document) -> Option<Fix> {
-    if let Some(cloud) = document.machine.cloud.as_deref()
+    if let Some(cloud) = &document.machine.cloud
         && let Some(text) = hosts::other_host(cloud)
     {
         return Some(text.into());
@@ -476,12 +475,12 @@ pub(super) fn host_fix(document: &Document) -> Option<Fix> {
     if !document.may_be_x86() {
         return None;
     }
-    hosts::trusted_tsc(document.hypervisor(), document)
+    hosts::trusted_tsc(document)
 }
 
 /// The cloud provider's own recommendation; `None` outside of the known clouds.
 pub(super) fn provider(document: &Document) -> Option<String> {
-    let cloud = document.machine.cloud.as_deref()?;
+    let cloud = document.machine.cloud.as_ref()?;
     // The finding about the counters forbids this clock.
     if hosts::recommended(cloud) == Some("tsc") && document.are_unsynchronised() {
         return None;
@@ -517,7 +516,7 @@ mod tests {
     #[test]
     fn a_tsc_that_is_not_invariant_can_be_fixed_by_the_host_alone() {
         let mut document = with_kernel("6.18.0");
-        document.machine.hypervisor = Some("kvm".to_owned());
+        document.machine.hypervisor = Some(Hypervisor::Kvm);
         let [either, host] = [true, false].map(|invariant| {
             document.machine.cpuid = Some(Cpuid {
                 invariant_tsc: Some(invariant),

@@ -302,9 +302,10 @@ impl Document {
     /// The TSC's frequency by which the kernel keeps time with the TSC, or would, Hz; `None` if its
     /// log does not say.
     pub(crate) fn tsc_hz_by_kernel(&self) -> Option<u64> {
-        // Older kernels log the processor's frequency also where the TSC's differs by up to a tenth
-        // (commit 4b5b2127238e, "Print tsc_khz, when it differs from cpu_khz").
-        let processor_is_tsc = self.is_kernel_at_least(4, 16) != Some(false);
+        // Older kernels log the processor's frequency also where the TSC's differs by up to a tenth.
+        // `tsc_init` of Linux 4.15 is the first that then logs the TSC's, too (commit 4b5b2127238e,
+        // "Print tsc_khz, when it differs from cpu_khz").
+        let processor_is_tsc = self.is_kernel_at_least(4, 15) != Some(false);
         tsc_hz(self.machine.kernel_log.as_deref()?, processor_is_tsc)
     }
 

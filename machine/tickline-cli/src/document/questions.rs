@@ -6,7 +6,7 @@ use tickline_core::clocksource::Clocksource;
 use super::Document;
 use super::kernel_log::Cause;
 use crate::cpu_list::{self, ranges};
-use crate::machine::{Leap, Ntp};
+use crate::machine::{Hypervisor, Leap, Ntp};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
@@ -61,13 +61,19 @@ pub(crate) fn is_computed_from_counter(name: &str) -> bool {
     is_counter(name) || matches!(by_name(name), Clocksource::KvmClock | Clocksource::Xen)
 }
 
+/// Whether this clocksource is the timer tick, which is too coarse to measure a rate.
+pub(crate) fn is_tick(name: &str) -> bool {
+    by_name(name) == Clocksource::Jiffies
+}
+
 /// Whether this clocksource is slow or coarse, even if the vDSO answers: a timer behind a bus, or
 /// the timer tick.
 pub(crate) fn is_slow(name: &str) -> bool {
-    matches!(
-        by_name(name),
-        Clocksource::Hpet | Clocksource::AcpiPm | Clocksource::Pit | Clocksource::Jiffies
-    )
+    is_tick(name)
+        || matches!(
+            by_name(name),
+            Clocksource::Hpet | Clocksource::AcpiPm | Clocksource::Pit
+        )
 }
 
 impl Document {
@@ -219,8 +225,8 @@ impl Document {
         }
     }
 
-    pub(crate) fn hypervisor(&self) -> &str {
-        self.machine.hypervisor.as_deref().unwrap_or("unknown")
+    pub(crate) fn is_gvisor(&self) -> bool {
+        self.machine.hypervisor == Some(Hypervisor::Gvisor)
     }
 
     /// Whether the machine is x86. If the architecture was not recorded, the clocksource decides:
@@ -293,11 +299,7 @@ impl Document {
     /// Why the kernel's clocks run at a wrong rate with the TSC, or would, by the kernel's log and
     /// the measured frequency, in words; `None` if nothing shows it.
     pub(crate) fn tsc_frequency_doubt(&self) -> Option<String> {
-        // The timer tick is too coarse to measure the frequency.
-        if self
-            .clocksource()
-            .is_some_and(|name| name.ends_with("jiffies"))
-        {
+        if self.clocksource().is_some_and(is_tick) {
             return None;
         }
         let measured_hz = self.clock.frequency_hz?;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Hypervisor;
+
 /// The facts that concern time (Intel SDM vol. 2A, CPUID; AMD APM vol. 3, appendix E).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -45,41 +47,40 @@ pub(super) fn read() -> Option<Cpuid> {
     })
 }
 
-/// The hypervisor that CPUID names, as a stable code; `none` if CPUID says that there is none
-/// (Linux `Documentation/virt/kvm/x86/cpuid.rst`; Hypervisor Top Level Functional Specification,
+/// The hypervisor that CPUID names, or that there is none (Linux `Documentation/virt/kvm/x86/cpuid.rst`; Hypervisor Top Level Functional Specification,
 /// 2.4).
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
-pub(super) fn hypervisor() -> Option<&'static str> {
+pub(super) fn hypervisor() -> Option<Hypervisor> {
     if !raw_cpuid::CpuId::new()
         .get_feature_info()
         .is_some_and(|features| features.has_hypervisor())
     {
-        return Some("none");
+        return Some(Hypervisor::NoneNamed);
     }
     let leaf = raw_cpuid::cpuid!(0x4000_0000);
     Some(hypervisor_by_signature(leaf.ebx, leaf.ecx))
 }
 
-/// The code of the hypervisor with this signature, of whose twelve bytes these eight distinguish
+/// The hypervisor with this signature, of whose twelve bytes these eight distinguish
 /// the hypervisors.
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
-fn hypervisor_by_signature(ebx: u32, ecx: u32) -> &'static str {
+fn hypervisor_by_signature(ebx: u32, ecx: u32) -> Hypervisor {
     let signature = [ebx, ecx].map(u32::to_le_bytes);
     match signature.as_flattened() {
-        b"KVMKVMKV" | b"Linux KV" => "kvm",
-        b"Microsof" => "hyper_v",
-        b"XenVMMXe" => "xen",
-        b"VMwareVM" => "vmware",
-        b"VBoxVBox" => "virtualbox",
-        b"TCGTCGTC" => "tcg",
-        b"bhyve bh" => "bhyve",
-        b" lrpepyh" => "parallels",
-        _ => "other",
+        b"KVMKVMKV" | b"Linux KV" => Hypervisor::Kvm,
+        b"Microsof" => Hypervisor::HyperV,
+        b"XenVMMXe" => Hypervisor::Xen,
+        b"VMwareVM" => Hypervisor::Vmware,
+        b"VBoxVBox" => Hypervisor::VirtualBox,
+        b"TCGTCGTC" => Hypervisor::Tcg,
+        b"bhyve bh" => Hypervisor::Bhyve,
+        b" lrpepyh" => Hypervisor::Parallels,
+        _ => Hypervisor::Other("other".to_owned()),
     }
 }
 
 #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
-pub(super) fn hypervisor() -> Option<&'static str> {
+pub(super) fn hypervisor() -> Option<Hypervisor> {
     None
 }
 
@@ -109,20 +110,20 @@ mod tests {
 
     #[test]
     fn each_hypervisor_is_known_by_its_signature() {
-        for (signature, name) in [
-            (b"KVMKVMKVM\0\0\0", "kvm"),
-            (b"Linux KVM Hv", "kvm"),
-            (b"Microsoft Hv", "hyper_v"),
-            (b"XenVMMXenVMM", "xen"),
-            (b"VMwareVMware", "vmware"),
-            (b"VBoxVBoxVBox", "virtualbox"),
-            (b"TCGTCGTCGTCG", "tcg"),
-            (b"bhyve bhyve ", "bhyve"),
-            (b" lrpepyh vr\0", "parallels"),
-            (b"ACRNACRNACRN", "other"),
+        for (signature, hypervisor) in [
+            (b"KVMKVMKVM\0\0\0", Hypervisor::Kvm),
+            (b"Linux KVM Hv", Hypervisor::Kvm),
+            (b"Microsoft Hv", Hypervisor::HyperV),
+            (b"XenVMMXenVMM", Hypervisor::Xen),
+            (b"VMwareVMware", Hypervisor::Vmware),
+            (b"VBoxVBoxVBox", Hypervisor::VirtualBox),
+            (b"TCGTCGTCGTCG", Hypervisor::Tcg),
+            (b"bhyve bhyve ", Hypervisor::Bhyve),
+            (b" lrpepyh vr\0", Hypervisor::Parallels),
+            (b"ACRNACRNACRN", Hypervisor::Other("other".to_owned())),
         ] {
             let word = |at: usize| u32::from_le_bytes(*signature[at..].first_chunk().unwrap());
-            assert_eq!(hypervisor_by_signature(word(0), word(4)), name);
+            assert_eq!(hypervisor_by_signature(word(0), word(4)), hypervisor);
         }
     }
 
@@ -130,12 +131,6 @@ mod tests {
     fn the_bit_of_a_hypervisor_decides_whether_there_is_one() {
         let has_hypervisor = read().unwrap().hypervisor.unwrap();
         let named = hypervisor().unwrap();
-        assert_eq!(named != "none", has_hypervisor);
-        assert!(
-            named
-                .chars()
-                .all(|letter| letter.is_ascii_lowercase() || letter == '_')
-        );
-        assert!(!named.is_empty());
+        assert_eq!(named != Hypervisor::NoneNamed, has_hypervisor);
     }
 }

@@ -158,18 +158,53 @@ pub(super) fn write_sign(root: &Path, words: &[(Text, &str)]) -> String {
 #[test]
 #[cfg(target_os = "linux")]
 fn facts_sh_names_each_hypervisor_and_each_cloud_as_the_program_does() {
-    let signs = platform::HYPERVISORS.iter().chain(&platform::CLOUDS);
-    for (code, words) in signs {
-        let root = tempfile::tempdir().unwrap();
-        let log = write_sign(root.path(), words);
-        let facts = machine_by_facts_sh(root.path(), &log);
-        let path = root.path().to_str().unwrap();
-        let text_of = |text: Text| platform_text(text, path, Some(&log));
-        let cloud = platform::first_match(&platform::CLOUDS, text_of);
-        let hypervisor = platform::first_match(&platform::HYPERVISORS, text_of);
-        assert_eq!(facts.cloud, cloud, "{words:?}");
-        assert_eq!(facts.hypervisor, hypervisor, "{words:?}");
-        assert_eq!(cloud.or(hypervisor).as_deref(), Some(*code), "{words:?}");
+    for (hypervisor, words) in &platform::HYPERVISORS {
+        let (facts, by_program) = named_by_both(words, &platform::HYPERVISORS);
+        assert_eq!(by_program.as_ref(), Some(hypervisor), "{words:?}");
+        assert_eq!(facts.hypervisor, by_program, "{words:?}");
+    }
+    for (cloud, words) in &platform::CLOUDS {
+        let (facts, by_program) = named_by_both(words, &platform::CLOUDS);
+        assert_eq!(by_program.as_ref(), Some(cloud), "{words:?}");
+        assert_eq!(facts.cloud, by_program, "{words:?}");
+    }
+}
+
+/// On a machine with these words: the facts by `facts.sh`, and what the program finds by its signs.
+#[cfg(target_os = "linux")]
+fn named_by_both<T: Clone>(
+    words: &[(Text, &str)],
+    signs: &[platform::Sign<T>],
+) -> (Machine, Option<T>) {
+    let root = tempfile::tempdir().unwrap();
+    let log = write_sign(root.path(), words);
+    let path = root.path().to_str().unwrap();
+    let text_of = |text: Text| platform_text(text, path, Some(&log));
+    let by_program = platform::first_match(signs, text_of);
+    (machine_by_facts_sh(root.path(), &log), by_program)
+}
+
+/// A code that is misspelt in the script would be read as that of another version.
+#[test]
+fn each_code_in_facts_sh_is_known_to_the_program() {
+    let script = include_str!("../../facts.sh");
+    let codes_in = |function: &str| {
+        let (_, rest) = script.split_once(&format!("\n{function}() {{\n")).unwrap();
+        let (body, _) = rest.split_once("\n}\n").unwrap();
+        let words = body.split("echo ").skip(1);
+        let codes: Vec<_> = words
+            .filter_map(|text| text.split_whitespace().next())
+            .collect();
+        assert!(codes.len() > 3, "{codes:?}");
+        codes
+    };
+    for code in codes_in("hypervisor") {
+        let read = serde_json::from_value(code.into()).unwrap();
+        assert!(!matches!(read, Hypervisor::Other(_)), "{code}");
+    }
+    for code in codes_in("cloud") {
+        let read = serde_json::from_value(code.into()).unwrap();
+        assert!(!matches!(read, Cloud::Other(_)), "{code}");
     }
 }
 
@@ -185,8 +220,8 @@ fn facts_sh_names_no_cloud_for_a_guest_on_other_xen() {
     let log = write_sign(root.path(), &words);
     let facts = machine_by_facts_sh(root.path(), &log);
     assert_eq!(
-        (facts.cloud, facts.hypervisor.as_deref()),
-        (None, Some("xen"))
+        (facts.cloud, facts.hypervisor),
+        (None, Some(Hypervisor::Xen))
     );
 }
 
@@ -242,24 +277,40 @@ fn facts_sh_names_each_boot_loader_as_the_program_does() {
 #[test]
 fn the_product_of_a_recorded_guest_names_the_cloud() {
     for (hypervisor, product, cloud) in [
-        ("kvm", "Google Google Compute Engine", Some("google")),
-        ("kvm", "Amazon EC2 m5.large", Some("ec2_nitro")),
-        ("xen", "Xen HVM domU", None),
-        ("hyper_v", "Microsoft Corporation Virtual Machine", None),
+        (
+            Some(Hypervisor::Kvm),
+            "Google Google Compute Engine",
+            Some(Cloud::Google),
+        ),
+        (
+            Some(Hypervisor::Kvm),
+            "Amazon EC2 m5.large",
+            Some(Cloud::Ec2Nitro),
+        ),
+        (Some(Hypervisor::Xen), "Xen HVM domU", None),
+        (
+            Some(Hypervisor::HyperV),
+            "Microsoft Corporation Virtual Machine",
+            None,
+        ),
         // Words anywhere in a name, and machines without a host.
-        ("kvm", "Acme Appliance for Amazon EC2", None),
-        ("kvm", "Acme Google Compute Engine", None),
-        ("kvm", "Google Google Compute Engine Appliance", None),
-        ("none", "Amazon EC2 m5.metal", None),
-        ("unknown", "Google Google Compute Engine", None),
+        (Some(Hypervisor::Kvm), "Acme Appliance for Amazon EC2", None),
+        (Some(Hypervisor::Kvm), "Acme Google Compute Engine", None),
+        (
+            Some(Hypervisor::Kvm),
+            "Google Google Compute Engine Appliance",
+            None,
+        ),
+        (Some(Hypervisor::NoneNamed), "Amazon EC2 m5.metal", None),
+        (None, "Google Google Compute Engine", None),
     ] {
         let mut machine = Machine {
-            hypervisor: Some(hypervisor.to_owned()),
+            hypervisor,
             product: Some(product.to_owned()),
             ..Machine::default()
         };
         machine.add_cloud_of_product();
-        assert_eq!(machine.cloud.as_deref(), cloud, "{product}");
+        assert_eq!(machine.cloud, cloud, "{product}");
     }
 }
 
@@ -361,13 +412,16 @@ fn the_nominal_frequency_is_the_hypervisors_or_else_the_processors() {
 /// Symptom: a guest of 2 GHz had the 5.6 GHz of its host as the nominal frequency.
 #[test]
 fn the_leaf_of_the_processor_says_nothing_in_a_guest() {
-    let named = |name: &str| Machine {
-        hypervisor: Some(name.to_owned()),
+    let named = |hypervisor| Machine {
+        hypervisor: Some(hypervisor),
         ..stating(Some(5_600_000_000), None)
     };
-    assert_eq!(named("kvm").nominal_hz(), None);
-    assert_eq!(named("gvisor").nominal_hz(), None);
-    assert_eq!(named("none").nominal_hz(), Some(5_600_000_000));
+    assert_eq!(named(Hypervisor::Kvm).nominal_hz(), None);
+    assert_eq!(named(Hypervisor::Gvisor).nominal_hz(), None);
+    assert_eq!(
+        named(Hypervisor::NoneNamed).nominal_hz(),
+        Some(5_600_000_000)
+    );
     let mut by_cpuid = stating(Some(5_600_000_000), None);
     by_cpuid.cpuid.as_mut().unwrap().hypervisor = Some(true);
     assert_eq!(by_cpuid.nominal_hz(), None);

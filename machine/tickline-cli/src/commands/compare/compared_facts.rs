@@ -240,9 +240,9 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
     facts.add_words("kernel command line", kernel_command_line.as_deref());
     facts.add_words("clocksource", clocksource.as_deref());
     facts.add_words("available clocksources", available_clocksources.as_deref());
-    facts.add_words("hypervisor", hypervisor.as_deref());
+    facts.add_words("hypervisor", hypervisor.as_ref().map(code).as_deref());
     facts.add_words("product", product.as_deref());
-    facts.add_words("cloud", cloud.as_deref());
+    facts.add_words("cloud", cloud.as_ref().map(code).as_deref());
     if let Some(cpuid) = cpuid {
         add_cpuid(cpuid, facts);
     }

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use crate::args::Doctor;
-use crate::document::questions::PLAUSIBLE_PPM;
+use crate::document::questions::{PLAUSIBLE_PPM, is_tick};
 use crate::document::{Document, Finding, Place, Steps};
 use crate::exit::Exit;
 use crate::float::as_f64;
@@ -55,30 +55,49 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         writeln!(log, "Not done.")?;
         return Ok(Exit::Negative);
     }
-    let before = read_clocksource(&path)?;
-    // The timer tick is too coarse to measure the rate.
-    let before_hz = if before.ends_with("jiffies") {
-        None
-    } else {
-        rate_hz()
-    };
-    write_clocksource(&path, clocksource)?;
+    match switch(&path, clocksource, rate_hz)? {
+        Switch::Undone { before, why } => {
+            writeln!(
+                log,
+                "Undone, the kernel keeps time with {before} again: {why}"
+            )?;
+            Ok(Exit::Negative)
+        }
+        Switch::Done => {
+            writeln!(
+                log,
+                "Done: the kernel keeps time with {clocksource}, until the machine restarts.{}",
+                cost()
+            )?;
+            Ok(Exit::Success)
+        }
+    }
+}
+
+/// The result of a switch.
+#[derive(Debug, PartialEq, Eq)]
+enum Switch {
+    Done,
+    /// The kernel keeps time with `before` again.
+    Undone {
+        before: String,
+        why: String,
+    },
+}
+
+/// Switches to another clocksource by the kernel's file. Undoes the switch to a TSC with which the
+/// kernel's clock has another rate than before. `rate_hz` measures the counter's rate by that clock.
+fn switch(path: &Path, clocksource: &str, rate_hz: impl Fn() -> Option<f64>) -> io::Result<Switch> {
+    let before = read_clocksource(path)?;
+    let before_hz = if is_tick(&before) { None } else { rate_hz() };
+    write_clocksource(path, clocksource)?;
     if clocksource == "tsc"
         && let Some(why) = wrong_rate(before_hz, rate_hz())
     {
-        write_clocksource(&path, &before)?;
-        writeln!(
-            log,
-            "Undone, the kernel keeps time with {before} again: {why}"
-        )?;
-        return Ok(Exit::Negative);
+        write_clocksource(path, &before)?;
+        return Ok(Switch::Undone { before, why });
     }
-    writeln!(
-        log,
-        "Done: the kernel keeps time with {clocksource}, until the machine restarts.{}",
-        cost()
-    )?;
-    Ok(Exit::Success)
+    Ok(Switch::Done)
 }
 
 /// Why no finding can be fixed by a switch.
@@ -302,6 +321,42 @@ mod tests {
         assert!(wrong_rate(Some(1e9), Some(0.9949e9)).is_some());
         assert_eq!(wrong_rate(Some(1e9), Some(1.0049e9)), None);
         assert_eq!(wrong_rate(None, Some(1e9)), None);
+    }
+
+    /// Switches from `before` to the TSC, by a file in place of the kernel's. Returns the result, and
+    /// the clocksource in the file. The counter's rate is 2.6 GHz before, and then `after_hz`.
+    fn switched(before: &str, after_hz: f64) -> (Switch, String) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), format!("{before}\n")).unwrap();
+        let rate_hz = || {
+            let now = fs::read_to_string(file.path()).unwrap();
+            Some(if now == "tsc" { after_hz } else { 2.6e9 })
+        };
+        let result = switch(file.path(), "tsc", rate_hz).unwrap();
+        (result, fs::read_to_string(file.path()).unwrap())
+    }
+
+    #[test]
+    fn a_switch_to_a_tsc_at_a_wrong_rate_is_undone() {
+        let (result, clocksource) = switched("hpet", 8.866e8);
+        assert!(
+            matches!(&result, Switch::Undone { before, .. } if before == "hpet"),
+            "{result:?}"
+        );
+        assert_eq!(clocksource, "hpet");
+    }
+
+    #[test]
+    fn a_switch_to_a_tsc_at_the_same_rate_stays() {
+        assert_eq!(switched("hpet", 2.6e9), (Switch::Done, "tsc".to_owned()));
+    }
+
+    /// The timer tick is too coarse to call another rate wrong.
+    #[test]
+    fn a_switch_from_the_timer_tick_stays_at_any_rate() {
+        for tick in ["jiffies", "refined-jiffies"] {
+            assert_eq!(switched(tick, 8.866e8), (Switch::Done, "tsc".to_owned()));
+        }
     }
 
     /// Symptom: the text said that `--fix` prints a command, and it printed those of the finding

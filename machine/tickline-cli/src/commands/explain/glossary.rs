@@ -123,7 +123,7 @@ fn of_state(state: ClockState) -> String {
 
 fn of_event(event: Event) -> &'static str {
     match event {
-        Event::Replacement => "a line replaced a line, as happens all the time",
+        Event::Replacement => "a newer line replaced the line, as happens all the time",
         Event::FirstPublication => {
             "a first line was published: at start-up, or after a line had ended"
         }

@@ -12,7 +12,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::time::TimeSpec;
 use tickline::{Clock, ClockState, LinePerCpu, Reason};
 use tickline_page::Publisher;
-use tickline_page::lease::{FAST_RATE_PPB, LeasePhase};
+use tickline_page::lease::LeasePhase;
 use tickline_page::page_file::{FileError, PageError, PageErrorCause};
 
 use crate::exit::Exit;
@@ -20,10 +20,10 @@ use crate::machine;
 use crate::measure::standstill;
 use crate::output::{error_to_stderr, line_to_stderr};
 use crate::signal;
-use crate::words::{plain, plain_path, rate, with_path};
+use crate::words::{plain, plain_path, with_path};
 
 use super::notify::ReadyMessage;
-use super::{folder_of, make_folder, no_parent, wrong_path};
+use super::{fast_rate, folder_of, make_folder, no_parent, wrong_path};
 
 /// Whether the server makes the page's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,9 +106,9 @@ pub(super) fn run(page: &Path, folder: Folder) -> io::Result<Exit> {
     }
 }
 
-/// For how long a server tries to start while an error may pass. For the end of another server,
-/// which may be stopping, that is longer than the unit's `TimeoutStopSec`; on a full disk it is the
-/// pause between two starts by systemd, which would be a tenth of a second otherwise.
+/// For how long a server tries to start while an error may pass. Another server that systemd stops
+/// ends within this time: the unit's `TimeoutStopSec` is shorter. On a full disk systemd starts the
+/// server once in this time, not ten times a second.
 const PATIENCE: Duration = Duration::from_secs(6);
 
 /// The pause between two tries to start, or to say that a page is there that is switched off.
@@ -360,10 +360,12 @@ impl ServerState {
             }
             (_, ClockState::Fallback(reason)) => format!("{code}: {reason}"),
             // The same in both phases and at any rate, so one slew is logged once.
-            _ if self.waits_for_slew => format!(
-                "not served: the kernel slews its clock by more than {}; programs ask the OS clock",
-                rate(FAST_RATE_PPB.cast_signed())
-            ),
+            _ if self.waits_for_slew => {
+                format!(
+                    "not served: the kernel slews its clock by more than {}; programs ask the OS clock",
+                    fast_rate()
+                )
+            }
             // The clock is calibrating, or the server is about to publish a line. Nothing changes
             // for programs: the server has just started, or the log has said why there is no line.
             (LeasePhase::NoLine, ClockState::Calibrating | ClockState::Fast)
@@ -474,7 +476,7 @@ mod tests {
         }
     }
 
-    const FEW: [Errno; 8] = [
+    const SHORTAGES: [Errno; 8] = [
         Errno::ENOSPC,
         Errno::EDQUOT,
         Errno::ENOMEM,
@@ -526,7 +528,7 @@ mod tests {
 
     #[test]
     fn a_shortage_counts_as_a_cause_that_may_pass() {
-        for errno in FEW {
+        for errno in SHORTAGES {
             for cause in [PageErrorCause::File, PageErrorCause::Process] {
                 assert!(cause_may_pass(cause(failed_call(errno)), None), "{errno}");
             }
@@ -540,7 +542,7 @@ mod tests {
     /// Symptom: 78 at once for a folder of a default page on a full disk.
     #[test]
     fn a_shortage_at_the_making_of_the_folder_may_pass() {
-        for errno in FEW {
+        for errno in SHORTAGES {
             assert!(folder_error(errno).may_pass(), "{errno}");
         }
     }

@@ -19,39 +19,73 @@ use super::service::ServiceManager;
 use crate::machine::page::Reader;
 use crate::machine::{self, Ntp};
 
-/// The state of a page; `SERVE` in `help.rs` describes the keys.
+/// The name and version of the structure of this JSON.
+pub(crate) const SCHEMA: &str = "tickline-serve/1";
+
+/// The state of a page. A value that is not known is null.
 #[derive(Debug, Serialize)]
-pub(super) struct PageReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct PageReport {
+    /// The name and version of this structure.
     schema: &'static str,
+    /// The page's file.
     page: String,
+    /// The number of the user who owns the page.
     owner: u32,
+    /// The server's process.
     pub(super) server_pid: Option<u32>,
+    /// Why the server's process is not known, in words.
     pub(super) server_unknown: Option<String>,
     /// Whether there is a server, if that is known.
     #[serde(skip)]
     pub(super) has_server: Option<bool>,
+    /// `off`, `no_line`, `first_publication`, `published`, `doubted` or `expired`: `tickline explain
+    /// PHASE` explains one.
     #[serde(serialize_with = "serialize_phase")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(super) phase: PagePhase,
+    /// In the phase `no_line`: the code of the gate that is closed on this machine, as this command
+    /// finds it, if the cause is not in one process. The server's log has the server's own reason.
     #[serde(serialize_with = "serialize_reason")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(super) no_line_reason: Option<Reason>,
     /// What is known about the server of a page without a line, if there is no such reason.
     #[serde(skip)]
     servers_reason: Option<&'static str>,
+    /// Whether `tickline serve off` has switched the page off.
     pub(super) switched_off: bool,
+    /// Whether a line is served now.
     pub(super) serving: bool,
+    /// The number of changes of the page.
     generation: u64,
+    /// The time since the first tick of the line in use, ns.
     pub(super) age_ns: Option<i64>,
+    /// The length of the last lease, ns.
     lease_ns: Option<i64>,
+    /// The time until the leases run out, ns; negative if they have run out.
     pub(super) lease_left_ns: Option<i64>,
+    /// How far readings are above the OS clock at most, at its present rate, ns; null in the phase
+    /// `doubted`.
     pub(super) lead_ns: Option<i64>,
+    /// The same for readings of Unix time, ns.
     pub(super) unix_lead_ns: Option<i64>,
+    /// How far the line is above the OS clock now, ns: at least this.
     pub(super) ahead_ns: Option<i64>,
+    /// The kernel's correction of the rate of its clock, ppb.
     rate_ppb: Option<i64>,
+    /// The processes that have the page mapped.
     pub(super) readers: Vec<Reader>,
+    /// The number of processes that this user may not examine.
     pub(super) readers_unknown: usize,
+    /// Whether `/proc` hides the processes of other users.
     readers_hidden: bool,
+    /// The processes that have the library of `tickline run`, and not this page: they use another
+    /// page, or none, or another library replaces their calls.
     pub(super) library_only: Vec<u32>,
+    /// The processes that `tickline run` has started, and that have neither: they started before
+    /// the page, or cannot be served. Those that overwrite their environment are not found.
     pub(super) run_only: Vec<u32>,
+    /// The inode number of the time namespace that the page was made for.
     time_namespace: Option<u64>,
     /// What to do if nothing is served.
     #[serde(skip)]
@@ -169,7 +203,7 @@ impl PageReport {
             Some(stated_ns?.saturating_add(excess_ns))
         };
         Ok(Self {
-            schema: "tickline-serve/1",
+            schema: SCHEMA,
             page: page.display().to_string(),
             owner: attached.file.owner(),
             server_pid,

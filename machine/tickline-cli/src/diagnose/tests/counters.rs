@@ -2,7 +2,9 @@
 
 use super::super::counter::Code;
 use super::given::{Given, assert_each_found, good_machine, machine_with_an_unsynchronised_pair};
-use crate::document::Severity;
+use crate::document::questions::PLAUSIBLE_PPM;
+use crate::document::{Explained, Severity};
+use crate::words::grouped;
 
 const CODE: &str = "counters_unsynchronised";
 
@@ -203,6 +205,25 @@ fn a_measured_frequency_far_from_the_nominal_one_is_implausible() {
     }
 }
 
+#[test]
+fn the_explanation_names_the_limit_of_a_plausible_frequency() {
+    let limit = format!("differ by more than {} ppm", grouped(PLAUSIBLE_PPM));
+    let text = Code::FrequencyImplausible.explanation().text;
+    assert!(text.contains(&limit), "{text}");
+}
+
+/// Symptom: the sentence named the missing NTP daemon, which can't mend a wrong rate.
+#[test]
+fn the_sentence_names_a_wrong_rate_rather_than_a_missing_ntp_daemon() {
+    let machine = good_machine()
+        .with(|document| document.clock.frequency_hz = Some(2_400_000_000))
+        .maximum_error_us(16_000_000);
+    let codes = machine.clone().codes();
+    assert_eq!(codes, ["frequency_implausible", "ntp_unsynchronised"]);
+    let sentence = machine.sentence();
+    assert!(sentence.contains("at a wrong rate"), "{sentence}");
+}
+
 /// Symptom: "restart the guest", on a guest whose processor states the host's frequency.
 #[test]
 fn the_frequency_that_the_processor_states_to_a_guest_is_that_of_the_host() {
@@ -284,10 +305,10 @@ fn a_frequency_in_the_log_within_5000_ppm_is_plausible() {
 
 /// Their log may have the processor's frequency alone, where the TSC's is another.
 #[test]
-fn kernels_before_4_16_log_the_processors_frequency() {
+fn kernels_before_4_15_log_the_processors_frequency() {
     let machine = machine_with_log(&["tsc: Detected 2500.000 MHz processor"]);
-    machine.clone().kernel("4.15.0").only("tsc_not_chosen");
-    machine.kernel("4.16.0").finding("frequency_implausible");
+    machine.clone().kernel("4.14.0").only("tsc_not_chosen");
+    machine.kernel("4.15.0").finding("frequency_implausible");
 }
 
 /// Symptom: "FAST", and an advice to keep tsc, on a guest whose clock ran 2.9 times as fast.

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 use super::super::{findings, why_not_near_utc};
 use crate::document::{ClockStatus, Document, Explained, Finding, Place};
-use crate::machine::{Cpuid, Machine, Ntp};
+use crate::machine::{Cpuid, Hypervisor, Machine, Ntp};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::{Pattern, WarpPair, WarpTest};
@@ -29,7 +29,7 @@ pub(super) fn good_machine() -> Given {
         kernel_log: Some(vec!["clocksource: Switched to clocksource tsc".to_owned()]),
         clocksource: text("tsc"),
         available_clocksources: text("tsc hpet acpi_pm"),
-        hypervisor: text("none"),
+        hypervisor: Some(Hypervisor::NoneNamed),
         cpuid: Some(Cpuid {
             invariant_tsc: Some(true),
             ..Cpuid::default()
@@ -240,8 +240,8 @@ impl Given {
         self.with(|document| document.machine.architecture = text(name))
     }
 
-    pub(super) fn hypervisor(self, name: &str) -> Self {
-        self.with(|document| document.machine.hypervisor = text(name))
+    pub(super) fn hypervisor(self, code: &str) -> Self {
+        self.with(|document| document.machine.hypervisor = serde_json::from_value(code.into()).ok())
     }
 
     /// Whether CPUID says that there is a hypervisor.
@@ -252,8 +252,8 @@ impl Given {
         })
     }
 
-    pub(super) fn cloud(self, name: &str) -> Self {
-        self.with(|document| document.machine.cloud = text(name))
+    pub(super) fn cloud(self, code: &str) -> Self {
+        self.with(|document| document.machine.cloud = serde_json::from_value(code.into()).ok())
     }
 
     pub(super) fn product(self, name: &str) -> Self {

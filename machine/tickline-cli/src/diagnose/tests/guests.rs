@@ -360,7 +360,10 @@ fn firmware_is_a_fix_on_bare_metal_only() {
         (None, Some(true)),
     ] {
         let machine = machine_on_hpet_without_tsc()
-            .with(|document| document.machine.hypervisor = hypervisor.map(str::to_owned))
+            .with(|document| {
+                document.machine.hypervisor =
+                    hypervisor.map(|code| serde_json::from_value(code.into()).unwrap());
+            })
             .hypervisor_by_cpuid(by_cpuid);
         for machine in [
             machine.clone().log(&[skew]),

@@ -253,15 +253,16 @@ fn a_parameter_that_contradicts_the_fix_is_named() {
 #[test]
 fn a_frequency_that_was_measured_by_the_timer_tick_is_not_told_to_the_kernel() {
     let message = "tsc: No reference (HPET/PMTIMER) available";
-    for (hypervisor, source) in [
-        ("other", "the host's kernel"),
-        ("none", "by its data sheet"),
+    for (hypervisor, tick, source) in [
+        ("other", "jiffies", "the host's kernel"),
+        ("none", "jiffies", "by its data sheet"),
+        ("none", "refined-jiffies", "by its data sheet"),
     ] {
         let machine = machine_on_hpet_without_tsc()
             .log(&[message])
             .hypervisor(hypervisor)
-            .clocksource("jiffies")
-            .offers("jiffies");
+            .clocksource(tick)
+            .offers(tick);
         machine
             .first("tsc_missing")
             .fix_has("tsc_early_khz=KHZ")

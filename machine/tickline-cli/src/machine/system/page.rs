@@ -22,7 +22,9 @@ pub(crate) const RUN_VARIABLE: &str = "TICKLINE_RUN";
 
 /// A process that has the page mapped.
 #[derive(Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Reader {
+    /// The process's number.
     pub(crate) pid: u32,
     /// The process's name (`/proc/PID/comm`).
     pub(crate) name: String,

@@ -12,20 +12,14 @@ use super::{page_of_stopped_server, page_without_server, served};
 use crate::common::server::{folder, run, status};
 use crate::common::{assert_fails, is_root, skip, text, tickline, wait_until};
 use crate::harmless::{USER, open_folder, unprivileged};
+use crate::measured::{closed, faults, schema};
 
 #[test]
-fn the_help_describes_each_key_of_the_status() {
+fn the_status_has_the_keys_of_its_schema() {
     let (_folder, page) = page_without_server();
-    let shown = status(&page).unwrap();
-    let help = text(&tickline(&["serve", "--help"]).output().unwrap().stdout);
-    let is_word = |key: &str| {
-        help.split(|sign: char| sign != '_' && !sign.is_alphabetic())
-            .any(|word| word == key)
-    };
-    assert!(
-        shown.as_object().unwrap().keys().all(|key| is_word(key)),
-        "{shown} is described by\n{help}"
-    );
+    let schema = closed(schema("tickline-serve-1"));
+    let faults = faults(&schema, &status(&page).unwrap());
+    assert!(faults.is_empty(), "{faults:#?}");
 }
 
 #[test]

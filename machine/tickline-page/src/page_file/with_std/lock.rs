@@ -87,7 +87,9 @@ impl Lock {
             Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(PageErrorCause::Served {
                 process: holder_elsewhere(&file).ok().and_then(LockHolder::pid),
             }),
-            Err(error) => Err(refused("it can't be locked")(error).into()),
+            Err(error) => {
+                Err(refused("its lock (the same path with .lock) can't be locked")(error).into())
+            }
         }
     }
 }
@@ -137,7 +139,7 @@ fn holder_elsewhere(lock: impl AsFd) -> Result<LockHolder, Errno> {
     }))
 }
 
-const CANNOT_OPEN: &str = "its lock can't be opened";
+const CANNOT_OPEN: &str = "its lock (the same path with .lock) can't be opened";
 
 fn lock_name(path: &PagePath<'_>) -> Vec<u8> {
     [path.name, b".lock"].concat()

@@ -5,7 +5,7 @@ use super::*;
 /// A page that a server keeps, without readers.
 pub(in crate::commands::serve) fn report() -> PageReport {
     PageReport {
-        schema: "tickline-serve/1",
+        schema: SCHEMA,
         page: "/run/tickline/page.v1".to_owned(),
         owner: 7,
         server_pid: Some(42),

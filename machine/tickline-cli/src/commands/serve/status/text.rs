@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tickline_page::lease::{FAST_RATE_PPB, LeasePhase};
 
+use super::super::fast_rate;
 use super::{PagePhase, PageReport};
 use crate::machine::page::Reader;
 use crate::screen::Screen;
@@ -104,8 +105,7 @@ impl PageReport {
         }
         let is_fast = rate_ppb.unsigned_abs() > FAST_RATE_PPB;
         let then = if is_fast {
-            let limit = rate(FAST_RATE_PPB.cast_signed());
-            format!(": no line is published while that is above {limit}")
+            format!(": no line is published while that is above {}", fast_rate())
         } else {
             String::new()
         };
