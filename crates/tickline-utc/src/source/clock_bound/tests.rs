@@ -135,7 +135,9 @@ fn a_daemon_in_another_status_is_unsynchronised() {
     for version in VERSIONS {
         for status in [0, 4, u32::MAX] {
             let other = answer_in(version, status, 9);
-            assert_eq!(other, Some(Err(UtcUnknown::Unsynchronised)), "{status}");
+            let why = Unbounded::Status(status);
+            let expected = UtcUnknown::Unsynchronised(UtcSource::ClockBound, why);
+            assert_eq!(other, Some(Err(expected)));
         }
     }
 }
