@@ -241,8 +241,9 @@ fn version_3_makes_no_claim_without_the_counter_or_its_rate() {
     assert_eq!(by_counter.report(&moment(9), None, 0, 0), None);
 }
 
-/// After a suspend the counter's rate is unknown for a moment, so version 2 answers. Symptom: it
-/// was believed, because its number of the same measurement is another one.
+/// The two versions give one measurement different numbers. After a suspend version 2 answers,
+/// until the counter's rate is known again. Symptom: its number was taken for a measurement that the
+/// daemon had made since the suspend, so its claim was believed.
 #[test]
 fn both_versions_of_a_segment_are_one_measurement() {
     let mut maker = ClaimMaker::default();
