@@ -86,22 +86,22 @@
 //!
 //! | here | in DESIGN.md |
 //! |---|---|
-//! | lease, to its end E | validity |
+//! | lease, to its end | validity |
 //! | doubted | none: such a line is retired (rule 4) |
-//! | first publication, with its deadline D | first publication (rule 7), which has no deadline |
+//! | first publication, with its deadline | first publication (rule 7), which has no deadline |
 //! | off | barred (rule 8) |
-//! | high-water mark, F: fixed when the line is published | high-water mark (rule 5): computed when the line is retired |
+//! | high-water mark: fixed when the line is published | high-water mark (rule 5): computed when the line is retired |
 //! | a process's high-water mark | none: a first line begins above all earlier readings (rule 7) |
 //! | lead | none: a line is between its bounds |
 //! | attempt (R1, R7) | attempt of the slow path |
 //! | doubt, end: to store `Doubted`, to store `NoLine` (W3, W4) | retire |
 //!
 //! ```text
-//!              W5                           W2, again and again
-//! NoLine(F) -------> FirstPublication(F, D) -----> Published(n) ----> Published(n, n+1) ----> ...
-//!    ^                    | too late                   |                   |   late, or in doubt
-//!    |<-------------------+                            v                   v
-//!    +<------------- past the last end ---------- Published, or Doubted(n, n+1)
+//!           W5                        W2, again and again
+//! NoLine -------> FirstPublication -----> Published(n) ----> Published(n, n+1) ----> ...
+//!    ^                 | too late              |                   |   late, or in doubt
+//!    |<----------------+                       v                   v
+//!    +<---------- past the last end ----- Published, or Doubted(n, n+1)
 //! ```
 //!
 //! - [`LeaseWord`]: the state of a page, 8 bytes whose value never recurs;

@@ -113,9 +113,10 @@ impl WriterIteration {
 struct FirstPublicationTicks {
     /// The read of the counter before the announcement.
     begin_ticks: u64,
-    /// D: readers stop waiting at this tick.
+    /// Readers stop waiting at this tick.
     deadline_ticks: u64,
-    /// D - W/2: at this tick it is too late to publish the line.
+    /// It is too late to publish the line at this tick, half of the longest wait before the
+    /// deadline.
     limit_ticks: u64,
 }
 
