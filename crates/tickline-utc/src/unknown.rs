@@ -305,7 +305,9 @@ impl Unbounded {
             Self::KernelUnsynchronised => "start an NTP daemon that follows a server",
             Self::Steering { .. } => "restart the NTP daemon, which may have ended during a slew",
             Self::NoMaster => "see whether Announce and Sync messages come (ptp4l's log)",
-            Self::IsGrandmaster => "use the source that ptp4l serves the time of",
+            Self::IsGrandmaster => {
+                "run an NTP daemon beside it, or let it follow another grandmaster"
+            }
             Self::NoTai
             | Self::NoUtcOffset
             | Self::NotTraceable
