@@ -86,7 +86,7 @@ pub(crate) struct Claim {
 }
 
 /// The words of a published claim, and those for a reading by the counter: a cache line.
-pub(crate) const WORDS: usize = 13;
+pub(crate) const WORDS: usize = 14;
 pub(crate) const COUNTER_WORDS: usize = 8;
 
 /// The number of the first source in a published claim. Zeroed memory must mean that there is no
@@ -104,15 +104,6 @@ fn source_from_number(number: u8) -> Option<UtcSource> {
         _ => None,
     }
 }
-
-/// The values of [`Claim::failure`], by their numbers.
-const REASONS: [UtcUnknown; 5] = [
-    UtcUnknown::NoSource,
-    UtcUnknown::Unsynchronised,
-    UtcUnknown::Expired,
-    UtcUnknown::Disrupted,
-    UtcUnknown::LeapSecond,
-];
 
 impl Claim {
     /// Stands for no claim: zeroed memory, except for the reason.
@@ -178,12 +169,13 @@ impl Claim {
             self.marker,
             self.utc_ns.least.cast_unsigned(),
             self.utc_ns.greatest.cast_unsigned(),
-            source | (self.failure as u64) << 8 | tai << 16,
+            source | tai << 16,
             raw.start,
             raw.valid,
             raw.slopes.least,
             raw.slopes.greatest,
             self.suspended_ns.cast_unsigned(),
+            self.failure.to_word(),
         ]
     }
 
@@ -195,8 +187,8 @@ impl Claim {
             slopes: Interval::between(words[at + 2], words[at + 3]),
         };
         let packed = words[7];
-        #[expect(clippy::cast_possible_truncation, reason = "a byte each, and two")]
-        let (source, failure, tai) = (packed as u8, (packed >> 8) as u8, (packed >> 16) as u16);
+        #[expect(clippy::cast_possible_truncation, reason = "a byte, and two")]
+        let (source, tai) = (packed as u8, (packed >> 16) as u16);
         Self {
             by_counter: extrapolation(0),
             by_raw: extrapolation(COUNTER_WORDS),
@@ -205,10 +197,7 @@ impl Claim {
             utc_ns: Interval::between(words[5].cast_signed(), words[6].cast_signed()),
             tai_offset_s: NonZeroU16::new(tai),
             source: source_from_number(source),
-            failure: REASONS
-                .get(usize::from(failure))
-                .copied()
-                .unwrap_or(UtcUnknown::NoSource),
+            failure: UtcUnknown::from_word(words[13]),
         }
     }
 }
@@ -257,16 +246,16 @@ mod tests {
         #[test]
         #[cfg_attr(miri, ignore = "slow")]
         fn a_claim_survives_its_words(
-            words in proptest::array::uniform13(proptest::prelude::any::<u64>()),
+            words in proptest::array::uniform14(proptest::prelude::any::<u64>()),
             source in proptest::sample::select(&SOURCES),
-            failure in proptest::sample::select(&REASONS),
+            failure in proptest::sample::select(UtcUnknown::ALL),
             tai: u16,
         ) {
             let tai_offset_s = NonZeroU16::new(tai);
             let claim = Claim { source, failure, tai_offset_s, ..Claim::from_words(&words) };
             let mut words_back = claim.to_words();
             proptest::prop_assert_eq!(Claim::from_words(&words_back), claim);
-            words_back[7] = words[7];
+            [words_back[7], words_back[13]] = [words[7], words[13]];
             proptest::prop_assert_eq!(words_back, words);
             let zeros = Claim::from_words(&[0; WORDS]);
             proptest::prop_assert_eq!((zeros.source, zeros.failure), (None, UtcUnknown::NoSource));

@@ -30,7 +30,8 @@ use crate::moment::Moment;
 use crate::rate::{CounterRate, WANDER_PPB, plus_ppb};
 use crate::source::{Answer, Answers, Report, Sources};
 use crate::sys::KernelClock;
-use crate::{UtcSource, UtcUnknown};
+use crate::unknown::{MAX_ERROR_NS, MAX_RATE_PPB};
+use crate::{Unbounded, UtcSource, UtcUnknown};
 
 /// The period of the polls, ns, unless the clock's interval is longer.
 const POLL_NS: i64 = 1_000_000_000;
@@ -40,14 +41,6 @@ const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
 
 /// The pause after the first poll. A rate is measured over 4 ms at least (`rate.rs`).
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
-
-/// The largest rate of a plausible report, ppb: readings fail with
-/// [`Unsynchronised`](UtcUnknown::Unsynchronised) above it. The value is chosen: above the rates of
-/// slews, which count as steps from 12.5 % on (`SLEW_PARTS` in `source.rs`).
-const MAX_RATE_PPB: i64 = 200_000_000;
-
-/// The largest error of a claim, ns: the largest dispersion of an NTP server (RFC 5905, `MAXDISP`).
-const MAX_ERROR_NS: i64 = 16_000_000_000;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
@@ -184,7 +177,8 @@ impl ClaimMaker {
         valid_ns: i64,
     ) -> Result<Claim, UtcUnknown> {
         self.history.expect_another_measurement(report)?;
-        let utc_ns = utc_at(moment, report).ok_or(UtcUnknown::Unsynchronised)?;
+        let utc_ns = utc_at(moment, report)
+            .map_err(|why| UtcUnknown::Unsynchronised(report.id.origin.source(), why))?;
         let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
         let left_ns = self.until_leap(report, utc_ns)?;
         let failure = if left_ns < valid_ns {
@@ -267,21 +261,32 @@ pub(crate) fn valid_ns(interval_ns: u64) -> i64 {
     MAX_PERIOD_NS.max(interval_ns).saturating_mul(5) / 2
 }
 
-/// UTC at `moment`, ns since 1970. `None` if the report is not plausible.
-fn utc_at(moment: &Moment, report: &Report) -> Option<Interval<i64>> {
+/// UTC at `moment`, ns since 1970; or why the report is not plausible.
+fn utc_at(moment: &Moment, report: &Report) -> Result<Interval<i64>, Unbounded> {
     let utc_ns = Interval::at(moment.realtime_ns)
         .plus(report.offset_ns)
         .widened_by(moment.width_ns);
-    let rates_ppb = report.rates_ppb;
     // BOUND: a day can be added, since the times are far enough from the ends of the range. The
     // rates are near 1 and in order.
-    let is_plausible = utc_ns.least >= DAY_NS
-        && utc_ns.greatest <= i64::MAX - 2 * DAY_NS
-        && (0..=2 * MAX_ERROR_NS).contains(&utc_ns.width())
-        && -MAX_RATE_PPB <= rates_ppb.least
-        && rates_ppb.least <= rates_ppb.greatest
-        && rates_ppb.greatest <= MAX_RATE_PPB;
-    is_plausible.then_some(utc_ns)
+    if utc_ns.least < DAY_NS || utc_ns.greatest > i64::MAX - 2 * DAY_NS {
+        return Err(Unbounded::Time);
+    }
+    let (slowest_ppb, fastest_ppb) = (report.rates_ppb.least, report.rates_ppb.greatest);
+    if utc_ns.width() < 0 || slowest_ppb > fastest_ppb {
+        return Err(Unbounded::Disordered);
+    }
+    if utc_ns.width() > 2 * MAX_ERROR_NS {
+        return Err(Unbounded::by_error(utc_ns.width() / 2 + utc_ns.width() % 2));
+    }
+    let farthest_ppb = if slowest_ppb.unsigned_abs() > fastest_ppb.unsigned_abs() {
+        slowest_ppb
+    } else {
+        fastest_ppb
+    };
+    if farthest_ppb.unsigned_abs() > MAX_RATE_PPB.unsigned_abs() {
+        return Err(Unbounded::by_rate(farthest_ppb));
+    }
+    Ok(utc_ns)
 }
 
 #[cfg(test)]

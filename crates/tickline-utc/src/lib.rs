@@ -156,6 +156,7 @@ mod reading;
 mod shared;
 mod source;
 mod sys;
+mod unknown;
 mod utc;
 mod wait;
 
@@ -164,8 +165,9 @@ pub mod kernel {
     pub use crate::sys::{KernelClock, UNSET_ERROR_US, known_esterror_us, offset_as_error_us};
 }
 
-pub use reading::{UtcReading, UtcSource, UtcUnknown};
+pub use reading::{UtcReading, UtcSource};
 pub use source::{chronyd, ptp4l};
+pub use unknown::{Unbounded, UtcUnknown};
 pub use utc::Utc;
 pub use wait::UtcNotWithin;
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tickline::mock::MockClock;
 use tickline::{Clock, UnixTime};
 
-use crate::reading::{UtcReading, UtcSource, UtcUnknown};
 use crate::utc::Utc;
+use crate::{UtcReading, UtcSource, UtcUnknown};
 
 /// UTC by a mock's Unix time, with an error that the test chooses. Clones are the same.
 ///

@@ -14,9 +14,9 @@ use tickline_core::reference::Reference;
 use crate::claim_maker::ClaimMaker;
 use crate::latch::{ClaimLatch, RawMoment};
 use crate::moment::{Moment, marker_word};
-use crate::reading::{UtcReading, UtcUnknown};
 use crate::shared::Shared;
 use crate::sys::KernelClock;
+use crate::{UtcReading, UtcUnknown};
 
 /// The attempts to read the clocks. The one that took the least time counts.
 const TRIES: u32 = 8;

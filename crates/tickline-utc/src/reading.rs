@@ -1,4 +1,4 @@
-//! The public data of a reading: [`UtcReading`], [`UtcSource`] and [`UtcUnknown`].
+//! The public data of a reading: [`UtcReading`] and [`UtcSource`].
 
 use core::num::NonZeroU16;
 use core::time::Duration;
@@ -144,67 +144,6 @@ tickline_core::named! {
         Message => "message": "a message",
     }
 }
-
-tickline_core::named! {
-    /// Why there is no [`UtcReading`].
-    ///
-    /// ```
-    /// use tickline_utc::UtcUnknown;
-    ///
-    /// assert_eq!(UtcUnknown::LeapSecond.code(), "leap_second");
-    /// assert!(UtcUnknown::LeapSecond.to_string().starts_with("UTC may be within 2 s of a leap second"));
-    /// ```
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-    pub enum UtcUnknown {
-        /// No source has answered: none runs, the clock may not ask one (with
-        /// [`Probes::Minimal`](tickline::Probes::Minimal), or on systems other than Linux), or the
-        /// thread has just been started.
-        NoSource => "no_source":
-            "no source of UTC has answered: there is no clock-bound, chronyd, ptp4l or synchronised kernel, the \
-            thread has just been started, or the clock may not ask (`tickline doctor`)",
-        /// A source has answered, but bounds nothing at present:
-        ///
-        /// | source | is not synchronised if |
-        /// |---|---|
-        /// | clock-bound | its status is neither synchronised nor free running |
-        /// | chronyd | it says so, or follows its own clock |
-        /// | ptp4l | it follows no grandmaster that bounds UTC, or no clock alone shows a time up to 4 s after the last Sync |
-        /// | the kernel | it says so, or steers its clock by more than 500 ppm |
-        /// | any | it states an error above 16 s, or a rate of UTC that is off by more than 20 % |
-        ///
-        /// If several sources have answered so, the last one in this order counts.
-        Unsynchronised => "unsynchronised":
-            "the source of UTC is not synchronised, has no clock that bounds UTC, states an error above 16 s, or a \
-            rate that is off by more than 20 % (the kernel 500 ppm): is there an NTP daemon that follows a server \
-            or a master? `tickline doctor` shows the state of each source",
-        /// The last claim has ended, and there is no newer one: the source has not answered twice,
-        /// the thread was held up, or the kernel slews its clock by more than 12.5 %. A claim ends
-        /// 3.75 s after its request, or 2.5 intervals of the clock if that is later.
-        Expired => "expired":
-            "the last claim of the source of UTC has ended: a claim holds for at most 3.75 s or 2.5 intervals of the \
-            clock after its request, the longer of the two. Does the source still answer? (`tickline doctor`)",
-        /// The machine was suspended or moved, the OS clock was set, or two claims contradicted
-        /// each other, and no source has since measured, or repeated what it said before the step.
-        /// By default the measurements of an NTP daemon are at most 1024 s apart (`maxpoll` 10);
-        /// two may be needed.
-        Disrupted => "disrupted":
-            "the clock was disrupted by a suspend, a move of the machine, a step or contradictory claims: wait \
-            for the source's next two measurements, at most 1024 s apart by an NTP daemon's defaults",
-        /// UTC may be within 2 s of a leap second, before or after it; or ptp4l's grandmaster
-        /// announces one in the first half of a day, so it may mean the day before. Afterwards
-        /// readings fail with [`Disrupted`](Self::Disrupted) until the source has measured again.
-        LeapSecond => "leap_second":
-            "UTC may be within 2 s of a leap second, or ptp4l's grandmaster still announces the last one: wait \
-            until it is over by 2 s, and the source of UTC has measured again",
-        /// This process has no thread to ask the sources: it was forked from the one that called
-        /// [`Utc::start`](crate::Utc::start), or the thread was killed. Call `Utc::start` again.
-        NoThread => "no_thread":
-            "this process has no thread to ask the sources of UTC: it was forked, or the thread was \
-            killed; call Utc::start() again",
-    }
-}
-
-impl std::error::Error for UtcUnknown {}
 
 impl UtcSource {
     /// Whether this source's claim counts although `other` has answered, too. The sources are

@@ -153,12 +153,20 @@ impl Sources {
 }
 
 /// The first report, of clock-bound (version 3, then 2), then chronyd, ptp4l, the kernel; without
-/// one, why the last source has none. If a source reports a disruption, those behind it may not
-/// have noticed, so they don't count.
+/// one, why the last source has none. If several are not synchronised, the best of them says why:
+/// it is the one to mend. If a source reports a disruption, those behind it may not have noticed,
+/// so they don't count.
 fn best(answers: impl IntoIterator<Item = Option<Answer>>) -> Answer {
     let mut best = Err(UtcUnknown::NoSource);
     for answer in answers.into_iter().flatten() {
-        if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {
+        let is_decided = match best {
+            Ok(_) | Err(UtcUnknown::Disrupted) => true,
+            Err(UtcUnknown::Unsynchronised(..)) => {
+                matches!(answer, Err(UtcUnknown::Unsynchronised(..)))
+            }
+            Err(_) => false,
+        };
+        if !is_decided {
             best = answer;
         }
     }

@@ -12,8 +12,9 @@ use crate::chronyd::Channel;
 use crate::mock::MockUtc;
 use crate::moment::marker_word;
 use crate::polls::{STACK_BYTES, bounds_by_os, run};
-use crate::reading::{UtcReading, UtcUnknown, time_left};
+use crate::reading::{UtcReading, time_left};
 use crate::shared::Shared;
+use crate::unknown::UtcUnknown;
 use crate::wait::{Pauses, UtcNotWithin};
 
 /// UTC with its error, by a thread that asks the sources; see the [crate]. Clones share the

@@ -128,7 +128,7 @@ mod tests {
     /// Symptom: a program that prints the chain of causes repeated it.
     #[test]
     fn the_reason_is_in_the_text_of_a_wait_in_vain_and_not_its_source_too() {
-        let why = UtcUnknown::Unsynchronised;
+        let why = UtcUnknown::Disrupted;
         let failed = UtcNotWithin {
             last: Err(why),
             max_error: Duration::from_millis(250),

@@ -1,8 +1,15 @@
-//! Leases: one process publishes lines for readers that cannot write to its memory.
+//! The page's protocol, leases: one process publishes lines for readers that cannot write to its
+//! memory.
 //!
-//! A program that reads a page needs from here only what it passes to a reading and gets from it:
-//! [`ReaderOs`], [`ProcessHighWater`], [`PageReading`]. The rest is for a writer of one's own, for
-//! a simulator, and for tests that need a page with a line. A writer calls [`Writer::iterate`] with
+//! A program that only wants the time calls `open`, and needs nothing from here. This module is for
+//! whoever writes a server or a reader of their own:
+//!
+//! | to write | take from here |
+//! |---|---|
+//! | a reader, which attaches to a page by itself | what it passes to a reading and gets from it: [`ReaderOs`], [`ProcessHighWater`], [`PageReading`] |
+//! | a server | [`Writer`], and what it takes and returns |
+//! | a simulator, or a test that needs a page with a line | all of it |
+//! A writer calls [`Writer::iterate`] with
 //! the bounds of the OS clock. Its memory is the page's file (`page_file::LockedPageFile`, feature
 //! `file`), a page in the program's own memory ([`WritablePage::cell`](crate::WritablePage::cell)),
 //! or a simulator's.
@@ -79,22 +86,22 @@
 //!
 //! | here | in DESIGN.md |
 //! |---|---|
-//! | lease, to its end E | validity |
+//! | lease, to its end | validity |
 //! | doubted | none: such a line is retired (rule 4) |
-//! | first publication, with its deadline D | first publication (rule 7), which has no deadline |
+//! | first publication, with its deadline | first publication (rule 7), which has no deadline |
 //! | off | barred (rule 8) |
-//! | high-water mark, F: fixed when the line is published | high-water mark (rule 5): computed when the line is retired |
+//! | high-water mark: fixed when the line is published | high-water mark (rule 5): computed when the line is retired |
 //! | a process's high-water mark | none: a first line begins above all earlier readings (rule 7) |
 //! | lead | none: a line is between its bounds |
 //! | attempt (R1, R7) | attempt of the slow path |
 //! | doubt, end: to store `Doubted`, to store `NoLine` (W3, W4) | retire |
 //!
 //! ```text
-//!              W5                           W2, again and again
-//! NoLine(F) -------> FirstPublication(F, D) -----> Published(n) ----> Published(n, n+1) ----> ...
-//!    ^                    | too late                   |                   |   late, or in doubt
-//!    |<-------------------+                            v                   v
-//!    +<------------- past the last end ---------- Published, or Doubted(n, n+1)
+//!           W5                        W2, again and again
+//! NoLine -------> FirstPublication -----> Published(n) ----> Published(n, n+1) ----> ...
+//!    ^                 | too late              |                   |   late, or in doubt
+//!    |<----------------+                       v                   v
+//!    +<---------- past the last end ----- Published, or Doubted(n, n+1)
 //! ```
 //!
 //! - [`LeaseWord`]: the state of a page, 8 bytes whose value never recurs;
@@ -136,6 +143,8 @@ pub use writer::{
     Basis, FAST_RATE_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration,
 };
 
+use core::ops::Range;
+
 use tickline_core::counter::Counter;
 pub use tickline_core::line::{Line, Slope};
 pub use tickline_core::reference::Timescale;
@@ -162,8 +171,8 @@ pub trait LeaseStore: LeaseMemory {
     /// Replaces the word `from` by `to` (rule W1). Returns whether the word was `from`.
     fn try_swap(&self, from: LeaseWord, to: LeaseWord) -> bool;
 
-    /// Swaps the word if the counter is at `least_ticks` or later, and before `limit_ticks` (rule
-    /// W2). Little time should pass between the read of the counter and the swap. Where the system
+    /// Swaps the word if the counter is in this range of `ticks`, also if it wraps there (rule W2).
+    /// Little time should pass between the read of the counter and the swap. Where the system
     /// supports it, a program therefore does both in one restartable sequence, which no preemption,
     /// stop or suspend can divide.
     fn try_swap_between(
@@ -171,11 +180,10 @@ pub trait LeaseStore: LeaseMemory {
         from: LeaseWord,
         to: LeaseWord,
         counter: &impl Counter,
-        least_ticks: u64,
-        limit_ticks: u64,
+        ticks: Range<u64>,
     ) -> SwapResult {
-        let ticks = counter.now_ordered();
-        if is_before(ticks, least_ticks) || !is_before(ticks, limit_ticks) {
+        let now_ticks = counter.now_ordered();
+        if is_before(now_ticks, ticks.start) || !is_before(now_ticks, ticks.end) {
             SwapResult::OutOfTime
         } else if self.try_swap(from, to) {
             SwapResult::Done

@@ -1,6 +1,9 @@
-//! The names, numbers and results that `tickline run` and `libtickline_preload.so` share. A program
-//! that looks for a page where these two do so begins with [`PAGE`] and [`PAGE_VARIABLE`]. Any
-//! release may change the numbers, because both come from one release.
+//! The protocol between `tickline run` and `libtickline_preload.so`: names, numbers and results.
+//!
+//! A program that only wants the time calls `open`, and needs nothing from here. A reader of one's
+//! own that looks for a page where these two do so takes [`PAGE`] and [`PAGE_VARIABLE`]. The other
+//! items are for these two alone: any release may change the numbers, because both come from one
+//! release.
 
 use core::ffi::CStr;
 

@@ -515,7 +515,7 @@ fn a_page_whose_folder_was_replaced_by_a_file_is_not_at_its_path() {
     let inner = folder.path().join("folder");
     fs::create_dir(&inner).unwrap();
     fs::set_permissions(&inner, Permissions::from_mode(0o755)).unwrap();
-    let writer = LockedPageFile::create(&inner.join("page")).unwrap();
+    let writer = LockedPageFile::create(inner.join("page")).unwrap();
     assert!(writer.is_at_its_path());
     fs::rename(&inner, folder.path().join("old")).unwrap();
     fs::write(&inner, "").unwrap();

@@ -16,6 +16,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -455,14 +456,10 @@ impl LeaseStore for Access<'_> {
         from: LeaseWord,
         to: LeaseWord,
         counter: &impl Counter,
-        least_ticks: u64,
-        limit_ticks: u64,
+        ticks: Range<u64>,
     ) -> SwapResult {
         self.is_in_sequence.set(true);
-        let swapped =
-            self.world
-                .memory
-                .try_swap_between(from, to, counter, least_ticks, limit_ticks);
+        let swapped = self.world.memory.try_swap_between(from, to, counter, ticks);
         self.is_in_sequence.set(false);
         self.observe(swapped == SwapResult::Done);
         swapped

@@ -123,6 +123,10 @@ pub(crate) fn next_claim(
 pub(crate) type Expected = Option<Result<UtcSource, UtcUnknown>>;
 
 const KEPT: Expected = None;
+
+const UNSYNCHRONISED: UtcUnknown =
+    UtcUnknown::Unsynchronised(UtcSource::Kernel, Unbounded::KernelUnsynchronised);
+
 const BY_CLOCK_BOUND: Expected = Some(Ok(UtcSource::ClockBound));
 pub(crate) const BY_CHRONYD: Expected = Some(Ok(UtcSource::Chronyd));
 const BY_KERNEL: Expected = Some(Ok(UtcSource::Kernel));
@@ -213,12 +217,6 @@ fn the_reason_near_a_leap_second_has_the_margin() {
     let near = UtcUnknown::LeapSecond;
     assert!(says(near, &format!("within {margin_s} s of a leap second")));
     assert!(says(near, &format!("over by {margin_s} s")));
-}
-
-#[test]
-fn the_reason_of_an_unsynchronised_source_has_the_largest_error() {
-    let limit = format!("above {} s", MAX_ERROR_NS / SECOND_NS);
-    assert!(says(UtcUnknown::Unsynchronised, &limit));
 }
 
 #[test]

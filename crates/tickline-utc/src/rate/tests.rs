@@ -9,47 +9,93 @@ use crate::claim_maker::tests::{
 use crate::source::Report;
 use crate::{UtcSource, UtcUnknown};
 
-/// The counter and the clock disagree: the machine was suspended for less than the kernel's second,
-/// or a host has set one of them.
-#[test]
-fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
-    type Counter = fn(u64) -> Option<u64>;
-    let (usual, closed): (Counter, Counter) = (Some, |_| None);
-    let ahead: Counter = |ticks| Some(ticks + 100_000);
-    let back: Counter = |ticks| Some(ticks - 20_000_000_000);
-    let further_back: Counter = |ticks| Some(ticks - 30_000_000_000);
-    // Set back to just after the base of its rate, where it stands still.
-    let stuck: Counter = |_| Some(3 * 14_000_000_000 - 20_000_000_000 + 1);
-    let (by_counter, by_os, disrupted) = (Ok(true), Ok(false), Err(UtcUnknown::Disrupted));
-    let mut maker = ClaimMaker::default();
-    for (seconds, counter, measurement, expected) in [
-        (0, usual, 0, by_os),
-        (1, usual, 0, by_counter),
-        (2, ahead, 0, disrupted),
-        (3, ahead, 0, disrupted),
-        (4, ahead, 1, by_counter),
-        (9, back, 1, disrupted),
-        (10, back, 2, by_counter),
-        (11, further_back, 2, disrupted),
-        (12, further_back, 3, by_counter),
-        (13, closed, 3, by_os),
-        (14, back, 3, by_os),
-        (15, back, 3, by_counter),
-        (24, stuck, 3, disrupted),
-        (25, stuck, 4, by_os),
-    ] {
-        let mut moment = moment(seconds);
+/// The ticks of a counter that was disturbed, by those of the usual one.
+type Counter = fn(u64) -> Option<u64>;
+
+const AHEAD: Counter = |ticks| Some(ticks + 100_000);
+const BACK: Counter = |ticks| Some(ticks - 20_000_000_000);
+const FURTHER_BACK: Counter = |ticks| Some(ticks - 30_000_000_000);
+const CLOSED: Counter = |_| None;
+
+/// A claim of which readings are by the counter, one of which they are by the OS, and none.
+const BY_COUNTER: Result<bool, UtcUnknown> = Ok(true);
+const BY_OS: Result<bool, UtcUnknown> = Ok(false);
+const NONE: Result<bool, UtcUnknown> = Err(UtcUnknown::Disrupted);
+
+/// Asserts which claim a maker makes at these seconds, by these counters and measurements, after
+/// two seconds of the usual counter.
+#[track_caller]
+fn assert_claims_by(requests: &[(i64, Counter, u64, Result<bool, UtcUnknown>)]) {
+    let mut maker = maker_after(&[report_of(0, 0); 2]);
+    for (seconds, counter, measurement, expected) in requests {
+        let mut moment = moment(*seconds);
         moment.ticks = moment.ticks.and_then(counter);
-        let claim = next_claim(&mut maker, &moment, report_of(0, measurement), VALID_NS).unwrap();
+        let report = report_of(0, *measurement);
+        let claim = next_claim(&mut maker, &moment, report, VALID_NS).unwrap();
         let holds = moment
             .ticks
             .is_some_and(|ticks| claim.at_ticks(ticks).is_some());
-        assert_eq!(
-            claim.source.ok_or(claim.failure).map(|_| holds),
-            expected,
-            "{seconds} s"
-        );
+        let found = claim.source.ok_or(claim.failure).map(|_| holds);
+        assert_eq!(found, *expected, "{seconds} s");
     }
+}
+
+#[test]
+fn a_counter_serves_from_the_second_moment_on() {
+    let mut maker = ClaimMaker::default();
+    let valid_ticks = [0, 1].map(|seconds| {
+        let claim = next_claim(&mut maker, &moment(seconds), report_of(0, 0), VALID_NS);
+        claim.unwrap().by_counter.valid
+    });
+    assert_eq!(valid_ticks.map(|ticks| ticks > 0), [false, true]);
+}
+
+/// The machine was suspended for less than the kernel's second, or a host has set the counter or
+/// the clock.
+#[test]
+fn a_counter_that_jumps_ahead_is_a_disruption_until_the_source_measures() {
+    assert_claims_by(&[
+        (2, AHEAD, 0, NONE),
+        (3, AHEAD, 0, NONE),
+        (4, AHEAD, 1, BY_COUNTER),
+    ]);
+}
+
+#[test]
+fn a_counter_that_jumps_back_is_a_disruption_until_the_source_measures() {
+    assert_claims_by(&[(9, BACK, 0, NONE), (10, BACK, 1, BY_COUNTER)]);
+}
+
+#[test]
+fn a_counter_that_jumps_again_is_another_disruption() {
+    assert_claims_by(&[
+        (10, BACK, 0, NONE),
+        (11, BACK, 1, BY_COUNTER),
+        (12, FURTHER_BACK, 1, NONE),
+        (13, FURTHER_BACK, 2, BY_COUNTER),
+    ]);
+}
+
+#[test]
+fn a_counter_that_closes_is_no_disruption() {
+    assert_claims_by(&[(2, CLOSED, 0, BY_OS)]);
+}
+
+/// As in the first second, its rate is known at the second moment.
+#[test]
+fn a_counter_that_jumps_while_it_is_closed_is_no_disruption() {
+    assert_claims_by(&[
+        (13, CLOSED, 0, BY_OS),
+        (14, BACK, 0, BY_OS),
+        (15, BACK, 0, BY_COUNTER),
+    ]);
+}
+
+/// Set back to just after the base of its rate, where it stands still.
+#[test]
+fn a_counter_that_stands_still_serves_no_more_after_its_disruption() {
+    let stuck: Counter = |_| Some(1);
+    assert_claims_by(&[(24, stuck, 0, NONE), (25, stuck, 1, BY_OS)]);
 }
 
 #[test]

@@ -35,12 +35,12 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use super::{MeasurementId, Origin, Report};
-use crate::UtcUnknown;
 use crate::deadline::Deadline;
 use crate::interval::Interval;
 use crate::moment::Moment;
 use crate::rate::WANDER_PPB;
 use crate::sys::{KernelClock, tick_adjustment_ppb};
+use crate::{Unbounded, UtcSource, UtcUnknown};
 
 mod rates;
 mod request;
@@ -152,7 +152,18 @@ impl Tracking {
 
     /// Whether chronyd follows another clock than its own.
     pub fn is_synchronised(&self) -> bool {
-        self.leap_status < 3 && self.reference != LOCAL && self.reference != [0; 4]
+        self.why_unbounded().is_none()
+    }
+
+    /// Why chronyd does not bound UTC; `None` if it does.
+    fn why_unbounded(&self) -> Option<Unbounded> {
+        if self.reference == LOCAL {
+            return Some(Unbounded::FollowsItself);
+        }
+        if self.leap_status >= 3 || self.reference == [0; 4] {
+            return Some(Unbounded::FollowsNothing);
+        }
+        None
     }
 
     /// The error of the correction, the dispersion and the delay together, ns: each was rounded
@@ -247,8 +258,8 @@ fn report(
     phc_bound_ns: i64,
     rates_ppb: Interval<i64>,
 ) -> Result<Report, UtcUnknown> {
-    if !tracking.is_synchronised() {
-        return Err(UtcUnknown::Unsynchronised);
+    if let Some(why) = tracking.why_unbounded() {
+        return Err(UtcUnknown::Unsynchronised(UtcSource::Chronyd, why));
     }
     let Tracking {
         correction_ns,

@@ -10,12 +10,12 @@
 use std::path::Path;
 
 use super::{MeasurementId, Origin, Report, unknown_rates_ppb};
-use crate::UtcUnknown;
 use crate::claim::SLOPE_BITS;
 use crate::interval::Interval;
 use crate::moment::{Moment, NO_MARKER};
 use crate::rate::WANDER_PPB;
 use crate::sys;
+use crate::{Unbounded, UtcSource, UtcUnknown};
 
 /// The segments of version 3 and of version 2. A daemon of version 3 writes both.
 const SEGMENTS: [&str; 2] = ["/var/run/clockbound/shm1", "/var/run/clockbound/shm0"];
@@ -225,7 +225,10 @@ impl Segment {
                 valid_ns: left_ns,
                 leap_second_today: false,
             }),
-            _ => Err(UtcUnknown::Unsynchronised),
+            status => Err(UtcUnknown::Unsynchronised(
+                UtcSource::ClockBound,
+                Unbounded::Status(status),
+            )),
         })
     }
 

@@ -16,9 +16,9 @@
 use core::num::NonZeroU16;
 
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, unknown_rates_ppb};
-use crate::UtcUnknown;
 use crate::interval::Interval;
 use crate::sys::{GROWTH_US, KernelClock};
+use crate::{Unbounded, UtcSource, UtcUnknown};
 
 #[derive(Debug, Default)]
 pub(crate) struct KernelSource {
@@ -45,9 +45,13 @@ impl KernelSource {
             self.updates += 1;
         }
         self.maxerror_us = maxerror_us;
+        let unsynchronised = |why| Some(Err(UtcUnknown::Unsynchronised(UtcSource::Kernel, why)));
+        if !clock.is_synchronised() {
+            return unsynchronised(Unbounded::KernelUnsynchronised);
+        }
         // If a daemon dies during a slew, it leaves a clock that runs away.
-        if !clock.is_synchronised() || steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
-            return Some(Err(UtcUnknown::Unsynchronised));
+        if steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
+            return unsynchronised(Unbounded::by_steering(steering_ppb));
         }
         if maxerror_us % GROWTH_US == 0 || clock.offset_as_error_us().is_some() {
             return None;
@@ -206,14 +210,24 @@ pub(super) mod tests {
         assert_eq!(numbers([1_734, 2_900]), [1, 2]);
     }
 
+    /// Why a kernel with this clock does not bound UTC.
+    fn why_unsynchronised(clock: KernelClock) -> Unbounded {
+        match KernelSource::default().report(&clock) {
+            Some(Err(UtcUnknown::Unsynchronised(UtcSource::Kernel, why))) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn a_clock_that_is_not_synchronised_makes_no_claim() {
         let unsynchronised = KernelClock {
             status: STA_UNSYNC,
             ..USUAL
         };
-        let answer = KernelSource::default().report(&unsynchronised);
-        assert_eq!(answer, Some(Err(UtcUnknown::Unsynchronised)));
+        assert_eq!(
+            why_unsynchronised(unsynchronised),
+            Unbounded::KernelUnsynchronised
+        );
     }
 
     #[test]
@@ -223,8 +237,8 @@ pub(super) mod tests {
             frequency_ppb: 83_300_000,
             ..USUAL
         };
-        let answer = KernelSource::default().report(&runaway);
-        assert_eq!(answer, Some(Err(UtcUnknown::Unsynchronised)));
+        let ppm = 83_300;
+        assert_eq!(why_unsynchronised(runaway), Unbounded::Steering { ppm });
     }
 
     #[test]

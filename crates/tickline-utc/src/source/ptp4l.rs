@@ -41,13 +41,15 @@ use tickline_core::reference::Reference;
 
 use super::daemon_socket::user_of;
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, phc, unknown_rates_ppb};
-use crate::UtcUnknown;
 use crate::deadline::Deadline;
 use crate::interval::Interval;
 use crate::sys::{self, ClockDevice, ManagementSocket};
+use crate::{Unbounded, UtcSource, UtcUnknown};
 
+mod message;
 mod no_answer;
 
+use message::{Header, half, long, parse, request};
 pub use no_answer::NoAnswer;
 
 /// The sockets of ptp4l: two for reading alone (since linuxptp 4.0, for every user), then root's
@@ -80,12 +82,6 @@ const DATA_SETS: [u16; 4] = [
     TIME_PROPERTIES_DATA_SET,
     PORT_DATA_SET,
 ];
-
-/// The length of a request: the header, the target, and a TLV without data.
-const REQUEST_BYTES: usize = 54;
-
-/// The place of the TLV in a message.
-const TLV_AT: usize = 48;
 
 /// The most messages that are read for one question. ptp4l sends one for each data set and port.
 const MAX_MESSAGES: usize = 64;
@@ -127,17 +123,29 @@ const ROUNDED_NS: i64 = 2;
 /// The longest wait for the answers. On the same machine they come at once, or never.
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_millis(20);
 
+tickline_core::named! {
+    /// How near a port is to following a master, the farthest first.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum PortState {
+        /// It follows none (MASTER, LISTENING and others).
+        #[default]
+        Other => "other",
+        /// It measures its master, but the servo is not locked (UNCALIBRATED).
+        Uncalibrated => "uncalibrated",
+        /// It follows a master, and the servo is locked (SLAVE).
+        Slave => "slave",
+    }
+}
+
 /// The state of ptp4l: what it follows, and how well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PtpStatus {
     /// The domain in which it answers.
     pub domain: u8,
-    /// Whether a port follows a master, and the servo is locked (the port's state SLAVE).
-    pub is_slave: bool,
-    /// Whether a port measures its master, but the servo is not locked (UNCALIBRATED).
-    pub is_uncalibrated: bool,
-    /// Whether that port measures the path end to end, not link by link.
+    /// The state of the port that is nearest to following a master.
+    pub port_state: PortState,
+    /// Whether a port in the state SLAVE measures the path end to end, not link by link.
     pub is_end_to_end: bool,
     /// Whether the grandmaster is another clock than this one.
     pub has_grandmaster: bool,
@@ -217,7 +225,7 @@ impl PtpStatus {
     /// Whether it follows a grandmaster, and its servo is locked.
     #[must_use]
     pub fn is_synchronised(&self) -> bool {
-        self.is_slave && self.has_grandmaster
+        self.port_state == PortState::Slave && self.has_grandmaster
     }
 
     /// The grandmaster's accuracy, ns; `None` if it is unknown, or more than 10 s.
@@ -246,38 +254,36 @@ impl PtpStatus {
         })
     }
 
-    /// Why the protocol's facts bound nothing, in words; `None` if they do.
+    /// Why the protocol's facts bound nothing; `None` if they do.
     #[must_use]
-    pub fn why_unbounded(&self) -> Option<&'static str> {
+    pub fn why_unbounded(&self) -> Option<Unbounded> {
         let has = |flag: u8| self.time_flags & flag != 0;
-        if !self.is_slave {
-            return Some("no port of it follows a master");
+        if self.port_state != PortState::Slave {
+            return Some(Unbounded::NoMaster);
         }
         if !self.has_grandmaster {
-            return Some("it is the grandmaster itself");
+            return Some(Unbounded::IsGrandmaster);
         }
         if !has(PTP_TIMESCALE) {
-            return Some("its grandmaster does not serve TAI");
+            return Some(Unbounded::NoTai);
         }
         if !has(UTC_OFFSET_VALID) {
-            return Some("its grandmaster does not vouch for the offset of UTC");
+            return Some(Unbounded::NoUtcOffset);
         }
         if !has(TIME_TRACEABLE) || has(SYNC_UNCERTAIN) {
-            return Some("its grandmaster's time is not traceable");
+            return Some(Unbounded::NotTraceable);
         }
         if !matches!(self.clock_class, 6 | 7) {
-            return Some(
-                "its grandmaster follows no primary reference: its class is neither 6 nor 7",
-            );
+            return Some(Unbounded::ClockClass(self.clock_class));
         }
         if self.accuracy_ns().is_none() {
-            return Some("its grandmaster states no accuracy, or one above 10 s");
+            return Some(Unbounded::Accuracy(self.clock_accuracy));
         }
         if !self.is_end_to_end {
-            return Some("it measures the delay of the last link alone");
+            return Some(Unbounded::LinkDelay);
         }
         if self.mean_path_delay_ns < 0 || self.steps_removed == 0 {
-            return Some("it has not measured the path");
+            return Some(Unbounded::NoPathDelay);
         }
         None
     }
@@ -286,19 +292,25 @@ impl PtpStatus {
     /// of the [module](self). `None` if the protocol's facts bound nothing.
     #[must_use]
     pub fn bound_ns(&self) -> Option<i64> {
-        if self.why_unbounded().is_some() {
-            return None;
+        self.bound_or_cause_ns().ok()
+    }
+
+    /// That bound, ns; or why there is none.
+    fn bound_or_cause_ns(&self) -> Result<i64, Unbounded> {
+        if let Some(why) = self.why_unbounded() {
+            return Err(why);
         }
         let hop_ns = self
             .offset_ns
             .saturating_abs()
             .saturating_add(self.mean_path_delay_ns);
         let path_ns = hop_ns.saturating_mul(self.steps_removed.into());
-        Some(
-            self.accuracy_ns()?
-                .saturating_add(path_ns)
-                .saturating_add(ROUNDED_NS),
-        )
+        let accuracy_ns = self
+            .accuracy_ns()
+            .ok_or(Unbounded::Accuracy(self.clock_accuracy))?;
+        Ok(accuracy_ns
+            .saturating_add(path_ns)
+            .saturating_add(ROUNDED_NS))
     }
 
     /// Whether the grandmaster vouches for [`utc_offset_s`](Self::utc_offset_s).
@@ -341,8 +353,12 @@ impl PtpStatus {
             }
             PORT_DATA_SET => {
                 let (state, mechanism) = (*data.get(10)?, *data.get(23)?);
-                self.is_slave |= state == SLAVE;
-                self.is_uncalibrated |= state == UNCALIBRATED;
+                let port_state = match state {
+                    SLAVE => PortState::Slave,
+                    UNCALIBRATED => PortState::Uncalibrated,
+                    _ => PortState::Other,
+                };
+                self.port_state = self.port_state.max(port_state);
                 self.is_end_to_end |= state == SLAVE && mechanism == END_TO_END;
             }
             _ => return None,
@@ -354,23 +370,6 @@ impl PtpStatus {
 /// Whether this user can be ptp4l's: root, or this process's user, who could change it anyway.
 fn may_be_ptp4l(user: u32) -> bool {
     user == 0 || Some(user) == sys::user()
-}
-
-/// A big-endian number of 16 bits.
-fn half(data: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*data.get(at..)?.first_chunk()?))
-}
-
-/// A big-endian number of 64 bits.
-fn long(data: &[u8], at: usize) -> Option<i64> {
-    Some(i64::from_be_bytes(*data.get(at..)?.first_chunk()?))
-}
-
-/// The domain and the transport of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Header {
-    domain: u8,
-    transport: u8,
 }
 
 /// The questions to ptp4l, by one socket.
@@ -407,7 +406,7 @@ impl Questions {
         }
         let mut missing = DATA_SETS.to_vec();
         for _ in 0..MAX_MESSAGES {
-            if missing.is_empty() && status.is_slave {
+            if missing.is_empty() && status.port_state == PortState::Slave {
                 break;
             }
             let Some(message) = self.socket.receive() else {
@@ -428,51 +427,6 @@ impl Questions {
     fn send(&self, header: Header, id: u16) -> Option<()> {
         self.socket.send(&request(header, id))
     }
-}
-
-/// A GET of this management id, whose number is the id itself: each question is asked once.
-fn request(header: Header, id: u16) -> [u8; REQUEST_BYTES] {
-    let mut bytes = [0; REQUEST_BYTES];
-    let mut put = |at: usize, field: &[u8]| {
-        for (byte, value) in bytes.iter_mut().skip(at).zip(field) {
-            *byte = *value;
-        }
-    };
-    // A management message of version 2, and its length.
-    put(0, &[header.transport << 4 | 0xD, 2, 0, 54, header.domain]);
-    // The asking port must not be ptp4l's own; this one is no clock's.
-    put(20, &[0, 0, 0, 0, 0, 0, 0, 1, 0, 1]);
-    put(30, &id.to_be_bytes());
-    // The control field, and the interval, of a management message; then the target: all clocks.
-    put(32, &[4, 0x7F]);
-    put(34, &[0xFF; 10]);
-    // No boundary hops, GET; the TLV: a management TLV whose data are the id alone.
-    put(TLV_AT, &[0, 1, 0, 2]);
-    put(TLV_AT + 4, &id.to_be_bytes());
-    bytes
-}
-
-/// The header, the id and the data of an answer to the question with this id. `None` if it is
-/// something else, or shorter than it says.
-fn parse(message: &[u8], id: u16) -> Option<(Header, u16, &[u8])> {
-    /// A RESPONSE to a GET, and the type of a management TLV.
-    const RESPONSE: u8 = 2;
-    const MANAGEMENT_TLV: u16 = 1;
-    let message = message.get(..usize::from(half(message, 2)?))?;
-    let (first, version) = (message.first()?, message.get(1)?);
-    let is_management = first & 0xF == 0xD && version & 0xF == 2;
-    let is_answer = half(message, 30)? == id && message.get(46)? & 0xF == RESPONSE;
-    let is_data = half(message, TLV_AT)? == MANAGEMENT_TLV && half(message, TLV_AT + 4)? == id;
-    if !is_management || !is_answer || !is_data {
-        return None;
-    }
-    let length = usize::from(half(message, TLV_AT + 2)?);
-    let data = message.get(TLV_AT + 6..(TLV_AT + 4).checked_add(length)?)?;
-    let header = Header {
-        domain: *message.get(4)?,
-        transport: first >> 4,
-    };
-    Some((header, id, data))
 }
 
 /// The clock that ptp4l steers, at one moment.
@@ -500,8 +454,8 @@ impl LocalClock {
 /// the steering of the OS clock.
 pub(super) fn answer(os: &impl Reference, steered_ppb: i64) -> Option<Answer> {
     let status = ask(REPLY_TIMEOUT).ok()?;
-    let clocks = local_clocks(os, &status).unwrap_or_default();
-    Some(report(&status, &clocks, steered_ppb))
+    let clocks = local_clocks(os, &status);
+    Some(report(&status, clocks.as_deref(), steered_ppb))
 }
 
 /// `CLOCK_REALTIME`, and the hardware clocks. `None` unless each of them can be read: the one that
@@ -551,16 +505,21 @@ fn growth_ns(offset_ns: i64, age_ns: i64) -> i64 {
     i64::try_from(growth_ns).unwrap_or(i64::MAX)
 }
 
-/// The report of ptp4l, if one of these clocks is the one that it steers.
-fn report(status: &PtpStatus, clocks: &[LocalClock], steered_ppb: i64) -> Answer {
-    let bound_ns = status.bound_ns().ok_or(UtcUnknown::Unsynchronised)?;
+/// The report of ptp4l, if exactly one of these clocks can be the one that it steers. `clocks` is
+/// `None` if one of them can't be read.
+fn report(status: &PtpStatus, clocks: Option<&[LocalClock]>, steered_ppb: i64) -> Answer {
+    let unsynchronised = |why| UtcUnknown::Unsynchronised(UtcSource::Ptp4l, why);
+    let bound_ns = status.bound_or_cause_ns().map_err(unsynchronised)?;
+    let clocks = clocks.ok_or(unsynchronised(Unbounded::UnreadableClock))?;
     let mut stamping = clocks
         .iter()
         .filter_map(|clock| Some((clock, clock.age_ns(status)?)));
-    // Several clocks that show this time: it is not known which of them ptp4l steers.
-    let (Some((clock, age_ns)), None) = (stamping.next(), stamping.next()) else {
-        return Err(UtcUnknown::Unsynchronised);
-    };
+    let (clock, age_ns) = stamping
+        .next()
+        .ok_or(unsynchronised(Unbounded::NoClockOfLastSync))?;
+    if stamping.next().is_some() {
+        return Err(unsynchronised(Unbounded::ClocksOfLastSync));
+    }
     if status.leap_second_today() && clock.utc_ns.rem_euclid(DAY_NS) < DAY_NS - ANNOUNCED_NS {
         return Err(UtcUnknown::LeapSecond);
     }

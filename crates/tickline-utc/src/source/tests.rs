@@ -2,6 +2,7 @@ use core::cell::Cell;
 use core::num::NonZeroU16;
 
 use super::*;
+use crate::Unbounded;
 use crate::claim_maker::ClaimMaker;
 use crate::claim_maker::tests::{moment, report_of};
 
@@ -114,6 +115,33 @@ fn no_source_behind_a_disrupted_one_is_taken() {
             assert_eq!(best_number(answers), Err(UtcUnknown::Disrupted));
         }
     }
+}
+
+/// Symptom: without `rtcsync` the kernel's flag is never cleared, and it hid that chronyd reaches
+/// no server.
+#[test]
+fn of_several_sources_that_are_not_synchronised_the_best_says_why() {
+    let by = |source, why| Err(UtcUnknown::Unsynchronised(source, why));
+    let chronyd = by(UtcSource::Chronyd, Unbounded::FollowsNothing);
+    let kernel = by(UtcSource::Kernel, Unbounded::KernelUnsynchronised);
+    let answers = [None, None, Some(chronyd), None, Some(kernel)];
+    assert_eq!(best(answers), chronyd);
+}
+
+#[test]
+fn a_source_that_is_not_synchronised_says_why_although_a_better_one_has_expired() {
+    let kernel = Err(UtcUnknown::Unsynchronised(
+        UtcSource::Kernel,
+        Unbounded::KernelUnsynchronised,
+    ));
+    let answers = [
+        Some(Err(UtcUnknown::Expired)),
+        None,
+        None,
+        None,
+        Some(kernel),
+    ];
+    assert_eq!(best(answers), kernel);
 }
 
 #[test]

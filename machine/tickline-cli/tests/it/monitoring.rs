@@ -151,6 +151,19 @@ fn each_alert_names_metrics_labels_and_values_that_the_program_writes() {
     }
 }
 
+/// Symptom: a server that was restarted again and again raised no alert, because each outage was
+/// shorter than the times after `for`.
+#[test]
+fn a_page_that_comes_and_goes_raises_an_alert_without_a_long_outage() {
+    let alerts = document("alerts.yaml");
+    let rule = alerts
+        .split("- alert: ")
+        .find(|rule| rule.starts_with("TicklinePageFlaps\n"))
+        .expect("the rule");
+    assert!(rule.contains("changes(tickline_page_serving["), "{rule}");
+    assert!(!rule.contains("for: "), "{rule}");
+}
+
 #[test]
 fn each_label_in_an_alerts_text_is_known() {
     let alerts = document("alerts.yaml");

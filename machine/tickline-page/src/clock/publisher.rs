@@ -386,7 +386,7 @@ mod tests {
         let Some(mut publisher) = publisher_in(folder.path()) else {
             return;
         };
-        crate::page_file::switch_off(&folder.path().join("page")).expect("a page");
+        crate::page_file::switch_off(folder.path().join("page")).expect("a page");
         publisher.maintain().expect("no error");
         assert_eq!(publisher.phase(), LeasePhase::Off);
     }

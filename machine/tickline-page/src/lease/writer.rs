@@ -113,9 +113,10 @@ impl WriterIteration {
 struct FirstPublicationTicks {
     /// The read of the counter before the announcement.
     begin_ticks: u64,
-    /// D: readers stop waiting at this tick.
+    /// Readers stop waiting at this tick.
     deadline_ticks: u64,
-    /// D - W/2: at this tick it is too late to publish the line.
+    /// It is too late to publish the line at this tick, half of the longest wait before the
+    /// deadline.
     limit_ticks: u64,
 }
 
@@ -379,7 +380,7 @@ impl Writer {
         let free = self.free_slot();
         memory.fill(free, &next.to_words());
         let to = self.word.next(LeasePhase::Published, last_slot, Some(free));
-        match memory.try_swap_between(self.word, to, counter, ticks, limit_ticks) {
+        match memory.try_swap_between(self.word, to, counter, ticks..limit_ticks) {
             SwapResult::Done => self.word = to,
             SwapResult::OutOfTime => return Ok(self.waited(self.config.cpu_difference_ns)),
             SwapResult::OtherWord => return Err(PageChanged),
@@ -481,7 +482,7 @@ impl Writer {
         let free = self.free_slot();
         memory.fill(free, &line.to_words());
         let to = self.word.next(LeasePhase::Published, free, None);
-        match memory.try_swap_between(self.word, to, counter, at_ticks, limit_ticks) {
+        match memory.try_swap_between(self.word, to, counter, at_ticks..limit_ticks) {
             SwapResult::Done => self.word = to,
             SwapResult::OutOfTime => return self.give_up(memory),
             SwapResult::OtherWord => return Err(PageChanged),

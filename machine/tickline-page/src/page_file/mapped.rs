@@ -162,8 +162,8 @@ impl PageFile {
     /// # Errors
     ///
     /// If the file cannot be opened or mapped, or is not trusted.
-    pub fn open(path: &[u8]) -> Result<Self, FileError> {
-        let (file, facts) = PagePath::resolve(path)?.open(OFlags::RDONLY)?;
+    pub fn open(path: impl AsRef<[u8]>) -> Result<Self, FileError> {
+        let (file, facts) = PagePath::resolve(path.as_ref())?.open(OFlags::RDONLY)?;
         let mapping = Mapping::new(&file, ProtFlags::READ)?;
         Ok(Self {
             mapping,

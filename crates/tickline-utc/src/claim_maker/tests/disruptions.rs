@@ -162,7 +162,7 @@ fn after_a_disruption_the_source_must_measure_again() {
     for after in DISRUPTIONS {
         for first in [
             Err(UtcUnknown::NoSource),
-            Err(UtcUnknown::Unsynchronised),
+            Err(UNSYNCHRONISED),
             report_of(0, 1),
         ] {
             assert_claims(

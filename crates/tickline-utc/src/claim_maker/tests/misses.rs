@@ -9,7 +9,7 @@ const EXPIRED: Expected = Some(Err(UtcUnknown::Expired));
 /// with. The first one's claim itself says that it has ended.
 const SILENT: [(Answer, UtcUnknown); 2] = [
     (NO_SOURCE, UtcUnknown::Expired),
-    (Err(UtcUnknown::Unsynchronised), UtcUnknown::Unsynchronised),
+    (Err(UNSYNCHRONISED), UNSYNCHRONISED),
 ];
 
 /// In a guest on a busy machine chronyd was late for one request in ten. The kernel then answered

@@ -125,19 +125,25 @@ fn a_report_must_be_plausible() {
             ..report
         })
     };
-    for (answer, is_plausible) in [
-        (report_within(MAX_ERROR_NS - 50, 0, 0), true), // the width of the moment
-        (report_within(MAX_ERROR_NS, 0, 0), false),
-        (with(-MAX_RATE_PPB, MAX_RATE_PPB), true),
-        (with(-MAX_RATE_PPB - 1, 0), false),
-        (with(0, MAX_RATE_PPB + 1), false),
-        (with(1, 0), false),
+    let by_chronyd = |why| Err(UtcUnknown::Unsynchronised(UtcSource::Chronyd, why));
+    for (answer, why) in [
+        (report_within(MAX_ERROR_NS - 50, 0, 0), None), // the width of the moment
+        (
+            report_within(MAX_ERROR_NS, 0, 0),
+            Some(Unbounded::Error { ms: 16_001 }),
+        ),
+        (with(-MAX_RATE_PPB, MAX_RATE_PPB), None),
+        (
+            with(-MAX_RATE_PPB - 1, 0),
+            Some(Unbounded::Rate { ppm: -200_001 }),
+        ),
+        (
+            with(0, MAX_RATE_PPB + 1),
+            Some(Unbounded::Rate { ppm: 200_001 }),
+        ),
+        (with(1, 0), Some(Unbounded::Disordered)),
     ] {
-        let expected = if is_plausible {
-            BY_CHRONYD
-        } else {
-            Some(Err(UtcUnknown::Unsynchronised))
-        };
+        let expected = why.map_or(BY_CHRONYD, |why| Some(by_chronyd(why)));
         assert_claims(&mut ClaimMaker::default(), &[(moment(0), answer, expected)]);
     }
 }

@@ -116,7 +116,7 @@ fn each_kind_of_reply_has_its_report() {
     // chronyd's own clock, NTP, a clock of the machine, the same unsynchronised, without a
     // reference, refused, another's.
     let offsets_ns: Vec<_> = cases().iter().map(offset_ns).collect();
-    let unsynchronised = Some(Err(UtcUnknown::Unsynchronised));
+    let unsynchronised = |why| Some(Err(UtcUnknown::Unsynchronised(UtcSource::Chronyd, why)));
     let request_ns =
         1_000 + 5 + (125_000_000 >> PLACES) + (1_000_000_000 >> PLACES) + (250_000_000 >> PLACES);
     let clock = Some(Ok(Interval::between(
@@ -126,11 +126,11 @@ fn each_kind_of_reply_has_its_report() {
     assert_eq!(
         offsets_ns[..7],
         [
-            unsynchronised,
+            unsynchronised(Unbounded::FollowsItself),
             None,
             clock,
-            unsynchronised,
-            unsynchronised,
+            unsynchronised(Unbounded::FollowsNothing),
+            unsynchronised(Unbounded::FollowsNothing),
             None,
             None
         ]

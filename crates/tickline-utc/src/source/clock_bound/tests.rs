@@ -135,7 +135,9 @@ fn a_daemon_in_another_status_is_unsynchronised() {
     for version in VERSIONS {
         for status in [0, 4, u32::MAX] {
             let other = answer_in(version, status, 9);
-            assert_eq!(other, Some(Err(UtcUnknown::Unsynchronised)), "{status}");
+            let why = Unbounded::Status(status);
+            let expected = UtcUnknown::Unsynchronised(UtcSource::ClockBound, why);
+            assert_eq!(other, Some(Err(expected)));
         }
     }
 }
@@ -239,8 +241,9 @@ fn version_3_makes_no_claim_without_the_counter_or_its_rate() {
     assert_eq!(by_counter.report(&moment(9), None, 0, 0), None);
 }
 
-/// After a suspend the counter's rate is unknown for a moment, so version 2 answers. Symptom: it
-/// was believed, because its number of the same measurement is another one.
+/// The two versions give one measurement different numbers. After a suspend version 2 answers,
+/// until the counter's rate is known again. Symptom: its number was taken for a measurement that the
+/// daemon had made since the suspend, so its claim was believed.
 #[test]
 fn both_versions_of_a_segment_are_one_measurement() {
     let mut maker = ClaimMaker::default();

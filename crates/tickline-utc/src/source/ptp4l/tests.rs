@@ -1,5 +1,6 @@
 //! ptp4l's answers, as linuxptp sends them, and as nobody should.
 
+use super::message::{REQUEST_BYTES, TLV_AT};
 use super::*;
 
 #[cfg(all(target_os = "linux", not(miri)))]
@@ -16,8 +17,7 @@ const GRANDMASTER: [u8; 8] = [0, 0x1B, 0x19, 0xFF, 0xFE, 0, 0, 7];
 /// A slave of a grandmaster with GPS: offset 300 ns, path delay 700 ns, accuracy 100 ns.
 const GOOD: PtpStatus = PtpStatus {
     domain: 0,
-    is_slave: true,
-    is_uncalibrated: false,
+    port_state: PortState::Slave,
     is_end_to_end: true,
     has_grandmaster: true,
     grandmaster: GRANDMASTER,
@@ -60,7 +60,11 @@ fn data_of(status: &PtpStatus, id: u16) -> Vec<u8> {
             4
         }
         PORT_DATA_SET => {
-            let state = if status.is_slave { SLAVE } else { UNCALIBRATED };
+            let state = match status.port_state {
+                PortState::Slave => SLAVE,
+                PortState::Uncalibrated => UNCALIBRATED,
+                PortState::Other => 0,
+            };
             let mechanism = if status.is_end_to_end { END_TO_END } else { 2 };
             put(10, &[state]);
             put(23, &[mechanism]);
@@ -223,7 +227,7 @@ fn each_boundary_clock_counts_as_the_last_part_of_the_path() {
 }
 
 /// The facts that bound nothing, each by itself, and why.
-fn unbounded() -> [(PtpStatus, &'static str); 12] {
+fn unbounded() -> [(PtpStatus, Unbounded); 12] {
     let flags = |time_flags| PtpStatus { time_flags, ..GOOD };
     let all = GOOD.time_flags;
     let class = |clock_class| PtpStatus {
@@ -233,80 +237,67 @@ fn unbounded() -> [(PtpStatus, &'static str); 12] {
     [
         (
             PtpStatus {
-                is_slave: false,
+                port_state: PortState::Uncalibrated,
                 ..GOOD
             },
-            "no port of it follows a master",
+            Unbounded::NoMaster,
         ),
         (
             PtpStatus {
                 has_grandmaster: false,
                 ..GOOD
             },
-            "it is the grandmaster itself",
+            Unbounded::IsGrandmaster,
         ),
-        (
-            flags(all & !UTC_OFFSET_VALID),
-            "its grandmaster does not vouch for the offset of UTC",
-        ),
-        (
-            flags(all & !PTP_TIMESCALE),
-            "its grandmaster does not serve TAI",
-        ),
-        (
-            flags(all & !TIME_TRACEABLE),
-            "its grandmaster's time is not traceable",
-        ),
-        (
-            flags(all | SYNC_UNCERTAIN),
-            "its grandmaster's time is not traceable",
-        ),
-        (
-            class(248),
-            "its grandmaster follows no primary reference: its class is neither 6 nor 7",
-        ),
-        (
-            class(52),
-            "its grandmaster follows no primary reference: its class is neither 6 nor 7",
-        ),
+        (flags(all & !UTC_OFFSET_VALID), Unbounded::NoUtcOffset),
+        (flags(all & !PTP_TIMESCALE), Unbounded::NoTai),
+        (flags(all & !TIME_TRACEABLE), Unbounded::NotTraceable),
+        (flags(all | SYNC_UNCERTAIN), Unbounded::NotTraceable),
+        (class(248), Unbounded::ClockClass(248)),
+        (class(52), Unbounded::ClockClass(52)),
         (
             PtpStatus {
                 clock_accuracy: 0xFE,
                 ..GOOD
             },
-            "its grandmaster states no accuracy, or one above 10 s",
+            Unbounded::Accuracy(0xFE),
         ),
         (
             PtpStatus {
                 is_end_to_end: false,
                 ..GOOD
             },
-            "it measures the delay of the last link alone",
+            Unbounded::LinkDelay,
         ),
         (
             PtpStatus {
                 mean_path_delay_ns: -1,
                 ..GOOD
             },
-            "it has not measured the path",
+            Unbounded::NoPathDelay,
         ),
         (
             PtpStatus {
                 steps_removed: 0,
                 ..GOOD
             },
-            "it has not measured the path",
+            Unbounded::NoPathDelay,
         ),
     ]
 }
 
+/// The answer of a ptp4l that does not bound UTC.
+fn unsynchronised(why: Unbounded) -> Answer {
+    Err(UtcUnknown::Unsynchronised(UtcSource::Ptp4l, why))
+}
+
 #[test]
 fn facts_that_bound_nothing_make_no_claim() {
-    for (status, what) in unbounded() {
-        assert_eq!(status.bound_ns(), None, "{what}");
-        assert_eq!(status.why_unbounded(), Some(what));
-        let answer = report(&status, &[phc(SECOND_NS)], 0);
-        assert_eq!(answer, Err(UtcUnknown::Unsynchronised), "{what}");
+    for (status, why) in unbounded() {
+        assert_eq!(status.bound_ns(), None, "{why}");
+        assert_eq!(status.why_unbounded(), Some(why));
+        let answer = report(&status, Some(&[phc(SECOND_NS)]), 0);
+        assert_eq!(answer, unsynchronised(why));
     }
 }
 
@@ -343,7 +334,7 @@ fn realtime(ns: i64) -> LocalClock {
 
 #[test]
 fn utc_is_the_local_clock_with_the_bound_and_the_growth_since_the_last_sync() {
-    let report = report(&GOOD, &[phc(SECOND_NS), realtime(0)], 20_000).unwrap();
+    let report = report(&GOOD, Some(&[phc(SECOND_NS), realtime(0)]), 20_000).unwrap();
     // 500 ppm of a second, the servo's part, and the error that the driver states.
     let bound_ns = GOOD.bound_ns().unwrap() + 500_000 + 4 * 300 + 1 + 50;
     assert_eq!(
@@ -364,7 +355,7 @@ fn the_servo_moves_the_clock_by_the_last_offset_in_each_second() {
         offset_ns: 1_200_000,
         ..GOOD
     };
-    let report = report(&status, &[phc(4 * SECOND_NS)], 0).unwrap();
+    let report = report(&status, Some(&[phc(4 * SECOND_NS)]), 0).unwrap();
     let least_ns = report.offset_ns.least;
     let moved_ns = 1_200_000 * 144 / 100 * 4 - 1_200_000;
     let drift_ns = 500_000 * 4;
@@ -385,7 +376,7 @@ fn the_os_clock_is_the_local_one_if_it_shows_the_time_of_the_last_sync() {
         ns: INGRESS_NS - 37 * SECOND_NS,
         ..phc(0)
     };
-    let report = report(&GOOD, &[other, realtime(INGRESS_NS)], 0).unwrap();
+    let report = report(&GOOD, Some(&[other, realtime(INGRESS_NS)]), 0).unwrap();
     let bound_ns = GOOD.bound_ns().unwrap() + 1;
     assert_eq!(report.offset_ns, Interval::between(-bound_ns, bound_ns));
 }
@@ -393,18 +384,24 @@ fn the_os_clock_is_the_local_one_if_it_shows_the_time_of_the_last_sync() {
 #[test]
 fn a_clock_that_does_not_show_the_time_of_the_last_sync_is_another_one() {
     for age_ns in [-1, MAX_AGE_NS + 1, i64::MAX - INGRESS_NS] {
-        let answer = report(&GOOD, &[phc(age_ns)], 0);
-        assert_eq!(answer, Err(UtcUnknown::Unsynchronised), "{age_ns} ns");
+        let answer = report(&GOOD, Some(&[phc(age_ns)]), 0);
+        let expected = unsynchronised(Unbounded::NoClockOfLastSync);
+        assert_eq!(answer, expected, "{age_ns} ns");
     }
-    assert!(report(&GOOD, &[phc(MAX_AGE_NS)], 0).is_ok());
-    assert!(report(&GOOD, &[], 0).is_err(), "no right to read a PHC");
+    assert!(report(&GOOD, Some(&[phc(MAX_AGE_NS)]), 0).is_ok());
+}
+
+#[test]
+fn without_the_right_to_read_a_phc_there_is_no_claim() {
+    let answer = report(&GOOD, None, 0);
+    assert_eq!(answer, unsynchronised(Unbounded::UnreadableClock));
 }
 
 /// phc2sys -a, or ts2phc, keeps several PHCs at the same time.
 #[test]
 fn several_clocks_that_show_the_time_of_the_last_sync_make_no_claim() {
-    let answer = report(&GOOD, &[phc(0), phc(1_000)], 0);
-    assert_eq!(answer, Err(UtcUnknown::Unsynchronised));
+    let answer = report(&GOOD, Some(&[phc(0), phc(1_000)]), 0);
+    assert_eq!(answer, unsynchronised(Unbounded::ClocksOfLastSync));
 }
 
 /// The report at this time after a midnight of UTC, while the grandmaster announces a leap second.
@@ -418,7 +415,7 @@ fn report_of_leap(since_midnight_ns: i64) -> Vec<Answer> {
             time_flags: GOOD.time_flags | flag,
             ..GOOD
         };
-        report(&status, &[clock], 0)
+        report(&status, Some(&[clock]), 0)
     };
     [LEAP_59, LEAP_61].map(report_of).to_vec()
 }

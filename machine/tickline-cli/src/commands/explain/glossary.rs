@@ -57,7 +57,7 @@ pub(super) fn all() -> Vec<Entry> {
     let unknown = UtcUnknown::ALL.iter().map(|why| Entry {
         code: why.code(),
         kind: "Reason why UTC is not known",
-        sentence: why.to_string(),
+        sentence: of_unknown_utc(*why),
     });
     states
         .chain([fallback])
@@ -68,6 +68,17 @@ pub(super) fn all() -> Vec<Entry> {
         .chain(unknown)
         .chain(phases())
         .collect()
+}
+
+/// The reason without one source or one cause.
+fn of_unknown_utc(why: UtcUnknown) -> String {
+    if let UtcUnknown::Unsynchronised(..) = why {
+        return "the source of UTC answers, but does not bound UTC: it is not synchronised, states too large an error \
+                or rate, or has no clock that bounds UTC. The error of the call names the source and the cause; \
+                `tickline doctor` shows the state of each source"
+            .to_owned();
+    }
+    why.to_string()
 }
 
 /// The phases of a served page, by their codes in the log, the status and the metrics.

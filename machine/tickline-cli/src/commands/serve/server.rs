@@ -243,7 +243,8 @@ fn may_pass(error: &PageError) -> bool {
 fn cause_may_pass(cause: PageErrorCause, missing_folder: Option<&Path>) -> bool {
     match cause {
         PageErrorCause::Served { .. } | PageErrorCause::Changed(_) => true,
-        PageErrorCause::File(FileError::System { errno, .. }) => {
+        PageErrorCause::File(FileError::System { errno, .. })
+        | PageErrorCause::Lock(FileError::System { errno, .. }) => {
             is_shortage(errno) || (errno == Errno::ENOENT as i32 && missing_folder.is_none())
         }
         PageErrorCause::Process(FileError::System { errno, .. }) => is_shortage(errno),
@@ -529,7 +530,11 @@ mod tests {
     #[test]
     fn a_shortage_counts_as_a_cause_that_may_pass() {
         for errno in SHORTAGES {
-            for cause in [PageErrorCause::File, PageErrorCause::Process] {
+            for cause in [
+                PageErrorCause::File,
+                PageErrorCause::Lock,
+                PageErrorCause::Process,
+            ] {
                 assert!(cause_may_pass(cause(failed_call(errno)), None), "{errno}");
             }
         }

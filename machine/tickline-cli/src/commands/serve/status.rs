@@ -148,7 +148,10 @@ fn server(
 fn unknown_server(error: &PageError) -> String {
     match error.cause() {
         // The lock has mode 600, so this is the usual case of any other user.
-        PageErrorCause::File(FileError::System { errno, .. }) if *errno == libc::EACCES => {
+        PageErrorCause::File(FileError::System { errno, .. })
+        | PageErrorCause::Lock(FileError::System { errno, .. })
+            if *errno == libc::EACCES =>
+        {
             "only root and the page's owner may see it".to_owned()
         }
         _ => error.to_string(),

@@ -14,16 +14,9 @@ pub(super) fn read() -> Option<Ptp4l> {
 }
 
 fn of_status(status: &PtpStatus) -> Ptp4l {
-    let state = if status.is_slave {
-        "slave"
-    } else if status.is_uncalibrated {
-        "uncalibrated"
-    } else {
-        "other"
-    };
     Ptp4l {
         domain: status.domain,
-        port_state: state.to_owned(),
+        port_state: status.port_state.code().to_owned(),
         grandmaster: status.has_grandmaster.then(|| name_of(status.grandmaster)),
         clock_class: status.clock_class,
         accuracy_ns: status.accuracy_ns(),
@@ -32,7 +25,7 @@ fn of_status(status: &PtpStatus) -> Ptp4l {
         mean_path_delay_ns: status.mean_path_delay_ns,
         utc_offset_s: status.is_utc_offset_valid().then_some(status.utc_offset_s),
         bound_ns: status.bound_ns(),
-        unbounded: status.why_unbounded().map(str::to_owned),
+        unbounded: status.why_unbounded().map(|why| why.to_string()),
     }
 }
 
@@ -50,6 +43,8 @@ fn name_of(identity: [u8; 8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tickline_utc::ptp4l::PortState;
+
     use super::*;
 
     #[test]
@@ -60,14 +55,9 @@ mod tests {
 
     #[test]
     fn the_state_of_the_port_is_the_servos() {
-        let state = |is_slave, is_uncalibrated| {
-            let mut status = PtpStatus::default();
-            (status.is_slave, status.is_uncalibrated) = (is_slave, is_uncalibrated);
-            of_status(&status).port_state
-        };
-        assert_eq!(state(true, false), "slave");
-        assert_eq!(state(false, true), "uncalibrated");
-        assert_eq!(state(false, false), "other");
+        let mut status = PtpStatus::default();
+        status.port_state = PortState::Uncalibrated;
+        assert_eq!(of_status(&status).port_state, "uncalibrated");
     }
 
     #[test]

@@ -8,9 +8,9 @@ use tickline_core::control::MEETING_MARGIN_NS;
 pub struct WriterConfig {
     /// The length of a lease, ns.
     pub lease_ns: u64,
-    /// M: a line's successor is published at least this long before the line's end, ns.
+    /// The notice: a line's successor is published at least this long before the line's end, ns.
     pub notice_ns: u64,
-    /// W: the longest time that readers wait for a first publication, ns.
+    /// The longest wait: the longest time that readers wait for a first publication, ns.
     pub wait_ns: u64,
     /// The largest difference between two CPUs' counters, late reads included, ns.
     pub cpu_difference_ns: u64,

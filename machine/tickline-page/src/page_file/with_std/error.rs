@@ -38,6 +38,8 @@ pub struct PageError {
 pub enum PageErrorCause {
     /// The file cannot be opened, made or mapped, or is not trusted.
     File(FileError),
+    /// The page's lock, the file `PATH.lock`, cannot be opened or asked.
+    Lock(FileError),
     /// The boot or the time namespace of this process cannot be read.
     Process(FileError),
     /// The page does not count for this process.
@@ -82,6 +84,7 @@ impl fmt::Display for PageErrorCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(error) | Self::Process(error) => error.fmt(f),
+            Self::Lock(error) => write!(f, "its lock: {error}"),
             Self::Attach(error) => error.fmt(f),
             Self::OtherOwner { owner, user } => {
                 write!(
@@ -185,17 +188,25 @@ impl PageError {
         &self.cause
     }
 
-    /// Whether the file does not exist.
+    /// Whether the file, or its lock, does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         let missing = Errno::NOENT.raw_os_error();
-        matches!(self.cause, PageErrorCause::File(FileError::System { errno, .. }) if errno == missing)
+        match self.cause {
+            PageErrorCause::File(FileError::System { errno, .. })
+            | PageErrorCause::Lock(FileError::System { errno, .. }) => errno == missing,
+            _ => false,
+        }
     }
 }
 
 impl fmt::Display for PageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.cause)?;
+        let path = self.path.display();
+        if let PageErrorCause::Lock(error) = self.cause {
+            return write!(f, "{path}.lock: {error}");
+        }
+        write!(f, "{path}: {}", self.cause)?;
         match self.cause {
             PageErrorCause::File(FileError::WritableByOthers { mode }) => self.say_remedy(f, mode),
             _ => Ok(()),
@@ -270,6 +281,23 @@ mod tests {
             let (_, found) = text.rsplit_once(": ").expect("a fact, and what to do");
             assert_eq!(found, remedy, "{text}");
         }
+    }
+
+    /// Symptom: "its lock can't be opened", after the path of the page.
+    #[test]
+    fn the_error_of_a_lock_begins_with_its_own_path() {
+        let error = FileError::System {
+            problem: "it can't be opened",
+            errno: Errno::ACCESS.raw_os_error(),
+        };
+        let path = Path::new("/run/tickline/page.v1");
+        assert_eq!(
+            PageError::new(path, PageErrorCause::Lock(error)).to_string(),
+            format!(
+                "/run/tickline/page.v1.lock: it can't be opened: {}",
+                Errno::ACCESS
+            )
+        );
     }
 
     #[test]

@@ -59,23 +59,23 @@ pub(super) struct Lock {
 
 impl Lock {
     pub(super) fn acquire(path: &PagePath<'_>) -> Result<Self, PageErrorCause> {
-        let failed = || refused(CANNOT_OPEN);
         let mut held_locks = held_locks();
         if let Some(process) = holder_here(path, &held_locks) {
             return Err(PageErrorCause::Served {
                 process: Some(process),
             });
         }
-        let file = openat(&path.folder, lock_name(path), LOCK_FLAGS, LOCK_MODE).map_err(failed())?;
+        let file = openat(&path.folder, lock_name(path), LOCK_FLAGS, LOCK_MODE)
+            .map_err(failed("it can't be opened"))?;
         // These checks come before the lock: no other user has the file open, or can open it.
-        let found = fstat(&file).map_err(failed())?;
+        let found = fstat(&file).map_err(failed("its owner can't be known"))?;
         if found.st_uid != geteuid().as_raw() {
             return Err(PageErrorCause::OtherOwner {
                 owner: found.st_uid,
                 user: geteuid().as_raw(),
             });
         }
-        fchmod(&file, LOCK_MODE).map_err(failed())?;
+        fchmod(&file, LOCK_MODE).map_err(failed("its mode can't be set"))?;
         let locked = flock(&file, FlockOperation::NonBlockingLockExclusive)
             .and_then(|()| fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive));
         match locked {
@@ -87,9 +87,7 @@ impl Lock {
             Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(PageErrorCause::Served {
                 process: holder_elsewhere(&file).ok().and_then(LockHolder::pid),
             }),
-            Err(error) => {
-                Err(refused("its lock (the same path with .lock) can't be locked")(error).into())
-            }
+            Err(error) => Err(failed("it can't be locked")(error)),
         }
     }
 }
@@ -139,7 +137,10 @@ fn holder_elsewhere(lock: impl AsFd) -> Result<LockHolder, Errno> {
     }))
 }
 
-const CANNOT_OPEN: &str = "its lock (the same path with .lock) can't be opened";
+/// Converts an error of the system into that of a lock which has the `problem`.
+fn failed(problem: &'static str) -> impl Fn(Errno) -> PageErrorCause {
+    move |error| PageErrorCause::Lock(refused(problem)(error))
+}
 
 fn lock_name(path: &PagePath<'_>) -> Vec<u8> {
     [path.name, b".lock"].concat()
@@ -151,7 +152,8 @@ fn lock_name(path: &PagePath<'_>) -> Vec<u8> {
 ///
 /// If the lock cannot be opened or asked. A writer makes the lock before the page, so without a lock
 /// nothing is known: a container may have the page's file alone.
-pub fn lock_holder(path: &Path) -> Result<LockHolder, PageError> {
+pub fn lock_holder(path: impl AsRef<Path>) -> Result<LockHolder, PageError> {
+    let path = path.as_ref();
     let ask = || {
         let page_path = PagePath::resolve(path.as_os_str().as_bytes())?;
         let held_locks = held_locks();
@@ -164,8 +166,8 @@ pub fn lock_holder(path: &Path) -> Result<LockHolder, PageError> {
             OFlags::RDONLY.union(GUARDED),
             Mode::empty(),
         ) {
-            Ok(lock) => holder_elsewhere(&lock).map_err(refused("its lock can't be asked")),
-            Err(error) => Err(refused(CANNOT_OPEN)(error)),
+            Ok(lock) => holder_elsewhere(&lock).map_err(failed("it can't be asked")),
+            Err(error) => Err(failed("it can't be opened")(error)),
         }
     };
     ask().map_err(|error| PageError::new(path, error))

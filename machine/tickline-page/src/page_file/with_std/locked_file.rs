@@ -1,6 +1,7 @@
 //! A page's file, for its one writer: makes it, locks it and maps it for writing.
 
 use core::mem::transmute;
+use core::ops::Range;
 use core::ptr::NonNull;
 use std::fs::File;
 use std::io::Write as _;
@@ -84,7 +85,8 @@ impl LockedPageFile {
     /// - The offset of this process's namespace is not known.
     ///
     /// A failed call leaves no page or a complete one.
-    pub fn create(path: &Path) -> Result<Self, PageError> {
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, PageError> {
+        let path = path.as_ref();
         Self::try_create(path).map_err(|cause| PageError::new(path, cause))
     }
 
@@ -194,16 +196,13 @@ impl LeaseStore for LockedPageFile {
         from: LeaseWord,
         to: LeaseWord,
         counter: &impl Counter,
-        least_ticks: u64,
-        limit_ticks: u64,
+        ticks: Range<u64>,
     ) -> SwapResult {
         let (cell, bits) = (self.page().cell(), [from, to].map(LeaseWord::to_bits));
         // SAFETY: the word is first in the cell, which is mapped for writing as long as `self`.
-        let swapped = unsafe {
-            restartable::try_swap(NonNull::from(cell).cast(), bits, least_ticks..limit_ticks)
-        };
-        swapped
-            .unwrap_or_else(|| cell.try_swap_between(from, to, counter, least_ticks, limit_ticks))
+        let swapped =
+            unsafe { restartable::try_swap(NonNull::from(cell).cast(), bits, ticks.clone()) };
+        swapped.unwrap_or_else(|| cell.try_swap_between(from, to, counter, ticks))
     }
 }
 
@@ -328,8 +327,8 @@ impl PageSwitch {
 /// # Errors
 ///
 /// If the file cannot be opened for writing, is not trusted, or is not a page.
-pub fn switch_off(path: &Path) -> Result<PageSwitch, PageError> {
-    change_word(path, |word| {
+pub fn switch_off(path: impl AsRef<Path>) -> Result<PageSwitch, PageError> {
+    change_word(path.as_ref(), |word| {
         (!word.stays_off()).then(|| word.switched_off())
     })
 }
@@ -339,9 +338,9 @@ pub fn switch_off(path: &Path) -> Result<PageSwitch, PageError> {
 /// # Errors
 ///
 /// The errors of [`switch_off`].
-pub fn switch_on(path: &Path) -> Result<PageSwitch, PageError> {
+pub fn switch_on(path: impl AsRef<Path>) -> Result<PageSwitch, PageError> {
     let on = |word: LeaseWord| word.next(LeasePhase::Off, word.first(), None);
-    change_word(path, |word| word.stays_off().then(|| on(word)))
+    change_word(path.as_ref(), |word| word.stays_off().then(|| on(word)))
 }
 
 /// Replaces the page's word by `next` of it, unless that is `None`. Returns the switch by the old word.

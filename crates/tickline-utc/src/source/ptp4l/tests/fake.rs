@@ -140,16 +140,12 @@ fn in_another_domain_it_is_not_found() {
 
 #[test]
 fn a_port_that_measures_is_not_one_that_follows() {
-    let listening = PtpStatus {
-        is_slave: false,
+    let measuring = PtpStatus {
+        port_state: PortState::Uncalibrated,
         is_end_to_end: false,
         ..GOOD
     };
-    let expected = PtpStatus {
-        is_uncalibrated: true,
-        ..listening
-    };
-    assert_eq!(ask(in_domain(DOMAIN_0, listening)), Ok(expected));
+    assert_eq!(ask(in_domain(DOMAIN_0, measuring)), Ok(measuring));
 }
 
 /// A boundary clock has a port that follows, and others that serve.

@@ -51,8 +51,7 @@ fn the_answers_of_ptp4l_are_its_state() {
     }
     let expected = PtpStatus {
         domain: 0,
-        is_slave: false,
-        is_uncalibrated: true,
+        port_state: PortState::Uncalibrated,
         is_end_to_end: false,
         has_grandmaster: true,
         grandmaster: [0xCA, 0x22, 0x6B, 0xFF, 0xFE, 0xEE, 0x33, 0x8F],
@@ -66,8 +65,5 @@ fn the_answers_of_ptp4l_are_its_state() {
         time_flags: GOOD.time_flags | 1 << 5,
     };
     assert_eq!(status, expected);
-    assert_eq!(
-        status.why_unbounded(),
-        Some("no port of it follows a master")
-    );
+    assert_eq!(status.why_unbounded(), Some(Unbounded::NoMaster));
 }

@@ -1,0 +1,467 @@
+//! Why UTC is unknown ([`UtcUnknown`]), and why a source that answers does not bound it
+//! ([`Unbounded`]).
+
+use core::fmt;
+
+use crate::UtcSource;
+use crate::source::MAX_FREQUENCY_PPB;
+
+/// The largest error of a claim, ns: the largest dispersion of an NTP server (RFC 5905, `MAXDISP`).
+pub(crate) const MAX_ERROR_NS: i64 = 16_000_000_000;
+
+/// The largest rate of a plausible report, ppb. The value is chosen: above the rates of slews,
+/// which count as steps from 12.5 % on (`SLEW_PARTS` in `source.rs`).
+pub(crate) const MAX_RATE_PPB: i64 = 200_000_000;
+
+/// Why there is no [`UtcReading`](crate::UtcReading).
+///
+/// ```
+/// use tickline_utc::{Unbounded, UtcSource, UtcUnknown};
+///
+/// let why = UtcUnknown::Unsynchronised(UtcSource::Chronyd, Unbounded::FollowsItself);
+/// assert_eq!(why.code(), "unsynchronised");
+/// assert!(why.to_string().starts_with("chronyd does not bound UTC: it follows its own clock"));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum UtcUnknown {
+    /// No source has answered: none runs, the clock may not ask one (with
+    /// [`Probes::Minimal`](tickline::Probes::Minimal), or on systems other than Linux), or the
+    /// thread has just been started. Code: `no_source`.
+    NoSource,
+    /// This source has answered, but does not bound UTC at present, for this reason. If several
+    /// sources have answered so, the best of them is named. Code: `unsynchronised`.
+    Unsynchronised(UtcSource, Unbounded),
+    /// The last claim has ended, and there is no newer one: the source has not answered twice, the
+    /// thread was held up, or the kernel slews its clock by more than 12.5 %. A claim ends 3.75 s
+    /// after its request, or 2.5 intervals of the clock if that is later. Code: `expired`.
+    Expired,
+    /// The machine was suspended or moved, the OS clock was set, or two claims contradicted each
+    /// other, and no source has since measured, or repeated what it said before the step. By
+    /// default the measurements of an NTP daemon are at most 1024 s apart (`maxpoll` 10); two may
+    /// be needed. Code: `disrupted`.
+    Disrupted,
+    /// UTC may be within 2 s of a leap second, before or after it; or ptp4l's grandmaster announces
+    /// one in the first half of a day, so it may mean the day before. Afterwards readings fail with
+    /// [`Disrupted`](Self::Disrupted) until the source has measured again. Code: `leap_second`.
+    LeapSecond,
+    /// This process has no thread to ask the sources: it was forked from the one that called
+    /// [`Utc::start`](crate::Utc::start), or the thread was killed. Call `Utc::start` again. Code:
+    /// `no_thread`.
+    NoThread,
+}
+
+impl UtcUnknown {
+    /// A value for each code. The one for `unsynchronised` is an example: a kernel without an NTP
+    /// daemon.
+    pub const ALL: &[Self] = &[
+        Self::NoSource,
+        Self::Unsynchronised(UtcSource::Kernel, Unbounded::KernelUnsynchronised),
+        Self::Expired,
+        Self::Disrupted,
+        Self::LeapSecond,
+        Self::NoThread,
+    ];
+
+    /// The stable code, in snake case. It has no source and no cause.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::NoSource => "no_source",
+            Self::Unsynchronised(..) => "unsynchronised",
+            Self::Expired => "expired",
+            Self::Disrupted => "disrupted",
+            Self::LeapSecond => "leap_second",
+            Self::NoThread => "no_thread",
+        }
+    }
+
+    /// The word of a published claim; 0 for `NoSource`. The lowest byte is the reason, then follow
+    /// the source and the number of its cause, and the cause's figure in the upper half.
+    pub(crate) fn to_word(self) -> u64 {
+        match self {
+            Self::NoSource => 0,
+            Self::Expired => 1,
+            Self::Disrupted => 2,
+            Self::LeapSecond => 3,
+            Self::NoThread => 4,
+            Self::Unsynchronised(source, cause) => {
+                let (number, figure) = cause.to_numbers();
+                5 | (source as u64) << 8 | u64::from(number) << 16 | u64::from(figure) << 32
+            }
+        }
+    }
+
+    /// The reason in a published claim. Folds to `NoSource` in a reading by the counter, which
+    /// copies no such word.
+    #[inline(always)]
+    pub(crate) fn from_word(word: u64) -> Self {
+        match word & 0xFF {
+            1 => Self::Expired,
+            2 => Self::Disrupted,
+            3 => Self::LeapSecond,
+            4 => Self::NoThread,
+            5 => Self::unsynchronised_from_word(word),
+            _ => Self::NoSource,
+        }
+    }
+
+    #[cold]
+    fn unsynchronised_from_word(word: u64) -> Self {
+        let [_, source, number, _, figure @ ..] = word.to_le_bytes();
+        let source = UtcSource::ALL.get(usize::from(source));
+        let cause = Unbounded::from_numbers(number, u32::from_le_bytes(figure));
+        match (source, cause) {
+            (Some(source), Some(cause)) => Self::Unsynchronised(*source, cause),
+            _ => Self::NoSource,
+        }
+    }
+}
+
+impl fmt::Display for UtcUnknown {
+    /// A text for people, without a full stop.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSource => {
+                "no source of UTC has answered: there is no clock-bound, chronyd, ptp4l or synchronised kernel, the \
+                 thread has just been started, or the clock may not ask (`tickline doctor`)"
+            }
+            Self::Unsynchronised(source, cause) => {
+                let remedy = cause.remedy();
+                return write!(f, "{source} does not bound UTC: {cause}; {remedy}");
+            }
+            Self::Expired => {
+                "the last claim of the source of UTC has ended: a claim holds for at most 3.75 s or 2.5 intervals of the \
+                 clock after its request, the longer of the two. Does the source still answer? (`tickline doctor`)"
+            }
+            Self::Disrupted => {
+                "the clock was disrupted by a suspend, a move of the machine, a step or contradictory claims: wait \
+                 for the source's next two measurements, at most 1024 s apart by an NTP daemon's defaults"
+            }
+            Self::LeapSecond => {
+                "UTC may be within 2 s of a leap second, or ptp4l's grandmaster still announces the last one: wait \
+                 until it is over by 2 s, and the source of UTC has measured again"
+            }
+            Self::NoThread => {
+                "this process has no thread to ask the sources of UTC: it was forked, or the thread was killed; call \
+                 Utc::start() again"
+            }
+        })
+    }
+}
+
+impl std::error::Error for UtcUnknown {}
+
+/// Why a source that has answered does not bound UTC.
+///
+/// ```
+/// use tickline_utc::Unbounded;
+///
+/// let text = Unbounded::Error { ms: 17_500 }.to_string();
+/// assert_eq!(text, "it states an error of 17.5 s, above the limit of 16 s");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unbounded {
+    /// Any source: it states an error above 16 s.
+    Error {
+        /// The error, ms, rounded up; at most `u32::MAX`.
+        ms: u32,
+    },
+    /// Any source: by its figures, the rate of UTC against `CLOCK_MONOTONIC_RAW` may be off by more
+    /// than 20 %.
+    Rate {
+        /// The rate that is farthest off, ppm, rounded away from 0.
+        ppm: i32,
+    },
+    /// Any source: UTC would be before 1970-01-02, or after 2262.
+    Time,
+    /// Any source: of its limits, the lower one is above the upper one.
+    Disordered,
+    /// clock-bound: its status is neither synchronised nor free running.
+    Status(u32),
+    /// chronyd says that it is not synchronised, or names no reference.
+    FollowsNothing,
+    /// chronyd follows its own clock.
+    FollowsItself,
+    /// The kernel says that its clock is not synchronised.
+    KernelUnsynchronised,
+    /// The kernel's clock is steered by more than 500 ppm.
+    Steering {
+        /// The steering, ppm, rounded away from 0.
+        ppm: i32,
+    },
+    /// ptp4l: no port of it follows a master.
+    NoMaster,
+    /// ptp4l: it is the grandmaster itself.
+    IsGrandmaster,
+    /// ptp4l: its grandmaster does not serve TAI.
+    NoTai,
+    /// ptp4l: its grandmaster does not vouch for the offset of UTC.
+    NoUtcOffset,
+    /// ptp4l: its grandmaster's time is not traceable.
+    NotTraceable,
+    /// ptp4l: its grandmaster's class is neither 6 nor 7.
+    ClockClass(u8),
+    /// ptp4l: its grandmaster's accuracy has this code, which stands for no accuracy, or for more
+    /// than 10 s (IEEE 1588-2019, table 5).
+    Accuracy(u8),
+    /// ptp4l measures the delay of the last link alone.
+    LinkDelay,
+    /// ptp4l has not measured the path.
+    NoPathDelay,
+    /// A hardware clock, which ptp4l may steer, can't be read.
+    UnreadableClock,
+    /// No clock shows the time of ptp4l's last Sync, or up to 4 s more.
+    NoClockOfLastSync,
+    /// Several clocks show that time: ptp4l may steer any of them.
+    ClocksOfLastSync,
+}
+
+/// Each cause by its number in a published claim, made of its figure.
+const CAUSES: [fn(u32) -> Unbounded; 21] = [
+    |ms| Unbounded::Error { ms },
+    |ppm| Unbounded::Rate {
+        ppm: ppm.cast_signed(),
+    },
+    |_| Unbounded::Time,
+    |_| Unbounded::Disordered,
+    Unbounded::Status,
+    |_| Unbounded::FollowsNothing,
+    |_| Unbounded::FollowsItself,
+    |_| Unbounded::KernelUnsynchronised,
+    |ppm| Unbounded::Steering {
+        ppm: ppm.cast_signed(),
+    },
+    |_| Unbounded::NoMaster,
+    |_| Unbounded::IsGrandmaster,
+    |_| Unbounded::NoTai,
+    |_| Unbounded::NoUtcOffset,
+    |_| Unbounded::NotTraceable,
+    |class| Unbounded::ClockClass(class.to_le_bytes()[0]),
+    |code| Unbounded::Accuracy(code.to_le_bytes()[0]),
+    |_| Unbounded::LinkDelay,
+    |_| Unbounded::NoPathDelay,
+    |_| Unbounded::UnreadableClock,
+    |_| Unbounded::NoClockOfLastSync,
+    |_| Unbounded::ClocksOfLastSync,
+];
+
+impl Unbounded {
+    /// An error of this many ns.
+    pub(crate) fn by_error(ns: i64) -> Self {
+        let ms = ns.unsigned_abs().div_ceil(1_000_000);
+        Self::Error {
+            ms: u32::try_from(ms).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// A rate of this many ppb.
+    pub(crate) fn by_rate(ppb: i64) -> Self {
+        Self::Rate {
+            ppm: outward_ppm(ppb),
+        }
+    }
+
+    /// A steering of this many ppb.
+    pub(crate) fn by_steering(ppb: i64) -> Self {
+        Self::Steering {
+            ppm: outward_ppm(ppb),
+        }
+    }
+
+    /// The cause's place in [`CAUSES`], and its figure.
+    fn to_numbers(self) -> (u8, u32) {
+        let figure = match self {
+            Self::Error { ms } => ms,
+            Self::Rate { ppm } | Self::Steering { ppm } => ppm.cast_unsigned(),
+            Self::Status(status) => status,
+            Self::ClockClass(code) | Self::Accuracy(code) => code.into(),
+            _ => 0,
+        };
+        let number = (0..).zip(CAUSES).find(|(_, cause)| cause(figure) == self);
+        (number.map_or(u8::MAX, |(number, _)| number), figure)
+    }
+
+    fn from_numbers(number: u8, figure: u32) -> Option<Self> {
+        Some(CAUSES.get(usize::from(number))?(figure))
+    }
+
+    /// What the user can do.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Error { .. } => {
+                "wait until it has measured again, and see which servers it reaches (`tickline doctor`)"
+            }
+            Self::Rate { .. } | Self::Disordered => {
+                "restart the source, and see what it states (`tickline doctor`)"
+            }
+            Self::Time => "set the machine's clock",
+            Self::Status(_) => "see whether the NTP daemon beside clock-bound follows a server",
+            Self::FollowsNothing => "`chronyc sources` shows which servers it reaches",
+            Self::FollowsItself => {
+                "give it a server, and see with `chronyc sources` whether it reaches that"
+            }
+            Self::KernelUnsynchronised => "start an NTP daemon that follows a server",
+            Self::Steering { .. } => "restart the NTP daemon, which may have ended during a slew",
+            Self::NoMaster => "see whether Announce and Sync messages come (ptp4l's log)",
+            Self::IsGrandmaster => {
+                "run an NTP daemon beside it, or let it follow another grandmaster"
+            }
+            Self::NoTai
+            | Self::NoUtcOffset
+            | Self::NotTraceable
+            | Self::ClockClass(_)
+            | Self::Accuracy(_) => "see whether the grandmaster has a reference, such as GPS",
+            Self::LinkDelay => "configure ptp4l with `delay_mechanism E2E`",
+            Self::NoPathDelay => "wait for its first measurements of the delay",
+            Self::UnreadableClock => "give this user the right to read each /dev/ptpN",
+            Self::NoClockOfLastSync => "see whether Sync messages still come (ptp4l's log)",
+            Self::ClocksOfLastSync => {
+                "let only one of them follow ptp4l's: `phc2sys -a` and ts2phc make more"
+            }
+        }
+    }
+}
+
+/// A rate in ppm, rounded away from 0, so that one above a limit stays above it.
+fn outward_ppm(ppb: i64) -> i32 {
+    let size = i32::try_from(ppb.unsigned_abs().div_ceil(1_000)).unwrap_or(i32::MAX);
+    if ppb < 0 { -size } else { size }
+}
+
+impl fmt::Display for Unbounded {
+    /// The cause with the value and the limit, for people; "it" is the source.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error { ms } => {
+                let (seconds, limit_s) = (f64::from(*ms) / 1e3, MAX_ERROR_NS / 1_000_000_000);
+                return write!(
+                    f,
+                    "it states an error of {seconds} s, above the limit of {limit_s} s"
+                );
+            }
+            Self::Rate { ppm } => {
+                let limit_ppm = MAX_RATE_PPB / 1_000;
+                return write!(
+                    f,
+                    "it states a rate that is off by {ppm} ppm, and {limit_ppm} ppm is the limit"
+                );
+            }
+            Self::Time => "its time is before 1970-01-02 or after 2262",
+            Self::Disordered => "the lower limit that it states is above the upper one",
+            Self::Status(status) => {
+                return write!(
+                    f,
+                    "its status is {status}, neither 1 (synchronised) nor 2 (free running)"
+                );
+            }
+            Self::FollowsNothing => "it follows no clock",
+            Self::FollowsItself => "it follows its own clock",
+            Self::KernelUnsynchronised => "the kernel says that its clock is not synchronised",
+            Self::Steering { ppm } => {
+                let limit_ppm = MAX_FREQUENCY_PPB / 1_000;
+                return write!(
+                    f,
+                    "the kernel's clock is steered by {ppm} ppm, and {limit_ppm} ppm is the limit"
+                );
+            }
+            Self::NoMaster => "no port of it follows a master",
+            Self::IsGrandmaster => "it is the grandmaster itself",
+            Self::NoTai => "its grandmaster does not serve TAI",
+            Self::NoUtcOffset => "its grandmaster does not vouch for the offset of UTC",
+            Self::NotTraceable => "its grandmaster's time is not traceable",
+            Self::ClockClass(class) => {
+                return write!(
+                    f,
+                    "its grandmaster follows no primary reference: its class is {class}, neither 6 nor 7"
+                );
+            }
+            Self::Accuracy(code) => {
+                return write!(
+                    f,
+                    "its grandmaster states no accuracy, or one above 10 s: the code is {code:#04x}"
+                );
+            }
+            Self::LinkDelay => "it measures the delay of the last link alone",
+            Self::NoPathDelay => "it has not measured the path",
+            Self::UnreadableClock => "a hardware clock that it may steer can't be read",
+            Self::NoClockOfLastSync => "no clock shows the time of its last Sync, or up to 4 s more",
+            Self::ClocksOfLastSync => "several clocks show the time of its last Sync",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_survives_its_numbers() {
+        for make in CAUSES {
+            let cause = make(u32::MAX - 6);
+            let (number, figure) = cause.to_numbers();
+            assert_eq!(Unbounded::from_numbers(number, figure), Some(cause));
+        }
+    }
+
+    #[test]
+    fn each_reason_survives_its_word() {
+        let by = |source, cause| UtcUnknown::Unsynchronised(source, cause);
+        let with_figures = [
+            by(UtcSource::ClockBound, Unbounded::Status(u32::MAX)),
+            by(UtcSource::Chronyd, Unbounded::by_rate(-300_000_001)),
+            by(UtcSource::Ptp4l, Unbounded::ClockClass(255)),
+        ];
+        for why in UtcUnknown::ALL.iter().copied().chain(with_figures) {
+            assert_eq!(UtcUnknown::from_word(why.to_word()), why);
+        }
+    }
+
+    /// Symptom: the text named five causes, and neither the one that held nor the source.
+    #[test]
+    fn the_text_of_an_unsynchronised_source_has_the_source_its_cause_and_a_remedy() {
+        let why = UtcUnknown::Unsynchronised(UtcSource::Chronyd, Unbounded::FollowsNothing);
+        assert_eq!(
+            why.to_string(),
+            "chronyd does not bound UTC: it follows no clock; `chronyc sources` shows which servers it reaches"
+        );
+    }
+
+    #[test]
+    fn a_cause_with_a_limit_has_the_value_and_the_limit() {
+        for (cause, [value, limit]) in [
+            (
+                Unbounded::by_error(16_000_000_001),
+                ["16.001 s", "limit of 16 s"],
+            ),
+            (
+                Unbounded::by_rate(-200_000_001),
+                ["-200001 ppm", "200000 ppm is the limit"],
+            ),
+            (
+                Unbounded::by_steering(500_001),
+                ["501 ppm", "500 ppm is the limit"],
+            ),
+            (Unbounded::Status(4), ["is 4", "1 (synchronised)"]),
+            (Unbounded::ClockClass(52), ["is 52", "neither 6 nor 7"]),
+            (Unbounded::Accuracy(0xFE), ["0xfe", "above 10 s"]),
+        ] {
+            let text = cause.to_string();
+            assert!(text.contains(value) && text.contains(limit), "{text}");
+        }
+    }
+
+    #[test]
+    fn figures_at_the_ends_of_their_range_are_stated() {
+        let extremes = [i64::MIN, i64::MAX].map(Unbounded::by_rate);
+        assert_eq!(
+            extremes,
+            [i32::MIN + 1, i32::MAX].map(|ppm| Unbounded::Rate { ppm })
+        );
+        assert_eq!(
+            Unbounded::by_error(i64::MIN),
+            Unbounded::Error { ms: u32::MAX }
+        );
+    }
+}
