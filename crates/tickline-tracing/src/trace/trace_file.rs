@@ -124,11 +124,13 @@ use core::time::Duration;
 #[cfg(not(unix))]
 use std::fs::File as OwnFile;
 use std::io::{self, Write};
+use std::panic::PanicHookInfo;
 use std::path::Path;
 use std::sync::Arc;
 
 use tickline::process_token;
 
+use super::capture::panic_event;
 use super::capture::recorder::Recorder;
 use super::capture::thread_recorder;
 use super::capture::trace_sink::{RecorderInLayer, TraceSink};
@@ -242,8 +244,11 @@ impl TraceFileBuilder {
         self
     }
 
-    /// Flushes the trace when a thread panics, after the panic hook that the program has when it
-    /// makes the trace. The hook waits for the writer at most 2 s. If they do not suffice, it
+    /// Records each panic of a thread, and flushes the trace after the panic hook that the program
+    /// has when it makes the trace. The panic is an event `panic`, as
+    /// [`FlightRecorder::write_on_panic`](crate::flight::FlightRecorder::write_on_panic) describes
+    /// it. With [`Tracks::Requests`] it is on the track of the span in which it happened. The hook
+    /// waits for the writer at most 2 s. If they do not suffice, it
     /// writes a line with the path and the time to standard error.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
@@ -314,7 +319,14 @@ impl TraceFileBuilder {
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {
             let flusher = flusher.clone();
-            around_panics(|_| (), move || flush_in_hook(&flusher));
+            // The rings need not outlive the trace.
+            let recorder = Arc::downgrade(&recorder);
+            let record = move |panic: &PanicHookInfo<'_>| {
+                if let Some(recorder) = recorder.upgrade() {
+                    panic_event::record(&recorder, panic);
+                }
+            };
+            around_panics(record, move || flush_in_hook(&flusher));
         }
         let trace = TraceFile(RecorderInLayer::new(Arc::clone(&recorder)));
         let guard = TraceFileGuard {

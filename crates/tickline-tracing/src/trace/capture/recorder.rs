@@ -10,6 +10,7 @@ use tickline::process_token;
 use tracing_core::Metadata;
 
 use super::black_box::RingFile;
+use super::recorded_spans::RecordedSpans;
 use crate::layer::open_spans::OpenSpans;
 use crate::layer::process_mutex::ProcessMutex;
 use crate::layer::timing::StaticMetadata;
@@ -42,6 +43,8 @@ pub(crate) struct Recorder {
     callsites: ProcessMutex<Callsites>,
     /// The open spans of the layers that have this recorder as a sink.
     open_spans: ProcessMutex<Vec<Weak<OpenSpans>>>,
+    /// What each of them keeps for its open spans; empty if requests are not recorded.
+    recorded_spans: ProcessMutex<Vec<Weak<RecordedSpans>>>,
     /// Whether there have been several such layers at once.
     is_in_several_layers: AtomicBool,
     /// The ends of requests' spans that found no room in a ring, with the numbers of their threads.
@@ -99,6 +102,24 @@ impl Recorder {
         // ORDERING: Relaxed: see `add_layer`. A layer that does not see another one yet is about to
         // be replaced; its spans of that moment are recorded by both.
         self.is_in_several_layers.load(Ordering::Relaxed)
+    }
+
+    /// Adds what the sink in a layer keeps for its open spans.
+    pub(crate) fn add_recorded_spans(&self, recorded_spans: &Arc<RecordedSpans>) {
+        if let Some(mut all) = self.recorded_spans.lock() {
+            all.retain(|known| known.strong_count() > 0);
+            all.push(Arc::downgrade(recorded_spans));
+        }
+    }
+
+    /// The number of the innermost span of a request that this thread is in; 0 if it is in none, or
+    /// if requests are not recorded.
+    pub(crate) fn number_around_this_thread(&self) -> u64 {
+        // The lock is released first: a subscriber may end with the last reference to it.
+        let all = self.recorded_spans.lock().map(|all| all.clone());
+        let mut all = all.iter().flatten().filter_map(Weak::upgrade);
+        let number = all.find_map(|spans| spans.number_around_this_thread());
+        number.unwrap_or(0)
     }
 
     /// Adds the names of a callsite, unless [`callsite`](Self::callsite) already finds them.
