@@ -372,14 +372,16 @@ impl TraceFile {
 
 /// Ends the file when it is dropped. The file does not get later records. If the last write fails,
 /// the drop writes a line with the path and the error to standard error; [`finish`](Self::finish)
-/// returns the error instead. If records were dropped, the drop writes a line with the path and the
-/// summary; `finish` returns the summary instead.
+/// returns the error instead. If records were dropped, or if the trace has neither spans nor events,
+/// the drop writes a line with the path and what to change; `finish` returns the summary instead.
 ///
 /// Keep the guard until the end of `main`, by a name: `let (trace, _guard) = ...`. In
-/// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so. The [module's
-/// documentation](self) says which records are missing if the program ends without dropping it.
+/// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so: the line does. The
+/// [module's documentation](self) says which records are missing if the program ends without
+/// dropping it.
 ///
-/// A trace without spans and events has a mark, "0 spans: ...", with the causes that are possible:
+/// A trace without spans and events also has a mark, "0 spans: ...", with the causes that are
+/// possible:
 ///
 /// - The guard was dropped before the first span.
 /// - The trace is a sink of no layer, or its layer belongs to no subscriber of the program's
@@ -439,16 +441,24 @@ impl TraceFileGuard {
     }
 }
 
+/// What to look at if a trace has no span when its guard is dropped.
+const EMPTY: &str = "keep the guard until the end of main, by a name (`_guard`: a `_` drops it at \
+                     once); or install the layer, or let a filter show its spans";
+
 impl Drop for TraceFileGuard {
     fn drop(&mut self) {
-        if let Ok(summary) = self.stop()
-            && summary.dropped_records > 0
-        {
-            say(format_args!(
-                "the trace lacks records: {}{summary}; choose wait_when_full(), or a larger \
-                 bytes_per_thread()",
-                self.flusher.requests.path_prefix()
-            ));
+        if let Ok(summary) = self.stop() {
+            let path = self.flusher.requests.path_prefix();
+            if summary.dropped_records > 0 {
+                say(format_args!(
+                    "the trace lacks records: {path}{summary}; choose wait_when_full(), or a larger \
+                     bytes_per_thread()"
+                ));
+            } else if summary.is_of_nothing() {
+                say(format_args!(
+                    "the trace has ended, and has no span: {path}{EMPTY}"
+                ));
+            }
         }
         self.flusher.say_error();
     }

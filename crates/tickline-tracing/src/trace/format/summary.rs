@@ -86,6 +86,14 @@ pub struct TraceSummary {
     pub unix_end: Option<UnixTime>,
 }
 
+impl TraceSummary {
+    /// Whether no span and no event came, not even one that was lost.
+    pub(crate) const fn is_of_nothing(&self) -> bool {
+        let found = self.intervals > 0 || self.events > 0;
+        !found && self.dropped_records == 0 && self.overwritten_records == 0
+    }
+}
+
 /// A sentence for people, whose words may change.
 impl fmt::Display for TraceSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -131,8 +139,7 @@ impl fmt::Display for TraceSummary {
             write!(f, "{separator}{} {loss}", Count(*count, unit))?;
             separator = ", ";
         }
-        let is_empty = *intervals == 0 && *events == 0 && *overwritten_records == 0;
-        if is_empty && losses.iter().all(|(count, ..)| **count == 0) {
+        if self.is_of_nothing() && losses.iter().all(|(count, ..)| **count == 0) {
             f.write_str(": none entered yet, layer not installed, or all filtered out")?;
         }
         Ok(())
