@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use super::clocks::ClockReadings;
-use super::names::{Callsite, FieldNumbers, Role, Seen, push_name};
+use super::names::{Callsite, FieldNumbers, Seen, push_name};
 use super::proto::{
     Begun, Bytes, EventHead, SequenceHead, annotation, clocks as clock, defaults, event, interned,
     packet, trace, track,
 };
 use super::values::{nearest, push_annotation, push_event_name};
+use crate::trace::format::callsite_names::Role;
 use crate::trace::format::mark::Mark;
 use crate::trace::keyed_hash::KeyedState;
 use crate::trace::readout::cpu_times::{CPU_TIME, CpuTime};
