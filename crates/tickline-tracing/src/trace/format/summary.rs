@@ -41,9 +41,10 @@ pub struct TraceSummary {
     pub unended_intervals: u64,
     /// The number of events.
     pub events: u64,
-    /// The number of records that found no room in a thread's ring: beginnings, events, and ends of
-    /// spans of requests. Also counts records of threads for whose ring the system had no memory;
-    /// in the trace of a flight recorder it counts only these. Always 0 for a recorder's file.
+    /// The number of records that no ring has taken, because the thread's ring had no room, or the
+    /// system no memory for a ring. These are beginnings, events, and ends of spans of requests. A
+    /// flight recorder's ring always has room, as it overwrites older records
+    /// ([`overwritten_records`](Self::overwritten_records)). Always 0 for a recorder's file.
     pub dropped_records: u64,
     /// The number of records that newer ones have overwritten in a flight recorder: two for a span,
     /// one for an event. Always 0 for a trace file.

@@ -213,7 +213,7 @@ impl<W: Write> Writer<'_, W> {
 
     /// Writes a mark that states how many records were dropped since the last mark.
     fn write_dropped(&mut self) -> io::Result<()> {
-        let dropped = self.recorder.dropped() - self.trace.summary.dropped_records;
+        let dropped = self.recorder.dropped_records() - self.trace.summary.dropped_records;
         if dropped == 0 {
             return Ok(());
         }
