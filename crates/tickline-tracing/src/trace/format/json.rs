@@ -10,7 +10,7 @@ use tickline::{Instant, UnixTime};
 
 use super::callsite_names::{CallsiteNames, Role};
 use super::mark::Mark;
-use crate::trace::readout::cpu_times::{CPU_TIME, CpuTime};
+use crate::trace::readout::cpu_times::{CPU_TIME, ThreadCpuTime};
 use crate::trace::readout::span_tracks::{Attempt, SpanPlace, SpanTracks};
 use crate::trace::rings::encoding::{self, CUT_MARK, Field, FieldName};
 use crate::trace::rings::record::{Kind, Record};
@@ -271,7 +271,7 @@ impl<W: Write> Trace<W> {
 
     /// Writes a value of a thread's CPU time. Viewers tell the counters of the threads apart by
     /// `id`.
-    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: CpuTime) -> io::Result<()> {
+    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: ThreadCpuTime) -> io::Result<()> {
         let phase = Phase::Counter;
         let mut text =
             format!(",\n{{\"name\":\"{CPU_TIME}\",\"ph\":\"{phase}\",\"id\":\"{thread}\",");

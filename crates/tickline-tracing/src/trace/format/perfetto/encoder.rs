@@ -14,7 +14,7 @@ use super::values::{nearest, push_annotation, push_event_name};
 use crate::trace::format::callsite_names::Role;
 use crate::trace::format::mark::Mark;
 use crate::trace::keyed_hash::KeyedState;
-use crate::trace::readout::cpu_times::{CPU_TIME, CpuTime};
+use crate::trace::readout::cpu_times::{CPU_TIME, ThreadCpuTime};
 use crate::trace::readout::span_tracks::{Attempt, SpanTracks};
 use crate::trace::rings::encoding::{Field, FieldName, Fields, Value, counter};
 use crate::trace::rings::record::{Kind, Record};
@@ -434,7 +434,7 @@ impl Encoder {
 
     /// Adds a value of a thread's CPU time, and the counter's track below the thread's track if it
     /// is new.
-    pub(super) fn cpu_time(&mut self, thread: u64, time: CpuTime) {
+    pub(super) fn cpu_time(&mut self, thread: u64, time: ThreadCpuTime) {
         let number = match self.cpu_times.get(&thread) {
             Some(number) => *number,
             None => {
