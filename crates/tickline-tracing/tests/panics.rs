@@ -1,5 +1,6 @@
-//! Where a trace shows a panic. The panic hook is the whole process's, so these tests have a process
-//! of their own. Each recorder has the panics of all tests, and finds its own by the payload.
+//! Where a trace shows a panic. The panic hook is the whole process's, so these tests have a
+//! process of their own. Each recorder has the panics of all tests, and finds its own by the
+//! payload.
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::fs;
@@ -44,7 +45,8 @@ fn assert_panic_is_in_request(events: &[Value], payload: &str) {
     assert_eq!(panic, request);
 }
 
-/// Symptom: the panic was on the thread's track, so who looked at the failed request did not see it.
+/// Symptom: the panic was on the thread's track, so who looked at the failed request did not see
+/// it.
 #[test]
 fn a_panic_is_on_the_track_of_its_request() {
     let folder = tempfile::tempdir().unwrap();

@@ -339,11 +339,11 @@ impl FlightRecorder {
     /// Another one is a file to which the process may not write: that file stays, and the trace is
     /// lost.
     ///
-    /// The panic is an event `panic`, with the fields `panic.payload` (the message,
-    /// if the payload is text) and `panic.location` (`file:line:column`), as tracing-panic names
-    /// them. It is on the same track as an event that the program sends there: if the recorder has
-    /// requests ([`Tracks`]), on that of the innermost span that the thread is in, else on that of
-    /// the thread. The hook records it before the present panic hook runs, so it is in the file of a
+    /// The panic is an event `panic`, with the fields `panic.payload` (the message, if the payload
+    /// is text) and `panic.location` (`file:line:column`), as tracing-panic names them. It is on
+    /// the same track as an event that the program sends there: if the recorder has requests
+    /// ([`Tracks`]), on that of the innermost span that the thread is in, else on that of the
+    /// thread. The hook records it before the present panic hook runs, so it is in the file of a
     /// [black box](crate::flight#the-black-box), too, if the file has a ring for the thread. Like
     /// the fields of every event, the two take at most 16 KiB.
     ///

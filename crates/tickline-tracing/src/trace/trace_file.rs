@@ -270,9 +270,9 @@ impl TraceFileBuilder {
     ///
     /// - If the file cannot be created, or the thread cannot be started.
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) on Unix, if another trace of this process
-    ///   that `create` has begun is being written to the file, or if a flight recorder has its rings
-    ///   there ([`FlightRecorderBuilder::create`]) and its process, this one or another, still runs.
-    ///   The file stays as it is.
+    ///   that `create` has begun is being written to the file, or if a flight recorder has its
+    ///   rings there ([`FlightRecorderBuilder::create`]) and its process, this one or another,
+    ///   still runs. The file stays as it is.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if JSON were to be compressed, or a ring
     ///   were to be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
     ///
@@ -372,8 +372,9 @@ impl TraceFile {
 
 /// Ends the file when it is dropped. The file does not get later records. If the last write fails,
 /// the drop writes a line with the path and the error to standard error; [`finish`](Self::finish)
-/// returns the error instead. If records were dropped, or if the trace has neither spans nor events,
-/// the drop writes a line with the path and what to change; `finish` returns the summary instead.
+/// returns the error instead. If records were dropped, or if the trace has neither spans nor
+/// events, the drop writes a line with the path and what to change; `finish` returns the summary
+/// instead.
 ///
 /// Keep the guard until the end of `main`, by a name: `let (trace, _guard) = ...`. In
 /// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so: the line does. The

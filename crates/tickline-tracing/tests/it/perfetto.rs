@@ -499,7 +499,8 @@ fn a_mark_says_how_many_records_are_missing() {
     assert!(mark.name.ends_with(" older records overwritten"));
 }
 
-/// An output that says when a write begins, and lets it go on once the sender of `may_go_on` is gone.
+/// An output that says when a write begins, and lets it go on once the sender of `may_go_on` is
+/// gone.
 struct Held {
     begun: mpsc::Sender<()>,
     may_go_on: mpsc::Receiver<()>,
@@ -519,8 +520,9 @@ impl io::Write for Held {
     }
 }
 
-/// The writer is stuck in a write, and the ring has no room for the end of a span with a long value. Symptom: the end was dropped, so the span ended with the span around it, or
-/// never, and the writer kept the span's track for ever.
+/// The writer is stuck in a write, and the ring has no room for the end of a span with a long
+/// value. Symptom: the end was dropped, so the span ended with the span around it, or never, and
+/// the writer kept the span's track for ever.
 #[test]
 fn a_requests_end_without_room_in_the_ring_is_not_lost() {
     let ((begun, has_begun), (go_on, may_go_on)) = (mpsc::channel(), mpsc::channel::<()>());

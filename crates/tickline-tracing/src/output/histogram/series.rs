@@ -145,9 +145,9 @@ impl Series {
             .fold(0, u64::saturating_add)
     }
 
-    /// The longest time since the last reset, ns. `last_bucket_max_ns` is the longest that a time in
-    /// the last used bucket can be. While another thread records a time or resets the series, the
-    /// result may be any time in this bucket, so it may be 1 % wrong.
+    /// The longest time since the last reset, ns. `last_bucket_max_ns` is the longest that a time
+    /// in the last used bucket can be. While another thread records a time or resets the series,
+    /// the result may be any time in this bucket, so it may be 1 % wrong.
     pub(super) fn max_ns(&self, last_bucket_max_ns: u64) -> u64 {
         let all = self.counts.lock();
         let in_bucket = all.iter().flat_map(|all| all.iter()).filter_map(|counts| {

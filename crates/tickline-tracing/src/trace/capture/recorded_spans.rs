@@ -96,9 +96,9 @@ impl RecordedSpans {
         _ = self.dispatch.set(dispatch.downgrade());
     }
 
-    /// The number of the innermost span that this thread is in, of those that have a number. A panic
-    /// hook asks this, which the layer does not call. The thread may be in a call to its subscriber,
-    /// where it has no default one.
+    /// The number of the innermost span that this thread is in, of those that have a number. A
+    /// panic hook asks this, which the layer does not call. The thread may be in a call to its
+    /// subscriber, where it has no default one.
     pub(crate) fn number_around_this_thread(&self) -> Option<u64> {
         let number = |dispatch: &Dispatch| {
             let current = dispatch.current_span();

@@ -11,8 +11,7 @@ use super::proto::{
     packet, trace, track,
 };
 use super::values::{nearest, push_annotation, push_event_name};
-use crate::trace::format::callsite_names::Role;
-use crate::trace::format::mark::Mark;
+use crate::trace::format::{callsite_names::Role, mark::Mark};
 use crate::trace::keyed_hash::KeyedState;
 use crate::trace::readout::cpu_times::{CPU_TIME, ThreadCpuTime};
 use crate::trace::readout::span_tracks::{Attempt, SpanTracks};

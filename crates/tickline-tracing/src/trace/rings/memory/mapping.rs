@@ -101,8 +101,8 @@ impl Mapping {
         Ok(Self { words })
     }
 
-    /// Whether a recorder of a process that runs has its rings in the file to which this path leads,
-    /// be it through links. Its file begins with `magic`, in any version.
+    /// Whether a recorder of a process that runs has its rings in the file to which this path
+    /// leads, be it through links. Its file begins with `magic`, in any version.
     pub(crate) fn is_any_at(path: &Path, magic: u64) -> bool {
         fs::metadata(path).is_ok_and(|found| {
             found.is_file()
