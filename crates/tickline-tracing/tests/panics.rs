@@ -1,10 +1,10 @@
 //! Where a trace shows a panic. The panic hook is the whole process's, so these tests have a
-//! process of their own. Each recorder has the panics of all tests, and finds its own by the
-//! payload.
+//! process of their own, and run one after another.
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::fs;
 use std::panic::catch_unwind;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
@@ -16,6 +16,12 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::{registry, reload};
 
+/// While one test installs its hook, a panic of another one would find none.
+fn wait_for_other_tests() -> MutexGuard<'static, ()> {
+    static TEST: Mutex<()> = Mutex::new(());
+    TEST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The track of the panic with this payload, and that of the only span `request`.
 fn tracks<'a>(events: &'a [Value], payload: &str) -> [&'a Value; 2] {
     let panic = |event: &&Value| event["args"]["panic.payload"] == payload;
@@ -25,8 +31,7 @@ fn tracks<'a>(events: &'a [Value], payload: &str) -> [&'a Value; 2] {
     [panic, request].map(|event| &event["id2"]["local"])
 }
 
-/// A recorder of requests that records panics. The trace that it writes by itself is not of use: it
-/// is that of the first panic of all tests.
+/// A recorder of requests that records panics.
 fn recorder_of_panics(folder: &tempfile::TempDir) -> FlightRecorder {
     let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
     recorder.write_on_panic(folder.path().join("panic.json"));
@@ -49,6 +54,7 @@ fn assert_panic_is_in_request(events: &[Value], payload: &str) {
 /// it.
 #[test]
 fn a_panic_is_on_the_track_of_its_request() {
+    let _alone = wait_for_other_tests();
     let folder = tempfile::tempdir().unwrap();
     let recorder = recorder_of_panics(&folder);
     let layer = SpanTimingLayer::new().with_sink(recorder.clone());
@@ -61,6 +67,7 @@ fn a_panic_is_on_the_track_of_its_request() {
 
 #[test]
 fn a_panic_outside_of_requests_is_on_no_track_of_a_request() {
+    let _alone = wait_for_other_tests();
     let folder = tempfile::tempdir().unwrap();
     let recorder = recorder_of_panics(&folder);
     let layer = SpanTimingLayer::new().with_sink(recorder.clone());
@@ -74,6 +81,7 @@ fn a_panic_outside_of_requests_is_on_no_track_of_a_request() {
 
 #[test]
 fn a_panic_in_a_span_that_a_filter_hides_is_in_the_span_around_it() {
+    let _alone = wait_for_other_tests();
     let folder = tempfile::tempdir().unwrap();
     let recorder = recorder_of_panics(&folder);
     let layer = SpanTimingLayer::new().with_sink(recorder.clone());
@@ -90,6 +98,7 @@ fn a_panic_in_a_span_that_a_filter_hides_is_in_the_span_around_it() {
 /// The subscriber does not tell a layer that comes by a reload that it is part of it.
 #[test]
 fn a_panic_is_in_its_request_although_a_reload_has_added_the_layer() {
+    let _alone = wait_for_other_tests();
     let folder = tempfile::tempdir().unwrap();
     let recorder = recorder_of_panics(&folder);
     let (layer, handle) = reload::Layer::new(SpanTimingLayer::new());
@@ -114,6 +123,7 @@ impl<S: Subscriber> Layer<S> for Panics {
 /// In a call to its subscriber, a thread has no default subscriber.
 #[test]
 fn a_panic_of_another_layer_is_in_the_request_that_the_layer_works_for() {
+    let _alone = wait_for_other_tests();
     let folder = tempfile::tempdir().unwrap();
     let recorder = recorder_of_panics(&folder);
     let layer = SpanTimingLayer::new().with_sink(recorder.clone());
@@ -128,6 +138,7 @@ fn a_panic_of_another_layer_is_in_the_request_that_the_layer_works_for() {
 /// others, and did not have the panic.
 #[test]
 fn a_trace_file_that_is_flushed_at_a_panic_has_the_panic_in_its_request() {
+    let _alone = wait_for_other_tests();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.json");
     let builder = TraceFile::builder()
