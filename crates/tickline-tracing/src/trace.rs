@@ -22,8 +22,10 @@
 //! | | `span_tracks.rs`, `cpu_times.rs` | a track for each span of a request; the CPU times that a trace gets |
 //! | `format` | `trace_output.rs`, `summary.rs`, `mark.rs` | the file of a trace, and what it contains; what the sink itself says in it |
 //! | | `json.rs`, `perfetto.rs` | its formats |
+//! | | `callsite_names.rs` | the names of a callsite and of its fields, for both formats |
 //! | `capture` | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
 //! | | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
+//! | | `panic_event.rs` | the event by which a trace shows a panic |
 //! | | `black_box.rs` | the black box's file |
 //!
 //! To add a setting of a sink:

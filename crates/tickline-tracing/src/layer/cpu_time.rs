@@ -42,7 +42,7 @@ pub struct CpuTimer;
 
 /// A span's extension.
 #[derive(Default)]
-struct CpuTime {
+struct SpanCpuTime {
     /// `None` before the first exit.
     sum: Option<Duration>,
     /// Whether a thread was in the span at a fork. The CPU time of the child's only thread began
@@ -52,7 +52,7 @@ struct CpuTime {
     entered: Vec<Entered>,
 }
 
-impl CpuTime {
+impl SpanCpuTime {
     fn get(&self) -> Option<Duration> {
         // In a forked child, the other threads never exit the span.
         let was_forked = |entered: &Entered| entered.process != process_token();
@@ -82,13 +82,14 @@ impl CpuTimer {
     /// The CPU time of a span that is being closed; `None` if the span was never exited, if the
     /// layer has no such sink, or in a forked child, if a thread was in the span at the fork.
     pub fn time_of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Duration> {
-        span.extensions().get::<CpuTime>()?.get()
+        span.extensions().get::<SpanCpuTime>()?.get()
     }
 }
 
 /// [`CpuTimer::time_of`] for a sink's span.
 pub(crate) fn get(span: &Span<'_>) -> Option<Duration> {
-    span.extension(|time: &mut CpuTime| time.get()).flatten()
+    span.extension(|time: &mut SpanCpuTime| time.get())
+        .flatten()
 }
 
 impl SpanSink for CpuTimer {
@@ -97,7 +98,7 @@ impl SpanSink for CpuTimer {
     }
 
     fn entered(&self, span: &Span<'_>, _: u64) {
-        span.extension(|CpuTime { entered, .. }| {
+        span.extension(|SpanCpuTime { entered, .. }| {
             let thread = thread::current().id();
             match entered.iter_mut().find(|entered| entered.thread == thread) {
                 Some(known) => known.depth += 1,
@@ -114,8 +115,8 @@ impl SpanSink for CpuTimer {
 
     fn exited(&self, span: &Span<'_>, _: u64) {
         let now = thread_cpu();
-        span.extension(|time: &mut CpuTime| {
-            let CpuTime { sum, entered, .. } = time;
+        span.extension(|time: &mut SpanCpuTime| {
+            let SpanCpuTime { sum, entered, .. } = time;
             let thread = thread::current().id();
             let index = entered
                 .iter()

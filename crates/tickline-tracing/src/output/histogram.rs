@@ -472,11 +472,11 @@ impl Summary {
         let quantile = |per_mille: u64| {
             let rank = (u128::from(count) * u128::from(per_mille)).div_ceil(1_000);
             let mut up_to = 0;
-            let (end_ns, _) = times.iter().find(|(_, count)| {
+            let (bucket_max_ns, _) = times.iter().find(|(_, count)| {
                 up_to += u128::from(**count);
                 up_to >= rank.max(1)
             })?;
-            Some(*end_ns)
+            Some(*bucket_max_ns)
         };
         let max_ns = series.max_ns(quantile(1_000)?);
         let up_to_max = |per_mille| Some(Duration::from_nanos(quantile(per_mille)?.min(max_ns)));

@@ -2,6 +2,7 @@
 //! threads, and the black box's file, in which rings outlive the program.
 
 pub(crate) mod black_box;
+pub(crate) mod panic_event;
 pub(crate) mod recorded_spans;
 pub(crate) mod recorder;
 pub(crate) mod thread_recorder;

@@ -148,7 +148,6 @@ use super::format::trace_output::{TraceFormat, TraceOutput, TraceStyle};
 use super::panic_hook::around_panics;
 use super::readout::snapshot::Snapshot;
 use super::readout::span_tracks::Attempt;
-use super::rings::memory::Mapping;
 #[cfg(doc)]
 use super::settings::Tracks;
 use super::settings::{Settings, WhenFull};
@@ -221,6 +220,11 @@ impl FlightRecorder {
     /// if others must not read the trace. Its owner and group stay as far as this process may set
     /// them; a group that is not the older file's gets no rights.
     ///
+    /// Processes that run at once need paths of their own. Of two that write to the same path, the
+    /// later one replaces the earlier one's trace, so put the process's number into the name:
+    /// `format!("trace.{}.json", std::process::id())`. The same holds for
+    /// [`write_on_panic`](Self::write_on_panic).
+    ///
     /// Don't choose the path of a [`TraceFile`](crate::trace_file::TraceFile) that is being
     /// written: its file would be replaced, too. That trace then goes on in a file without a name,
     /// and is lost.
@@ -233,9 +237,9 @@ impl FlightRecorder {
     /// - If there is something else than a regular file at the path: a device, a pipe, a socket or
     ///   a folder. Use [`write_to`](Self::write_to) for these.
     /// - If this process may not write to the older file, even if it may replace it in its folder.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder of this process has its rings
-    ///   in the file ([`FlightRecorderBuilder::create`]), or if JSON were to be compressed. A
-    ///   forked child knows only the file of this recorder.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder has its rings in the file
+    ///   ([`FlightRecorderBuilder::create`]), and its process, this one or another, still runs; or
+    ///   if JSON were to be compressed.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork ([In
     ///   a forked child](self#in-a-forked-child)).
     ///
@@ -252,7 +256,7 @@ impl FlightRecorder {
     /// The errors of [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
         let path = path.as_ref();
-        self.check_has_no_rings(path)?;
+        Self::check_has_no_rings(path)?;
         let style = self.recorder().settings.style(Some(path));
         style
             .and_then(|style| replace(path, |file| self.write_within(last, style, file)))
@@ -279,22 +283,16 @@ impl FlightRecorder {
         last: Duration,
     ) -> io::Result<()> {
         let path = path.into();
-        self.check_has_no_rings(&path)?;
+        Self::check_has_no_rings(&path)?;
         let of_error = path.clone();
         self.run_in_background(move |recorder| recorder.write_last(path, last).map(drop))
             .map_err(|error| with_path(&of_error, &error))
     }
 
-    /// Fails if a recorder's rings are in the file at `path`. A trace would replace this file. A
-    /// forked child knows only its own recorder.
-    fn check_has_no_rings(&self, path: &Path) -> io::Result<()> {
-        let own = self.recorder().file.as_ref();
-        if own.is_none_or(|file| !file.is_at(path)) && !Mapping::is_any_at(path) {
-            return Ok(());
-        }
-        let text = "a recorder's rings are in this file: write the trace to another path";
-        let error = io::Error::new(io::ErrorKind::InvalidInput, text);
-        Err(with_path(path, &error))
+    /// Fails if a recorder's rings are in the file at `path`. A trace would replace this file.
+    fn check_has_no_rings(path: &Path) -> io::Result<()> {
+        black_box::check_has_no_rings(path, io::ErrorKind::InvalidInput)
+            .map_err(|error| with_path(path, &error))
     }
 
     /// Starts a thread that does `write`, unless an earlier one still does. The thread says the
@@ -341,9 +339,11 @@ impl FlightRecorder {
     /// Another one is a file to which the process may not write: that file stays, and the trace is
     /// lost.
     ///
-    /// The panic is an event `panic` on its thread, with the fields `panic.payload` (the message,
-    /// if the payload is text) and `panic.location` (`file:line:column`), as tracing-panic names
-    /// them. The hook records it before the present panic hook runs, so it is in the file of a
+    /// The panic is an event `panic`, with the fields `panic.payload` (the message, if the payload
+    /// is text) and `panic.location` (`file:line:column`), as tracing-panic names them. It is on
+    /// the same track as an event that the program sends there: if the recorder has requests
+    /// ([`Tracks`]), on that of the innermost span that the thread is in, else on that of the
+    /// thread. The hook records it before the present panic hook runs, so it is in the file of a
     /// [black box](crate::flight#the-black-box), too, if the file has a ring for the thread. Like
     /// the fields of every event, the two take at most 16 KiB.
     ///
@@ -356,7 +356,7 @@ impl FlightRecorder {
     /// ([`FlightRecorderBuilder::threads_in_file`]).
     ///
     /// The trace of the process's first panic stays: it has the cause in nearly all cases. It
-    /// replaces a file of an earlier process, as [`write`](Self::write) does. For each later panic
+    /// replaces a file of another process, as [`write`](Self::write) does. For each later panic
     /// the hook writes a line to standard error that says where the trace of the first one is. If
     /// that trace was moved away, or could not be written, the next panic's trace is written.
     ///

@@ -10,8 +10,8 @@ use tickline::process_token;
 
 use crate::layer::open_spans::spin_then_sleep;
 use crate::layer::process_mutex::{TRIES_OF_CHILD, lock_with_retries};
+use crate::trace::capture::black_box::check_has_no_rings;
 use crate::trace::file_number::FileNumber;
-use crate::trace::rings::memory::Mapping;
 
 /// The files that are being written. A forked child inherits the list, but no writer.
 static WRITTEN: SpinMutex<Vec<FileOfProcess>> = SpinMutex::new(Vec::new());
@@ -39,7 +39,7 @@ impl OwnFile {
     ///
     /// - The system's error.
     /// - `ResourceBusy` if another trace of this process is being written to the file, or if a
-    ///   recorder has its rings there: a store to a ring that is truncated ends the process.
+    ///   recorder of any process has its rings there.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut options = File::options();
         // It must not be truncated yet.
@@ -52,12 +52,7 @@ impl OwnFile {
         if !found.is_file() {
             return Ok(Self { file, entry: None });
         }
-        if Mapping::is_any_in(&found) {
-            return Err(io::Error::new(
-                io::ErrorKind::ResourceBusy,
-                "a recorder's rings are in this file: write the trace to another path",
-            ));
-        }
+        check_has_no_rings(path, io::ErrorKind::ResourceBusy)?;
         let entry = FileOfProcess {
             file: FileNumber::of(&found),
             process: process_token(),

@@ -124,11 +124,13 @@ use core::time::Duration;
 #[cfg(not(unix))]
 use std::fs::File as OwnFile;
 use std::io::{self, Write};
+use std::panic::PanicHookInfo;
 use std::path::Path;
 use std::sync::Arc;
 
 use tickline::process_token;
 
+use super::capture::panic_event;
 use super::capture::recorder::Recorder;
 use super::capture::thread_recorder;
 use super::capture::trace_sink::{RecorderInLayer, TraceSink};
@@ -242,8 +244,11 @@ impl TraceFileBuilder {
         self
     }
 
-    /// Flushes the trace when a thread panics, after the panic hook that the program has when it
-    /// makes the trace. The hook waits for the writer at most 2 s. If they do not suffice, it
+    /// Records each panic of a thread, and flushes the trace after the panic hook that the program
+    /// has when it makes the trace. The panic is an event `panic`, as
+    /// [`FlightRecorder::write_on_panic`](crate::flight::FlightRecorder::write_on_panic) describes
+    /// it. With [`Tracks::Requests`] it is on the track of the span in which it happened. The hook
+    /// waits for the writer at most 2 s. If they do not suffice, it
     /// writes a line with the path and the time to standard error.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
@@ -265,9 +270,9 @@ impl TraceFileBuilder {
     ///
     /// - If the file cannot be created, or the thread cannot be started.
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) on Unix, if another trace of this process
-    ///   that `create` has begun is being written to the file, or if a flight recorder of this
-    ///   process has its rings there ([`FlightRecorderBuilder::create`]). The file stays as it is.
-    ///   A recorder of another process is not noticed, and its next record may end that process.
+    ///   that `create` has begun is being written to the file, or if a flight recorder has its
+    ///   rings there ([`FlightRecorderBuilder::create`]) and its process, this one or another,
+    ///   still runs. The file stays as it is.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if JSON were to be compressed, or a ring
     ///   were to be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
     ///
@@ -314,7 +319,14 @@ impl TraceFileBuilder {
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {
             let flusher = flusher.clone();
-            around_panics(|_| (), move || flush_in_hook(&flusher));
+            // The rings need not outlive the trace.
+            let recorder = Arc::downgrade(&recorder);
+            let record = move |panic: &PanicHookInfo<'_>| {
+                if let Some(recorder) = recorder.upgrade() {
+                    panic_event::record(&recorder, panic);
+                }
+            };
+            around_panics(record, move || flush_in_hook(&flusher));
         }
         let trace = TraceFile(RecorderInLayer::new(Arc::clone(&recorder)));
         let guard = TraceFileGuard {
@@ -360,14 +372,17 @@ impl TraceFile {
 
 /// Ends the file when it is dropped. The file does not get later records. If the last write fails,
 /// the drop writes a line with the path and the error to standard error; [`finish`](Self::finish)
-/// returns the error instead. If records were dropped, the drop writes a line with the path and the
-/// summary; `finish` returns the summary instead.
+/// returns the error instead. If records were dropped, or if the trace has neither spans nor
+/// events, the drop writes a line with the path and what to change; `finish` returns the summary
+/// instead.
 ///
 /// Keep the guard until the end of `main`, by a name: `let (trace, _guard) = ...`. In
-/// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so. The [module's
-/// documentation](self) says which records are missing if the program ends without dropping it.
+/// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so: the line does. The
+/// [module's documentation](self) says which records are missing if the program ends without
+/// dropping it.
 ///
-/// A trace without spans and events has a mark, "0 spans: ...", with the causes that are possible:
+/// A trace without spans and events also has a mark, "0 spans: ...", with the causes that are
+/// possible:
 ///
 /// - The guard was dropped before the first span.
 /// - The trace is a sink of no layer, or its layer belongs to no subscriber of the program's
@@ -427,16 +442,24 @@ impl TraceFileGuard {
     }
 }
 
+/// What to look at if a trace has no span when its guard is dropped.
+const EMPTY: &str = "keep the guard until the end of main, by a name (`_guard`: a `_` drops it at \
+                     once); or install the layer, or let a filter show its spans";
+
 impl Drop for TraceFileGuard {
     fn drop(&mut self) {
-        if let Ok(summary) = self.stop()
-            && summary.dropped_records > 0
-        {
-            say(format_args!(
-                "the trace lacks records: {}{summary}; choose wait_when_full(), or a larger \
-                 bytes_per_thread()",
-                self.flusher.requests.path_prefix()
-            ));
+        if let Ok(summary) = self.stop() {
+            let path = self.flusher.requests.path_prefix();
+            if summary.dropped_records > 0 {
+                say(format_args!(
+                    "the trace lacks records: {path}{summary}; choose wait_when_full(), or a larger \
+                     bytes_per_thread()"
+                ));
+            } else if summary.is_of_nothing() {
+                say(format_args!(
+                    "the trace has ended, and has no span: {path}{EMPTY}"
+                ));
+            }
         }
         self.flusher.say_error();
     }

@@ -1,8 +1,9 @@
 //! Traces in Perfetto's format, as types from Perfetto's own schema read them.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
+use std::{fs, io};
 
 use serde_json::json;
 use tempfile::tempdir;
@@ -498,41 +499,63 @@ fn a_mark_says_how_many_records_are_missing() {
     assert!(mark.name.ends_with(" older records overwritten"));
 }
 
-/// The writer is stuck, because its pipe is full, and the ring has no room for the end of a span
-/// with a long value. Symptom: the end was dropped, so the span ended with the span around it, or
-/// never, and the writer kept the span's track for ever.
+/// An output that says when a write begins, and lets it go on once the sender of `may_go_on` is
+/// gone.
+struct Held {
+    begun: mpsc::Sender<()>,
+    may_go_on: mpsc::Receiver<()>,
+    bytes: Arc<Mutex<Vec<u8>>>,
+}
+
+impl io::Write for Held {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // The test awaits only the first one.
+        _ = self.begun.send(());
+        _ = self.may_go_on.recv();
+        self.bytes.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The writer is stuck in a write, and the ring has no room for the end of a span with a long
+/// value. Symptom: the end was dropped, so the span ended with the span around it, or never, and
+/// the writer kept the span's track for ever.
 #[test]
 fn a_requests_end_without_room_in_the_ring_is_not_lost() {
-    let (mut reader, pipe) = std::io::pipe().unwrap();
+    let ((begun, has_begun), (go_on, may_go_on)) = (mpsc::channel(), mpsc::channel::<()>());
+    let bytes = Arc::default();
+    let output = Held {
+        begun,
+        may_go_on,
+        bytes: Arc::clone(&bytes),
+    };
     let builder = TraceFile::builder()
         .format(TraceFormat::Perfetto)
         .tracks(Tracks::Requests)
         .with_fields()
         .bytes_per_thread(1);
-    let (trace, guard) = builder.write_to(pipe).unwrap();
+    let (trace, guard) = builder.write_to(output).unwrap();
     let hand = MockHand::default();
     hand.run_timed(trace, || {
         let outer = info_span!("outer");
         let inner = info_span!(parent: &outer, "inner", late = tracing::field::Empty);
         inner.record("late", "x".repeat(12_000));
-        // The writer takes some of them, until it waits for the pipe. The last ones fill the ring.
-        for _ in 0..4 {
-            for _ in 0..200 {
-                info!(text = "x".repeat(3_000));
-            }
-            std::thread::sleep(std::time::Duration::from_millis(250));
+        has_begun.recv_timeout(Duration::from_secs(30)).unwrap();
+        // They are 600 KB, the ring has 128 KiB, and nobody takes them.
+        for _ in 0..200 {
+            info!(text = "x".repeat(3_000));
         }
         hand.advance_ns(100);
         drop(inner);
         hand.advance_ns(10);
         drop(outer);
     });
-    let read = std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut reader, &mut bytes).map(|_| bytes)
-    });
+    drop(go_on);
     let summary = guard.finish().unwrap();
-    let view = View::of(&read.join().unwrap().unwrap());
+    let view = View::of(&bytes.lock().unwrap());
     assert!(summary.dropped_records > 0, "{summary:?}");
     assert_eq!(summary.unended_intervals, 0, "{summary:?}");
     assert_eq!(view.named("outer"), [(START_NS, START_NS + 110, json!({}))]);

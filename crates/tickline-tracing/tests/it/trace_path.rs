@@ -11,6 +11,7 @@ use std::process::Command;
 use std::{env, io};
 
 use tempfile::tempdir;
+use tickline_observe::fork::code_of_fork;
 use tickline_observe::skip;
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::trace_file::TraceFile;
@@ -182,4 +183,47 @@ fn a_group_that_is_not_the_older_files_gets_no_rights() {
     }
     let found = fs::metadata(&path).unwrap();
     assert_eq!((found.gid(), mode(&path) & 0o777), (12_345, 0o604));
+}
+
+/// Asserts that another process, a forked child, can't make a trace in the file in which a recorder
+/// of this process has its rings.
+fn assert_rings_stay(make_trace: impl FnOnce(&Path) -> io::Result<()>) {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    let builder = FlightRecorder::builder().bytes_per_thread(1);
+    let _recorder = builder.threads_in_file(1).create(&path).unwrap();
+    let is_refused = || {
+        let error = make_trace(&path).err().map(|error| error.to_string());
+        error.is_some_and(|error| error.contains("a recorder's rings are in this file"))
+    };
+    let before = fs::read(&path).unwrap();
+    assert_eq!(code_of_fork(|| i32::from(!is_refused())), 0);
+    assert!(fs::read(&path).unwrap() == before, "the file has changed");
+}
+
+/// Symptom: the trace replaced the file of the recorder, whose later records went to a file without
+/// a name. They were lost when its process was killed.
+#[test]
+fn a_recorders_trace_does_not_replace_the_rings_of_another_process() {
+    assert_rings_stay(|path| FlightRecorder::builder().build().write(path).map(drop));
+}
+
+/// Symptom: the file was truncated, and the other process's next record ended it by SIGBUS.
+#[test]
+fn a_trace_file_does_not_truncate_the_rings_of_another_process() {
+    assert_rings_stay(|path| TraceFile::builder().create(path).map(drop));
+}
+
+#[test]
+fn a_recorders_trace_replaces_the_rings_of_a_process_that_has_ended() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    drop(
+        FlightRecorder::builder()
+            .threads_in_file(1)
+            .create(&path)
+            .unwrap(),
+    );
+    FlightRecorder::builder().build().write(&path).unwrap();
+    assert!(fs::read(path).unwrap().starts_with(b"["));
 }

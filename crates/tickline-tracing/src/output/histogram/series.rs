@@ -82,7 +82,7 @@ fn fine_bucket(ns: u64) -> usize {
 }
 
 /// The longest time of a fine bucket, ns.
-fn longest_of_fine_ns(fine: usize) -> u64 {
+fn fine_bucket_max_ns(fine: usize) -> u64 {
     let step = fine % STEPS;
     match (fine / STEPS).checked_sub(1) {
         None => step as u64,
@@ -101,11 +101,11 @@ fn bucket(bounds_ns: &[u64], ns: u64) -> usize {
 }
 
 /// The longest time of a bucket that contains a time, ns.
-fn longest_ns(bounds_ns: &[u64], number: usize) -> u64 {
+fn bucket_max_ns(bounds_ns: &[u64], number: usize) -> u64 {
     let exceeded = bounds_ns.partition_point(|bound_ns| bucket(bounds_ns, *bound_ns) < number);
     match bounds_ns.get(exceeded) {
         Some(bound_ns) if bucket(bounds_ns, *bound_ns) == number => *bound_ns,
-        _ => longest_of_fine_ns(number - exceeded),
+        _ => fine_bucket_max_ns(number - exceeded),
     }
 }
 
@@ -145,17 +145,18 @@ impl Series {
             .fold(0, u64::saturating_add)
     }
 
-    /// The longest time in the bucket whose longest time is `end_ns`, if it is the last bucket with
-    /// a time since the last reset. If a thread records a time while another one reads or resets
-    /// the series, it may be another time in this bucket, and so up to 1 % wrong.
-    pub(super) fn max_ns(&self, end_ns: u64) -> u64 {
+    /// The longest time since the last reset, ns. `last_bucket_max_ns` is the longest that a time
+    /// in the last used bucket can be. While another thread records a time or resets the series,
+    /// the result may be any time in this bucket, so it may be 1 % wrong.
+    pub(super) fn max_ns(&self, last_bucket_max_ns: u64) -> u64 {
         let all = self.counts.lock();
         let in_bucket = all.iter().flat_map(|all| all.iter()).filter_map(|counts| {
             let (bounds_ns, max_ns) = (&counts.bounds_ns, read(&counts.sums.max_ns));
-            let is_in_bucket = longest_ns(bounds_ns, bucket(bounds_ns, max_ns)) == end_ns;
+            let is_in_bucket =
+                bucket_max_ns(bounds_ns, bucket(bounds_ns, max_ns)) == last_bucket_max_ns;
             is_in_bucket.then_some(max_ns)
         });
-        in_bucket.max().unwrap_or(end_ns)
+        in_bucket.max().unwrap_or(last_bucket_max_ns)
     }
 
     pub(super) fn times(&self) -> Times {
@@ -167,7 +168,7 @@ impl Series {
                 let counted = (chunk * STEPS..).zip(in_chunk.into_iter().flatten());
                 for (number, count) in counted.filter(|(_, count)| *count > 0) {
                     *times
-                        .entry(longest_ns(&counts.bounds_ns, number))
+                        .entry(bucket_max_ns(&counts.bounds_ns, number))
                         .or_default() += count;
                 }
             }
@@ -178,8 +179,8 @@ impl Series {
     pub(super) fn times_since_reset(&self) -> Times {
         let before_reset = self.before_reset.lock();
         let mut times = self.times();
-        for (longest_ns, count) in before_reset.iter().flat_map(|before| before.iter()) {
-            times.entry(*longest_ns).and_modify(|all| *all -= count);
+        for (bucket_max_ns, count) in before_reset.iter().flat_map(|before| before.iter()) {
+            times.entry(*bucket_max_ns).and_modify(|all| *all -= count);
         }
         times
     }
@@ -256,19 +257,19 @@ mod tests {
             let next = bounds_ns.iter().map(|ns| ns.saturating_add(1));
             for ns in times.iter().chain(bounds_ns).copied().chain(next) {
                 let number = bucket(bounds_ns, ns);
-                let longest_ns = longest_ns(bounds_ns, number);
+                let bucket_max_ns = bucket_max_ns(bounds_ns, number);
                 assert!(
-                    ns <= longest_ns && longest_ns - ns <= ns / 100,
-                    "{ns} {longest_ns}"
+                    ns <= bucket_max_ns && bucket_max_ns - ns <= ns / 100,
+                    "{ns} {bucket_max_ns}"
                 );
-                assert_eq!(bucket(bounds_ns, longest_ns), number);
+                assert_eq!(bucket(bounds_ns, bucket_max_ns), number);
                 assert!(
-                    longest_ns == u64::MAX || bucket(bounds_ns, longest_ns + 1) > number,
-                    "{longest_ns}"
+                    bucket_max_ns == u64::MAX || bucket(bounds_ns, bucket_max_ns + 1) > number,
+                    "{bucket_max_ns}"
                 );
                 assert!(
-                    !bounds_ns.contains(&ns) || ns == longest_ns,
-                    "{ns} {longest_ns}"
+                    !bounds_ns.contains(&ns) || ns == bucket_max_ns,
+                    "{ns} {bucket_max_ns}"
                 );
             }
         }

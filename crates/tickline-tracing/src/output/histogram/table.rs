@@ -56,8 +56,9 @@ pub(super) struct Table {
     adding: ProcessMutex<()>,
     /// The index of the series [`OTHER`].
     pub(super) other_index: usize,
-    /// For each label, the spans of which it is the first label without a field. Only their number
-    /// is of use. Their indices come after the indices of the slots.
+    /// A series for each label: the spans that lack the label's field, and have the fields of all
+    /// labels before it. Only the number of these spans is of use. The index of the first series
+    /// follows that of the last slot.
     lacking: Box<[Series]>,
 }
 

@@ -79,6 +79,18 @@ thread_local! {
     static REFUSED: RefCell<Vec<Weak<Memory>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Fails if the rings of a recorder are in the file at `path`, and its process runs: a trace must
+/// not replace them, and a store to a ring that is truncated ends that process.
+pub(crate) fn check_has_no_rings(path: &Path, kind: io::ErrorKind) -> io::Result<()> {
+    if !Mapping::is_any_at(path, MAGIC) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        kind,
+        "a recorder's rings are in this file: write the trace to another path",
+    ))
+}
+
 /// The file with the rings of this process.
 #[derive(Debug)]
 pub(crate) struct RingFile {
@@ -120,11 +132,6 @@ impl RingFile {
         let names = Ring::within(Arc::clone(&memory), FILE_HEAD..FILE_HEAD + words);
         names.claim(std::process::id().into(), &program_name());
         Ok(Self { memory, names })
-    }
-
-    /// Whether the file has this path now.
-    pub(crate) fn is_at(&self, path: &Path) -> bool {
-        matches!(&*self.memory, Memory::Mapped(mapping) if mapping.is_at(path))
     }
 
     /// Claims a ring for a thread of this number and name; `None` if all are in use.

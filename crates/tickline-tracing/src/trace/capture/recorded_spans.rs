@@ -4,9 +4,13 @@
 //! allocation, and its lookup costs more than the work with the fields.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
-use tracing_core::Metadata;
+use tracing_core::dispatcher::{self, WeakDispatch};
 use tracing_core::span::Id;
+use tracing_core::{Dispatch, Metadata};
+use tracing_subscriber::Registry;
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::layer::open_spans::SpanTable;
 use crate::trace::rings::fields::SpanFields;
@@ -53,6 +57,8 @@ pub(crate) struct RecordedSpans {
     /// Whether a span has ever got values after its creation. As long as none has, the end of a
     /// busy interval needs no lock to look for them.
     has_later_values: AtomicBool,
+    /// The subscriber of the layer; unknown if a reload has added the layer.
+    dispatch: OnceLock<WeakDispatch>,
 }
 
 impl RecordedSpans {
@@ -83,6 +89,32 @@ impl RecordedSpans {
             .table
             .change(span.into_u64(), |recorded| recorded.number)?;
         (number != 0).then_some(number)
+    }
+
+    pub(crate) fn layer_registered(&self, dispatch: &Dispatch) {
+        // Later calls change nothing: a layer belongs to one subscriber.
+        _ = self.dispatch.set(dispatch.downgrade());
+    }
+
+    /// The number of the innermost span that this thread is in, of those that have a number. A
+    /// panic hook asks this, which the layer does not call. The thread may be in a call to its
+    /// subscriber, where it has no default one.
+    pub(crate) fn number_around_this_thread(&self) -> Option<u64> {
+        let number = |dispatch: &Dispatch| {
+            let current = dispatch.current_span();
+            let innermost = current.id()?;
+            // A filter may hide it from the layer.
+            let above = || {
+                let registry = dispatch.downcast_ref::<Registry>()?;
+                let mut scope = registry.span(innermost)?.scope();
+                scope.find_map(|span| self.number(&span.id()))
+            };
+            self.number(innermost).or_else(above)
+        };
+        match self.dispatch.get() {
+            Some(dispatch) => number(&dispatch.upgrade()?),
+            None => dispatcher::get_default(number),
+        }
     }
 
     pub(crate) fn fields(&self, span: &Id) -> Option<SpanFields> {

@@ -10,6 +10,7 @@ use tickline::process_token;
 use tracing_core::Metadata;
 
 use super::black_box::RingFile;
+use super::recorded_spans::RecordedSpans;
 use crate::layer::open_spans::OpenSpans;
 use crate::layer::process_mutex::ProcessMutex;
 use crate::layer::timing::StaticMetadata;
@@ -31,17 +32,19 @@ pub(crate) struct Recorder {
     pub(crate) number: u64,
     /// The rings of all threads. The rings of ended threads are in the order of the threads' ends.
     rings: ProcessMutex<Vec<Arc<Ring>>>,
-    /// The number of lost records of removed rings. For a flight recorder, all records of these
-    /// rings count; otherwise those that found no room.
+    /// The number of records in rings that were removed to keep fewer of them.
     removed_records: AtomicU64,
-    /// The number of records for whose ring the system had no memory.
-    records_without_ring: AtomicU64,
+    /// The number of dropped records that no ring counts: those of rings that were removed after
+    /// the reader had taken their records, and those for whose ring the system had no memory.
+    other_dropped_records: AtomicU64,
     has_ended: AtomicBool,
     pub(crate) reader: Reader,
     /// The names for the addresses in records.
     callsites: ProcessMutex<Callsites>,
     /// The open spans of the layers that have this recorder as a sink.
     open_spans: ProcessMutex<Vec<Weak<OpenSpans>>>,
+    /// What each of them keeps for its open spans; empty if requests are not recorded.
+    recorded_spans: ProcessMutex<Vec<Weak<RecordedSpans>>>,
     /// Whether there have been several such layers at once.
     is_in_several_layers: AtomicBool,
     /// The ends of requests' spans that found no room in a ring, with the numbers of their threads.
@@ -101,6 +104,24 @@ impl Recorder {
         self.is_in_several_layers.load(Ordering::Relaxed)
     }
 
+    /// Adds what the sink in a layer keeps for its open spans.
+    pub(crate) fn add_recorded_spans(&self, recorded_spans: &Arc<RecordedSpans>) {
+        if let Some(mut all) = self.recorded_spans.lock() {
+            all.retain(|known| known.strong_count() > 0);
+            all.push(Arc::downgrade(recorded_spans));
+        }
+    }
+
+    /// The number of the innermost span of a request that this thread is in; 0 if it is in none, or
+    /// if requests are not recorded.
+    pub(crate) fn number_around_this_thread(&self) -> u64 {
+        // The lock is released first: a subscriber may end with the last reference to it.
+        let all = self.recorded_spans.lock().map(|all| all.clone());
+        let mut all = all.iter().flatten().filter_map(Weak::upgrade);
+        let number = all.find_map(|spans| spans.number_around_this_thread());
+        number.unwrap_or(0)
+    }
+
     /// Adds the names of a callsite, unless [`callsite`](Self::callsite) already finds them.
     #[cold]
     pub(crate) fn add_callsite(&self, address: usize, metadata: StaticMetadata) {
@@ -134,7 +155,7 @@ impl Recorder {
             .or_else(|| self.allocate_ring(number, &name));
         let Some(mut ring) = ring else {
             // ORDERING: Relaxed: the count orders no other memory.
-            self.records_without_ring.fetch_add(1, Ordering::Relaxed);
+            self.other_dropped_records.fetch_add(1, Ordering::Relaxed);
             return None;
         };
         if self.settings.has_cpu_time {
@@ -249,7 +270,7 @@ impl Recorder {
             callsites: callsites.unwrap_or_default(),
             threads,
             removed_records,
-            records_without_ring: self.records_without_ring(),
+            dropped_records: self.dropped_records(),
             end_ns: tickline::now_ns(),
             unix_offset_ns: Some(unix_offset_ns()),
             // These are read after the records: a request that ends meanwhile is left out.
@@ -260,29 +281,24 @@ impl Recorder {
 
     /// Removes a ring whose thread has ended, and whose records were taken.
     pub(crate) fn remove(&self, ring: &Arc<Ring>) {
-        // ORDERING: Relaxed: the count orders no other memory.
-        self.removed_records
-            .fetch_add(ring.get(ControlWord::Dropped), Ordering::Relaxed);
         if let Some(mut rings) = self.rings.lock() {
             rings.retain(|known| !Arc::ptr_eq(known, ring));
+            // ORDERING: Relaxed: under the lock, so the ring counts once.
+            self.other_dropped_records
+                .fetch_add(ring.get(ControlWord::Dropped), Ordering::Relaxed);
         }
     }
 
-    fn records_without_ring(&self) -> u64 {
-        // ORDERING: Relaxed: the count orders no other memory.
-        self.records_without_ring.load(Ordering::Relaxed)
-    }
-
-    /// The number of records of a trace file that found no room, or got no ring.
-    pub(crate) fn dropped(&self) -> u64 {
+    /// The number of records that no ring has taken.
+    pub(crate) fn dropped_records(&self) -> u64 {
         let rings = self.rings.lock();
         let dropped = rings
             .iter()
             .flat_map(|rings| rings.iter())
             .map(|ring| ring.get(ControlWord::Dropped));
         // ORDERING: Relaxed: under the lock, so no ring counts twice.
-        let removed = self.removed_records.load(Ordering::Relaxed);
-        dropped.fold(removed + self.records_without_ring(), u64::saturating_add)
+        let others = self.other_dropped_records.load(Ordering::Relaxed);
+        dropped.fold(others, u64::saturating_add)
     }
 
     /// Keeps the end of a request's span, without its fields, if the ring of `thread` has no room

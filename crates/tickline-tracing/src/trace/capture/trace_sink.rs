@@ -3,9 +3,9 @@
 use core::fmt;
 use std::sync::Arc;
 
-use tracing_core::Event;
 use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Id, Record as Values};
+use tracing_core::{Dispatch, Event};
 
 use super::recorded_spans::{RecordedSpan, RecordedSpans, SharedSpan};
 use super::recorder::Recorder;
@@ -56,7 +56,16 @@ impl<S: TraceSink> SpanSink for S {
         let RecorderInLayer { recorder, spans } = self.in_layer_mut();
         recorder.add_layer(open_spans);
         if recorder.settings.has_fields || recorder.has_requests() {
-            spans.get_or_insert_default();
+            let spans = spans.get_or_insert_default();
+            if recorder.has_requests() {
+                recorder.add_recorded_spans(spans);
+            }
+        }
+    }
+
+    fn layer_registered(&self, dispatch: &Dispatch) {
+        if let Some(spans) = self.spans() {
+            spans.layer_registered(dispatch);
         }
     }
 

@@ -5,9 +5,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{FlightRecorder, on_panic};
+use super::FlightRecorder;
 use crate::layer::timing::as_ns;
 use crate::trace::capture::black_box::RingFile;
+use crate::trace::capture::panic_event;
 use crate::trace::capture::recorder::Recorder;
 use crate::trace::capture::trace_sink::RecorderInLayer;
 #[cfg(doc)]
@@ -123,7 +124,7 @@ impl FlightRecorderBuilder {
             threads_in_file,
             settings.bytes_per_thread.unwrap_or(DEFAULT_BYTES_IN_FILE),
         )?);
-        on_panic::add_names(&recorder);
+        panic_event::add_names(&recorder);
         Ok(FlightRecorder(RecorderInLayer::new(Arc::new(recorder))))
     }
 }

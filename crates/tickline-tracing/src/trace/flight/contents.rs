@@ -40,7 +40,7 @@ pub(crate) struct TraceContents<'a> {
 impl<'a> TraceContents<'a> {
     pub(crate) fn from_snapshot(snapshot: &'a Snapshot) -> Self {
         let mut contents = Self::default();
-        contents.summary.dropped_records = snapshot.records_without_ring;
+        contents.summary.dropped_records = snapshot.dropped_records;
         contents.summary.overwritten_records = snapshot.removed_records;
         contents.summary.missing_rings = snapshot.missing_rings;
         contents.summary.threads_without_ring = snapshot.threads_without_ring;

@@ -1,57 +1,13 @@
 //! What a flight recorder does when a thread panics.
 
-use core::ptr;
 use std::panic::PanicHookInfo;
 use std::path::PathBuf;
 
-use tracing_core::callsite::Callsite;
-use tracing_core::field::{FieldSet, Visit};
-use tracing_core::metadata::Kind as CallsiteKind;
-use tracing_core::{Interest, Level, Metadata, identify_callsite};
-
 use super::FlightRecorder;
 use crate::layer::process_mutex::ProcessMutex;
-use crate::trace::capture::recorder::Recorder;
-use crate::trace::capture::thread_recorder;
+use crate::trace::capture::panic_event;
 use crate::trace::capture::trace_sink::TraceSink;
-use crate::trace::rings::fields;
-use crate::trace::rings::record::{Kind, Record};
 use crate::trace::stderr::say;
-
-/// The callsite of the event by which a trace shows a panic. It is registered nowhere: only a
-/// recorder records it.
-struct PanicCallsite;
-
-static CALLSITE: PanicCallsite = PanicCallsite;
-
-/// It has no source location: that of the panic is a field.
-static METADATA: Metadata<'static> = Metadata::new(
-    "panic",
-    "panic",
-    Level::ERROR,
-    None,
-    None,
-    None,
-    FieldSet::new(
-        &["panic.payload", "panic.location"],
-        identify_callsite!(&CALLSITE),
-    ),
-    CallsiteKind::EVENT,
-);
-
-impl Callsite for PanicCallsite {
-    fn set_interest(&self, _: Interest) {}
-
-    fn metadata(&self) -> &Metadata<'_> {
-        &METADATA
-    }
-}
-
-/// Adds the names of the panic's event to a recorder. In a file they then have room, whatever
-/// names follow.
-pub(super) fn add_names(recorder: &Recorder) {
-    recorder.add_callsite(ptr::from_ref(&METADATA).addr(), &METADATA);
-}
 
 /// A recorder, and the trace that it writes when a thread panics.
 pub(super) struct OnPanic {
@@ -71,28 +27,8 @@ impl OnPanic {
         }
     }
 
-    /// Records the panic as an event of this thread.
     pub(super) fn record(&self, panic: &PanicHookInfo<'_>) {
-        let now_ns = tickline::now_ns();
-        let payload = panic.payload();
-        let text = payload.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let location = panic.location().map(ToString::to_string);
-        let values = [text, location.as_deref()];
-        let record = |visit: &mut dyn Visit| {
-            for (field, value) in METADATA.fields().iter().zip(values) {
-                if let Some(value) = value {
-                    visit.record_str(&field, value);
-                }
-            }
-        };
-        fields::collect(&METADATA, record, |payload| {
-            let record = Record {
-                payload,
-                ..Record::new(Kind::Instant, now_ns)
-            };
-            thread_recorder::record(self.recorder.recorder(), &METADATA, record)
-        });
+        panic_event::record(self.recorder.recorder(), panic);
     }
 
     /// Writes the trace, unless that of an earlier panic is there.
@@ -163,21 +99,5 @@ mod tests {
         fs::rename(&path, folder.path().join("kept.json")).unwrap();
         on_panic.write();
         assert!(path.exists());
-    }
-
-    /// Symptom: once the file's ring of names was full, a panic had the name `?`.
-    #[test]
-    #[cfg(unix)]
-    #[cfg_attr(miri, ignore = "Miri maps no files")]
-    fn a_new_file_has_the_names_of_the_panics_event() {
-        use crate::trace::capture::black_box;
-
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("box");
-        let builder = FlightRecorder::builder().bytes_per_thread(1);
-        let _recorder = builder.threads_in_file(1).create(&path).unwrap();
-        let snapshot = black_box::read(fs::File::open(&path).unwrap()).unwrap();
-        let names = snapshot.callsites.get(&ptr::from_ref(&METADATA).addr());
-        assert!(names.is_some_and(|names| names.starts_with("panic\0")));
     }
 }

@@ -1,6 +1,6 @@
 //! The text of a trace, in "Trace Event Format" (Google, 2016).
 
-use core::fmt::Write as _;
+use core::fmt::{self, Write as _};
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use tickline::{Instant, UnixTime};
 
+use super::callsite_names::{CallsiteNames, Role};
 use super::mark::Mark;
-use crate::trace::readout::cpu_times::{CPU_TIME, CpuTime};
+use crate::trace::readout::cpu_times::{CPU_TIME, ThreadCpuTime};
 use crate::trace::readout::span_tracks::{Attempt, SpanPlace, SpanTracks};
 use crate::trace::rings::encoding::{self, CUT_MARK, Field, FieldName};
 use crate::trace::rings::record::{Kind, Record};
@@ -30,18 +31,77 @@ pub(crate) struct Trace<W: Write> {
     text: String,
 }
 
+/// The phase of an event: what it is to viewers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Phase {
+    /// The beginning of a thread's busy interval.
+    Begin,
+    /// The end of a thread's busy interval.
+    End,
+    /// The beginning of a request's span.
+    AsyncBegin,
+    /// The end of a request's span.
+    AsyncEnd,
+    /// An event in a request.
+    AsyncInstant,
+    /// Another event.
+    Instant,
+    /// A value of a counter.
+    Counter,
+    /// The name of a process or of a thread.
+    Metadata,
+}
+
+impl Phase {
+    /// The phase of a record's event, without those that its fields add.
+    const fn of(record: &Record<'_>) -> Self {
+        match record.kind {
+            Kind::End => Self::End,
+            Kind::AsyncBegin => Self::AsyncBegin,
+            Kind::AsyncEnd => Self::AsyncEnd,
+            // An event inside a request has another phase than one outside.
+            Kind::Instant if record.id != 0 => Self::AsyncInstant,
+            Kind::Instant => Self::Instant,
+            _ => Self::Begin,
+        }
+    }
+
+    const fn is_of_request(self) -> bool {
+        matches!(self, Self::AsyncBegin | Self::AsyncEnd | Self::AsyncInstant)
+    }
+
+    const fn is_event_of_tracing(self) -> bool {
+        matches!(self, Self::AsyncInstant | Self::Instant)
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Begin => "B",
+            Self::End => "E",
+            Self::AsyncBegin => "b",
+            Self::AsyncEnd => "e",
+            Self::AsyncInstant => "n",
+            Self::Instant => "i",
+            Self::Counter => "C",
+            Self::Metadata => "M",
+        })
+    }
+}
+
 /// The callsites so far, by phase and address.
 #[derive(Default)]
-struct Callsites(HashMap<(char, usize), Callsite>);
+struct Callsites(HashMap<(Phase, usize), Callsite>);
 
 impl Callsites {
     fn get(
         &mut self,
-        phase: char,
+        phase: Phase,
         address: usize,
         names: &impl Fn(usize) -> Option<Arc<str>>,
     ) -> &Callsite {
-        let new = || callsite_text(phase, names(address).as_deref());
+        let new = || Callsite::new(phase, &CallsiteNames::of(names(address).as_deref()));
         self.0.entry((phase, address)).or_insert_with(new)
     }
 }
@@ -55,14 +115,17 @@ struct Callsite {
     name: String,
     /// The source location as an argument, if the trace has it.
     source: String,
-    /// The names of the fields, in quotation marks, with a colon.
-    fields: Vec<String>,
-    /// The same names as they are, for an event.
-    names: Vec<String>,
+    fields: Vec<FieldText>,
     /// Whether they are events of `tracing`.
     is_event: bool,
-    /// The index of the field whose value is the event's name.
-    message: Option<usize>,
+}
+
+/// The name of a field of a callsite.
+struct FieldText {
+    name: String,
+    /// The name in quotation marks, with a colon.
+    quoted: String,
+    role: Role,
 }
 
 impl<W: Write> Trace<W> {
@@ -81,7 +144,7 @@ impl<W: Write> Trace<W> {
             process: format!("\"pid\":{process},\"tid\":"),
             callsites: Callsites::default(),
             ends: Callsite {
-                begin: ",\n{\"ph\":\"E\",".to_owned(),
+                begin: format!(",\n{{\"ph\":\"{}\",", Phase::End),
                 ..Callsite::default()
             },
             tracks: SpanTracks::default(),
@@ -109,9 +172,9 @@ impl<W: Write> Trace<W> {
         name: &str,
         others: &str,
     ) -> io::Result<()> {
-        let (process, name) = (&self.process, Value::from(name));
+        let (process, name, phase) = (&self.process, Value::from(name), Phase::Metadata);
         let text = format!(
-            "{before}{{\"name\":\"{kind}\",\"ph\":\"M\",{process}{thread},\"args\":{{\"name\":{name}{others}}}}}"
+            "{before}{{\"name\":\"{kind}\",\"ph\":\"{phase}\",{process}{thread},\"args\":{{\"name\":{name}{others}}}}}"
         );
         self.output.write_all(text.as_bytes())
     }
@@ -156,8 +219,7 @@ impl<W: Write> Trace<W> {
         } = self;
         let callsite = match record.kind {
             Kind::End => ends,
-            // An event inside a request has another phase than one outside.
-            kind => callsites.get(phase(kind, record.id), record.callsite, &names),
+            _ => callsites.get(Phase::of(record), record.callsite, &names),
         };
         let has_only_counters =
             record.kind == Kind::Instant && push_counters(text, process, thread, record, callsite);
@@ -181,7 +243,7 @@ impl<W: Write> Trace<W> {
         names: &impl Fn(usize) -> Option<Arc<str>>,
     ) {
         for address in callsites {
-            let callsite = self.callsites.get('e', *address, names);
+            let callsite = self.callsites.get(Phase::AsyncEnd, *address, names);
             self.text.push_str(&callsite.begin);
             push_place(&mut self.text, &self.process, thread, ns);
             push_track(&mut self.text, place);
@@ -199,7 +261,9 @@ impl<W: Write> Trace<W> {
             argument,
         } = mark;
         let scope = if thread == 0 { 'p' } else { 't' };
-        let mut text = format!(",\n{{\"name\":\"{count} {label}\",\"ph\":\"i\",\"s\":\"{scope}\",");
+        let phase = Phase::Instant;
+        let mut text =
+            format!(",\n{{\"name\":\"{count} {label}\",\"ph\":\"{phase}\",\"s\":\"{scope}\",");
         push_place(&mut text, &self.process, thread, ns);
         text.push_str(&format!(",\"args\":{{\"{argument}\":{count}}}}}"));
         self.output.write_all(text.as_bytes())
@@ -207,8 +271,10 @@ impl<W: Write> Trace<W> {
 
     /// Writes a value of a thread's CPU time. Viewers tell the counters of the threads apart by
     /// `id`.
-    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: CpuTime) -> io::Result<()> {
-        let mut text = format!(",\n{{\"name\":\"{CPU_TIME}\",\"ph\":\"C\",\"id\":\"{thread}\",");
+    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: ThreadCpuTime) -> io::Result<()> {
+        let phase = Phase::Counter;
+        let mut text =
+            format!(",\n{{\"name\":\"{CPU_TIME}\",\"ph\":\"{phase}\",\"id\":\"{thread}\",");
         push_place(&mut text, &self.process, thread, time.ns);
         text.push_str(&format!(",\"args\":{{\"ns\":{}}}}}", time.cpu_ns));
         self.output.write_all(text.as_bytes())
@@ -244,76 +310,73 @@ fn push_track(text: &mut String, place: SpanPlace) {
     }
 }
 
-const fn phase(kind: Kind, id: u64) -> char {
-    match kind {
-        Kind::AsyncBegin => 'b',
-        Kind::AsyncEnd => 'e',
-        Kind::Instant if id != 0 => 'n',
-        Kind::Instant => 'i',
-        _ => 'B',
-    }
-}
-
-/// The text for the events of a callsite in this phase. `tracing` events have their names in their
-/// records.
-fn callsite_text(phase: char, names: Option<&str>) -> Callsite {
-    let mut names = names.unwrap_or("?\0?").split('\0');
-    let [name, target, location] = [(); 3].map(|()| names.next().unwrap_or_default());
-    let is_event = matches!(phase, 'i' | 'n');
-    let begin_name = if is_event {
-        String::new()
-    } else {
-        format!("\"name\":{},", Value::from(name))
-    };
-    // Viewers group the events of a track by number and category, so all of them have the same
-    // category.
-    let category = Value::from(if matches!(phase, 'b' | 'e' | 'n') {
-        "request"
-    } else {
-        target
-    });
-    let scope = if phase == 'i' { "\"s\":\"t\"," } else { "" };
-    let fields: Vec<&str> = names.collect();
-    let has_source = phase != 'e' && !location.is_empty();
-    let source = has_source.then(|| format!("\"source\":{}", Value::from(location)));
-    // Only a field of an event may be a counter or the message.
-    let (mut message, mut names) = (None, Vec::new());
-    if is_event {
-        message = fields.iter().position(|field| *field == "message");
-        names = fields.iter().map(|field| (*field).to_owned()).collect();
-    }
-    Callsite {
-        begin: format!(",\n{{{begin_name}\"cat\":{category},\"ph\":\"{phase}\",{scope}"),
-        name: Value::from(name).to_string(),
-        source: source.unwrap_or_default(),
-        is_event,
-        message,
-        fields: fields
-            .iter()
-            .map(|field| format!("{}:", Value::from(*field)))
-            .collect(),
-        names,
-    }
-}
-
 impl Callsite {
+    /// The text for the events of a callsite in this phase. `tracing` events have their names in
+    /// their records.
+    fn new(phase: Phase, names: &CallsiteNames<'_>) -> Self {
+        let &CallsiteNames {
+            name,
+            target,
+            location,
+            ref fields,
+        } = names;
+        let name = Value::from(name).to_string();
+        let is_event = phase.is_event_of_tracing();
+        let begin_name = if is_event {
+            String::new()
+        } else {
+            format!("\"name\":{name},")
+        };
+        // Viewers group the events of a track by number and category, so all of them have the same
+        // category.
+        let is_of_request = phase.is_of_request();
+        let category = Value::from(if is_of_request { "request" } else { target });
+        let scope = match phase {
+            Phase::Instant => "\"s\":\"t\",",
+            _ => "",
+        };
+        let source = if phase == Phase::AsyncEnd || location.is_empty() {
+            String::new()
+        } else {
+            format!("\"source\":{}", Value::from(location))
+        };
+        let field = |name: &&str| FieldText {
+            name: (*name).to_owned(),
+            quoted: format!("{}:", Value::from(*name)),
+            role: Role::of(name),
+        };
+        Self {
+            begin: format!(",\n{{{begin_name}\"cat\":{category},\"ph\":\"{phase}\",{scope}"),
+            name,
+            source,
+            fields: fields.iter().map(field).collect(),
+            is_event,
+        }
+    }
+
+    /// The name and the role of a field. Only a field of an event may be a counter or the message.
+    fn name_and_role<'a>(&'a self, field: &Field<'a>) -> (&'a str, Role) {
+        let (name, role) = match field.name {
+            FieldName::Text(name) => (name, Role::of(name)),
+            FieldName::Index(index) => match self.fields.get(usize::from(index)) {
+                Some(known) => (&*known.name, known.role),
+                None => ("", Role::Argument),
+            },
+        };
+        (name, if self.is_event { role } else { Role::Argument })
+    }
+
     /// The name of the counter that a field of an event is.
     fn counter<'a>(&'a self, field: &Field<'a>) -> Option<&'a str> {
-        match field.name {
-            FieldName::Index(index) => {
-                encoding::counter(self.names.get(usize::from(index))?, field.value)
-            }
-            FieldName::Text(name) if self.is_event => encoding::counter(name, field.value),
-            FieldName::Text(_) => None,
+        match self.name_and_role(field) {
+            (name, Role::Counter) => encoding::counter(name, field.value),
+            _ => None,
         }
     }
 
     /// Whether the value of this field is the event's name.
     fn is_message(&self, field: &Field<'_>) -> bool {
-        match field.name {
-            FieldName::Index(index) => self.message == Some(index.into()),
-            FieldName::Text(name) => self.is_event && name == "message",
-        }
+        self.name_and_role(field).1 == Role::Message
     }
 
     fn push_field_name(&self, text: &mut String, name: FieldName<'_>) {
@@ -323,7 +386,7 @@ impl Callsite {
                 text.push(':');
             }
             FieldName::Index(index) => match self.fields.get(usize::from(index)) {
-                Some(name) => text.push_str(name),
+                Some(known) => text.push_str(&known.quoted),
                 // The file has no room for the names, or the record is of another callsite.
                 None => text.push_str(&format!("\"field {index}\":")),
             },
@@ -347,7 +410,8 @@ fn push_counters(
             continue;
         };
         has_counters = true;
-        text.push_str(",\n{\"ph\":\"C\",\"name\":");
+        // A write to a string does not fail.
+        _ = write!(text, ",\n{{\"ph\":\"{}\",\"name\":", Phase::Counter);
         push_string(text, &[name]);
         text.push(',');
         push_place(text, process, thread, record.ns);

@@ -32,7 +32,7 @@ use names::Callsites;
 
 use super::json::BUFFER;
 use super::mark::Mark;
-use crate::trace::readout::cpu_times::CpuTime;
+use crate::trace::readout::cpu_times::ThreadCpuTime;
 use crate::trace::readout::span_tracks::Attempt;
 use crate::trace::rings::record::Record;
 
@@ -108,7 +108,7 @@ impl<W: Write> Trace<W> {
     }
 
     /// Writes a value of a thread's CPU time.
-    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: CpuTime) -> io::Result<()> {
+    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: ThreadCpuTime) -> io::Result<()> {
         self.encoder.cpu_time(thread, time);
         self.put()
     }

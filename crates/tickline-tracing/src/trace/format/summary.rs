@@ -41,9 +41,10 @@ pub struct TraceSummary {
     pub unended_intervals: u64,
     /// The number of events.
     pub events: u64,
-    /// The number of records that found no room in a thread's ring: beginnings, events, and ends of
-    /// spans of requests. Also counts records of threads for whose ring the system had no memory;
-    /// in the trace of a flight recorder it counts only these. Always 0 for a recorder's file.
+    /// The number of records that no ring has taken, because the thread's ring had no room, or the
+    /// system no memory for a ring. These are beginnings, events, and ends of spans of requests. A
+    /// flight recorder's ring always has room, as it overwrites older records
+    /// ([`overwritten_records`](Self::overwritten_records)). Always 0 for a recorder's file.
     pub dropped_records: u64,
     /// The number of records that newer ones have overwritten in a flight recorder: two for a span,
     /// one for an event. Always 0 for a trace file.
@@ -84,6 +85,14 @@ pub struct TraceSummary {
     /// created; `None` if the file has no record, or does not say it. Always `None` for a trace
     /// file.
     pub unix_end: Option<UnixTime>,
+}
+
+impl TraceSummary {
+    /// Whether no span and no event came, not even one that was lost.
+    pub(crate) const fn is_of_nothing(&self) -> bool {
+        let found = self.intervals > 0 || self.events > 0;
+        !found && self.dropped_records == 0 && self.overwritten_records == 0
+    }
 }
 
 /// A sentence for people, whose words may change.
@@ -131,8 +140,7 @@ impl fmt::Display for TraceSummary {
             write!(f, "{separator}{} {loss}", Count(*count, unit))?;
             separator = ", ";
         }
-        let is_empty = *intervals == 0 && *events == 0 && *overwritten_records == 0;
-        if is_empty && losses.iter().all(|(count, ..)| **count == 0) {
+        if self.is_of_nothing() && losses.iter().all(|(count, ..)| **count == 0) {
             f.write_str(": none entered yet, layer not installed, or all filtered out")?;
         }
         Ok(())

@@ -11,7 +11,7 @@ use super::mark::Mark;
 use super::perfetto;
 use super::perfetto::clocks::ClockReadings;
 use super::summary::TraceSummary;
-use crate::trace::readout::cpu_times::CpuTime;
+use crate::trace::readout::cpu_times::ThreadCpuTime;
 use crate::trace::readout::span_tracks::Attempt;
 use crate::trace::rings::record::{Kind, Record};
 
@@ -164,7 +164,7 @@ impl<W: Write> TraceOutput<W> {
     }
 
     /// Writes a value of a thread's CPU time.
-    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: CpuTime) -> io::Result<()> {
+    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: ThreadCpuTime) -> io::Result<()> {
         self.last_ns = self.last_ns.max(time.ns);
         match &mut self.text {
             TraceText::Json(trace) => trace.write_cpu_time(thread, time),

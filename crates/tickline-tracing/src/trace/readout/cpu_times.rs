@@ -20,13 +20,13 @@ const ATTEMPTS: u32 = 3;
 
 /// The CPU time of a thread at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CpuTime {
+pub(crate) struct ThreadCpuTime {
     /// `CLOCK_MONOTONIC`, ns.
     pub(crate) ns: u64,
     pub(crate) cpu_ns: u64,
 }
 
-impl CpuTime {
+impl ThreadCpuTime {
     fn read(clock: CpuClock) -> Option<Self> {
         (0..ATTEMPTS).find_map(|_| {
             let before_ns = tickline::now_ordered_ns();
@@ -48,7 +48,7 @@ pub(crate) struct CpuTimes {
 #[derive(Debug)]
 struct Last {
     ring: Weak<Ring>,
-    time: CpuTime,
+    time: ThreadCpuTime,
     /// Whether `time` was left out, because the CPU time had not changed.
     is_left_out: bool,
 }
@@ -60,11 +60,11 @@ impl CpuTimes {
     pub(crate) fn read<E>(
         &mut self,
         rings: &[Arc<Ring>],
-        mut write: impl FnMut(&Ring, CpuTime) -> Result<(), E>,
+        mut write: impl FnMut(&Ring, ThreadCpuTime) -> Result<(), E>,
     ) -> Result<(), E> {
         self.threads.retain(|_, last| last.ring.strong_count() > 0);
         for ring in rings {
-            let Some(time) = ring.cpu_clock.and_then(CpuTime::read) else {
+            let Some(time) = ring.cpu_clock.and_then(ThreadCpuTime::read) else {
                 continue;
             };
             // This is loaded after the reading. If the thread has not ended, its number was not
@@ -80,8 +80,8 @@ impl CpuTimes {
     fn add<E>(
         &mut self,
         ring: &Arc<Ring>,
-        time: CpuTime,
-        write: &mut impl FnMut(&Ring, CpuTime) -> Result<(), E>,
+        time: ThreadCpuTime,
+        write: &mut impl FnMut(&Ring, ThreadCpuTime) -> Result<(), E>,
     ) -> Result<(), E> {
         let address = Arc::as_ptr(ring).addr();
         let Some(last) = self.threads.get_mut(&address) else {
@@ -122,12 +122,12 @@ mod tests {
     fn written<const N: usize>(readings: [(u64, u64); N]) -> Vec<(u64, u64)> {
         let (mut times, mut written) = (CpuTimes::default(), Vec::new());
         let ring = Arc::new(Ring::new(1).unwrap());
-        let mut write = |_: &Ring, time: CpuTime| {
+        let mut write = |_: &Ring, time: ThreadCpuTime| {
             written.push((time.ns, time.cpu_ns));
             Ok::<_, Infallible>(())
         };
         for (ns, cpu_ns) in readings {
-            let Ok(()) = times.add(&ring, CpuTime { ns, cpu_ns }, &mut write);
+            let Ok(()) = times.add(&ring, ThreadCpuTime { ns, cpu_ns }, &mut write);
         }
         written
     }

@@ -37,8 +37,8 @@ pub(crate) struct Snapshot {
     pub(crate) threads: Vec<ThreadSnapshot>,
     /// The number of records in rings that were removed.
     pub(crate) removed_records: u64,
-    /// The number of records for whose ring the system had no memory; 0 for a file.
-    pub(crate) records_without_ring: u64,
+    /// The number of records that no ring has taken; 0 for a file.
+    pub(crate) dropped_records: u64,
     /// The time when the rings were copied, ns of `CLOCK_MONOTONIC`; 0 for a file.
     pub(crate) end_ns: u64,
     /// The offset of Unix time from `CLOCK_MONOTONIC`, ns, when the rings were copied; for a file,

@@ -198,13 +198,7 @@ impl<W: Write> Writer<'_, W> {
 
     /// Says in a trace without spans why there may be none.
     fn write_mark_if_empty(&mut self) -> io::Result<()> {
-        let TraceSummary {
-            intervals,
-            events,
-            dropped_records,
-            ..
-        } = self.trace.summary;
-        if intervals + events + dropped_records > 0 {
+        if !self.trace.summary.is_of_nothing() {
             return Ok(());
         }
         self.trace.write_mark(Mark {
@@ -219,7 +213,7 @@ impl<W: Write> Writer<'_, W> {
 
     /// Writes a mark that states how many records were dropped since the last mark.
     fn write_dropped(&mut self) -> io::Result<()> {
-        let dropped = self.recorder.dropped() - self.trace.summary.dropped_records;
+        let dropped = self.recorder.dropped_records() - self.trace.summary.dropped_records;
         if dropped == 0 {
             return Ok(());
         }

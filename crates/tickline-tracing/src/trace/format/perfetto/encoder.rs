@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use super::clocks::ClockReadings;
-use super::names::{Callsite, FieldNumbers, Role, Seen, push_name};
+use super::names::{Callsite, FieldNumbers, Seen, push_name};
 use super::proto::{
     Begun, Bytes, EventHead, SequenceHead, annotation, clocks as clock, defaults, event, interned,
     packet, trace, track,
 };
 use super::values::{nearest, push_annotation, push_event_name};
-use crate::trace::format::mark::Mark;
+use crate::trace::format::{callsite_names::Role, mark::Mark};
 use crate::trace::keyed_hash::KeyedState;
-use crate::trace::readout::cpu_times::{CPU_TIME, CpuTime};
+use crate::trace::readout::cpu_times::{CPU_TIME, ThreadCpuTime};
 use crate::trace::readout::span_tracks::{Attempt, SpanTracks};
 use crate::trace::rings::encoding::{Field, FieldName, Fields, Value, counter};
 use crate::trace::rings::record::{Kind, Record};
@@ -433,7 +433,7 @@ impl Encoder {
 
     /// Adds a value of a thread's CPU time, and the counter's track below the thread's track if it
     /// is new.
-    pub(super) fn cpu_time(&mut self, thread: u64, time: CpuTime) {
+    pub(super) fn cpu_time(&mut self, thread: u64, time: ThreadCpuTime) {
         let number = match self.cpu_times.get(&thread) {
             Some(number) => *number,
             None => {

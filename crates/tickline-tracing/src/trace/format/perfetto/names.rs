@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::proto::{Bytes, EventHead, event, interned, track};
+use crate::trace::format::callsite_names::{CallsiteNames, Role};
 use crate::trace::keyed_hash::KeyedState;
-use crate::trace::rings::encoding::{Value, counter};
 use crate::trace::rings::record::index;
 
 /// The name of the events of the module `utc`.
@@ -29,26 +29,6 @@ pub(super) struct Callsite {
     pub(super) is_utc_snapshot: bool,
 }
 
-/// What a field of an event of `tracing` is by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    /// Its value is the name of the event.
-    Message,
-    /// A counter, if its value is a number.
-    Counter,
-    Argument,
-}
-
-impl Role {
-    pub(super) fn of(name: &str) -> Self {
-        match name {
-            "message" => Self::Message,
-            _ if counter(name, Value::U64(0)).is_some() => Self::Counter,
-            _ => Self::Argument,
-        }
-    }
-}
-
 /// The name of a field of a callsite.
 #[derive(Debug)]
 pub(super) struct FieldNames {
@@ -58,10 +38,17 @@ pub(super) struct FieldNames {
 }
 
 impl Callsite {
-    /// `names` has the names of the callsite and of its fields, separated by NULs.
-    pub(super) fn new(number: u64, names: &str, fields: &mut FieldNumbers) -> Self {
-        let mut names = names.split('\0');
-        let [name, target, location] = [(); 3].map(|()| names.next().unwrap_or_default());
+    pub(super) fn new(
+        number: u64,
+        names: &CallsiteNames<'_>,
+        field_numbers: &mut FieldNumbers,
+    ) -> Self {
+        let &CallsiteNames {
+            name,
+            target,
+            location,
+            ref fields,
+        } = names;
         let location = location.rsplit_once(':');
         let mut head = vec![(event::CATEGORY_IIDS, number)];
         if location.is_some() {
@@ -80,10 +67,11 @@ impl Callsite {
             name: name.into(),
             target: target.into(),
             location: location.map(|(file, line)| (file.into(), line.parse().unwrap_or(0))),
-            fields: names
+            fields: fields
+                .iter()
                 .map(|name| FieldNames {
-                    name: name.into(),
-                    number: fields.number(name),
+                    name: (*name).into(),
+                    number: field_numbers.number(name),
                     role: Role::of(name),
                 })
                 .collect(),
@@ -162,8 +150,7 @@ impl Callsites {
     #[cold]
     fn add(&mut self, address: usize, names: Option<&str>, fields: &mut FieldNumbers) -> usize {
         let index = self.callsites.len();
-        let names = names.unwrap_or("?\0?");
-        let callsite = Callsite::new(index as u64 + 1, names, fields);
+        let callsite = Callsite::new(index as u64 + 1, &CallsiteNames::of(names), fields);
         self.callsites.push(callsite);
         self.indices.insert(address, index);
         index

@@ -13,7 +13,7 @@ mod rename;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{mem, ptr, slice};
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -31,8 +31,6 @@ use crate::trace::temporary::{not_regular, with_suffix, with_temporary};
 #[derive(Debug)]
 pub(crate) struct Mapping {
     words: &'static [AtomicU64],
-    /// No other file gets this number, because the mapping keeps the file.
-    file: FileNumber,
 }
 
 impl Mapping {
@@ -76,7 +74,6 @@ impl Mapping {
     /// Locks and maps a file of this length.
     fn lock_and_map(file: UnsharedFile, words: usize) -> io::Result<Self> {
         lock(&file.0)?;
-        let number = FileNumber::of(&file.0.metadata()?);
         let descriptor = file.0.as_raw_fd();
         let mut files = lock_files();
         // SAFETY: the call makes a new mapping, and changes no memory of the program.
@@ -101,26 +98,17 @@ impl Mapping {
         let entry = files.iter_mut().find(|(_, known)| *known == descriptor);
         // The file's own opening has made the entry, which `release` alone removes.
         entry.expect("the entry of an open file").0 = words;
-        Ok(Self {
-            words,
-            file: number,
+        Ok(Self { words })
+    }
+
+    /// Whether a recorder of a process that runs has its rings in the file to which this path
+    /// leads, be it through links. Its file begins with `magic`, in any version.
+    pub(crate) fn is_any_at(path: &Path, magic: u64) -> bool {
+        fs::metadata(path).is_ok_and(|found| {
+            found.is_file()
+                && (is_mapped(FileNumber::of(&found))
+                    || is_locked_at(path, magic).is_ok_and(|is_locked| is_locked))
         })
-    }
-
-    /// Whether this path leads to the file now, be it through links.
-    pub(crate) fn is_at(&self, path: &Path) -> bool {
-        fs::metadata(path).is_ok_and(|found| FileNumber::of(&found) == self.file)
-    }
-
-    /// Whether a recorder of this process has its rings in this file.
-    pub(crate) fn is_any_in(file: &Metadata) -> bool {
-        is_mapped(FileNumber::of(file))
-    }
-
-    /// Whether a recorder of this process has its rings in the file to which this path leads, be it
-    /// through links.
-    pub(crate) fn is_any_at(path: &Path) -> bool {
-        fs::metadata(path).is_ok_and(|found| Self::is_any_in(&found))
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {
@@ -162,9 +150,7 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<UnsharedFile>> {
         found => return Err(not_regular(found?.file_type())),
     }
     let file = UnsharedFile::open(File::options().read(true).write(true), path)?;
-    let mut word = [0; 8];
-    // The most significant byte is the version of the format.
-    if (&*file.0).read_exact(&mut word).is_err() || (u64::from_ne_bytes(word) ^ magic) << 8 != 0 {
+    if !begins_with(&file.0, magic) {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
             "it is not a recorder's file, so it stays",
@@ -172,6 +158,34 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<UnsharedFile>> {
     }
     lock_at(&file.0, path)?;
     Ok(Some(file))
+}
+
+/// Whether the file begins with this word, of any version of the format.
+fn begins_with(mut file: &File, magic: u64) -> bool {
+    let mut word = [0; 8];
+    // The most significant byte is the version.
+    file.read_exact(&mut word).is_ok() && (u64::from_ne_bytes(word) ^ magic) << 8 == 0
+}
+
+/// Whether another process has locked the recorder's file at `path`. If a recorder starts there at
+/// this very moment, it finds the file locked.
+fn is_locked_at(path: &Path, magic: u64) -> io::Result<bool> {
+    let mut options = File::options();
+    // A pipe may have taken the file's place.
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    if !begins_with(&file, magic) {
+        return Ok(false);
+    }
+    // Two that ask at once do not refuse each other.
+    match try_flock(&file, libc::LOCK_SH) {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Ok(true),
+        locked => locked?,
+    }
+    // A close would not unlock it while a child that was forked meanwhile has it open.
+    try_flock(&file, libc::LOCK_UN).map(|()| false)
 }
 
 /// Locks the file that was opened at `path`. Fails if another recorder has meanwhile renamed that
@@ -342,8 +356,12 @@ fn busy() -> io::Error {
 }
 
 fn lock(file: &File) -> io::Result<()> {
+    try_flock(file, libc::LOCK_EX)
+}
+
+fn try_flock(file: &File, operation: libc::c_int) -> io::Result<()> {
     // SAFETY: the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+    if unsafe { libc::flock(file.as_raw_fd(), operation | libc::LOCK_NB) } == 0 {
         return Ok(());
     }
     let error = io::Error::last_os_error();

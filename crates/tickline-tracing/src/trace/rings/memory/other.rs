@@ -21,11 +21,7 @@ impl Mapping {
         match *self {}
     }
 
-    pub(crate) fn is_at(&self, _: &Path) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn is_any_at(_: &Path) -> bool {
+    pub(crate) fn is_any_at(_: &Path, _: u64) -> bool {
         false
     }
 

@@ -1,0 +1,156 @@
+//! Where a trace shows a panic. The panic hook is the whole process's, so these tests have a
+//! process of their own, and run one after another.
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+
+use std::fs;
+use std::panic::catch_unwind;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::flight::FlightRecorder;
+use tickline_tracing::trace_file::{TraceFile, Tracks};
+use tracing::subscriber::with_default;
+use tracing::{Event, Level, Subscriber, debug_span, info, info_span};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::{registry, reload};
+
+/// While one test installs its hook, a panic of another one would find none.
+fn wait_for_other_tests() -> MutexGuard<'static, ()> {
+    static TEST: Mutex<()> = Mutex::new(());
+    TEST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The track of the panic with this payload, and that of the only span `request`.
+fn tracks<'a>(events: &'a [Value], payload: &str) -> [&'a Value; 2] {
+    let panic = |event: &&Value| event["args"]["panic.payload"] == payload;
+    let request = |event: &&Value| event["name"] == "request" && event["ph"] == "b";
+    let panic = events.iter().find(panic).unwrap();
+    let request = events.iter().find(request).unwrap();
+    [panic, request].map(|event| &event["id2"]["local"])
+}
+
+/// A recorder of requests that records panics.
+fn recorder_of_panics(folder: &tempfile::TempDir) -> FlightRecorder {
+    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    recorder.write_on_panic(folder.path().join("panic.json"));
+    recorder
+}
+
+fn written(recorder: &FlightRecorder) -> Vec<Value> {
+    let mut bytes = Vec::new();
+    recorder.write_to(&mut bytes).unwrap();
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+fn assert_panic_is_in_request(events: &[Value], payload: &str) {
+    let [panic, request] = tracks(events, payload);
+    assert!(request.is_string());
+    assert_eq!(panic, request);
+}
+
+/// Symptom: the panic was on the thread's track, so who looked at the failed request did not see
+/// it.
+#[test]
+fn a_panic_is_on_the_track_of_its_request() {
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = recorder_of_panics(&folder);
+    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    with_default(registry().with(layer.for_sinks_only()), || {
+        let _request = info_span!("request").entered();
+        catch_unwind(|| panic!("in a request")).unwrap_err();
+    });
+    assert_panic_is_in_request(&written(&recorder), "in a request");
+}
+
+#[test]
+fn a_panic_outside_of_requests_is_on_no_track_of_a_request() {
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = recorder_of_panics(&folder);
+    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    with_default(registry().with(layer), || {
+        let _request = info_span!("request");
+        catch_unwind(|| panic!("beside a request")).unwrap_err();
+    });
+    let events = written(&recorder);
+    assert_eq!(tracks(&events, "beside a request")[0], &Value::Null);
+}
+
+#[test]
+fn a_panic_in_a_span_that_a_filter_hides_is_in_the_span_around_it() {
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = recorder_of_panics(&folder);
+    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    let shown = layer.with_filter(LevelFilter::INFO);
+    let subscriber = registry().with(shown).with(SpanTimingLayer::new());
+    with_default(subscriber, || {
+        let _request = info_span!("request").entered();
+        let _hidden = debug_span!("hidden").entered();
+        catch_unwind(|| panic!("in a hidden span")).unwrap_err();
+    });
+    assert_panic_is_in_request(&written(&recorder), "in a hidden span");
+}
+
+/// The subscriber does not tell a layer that comes by a reload that it is part of it.
+#[test]
+fn a_panic_is_in_its_request_although_a_reload_has_added_the_layer() {
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = recorder_of_panics(&folder);
+    let (layer, handle) = reload::Layer::new(SpanTimingLayer::new());
+    with_default(registry().with(layer), || {
+        let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+        handle.reload(layer).unwrap();
+        let _request = info_span!("request").entered();
+        catch_unwind(|| panic!("after a reload")).unwrap_err();
+    });
+    assert_panic_is_in_request(&written(&recorder), "after a reload");
+}
+
+/// A layer that panics at each event of the level INFO.
+struct Panics;
+
+impl<S: Subscriber> Layer<S> for Panics {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        assert!(*event.metadata().level() != Level::INFO, "in a layer");
+    }
+}
+
+/// In a call to its subscriber, a thread has no default subscriber.
+#[test]
+fn a_panic_of_another_layer_is_in_the_request_that_the_layer_works_for() {
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = recorder_of_panics(&folder);
+    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    with_default(registry().with(layer).with(Panics), || {
+        let _request = info_span!("request").entered();
+        catch_unwind(|| info!("an event")).unwrap_err();
+    });
+    assert_panic_is_in_request(&written(&recorder), "in a layer");
+}
+
+/// Symptom: the trace of a server that caught the panic of a request ended the request as all
+/// others, and did not have the panic.
+#[test]
+fn a_trace_file_that_is_flushed_at_a_panic_has_the_panic_in_its_request() {
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let builder = TraceFile::builder()
+        .tracks(Tracks::Requests)
+        .flush_on_panic();
+    let (trace, guard) = builder.create(&path).unwrap();
+    let layer = SpanTimingLayer::new().with_sink(trace);
+    with_default(registry().with(layer), || {
+        let _request = info_span!("request").entered();
+        catch_unwind(|| panic!("in a trace file")).unwrap_err();
+    });
+    guard.finish().unwrap();
+    let events: Vec<Value> = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    assert_panic_is_in_request(&events, "in a trace file");
+}
