@@ -124,6 +124,31 @@ fn the_next_pass_is_due_within_an_interval() {
 }
 
 #[test]
+fn a_cpu_that_is_still_to_get_a_line_is_awaited() {
+    let clock = new_clock();
+    let Some(passes) = Passes::new(&clock) else {
+        return;
+    };
+    assert!(passes.cpu_lines.awaits_line_here());
+}
+
+#[test]
+fn a_cpu_that_was_given_up_is_not_awaited() {
+    let clock = new_clock();
+    let Some(passes) = Passes::new(&clock) else {
+        return;
+    };
+    let long_ago_ns = OsClock.monotonic_ns() - FALLBACK_AFTER_NS;
+    for record in passes.records() {
+        // ORDERING: Relaxed; the same thread loads it.
+        record
+            .calibrated_since_ns
+            .store(long_ago_ns, Ordering::Relaxed);
+    }
+    assert!(!passes.cpu_lines.awaits_line_here());
+}
+
+#[test]
 fn a_pass_that_a_set_clock_has_woken_is_followed_at_once() {
     let clock = new_clock();
     let Some(mut passes) = Passes::new(&clock) else {
@@ -409,11 +434,11 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
 #[test]
 fn a_cpu_without_a_line_falls_back_after_15_s() {
     assert_eq!(
-        [0, 14_999_999_999].map(state_without_line),
+        [0, 14_999_999_999].map(state_after_ns),
         [ClockState::Calibrating; 2]
     );
     assert_eq!(
-        state_without_line(15_000_000_000),
+        state_after_ns(15_000_000_000),
         ClockState::Fallback(Reason::NoLine)
     );
 }
