@@ -131,6 +131,7 @@ impl Status {
             | ClockState::Disrupted
             | ClockState::Unavailable
             | ClockState::Backend
+            | ClockState::BackendFallback(_)
             | ClockState::Mock => true,
         }
     }
@@ -167,6 +168,7 @@ mod tests {
             ClockState::Disrupted,
             ClockState::Unavailable,
             ClockState::Backend,
+            ClockState::BackendFallback("its source is gone"),
             ClockState::Mock,
         ] {
             let status = status(state, Driver::Thread);
