@@ -201,7 +201,7 @@ impl CpuLines {
         let SlowCpuReading { cpu, reading, .. } =
             per_cpu::read_ordered_on_this_cpu(&self.clocks, &self.counter, &OsClock)?;
         if let (ReadingSource::Reference { .. }, Some(record)) =
-            (reading.source, self.records.get(cpu))
+            (reading.source, self.records.get(cpu as usize))
         {
             record.report_miss();
         }
@@ -210,12 +210,12 @@ impl CpuLines {
 
     /// The clock of the CPU on which the caller runs.
     pub(crate) fn clock_here(&self) -> Option<&SharedClock> {
-        self.clocks.get(self.counter.now_ordered()?.cpu)
+        self.clocks.get(self.counter.now_ordered()?.cpu as usize)
     }
 
     /// Whether the CPU on which the caller runs has no line now, and is not given up.
     pub(crate) fn awaits_line_here(&self) -> bool {
-        let cpu = self.counter.now_ordered().map(|read| read.cpu);
+        let cpu = self.counter.now_ordered().map(|read| read.cpu as usize);
         let here = cpu.and_then(|cpu| self.clocks.get(cpu).zip(self.records.get(cpu)));
         here.is_some_and(|(clock, record)| {
             let now_ns = OsClock.monotonic_ns();

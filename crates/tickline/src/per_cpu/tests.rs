@@ -84,7 +84,7 @@ impl<'a> Passes<'a> {
 
     /// The records of the CPUs on which this thread may run.
     fn records(&self) -> impl Iterator<Item = &CpuRecord> {
-        let records = self.cpu_lines.records.iter().enumerate();
+        let records = (0..).zip(&self.cpu_lines.records);
         records.filter_map(|(cpu, record)| self.mask.contains(cpu).then_some(record))
     }
 
@@ -195,8 +195,8 @@ fn a_pass_gives_the_thread_its_cpus_back() {
     passes.run();
     let after = CpuMask::for_current_thread();
     let may_run = |cpu| after.as_ref().is_some_and(|mask| mask.contains(cpu));
-    let ids = passes.cpu_lines.clocks.len();
-    assert!((0..ids).all(|cpu| passes.mask.contains(cpu) == may_run(cpu)));
+    let mut ids = (0..).take(passes.cpu_lines.clocks.len());
+    assert!(ids.all(|cpu| passes.mask.contains(cpu) == may_run(cpu)));
 }
 
 #[test]
@@ -216,9 +216,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let mut others = passes.cpu_lines.status();
     others.retain(|cpu| cpu.cpu != absent.cpu);
     assert!(
-        others
-            .iter()
-            .all(|cpu| passes.mask.contains(cpu.cpu as usize)),
+        others.iter().all(|cpu| passes.mask.contains(cpu.cpu)),
         "{others:?}"
     );
 }
@@ -362,13 +360,14 @@ fn readers_leave_the_cpus_lines_in_order() {
     let Some(mask) = CpuMask::for_current_thread() else {
         return skip("no way to say where this thread may run");
     };
-    let here = (0..cpu_lines.clocks.len())
+    let here = (0..)
+        .take(cpu_lines.clocks.len())
         .find(|cpu| mask.contains(*cpu))
         .expect("this CPU");
     let mut affinity = AffinityGuard::new(mask);
     assert!(affinity.pin(here), "it is in the mask");
     let mut most_ns = 0;
-    for (cpu, clock) in cpu_lines.clocks.iter().enumerate() {
+    for (cpu, clock) in (0..).zip(&cpu_lines.clocks) {
         let ahead_ns = if cpu == here { 20_000_000 } else { 100_000_000 };
         let mark_ns = OsClock.monotonic_ns() + ahead_ns;
         set_high_water(clock, mark_ns);
