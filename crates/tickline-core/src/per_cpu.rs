@@ -347,6 +347,11 @@ impl CpuControl {
     /// An iteration for the clock of `cpu`, on which the caller has put this thread. The thread
     /// stays on the CPU until the next iteration is due so late that it may leave, or until the
     /// pass may wait no more.
+    ///
+    /// Two control loops MUST NOT iterate for one CPU's clock at the same time, as for
+    /// [`Control::iterate`]. No type ensures it, because the CPUs' clocks belong to no
+    /// [`DrivenClock`](crate::driver::DrivenClock). A driver therefore keeps its
+    /// [`CpusPermit`](crate::driver::CpusPermit) from the beginning of the pass to its end.
     pub fn iterate<S: StateCell>(
         &mut self,
         clock: &SharedClock<S>,
