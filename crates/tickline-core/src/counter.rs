@@ -113,7 +113,7 @@ pub struct CpuRead {
     /// The counter, ticks.
     pub ticks: u64,
     /// The operating system's id of the CPU.
-    pub cpu: usize,
+    pub cpu: u32,
 }
 
 /// A counter together with the id of the CPU that was read. It MUST fulfil points 1 to 5 of the
@@ -129,7 +129,7 @@ pub struct CpuRead {
 /// use tickline_core::counter::{CpuCounter, CpuRead};
 ///
 /// /// A board without an operating system. Each core has a counter, and a register with its number.
-/// struct Core { number: usize, ticks: Cell<u64> }
+/// struct Core { number: u32, ticks: Cell<u64> }
 /// impl CpuCounter for Core {
 ///     // No thread is moved here. With an operating system, compare the number before and after.
 ///     fn now(&self) -> Option<CpuRead> {

@@ -40,12 +40,12 @@
 //! use tickline_core::shared::SharedClock;
 //!
 //! /// Two CPUs whose counters differ by an hour, and a thread on one of them.
-//! struct Machine { ns: Cell<u64>, on_cpu: Cell<usize> }
+//! struct Machine { ns: Cell<u64>, on_cpu: Cell<u32> }
 //! impl CpuCounter for Machine {
 //!     fn now(&self) -> Option<CpuRead> {
 //!         self.ns.set(self.ns.get() + 10);
 //!         let cpu = self.on_cpu.get();
-//!         Some(CpuRead { ticks: self.ns.get() + cpu as u64 * 3_600_000_000_000, cpu })
+//!         Some(CpuRead { ticks: self.ns.get() + u64::from(cpu) * 3_600_000_000_000, cpu })
 //!     }
 //!     fn now_ordered(&self) -> Option<CpuRead> { self.now() }
 //!     fn barrier(&self) {}
@@ -61,7 +61,7 @@
 //!
 //! // A thread calibrates each CPU, and stays there until the CPU's line lasts.
 //! let pass = Pass::begin(resolutions, 500_000_000, &machine);
-//! for (cpu, clock) in clocks.iter().enumerate() {
+//! for (cpu, clock) in (0..).zip(&clocks) {
 //!     let mut calibration = CpuControl::new(&pass);
 //!     machine.on_cpu.set(cpu); // the thread moves to the CPU
 //!     calibration.begin(&pass);
@@ -116,7 +116,7 @@ const _: () = assert!(
 pub fn cpu_clock<S>(clocks: &[SharedClock<S>], read: Option<CpuRead>) -> Option<CpuClock<'_, S>> {
     let CpuRead { ticks, cpu } = read?;
     Some(CpuClock {
-        clock: clocks.get(cpu)?,
+        clock: clocks.get(cpu as usize)?,
         read: PastRead(ticks),
     })
 }
@@ -173,7 +173,7 @@ impl Counter for PastRead {
 #[non_exhaustive]
 pub struct SlowCpuReading {
     /// The id of the CPU whose clock was read.
-    pub cpu: usize,
+    pub cpu: u32,
     /// The reading.
     pub reading: SlowReading,
 }
@@ -191,7 +191,7 @@ pub fn read_ordered_on_this_cpu<S: StateCell>(
         let Some(CpuRead { cpu, .. }) = counter.now_ordered() else {
             continue;
         };
-        let clock = clocks.get(cpu)?;
+        let clock = clocks.get(cpu as usize)?;
         // Only a tick that was read after the state, and from this CPU's counter, may be compared
         // with the line.
         let ticks_here = || {
@@ -350,10 +350,15 @@ impl CpuControl {
     /// An iteration for the clock of `cpu`, on which the caller has put this thread. The thread
     /// stays on the CPU until the next iteration is due so late that it may leave, or until the
     /// pass may wait no more.
+    ///
+    /// Two control loops MUST NOT iterate for one CPU's clock at the same time, as for
+    /// [`Control::iterate`]. No type ensures it, because the CPUs' clocks belong to no
+    /// [`DrivenClock`](crate::driver::DrivenClock). A driver therefore keeps its
+    /// [`CpusPermit`](crate::driver::CpusPermit) from the beginning of the pass to its end.
     pub fn iterate<S: StateCell>(
         &mut self,
         clock: &SharedClock<S>,
-        cpu: usize,
+        cpu: u32,
         counter: &impl CpuCounter,
         reference: &impl Reference,
     ) -> CpuIteration {
@@ -388,7 +393,7 @@ impl CpuControl {
     fn iterate_pinned<S: StateCell>(
         &mut self,
         clock: &SharedClock<S>,
-        cpu: usize,
+        cpu: u32,
         counter: &impl CpuCounter,
         reference: &impl Reference,
     ) -> Option<Iteration> {
@@ -419,7 +424,7 @@ impl CpuControl {
 #[derive(Debug)]
 struct PinnedCounter<'a, C> {
     counter: &'a C,
-    cpu: usize,
+    cpu: u32,
     last_ticks: Cell<u64>,
     lost: Cell<bool>,
 }
@@ -430,7 +435,7 @@ const LOST_TICKS: u64 = 1 << 62;
 
 impl<'a, C: CpuCounter> PinnedCounter<'a, C> {
     /// The counter of `cpu`, if this thread is on it.
-    fn new(counter: &'a C, cpu: usize) -> Option<Self> {
+    fn new(counter: &'a C, cpu: u32) -> Option<Self> {
         let read = counter.now_ordered()?;
         (read.cpu == cpu).then(|| Self {
             counter,

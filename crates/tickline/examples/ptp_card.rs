@@ -128,7 +128,7 @@ mod card {
         fn state(&self) -> ClockState {
             // ORDERING: Relaxed, as in `passed`.
             if self.has_failed.load(Ordering::Relaxed) {
-                ClockState::Calibrating
+                ClockState::BackendFallback("the card does not answer")
             } else {
                 ClockState::Backend
             }

@@ -102,7 +102,8 @@ use crate::unix_time::UnixTime;
 /// |---|---|
 /// | the counter | [`Fast`](ClockState::Fast) |
 /// | the OS clock, until the backend can serve | [`Calibrating`](ClockState::Calibrating) |
-/// | the OS clock, for a reason | [`Fallback`](ClockState::Fallback), with the reason |
+/// | the OS clock, because the counter can't be used | [`Fallback`](ClockState::Fallback), with the reason |
+/// | the OS clock, because the backend's own source can't serve | [`BackendFallback`](ClockState::BackendFallback), with a text that says why |
 /// | a clock of its own | [`Backend`](ClockState::Backend) |
 /// | a test | [`Mock`](ClockState::Mock) |
 /// | none: readings are 0 | [`Unavailable`](ClockState::Unavailable) |
@@ -119,7 +120,7 @@ use crate::unix_time::UnixTime;
 ///
 /// Such a clock has no control loop: [`Clock::maintain`] does nothing, and the driver that
 /// [`Clock::status`] shows is [`Driver::Manual`](crate::Driver::Manual). The status has no figures
-/// and no events. Only the gate of the state's reason is closed.
+/// and no events. Only the gate of a [`Fallback`](ClockState::Fallback)'s reason is closed.
 ///
 /// [`Clock`]: crate::Clock
 /// [`Clock::from_backend`]: crate::Clock::from_backend

@@ -137,9 +137,9 @@
 //! ([`EnvironmentSwitch`]), and [`Clock::disable`] switch the counter off.
 //!
 //! If readings don't use the counter, they come from the OS clock, and take about 1.2 times as long
-//! as a direct call of that clock, where that is a system call. Otherwise they take up to twice as
-//! long, and [`Clock::reading`] three times. On a system without any clock the state is
-//! [`ClockState::Unavailable`], and readings are 0. Under Miri readings use the clocks of std.
+//! as a direct call of that clock, where that is a system call, and otherwise up to twice as long.
+//! On a system without any clock the state is [`ClockState::Unavailable`], and readings are 0.
+//! Under Miri readings use the clocks of std.
 //!
 //! # A line for each CPU
 //!

@@ -91,7 +91,7 @@ const fn checked_ids(ids: usize) -> Result<usize, Unmet> {
 }
 
 /// The state of a CPU that has been without a line for `waited_ns`.
-const fn state_without_line(waited_ns: i64) -> ClockState {
+const fn state_after_ns(waited_ns: i64) -> ClockState {
     if waited_ns < FALLBACK_AFTER_NS {
         ClockState::Calibrating
     } else {
@@ -130,6 +130,17 @@ impl CpuRecord {
         if !self.has_missed.load(order) {
             self.has_missed.store(true, order);
         }
+    }
+
+    /// The state of this CPU at this time of the OS clock, if it has no line then.
+    fn state_without_line(&self, now_ns: i64) -> ClockState {
+        // ORDERING: Relaxed for both, figures on their own for display.
+        let since_ns = self.calibrated_since_ns.load(Ordering::Relaxed);
+        if since_ns == 0 {
+            return ClockState::Calibrating; // a reader's report makes the thread begin
+        }
+        let published_ns = self.published_ns.load(Ordering::Relaxed);
+        state_after_ns(now_ns.saturating_sub(published_ns.max(since_ns)))
     }
 }
 
@@ -190,7 +201,7 @@ impl CpuLines {
         let SlowCpuReading { cpu, reading, .. } =
             per_cpu::read_ordered_on_this_cpu(&self.clocks, &self.counter, &OsClock)?;
         if let (ReadingSource::Reference { .. }, Some(record)) =
-            (reading.source, self.records.get(cpu))
+            (reading.source, self.records.get(cpu as usize))
         {
             record.report_miss();
         }
@@ -199,7 +210,18 @@ impl CpuLines {
 
     /// The clock of the CPU on which the caller runs.
     pub(crate) fn clock_here(&self) -> Option<&SharedClock> {
-        self.clocks.get(self.counter.now_ordered()?.cpu)
+        self.clocks.get(self.counter.now_ordered()?.cpu as usize)
+    }
+
+    /// Whether the CPU on which the caller runs has no line now, and is not given up.
+    pub(crate) fn awaits_line_here(&self) -> bool {
+        let cpu = self.counter.now_ordered().map(|read| read.cpu as usize);
+        let here = cpu.and_then(|cpu| self.clocks.get(cpu).zip(self.records.get(cpu)));
+        here.is_some_and(|(clock, record)| {
+            let now_ns = OsClock.monotonic_ns();
+            !has_line_at(clock, now_ns)
+                && record.state_without_line(now_ns) == ClockState::Calibrating
+        })
     }
 
     /// Whether any CPU has a line now.
@@ -241,14 +263,13 @@ impl CpuLines {
                 continue;
             }
             let last_line = clock.figures().last_line;
-            let waited_ns = now_ns.saturating_sub(published_ns.max(since_ns));
             let age_ns = u64::try_from(now_ns.saturating_sub(published_ns)).unwrap_or(0);
             cpus.push(CpuStatus {
                 cpu,
                 state: if has_line_at(clock, now_ns) {
                     ClockState::Fast
                 } else {
-                    state_without_line(waited_ns)
+                    record.state_without_line(now_ns)
                 },
                 frequency_hz: last_line.map(|line| line.frequency_hz),
                 offset_ns: last_line.map(|line| line.offset_ns),

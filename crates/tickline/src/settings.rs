@@ -103,6 +103,9 @@ pub enum Probes {
 /// - when lines end: by `disable()`, by a gate that closes, or because the clock's thread goes back
 ///   to one line for all.
 ///
+/// On a busy machine many readings come from the OS clock, unless the
+/// [interval is long](crate::ClockBuilder::line_per_cpu).
+///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
 /// use tickline::{Clock, LinePerCpu};

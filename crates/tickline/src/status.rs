@@ -56,13 +56,16 @@ pub enum ClockState {
     /// From a clock of the program's own, by its [`Backend`](crate::backend::Backend): neither the
     /// counter nor the OS clock.
     Backend,
+    /// From the OS clock, because the source of a [`Backend`](crate::backend::Backend) can't serve.
+    /// The text, which the backend names, says why, and continues "because". No gate is closed.
+    BackendFallback(&'static str),
     /// From a mock, which a test moves (feature `mock`).
     Mock,
 }
 
 impl ClockState {
     /// A stable code: `calibrating`, `fast`, `disrupted`, `fallback`, `unavailable`, `backend`,
-    /// `mock`.
+    /// `backend_fallback`, `mock`.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -72,6 +75,7 @@ impl ClockState {
             Self::Fallback(_) => "fallback",
             Self::Unavailable => "unavailable",
             Self::Backend => "backend",
+            Self::BackendFallback(_) => "backend_fallback",
             Self::Mock => "mock",
         }
     }
@@ -93,6 +97,9 @@ impl fmt::Display for ClockState {
             }
             Self::Unavailable => f.write_str("unavailable: this system has no clock, so every reading is 0"),
             Self::Backend => f.write_str("backend: readings come from a clock of the program's own"),
+            Self::BackendFallback(why) => {
+                write!(f, "backend_fallback: readings come from the OS clock, because {why}")
+            }
             Self::Mock => f.write_str("mock: a test moves the clock"),
         }
     }

@@ -55,7 +55,8 @@ impl World {
 impl Access {
     /// The read that has just returned `ticks`.
     fn cpu_read(&self, ticks: u64) -> CpuRead {
-        let cpu = self.0.me().last_read.get().cell;
+        let cell = self.0.me().last_read.get().cell;
+        let cpu = u32::try_from(cell).expect("few");
         CpuRead { ticks, cpu }
     }
 }
@@ -94,7 +95,7 @@ impl Context {
             );
             cpus.resize_with(self.clock.cpu_clocks.len(), || CpuControl::new(&pass));
             let mut next_ns = self.world.returned_ns().saturating_add(interval_ns);
-            for (cpu, calibration) in cpus.iter_mut().enumerate() {
+            for (cpu, calibration) in (0..).zip(&mut cpus) {
                 if calibration.is_ready(self.world.returned_ns()) {
                     calibration.begin(&pass);
                     self.calibrate(cpu, calibration);
@@ -114,7 +115,7 @@ impl Context {
     }
 
     /// Runs iterations on `cpu`, until the thread may leave it, or is woken.
-    fn calibrate(&self, cpu: usize, calibration: &mut CpuControl) {
+    fn calibrate(&self, cpu: u32, calibration: &mut CpuControl) {
         loop {
             self.go_to(cpu);
             match self.iterate_on(cpu, calibration) {
@@ -132,11 +133,11 @@ impl Context {
     }
 
     /// Runs an iteration on `cpu`, and returns what the thread does next.
-    fn iterate_on(&self, cpu: usize, calibration: &mut CpuControl) -> Stay {
+    fn iterate_on(&self, cpu: u32, calibration: &mut CpuControl) -> Stay {
         let (me, access) = (self.world.me(), self.access());
         me.holds_lock.set(true);
-        let done = self.run_watched(cpu, || {
-            let clock = &self.clock.cpu_clocks[cpu];
+        let done = self.run_watched(cpu as usize, || {
+            let clock = &self.clock.cpu_clocks[cpu as usize];
             let done = calibration.iterate(clock, cpu, &access, &access);
             let oldest_ticks = calibration.control().oldest_sample_ticks();
             (done, done.iteration.is_some(), oldest_ticks)
@@ -146,22 +147,25 @@ impl Context {
         if done.iteration.is_some() {
             self.check.judge_bounds();
             self.check
-                .check_line_is_back(self.world.cells[cpu].state.get());
+                .check_line_is_back(self.world.cells[cpu as usize].state.get());
         }
         done.stay
     }
 
     /// Moves the thread to `cpu`, unless the CPU is offline. The thread arrives when the CPU has
     /// time for it.
-    fn go_to(&self, cpu: usize) {
+    fn go_to(&self, cpu: u32) {
         let (world, me) = (&self.world, self.world.me());
-        if !world.cpus[cpu].is_online.get() {
+        if !world.cpus[cpu as usize].is_online.get() {
             return;
         }
-        me.cpu.set(u32::try_from(cpu).expect("few"));
+        me.cpu.set(cpu);
         me.is_pinned.set(true);
         let now_ps = world.now_ps.get();
-        let paused_ps = world.cpus[cpu].paused_ps.get().saturating_sub(now_ps);
+        let paused_ps = world.cpus[cpu as usize]
+            .paused_ps
+            .get()
+            .saturating_sub(now_ps);
         if paused_ps != 0 {
             self.check.record_disturbance(now_ps + paused_ps);
         }

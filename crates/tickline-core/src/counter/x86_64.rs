@@ -131,9 +131,14 @@ impl HardwareCpuCounter {
     }
 }
 
+/// The bits of TSC_AUX that are the id.
+const CPU_MASK: u32 = 0xfff;
+
+const _: () = assert!(CPU_MASK as usize + 1 == super::CPU_IDS);
+
 #[inline(always)]
-const fn cpu_of(aux: u32) -> usize {
-    aux as usize & (super::CPU_IDS - 1)
+const fn cpu_of(aux: u32) -> u32 {
+    aux & CPU_MASK
 }
 
 impl CpuCounter for HardwareCpuCounter {

@@ -33,7 +33,7 @@ enum PlainRead {
 /// Two CPUs whose counters have one rate and different origins, and a thread on one of them.
 struct Board {
     machine: &'static Machine,
-    on: Cell<usize>,
+    on: Cell<u32>,
     /// How `CpuCounter::now` reads the counter and the CPU's id.
     plain_read: PlainRead,
 }
@@ -56,7 +56,7 @@ impl CpuCounter for Board {
         let ticks = self.machine.now();
         let cpu = self.on.get();
         Some(CpuRead {
-            ticks: ticks + SKEW_TICKS * cpu as u64,
+            ticks: ticks + SKEW_TICKS * u64::from(cpu),
             cpu,
         })
     }
@@ -96,13 +96,14 @@ fn calibrate(
     board: &'static Board,
     clocks: &Clocks,
     calibrations: &mut [CpuControl; 2],
-    cpu: usize,
+    cpu: u32,
 ) -> u64 {
     board.on.set(cpu);
-    calibrations[cpu].begin(&new_pass(board.machine));
+    let (calibration, clock) = (&mut calibrations[cpu as usize], &clocks[cpu as usize]);
+    calibration.begin(&new_pass(board.machine));
     loop {
         let CpuIteration { iteration, stay } =
-            calibrations[cpu].iterate(&clocks[cpu], cpu, board, board.machine);
+            calibration.iterate(clock, cpu, board, board.machine);
         let iteration = iteration.expect("the thread was just put there");
         if stay != Stay::Again {
             return iteration.next_in_ns;

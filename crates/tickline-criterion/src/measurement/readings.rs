@@ -146,7 +146,7 @@ impl PairClock {
                 counter.barrier();
                 ClockRead::Counter {
                     ticks,
-                    cpu: Some(cpu),
+                    cpu: Some(cpu as usize),
                 }
             }
             Self::Plain(counter) => {

@@ -20,9 +20,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// about 90.
 const READINGS: u32 = 100;
 
-/// The further reads of a decided status that lacks the bound. The bound can't be read while the
-/// thread replaces the line, for some microseconds, or on a CPU that has no line yet where each CPU
-/// has its own.
+/// The further reads of a decided status that lacks the bound, which can't be read while the thread
+/// replaces the line, for some microseconds.
 const READS_FOR_BOUND: u32 = 3;
 
 impl Clock {
@@ -71,6 +70,10 @@ impl Clock {
     /// false). Any other reason ends the wait. So does the state
     /// [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
     ///
+    /// With a line for each CPU the call waits until the CPU on which it runs has one, or has gone
+    /// without for 15 s; other CPUs may have none yet ([`Status::per_cpu`]). If the timeout ends
+    /// this wait, the state is [`Fast`](ClockState::Fast), and the status has no bound.
+    ///
     /// While the line is being replaced, for some microseconds, the status has no bound. The call
     /// then reads it up to three times more, so that the log has the bound.
     ///
@@ -86,12 +89,15 @@ impl Clock {
             if self.engine().driver() == Driver::Manual {
                 self.maintain();
             }
+            // Asked first, because a line that comes between the two has a bound.
+            let awaits_line = self.engine().awaits_line_of_this_cpu();
             let status = self.status();
             // Without a clock a system may have no sleep either.
             if left.is_zero() || !HAS_CLOCK {
                 return status;
             }
-            if status.is_decided(self.probes()) {
+            let lacks_line = awaits_line && status.reads_counter() && status.bound_ns.is_none();
+            if status.is_decided(self.probes()) && !lacks_line {
                 if !status.lacks_bound() || reads_for_bound == 0 {
                     return status;
                 }
@@ -125,12 +131,13 @@ impl Status {
             | ClockState::Disrupted
             | ClockState::Unavailable
             | ClockState::Backend
+            | ClockState::BackendFallback(_)
             | ClockState::Mock => true,
         }
     }
 
-    /// Whether readings come from a line, but the bound could not be read: the line is being
-    /// replaced, or this CPU has none yet. A backend has no line.
+    /// Whether readings come from a line, but the bound could not be read, because the line is being
+    /// replaced. A backend has no line.
     fn lacks_bound(&self) -> bool {
         let has_line = self.reads_counter() && self.frequency_hz.is_some();
         has_line && self.bound_ns.is_none()
@@ -161,6 +168,7 @@ mod tests {
             ClockState::Disrupted,
             ClockState::Unavailable,
             ClockState::Backend,
+            ClockState::BackendFallback("its source is gone"),
             ClockState::Mock,
         ] {
             let status = status(state, Driver::Thread);

@@ -69,6 +69,11 @@ impl Engine {
         }
     }
 
+    /// Whether each CPU has a line of its own, and this one is still to get it.
+    pub(crate) fn awaits_line_of_this_cpu(&self) -> bool {
+        self.cpu_lines().is_some_and(CpuLines::awaits_line_here)
+    }
+
     /// The clock that a reading would come from now, and why.
     pub(crate) fn state(&self) -> ClockState {
         self.state_and_verdicts().0

@@ -7,7 +7,7 @@
 //! |---|---|---|---|---|
 //! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read_ns`, `read_ordered_ns`, else `now_by_this_cpu` | `now_by_common_line` | within 2 and 3 |
 //! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix_ns`, else `unix_without_cpu_line` | `unix_by_common_line` | within 2 and 3 |
-//! | `reading_slow` | `reading_by_backend` | `read_ordered_bounded_by_this_cpu` | `reading_after_slow_path` | `reading_without_line` |
+//! | `reading_slow` | `reading_by_backend` | `read_ordered_bounded_by_this_cpu` | `reading_after_slow_path` | within 2 and 3, or `reading_by_os` |
 
 use tickline_core::control::Cadence;
 use tickline_core::driver::reader_may_judge_at;
@@ -23,6 +23,27 @@ use crate::settings::Driver;
 use crate::sys::COUNTER;
 use crate::sys::reference::OsClock;
 use crate::unix_time::UnixTime;
+
+/// A monotonic time by the slow path.
+struct SlowTime {
+    ns: u64,
+    /// The OS clock's time then, if the time comes from it, ns; else it comes from a line.
+    os_ns: Option<u64>,
+}
+
+impl From<SlowReading> for SlowTime {
+    fn from(reading: SlowReading) -> Self {
+        Self {
+            ns: saturating_unsigned(reading.ns),
+            os_ns: match reading.source {
+                ReadingSource::Line { .. } => None,
+                ReadingSource::Reference { reference_ns } => {
+                    Some(saturating_unsigned(reference_ns))
+                }
+            },
+        }
+    }
+}
 
 impl Engine {
     #[cold]
@@ -40,12 +61,19 @@ impl Engine {
     /// The monotonic time, by the first of these that exists: a backend, the CPUs' lines, the
     /// common line.
     fn monotonic_slow(&self, read: impl FnOnce(&CpuLines) -> Option<i64>) -> u64 {
-        if let Some(ns) = self.now_by_backend(Timescale::Monotonic) {
-            return ns;
+        match self.now_by_backend(Timescale::Monotonic) {
+            Some(ns) => ns,
+            None => self.monotonic_without_backend(read).ns,
         }
+    }
+
+    fn monotonic_without_backend(&self, read: impl FnOnce(&CpuLines) -> Option<i64>) -> SlowTime {
         match self.cpu_lines() {
             Some(cpu_lines) => match read(cpu_lines) {
-                Some(ns) => to_unsigned(ns),
+                Some(ns) => SlowTime {
+                    ns: to_unsigned(ns),
+                    os_ns: None,
+                },
                 None => self.now_by_this_cpu(cpu_lines),
             },
             None => self.now_by_common_line(),
@@ -54,18 +82,22 @@ impl Engine {
 
     /// The monotonic time by this CPU's line or by the OS clock; by the common line if the table
     /// has no entry for the CPU.
-    fn now_by_this_cpu(&self, cpu_lines: &CpuLines) -> u64 {
+    fn now_by_this_cpu(&self, cpu_lines: &CpuLines) -> SlowTime {
         match self.read_by_this_cpu(cpu_lines) {
-            Some(reading) => saturating_unsigned(reading.ns),
+            Some(reading) => reading.into(),
             None => self.now_by_common_line(),
         }
     }
 
     /// The monotonic time by the common line while it is valid, or by the OS clock.
-    fn now_by_common_line(&self) -> u64 {
+    fn now_by_common_line(&self) -> SlowTime {
         let Some(counter) = COUNTER else {
             self.judge_without_counter();
-            return saturating_unsigned(OsClock.monotonic_ns());
+            let os_ns = saturating_unsigned(OsClock.monotonic_ns());
+            return SlowTime {
+                ns: os_ns,
+                os_ns: Some(os_ns),
+            };
         };
         let mut reading = self
             .clock
@@ -77,7 +109,7 @@ impl Engine {
                 .readings()
                 .read_ordered_in_any_state(&counter, &self.probed_os_clock());
         }
-        saturating_unsigned(reading.ns)
+        reading.into()
     }
 
     /// Judges the gates, unless that was done. There is nothing to calibrate, but a judgement gives
@@ -183,8 +215,14 @@ impl Engine {
         if let Some(bounded) = self.read_ordered_bounded_by_this_cpu() {
             return Reading::from_bounded(&bounded, timescale);
         }
-        let monotonic_ns = self.now_ordered_slow();
-        self.reading_after_slow_path(timescale, monotonic_ns)
+        // A closed gate leaves no iteration to run, so Unix time needs no monotonic reading.
+        if timescale == Timescale::Unix
+            && matches!(self.clock.stage(), Stage::Closed | Stage::Disabled)
+        {
+            return unix_reading_by_os();
+        }
+        let monotonic = self.monotonic_without_backend(CpuLines::read_ordered_ns);
+        self.reading_after_slow_path(timescale, &monotonic)
     }
 
     fn reading_by_backend(&self, timescale: Timescale) -> Option<Reading<u64>> {
@@ -200,28 +238,40 @@ impl Engine {
         self.cpu_lines().and_then(CpuLines::read_ordered_bounded)
     }
 
-    /// A reading with bounds after the slow path, which may have published a line.
-    fn reading_after_slow_path(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
+    /// A reading with bounds after the slow path has returned `monotonic`: by the OS clock, or by
+    /// the line that has served the slow path, which may have published it.
+    fn reading_after_slow_path(&self, timescale: Timescale, monotonic: &SlowTime) -> Reading<u64> {
+        if monotonic.os_ns.is_some() {
+            return reading_by_os(timescale, monotonic);
+        }
         let bounded = self
             .read_ordered_bounded()
             .or_else(|| self.read_ordered_bounded_while_valid())
             .or_else(|| self.read_ordered_bounded_by_this_cpu());
         match &bounded {
             Some(bounded) => Reading::from_bounded(bounded, timescale),
-            None => self.reading_without_line(timescale, monotonic_ns),
+            None => reading_by_os(timescale, monotonic),
         }
     }
+}
 
-    /// A reading with bounds by the OS clock. Its monotonic time comes from the slow path.
-    fn reading_without_line(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
-        let os_ns = saturating_unsigned(timescale.now_ns(&OsClock));
-        let ns = if timescale == Timescale::Unix {
-            os_ns
-        } else {
-            monotonic_ns
-        };
-        Reading::from_os_reading(ns, os_ns)
+/// A reading with bounds by the OS clock. Its monotonic time comes from the slow path, and its
+/// bounds from the read of the OS clock that the slow path has made, if it has.
+fn reading_by_os(timescale: Timescale, monotonic: &SlowTime) -> Reading<u64> {
+    match timescale {
+        Timescale::Unix => unix_reading_by_os(),
+        Timescale::Monotonic => {
+            let os_ns = monotonic
+                .os_ns
+                .unwrap_or_else(|| saturating_unsigned(OsClock.monotonic_ns()));
+            Reading::from_os_reading(monotonic.ns, os_ns)
+        }
     }
+}
+
+fn unix_reading_by_os() -> Reading<u64> {
+    let os_ns = unix_os_ns();
+    Reading::from_os_reading(os_ns, os_ns)
 }
 
 /// The OS clock's Unix time.

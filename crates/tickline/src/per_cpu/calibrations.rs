@@ -17,7 +17,7 @@ use crate::sys::{AffinityGuard, CpuMask, StoppableSleep, WakeCause};
 pub(crate) struct CpuCalibrations {
     pub(super) cpus: Vec<Option<Box<CpuControl>>>,
     /// The CPU with which the next pass begins, if it is due.
-    pub(super) first: usize,
+    pub(super) first: u32,
     /// Whether a calibration of this pass was woken because the OS clock was set.
     pub(super) was_woken_by_clock_set: bool,
 }
@@ -51,10 +51,13 @@ impl CpuCalibrations {
         // A pass waits on CPUs for a limited time. If moves are slow, its first CPU uses this time
         // up. So each pass begins with another CPU; otherwise the other CPUs would never have a
         // line.
-        let ids = self.cpus.len();
+        let ids = u32::try_from(self.cpus.len()).unwrap_or(u32::MAX);
         let mut first = None;
         for cpu in (self.first..ids).chain(0..self.first) {
-            let (control, record) = (&mut self.cpus[cpu], &cpu_lines.records[cpu]);
+            let (control, record) = (
+                &mut self.cpus[cpu as usize],
+                &cpu_lines.records[cpu as usize],
+            );
             // ORDERING: Relaxed for both, see `CpuRecord::report_miss`.
             if affinity.former().contains(cpu) {
                 // The thread calibrates this CPU without a request. A request that stayed would
@@ -95,14 +98,14 @@ impl CpuCalibrations {
 
 fn calibrate(
     control: &mut CpuControl,
-    cpu: usize,
+    cpu: u32,
     cpu_lines: &CpuLines,
     pass: &Pass,
     affinity: &mut AffinityGuard,
     sleep: &StoppableSleep,
 ) -> WakeCause {
-    let clock = &cpu_lines.clocks[cpu];
-    let record = &cpu_lines.records[cpu];
+    let clock = &cpu_lines.clocks[cpu as usize];
+    let record = &cpu_lines.records[cpu as usize];
     let mut woken = WakeCause::Timeout;
     control.begin(pass);
     let iteration = loop {

@@ -84,7 +84,7 @@ impl<'a> Passes<'a> {
 
     /// The records of the CPUs on which this thread may run.
     fn records(&self) -> impl Iterator<Item = &CpuRecord> {
-        let records = self.cpu_lines.records.iter().enumerate();
+        let records = (0..).zip(&self.cpu_lines.records);
         records.filter_map(|(cpu, record)| self.mask.contains(cpu).then_some(record))
     }
 
@@ -121,6 +121,31 @@ fn the_next_pass_is_due_within_an_interval() {
         (MIN_INTERVAL_NS..=INTERVAL_NS).contains(&wait_ns),
         "{wait_ns}"
     );
+}
+
+#[test]
+fn a_cpu_that_is_still_to_get_a_line_is_awaited() {
+    let clock = new_clock();
+    let Some(passes) = Passes::new(&clock) else {
+        return;
+    };
+    assert!(passes.cpu_lines.awaits_line_here());
+}
+
+#[test]
+fn a_cpu_that_was_given_up_is_not_awaited() {
+    let clock = new_clock();
+    let Some(passes) = Passes::new(&clock) else {
+        return;
+    };
+    let long_ago_ns = OsClock.monotonic_ns() - FALLBACK_AFTER_NS;
+    for record in passes.records() {
+        // ORDERING: Relaxed; the same thread loads it.
+        record
+            .calibrated_since_ns
+            .store(long_ago_ns, Ordering::Relaxed);
+    }
+    assert!(!passes.cpu_lines.awaits_line_here());
 }
 
 #[test]
@@ -170,8 +195,8 @@ fn a_pass_gives_the_thread_its_cpus_back() {
     passes.run();
     let after = CpuMask::for_current_thread();
     let may_run = |cpu| after.as_ref().is_some_and(|mask| mask.contains(cpu));
-    let ids = passes.cpu_lines.clocks.len();
-    assert!((0..ids).all(|cpu| passes.mask.contains(cpu) == may_run(cpu)));
+    let mut ids = (0..).take(passes.cpu_lines.clocks.len());
+    assert!(ids.all(|cpu| passes.mask.contains(cpu) == may_run(cpu)));
 }
 
 #[test]
@@ -191,9 +216,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let mut others = passes.cpu_lines.status();
     others.retain(|cpu| cpu.cpu != absent.cpu);
     assert!(
-        others
-            .iter()
-            .all(|cpu| passes.mask.contains(cpu.cpu as usize)),
+        others.iter().all(|cpu| passes.mask.contains(cpu.cpu)),
         "{others:?}"
     );
 }
@@ -337,13 +360,14 @@ fn readers_leave_the_cpus_lines_in_order() {
     let Some(mask) = CpuMask::for_current_thread() else {
         return skip("no way to say where this thread may run");
     };
-    let here = (0..cpu_lines.clocks.len())
+    let here = (0..)
+        .take(cpu_lines.clocks.len())
         .find(|cpu| mask.contains(*cpu))
         .expect("this CPU");
     let mut affinity = AffinityGuard::new(mask);
     assert!(affinity.pin(here), "it is in the mask");
     let mut most_ns = 0;
-    for (cpu, clock) in cpu_lines.clocks.iter().enumerate() {
+    for (cpu, clock) in (0..).zip(&cpu_lines.clocks) {
         let ahead_ns = if cpu == here { 20_000_000 } else { 100_000_000 };
         let mark_ns = OsClock.monotonic_ns() + ahead_ns;
         set_high_water(clock, mark_ns);
@@ -409,11 +433,11 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
 #[test]
 fn a_cpu_without_a_line_falls_back_after_15_s() {
     assert_eq!(
-        [0, 14_999_999_999].map(state_without_line),
+        [0, 14_999_999_999].map(state_after_ns),
         [ClockState::Calibrating; 2]
     );
     assert_eq!(
-        state_without_line(15_000_000_000),
+        state_after_ns(15_000_000_000),
         ClockState::Fallback(Reason::NoLine)
     );
 }

@@ -38,6 +38,10 @@ fn each_state_has_its_code() {
         (ClockState::Fallback(Reason::Slow), "fallback"),
         (ClockState::Unavailable, "unavailable"),
         (ClockState::Backend, "backend"),
+        (
+            ClockState::BackendFallback("its source is gone"),
+            "backend_fallback",
+        ),
         (ClockState::Mock, "mock"),
     ] {
         assert_eq!(state.code(), code);
@@ -53,6 +57,7 @@ fn a_status_says_whether_readings_come_from_the_counter() {
         (ClockState::Fallback(Reason::Slow), false),
         (ClockState::Unavailable, false),
         (ClockState::Backend, false),
+        (ClockState::BackendFallback("its source is gone"), false),
         (ClockState::Mock, false),
     ] {
         assert_eq!(status_of(state).reads_counter(), reads_counter, "{state}");

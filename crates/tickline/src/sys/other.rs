@@ -232,7 +232,7 @@ impl CpuMask {
         None
     }
 
-    pub(crate) fn contains(&self, _cpu: usize) -> bool {
+    pub(crate) fn contains(&self, _cpu: u32) -> bool {
         match *self {}
     }
 }
@@ -249,7 +249,7 @@ impl AffinityGuard {
         &self.0
     }
 
-    pub(crate) fn pin(&mut self, _cpu: usize) -> bool {
+    pub(crate) fn pin(&mut self, _cpu: u32) -> bool {
         match self.0 {}
     }
 }

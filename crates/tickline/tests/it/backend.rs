@@ -162,6 +162,26 @@ fn a_fallback_closes_the_gate_of_its_reason_and_no_other() {
     assert_eq!(clock.status().reason(), None);
 }
 
+/// Symptom: the status of a clock by a card that had failed said that it was calibrating.
+#[test]
+fn a_status_says_why_a_backends_source_can_not_serve() {
+    let own = Own::at(5_000);
+    let clock = Clock::from_backend(Arc::<Own>::clone(&own));
+    own.set_state(ClockState::BackendFallback("the card does not answer"));
+    assert_eq!(
+        clock.status().to_string(),
+        "backend_fallback: readings come from the OS clock, because the card does not answer"
+    );
+}
+
+#[test]
+fn a_backends_own_fallback_closes_no_gate() {
+    let own = Own::at(5_000);
+    let clock = Clock::from_backend(Arc::<Own>::clone(&own));
+    own.set_state(ClockState::BackendFallback("the card does not answer"));
+    assert_eq!(clock.status().reason(), None);
+}
+
 #[test]
 fn a_backend_can_ask_for_the_switch_of_the_environment() {
     let switch = EnvironmentSwitch::read(Probes::Full);

@@ -9,24 +9,27 @@ use tickline_observe::{Bounded, Bracket};
 
 use crate::common::{self, procfs};
 
-/// Starts a clock with a line for each CPU, and waits until it is fast. `None`, with a message, if
-/// this machine can't have one.
-fn fast_clock(interval: Duration) -> Option<Clock> {
-    let clock = match Clock::builder()
+/// Starts a clock with a line for each CPU. `None`, with a message, if this machine can't have one.
+fn new_clock(interval: Duration) -> Option<Clock> {
+    let builder = Clock::builder()
         .interval(interval)
-        .line_per_cpu(LinePerCpu::On)
-        .build()
-    {
-        Ok(clock) => clock,
+        .line_per_cpu(LinePerCpu::On);
+    match builder.build() {
+        Ok(clock) => Some(clock),
         Err(error) => {
             assert!(
                 matches!(error.kind(), ErrorKind::LinePerCpuUnsupported),
                 "{error}"
             );
             common::skip(&error.to_string());
-            return None;
+            None
         }
-    };
+    }
+}
+
+/// [Starts a clock](new_clock), and waits until it is fast.
+fn fast_clock(interval: Duration) -> Option<Clock> {
+    let clock = new_clock(interval)?;
     wait_until_fast_by(&clock, |lines| lines > 0)?;
     Some(clock)
 }
@@ -138,6 +141,24 @@ fn run_on(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(None, &set).expect("a CPU of this process");
+}
+
+/// Symptom: the wait ended when any CPU had a line, and the status had neither bound nor frequency.
+#[test]
+fn a_wait_ends_when_the_callers_cpu_has_a_line() {
+    for cpu in own_cpus() {
+        let Some(clock) = new_clock(Duration::from_millis(500)) else {
+            return;
+        };
+        let wait = || {
+            run_on(cpu);
+            clock.wait_until_decided(Duration::from_secs(20))
+        };
+        let status = std::thread::scope(|scope| scope.spawn(wait).join()).expect("no panic");
+        if status.state == ClockState::Fast {
+            assert!(status.bound_ns.is_some(), "CPU {cpu}: {status:?}");
+        }
+    }
 }
 
 /// The CPUs on which the clock's thread may run.

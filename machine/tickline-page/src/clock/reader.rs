@@ -60,7 +60,8 @@ struct PageReader {
 /// This call reads files and maps memory, whatever the probes: make it before the process installs
 /// a seccomp filter. A forked child attaches to the page again, because it may be in another time
 /// namespace. If its first reading can't do that, for want of a descriptor perhaps, the OS clock
-/// serves the child from then on, whose state stays [`Calibrating`](ClockState::Calibrating).
+/// serves the child from then on, and the state is
+/// [`BackendFallback`](ClockState::BackendFallback).
 ///
 /// # Errors
 ///
@@ -86,7 +87,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Clock, PageError> {
 
 /// Like [`open`], with other probes. With [`Probes::Minimal`] a reading makes no system call except
 /// of the OS clock. While it waits for a first line, it does not yield the CPU. A forked child does
-/// not attach again: the OS clock serves it.
+/// not attach again: the OS clock serves it, and the state says so.
 ///
 /// # Errors
 ///
@@ -267,6 +268,20 @@ impl PageReader {
         }
     }
 
+    /// The state of a process that the page does not serve, although nothing switches it off.
+    fn state_without_page(&self) -> ClockState {
+        match (self.process.decision(), self.os.probes()) {
+            // The page was switched off or on meanwhile.
+            (None | Some(Decision::Attached), _) => ClockState::Calibrating,
+            (Some(Decision::Refused), Probes::Full) => {
+                ClockState::BackendFallback("this forked process could not attach to the page")
+            }
+            (Some(Decision::Refused), _) => ClockState::BackendFallback(
+                "with minimal probes a forked process does not attach to the page",
+            ),
+        }
+    }
+
     /// Why the page is not used; `None` if it is.
     fn reason(&self) -> Option<Reason> {
         let switched_off = || (!self.stage.allows_page()).then_some(Reason::DisabledByProgram);
@@ -344,7 +359,8 @@ impl Backend for PageReader {
                     ..
                 }),
             ) => ClockState::Fast,
-            (None, _) => ClockState::Calibrating,
+            (None, Some(_)) => ClockState::Calibrating,
+            (None, None) => self.state_without_page(),
         }
     }
 

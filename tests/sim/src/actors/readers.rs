@@ -202,7 +202,7 @@ impl Context {
         if self.is_per_cpu() {
             let read = per_cpu::read_ordered_on_this_cpu(&self.clock.cpu_clocks, &access, &access)
                 .expect("every CPU is in the table");
-            return (read.cpu, read.reading);
+            return (read.cpu as usize, read.reading);
         }
         (
             ONE_LINE,

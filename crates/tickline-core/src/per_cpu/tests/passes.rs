@@ -44,8 +44,7 @@ impl Passes {
         let pass = Pass::begin(RESOLUTIONS, self.interval_ns, machine);
         let mut has_lines = true;
         let mut next_ns = machine.truth_ns() + self.interval_ns.cast_signed();
-        for (cpu, (calibration, clock)) in
-            self.calibrations.iter_mut().zip(&self.clocks).enumerate()
+        for (cpu, (calibration, clock)) in (0..).zip(self.calibrations.iter_mut().zip(&self.clocks))
         {
             self.board.on.set(cpu);
             has_lines &= clock

@@ -35,14 +35,16 @@ impl CpuMask {
     }
 
     /// A mask of one CPU; `None` if no mask is that long.
-    fn single(cpu: usize) -> Option<Self> {
+    fn single(cpu: u32) -> Option<Self> {
+        let cpu = cpu as usize;
         let mut mask = Self([0; MASK_WORDS]);
         *mask.0.get_mut(cpu / WORD_BITS)? |= 1 << (cpu % WORD_BITS);
         Some(mask)
     }
 
     /// Whether the set has `cpu`.
-    pub(crate) fn contains(&self, cpu: usize) -> bool {
+    pub(crate) fn contains(&self, cpu: u32) -> bool {
+        let cpu = cpu as usize;
         self.0
             .get(cpu / WORD_BITS)
             .is_some_and(|word| word & (1 << (cpu % WORD_BITS)) != 0)
@@ -94,7 +96,7 @@ impl AffinityGuard {
     }
 
     /// Pins the thread to `cpu`, on which it runs at the return. Returns whether that was possible.
-    pub(crate) fn pin(&mut self, cpu: usize) -> bool {
+    pub(crate) fn pin(&mut self, cpu: u32) -> bool {
         self.check();
         let Some(mask) = CpuMask::single(cpu).filter(CpuMask::apply) else {
             return false;
@@ -165,10 +167,10 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     // `Documentation/ABI/testing/sysfs-devices-system-cpu`.
     let isolated = ranges_in("/sys/devices/system/cpu/isolated");
     let allowed = |cpu: &u32| {
-        usize::try_from(*cpu).is_ok_and(|cpu| {
-            masks.iter().any(|mask| mask.contains(cpu))
-                && !isolated.iter().any(|range| range.contains(&cpu))
-        })
+        masks.iter().any(|mask| mask.contains(*cpu))
+            && !isolated
+                .iter()
+                .any(|range| range.contains(&(*cpu as usize)))
     };
     (0..MAX_CPUS).filter(allowed).collect()
 }
@@ -176,10 +178,7 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
 /// Binds the calling thread to `cpu`, on which it runs at the return. Returns whether that was
 /// possible.
 pub(crate) fn pin_this_thread(cpu: u32) -> bool {
-    usize::try_from(cpu)
-        .ok()
-        .and_then(CpuMask::single)
-        .is_some_and(|mask| mask.apply())
+    CpuMask::single(cpu).is_some_and(|mask| mask.apply())
 }
 
 // Miri does not show a program the machine's CPUs.
@@ -191,17 +190,17 @@ mod tests {
     use super::*;
     use crate::testing::skip;
 
-    fn cpus_of(mask: &CpuMask) -> Vec<usize> {
-        (0..MASK_BITS).filter(|cpu| mask.contains(*cpu)).collect()
+    fn cpus_of(mask: &CpuMask) -> Vec<u32> {
+        (0..MAX_CPUS).filter(|cpu| mask.contains(*cpu)).collect()
     }
 
-    fn own_cpus() -> Vec<usize> {
+    fn own_cpus() -> Vec<u32> {
         cpus_of(&CpuMask::for_current_thread().unwrap())
     }
 
     /// The largest id of this thread's CPUs.
     fn last_own_cpu() -> u32 {
-        u32::try_from(*own_cpus().last().unwrap()).unwrap()
+        *own_cpus().last().unwrap()
     }
 
     /// Runs `run` on a thread of its own, whose mask it may change.
@@ -211,19 +210,20 @@ mod tests {
 
     #[test]
     fn a_mask_of_one_cpu_has_only_this_cpu() {
-        for cpu in [0, 1, WORD_BITS - 1, WORD_BITS, WORD_BITS + 1, MASK_BITS - 1] {
+        let word_bits = libc::c_ulong::BITS;
+        for cpu in [0, 1, word_bits - 1, word_bits, word_bits + 1, MAX_CPUS - 1] {
             assert_eq!(cpus_of(&CpuMask::single(cpu).unwrap()), [cpu]);
         }
     }
 
     #[test]
     fn no_mask_has_a_cpu_beyond_its_end() {
-        assert!(CpuMask::single(MASK_BITS).is_none());
+        assert!(CpuMask::single(MAX_CPUS).is_none());
     }
 
     #[test]
     fn a_cpu_beyond_the_end_of_a_mask_is_not_in_it() {
-        assert!(!CpuMask([libc::c_ulong::MAX; MASK_WORDS]).contains(MASK_BITS));
+        assert!(!CpuMask([libc::c_ulong::MAX; MASK_WORDS]).contains(MAX_CPUS));
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
     fn a_pinned_thread_may_run_only_on_its_cpu() {
         let cpu = last_own_cpu();
         let (is_pinned, cpus) = on_thread(|| (pin_this_thread(cpu), own_cpus()));
-        assert_eq!((is_pinned, cpus), (true, vec![cpu as usize]));
+        assert_eq!((is_pinned, cpus), (true, vec![cpu]));
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
     }
 
     /// Runs `run` with a guard, on a thread of its own. Returns the CPUs before it and after it.
-    fn guarded(run: impl FnOnce(&mut AffinityGuard) + Send) -> [Vec<usize>; 2] {
+    fn guarded(run: impl FnOnce(&mut AffinityGuard) + Send) -> [Vec<u32>; 2] {
         on_thread(|| {
             let mask = CpuMask::for_current_thread().unwrap();
             let before = cpus_of(&mask);
@@ -298,7 +298,7 @@ mod tests {
         };
         let after = on_thread(|| {
             let mut guard = AffinityGuard::new(CpuMask::single(first).unwrap());
-            guard.last = CpuMask::single(MASK_BITS - 1).unwrap();
+            guard.last = CpuMask::single(MAX_CPUS - 1).unwrap();
             drop(guard);
             own_cpus()
         });
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_guard_that_reaches_no_cpu_leaves_the_mask() {
-        let [before, after] = guarded(|guard| assert!(!guard.pin(MASK_BITS - 1)));
+        let [before, after] = guarded(|guard| assert!(!guard.pin(MAX_CPUS - 1)));
         assert_eq!(after, before);
     }
 
@@ -317,7 +317,7 @@ mod tests {
         let (before, after) = on_thread(|| {
             let before = own_cpus();
             assert!(pin_this_thread(last_own_cpu()));
-            CpuMask::single(MASK_BITS - 1).unwrap().restore();
+            CpuMask::single(MAX_CPUS - 1).unwrap().restore();
             (before, own_cpus())
         });
         assert!(
@@ -344,11 +344,10 @@ mod tests {
     #[test]
     fn comparable_cpus_are_those_of_the_process_without_isolated_ones() {
         let isolated = ranges_in("/sys/devices/system/cpu/isolated");
-        let is_isolated = |cpu: &usize| isolated.iter().any(|range| range.contains(cpu));
+        let is_isolated = |cpu: u32| isolated.iter().any(|range| range.contains(&(cpu as usize)));
         let mut expected = own_cpus();
-        expected.retain(|cpu| !is_isolated(cpu));
-        let comparable = comparable_cpus().into_iter().map(|cpu| cpu as usize);
-        assert_eq!(comparable.collect::<Vec<_>>(), expected);
+        expected.retain(|cpu| !is_isolated(*cpu));
+        assert_eq!(comparable_cpus(), expected);
     }
 
     /// Its other threads may run elsewhere.

@@ -55,6 +55,36 @@ fn rule_r8_a_forked_child_raises_its_high_water() {
     });
 }
 
+/// Checks the state of a forked child that can't use the page: `why`, unless the process may not
+/// read the counter.
+fn check_refused(probes: Probes, why: &'static str) {
+    let (_folder, path) = folder();
+    publish(&path, UnixOffset::NONE);
+    let reader = PageReader::open(&path, probes).unwrap();
+    reader.process.clear(); // as in a forked child
+    reader.process.decide(Decision::Refused);
+    let expected =
+        admitted_counter().map_or_else(ClockState::Fallback, |_| ClockState::BackendFallback(why));
+    assert_eq!(reader.state(), expected);
+}
+
+/// Symptom: the state stayed `Calibrating` for ever.
+#[test]
+fn a_forked_child_that_could_not_attach_says_so() {
+    check_refused(
+        Probes::Full,
+        "this forked process could not attach to the page",
+    );
+}
+
+#[test]
+fn a_forked_child_with_minimal_probes_says_that_it_does_not_attach() {
+    check_refused(
+        Probes::Minimal,
+        "with minimal probes a forked process does not attach to the page",
+    );
+}
+
 /// Runs `test` with a reader as in a forked child, none of whose threads has attached yet. The
 /// page's line is below the OS clock, so only the high-water mark keeps readings in order.
 fn run_as_forked(test: impl FnOnce(&PageReader)) {
