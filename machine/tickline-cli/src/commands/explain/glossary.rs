@@ -26,17 +26,30 @@ pub(super) fn all() -> Vec<Entry> {
         ClockState::Fast,
         ClockState::Disrupted,
         ClockState::Unavailable,
+        ClockState::Backend,
+        ClockState::Mock,
     ];
     let states = states.into_iter().map(|state| Entry {
         code: state.code(),
         kind: "State",
         sentence: of_state(state),
     });
-    let fallback = Entry {
-        code: "fallback",
+    let fallbacks = [
+        (
+            "fallback",
+            "readings come from the OS clock, because a gate is closed",
+        ),
+        (
+            "backend_fallback",
+            "readings come from the OS clock, because the source of the clock's backend, such as a served page, \
+             can't serve; the status of the clock says why",
+        ),
+    ];
+    let fallbacks = fallbacks.map(|(code, sentence)| Entry {
+        code,
         kind: "State",
-        sentence: "readings come from the OS clock, because a gate is closed".to_owned(),
-    };
+        sentence: sentence.to_owned(),
+    });
     let line = Entry {
         code: "line",
         kind: "Word",
@@ -60,7 +73,7 @@ pub(super) fn all() -> Vec<Entry> {
         sentence: of_unknown_utc(*why),
     });
     states
-        .chain([fallback])
+        .chain(fallbacks)
         .chain(events)
         .chain([line])
         .chain(gates)
@@ -201,10 +214,31 @@ mod tests {
         let help = help::text(help::WATCH);
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         let is_in_help = |entry: &Entry| ["State", "Event"].contains(&entry.kind);
-        // A machine that can run this program has a clock.
+        // A machine that can run this program has a clock, and the program watches no other one.
+        let others = ["unavailable", "backend", "backend_fallback", "mock"];
         for entry in all().into_iter().filter(is_in_help) {
             let is_shown = help.contains(&format!("{} {}", entry.code, entry.sentence));
-            assert_eq!(is_shown, entry.code != "unavailable", "{entry:?}");
+            assert_eq!(is_shown, !others.contains(&entry.code), "{entry:?}");
+        }
+    }
+
+    /// Symptom: `explain backend_fallback`, the state of a program whose page can't serve it: "is
+    /// not a code".
+    #[test]
+    fn each_state_of_a_clock_is_explained() {
+        let explained = all();
+        for state in [
+            ClockState::Calibrating,
+            ClockState::Fast,
+            ClockState::Disrupted,
+            ClockState::Fallback(Reason::Slow),
+            ClockState::Unavailable,
+            ClockState::Backend,
+            ClockState::BackendFallback(""),
+            ClockState::Mock,
+        ] {
+            let is_of_state = |entry: &Entry| entry.code == state.code() && entry.kind == "State";
+            assert!(explained.iter().any(is_of_state), "{}", state.code());
         }
     }
 
