@@ -245,8 +245,8 @@ fn without_unix(bounds: OsBounds) -> OsBounds {
 
 /// The basis of the page's next lines. `bounds` contain the OS clock, while one line is in use on
 /// all CPUs. They count only while the OS clock is within them. A fallback puts the leases in
-/// doubt even while the publisher ends, because the line may be wrong. So does a clock whose time
-/// is not the OS clock's: a mock, or a backend of the program's own.
+/// doubt even while the publisher ends, because the line may be wrong. So does a clock that has no
+/// line: a mock, or a backend of the program's own, even one that falls back to the OS clock.
 fn basis(state: ClockState, bounds: impl FnOnce() -> Option<OsBounds>) -> Basis {
     match state {
         ClockState::Fast => bounds().map_or(Basis::Nothing, Basis::Bounds),
@@ -275,6 +275,7 @@ mod tests {
                 ClockState::Unavailable,
                 ClockState::Mock,
                 ClockState::Backend,
+                ClockState::BackendFallback("its source is gone"),
             ] {
                 assert_eq!(basis(state, || bounds), Basis::Doubt, "{state}");
             }
