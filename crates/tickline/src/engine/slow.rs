@@ -147,21 +147,21 @@ impl Engine {
         match self.clock.stage() {
             Stage::Closed | Stage::Disabled => unix_os_ns(),
             Stage::Open if self.os_serves_unix() => unix_os_ns(),
-            Stage::Waiting if self.os_serves_unix() => self.unix_by_os_while_waiting(),
-            Stage::Unjudged | Stage::Open | Stage::Waiting => {
-                self.unix_by_valid_line().unwrap_or_else(unix_os_ns)
-            }
+            stage @ (Stage::Unjudged | Stage::Open | Stage::Waiting) => self
+                .unix_by_os_while_waiting(stage)
+                .or_else(|| self.unix_by_valid_line())
+                .unwrap_or_else(unix_os_ns),
         }
     }
 
-    /// The OS clock's Unix time, while readers must judge the gates again when that is due.
-    fn unix_by_os_while_waiting(&self) -> u64 {
-        let unix_ns = OsClock.unix_ns();
-        if !reader_may_judge_at(unix_ns) {
-            return saturating_unsigned(unix_ns);
+    /// The OS clock's Unix time, if it serves Unix time while readers must judge the gates again
+    /// when that is due. `None` at a time at which they may: a judgement needs the monotonic clock.
+    fn unix_by_os_while_waiting(&self, stage: Stage) -> Option<u64> {
+        if stage != Stage::Waiting || !self.os_serves_unix() {
+            return None;
         }
-        // A judgement needs the monotonic clock.
-        self.unix_by_valid_line().unwrap_or_else(unix_os_ns)
+        let unix_ns = OsClock.unix_ns();
+        (!reader_may_judge_at(unix_ns)).then(|| saturating_unsigned(unix_ns))
     }
 
     /// Unix time by the common line, if that is valid, perhaps after an iteration as a reader.
@@ -215,11 +215,15 @@ impl Engine {
         if let Some(bounded) = self.read_ordered_bounded_by_this_cpu() {
             return Reading::from_bounded(&bounded, timescale);
         }
-        // A closed gate leaves no iteration to run, so Unix time needs no monotonic reading.
-        if timescale == Timescale::Unix
-            && matches!(self.clock.stage(), Stage::Closed | Stage::Disabled)
-        {
-            return unix_reading_by_os();
+        if timescale == Timescale::Unix {
+            let os_ns = match self.clock.stage() {
+                // A closed gate leaves no iteration to run, so Unix time needs no monotonic one.
+                Stage::Closed | Stage::Disabled => Some(unix_os_ns()),
+                stage => self.unix_by_os_while_waiting(stage),
+            };
+            if let Some(os_ns) = os_ns {
+                return Reading::from_os_reading(os_ns, os_ns);
+            }
         }
         let monotonic = self.monotonic_without_backend(CpuLines::read_ordered_ns);
         self.reading_after_slow_path(timescale, &monotonic)
@@ -259,7 +263,10 @@ impl Engine {
 /// bounds from the read of the OS clock that the slow path has made, if it has.
 fn reading_by_os(timescale: Timescale, monotonic: &SlowTime) -> Reading<u64> {
     match timescale {
-        Timescale::Unix => unix_reading_by_os(),
+        Timescale::Unix => {
+            let os_ns = unix_os_ns();
+            Reading::from_os_reading(os_ns, os_ns)
+        }
         Timescale::Monotonic => {
             let os_ns = monotonic
                 .os_ns
@@ -267,11 +274,6 @@ fn reading_by_os(timescale: Timescale, monotonic: &SlowTime) -> Reading<u64> {
             Reading::from_os_reading(monotonic.ns, os_ns)
         }
     }
-}
-
-fn unix_reading_by_os() -> Reading<u64> {
-    let os_ns = unix_os_ns();
-    Reading::from_os_reading(os_ns, os_ns)
 }
 
 /// The OS clock's Unix time.
