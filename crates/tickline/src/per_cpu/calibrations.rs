@@ -8,7 +8,7 @@ use tickline_core::driver::CpusPermit;
 use tickline_core::per_cpu::{CpuControl, CpuIteration, Pass, Stay};
 use tickline_core::reference::Reference;
 
-use super::CpuLines;
+use super::{CpuLines, FALLBACK_AFTER_NS};
 use crate::sys::reference::OsClock;
 use crate::sys::{AffinityGuard, CpuMask, StoppableSleep, WakeCause};
 
@@ -64,9 +64,16 @@ impl CpuCalibrations {
                 // outlast the CPU's removal from the mask.
                 record.has_missed.store(false, Ordering::Relaxed);
             } else if !record.has_missed.load(Ordering::Relaxed) {
-                *control = None;
-                // ORDERING: Relaxed, for display.
-                record.calibrated_since_ns.store(0, Ordering::Relaxed);
+                // A reader may ask for a CPU again only after some passes. The time since which
+                // that CPU has no line must not begin anew then.
+                let kept_until_ns = control
+                    .as_ref()
+                    .map(|control| control.due_ns().saturating_add(FALLBACK_AFTER_NS));
+                if kept_until_ns.is_none_or(|until_ns| until_ns <= OsClock.monotonic_ns()) {
+                    *control = None;
+                    // ORDERING: Relaxed, for display.
+                    record.calibrated_since_ns.store(0, Ordering::Relaxed);
+                }
                 continue;
             }
             let control = control.get_or_insert_with(|| {

@@ -249,11 +249,34 @@ fn a_cpu_is_left_out_while_no_reader_asks_for_it() {
         return;
     };
     passes.run();
+    passes.calibrations.force_due(); // as if it were due, and more than 15 s had passed
     passes.run();
     assert_eq!(passes.absent_status(), None, "nobody has asked again");
     passes.cpu_lines.records[passes.absent].report_miss();
     passes.run();
     assert!(passes.absent_status().is_some(), "a reader has asked again");
+}
+
+/// Symptom: the 15 s after which a CPU is given up began anew if a pass came before the next miss.
+#[test]
+fn a_pass_before_a_reader_asks_again_keeps_the_time_since_which_a_cpu_is_calibrated() {
+    let clock = new_clock();
+    let Some(mut passes) = Passes::new(&clock) else {
+        return;
+    };
+    // ORDERING: Relaxed: one thread.
+    let order = Ordering::Relaxed;
+    passes.run();
+    let record = |passes: &Passes<'_>| {
+        passes.cpu_lines.records[passes.absent]
+            .calibrated_since_ns
+            .load(order)
+    };
+    let first_ns = record(&passes);
+    passes.run();
+    passes.cpu_lines.records[passes.absent].report_miss();
+    passes.run();
+    assert_eq!(record(&passes), first_ns);
 }
 
 #[test]
