@@ -20,8 +20,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// about 90.
 const READINGS: u32 = 100;
 
-/// The further reads of a decided status that lacks the bound, which can't be read while the thread
-/// replaces the line, for some microseconds.
+/// The further reads of a decided status that lacks the bound. It can't be read while the driver
+/// replaces the line, for some microseconds, or is late to do so, on a busy machine.
 const READS_FOR_BOUND: u32 = 3;
 
 impl Clock {
@@ -74,8 +74,9 @@ impl Clock {
     /// without for 15 s; other CPUs may have none yet ([`Status::per_cpu`]). If the timeout ends
     /// this wait, the state is [`Fast`](ClockState::Fast), and the status has no bound.
     ///
-    /// While the line is being replaced, for some microseconds, the status has no bound. The call
-    /// then reads it up to three times more, so that the log has the bound.
+    /// The status has no bound while the line is being replaced, for some microseconds, or while
+    /// its driver is late to replace it, on a busy machine. The call then reads the status up to
+    /// three times more, so that the log has the bound; it may still have none.
     ///
     /// The decision holds at this moment: a later [`status`](Self::status) may have another.
     #[must_use = "the status says which clock readings come from; without it the call only waits"]
@@ -89,9 +90,8 @@ impl Clock {
             if self.engine().driver() == Driver::Manual {
                 self.maintain();
             }
-            // Asked first, because a line that comes between the two has a bound.
-            let awaits_line = self.engine().awaits_line_of_this_cpu();
-            let status = self.status();
+            let awaits_line = || self.engine().awaits_line_of_this_cpu();
+            let (status, awaits_line) = read_between(awaits_line, || self.status());
             // Without a clock a system may have no sleep either.
             if left.is_zero() || !HAS_CLOCK {
                 return status;
@@ -108,6 +108,14 @@ impl Clock {
             left = left.saturating_sub(pause);
         }
     }
+}
+
+/// Reads a status, and says whether `awaits_line` holds before or after that. The line may come
+/// while the status is read, or this thread move to another CPU.
+fn read_between<T>(awaits_line: impl Fn() -> bool, read: impl FnOnce() -> T) -> (T, bool) {
+    let awaits_before = awaits_line();
+    let status = read();
+    (status, awaits_before || awaits_line())
 }
 
 impl Status {
@@ -136,8 +144,8 @@ impl Status {
         }
     }
 
-    /// Whether readings come from a line, but the bound could not be read, because the line is being
-    /// replaced. A backend has no line.
+    /// Whether readings come from a line, but the bound could not be read, because the line is
+    /// being replaced, or late to be replaced. A backend has no line.
     fn lacks_bound(&self) -> bool {
         let has_line = self.reads_counter() && self.frequency_hz.is_some();
         has_line && self.bound_ns.is_none()
@@ -146,6 +154,8 @@ impl Status {
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
+
     use super::*;
 
     /// The status of a clock in this state that has judged its gates.
@@ -214,6 +224,21 @@ mod tests {
         let mut status = status(ClockState::Fallback(Reason::Slow), Driver::Thread);
         status.is_judged = false;
         assert!(!status.is_decided(Probes::Full));
+    }
+
+    /// Symptom: a thread that moved to a CPU without a line just before it read the status waited
+    /// no longer.
+    #[test]
+    fn a_line_is_awaited_if_it_is_before_or_after_the_status_is_read() {
+        for (before, after, expected) in [
+            (false, false, false),
+            (true, false, true),
+            (false, true, true),
+        ] {
+            let awaits_line = Cell::new(before);
+            let ((), awaited) = read_between(|| awaits_line.get(), || awaits_line.set(after));
+            assert_eq!(awaited, expected, "{before}, then {after}");
+        }
     }
 
     /// A fast clock with this frequency and this bound.
