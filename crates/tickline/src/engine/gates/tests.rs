@@ -276,7 +276,10 @@ fn a_trust_that_is_set_during_the_first_judgement_counts() {
         let Next::Judge(mut ticket) = engine.clock.ask(sys::lock_token(), &OsClock) else {
             panic!("a judgement is due");
         };
-        assert!(engine.collect(&mut ticket));
+        // Another test may compare the counters at this moment, and the result is the process's.
+        while !engine.collect(&mut ticket) {
+            std::thread::yield_now();
+        }
         engine.apply(&Settings {
             trust,
             assume_invariant: true,
