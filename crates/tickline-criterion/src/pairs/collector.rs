@@ -264,6 +264,12 @@ impl<const N: usize> Collector<N> {
         self.iterations_per_pair.unwrap_or(1)
     }
 
+    /// Whether [`PairSize::One`] has decided that a pair has one iteration. The pairs of futures
+    /// have one in any case, and leave it undecided.
+    pub(crate) fn has_pairs_of_one(&self) -> bool {
+        self.pair_size == PairSize::One && self.iterations_per_pair.is_some()
+    }
+
     /// Chooses the number of iterations in a pair, once, by [`PairSize`]. `trial_ticks` takes a
     /// pair of a given number of iterations.
     pub(crate) fn choose_iterations_per_pair(

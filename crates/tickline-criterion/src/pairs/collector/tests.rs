@@ -371,6 +371,15 @@ fn the_iterations_of_a_pair_are_chosen_once() {
     assert_eq!((again, collector.iterations_per_pair()), (chosen, chosen));
 }
 
+#[test]
+fn futures_have_no_pairs_of_one_iteration_by_choice() {
+    let mut collector = collector::<1>(None);
+    collector.pair_size = PairSize::One;
+    assert!(!collector.has_pairs_of_one());
+    collector.choose_iterations_per_pair(|_| 0);
+    assert!(collector.has_pairs_of_one());
+}
+
 /// If criterion tests or profiles, it converts one sample at most.
 #[test]
 fn criterion_has_measured_after_the_second_sample() {
