@@ -207,7 +207,7 @@ impl<S> DrivenClock<S> {
         }
     }
 
-    /// The readings of the common line. The line and its cell stay inside, so neither of these
+    /// The readings of the common line. The line and its cell stay inside, so none of these
     /// compiles:
     ///
     /// ```compile_fail,E0616
@@ -221,6 +221,20 @@ impl<S> DrivenClock<S> {
     /// # use tickline_core::{cell::{NextLine, StateCell}, driver::DrivenClock};
     /// fn publish(clock: &DrivenClock, next: &NextLine) {
     ///     clock.readings().cell().publish(clock.readings().state(), next);
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0616
+    /// # use tickline_core::{cell::{NextLine, StateCell}, driver::DrivenClock};
+    /// fn publish(clock: &DrivenClock, next: &NextLine) {
+    ///     clock.readings().cell.publish(clock.readings().state(), next);
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0599
+    /// # use tickline_core::{counter::Counter, driver::DrivenClock, reference::Reference};
+    /// fn unbar(clock: &DrivenClock, counter: &impl Counter, reference: &impl Reference) {
+    ///     clock.readings().unbar(counter, reference);
     /// }
     /// ```
     #[inline(always)]

@@ -137,7 +137,8 @@ impl<S: StateCell> CpuClock<'_, S> {
         self.clock.read_ns(&self.read)
     }
 
-    /// Unix time at the read of the counter, ns. `None` as for [`read_unix_ns`](crate::shared::Readings::read_unix_ns).
+    /// Unix time at the read of the counter, ns. `None` as for
+    /// [`Readings::read_unix_ns`](crate::shared::Readings::read_unix_ns).
     #[inline(always)]
     #[must_use]
     pub fn read_unix_ns(&self) -> Option<i64> {

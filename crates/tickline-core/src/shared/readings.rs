@@ -7,7 +7,8 @@ use crate::primitive::AtomicI64;
 use crate::state::LineState;
 
 /// The readings, the figures and the events of a clock. No [`Control`](crate::control::Control)
-/// runs on this, and no method here bars or unbars the clock, or gives its cell away.
+/// runs on this, and no method here bars or unbars the clock, or gives its cell away. Every call
+/// MUST get the counter and the reference that [`SharedClock`](super::SharedClock) demands.
 ///
 /// ```
 /// use tickline_core::cell::LineCell;

@@ -119,9 +119,10 @@ impl<'a> PairBencher<'a> {
     }
 
     /// Puts one iteration into each pair, also in turns with another build (`--against`), where a
-    /// pair otherwise has enough iterations for 2 us. The comparison is then of the latency of an
-    /// iteration, and not of the throughput of many: each begins when all work before it has
-    /// executed, and ends when its own has, so that no two overlap.
+    /// pair otherwise has enough iterations for 2 us or more. The comparison is then of the latency
+    /// of an iteration, and not of the throughput of many: each begins when all work before it has
+    /// executed, and ends when its own has, so that no two overlap. The OS clock, which measures
+    /// where the counter can't be trusted, does not promise this order.
     /// [The page about comparisons](crate::comparisons#the-latency-of-an-iteration) has an example.
     ///
     /// The build that is started decides; the other one needs no such call. Of this call and

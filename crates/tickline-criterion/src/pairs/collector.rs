@@ -20,9 +20,13 @@ use crate::statistics::couples::{Couple, Replicate};
 use crate::statistics::distribution::{Distribution, quantile};
 
 /// The shortest duration of a pair, ns, if two routines or builds run in turns: a pair gets
-/// enough iterations for it. The cost of a pair is then 1 % of it, and a counter with a resolution
-/// of 10 ns reads a pair within 0.5 %. The median of a round's hundreds of pairs is more exact.
+/// enough iterations for it. A counter with a resolution of 10 ns reads a pair within 0.5 %. The
+/// median of a round's hundreds of pairs is more exact.
 const PAIR_NS: f64 = 2_000.0;
+
+/// The largest share of a pair's cost in its time, if two routines or builds run in turns: a pair
+/// is also long enough for it.
+pub(crate) const SHARE_IN_TURNS: f64 = 0.01;
 
 /// The smallest number of groups in a sample in turns. criterion takes 10 samples or more, so a
 /// comparison has enough groups even if criterion requests few iterations.
@@ -41,7 +45,7 @@ const TRIALS: usize = 5;
 /// What decides how many iterations a pair has.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) enum PairSize {
-    /// One; in turns, enough for [`PAIR_NS`].
+    /// One; in turns, enough for [`PAIR_NS`] and [`SHARE_IN_TURNS`].
     #[default]
     Usual,
     /// Enough that the pair's cost is at most this share of its time, and enough for turns.
@@ -260,29 +264,40 @@ impl<const N: usize> Collector<N> {
         self.iterations_per_pair.unwrap_or(1)
     }
 
+    /// Whether [`PairSize::One`] has decided that a pair has one iteration. The pairs of futures
+    /// have one in any case, and leave it undecided.
+    pub(crate) fn has_pairs_of_one(&self) -> bool {
+        self.pair_size == PairSize::One && self.iterations_per_pair.is_some()
+    }
+
     /// Chooses the number of iterations in a pair, once, by [`PairSize`]. `trial_ticks` takes a
     /// pair of a given number of iterations.
     pub(crate) fn choose_iterations_per_pair(
         &mut self,
-        mut trial_ticks: impl FnMut(u64) -> u64,
+        trial_ticks: impl FnMut(u64) -> u64,
     ) -> u64 {
         if let Some(iterations) = self.iterations_per_pair {
             return iterations;
         }
-        let min_ns = if self.is_in_turns() { PAIR_NS } else { 0.0 };
-        let mut min_ticks = min_ns / self.ns_per_tick;
-        if let PairSize::CostShare(share) = self.pair_size {
-            min_ticks = min_ticks.max(self.cost_ticks() / share);
-        }
-        let mut min_trial_ticks = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
-        let mut iterations = 1;
-        while min_ticks > 0.0
-            && iterations < MAX_ITERATIONS
-            && min_trial_ticks(iterations).is_some_and(|ticks| as_f64(ticks) < min_ticks)
-        {
-            iterations *= 2;
-        }
+        let iterations = iterations_lasting(self.min_pair_ticks(|| self.cost_ticks()), trial_ticks);
         *self.iterations_per_pair.insert(iterations)
+    }
+
+    /// The shortest duration of a pair whose readings cost so much, ticks. 0 if any is long enough.
+    fn min_pair_ticks(&self, cost_ticks: impl FnOnce() -> f64) -> f64 {
+        let chosen = match self.pair_size {
+            PairSize::CostShare(share) => Some(share),
+            PairSize::Usual | PairSize::One => None,
+        };
+        let (of_turns, min_ns) = if self.is_in_turns() {
+            (Some(SHARE_IN_TURNS), PAIR_NS)
+        } else {
+            (None, 0.0)
+        };
+        match chosen.into_iter().chain(of_turns).reduce(f64::min) {
+            Some(share) => (cost_ticks() / share).max(min_ns / self.ns_per_tick),
+            None => 0.0,
+        }
     }
 
     /// Begins a sample of `iterations`.
@@ -320,6 +335,19 @@ impl<const N: usize> Collector<N> {
             ..scale
         }
     }
+}
+
+/// The number of iterations in a pair that lasts `min_ticks` or more.
+fn iterations_lasting(min_ticks: f64, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
+    let mut min_trial_ticks = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
+    let mut iterations = 1;
+    while min_ticks > 0.0
+        && iterations < MAX_ITERATIONS
+        && min_trial_ticks(iterations).is_some_and(|ticks| as_f64(ticks) < min_ticks)
+    {
+        iterations *= 2;
+    }
+    iterations
 }
 
 /// A sample in progress.

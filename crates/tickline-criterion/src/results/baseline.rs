@@ -49,8 +49,8 @@ pub(crate) struct Change {
     /// The time of A then, ns, if the ranges are of differences in a comparison: a percentage is of
     /// this time. `None` if they are of times, which have a ratio.
     a_ns: Option<f64>,
-    /// The larger of both runs' shares of the pair's cost; `None` of comparisons, whose pairs have
-    /// enough iterations.
+    /// The larger of both runs' shares of the pair's cost; `None` of comparisons of routines, whose
+    /// pairs have enough iterations.
     cost_share: Option<CostShare>,
 }
 

@@ -116,8 +116,10 @@ pub struct Comparison {
     disturbances: Disturbances,
     counting: Counting,
     sides: Sides,
-    /// Of the shorter side.
-    cost_share: CostShare,
+    /// Of the shorter build; `None` of routines, whose pairs always have enough iterations.
+    cost_share: Option<CostShare>,
+    /// Whether `latency()` made pairs have one iteration.
+    is_of_latency: bool,
 }
 
 impl Comparison {
@@ -173,7 +175,7 @@ impl Comparison {
             "disturbed_are": self.counting.name(),
             "disturbed": self.disturbances.json(),
             "clock_codes": self.disturbances.clock_codes(),
-            cost_share::KEY: self.cost_share.0,
+            cost_share::KEY: self.cost_share.map(|share| share.0),
             "median_a_ns": self.median_a_ns,
             "median_b_ns": self.median_b_ns,
             "difference_ns": self.difference_ns,
@@ -191,10 +193,13 @@ impl Comparison {
 
     /// Why a slowdown may be larger than the percentage says, and what to do. `None` if it is not.
     pub(crate) fn why_hidden(&self) -> Option<String> {
-        let reason = self.cost_share.why_hidden()?;
-        Some(format!(
-            "{reason}; let an iteration do more, or time many in a row: leave out latency()"
-        ))
+        let reason = self.cost_share?.why_hidden()?;
+        let or = if self.is_of_latency {
+            ", or time many in a row: leave out latency()"
+        } else {
+            ""
+        };
+        Some(format!("{reason}; let an iteration do more{or}"))
     }
 
     /// Whether the sides differ: both intervals, in ns and in %, exclude 0, and the difference is
@@ -330,7 +335,8 @@ impl<const N: usize> MeasuredCouples<'_, N> {
         let analysis = analyse(self.replicates, resolution_ticks, scale.cost_ticks)?;
         let iterations = as_f64(self.iterations_per_pair);
         let [a_ticks, b_ticks] = analysis.times;
-        let cost_share = CostShare::new(self.collector.cost_ticks(), a_ticks.min(b_ticks));
+        let cost_share = (self.sides != Sides::Routines)
+            .then(|| CostShare::new(self.collector.cost_ticks(), a_ticks.min(b_ticks)));
         let [median_a_ns, median_b_ns] =
             analysis.times.map(|ticks| scale.net_ns(ticks) / iterations);
         // Both medians contain the cost of a pair, so their difference does not contain it.
@@ -358,6 +364,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             counting: self.collector.time.settings().counting,
             sides: self.sides,
             cost_share,
+            is_of_latency: self.collector.has_pairs_of_one(),
         })
     }
 

@@ -6,14 +6,13 @@
 
 use serde_json::Value;
 
-/// The largest share, for a percentage to be judged. What a pair adds beyond its subtracted cost is
-/// shorter than that cost (5 to 14 ns of 20 ns or more on machines with an AMD EPYC), so at this
-/// share it is less than a ninth of the routine's time, and hides less than that part of a
-/// percentage.
-const MAX: f64 = 0.1;
+use crate::pairs::collector::SHARE_IN_TURNS;
 
-/// The share that is advised. Pairs in turns have the same.
-const ADVISED: f64 = 0.01;
+/// The largest share, for a percentage to be judged. What a pair adds beyond its subtracted cost is
+/// shorter than that cost (5 to 14 ns of 20 ns or more on machines with an AMD EPYC). At this share
+/// it is less than a tenth of the pair, and hides less than a ninth of a percentage. The cost of
+/// the OS clock is not subtracted: cost and addition then hide less than a fifth.
+const MAX: f64 = 0.1;
 
 /// The key in the JSON.
 pub(crate) const KEY: &str = "pair_cost_share";
@@ -52,8 +51,8 @@ impl CostShare {
     pub(crate) fn why_hidden_by_baseline(self) -> Option<String> {
         let reason = self.why_hidden()?;
         Some(format!(
-            "{reason}; let an iteration do more, or time many in a row: put cost_share({ADVISED}) before iter and save the \
-             baseline again, or use --against PROGRAM"
+            "{reason}; let an iteration do more, or time many in a row: put cost_share({SHARE_IN_TURNS}) before iter \
+             and save the baseline again, or use --against PROGRAM"
         ))
     }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::time::Duration;
 
-use criterion::Criterion;
+use criterion::{BatchSize, Criterion};
 use libtest_mimic::{Arguments, Trial};
 use serde_json::Value;
 use tickline_criterion::{BenchPairs, CounterTime, compare};
@@ -38,6 +38,9 @@ const ADDED: &str = "TICKLINE_CRITERION_TEST_ADDED";
 
 /// The variable with the steps of the copy whose pairs have one iteration.
 const LATENCY: &str = "TICKLINE_CRITERION_TEST_LATENCY";
+
+/// The variable with which each iteration has an input of its own.
+const BATCHES: &str = "TICKLINE_CRITERION_TEST_BATCHES";
 
 /// The variable with which a list of the benchmarks has a first one that no measuring run has.
 const REORDERS: &str = "TICKLINE_CRITERION_TEST_REORDERS";
@@ -74,6 +77,7 @@ const TESTS: &[(&str, Test)] = &tests![
     both_plots_are_in_criterions_report,
     builds_take_turns_on_one_cpu,
     latency::with_latency_pairs_in_turns_have_one_iteration,
+    latency::with_latency_pairs_of_batched_inputs_have_one_iteration,
     latency::the_build_that_is_started_decides_whether_it_is_latency,
     latency::a_limit_of_the_latency_of_a_short_routine_cannot_tell,
     copies::each_process_of_a_duel_runs_a_copy_that_is_removed,
@@ -225,7 +229,11 @@ fn run_benchmarks(steps: u64) {
         if is_latency {
             bencher.latency();
         }
-        bencher.iter(|| spin(steps));
+        if std::env::var_os(BATCHES).is_some() {
+            bencher.iter_batched(|| steps, spin, BatchSize::SmallInput);
+        } else {
+            bencher.iter(|| spin(steps));
+        }
     });
     compare(&mut group, "sides", || spin(100), || spin(100 + steps));
 }
@@ -257,7 +265,7 @@ impl Programs {
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let programs = Self(folder);
-        for steps in [1, 2, 100, 130, 300, 3_000, 9_000] {
+        for steps in [1, 2, 8, 100, 130, 300, 3_000, 9_000] {
             let copy = programs.path(steps);
             fs::hard_link(program, &copy)
                 .or_else(|_| fs::copy(program, &copy).map(drop))

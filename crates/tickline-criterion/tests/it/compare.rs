@@ -47,6 +47,15 @@ fn a_comparison_is_stored() {
     assert_eq!(json["couples_counted"], comparison.couples_counted);
 }
 
+/// Symptom: a run of `compare` could be called too short to be a baseline, with advice to call
+/// `cost_share`, which it lacks.
+#[test]
+fn a_comparison_of_routines_is_not_stored_with_the_share_of_a_pairs_cost() {
+    let (directory, _) = stored("share");
+    let json = directory.json("work/new/comparison.json");
+    assert!(json["pair_cost_share"].is_null(), "{json}");
+}
+
 #[test]
 fn criterions_report_has_a_comparisons_plot_once() {
     let (directory, _) = stored("report");

@@ -319,11 +319,20 @@ fn criterion_gets_the_mean_pair_for_all_iterations() {
     assert_eq!((sample_times_ns, returned_ns), (vec![20.0], vec![600.0]));
 }
 
+/// Symptom: a comparison in turns by a clock whose readings cost 0.3 us was too short for a
+/// percentage, although a pair had many iterations.
 #[test]
-fn the_iterations_of_a_pair_are_doubled_until_it_lasts_2_us() {
+fn a_pair_in_turns_lasts_2_us_and_a_hundred_times_its_cost() {
+    for (cost_ticks, min_ticks) in [(0.0, 2_000.0), (20.0, 2_000.0), (300.0, 30_000.0)] {
+        let found = collector::<2>(None).min_pair_ticks(|| cost_ticks);
+        assert!((found - min_ticks).abs() < 1e-6, "{found} ticks");
+    }
+}
+
+#[test]
+fn the_iterations_of_a_pair_are_doubled_until_it_is_long_enough() {
     for (iteration_ticks, iterations) in [(2_000, 1), (1_999, 2), (125, 16), (124, 32)] {
-        let trial_ticks = |iterations| iterations * iteration_ticks;
-        let chosen = collector::<2>(None).choose_iterations_per_pair(trial_ticks);
+        let chosen = iterations_lasting(2_000.0, |iterations| iterations * iteration_ticks);
         assert_eq!(chosen, iterations, "{iteration_ticks} ticks");
     }
 }
@@ -331,7 +340,7 @@ fn the_iterations_of_a_pair_are_doubled_until_it_lasts_2_us() {
 #[test]
 fn the_shortest_of_some_trials_decides_about_the_iterations_of_a_pair() {
     let mut trials = 0;
-    let chosen = collector::<2>(None).choose_iterations_per_pair(|iterations| {
+    let chosen = iterations_lasting(2_000.0, |iterations| {
         trials += 1;
         if trials % TRIALS == 0 {
             iterations * 1_000
@@ -357,9 +366,18 @@ fn a_single_routine_without_a_share_has_pairs_of_one_iteration() {
 #[test]
 fn the_iterations_of_a_pair_are_chosen_once() {
     let mut collector = collector::<2>(None);
-    collector.choose_iterations_per_pair(|iterations| iterations * 1_000);
+    let chosen = collector.choose_iterations_per_pair(|iterations| iterations * 1_000);
     let again = collector.choose_iterations_per_pair(|_| 0);
-    assert_eq!((again, collector.iterations_per_pair()), (2, 2));
+    assert_eq!((again, collector.iterations_per_pair()), (chosen, chosen));
+}
+
+#[test]
+fn futures_have_no_pairs_of_one_iteration_by_choice() {
+    let mut collector = collector::<1>(None);
+    collector.pair_size = PairSize::One;
+    assert!(!collector.has_pairs_of_one());
+    collector.choose_iterations_per_pair(|_| 0);
+    assert!(collector.has_pairs_of_one());
 }
 
 /// If criterion tests or profiles, it converts one sample at most.

@@ -22,7 +22,8 @@ fn comparison(ns: f64) -> Comparison {
         disturbances: Disturbances::default(),
         counting: Counting::Undisturbed,
         sides: Sides::Builds,
-        cost_share: CostShare(0.01),
+        cost_share: Some(CostShare(0.01)),
+        is_of_latency: false,
     }
 }
 
@@ -112,7 +113,7 @@ fn iterations_overlap_only_where_a_pair_has_several() {
 fn a_comparison_of_short_pairs_hides_a_part_of_a_slowdown() {
     for (share, is_hidden) in [(0.09, false), (0.4, true)] {
         let comparison = Comparison {
-            cost_share: CostShare(share),
+            cost_share: Some(CostShare(share)),
             ..comparison(2.0)
         };
         assert_eq!(comparison.why_hidden().is_some(), is_hidden);
@@ -122,6 +123,21 @@ fn a_comparison_of_short_pairs_hides_a_part_of_a_slowdown() {
             is_hidden,
             "{text}"
         );
+    }
+}
+
+/// Symptom: the advice about a future was to leave out a call that nobody had made.
+#[test]
+fn only_a_comparison_of_latency_can_do_without_it() {
+    for is_of_latency in [false, true] {
+        let comparison = Comparison {
+            cost_share: Some(CostShare(0.4)),
+            is_of_latency,
+            ..comparison(2.0)
+        };
+        let reason = comparison.why_hidden().expect("short pairs");
+        assert!(reason.contains("; let an iteration do more"), "{reason}");
+        assert_eq!(reason.contains("latency()"), is_of_latency, "{reason}");
     }
 }
 
