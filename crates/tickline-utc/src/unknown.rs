@@ -30,7 +30,8 @@ pub enum UtcUnknown {
     /// thread has just been started. Code: `no_source`.
     NoSource,
     /// This source has answered, but does not bound UTC at present, for this reason. If several
-    /// sources have answered so, the best of them is named. Code: `unsynchronised`.
+    /// sources have answered so, the best of them is named, also at one request that it misses.
+    /// Code: `unsynchronised`.
     Unsynchronised(UtcSource, Unbounded),
     /// The last claim has ended, and there is no newer one: the source has not answered twice, the
     /// thread was held up, or the kernel slews its clock by more than 12.5 %. A claim ends 3.75 s
