@@ -16,7 +16,8 @@
 //! claim, even if another source has answered meanwhile. If it does not, another program has set or
 //! steered the OS clock, and the source has not noticed. In both cases, and after a suspend,
 //! readings fail until the source has measured again. A worse source is believed only when the
-//! better one has missed two requests in a row.
+//! better one has missed two requests in a row. If neither is synchronised, the better one's cause
+//! stays until then as well.
 
 use core::time::Duration;
 
@@ -65,6 +66,11 @@ pub(crate) struct ClaimMaker {
     /// The first request of the present row of misses, by `CLOCK_MONOTONIC_RAW`, ns. A request
     /// without a report of that source or a better one is a miss.
     missed_ns: Option<i64>,
+    /// The source whose cause readings fail with.
+    named: Option<UtcSource>,
+    /// The first request of the present row of those in which a worse source states a cause in
+    /// place of `named`, by `CLOCK_MONOTONIC_RAW`, ns.
+    unnamed_ns: Option<i64>,
     /// The end of a UTC day with a leap second, ns since 1970.
     leap_at_ns: Option<i64>,
 }
@@ -82,7 +88,8 @@ impl ClaimMaker {
 
     /// Publishes the claim of `answers`, for a clock whose interval is `interval_ns`. The last
     /// claim goes on if this is the first request in a row without a report of the last source or a
-    /// better one, unless the answers show a disruption.
+    /// better one, unless the answers show a disruption; or the first one without the cause of the
+    /// source that is named as unsynchronised.
     pub(crate) fn publish(&mut self, answers: Answers, interval_ns: u64, latch: &ClaimLatch) {
         if let Some(claim) = self.next_claim(answers, valid_ns(interval_ns)) {
             latch.publish(&claim);
@@ -118,15 +125,17 @@ impl ClaimMaker {
                 awaited.is_better_than(report.id.origin.source())
             })
         });
-        self.missed_ns = is_missed.then(|| self.missed_ns.unwrap_or(moment.raw_ns));
         // A source that misses one request is late; its last claim goes on, also if a worse source
         // answers. A source that misses two is taken for dead. After a disruption the second
         // request follows at once, so it does not count as a second miss.
-        let is_late = self
-            .missed_ns
-            .is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
+        let is_late = is_first_miss(&mut self.missed_ns, is_missed, moment.raw_ns);
         let claim = match answer {
-            _ if is_late => return is_disrupted.then(|| Claim::none(UtcUnknown::Disrupted)),
+            _ if is_late => {
+                return is_disrupted.then(|| {
+                    self.named = None;
+                    Claim::none(UtcUnknown::Disrupted)
+                });
+            }
             Ok(report) => {
                 (self.awaited, self.missed_ns) = (Some(report.id.origin.source()), None);
                 self.claim_of_report(moment, &report, valid_ns)
@@ -134,7 +143,27 @@ impl ClaimMaker {
             Err(UtcUnknown::NoSource) if !self.history.is_empty() => Err(UtcUnknown::Expired),
             Err(failure) => Err(failure),
         };
-        Some(claim.unwrap_or_else(Claim::none))
+        // The cause of a source that is late once goes on as well.
+        let is_late = self.named_source_is_late(moment, claim.as_ref().err());
+        (!is_late).then(|| claim.unwrap_or_else(Claim::none))
+    }
+
+    /// Whether the source that is named as unsynchronised misses its first request in a row: a
+    /// worse source has stated `failure`. If not, that one's source is named next.
+    fn named_source_is_late(&mut self, moment: &Moment, failure: Option<&UtcUnknown>) -> bool {
+        let source = match failure {
+            Some(UtcUnknown::Unsynchronised(source, _)) => Some(*source),
+            _ => None,
+        };
+        let is_missed = self
+            .named
+            .zip(source)
+            .is_some_and(|(named, source)| named.is_better_than(source));
+        let is_late = is_first_miss(&mut self.unnamed_ns, is_missed, moment.raw_ns);
+        if !is_late {
+            self.named = source;
+        }
+        is_late
     }
 
     /// Whether the counter's rate is known. clock-bound's segment, and a claim by the counter, need
@@ -253,6 +282,13 @@ impl ClaimMaker {
     }
 }
 
+/// Whether a request at `raw_ns` is missed, and is the first miss in its row, which began at
+/// `first_ns`. A request that follows at once counts as the same one.
+fn is_first_miss(first_ns: &mut Option<i64>, is_missed: bool, raw_ns: i64) -> bool {
+    *first_ns = is_missed.then(|| first_ns.unwrap_or(raw_ns));
+    first_ns.is_some_and(|first_ns| raw_ns.saturating_sub(first_ns) < POLL_NS / 2)
+}
+
 /// The longest time for which a claim holds if the clock's interval is `interval_ns`. The second
 /// request in a row without an answer ends a claim; this limit is for a thread that is late with
 /// that request.
@@ -266,17 +302,17 @@ fn utc_at(moment: &Moment, report: &Report) -> Result<Interval<i64>, Unbounded> 
     let utc_ns = Interval::at(moment.realtime_ns)
         .plus(report.offset_ns)
         .widened_by(moment.width_ns);
-    // BOUND: a day can be added, since the times are far enough from the ends of the range. The
-    // rates are near 1 and in order.
-    if utc_ns.least < DAY_NS || utc_ns.greatest > i64::MAX - 2 * DAY_NS {
-        return Err(Unbounded::Time);
-    }
     let (slowest_ppb, fastest_ppb) = (report.rates_ppb.least, report.rates_ppb.greatest);
     if utc_ns.width() < 0 || slowest_ppb > fastest_ppb {
         return Err(Unbounded::Disordered);
     }
     if utc_ns.width() > 2 * MAX_ERROR_NS {
         return Err(Unbounded::by_error(utc_ns.width() / 2 + utc_ns.width() % 2));
+    }
+    // BOUND: a day can be added, since the times are far enough from the ends of the range. The
+    // rates are near 1 and in order.
+    if utc_ns.least < DAY_NS || utc_ns.greatest > i64::MAX - 2 * DAY_NS {
+        return Err(Unbounded::Time);
     }
     let farthest_ppb = if slowest_ppb.unsigned_abs() > fastest_ppb.unsigned_abs() {
         slowest_ppb

@@ -158,17 +158,13 @@ impl Sources {
 /// so they don't count.
 fn best(answers: impl IntoIterator<Item = Option<Answer>>) -> Answer {
     let mut best = Err(UtcUnknown::NoSource);
+    let mut first_unsynchronised = None;
     for answer in answers.into_iter().flatten() {
-        let is_decided = match best {
-            Ok(_) | Err(UtcUnknown::Disrupted) => true,
-            Err(UtcUnknown::Unsynchronised(..)) => {
-                matches!(answer, Err(UtcUnknown::Unsynchronised(..)))
-            }
-            Err(_) => false,
+        best = match answer {
+            Ok(_) | Err(UtcUnknown::Disrupted) => return answer,
+            Err(UtcUnknown::Unsynchronised(..)) => *first_unsynchronised.get_or_insert(answer),
+            Err(_) => answer,
         };
-        if !is_decided {
-            best = answer;
-        }
     }
     best
 }

@@ -30,7 +30,8 @@ pub enum UtcUnknown {
     /// thread has just been started. Code: `no_source`.
     NoSource,
     /// This source has answered, but does not bound UTC at present, for this reason. If several
-    /// sources have answered so, the best of them is named. Code: `unsynchronised`.
+    /// sources have answered so, the best of them is named, also at one request that it misses.
+    /// Code: `unsynchronised`.
     Unsynchronised(UtcSource, Unbounded),
     /// The last claim has ended, and there is no newer one: the source has not answered twice, the
     /// thread was held up, or the kernel slews its clock by more than 12.5 %. A claim ends 3.75 s
@@ -193,6 +194,8 @@ pub enum Unbounded {
     },
     /// ptp4l: no port of it follows a master.
     NoMaster,
+    /// ptp4l measures its master, but its servo is not locked.
+    NotLocked,
     /// ptp4l: it is the grandmaster itself.
     IsGrandmaster,
     /// ptp4l: its grandmaster does not serve TAI.
@@ -218,8 +221,8 @@ pub enum Unbounded {
     ClocksOfLastSync,
 }
 
-/// Each cause by its number in a published claim, made of its figure.
-const CAUSES: [fn(u32) -> Unbounded; 21] = [
+/// Each cause by its number in a published claim (`Unbounded::to_numbers`), made of its figure.
+const CAUSES: [fn(u32) -> Unbounded; 22] = [
     |ms| Unbounded::Error { ms },
     |ppm| Unbounded::Rate {
         ppm: ppm.cast_signed(),
@@ -234,6 +237,7 @@ const CAUSES: [fn(u32) -> Unbounded; 21] = [
         ppm: ppm.cast_signed(),
     },
     |_| Unbounded::NoMaster,
+    |_| Unbounded::NotLocked,
     |_| Unbounded::IsGrandmaster,
     |_| Unbounded::NoTai,
     |_| Unbounded::NoUtcOffset,
@@ -272,15 +276,30 @@ impl Unbounded {
 
     /// The cause's place in [`CAUSES`], and its figure.
     fn to_numbers(self) -> (u8, u32) {
-        let figure = match self {
-            Self::Error { ms } => ms,
-            Self::Rate { ppm } | Self::Steering { ppm } => ppm.cast_unsigned(),
-            Self::Status(status) => status,
-            Self::ClockClass(code) | Self::Accuracy(code) => code.into(),
-            _ => 0,
-        };
-        let number = (0..).zip(CAUSES).find(|(_, cause)| cause(figure) == self);
-        (number.map_or(u8::MAX, |(number, _)| number), figure)
+        match self {
+            Self::Error { ms } => (0, ms),
+            Self::Rate { ppm } => (1, ppm.cast_unsigned()),
+            Self::Time => (2, 0),
+            Self::Disordered => (3, 0),
+            Self::Status(status) => (4, status),
+            Self::FollowsNothing => (5, 0),
+            Self::FollowsItself => (6, 0),
+            Self::KernelUnsynchronised => (7, 0),
+            Self::Steering { ppm } => (8, ppm.cast_unsigned()),
+            Self::NoMaster => (9, 0),
+            Self::NotLocked => (10, 0),
+            Self::IsGrandmaster => (11, 0),
+            Self::NoTai => (12, 0),
+            Self::NoUtcOffset => (13, 0),
+            Self::NotTraceable => (14, 0),
+            Self::ClockClass(class) => (15, class.into()),
+            Self::Accuracy(code) => (16, code.into()),
+            Self::LinkDelay => (17, 0),
+            Self::NoPathDelay => (18, 0),
+            Self::UnreadableClock => (19, 0),
+            Self::NoClockOfLastSync => (20, 0),
+            Self::ClocksOfLastSync => (21, 0),
+        }
     }
 
     fn from_numbers(number: u8, figure: u32) -> Option<Self> {
@@ -302,9 +321,12 @@ impl Unbounded {
             Self::FollowsItself => {
                 "give it a server, and see with `chronyc sources` whether it reaches that"
             }
-            Self::KernelUnsynchronised => "start an NTP daemon that follows a server",
+            Self::KernelUnsynchronised => {
+                "start an NTP daemon that follows a server (chronyd with `rtcsync`), or let this process reach chronyd"
+            }
             Self::Steering { .. } => "restart the NTP daemon, which may have ended during a slew",
             Self::NoMaster => "see whether Announce and Sync messages come (ptp4l's log)",
+            Self::NotLocked => "wait until it is, or take `free_running` out of ptp4l's options",
             Self::IsGrandmaster => {
                 "run an NTP daemon beside it, or let it follow another grandmaster"
             }
@@ -315,7 +337,10 @@ impl Unbounded {
             | Self::Accuracy(_) => "see whether the grandmaster has a reference, such as GPS",
             Self::LinkDelay => "configure ptp4l with `delay_mechanism E2E`",
             Self::NoPathDelay => "wait for its first measurements of the delay",
-            Self::UnreadableClock => "give this user the right to read each /dev/ptpN",
+            Self::UnreadableClock => {
+                "give this user the right to open each /dev/ptpN; if root can't read one either (`phc_ctl /dev/ptpN \
+                 get`), its driver fails"
+            }
             Self::NoClockOfLastSync => "see whether Sync messages still come (ptp4l's log)",
             Self::ClocksOfLastSync => {
                 "let only one of them follow ptp4l's: `phc2sys -a` and ts2phc make more"
@@ -367,6 +392,7 @@ impl fmt::Display for Unbounded {
                 );
             }
             Self::NoMaster => "no port of it follows a master",
+            Self::NotLocked => "it measures its master, but its servo is not locked",
             Self::IsGrandmaster => "it is the grandmaster itself",
             Self::NoTai => "its grandmaster does not serve TAI",
             Self::NoUtcOffset => "its grandmaster does not vouch for the offset of UTC",

@@ -34,7 +34,7 @@ type Rule = fn(&Document) -> Option<Finding>;
 
 /// All rules. Findings of the same severity have this order; a new rule goes to the end of its
 /// group.
-const RULES: [Rule; 24] = [
+const RULES: [Rule; 25] = [
     // Readings of a clock fail or mislead.
     process::counter_denied,
     counter::counters_unsynchronised,
@@ -60,6 +60,7 @@ const RULES: [Rule; 24] = [
     unix_time::unix_stepped,
     unix_time::utc_unproven,
     // The rest.
+    counter::unused_frequency_implausible,
     counter::firmware_writes_tsc,
     process::switched_off,
     process::environment_unrecognised,

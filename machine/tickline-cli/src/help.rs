@@ -263,9 +263,9 @@ pub(crate) const SERVE: &[Section] = &[
                             program sees monotonic time step back; Unix time may step back during a
                             slew. Under nohup the server ignores SIGHUP
   a second signal, SIGKILL  the server ends at once, and the leases run out by themselves
-  the action off            the server ends, and readings may step back by the lead that status
-                            shows. The page stays off until the action on, or the next boot. A
-                            server that starts before that says so, and exits with 0
+  the action off            the server ends at once, and readings may step back by the lead that
+                            status shows. The page stays off until the action on, or the next
+                            boot. A server that starts before that says so, and exits with 0
 A server that starts again continues in the same page. The action on starts no server.",
     ),
     Section::new(
@@ -286,7 +286,8 @@ TICKLINE_PAGE is for programs that read a page, not for this command: name the p
     ),
     Section::new(
         "JSON",
-        "  status takes --json. A JSON Schema in the sources describes the keys, with their units:
+        "  status takes --json. A JSON Schema describes the keys, with their units: in the package
+  /usr/share/doc/tickline/tickline-serve-1.schema.json, in the sources
   machine/tickline-cli/schema/tickline-serve-1.schema.json.",
     ),
     Section::new(

@@ -73,6 +73,7 @@ pub(crate) struct Machine {
     /// The hypervisor below this machine, as a stable code; `none` if the processor has CPUID, and
     /// no fact names a hypervisor.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
+    #[serde(deserialize_with = "platform::known_hypervisor")]
     pub(crate) hypervisor: Option<Hypervisor>,
     /// The vendor and the product that the firmware names.
     pub(crate) product: Option<String>,

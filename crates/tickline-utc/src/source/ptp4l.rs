@@ -87,6 +87,7 @@ const DATA_SETS: [u16; 4] = [
 const MAX_MESSAGES: usize = 64;
 
 /// The states of a port (`enum port_state` in `fsm.h`).
+const MASTER: u8 = 6;
 const UNCALIBRATED: u8 = 8;
 const SLAVE: u8 = 9;
 
@@ -124,12 +125,14 @@ const ROUNDED_NS: i64 = 2;
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_millis(20);
 
 tickline_core::named! {
-    /// How near a port is to following a master, the farthest first.
+    /// The state of a port. Of several ports, the last state in this order is ptp4l's.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
     pub enum PortState {
-        /// It follows none (MASTER, LISTENING and others).
+        /// It follows no master, and is none (LISTENING and others).
         #[default]
         Other => "other",
+        /// It is the master of others (MASTER).
+        Master => "master",
         /// It measures its master, but the servo is not locked (UNCALIBRATED).
         Uncalibrated => "uncalibrated",
         /// It follows a master, and the servo is locked (SLAVE).
@@ -143,7 +146,7 @@ tickline_core::named! {
 pub struct PtpStatus {
     /// The domain in which it answers.
     pub domain: u8,
-    /// The state of the port that is nearest to following a master.
+    /// The state of the port that follows a master, or of another port if none does.
     pub port_state: PortState,
     /// Whether a port in the state SLAVE measures the path end to end, not link by link.
     pub is_end_to_end: bool,
@@ -258,11 +261,12 @@ impl PtpStatus {
     #[must_use]
     pub fn why_unbounded(&self) -> Option<Unbounded> {
         let has = |flag: u8| self.time_flags & flag != 0;
-        if self.port_state != PortState::Slave {
-            return Some(Unbounded::NoMaster);
-        }
-        if !self.has_grandmaster {
-            return Some(Unbounded::IsGrandmaster);
+        match (self.port_state, self.has_grandmaster) {
+            (PortState::Slave, true) => {}
+            (PortState::Uncalibrated, _) => return Some(Unbounded::NotLocked),
+            (PortState::Master, false) => return Some(Unbounded::IsGrandmaster),
+            // While it listens, it has no grandmaster either.
+            _ => return Some(Unbounded::NoMaster),
         }
         if !has(PTP_TIMESCALE) {
             return Some(Unbounded::NoTai);
@@ -356,6 +360,7 @@ impl PtpStatus {
                 let port_state = match state {
                     SLAVE => PortState::Slave,
                     UNCALIBRATED => PortState::Uncalibrated,
+                    MASTER => PortState::Master,
                     _ => PortState::Other,
                 };
                 self.port_state = self.port_state.max(port_state);

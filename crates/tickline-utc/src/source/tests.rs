@@ -128,6 +128,17 @@ fn of_several_sources_that_are_not_synchronised_the_best_says_why() {
     assert_eq!(best(answers), chronyd);
 }
 
+/// Symptom: what ptp4l said made the kernel's cause replace chronyd's.
+#[test]
+fn the_best_of_them_says_why_although_another_one_in_between_fails_otherwise() {
+    let by = |source, why| Err(UtcUnknown::Unsynchronised(source, why));
+    let chronyd = by(UtcSource::Chronyd, Unbounded::FollowsNothing);
+    let ptp4l = Err(UtcUnknown::LeapSecond);
+    let kernel = by(UtcSource::Kernel, Unbounded::KernelUnsynchronised);
+    let answers = [None, None, Some(chronyd), Some(ptp4l), Some(kernel)];
+    assert_eq!(best(answers), chronyd);
+}
+
 #[test]
 fn a_source_that_is_not_synchronised_says_why_although_a_better_one_has_expired() {
     let kernel = Err(UtcUnknown::Unsynchronised(

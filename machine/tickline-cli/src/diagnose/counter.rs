@@ -148,6 +148,26 @@ pub(super) fn not_invariant(document: &Document) -> Option<Finding> {
 
 /// The measured frequency differs from the nominal one, or from one in the kernel's log.
 pub(super) fn frequency_implausible(document: &Document) -> Option<Finding> {
+    if !is_clock_by_counter(document) {
+        return None;
+    }
+    wrong_frequency(document)
+}
+
+/// The same on a clocksource that does not use the counter: the clocks' present rate may be right.
+pub(super) fn unused_frequency_implausible(document: &Document) -> Option<Finding> {
+    if is_clock_by_counter(document) {
+        return None;
+    }
+    wrong_frequency(document)
+}
+
+/// Whether the kernel's clocks are computed from the counter, for all that is known.
+fn is_clock_by_counter(document: &Document) -> bool {
+    document.clocksource().is_none_or(is_computed_from_counter)
+}
+
+fn wrong_frequency(document: &Document) -> Option<Finding> {
     let measured_hz = document.clock.frequency_hz?;
     let nominal_hz = document
         .nominal_hz()

@@ -66,7 +66,8 @@ pub(crate) struct Ptp4l {
     /// The domain.
     pub(crate) domain: u8,
     /// The state of the port that follows a master: `slave` if the servo is locked, `uncalibrated`
-    /// if it is not, `other` if no port follows one.
+    /// if it is not. If no port follows one: `master` if a port is the master of others, else
+    /// `other`.
     pub(crate) port_state: String,
     /// The grandmaster's identity; null if this clock is the grandmaster.
     pub(crate) grandmaster: Option<String>,

@@ -5,7 +5,7 @@
 //! gVisor the host's signature, and VirtualBox offers KVM's interface. The texts of firmware and
 //! kernel are more exact, so they take precedence.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A text of the firmware or of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +45,16 @@ pub(crate) enum Hypervisor {
     /// `other` if CPUID has an unknown signature; the code of another version of the program.
     #[serde(untagged)]
     Other(String),
+}
+
+/// The hypervisor in a document; `None` for null, and for `unknown`, as the metrics say it.
+pub(super) fn known_hypervisor<'de, D>(deserializer: D) -> Result<Option<Hypervisor>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let hypervisor = Option::<Hypervisor>::deserialize(deserializer)?;
+    let unknown = Hypervisor::Other("unknown".to_owned());
+    Ok(hypervisor.filter(|named| *named != unknown))
 }
 
 /// The cloud below a machine. The names in lower case are its stable code in JSON and texts.

@@ -442,6 +442,13 @@ fn the_log_or_the_hosts_clock_shows_a_guest() {
     assert_eq!(Machine::default().is_guest(), None);
 }
 
+/// Symptom: a document with this word was that of a guest.
+#[test]
+fn an_unknown_hypervisor_is_none_that_is_known() {
+    let machine: Machine = serde_json::from_str(r#"{"hypervisor": "unknown"}"#).unwrap();
+    assert_eq!((machine.is_guest(), &machine.hypervisor), (None, &None));
+}
+
 /// Linux shows the same bits of CPUID (`arch/x86/include/asm/cpufeatures.h`).
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -164,6 +164,30 @@ fn a_page_that_comes_and_goes_raises_an_alert_without_a_long_outage() {
     assert!(!rule.contains("for: "), "{rule}");
 }
 
+/// Symptom: an administrator who switched the page off and on three times in an hour got an alert.
+#[test]
+fn no_alert_of_a_missing_page_is_about_one_that_was_switched_off() {
+    let alerts = document("alerts.yaml");
+    for (name, switched_off) in [
+        ("TicklinePageNotServed", "tickline_page_switched_off == 1"),
+        (
+            "TicklinePageWithoutServer",
+            "(tickline_page_switched_off == 1 ",
+        ),
+        (
+            "TicklinePageFlaps",
+            "max_over_time(tickline_page_switched_off[1h]) == 1",
+        ),
+    ] {
+        let rule = alerts
+            .split("- alert: ")
+            .find(|rule| rule.starts_with(&format!("{name}\n")))
+            .expect("the rule");
+        let guard = format!(" unless on (job, instance) {switched_off}");
+        assert!(values_of(rule, "expr")[0].contains(&guard), "{rule}");
+    }
+}
+
 #[test]
 fn each_label_in_an_alerts_text_is_known() {
     let alerts = document("alerts.yaml");

@@ -330,6 +330,7 @@ fn the_package_has_what_an_operator_needs() {
         "../docs/alerts.yaml",
         "../docs/dashboard.json",
         "../docs/kubernetes.yaml",
+        "schema/tickline-serve-1.schema.json",
     ] {
         let asset = format!("[\"{file}\", \"usr/share/doc/tickline/");
         assert!(manifest.contains(&asset), "{file}");

@@ -101,6 +101,25 @@ fn without_any_claim_readings_fail_with_the_reason_at_once() {
     }
 }
 
+/// Symptom: one late answer of chronyd made the kernel's cause, and its remedy, those of a poll.
+#[test]
+fn the_cause_of_a_source_that_misses_one_request_is_kept() {
+    let chronyd = UtcUnknown::Unsynchronised(UtcSource::Chronyd, Unbounded::FollowsNothing);
+    let kernel = UNSYNCHRONISED;
+    assert_claims(
+        &mut ClaimMaker::default(),
+        &[
+            (moment(0), Err(chronyd), Some(Err(chronyd))),
+            (moment(1), Err(kernel), KEPT),
+            (moment(2), Err(chronyd), Some(Err(chronyd))),
+            (moment(3), Err(kernel), KEPT),
+            (moment(4), Err(kernel), Some(Err(kernel))),
+            (moment(5), Err(kernel), Some(Err(kernel))),
+            (moment(6), Err(chronyd), Some(Err(chronyd))),
+        ],
+    );
+}
+
 #[test]
 fn requests_within_half_a_second_are_one_miss() {
     assert_claims(

@@ -132,6 +132,10 @@ fn a_report_must_be_plausible() {
             report_within(MAX_ERROR_NS, 0, 0),
             Some(Unbounded::Error { ms: 16_001 }),
         ),
+        (
+            report_within(i64::MAX, 0, 0),
+            Some(Unbounded::Error { ms: u32::MAX }),
+        ),
         (with(-MAX_RATE_PPB, MAX_RATE_PPB), None),
         (
             with(-MAX_RATE_PPB - 1, 0),

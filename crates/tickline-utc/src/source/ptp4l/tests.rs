@@ -63,6 +63,7 @@ fn data_of(status: &PtpStatus, id: u16) -> Vec<u8> {
             let state = match status.port_state {
                 PortState::Slave => SLAVE,
                 PortState::Uncalibrated => UNCALIBRATED,
+                PortState::Master => MASTER,
                 PortState::Other => 0,
             };
             let mechanism = if status.is_end_to_end { END_TO_END } else { 2 };
@@ -240,14 +241,14 @@ fn unbounded() -> [(PtpStatus, Unbounded); 12] {
                 port_state: PortState::Uncalibrated,
                 ..GOOD
             },
-            Unbounded::NoMaster,
+            Unbounded::NotLocked,
         ),
         (
             PtpStatus {
                 has_grandmaster: false,
                 ..GOOD
             },
-            Unbounded::IsGrandmaster,
+            Unbounded::NoMaster,
         ),
         (flags(all & !UTC_OFFSET_VALID), Unbounded::NoUtcOffset),
         (flags(all & !PTP_TIMESCALE), Unbounded::NoTai),
@@ -284,6 +285,33 @@ fn unbounded() -> [(PtpStatus, Unbounded); 12] {
             Unbounded::NoPathDelay,
         ),
     ]
+}
+
+/// Symptom: a grandmaster, whose ports are MASTER, was told to see whether Announce messages come.
+#[test]
+fn the_states_of_the_ports_and_the_grandmaster_say_why_no_master_is_followed() {
+    const LISTENING: u8 = 4;
+    for (ports, has_grandmaster, why) in [
+        (&[MASTER][..], false, Unbounded::IsGrandmaster),
+        (&[LISTENING, MASTER], false, Unbounded::IsGrandmaster),
+        (&[MASTER, LISTENING], false, Unbounded::IsGrandmaster),
+        (&[LISTENING], false, Unbounded::NoMaster),
+        (&[MASTER], true, Unbounded::NoMaster),
+        (&[MASTER, UNCALIBRATED], true, Unbounded::NotLocked),
+        (&[UNCALIBRATED], false, Unbounded::NotLocked),
+    ] {
+        let mut status = PtpStatus {
+            port_state: PortState::Other,
+            has_grandmaster,
+            ..GOOD
+        };
+        for state in ports {
+            let mut data = data_of(&GOOD, PORT_DATA_SET);
+            data[10] = *state;
+            status.add(PORT_DATA_SET, &data).unwrap();
+        }
+        assert_eq!(status.why_unbounded(), Some(why), "{ports:?}");
+    }
 }
 
 /// The answer of a ptp4l that does not bound UTC.

@@ -224,6 +224,17 @@ fn the_sentence_names_a_wrong_rate_rather_than_a_missing_ntp_daemon() {
     assert!(sentence.contains("at a wrong rate"), "{sentence}");
 }
 
+/// Symptom: on hpet, the rate that the clocks would have with the TSC came first.
+#[test]
+fn a_missing_ntp_daemon_comes_before_the_rate_of_an_unused_counter() {
+    let machine = machine_with_log(&PIT_DEVIATES).maximum_error_us(16_000_000);
+    let codes = machine.codes();
+    assert_eq!(
+        codes[codes.len() - 2..],
+        ["ntp_unsynchronised", "frequency_implausible"]
+    );
+}
+
 /// Symptom: "restart the guest", on a guest whose processor states the host's frequency.
 #[test]
 fn the_frequency_that_the_processor_states_to_a_guest_is_that_of_the_host() {

@@ -22,6 +22,22 @@ fn the_status_has_the_keys_of_its_schema() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
+/// A page without a line, a server and readers has null and empty lists for their keys.
+#[test]
+fn the_status_of_a_served_page_with_a_reader_has_the_keys_of_its_schema() {
+    let Some((_folder, page, _server)) = served() else {
+        return;
+    };
+    let _clock = tickline_page::open(&page).unwrap();
+    // On a busy machine the leases may run out.
+    let shown = wait_until("it is served", || {
+        status(&page).filter(|shown| shown["serving"] == true)
+    });
+    assert!(shown["readers"][0].is_object(), "{shown}");
+    let faults = faults(&closed(schema("tickline-serve-1")), &shown);
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
 #[test]
 fn the_status_has_its_schema_and_the_pages_owner() {
     let (_folder, page) = page_without_server();

@@ -65,5 +65,5 @@ fn the_answers_of_ptp4l_are_its_state() {
         time_flags: GOOD.time_flags | 1 << 5,
     };
     assert_eq!(status, expected);
-    assert_eq!(status.why_unbounded(), Some(Unbounded::NoMaster));
+    assert_eq!(status.why_unbounded(), Some(Unbounded::NotLocked));
 }
