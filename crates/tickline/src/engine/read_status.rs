@@ -69,10 +69,9 @@ impl Engine {
         }
     }
 
-    /// Whether each CPU has a line of its own, and this one is still to get it. Without the thread,
-    /// as in a forked child, it gets none.
+    /// Whether each CPU has a line of its own, and this one is still to get it.
     pub(crate) fn awaits_line_of_this_cpu(&self) -> bool {
-        self.has_thread() && self.cpu_lines().is_some_and(CpuLines::awaits_line_here)
+        self.cpu_lines().is_some_and(CpuLines::awaits_line_here)
     }
 
     /// The clock that a reading would come from now, and why.

@@ -148,27 +148,6 @@ fn a_cpu_that_was_given_up_is_not_awaited() {
     assert!(!passes.cpu_lines.awaits_line_here());
 }
 
-/// Symptom: a forked child on a CPU without a line waited for one until its timeout, though its
-/// parent's thread does not run in it.
-#[test]
-fn no_line_is_awaited_without_the_thread_that_makes_it() {
-    let engine = Arc::new(Engine::new(Driver::Reader));
-    let Some((thread, cpu_lines)) = with_cpus_lines(&engine) else {
-        return;
-    };
-    // Until these marks have passed, readers keep the CPUs' lines.
-    let mark_ns = OsClock.monotonic_ns() + 10_000_000_000;
-    let end_lines = || {
-        let clocks = cpu_lines.clocks.iter();
-        clocks.for_each(|clock| set_high_water(clock, mark_ns));
-    };
-    end_lines();
-    drop(thread);
-    end_lines(); // the thread may have renewed one
-    assert!(cpu_lines.awaits_line_here());
-    assert!(!engine.awaits_line_of_this_cpu());
-}
-
 #[test]
 fn a_pass_that_a_set_clock_has_woken_is_followed_at_once() {
     let clock = new_clock();
