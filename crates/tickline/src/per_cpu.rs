@@ -37,8 +37,8 @@ use crate::sys;
 use crate::sys::reference::OsClock;
 
 /// The time without a line after which a CPU's state is `Fallback`, ns. libmtev (`mtev_time.c`)
-/// gives a core up after the same time. A CPU outside of the thread's mask is forgotten if no
-/// reader has asked for it for this time.
+/// gives a core up after the same time. A CPU outside of the thread's mask that the thread can't
+/// reach is forgotten if no reader has asked for it for this time, or if the OS clock was set.
 const FALLBACK_AFTER_NS: i64 = 15_000_000_000;
 
 /// Whether each CPU should have a line, by the setting and the comparison of the counters.

@@ -248,8 +248,9 @@ pub struct Status {
     /// The counts of events.
     pub events: EventCounts,
     /// The CPUs for which the clock's thread calibrates a line of their own, also those that have
-    /// none now ([`CpuStatus::state`]). A CPU that the thread can't reach is left out
-    /// some 15 s after the last reading there. Empty in a clock that has one line for all.
+    /// none now ([`CpuStatus::state`]). A CPU that the thread can't reach is left out 15 to 25 s
+    /// after the last reading there, or when the OS clock is set. Empty in a clock that has one
+    /// line for all.
     pub per_cpu: Vec<CpuStatus>,
 }
 

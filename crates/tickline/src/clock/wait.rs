@@ -20,9 +20,10 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// about 90.
 const READINGS: u32 = 100;
 
-/// The further reads of a decided status that lacks the bound. It can't be read while the driver
-/// replaces the line, for some microseconds, or is late to do so, on a busy machine.
-const READS_FOR_BOUND: u32 = 3;
+/// The further reads of a decided status that lacks the bound or the figures. The bound can't be
+/// read while the driver replaces the line, for some microseconds, or is late to do so, on a busy
+/// machine; the figures come after the first line.
+const FURTHER_READS: u32 = 3;
 
 impl Clock {
     /// Waits until it is decided whether readings come from the counter, for `timeout` at most, and
@@ -71,8 +72,9 @@ impl Clock {
     /// [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
     ///
     /// With a line for each CPU the call waits until the CPU on which it runs has one, or has gone
-    /// without for 15 s; other CPUs may have none yet ([`Status::per_cpu`]). If the timeout ends
-    /// this wait, the state is [`Fast`](ClockState::Fast), and the status has no bound.
+    /// without for 15 s, or all CPUs' lines have ended, as in a forked child; other CPUs may have
+    /// none yet ([`Status::per_cpu`]). If the timeout ends this wait, the state is
+    /// [`Fast`](ClockState::Fast), and the status has no bound.
     ///
     /// The status has no bound while the line is being replaced, for some microseconds, or while
     /// its driver is late to replace it, on a busy machine. The call then reads the status up to
@@ -82,7 +84,7 @@ impl Clock {
     #[must_use = "the status says which clock readings come from; without it the call only waits"]
     pub fn wait_until_decided(&self, timeout: Duration) -> Status {
         let mut left = timeout;
-        let mut reads_for_bound = READS_FOR_BOUND;
+        let mut further_reads = FURTHER_READS;
         loop {
             for _ in 0..READINGS {
                 black_box(self.now());
@@ -98,10 +100,10 @@ impl Clock {
             }
             let lacks_line = awaits_line && status.reads_counter() && status.bound_ns.is_none();
             if status.is_decided(self.probes()) && !lacks_line {
-                if !status.lacks_bound() || reads_for_bound == 0 {
+                if !status.lacks_figures() || further_reads == 0 {
                     return status;
                 }
-                reads_for_bound -= 1;
+                further_reads -= 1;
             }
             let pause = PAUSE.min(left);
             std::thread::sleep(pause);
@@ -144,11 +146,11 @@ impl Status {
         }
     }
 
-    /// Whether readings come from a line, but the bound could not be read, because the line is
-    /// being replaced, or late to be replaced. A backend has no line.
-    fn lacks_bound(&self) -> bool {
-        let has_line = self.reads_counter() && self.frequency_hz.is_some();
-        has_line && self.bound_ns.is_none()
+    /// Whether readings come from a line, but the bound or the figures could not be read, because
+    /// the line is being replaced, or late to be replaced, or has just been made. A backend has no
+    /// line.
+    fn lacks_figures(&self) -> bool {
+        self.reads_counter() && self.frequency_hz.is_some() != self.bound_ns.is_some()
     }
 }
 
@@ -250,20 +252,25 @@ mod tests {
 
     #[test]
     fn a_line_that_is_being_replaced_lacks_its_bound() {
-        assert!(fast(Some(1_000_000_000), None).lacks_bound());
+        assert!(fast(Some(1_000_000_000), None).lacks_figures());
     }
 
     #[test]
-    fn a_line_with_a_bound_lacks_none() {
-        assert!(!fast(Some(1_000_000_000), Some(12)).lacks_bound());
+    fn a_line_that_has_just_been_made_lacks_its_figures() {
+        assert!(fast(None, Some(12)).lacks_figures());
+    }
+
+    #[test]
+    fn a_line_with_a_bound_and_figures_lacks_none() {
+        assert!(!fast(Some(1_000_000_000), Some(12)).lacks_figures());
     }
 
     /// Nothing would end the wait for it.
     #[test]
-    fn a_clock_without_a_line_lacks_no_bound() {
-        assert!(!fast(None, None).lacks_bound());
+    fn a_clock_without_a_line_lacks_no_figures() {
+        assert!(!fast(None, None).lacks_figures());
         let mut calibrating = fast(Some(1_000_000_000), None);
         calibrating.state = ClockState::Calibrating;
-        assert!(!calibrating.lacks_bound());
+        assert!(!calibrating.lacks_figures());
     }
 }
