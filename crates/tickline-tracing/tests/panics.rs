@@ -2,9 +2,11 @@
 //! process of their own, and run one after another.
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
-use std::fs;
-use std::panic::catch_unwind;
+use std::panic::{self, catch_unwind};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{fs, io, thread};
 
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
@@ -153,4 +155,57 @@ fn a_trace_file_that_is_flushed_at_a_panic_has_the_panic_in_its_request() {
     guard.finish().unwrap();
     let events: Vec<Value> = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     assert_panic_is_in_request(&events, "in a trace file");
+}
+
+/// An output that says when a write begins, and lets it go on once the sender of `may_go_on` is
+/// gone.
+struct Held {
+    begun: Sender<()>,
+    may_go_on: Receiver<()>,
+}
+
+impl io::Write for Held {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // The test awaits only the first one.
+        _ = self.begun.send(());
+        _ = self.may_go_on.recv();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Symptom: the panic's event waited for room, so a panic had no message and no end while the
+/// writer was stuck.
+#[test]
+fn a_panic_does_not_wait_for_room_in_a_full_ring() {
+    let _alone = wait_for_other_tests();
+    let before = panic::take_hook();
+    let (hook, is_called) = mpsc::channel();
+    panic::set_hook(Box::new(move |_| hook.send(()).unwrap()));
+    let ((begun, has_begun), (go_on, may_go_on)) = (mpsc::channel(), mpsc::channel::<()>());
+    let builder = TraceFile::builder().with_fields().bytes_per_thread(1);
+    let builder = builder.wait_when_full().flush_on_panic();
+    let (trace, guard) = builder.write_to(Held { begun, may_go_on }).unwrap();
+    let subscriber = registry().with(SpanTimingLayer::new().with_sink(trace));
+    let panics = thread::spawn(move || {
+        with_default(subscriber, || {
+            info!("for the first write");
+            has_begun.recv_timeout(Duration::from_secs(30)).unwrap();
+            // Together with the panic they are larger than the half of the smallest ring, which has
+            // 128 KiB; without it they are smaller.
+            for _ in 0..18 {
+                info!(text = "x".repeat(3_000));
+            }
+            panic!("{}", "x".repeat(15_000));
+        });
+    });
+    let called = is_called.recv_timeout(Duration::from_secs(30));
+    drop(go_on);
+    panic::set_hook(before);
+    panics.join().unwrap_err();
+    called.expect("the program's hook runs while the writer is stuck");
+    assert_eq!(guard.finish().unwrap().dropped_records, 1);
 }

@@ -209,7 +209,8 @@ impl TraceFileBuilder {
 
     /// Makes a thread wait for the writer when its ring is full. A record is then dropped only if
     /// even an empty ring has no room for it: if the thread is in more than about 30,000 spans at
-    /// once, or 2,000 with the smallest ring.
+    /// once, or 2,000 with the smallest ring. The event of a panic alone does not wait
+    /// ([`flush_on_panic`](Self::flush_on_panic)).
     pub fn wait_when_full(mut self) -> Self {
         self.settings.when_full = WhenFull::Wait;
         self
@@ -247,9 +248,10 @@ impl TraceFileBuilder {
     /// Records each panic of a thread, and flushes the trace after the panic hook that the program
     /// has when it makes the trace. The panic is an event `panic`, as
     /// [`FlightRecorder::write_on_panic`](crate::flight::FlightRecorder::write_on_panic) describes
-    /// it. With [`Tracks::Requests`] it is on the track of the span in which it happened. The hook
-    /// waits for the writer at most 2 s. If they do not suffice, it
-    /// writes a line with the path and the time to standard error.
+    /// it. With [`Tracks::Requests`] it is on the track of the span in which it happened. If the
+    /// thread's ring has no room, the event is dropped, even with
+    /// [`wait_when_full`](Self::wait_when_full). The hook waits for the writer at most 2 s. If they
+    /// do not suffice, it writes a line with the path and the time to standard error.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
     /// made, and must call the hook before it first. Otherwise nothing is flushed.
