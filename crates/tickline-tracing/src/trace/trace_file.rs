@@ -273,8 +273,9 @@ impl TraceFileBuilder {
     /// - If the file cannot be created, or the thread cannot be started.
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) on Unix, if another trace of this process
     ///   that `create` has begun is being written to the file, or if a flight recorder has its
-    ///   rings there ([`FlightRecorderBuilder::create`]) and its process, this one or another,
-    ///   still runs. The file stays as it is.
+    ///   rings there ([`FlightRecorderBuilder::create`]) and its process, this one or another on
+    ///   this machine, still runs. Also if another file comes to the path meanwhile. The file stays
+    ///   as it is.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if JSON were to be compressed, or a ring
     ///   were to be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
     ///

@@ -13,7 +13,7 @@ mod rename;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{mem, ptr, slice};
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -101,14 +101,13 @@ impl Mapping {
         Ok(Self { words })
     }
 
-    /// Whether a recorder of a process that runs has its rings in the file to which this path
-    /// leads, be it through links. Its file begins with `magic`, in any version.
-    pub(crate) fn is_any_at(path: &Path, magic: u64) -> bool {
-        fs::metadata(path).is_ok_and(|found| {
-            found.is_file()
-                && (is_mapped(FileNumber::of(&found))
-                    || is_locked_at(path, magic).is_ok_and(|is_locked| is_locked))
-        })
+    /// Whether a recorder of a process that runs on this machine has its rings in the file `found`,
+    /// to which this path leads, be it through links; or in the file that has meanwhile come there. Its file begins with `magic`, in any version.
+    pub(crate) fn is_any_in(found: &Metadata, path: &Path, magic: u64) -> io::Result<bool> {
+        if !found.is_file() {
+            return Ok(false);
+        }
+        Ok(is_mapped(FileNumber::of(found)) || is_locked_at(path, magic)?)
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {
@@ -172,10 +171,12 @@ fn begins_with(mut file: &File, magic: u64) -> bool {
 fn is_locked_at(path: &Path, magic: u64) -> io::Result<bool> {
     let mut options = File::options();
     // A pipe may have taken the file's place.
-    let file = options
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)?;
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let file = match options.open(path) {
+        // A recorder's file has mode 600: who may not read it may not write to it either.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+        opened => opened?,
+    };
     if !begins_with(&file, magic) {
         return Ok(false);
     }
