@@ -57,7 +57,8 @@ pub(crate) struct RecordedSpans {
     /// Whether a span has ever got values after its creation. As long as none has, the end of a
     /// busy interval needs no lock to look for them.
     has_later_values: AtomicBool,
-    /// The subscriber of the layer; unknown if a reload has added the layer.
+    /// The subscriber of the layer; unknown if a reload has added the layer, or if the subscriber
+    /// is in a `Box` or an `Arc`.
     dispatch: OnceLock<WeakDispatch>,
 }
 
