@@ -209,3 +209,17 @@ fn a_panic_does_not_wait_for_room_in_a_full_ring() {
     called.expect("the program's hook runs while the writer is stuck");
     assert_eq!(guard.finish().unwrap().dropped_records, 1);
 }
+
+/// Symptom: nothing said that the trace had no span, if the program had panicked.
+#[test]
+fn a_trace_of_a_panic_alone_says_why_it_has_no_span() {
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let (_trace, guard) = TraceFile::builder().flush_on_panic().create(&path).unwrap();
+    catch_unwind(|| panic!("without a layer")).unwrap_err();
+    guard.finish().unwrap();
+    let events: Vec<Value> = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let is_mark = |event: &Value| event["name"].as_str().unwrap().starts_with("0 spans: ");
+    assert!(events.iter().any(is_mark), "{events:?}");
+}

@@ -75,7 +75,9 @@ pub(crate) fn record(recorder: &Arc<Recorder>, panic: &PanicHookInfo<'_>) {
             payload,
             ..Record::new(Kind::Instant, now_ns)
         };
-        thread_recorder::record_panic(recorder, &METADATA, record);
+        if thread_recorder::record_panic(recorder, &METADATA, record) {
+            recorder.count_panic();
+        }
     });
 }
 

@@ -124,8 +124,8 @@ pub(crate) fn record_panic(
     recorder: &Arc<Recorder>,
     metadata: StaticMetadata,
     mut record: Record<'_>,
-) {
-    with(recorder, |state| {
+) -> bool {
+    let recorded = with(recorder, |state| {
         record.callsite = state.callsite(recorder, metadata);
         let waits = recorder.settings.when_full == WhenFull::Wait;
         if waits && !state.ring.has_room(state.with_kept(record.words())) {
@@ -134,6 +134,7 @@ pub(crate) fn record_panic(
             state.write(recorder, &record)
         }
     });
+    recorded.unwrap_or(false)
 }
 
 /// Adds this thread's state for a recorder, and returns its index. `None` for a reader, and if the
