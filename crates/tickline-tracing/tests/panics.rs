@@ -2,16 +2,20 @@
 //! process of their own, and run one after another.
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
+#[path = "perfetto/mod.rs"]
+mod perfetto_view;
+
 use std::panic::{self, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, io, thread};
 
+use perfetto_view::View;
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::flight::FlightRecorder;
-use tickline_tracing::trace_file::{TraceFile, Tracks};
+use tickline_tracing::trace_file::{TraceFile, TraceFormat, Tracks};
 use tracing::subscriber::with_default;
 use tracing::{Event, Level, Subscriber, debug_span, info, info_span};
 use tracing_subscriber::filter::LevelFilter;
@@ -65,6 +69,26 @@ fn a_panic_is_on_the_track_of_its_request() {
         catch_unwind(|| panic!("in a request")).unwrap_err();
     });
     assert_panic_is_in_request(&written(&recorder), "in a request");
+}
+
+#[test]
+fn a_panic_in_perfettos_format_is_on_the_track_of_its_request() {
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let builder = FlightRecorder::builder().tracks(Tracks::Requests);
+    let recorder = builder.format(TraceFormat::Perfetto).build();
+    recorder.write_on_panic(folder.path().join("panic.pftrace"));
+    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    with_default(registry().with(layer), || {
+        let _request = info_span!("request").entered();
+        catch_unwind(|| panic!("in a request")).unwrap_err();
+    });
+    let mut bytes = Vec::new();
+    recorder.write_to(&mut bytes).unwrap();
+    let view = View::of(&bytes);
+    let panic = view.instants.iter().find(|event| event.name == "panic");
+    assert_eq!(view.slices[0].name, "request");
+    assert_eq!(panic.map(|panic| panic.track), Some(view.slices[0].track));
 }
 
 #[test]

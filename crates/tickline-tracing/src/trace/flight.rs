@@ -341,10 +341,10 @@ impl FlightRecorder {
     /// the same track as an event that the program sends there: if the recorder has requests
     /// ([`Tracks`]), on that of the innermost span that the thread is in, else on that of the
     /// thread. If a thread is in spans of two subscribers that both have the recorder, it is on the
-    /// track of one of them. The hook records it before the present panic hook runs, so it is in the file of a
-    /// [black box](crate::flight#the-black-box), too, if the file has a ring for the thread. Like
-    /// the fields of every event, the two take at most 16 KiB. The event of a panic while its
-    /// thread writes a record, or drops its thread-local values, may be missing.
+    /// track of one of them. The hook records it before the present panic hook runs, so it is in
+    /// the file of a [black box](crate::flight#the-black-box), too, if the file has a ring for the
+    /// thread. Like the fields of every event, the two take at most 16 KiB. The event of a panic
+    /// while its thread writes a record, or drops its thread-local values, may be missing.
     ///
     /// A thread that has recorded nothing before takes a ring for this event, as for any other. If
     /// no ring of the file is free, it takes that of the thread that ended first, whose records are

@@ -80,8 +80,8 @@ thread_local! {
     static REFUSED: RefCell<Vec<Weak<Memory>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Fails if the rings of a recorder are in the file `found` at `path`, and its process runs: a trace
-/// must not replace them, and a store to a ring that is truncated ends that process.
+/// Fails if the rings of a recorder are in the file `found` at `path`, and its process runs: a
+/// trace must not replace them, and a store to a ring that is truncated ends that process.
 pub(crate) fn check_has_no_rings(
     found: &Metadata,
     path: &Path,
