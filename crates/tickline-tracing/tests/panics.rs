@@ -137,6 +137,28 @@ fn a_panic_is_in_its_request_although_a_reload_has_added_the_layer() {
     assert_panic_is_in_request(&written(&recorder), "after a reload");
 }
 
+/// Symptom: if the layer did not know its subscriber, it took the span for its own span of this id,
+/// the request of another user.
+#[test]
+fn a_panic_in_a_span_of_another_subscriber_is_in_no_request() {
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = recorder_of_panics(&folder);
+    let (layer, handle) = reload::Layer::new(SpanTimingLayer::new());
+    let request = with_default(registry().with(layer), || {
+        let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+        handle.reload(layer).unwrap();
+        info_span!("request")
+    });
+    with_default(registry(), || {
+        let other = info_span!("other").entered();
+        assert_eq!(other.id(), request.id());
+        catch_unwind(|| panic!("in another subscriber")).unwrap_err();
+    });
+    let events = written(&recorder);
+    assert_eq!(tracks(&events, "in another subscriber")[0], &Value::Null);
+}
+
 /// A layer that panics at each event of the level INFO.
 struct Panics;
 
