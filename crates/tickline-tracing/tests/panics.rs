@@ -269,3 +269,35 @@ fn a_trace_of_a_panic_alone_says_why_it_has_no_span() {
     let is_mark = |event: &Value| event["name"].as_str().unwrap().starts_with("0 spans: ");
     assert!(events.iter().any(is_mark), "{events:?}");
 }
+
+/// A value whose drop panics, and catches the panic.
+struct PanicsAtEnd;
+
+impl Drop for PanicsAtEnd {
+    fn drop(&mut self) {
+        catch_unwind(|| panic!("at the end of a thread")).unwrap_err();
+    }
+}
+
+/// Symptom: with thread_local 1.1.9, which `Cargo.toml` excludes, the hook's question for the
+/// thread's span panicked, which ended the process.
+#[test]
+fn a_panic_in_the_destructor_of_a_thread_local_is_caught() {
+    thread_local! {
+        static AT_END: PanicsAtEnd = const { PanicsAtEnd };
+    }
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = recorder_of_panics(&folder);
+    let subscriber = registry().with(SpanTimingLayer::new().with_sink(recorder));
+    let work = || {
+        // The last that is made is dropped first.
+        AT_END.with(|_| ());
+        info_span!("request").in_scope(|| ());
+    };
+    with_default(subscriber, || {
+        let dispatch = tracing::dispatcher::get_default(Clone::clone);
+        let run = move || tracing::dispatcher::with_default(&dispatch, work);
+        thread::spawn(run).join().unwrap();
+    });
+}
