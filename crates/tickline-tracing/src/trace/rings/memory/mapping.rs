@@ -8,6 +8,7 @@
 //! memory. The handler also closes the file, which the child would otherwise keep locked. It knows
 //! a file from the file's opening on.
 
+mod lock;
 mod open_files;
 mod rename;
 
@@ -19,6 +20,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use lock::{busy, lock, lock_soon, try_flock};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::fstatvfs;
 use open_files::{PROTECTION, UnsharedFile, is_mapped, lock_files, release};
@@ -193,7 +195,7 @@ fn is_locked_at(path: &Path, magic: u64) -> io::Result<bool> {
 /// Locks the file that was opened at `path`. Fails if another recorder has meanwhile renamed that
 /// file, unlocked it, and put its own file at `path`.
 fn lock_at(file: &File, path: &Path) -> io::Result<()> {
-    lock(file)?;
+    lock_soon(|| lock(file))?;
     if is_at(file, path) {
         Ok(())
     } else {
@@ -351,27 +353,6 @@ fn free_space(file: &File) -> io::Result<u128> {
         return Ok(u128::MAX);
     }
     Ok(u128::from(found.blocks_available()) * u128::from(found.fragment_size()))
-}
-
-fn busy() -> io::Error {
-    io::Error::new(io::ErrorKind::ResourceBusy, "another recorder writes to it")
-}
-
-fn lock(file: &File) -> io::Result<()> {
-    try_flock(file, libc::LOCK_EX)
-}
-
-fn try_flock(file: &File, operation: libc::c_int) -> io::Result<()> {
-    // SAFETY: the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), operation | libc::LOCK_NB) } == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    Err(if error.kind() == io::ErrorKind::WouldBlock {
-        busy()
-    } else {
-        error
-    })
 }
 
 #[cfg(test)]
