@@ -2,14 +2,20 @@
 //! process of their own, and run one after another.
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
-use std::fs;
-use std::panic::catch_unwind;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+#[path = "perfetto/mod.rs"]
+mod perfetto_view;
 
+use std::panic::{self, catch_unwind};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{fs, io, thread};
+
+use perfetto_view::View;
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::flight::FlightRecorder;
-use tickline_tracing::trace_file::{TraceFile, Tracks};
+use tickline_tracing::trace_file::{TraceFile, TraceFormat, Tracks};
 use tracing::subscriber::with_default;
 use tracing::{Event, Level, Subscriber, debug_span, info, info_span};
 use tracing_subscriber::filter::LevelFilter;
@@ -66,6 +72,26 @@ fn a_panic_is_on_the_track_of_its_request() {
 }
 
 #[test]
+fn a_panic_in_perfettos_format_is_on_the_track_of_its_request() {
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let builder = FlightRecorder::builder().tracks(Tracks::Requests);
+    let recorder = builder.format(TraceFormat::Perfetto).build();
+    recorder.write_on_panic(folder.path().join("panic.pftrace"));
+    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    with_default(registry().with(layer), || {
+        let _request = info_span!("request").entered();
+        catch_unwind(|| panic!("in a request")).unwrap_err();
+    });
+    let mut bytes = Vec::new();
+    recorder.write_to(&mut bytes).unwrap();
+    let view = View::of(&bytes);
+    let panic = view.instants.iter().find(|event| event.name == "panic");
+    assert_eq!(view.slices[0].name, "request");
+    assert_eq!(panic.map(|panic| panic.track), Some(view.slices[0].track));
+}
+
+#[test]
 fn a_panic_outside_of_requests_is_on_no_track_of_a_request() {
     let _alone = wait_for_other_tests();
     let folder = tempfile::tempdir().unwrap();
@@ -111,6 +137,28 @@ fn a_panic_is_in_its_request_although_a_reload_has_added_the_layer() {
     assert_panic_is_in_request(&written(&recorder), "after a reload");
 }
 
+/// Symptom: if the layer did not know its subscriber, it took the span for its own span of this id,
+/// the request of another user.
+#[test]
+fn a_panic_in_a_span_of_another_subscriber_is_in_no_request() {
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = recorder_of_panics(&folder);
+    let (layer, handle) = reload::Layer::new(SpanTimingLayer::new());
+    let request = with_default(registry().with(layer), || {
+        let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+        handle.reload(layer).unwrap();
+        info_span!("request")
+    });
+    with_default(registry(), || {
+        let other = info_span!("other").entered();
+        assert_eq!(other.id(), request.id());
+        catch_unwind(|| panic!("in another subscriber")).unwrap_err();
+    });
+    let events = written(&recorder);
+    assert_eq!(tracks(&events, "in another subscriber")[0], &Value::Null);
+}
+
 /// A layer that panics at each event of the level INFO.
 struct Panics;
 
@@ -153,4 +201,103 @@ fn a_trace_file_that_is_flushed_at_a_panic_has_the_panic_in_its_request() {
     guard.finish().unwrap();
     let events: Vec<Value> = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     assert_panic_is_in_request(&events, "in a trace file");
+}
+
+/// An output that says when a write begins, and lets it go on once the sender of `may_go_on` is
+/// gone.
+struct Held {
+    begun: Sender<()>,
+    may_go_on: Receiver<()>,
+}
+
+impl io::Write for Held {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // The test awaits only the first one.
+        _ = self.begun.send(());
+        _ = self.may_go_on.recv();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Symptom: the panic's event waited for room, so a panic had no message and no end while the
+/// writer was stuck.
+#[test]
+fn a_panic_does_not_wait_for_room_in_a_full_ring() {
+    let _alone = wait_for_other_tests();
+    let before = panic::take_hook();
+    let (hook, is_called) = mpsc::channel();
+    panic::set_hook(Box::new(move |_| hook.send(()).unwrap()));
+    let ((begun, has_begun), (go_on, may_go_on)) = (mpsc::channel(), mpsc::channel::<()>());
+    let builder = TraceFile::builder().with_fields().bytes_per_thread(1);
+    let builder = builder.wait_when_full().flush_on_panic();
+    let (trace, guard) = builder.write_to(Held { begun, may_go_on }).unwrap();
+    let subscriber = registry().with(SpanTimingLayer::new().with_sink(trace));
+    let panics = thread::spawn(move || {
+        with_default(subscriber, || {
+            info!("for the first write");
+            has_begun.recv_timeout(Duration::from_secs(30)).unwrap();
+            // Together with the panic they are larger than the half of the smallest ring, which has
+            // 128 KiB; without it they are smaller.
+            for _ in 0..18 {
+                info!(text = "x".repeat(3_000));
+            }
+            panic!("{}", "x".repeat(15_000));
+        });
+    });
+    let called = is_called.recv_timeout(Duration::from_secs(30));
+    drop(go_on);
+    panic::set_hook(before);
+    panics.join().unwrap_err();
+    called.expect("the program's hook runs while the writer is stuck");
+    assert_eq!(guard.finish().unwrap().dropped_records, 1);
+}
+
+/// Symptom: nothing said that the trace had no span, if the program had panicked.
+#[test]
+fn a_trace_of_a_panic_alone_says_why_it_has_no_span() {
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let (_trace, guard) = TraceFile::builder().flush_on_panic().create(&path).unwrap();
+    catch_unwind(|| panic!("without a layer")).unwrap_err();
+    guard.finish().unwrap();
+    let events: Vec<Value> = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let is_mark = |event: &Value| event["name"].as_str().unwrap().starts_with("0 spans: ");
+    assert!(events.iter().any(is_mark), "{events:?}");
+}
+
+/// A value whose drop panics, and catches the panic.
+struct PanicsAtEnd;
+
+impl Drop for PanicsAtEnd {
+    fn drop(&mut self) {
+        catch_unwind(|| panic!("at the end of a thread")).unwrap_err();
+    }
+}
+
+/// Symptom: with thread_local 1.1.9, which `Cargo.toml` excludes, the hook's question for the
+/// thread's span panicked, which ended the process.
+#[test]
+fn a_panic_in_the_destructor_of_a_thread_local_is_caught() {
+    thread_local! {
+        static AT_END: PanicsAtEnd = const { PanicsAtEnd };
+    }
+    let _alone = wait_for_other_tests();
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = recorder_of_panics(&folder);
+    let subscriber = registry().with(SpanTimingLayer::new().with_sink(recorder));
+    let work = || {
+        // The last that is made is dropped first.
+        AT_END.with(|_| ());
+        info_span!("request").in_scope(|| ());
+    };
+    with_default(subscriber, || {
+        let dispatch = tracing::dispatcher::get_default(Clone::clone);
+        let run = move || tracing::dispatcher::with_default(&dispatch, work);
+        thread::spawn(run).join().unwrap();
+    });
 }

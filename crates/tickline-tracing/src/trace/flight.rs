@@ -124,6 +124,7 @@
 mod builder;
 mod contents;
 mod on_panic;
+mod replace_trace;
 
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
@@ -137,6 +138,7 @@ use std::sync::Arc;
 pub use builder::FlightRecorderBuilder;
 use contents::TraceContents;
 use on_panic::OnPanic;
+use replace_trace::{check_has_no_rings, replace_trace};
 use tickline::process_token;
 
 use super::capture::black_box;
@@ -152,7 +154,7 @@ use super::readout::span_tracks::Attempt;
 use super::settings::Tracks;
 use super::settings::{Settings, WhenFull};
 use super::stderr::say;
-use super::temporary::{replace, with_path};
+use super::temporary::with_path;
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 
@@ -238,8 +240,8 @@ impl FlightRecorder {
     ///   a folder. Use [`write_to`](Self::write_to) for these.
     /// - If this process may not write to the older file, even if it may replace it in its folder.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder has its rings in the file
-    ///   ([`FlightRecorderBuilder::create`]), and its process, this one or another, still runs; or
-    ///   if JSON were to be compressed.
+    ///   ([`FlightRecorderBuilder::create`]), and its process, this one or another on this machine,
+    ///   still runs; or if JSON were to be compressed.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork ([In
     ///   a forked child](self#in-a-forked-child)).
     ///
@@ -256,10 +258,10 @@ impl FlightRecorder {
     /// The errors of [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
         let path = path.as_ref();
-        Self::check_has_no_rings(path)?;
         let style = self.recorder().settings.style(Some(path));
+        let write = |style| replace_trace(path, |file| self.write_within(last, style, file));
         style
-            .and_then(|style| replace(path, |file| self.write_within(last, style, file)))
+            .and_then(write)
             .map_err(|error| with_path(path, &error))
     }
 
@@ -283,16 +285,11 @@ impl FlightRecorder {
         last: Duration,
     ) -> io::Result<()> {
         let path = path.into();
-        Self::check_has_no_rings(&path)?;
         let of_error = path.clone();
-        self.run_in_background(move |recorder| recorder.write_last(path, last).map(drop))
+        let write = move |recorder: &Self| recorder.write_last(path, last).map(drop);
+        check_has_no_rings(&of_error)
+            .and_then(|()| self.run_in_background(write))
             .map_err(|error| with_path(&of_error, &error))
-    }
-
-    /// Fails if a recorder's rings are in the file at `path`. A trace would replace this file.
-    fn check_has_no_rings(path: &Path) -> io::Result<()> {
-        black_box::check_has_no_rings(path, io::ErrorKind::InvalidInput)
-            .map_err(|error| with_path(path, &error))
     }
 
     /// Starts a thread that does `write`, unless an earlier one still does. The thread says the
@@ -343,9 +340,11 @@ impl FlightRecorder {
     /// is text) and `panic.location` (`file:line:column`), as tracing-panic names them. It is on
     /// the same track as an event that the program sends there: if the recorder has requests
     /// ([`Tracks`]), on that of the innermost span that the thread is in, else on that of the
-    /// thread. The hook records it before the present panic hook runs, so it is in the file of a
-    /// [black box](crate::flight#the-black-box), too, if the file has a ring for the thread. Like
-    /// the fields of every event, the two take at most 16 KiB.
+    /// thread. If a thread is in spans of two subscribers that both have the recorder, it is on the
+    /// track of one of them. The hook records it before the present panic hook runs, so it is in
+    /// the file of a [black box](crate::flight#the-black-box), too, if the file has a ring for the
+    /// thread. Like the fields of every event, the two take at most 16 KiB. The event of a panic
+    /// while its thread writes a record, or drops its thread-local values, may be missing.
     ///
     /// A thread that has recorded nothing before takes a ring for this event, as for any other. If
     /// no ring of the file is free, it takes that of the thread that ended first, whose records are

@@ -1,7 +1,7 @@
 //! The file of a `TraceFile`. No other `TraceFile` of the process writes to it: that one would
 //! truncate what the first has written, and both would then write over each other.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -39,7 +39,7 @@ impl OwnFile {
     ///
     /// - The system's error.
     /// - `ResourceBusy` if another trace of this process is being written to the file, or if a
-    ///   recorder of any process has its rings there.
+    ///   recorder of any process on this machine has its rings there.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut options = File::options();
         // It must not be truncated yet.
@@ -48,13 +48,26 @@ impl OwnFile {
             .create(true)
             .truncate(false)
             .open(path)?;
+        Self::truncated(file, path)
+    }
+
+    /// The file that was opened at `path`.
+    fn truncated(file: File, path: &Path) -> io::Result<Self> {
         let found = file.metadata()?;
         if !found.is_file() {
             return Ok(Self { file, entry: None });
         }
-        check_has_no_rings(path, io::ErrorKind::ResourceBusy)?;
+        check_has_no_rings(&found, path, io::ErrorKind::ResourceBusy)?;
+        let file_number = FileNumber::of(&found);
+        // The check has read the file at the path.
+        if FileNumber::of(&fs::metadata(path)?) != file_number {
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "another file has come to this path meanwhile: begin the trace again",
+            ));
+        }
         let entry = FileOfProcess {
-            file: FileNumber::of(&found),
+            file: file_number,
             process: process_token(),
         };
         // A thread has the list for less than a microsecond, unless it is preempted.
@@ -108,7 +121,29 @@ mod tests {
     use core::mem;
 
     use super::*;
+    use crate::trace::flight::FlightRecorder;
     use tickline_observe::fork::code_of_fork;
+
+    /// Symptom: the check looked at the other file, and the rings were truncated, which ended their
+    /// process by SIGBUS.
+    #[test]
+    fn rings_whose_path_another_file_has_taken_are_not_truncated() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("box");
+        let builder = FlightRecorder::builder().bytes_per_thread(1);
+        let _recorder = builder.threads_in_file(1).create(&path).unwrap();
+        let opened = File::options().write(true).open(&path).unwrap();
+        fs::rename(&path, folder.path().join("moved")).unwrap();
+        fs::write(&path, "another").unwrap();
+        let before = opened.metadata().unwrap().len();
+        let is_refused = || {
+            let refused = OwnFile::truncated(opened.try_clone().unwrap(), &path);
+            refused.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+        };
+        assert!(is_refused(), "by the recorder's process");
+        assert_eq!(code_of_fork(|| (!is_refused()).into()), 0);
+        assert_eq!(opened.metadata().unwrap().len(), before);
+    }
 
     /// Symptom: the end of such a trace waited for a second. Another symptom: with optimisation
     /// level 1 of rustc 1.98 there was no trace, because `==` of two nested `Option`s was wrong.

@@ -209,7 +209,8 @@ impl TraceFileBuilder {
 
     /// Makes a thread wait for the writer when its ring is full. A record is then dropped only if
     /// even an empty ring has no room for it: if the thread is in more than about 30,000 spans at
-    /// once, or 2,000 with the smallest ring.
+    /// once, or 2,000 with the smallest ring. The event of a panic alone does not wait
+    /// ([`flush_on_panic`](Self::flush_on_panic)).
     pub fn wait_when_full(mut self) -> Self {
         self.settings.when_full = WhenFull::Wait;
         self
@@ -244,12 +245,13 @@ impl TraceFileBuilder {
         self
     }
 
-    /// Records each panic of a thread, and flushes the trace after the panic hook that the program
-    /// has when it makes the trace. The panic is an event `panic`, as
+    /// Records the panics of all threads, and flushes the trace after the panic hook that the
+    /// program has when it makes the trace. A panic is an event `panic`, as
     /// [`FlightRecorder::write_on_panic`](crate::flight::FlightRecorder::write_on_panic) describes
-    /// it. With [`Tracks::Requests`] it is on the track of the span in which it happened. The hook
-    /// waits for the writer at most 2 s. If they do not suffice, it
-    /// writes a line with the path and the time to standard error.
+    /// it. With [`Tracks::Requests`] it is on the track of the span in which it happened. If the
+    /// thread's ring has no room, the event is dropped, even with
+    /// [`wait_when_full`](Self::wait_when_full). The hook waits for the writer at most 2 s. If they
+    /// do not suffice, it writes a line with the path and the time to standard error.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
     /// made, and must call the hook before it first. Otherwise nothing is flushed.
@@ -271,8 +273,9 @@ impl TraceFileBuilder {
     /// - If the file cannot be created, or the thread cannot be started.
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) on Unix, if another trace of this process
     ///   that `create` has begun is being written to the file, or if a flight recorder has its
-    ///   rings there ([`FlightRecorderBuilder::create`]) and its process, this one or another,
-    ///   still runs. The file stays as it is.
+    ///   rings there ([`FlightRecorderBuilder::create`]) and its process, this one or another on
+    ///   this machine, still runs. Also if another file comes to the path meanwhile. The file stays
+    ///   as it is.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if JSON were to be compressed, or a ring
     ///   were to be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
     ///
@@ -372,17 +375,17 @@ impl TraceFile {
 
 /// Ends the file when it is dropped. The file does not get later records. If the last write fails,
 /// the drop writes a line with the path and the error to standard error; [`finish`](Self::finish)
-/// returns the error instead. If records were dropped, or if the trace has neither spans nor
-/// events, the drop writes a line with the path and what to change; `finish` returns the summary
-/// instead.
+/// returns the error instead. If records were dropped, or if the trace has neither spans nor events
+/// but those of panics, the drop writes a line with the path and what to change; `finish` returns
+/// the summary instead.
 ///
 /// Keep the guard until the end of `main`, by a name: `let (trace, _guard) = ...`. In
 /// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so: the line does. The
 /// [module's documentation](self) says which records are missing if the program ends without
 /// dropping it.
 ///
-/// A trace without spans and events also has a mark, "0 spans: ...", with the causes that are
-/// possible:
+/// A trace without spans, and without other events than those of panics, also has a mark, "0 spans:
+/// ...", with the causes that are possible:
 ///
 /// - The guard was dropped before the first span.
 /// - The trace is a sink of no layer, or its layer belongs to no subscriber of the program's
@@ -443,8 +446,9 @@ impl TraceFileGuard {
 }
 
 /// What to look at if a trace has no span when its guard is dropped.
-const EMPTY: &str = "keep the guard until the end of main, by a name (`_guard`: a `_` drops it at \
-                     once); or install the layer, or let a filter show its spans";
+const EMPTY: &str = "if the program has entered one, keep the guard until the end of main, by a \
+                     name (`_guard`: a `_` drops it at once); or install the layer, or let a filter \
+                     show its spans";
 
 impl Drop for TraceFileGuard {
     fn drop(&mut self) {
@@ -455,7 +459,7 @@ impl Drop for TraceFileGuard {
                     "the trace lacks records: {path}{summary}; choose wait_when_full(), or a larger \
                      bytes_per_thread()"
                 ));
-            } else if summary.is_of_nothing() {
+            } else if summary.is_of_nothing_but(self.recorder.panics()) {
                 say(format_args!(
                     "the trace has ended, and has no span: {path}{EMPTY}"
                 ));

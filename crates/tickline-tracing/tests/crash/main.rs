@@ -186,12 +186,18 @@ mod unix {
     }
 
     fn assert_the_trace_has_the_last_moment(way: &str, folder: &Path) {
-        check(way, &trace(&folder.join(TRACE)), &[["B", "E"]], "i");
+        let events = trace(&folder.join(TRACE));
+        check(way, &events, &[["B", "E"]], "i");
+        let has_panic = events.iter().any(|event| event["name"] == "panic");
+        assert_eq!(has_panic, way.starts_with("panic"), "{way}");
     }
 
     fn assert_the_traces_in_perfettos_format_have_the_last_moment(way: &str, folder: &Path) {
-        check_perfetto(way, &view(&folder.join(PERFETTO)), 1);
-        check_perfetto(way, &compressed_view(folder), 1);
+        for view in [view(&folder.join(PERFETTO)), compressed_view(folder)] {
+            check_perfetto(way, &view, 1);
+            let has_panic = view.instants.iter().any(|instant| instant.name == "panic");
+            assert_eq!(has_panic, way.starts_with("panic"), "{way}");
+        }
     }
 
     fn assert_the_trace_of_a_panic_has_the_last_moment(way: &str, folder: &Path) {

@@ -294,9 +294,9 @@ fn a_drop_says_an_error_that_could_not_be_said_before() {
 /// Symptom: the trace had no span, and nothing told the user why.
 #[test]
 fn a_guard_that_is_dropped_before_the_first_span_is_reported() {
-    let line = "tickline: the trace has ended, and has no span: \"PATH\": keep the guard until the \
-                end of main, by a name (`_guard`: a `_` drops it at once); or install the layer, or \
-                let a filter show its spans";
+    let line = "tickline: the trace has ended, and has no span: \"PATH\": if the program has \
+                entered one, keep the guard until the end of main, by a name (`_guard`: a `_` drops \
+                it at once); or install the layer, or let a filter show its spans";
     let test = "a_guard_that_is_dropped_before_the_first_span_is_reported";
     assert_lines(test, &[line], |path| {
         let (trace, _) = TraceFile::builder().create(path).unwrap();

@@ -538,6 +538,8 @@ fn a_requests_end_without_room_in_the_ring_is_not_lost() {
         .with_fields()
         .bytes_per_thread(1);
     let (trace, guard) = builder.write_to(output).unwrap();
+    // If an assertion fails, it is dropped before the guard, which waits for the writer.
+    let go_on = go_on;
     let hand = MockHand::default();
     hand.run_timed(trace, || {
         let outer = info_span!("outer");

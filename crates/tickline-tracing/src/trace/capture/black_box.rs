@@ -8,6 +8,7 @@
 use core::cell::RefCell;
 use core::ptr;
 use core::sync::atomic::Ordering;
+use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -79,10 +80,14 @@ thread_local! {
     static REFUSED: RefCell<Vec<Weak<Memory>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Fails if the rings of a recorder are in the file at `path`, and its process runs: a trace must
-/// not replace them, and a store to a ring that is truncated ends that process.
-pub(crate) fn check_has_no_rings(path: &Path, kind: io::ErrorKind) -> io::Result<()> {
-    if !Mapping::is_any_at(path, MAGIC) {
+/// Fails if the rings of a recorder are in the file `found` at `path`, and its process runs: a
+/// trace must not replace them, and a store to a ring that is truncated ends that process.
+pub(crate) fn check_has_no_rings(
+    found: &Metadata,
+    path: &Path,
+    kind: io::ErrorKind,
+) -> io::Result<()> {
+    if !Mapping::is_any_in(found, path, MAGIC)? {
         return Ok(());
     }
     Err(io::Error::new(
@@ -367,6 +372,22 @@ mod tests {
     /// The error of a file whose head says that its rings have `capacity` words.
     fn error_of(capacity: u64) -> String {
         error_of_bytes(&head(capacity, 0)).to_string()
+    }
+
+    /// Symptom: a file that could not be opened counted as free, and the trace replaced it.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn a_file_that_cannot_be_looked_at_is_not_free() {
+        use nix::sys::resource::{Resource::RLIMIT_NOFILE, setrlimit};
+
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let found = file.as_file().metadata().unwrap();
+        let is_refused = || {
+            setrlimit(RLIMIT_NOFILE, 0, 0).unwrap();
+            check_has_no_rings(&found, file.path(), io::ErrorKind::InvalidInput).is_err()
+        };
+        let code = tickline_observe::fork::code_of_fork(|| (!is_refused()).into());
+        assert_eq!(code, 0);
     }
 
     #[test]

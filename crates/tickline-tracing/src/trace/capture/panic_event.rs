@@ -49,8 +49,8 @@ pub(crate) fn add_names(recorder: &Recorder) {
     recorder.add_callsite(ptr::from_ref(&METADATA).addr(), &METADATA);
 }
 
-/// Records the panic of this thread, in the span of a request that the thread is in. Does nothing
-/// once the recorder has ended.
+/// Records the panic of this thread, in the span of a request that the thread is in, or counts it
+/// as dropped if its ring has no room. Does nothing once the recorder has ended.
 pub(crate) fn record(recorder: &Arc<Recorder>, panic: &PanicHookInfo<'_>) {
     let now_ns = tickline::now_ns();
     if recorder.has_ended() {
@@ -75,7 +75,9 @@ pub(crate) fn record(recorder: &Arc<Recorder>, panic: &PanicHookInfo<'_>) {
             payload,
             ..Record::new(Kind::Instant, now_ns)
         };
-        thread_recorder::record(recorder, &METADATA, record)
+        if thread_recorder::record_panic(recorder, &METADATA, record) {
+            recorder.count_panic();
+        }
     });
 }
 

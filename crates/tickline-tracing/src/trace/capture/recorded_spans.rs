@@ -4,7 +4,7 @@
 //! allocation, and its lookup costs more than the work with the fields.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock, Weak};
 
 use tracing_core::dispatcher::{self, WeakDispatch};
 use tracing_core::span::Id;
@@ -12,7 +12,7 @@ use tracing_core::{Dispatch, Metadata};
 use tracing_subscriber::Registry;
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::layer::open_spans::SpanTable;
+use crate::layer::open_spans::{OpenSpans, SpanTable};
 use crate::trace::rings::fields::SpanFields;
 
 /// An open span.
@@ -57,11 +57,21 @@ pub(crate) struct RecordedSpans {
     /// Whether a span has ever got values after its creation. As long as none has, the end of a
     /// busy interval needs no lock to look for them.
     has_later_values: AtomicBool,
-    /// The subscriber of the layer; unknown if a reload has added the layer.
+    /// The subscriber of the layer; unknown if a reload has added the layer, or if the subscriber
+    /// is in a `Box` or an `Arc`.
     dispatch: OnceLock<WeakDispatch>,
+    /// The open spans of the layer, with their times.
+    open_spans: Weak<OpenSpans>,
 }
 
 impl RecordedSpans {
+    pub(crate) fn of(open_spans: &Arc<OpenSpans>) -> Self {
+        Self {
+            open_spans: Arc::downgrade(open_spans),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn insert(&self, span: &Id, recorded: RecordedSpan) {
         self.table.insert(span.into_u64(), recorded);
     }
@@ -101,19 +111,30 @@ impl RecordedSpans {
     /// subscriber, where it has no default one.
     pub(crate) fn number_around_this_thread(&self) -> Option<u64> {
         let number = |dispatch: &Dispatch| {
-            let current = dispatch.current_span();
-            let innermost = current.id()?;
+            let (innermost, metadata) = dispatch.current_span().into_inner()?;
             // A filter may hide it from the layer.
             let above = || {
                 let registry = dispatch.downcast_ref::<Registry>()?;
-                let mut scope = registry.span(innermost)?.scope();
-                scope.find_map(|span| self.number(&span.id()))
+                let mut scope = registry.span(&innermost)?.scope();
+                scope.find_map(|span| self.number_if_of_layer(&span.id(), span.metadata()))
             };
-            self.number(innermost).or_else(above)
+            self.number_if_of_layer(&innermost, metadata).or_else(above)
         };
         match self.dispatch.get() {
             Some(dispatch) => number(&dispatch.upgrade()?),
             None => dispatcher::get_default(number),
+        }
+    }
+
+    /// The number of a span of the thread's subscriber. If that is not the layer's, the layer may
+    /// have another span of this id, which is nearly always of another callsite.
+    fn number_if_of_layer(&self, span: &Id, metadata: &Metadata<'_>) -> Option<u64> {
+        let open_spans = self.open_spans.upgrade()?;
+        let known = open_spans.change(span.into_u64(), |open_span| open_span.metadata)?;
+        if known == metadata {
+            self.number(span)
+        } else {
+            None
         }
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct Recorder {
     /// The number of dropped records that no ring counts: those of rings that were removed after
     /// the reader had taken their records, and those for whose ring the system had no memory.
     other_dropped_records: AtomicU64,
+    /// The number of recorded panics.
+    panics: AtomicU64,
     has_ended: AtomicBool,
     pub(crate) reader: Reader,
     /// The names for the addresses in records.
@@ -299,6 +301,18 @@ impl Recorder {
         // ORDERING: Relaxed: under the lock, so no ring counts twice.
         let others = self.other_dropped_records.load(Ordering::Relaxed);
         dropped.fold(others, u64::saturating_add)
+    }
+
+    /// Counts a recorded panic.
+    pub(crate) fn count_panic(&self) {
+        // ORDERING: Relaxed: the count orders no other memory.
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of recorded panics.
+    pub(crate) fn panics(&self) -> u64 {
+        // ORDERING: Relaxed: see `count_panic`. A panic of this moment counts as an event.
+        self.panics.load(Ordering::Relaxed)
     }
 
     /// Keeps the end of a request's span, without its fields, if the ring of `thread` has no room

@@ -119,6 +119,24 @@ pub(crate) fn record(
     recorded.unwrap_or(false)
 }
 
+/// Like [`record`], but never waits for room: the panic hook of the program runs later.
+pub(crate) fn record_panic(
+    recorder: &Arc<Recorder>,
+    metadata: StaticMetadata,
+    mut record: Record<'_>,
+) -> bool {
+    let recorded = with(recorder, |state| {
+        record.callsite = state.callsite(recorder, metadata);
+        let waits = recorder.settings.when_full == WhenFull::Wait;
+        if waits && !state.ring.has_room(state.with_kept(record.words())) {
+            state.write_without_room(recorder, &record)
+        } else {
+            state.write(recorder, &record)
+        }
+    });
+    recorded.unwrap_or(false)
+}
+
 /// Adds this thread's state for a recorder, and returns its index. `None` for a reader, and if the
 /// recorder has no ring to give.
 #[cold]
@@ -333,12 +351,18 @@ impl ThreadRecorder {
         }
     }
 
-    /// Whether the ring has room for `words` words, besides the words kept for the ends of the
-    /// entered spans, and two blocks whose rest may stay unused.
+    /// Whether the ring has room for `words` words, besides the words that are kept.
     #[inline]
     fn has_room(&self, recorder: &Recorder, words: u64) -> bool {
-        let kept = (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK;
-        self.ring.has_room(words + kept) || self.wait_for_room(recorder, words + kept)
+        let words = self.with_kept(words);
+        self.ring.has_room(words) || self.wait_for_room(recorder, words)
+    }
+
+    /// `words` words, the words kept for the ends of the entered spans, and two blocks whose rest
+    /// may stay unused.
+    #[inline]
+    fn with_kept(&self, words: u64) -> u64 {
+        words + (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK
     }
 
     /// Waits until the ring has room for `words` words, if the settings say so.

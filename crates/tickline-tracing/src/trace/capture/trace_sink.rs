@@ -56,7 +56,7 @@ impl<S: TraceSink> SpanSink for S {
         let RecorderInLayer { recorder, spans } = self.in_layer_mut();
         recorder.add_layer(open_spans);
         if recorder.settings.has_fields || recorder.has_requests() {
-            let spans = spans.get_or_insert_default();
+            let spans = spans.get_or_insert_with(|| Arc::new(RecordedSpans::of(open_spans)));
             if recorder.has_requests() {
                 recorder.add_recorded_spans(spans);
             }

@@ -88,9 +88,10 @@ pub struct TraceSummary {
 }
 
 impl TraceSummary {
-    /// Whether no span and no event came, not even one that was lost.
-    pub(crate) const fn is_of_nothing(&self) -> bool {
-        let found = self.intervals > 0 || self.events > 0;
+    /// Whether no span and no event came, besides this number of panics, not even one that was
+    /// lost.
+    pub(crate) const fn is_of_nothing_but(&self, panics: u64) -> bool {
+        let found = self.intervals > 0 || self.events > panics;
         !found && self.dropped_records == 0 && self.overwritten_records == 0
     }
 }
@@ -140,7 +141,7 @@ impl fmt::Display for TraceSummary {
             write!(f, "{separator}{} {loss}", Count(*count, unit))?;
             separator = ", ";
         }
-        if self.is_of_nothing() && losses.iter().all(|(count, ..)| **count == 0) {
+        if self.is_of_nothing_but(0) && losses.iter().all(|(count, ..)| **count == 0) {
             f.write_str(": none entered yet, layer not installed, or all filtered out")?;
         }
         Ok(())

@@ -198,7 +198,8 @@ impl<W: Write> Writer<'_, W> {
 
     /// Says in a trace without spans why there may be none.
     fn write_mark_if_empty(&mut self) -> io::Result<()> {
-        if !self.trace.summary.is_of_nothing() {
+        let panics = self.recorder.panics();
+        if !self.trace.summary.is_of_nothing_but(panics) {
             return Ok(());
         }
         self.trace.write_mark(Mark {

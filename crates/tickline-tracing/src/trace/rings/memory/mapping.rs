@@ -8,17 +8,19 @@
 //! memory. The handler also closes the file, which the child would otherwise keep locked. It knows
 //! a file from the file's opening on.
 
+mod lock;
 mod open_files;
 mod rename;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{mem, ptr, slice};
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use lock::{busy, lock, lock_soon, try_flock};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::fstatvfs;
 use open_files::{PROTECTION, UnsharedFile, is_mapped, lock_files, release};
@@ -101,14 +103,14 @@ impl Mapping {
         Ok(Self { words })
     }
 
-    /// Whether a recorder of a process that runs has its rings in the file to which this path
-    /// leads, be it through links. Its file begins with `magic`, in any version.
-    pub(crate) fn is_any_at(path: &Path, magic: u64) -> bool {
-        fs::metadata(path).is_ok_and(|found| {
-            found.is_file()
-                && (is_mapped(FileNumber::of(&found))
-                    || is_locked_at(path, magic).is_ok_and(|is_locked| is_locked))
-        })
+    /// Whether a recorder of a process that runs on this machine has its rings in the file `found`,
+    /// to which this path leads, be it through links; or in the file that has meanwhile come there.
+    /// Its file begins with `magic`, in any version.
+    pub(crate) fn is_any_in(found: &Metadata, path: &Path, magic: u64) -> io::Result<bool> {
+        if !found.is_file() {
+            return Ok(false);
+        }
+        Ok(is_mapped(FileNumber::of(found)) || is_locked_at(path, magic)?)
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {
@@ -172,10 +174,12 @@ fn begins_with(mut file: &File, magic: u64) -> bool {
 fn is_locked_at(path: &Path, magic: u64) -> io::Result<bool> {
     let mut options = File::options();
     // A pipe may have taken the file's place.
-    let file = options
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)?;
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let file = match options.open(path) {
+        // A recorder's file has mode 600: who may not read it may not write to it either.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+        opened => opened?,
+    };
     if !begins_with(&file, magic) {
         return Ok(false);
     }
@@ -191,7 +195,7 @@ fn is_locked_at(path: &Path, magic: u64) -> io::Result<bool> {
 /// Locks the file that was opened at `path`. Fails if another recorder has meanwhile renamed that
 /// file, unlocked it, and put its own file at `path`.
 fn lock_at(file: &File, path: &Path) -> io::Result<()> {
-    lock(file)?;
+    lock_soon(|| lock(file))?;
     if is_at(file, path) {
         Ok(())
     } else {
@@ -349,27 +353,6 @@ fn free_space(file: &File) -> io::Result<u128> {
         return Ok(u128::MAX);
     }
     Ok(u128::from(found.blocks_available()) * u128::from(found.fragment_size()))
-}
-
-fn busy() -> io::Error {
-    io::Error::new(io::ErrorKind::ResourceBusy, "another recorder writes to it")
-}
-
-fn lock(file: &File) -> io::Result<()> {
-    try_flock(file, libc::LOCK_EX)
-}
-
-fn try_flock(file: &File, operation: libc::c_int) -> io::Result<()> {
-    // SAFETY: the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), operation | libc::LOCK_NB) } == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    Err(if error.kind() == io::ErrorKind::WouldBlock {
-        busy()
-    } else {
-        error
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Systems without mapped files.
 
 use core::sync::atomic::AtomicU64;
+use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 
@@ -21,8 +22,8 @@ impl Mapping {
         match *self {}
     }
 
-    pub(crate) fn is_any_at(_: &Path, _: u64) -> bool {
-        false
+    pub(crate) fn is_any_in(_: &Metadata, _: &Path, _: u64) -> io::Result<bool> {
+        Ok(false)
     }
 
     pub(crate) fn unlock(&self) {
