@@ -11,7 +11,7 @@ use crate::bench_pairs::{BenchPairs, PairId};
 use crate::measurement::readings::{Elapsed, PairClock, PairReads};
 use crate::number::{index, random_below, random_side};
 use crate::pairs::bencher;
-use crate::pairs::collector::Collector;
+use crate::pairs::collector::{Collector, Inputs};
 use crate::pairs::placement::{self, HeapShift};
 use crate::results::comparison::{Comparison, MeasuredCouples, Sides};
 
@@ -132,7 +132,7 @@ fn sample(
     routines: &mut Routines<'_>,
     heap: &mut HeapShift,
 ) -> Elapsed {
-    let iterations_per_pair = collector.choose_iterations_per_pair(|iterations| {
+    let iterations_per_pair = collector.choose_iterations_per_pair(Inputs::None, |iterations| {
         let ticks = routines
             .iter_mut()
             .map(|routine| routine(0, iterations).ticks());

@@ -9,7 +9,7 @@ use criterion::BatchSize;
 
 use crate::measurement::readings::{Elapsed, PairClock, PairReads};
 use crate::number::index;
-use crate::pairs::collector::{Collector, PairSize};
+use crate::pairs::collector::{Collector, Inputs, PairSize};
 
 /// Times a routine by pairs of readings. [`BenchPairs`](crate::BenchPairs) has an example.
 ///
@@ -136,9 +136,11 @@ impl<'a> PairBencher<'a> {
     #[inline(never)]
     pub fn iter<O>(&mut self, mut routine: impl FnMut() -> O) {
         let clock = self.collector.time.pair_clock();
-        let iterations = self.collector.choose_iterations_per_pair(|iterations| {
-            timed(clock, iterations, &mut routine).ticks()
-        });
+        let iterations = self
+            .collector
+            .choose_iterations_per_pair(Inputs::None, |iterations| {
+                timed(clock, iterations, &mut routine).ticks()
+            });
         let mut sample = self.collector.begin_sample(self.iterations);
         while sample
             .push([timed(clock, iterations, &mut routine)])
@@ -196,10 +198,12 @@ impl<'a> PairBencher<'a> {
     ) {
         let clock = self.collector.time.pair_clock();
         let mut inputs = VecDeque::new();
-        let iterations = self.collector.choose_iterations_per_pair(|iterations| {
-            inputs.extend((0..iterations).map(|_| setup()));
-            timed(clock, &mut inputs, index(iterations)).ticks()
-        });
+        let iterations =
+            self.collector
+                .choose_iterations_per_pair(Inputs::MadeBefore, |iterations| {
+                    inputs.extend((0..iterations).map(|_| setup()));
+                    timed(clock, &mut inputs, index(iterations)).ticks()
+                });
         let ahead = inputs_ahead(size, self.iterations).div_ceil(iterations);
         let mut sample = self.collector.begin_sample(self.iterations);
         loop {

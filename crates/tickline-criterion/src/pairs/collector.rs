@@ -25,7 +25,7 @@ use crate::statistics::distribution::{Distribution, quantile};
 const PAIR_NS: f64 = 2_000.0;
 
 /// The largest share of a pair's cost in its time, if two routines or builds run in turns: a pair
-/// is also long enough for it.
+/// of iterations without inputs is also long enough for it.
 pub(crate) const SHARE_IN_TURNS: f64 = 0.01;
 
 /// The smallest number of groups in a sample in turns. criterion takes 10 samples or more, so a
@@ -274,29 +274,34 @@ impl<const N: usize> Collector<N> {
     /// pair of a given number of iterations.
     pub(crate) fn choose_iterations_per_pair(
         &mut self,
+        inputs: Inputs,
         trial_ticks: impl FnMut(u64) -> u64,
     ) -> u64 {
         if let Some(iterations) = self.iterations_per_pair {
             return iterations;
         }
-        let iterations = iterations_lasting(self.min_pair_ticks(|| self.cost_ticks()), trial_ticks);
+        let iterations = iterations_lasting(
+            self.min_pair_ticks(inputs, || self.cost_ticks()),
+            trial_ticks,
+        );
         *self.iterations_per_pair.insert(iterations)
     }
 
     /// The shortest duration of a pair whose readings cost so much, ticks. 0 if any is long enough.
-    fn min_pair_ticks(&self, cost_ticks: impl FnOnce() -> f64) -> f64 {
+    fn min_pair_ticks(&self, inputs: Inputs, cost_ticks: impl FnOnce() -> f64) -> f64 {
         let chosen = match self.pair_size {
             PairSize::CostShare(share) => Some(share),
             PairSize::Usual | PairSize::One => None,
         };
         let (of_turns, min_ns) = if self.is_in_turns() {
-            (Some(SHARE_IN_TURNS), PAIR_NS)
+            let share = (inputs == Inputs::None).then_some(SHARE_IN_TURNS);
+            (share, PAIR_NS)
         } else {
             (None, 0.0)
         };
         match chosen.into_iter().chain(of_turns).reduce(f64::min) {
             Some(share) => (cost_ticks() / share).max(min_ns / self.ns_per_tick),
-            None => 0.0,
+            None => min_ns / self.ns_per_tick,
         }
     }
 
@@ -335,6 +340,15 @@ impl<const N: usize> Collector<N> {
             ..scale
         }
     }
+}
+
+/// What the iterations of a pair get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inputs {
+    None,
+    /// Each has an input of its own, all of which are made before the pair. They take time, which
+    /// no trial counts, and memory.
+    MadeBefore,
 }
 
 /// The number of iterations in a pair that lasts `min_ticks` or more.

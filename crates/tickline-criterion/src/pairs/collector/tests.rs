@@ -324,9 +324,16 @@ fn criterion_gets_the_mean_pair_for_all_iterations() {
 #[test]
 fn a_pair_in_turns_lasts_2_us_and_a_hundred_times_its_cost() {
     for (cost_ticks, min_ticks) in [(0.0, 2_000.0), (20.0, 2_000.0), (300.0, 30_000.0)] {
-        let found = collector::<2>(None).min_pair_ticks(|| cost_ticks);
+        let found = collector::<2>(None).min_pair_ticks(Inputs::None, || cost_ticks);
         assert!((found - min_ticks).abs() < 1e-6, "{found} ticks");
     }
+}
+
+/// Symptom: by a slow clock, a pair had 2048 inputs that took 10 us each to make.
+#[test]
+fn a_pair_in_turns_whose_inputs_are_made_before_it_lasts_2_us_at_any_cost() {
+    let found = collector::<2>(None).min_pair_ticks(Inputs::MadeBefore, || 300.0);
+    assert!((found - 2_000.0).abs() < 1e-6, "{found} ticks");
 }
 
 #[test]
@@ -353,21 +360,22 @@ fn the_shortest_of_some_trials_decides_about_the_iterations_of_a_pair() {
 
 #[test]
 fn a_routine_that_takes_no_time_has_pairs_of_a_million_iterations() {
-    let chosen = collector::<2>(None).choose_iterations_per_pair(|_| 0);
+    let chosen = collector::<2>(None).choose_iterations_per_pair(Inputs::None, |_| 0);
     assert_eq!(chosen, 1 << 20);
 }
 
 #[test]
 fn a_single_routine_without_a_share_has_pairs_of_one_iteration() {
-    let chosen = collector::<1>(None).choose_iterations_per_pair(|_| 0);
+    let chosen = collector::<1>(None).choose_iterations_per_pair(Inputs::None, |_| 0);
     assert_eq!(chosen, 1);
 }
 
 #[test]
 fn the_iterations_of_a_pair_are_chosen_once() {
     let mut collector = collector::<2>(None);
-    let chosen = collector.choose_iterations_per_pair(|iterations| iterations * 1_000);
-    let again = collector.choose_iterations_per_pair(|_| 0);
+    let chosen =
+        collector.choose_iterations_per_pair(Inputs::None, |iterations| iterations * 1_000);
+    let again = collector.choose_iterations_per_pair(Inputs::None, |_| 0);
     assert_eq!((again, collector.iterations_per_pair()), (chosen, chosen));
 }
 
@@ -376,7 +384,7 @@ fn futures_have_no_pairs_of_one_iteration_by_choice() {
     let mut collector = collector::<1>(None);
     collector.pair_size = PairSize::One;
     assert!(!collector.has_pairs_of_one());
-    collector.choose_iterations_per_pair(|_| 0);
+    collector.choose_iterations_per_pair(Inputs::None, |_| 0);
     assert!(collector.has_pairs_of_one());
 }
 
