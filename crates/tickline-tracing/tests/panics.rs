@@ -226,7 +226,7 @@ impl io::Write for Held {
 /// Symptom: the panic's event waited for room, so a panic had no message and no end while the
 /// writer was stuck.
 #[test]
-fn a_panic_does_not_wait_for_room_in_a_full_ring() {
+fn a_panic_does_not_wait_until_a_full_ring_has_room() {
     let _alone = wait_for_other_tests();
     let before = panic::take_hook();
     let (hook, is_called) = mpsc::channel();

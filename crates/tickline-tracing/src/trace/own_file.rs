@@ -59,8 +59,10 @@ impl OwnFile {
         }
         check_has_no_rings(&found, path, io::ErrorKind::ResourceBusy)?;
         let file_number = FileNumber::of(&found);
-        // The check has read the file at the path.
-        if FileNumber::of(&fs::metadata(path)?) != file_number {
+        // The check has read the file at the path. A path like /dev/stdout may lead to a device, and
+        // its opening to the file behind it.
+        let at_path = fs::metadata(path)?;
+        if at_path.is_file() && FileNumber::of(&at_path) != file_number {
             return Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
                 "another file has come to this path meanwhile: begin the trace again",

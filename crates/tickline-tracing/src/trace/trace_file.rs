@@ -249,8 +249,8 @@ impl TraceFileBuilder {
     /// program has when it makes the trace. A panic is an event `panic`, as
     /// [`FlightRecorder::write_on_panic`](crate::flight::FlightRecorder::write_on_panic) describes
     /// it. With [`Tracks::Requests`] it is on the track of the span in which it happened. If the
-    /// thread's ring has no room, the event is dropped, even with
-    /// [`wait_when_full`](Self::wait_when_full). The hook waits for the writer at most 2 s. If they
+    /// thread's ring has no room, the event is dropped, with
+    /// [`wait_when_full`](Self::wait_when_full) after 10 ms. The hook waits for the writer at most 2 s. If they
     /// do not suffice, it writes a line with the path and the time to standard error.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is

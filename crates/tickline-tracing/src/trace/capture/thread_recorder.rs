@@ -24,6 +24,12 @@ const REPEATED: usize = 64;
 /// records that begin blocks.
 const END_WORDS: u64 = 4;
 
+/// The pause between two looks for room in a full ring.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// The pauses of a panic's event: 10 ms in all.
+const PAUSES_OF_PANIC: u64 = 200;
+
 /// A span that the thread is in.
 struct Entered {
     span: Id,
@@ -119,7 +125,7 @@ pub(crate) fn record(
     recorded.unwrap_or(false)
 }
 
-/// Like [`record`], but never waits for room: the panic hook of the program runs later.
+/// Like [`record`], but waits for room for 10 ms at most: the panic hook of the program runs later.
 pub(crate) fn record_panic(
     recorder: &Arc<Recorder>,
     metadata: StaticMetadata,
@@ -127,11 +133,11 @@ pub(crate) fn record_panic(
 ) -> bool {
     let recorded = with(recorder, |state| {
         record.callsite = state.callsite(recorder, metadata);
-        let waits = recorder.settings.when_full == WhenFull::Wait;
-        if waits && !state.ring.has_room(state.with_kept(record.words())) {
-            state.write_without_room(recorder, &record)
-        } else {
+        let words = state.with_kept(record.words());
+        if state.wait_for_room(recorder, words, PAUSES_OF_PANIC) {
             state.write(recorder, &record)
+        } else {
+            state.write_without_room(recorder, &record)
         }
     });
     recorded.unwrap_or(false)
@@ -355,7 +361,7 @@ impl ThreadRecorder {
     #[inline]
     fn has_room(&self, recorder: &Recorder, words: u64) -> bool {
         let words = self.with_kept(words);
-        self.ring.has_room(words) || self.wait_for_room(recorder, words)
+        self.ring.has_room(words) || self.wait_for_room(recorder, words, u64::MAX)
     }
 
     /// `words` words, the words kept for the ends of the entered spans, and two blocks whose rest
@@ -365,16 +371,20 @@ impl ThreadRecorder {
         words + (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK
     }
 
-    /// Waits until the ring has room for `words` words, if the settings say so.
+    /// Waits until the ring has room for `words` words, if the settings say so, for `max_pauses` of
+    /// [`PAUSE`].
     #[cold]
-    fn wait_for_room(&self, recorder: &Recorder, words: u64) -> bool {
+    fn wait_for_room(&self, recorder: &Recorder, words: u64, max_pauses: u64) -> bool {
+        let mut pauses = 0;
         while !self.ring.has_room(words) {
             let may_wait = recorder.settings.when_full == WhenFull::Wait && !recorder.is_in_child();
-            if !may_wait || recorder.has_ended() || words > self.ring.capacity() {
+            let is_hopeless = recorder.has_ended() || words > self.ring.capacity();
+            if !may_wait || is_hopeless || pauses == max_pauses {
                 return false;
             }
             recorder.wake_reader();
-            thread::sleep(Duration::from_micros(50));
+            thread::sleep(PAUSE);
+            pauses += 1;
         }
         true
     }
