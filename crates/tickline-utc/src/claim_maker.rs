@@ -196,7 +196,7 @@ impl ClaimMaker {
     /// comes at once, so it is not the second one that a source misses.
     pub(crate) fn record_clock_set(&mut self) {
         self.history.record_clock_set();
-        self.missed_ns = None;
+        (self.missed_ns, self.named) = (None, None);
     }
 
     fn claim_of_report(
