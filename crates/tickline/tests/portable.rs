@@ -7,7 +7,7 @@ mod common;
 
 use std::collections::HashSet;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
 use common::{read_in_order, wait_until_fast};
@@ -71,11 +71,15 @@ fn unix_time_is_near_the_systems_time() {
 fn read_while_switched(read: impl Fn(&Clock, &AtomicU64) + Sync) {
     const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
     const ROUNDS: u64 = if cfg!(miri) { 4 } else { 60 };
+    const MAX_ROUNDS: u64 = 100 * ROUNDS;
     let clock = Clock::builder().interval(Duration::from_millis(2)).build();
     let clock = clock.expect("a clock with a thread");
     let is_usable = wait_until_fast(&clock).is_some();
     let turn = AtomicU64::new(0);
+    let is_over = AtomicBool::new(false);
     let (by_line, by_os) = (AtomicU64::new(0), AtomicU64::new(0));
+    // On a busy machine the clock's thread may come too late for a line in all of the rounds.
+    let lacks_line = || is_usable && by_line.load(Ordering::Relaxed) == 0;
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -85,13 +89,15 @@ fn read_while_switched(read: impl Fn(&Clock, &AtomicU64) + Sync) {
                     let is_by_line = clock.reading().is_from_counter();
                     let count = if is_by_line { &by_line } else { &by_os };
                     count.fetch_add(1, Ordering::Relaxed);
-                    if turn.load(Ordering::Relaxed) == 2 * ROUNDS {
+                    if is_over.load(Ordering::Relaxed) {
                         break;
                     }
                 }
             });
         }
-        for round in 0..ROUNDS {
+        let mut round = 0;
+        while round < ROUNDS || (round < MAX_ROUNDS && lacks_line()) {
+            round += 1;
             std::thread::sleep(Duration::from_millis(5));
             clock.disable();
             // ORDERING: Release, pairs with the Acquire load of a reader: its next reading begins
@@ -108,6 +114,7 @@ fn read_while_switched(read: impl Fn(&Clock, &AtomicU64) + Sync) {
             turn.fetch_add(1, Ordering::Relaxed);
             clock.enable();
         }
+        is_over.store(true, Ordering::Relaxed);
     });
     assert!(by_os.into_inner() > 0, "no reading was by the OS clock");
     assert!(
