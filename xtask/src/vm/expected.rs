@@ -17,154 +17,87 @@ use super::check::{
     rule, rule_of_order,
 };
 
-/// A group of rules.
+/// A group of rules. A comment says what the words of its rules don't ([`Group::rules`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Group {
-    /// Readings never step back, within a thread and between threads. Every guest has this group
-    /// at its end, except those whose OS clock itself steps back.
     ReadingsInOrder,
-    /// Threads on several CPUs exchange readings, so that their order is tested at all.
     ThreadsExchange,
-    /// Readings never step back in this phase of a guest whose OS clock steps back elsewhere.
     PhaseInOrder,
-    /// Unix time follows the OS clock after the clock was set.
     UnixTimeFollows,
     /// Unix time follows within 50 ms, in guests whose clocks run as fast as the host's.
     UnixTimeFollowsPromptly,
-    /// The counter serves, quietly: the OS clock and Unix time are within the stated bounds.
     CounterServes,
     /// The OS clock serves. `reason` in `guests.toml` has the reason.
     OsClockServes,
-    /// The counter serves now and then, because its rate changes all the time.
     CounterServesAtTimes,
-    /// At the first readings, an untested counter does not serve.
     CounterUntested,
-    /// The CPUs' counters were compared, and are synchronised.
     CountersCompared,
-    /// A reading by the counter is many times cheaper than the OS clock.
     CheaperThanOsClock,
     /// The kernel keeps time with another clocksource, but offers the TSC.
     TscOffered,
-    /// The program `tickline` says that the counter serves.
     ProgramSaysCounter,
-    /// The program `tickline` says that the OS clock serves.
     ProgramSaysOsClock,
-    /// The clock notices the act of this phase within one interval.
     ActNoticed,
-    /// The clock notices a change of the kernel's rate within one interval.
     RateNoticed,
-    /// The act of this phase was possible in the guest.
     ActDone,
-    /// The counter serves again after the act.
     CounterServesAgain,
     /// A static program that reads the clock works, and its time is right.
     CallerWorks,
-    /// A page serves that program.
     CallerServed,
-    /// The server has ended in order.
     ServerStopped,
-    /// The program's time stands still after the OS clock has run ahead, and never steps back.
     TimeStandsStill,
-    /// `tickline who` counts the calls of a program that asks for the time.
     WhoCounts,
-    /// The machine has moved to a host with another counter.
     MachineMoved,
-    /// `tickline watch` has watched.
     WatchWorks,
-    /// The machine has resumed.
     MachineResumed,
-    /// Threads have read UTC.
     UtcRead,
-    /// Every interval of UTC contains the true time.
     UtcContainsTrueTime,
-    /// UTC by a source that states no bound is wrong by no more than its server lies.
     UtcMissesByTheLie,
-    /// UTC by chronyd is right, while its server keeps within its stated dispersion.
     UtcByChronyd,
-    /// chronyd is the source of UTC again after a disruption.
     UtcByChronydAgain,
     /// A program on Debian works, in any mode.
     LoadWorks,
-    /// A program without tickline has the kernel's clock.
     LoadNative,
-    /// A program is served.
     LoadServed,
     /// A program also reads the monotonic clock. Servers tell only the time of day.
     LoadReadsMonotonic,
-    /// `tickline run` says that the program is served.
     LoadUnderRun,
-    /// A program runs while the server is killed, started and stopped.
     ServedExchange,
-    /// A page serves a program, as the guest has seen by its page.
     PageServes,
-    /// The guest finds a page only while a server lives.
     PageOfLivingServer,
-    /// A step of the package, or of its unit, was done.
     PackageStep,
-    /// The guest has ended in order.
     GuestComplete,
-    /// `tickline doctor --fix` takes the TSC, after a comparison of the CPUs.
     TscTaken,
-    /// `tickline who` can count nothing without tracefs.
     WhoNeedsTracefs,
-    /// Only root may use `tickline who`.
     WhoNeedsRoot,
-    /// `tickline who` leaves out other processes.
     WhoLeavesOutOthers,
-    /// `tickline who` sees no call that the vDSO answers.
     WhoSeesNoVdso,
-    /// The limiter lets each message pass.
     LimiterLetsAllPass,
-    /// The limiter refuses nearly all messages of one CPU.
     LimiterRefusesOneCpu,
-    /// The limiter's clock never steps back.
     LimiterNeverStepsBack,
-    /// A comparison finds by how much the counters differ, so the TSC must not be chosen.
     DifferenceFound,
-    /// By the exit code of `tickline doctor`, a daemon confirms the time.
     TimeConfirmed,
-    /// By its exit code, the offset of the time is known.
     OffsetKnown,
-    /// chronyd leaves the kernel's flag of an unsynchronised clock.
     FlagLeft,
-    /// chronyd clears that flag.
     FlagCleared,
-    /// An interval of UTC widens while no source answers.
     UtcWidens,
-    /// A claim about UTC ends soon after its source has died.
     UtcClaimEndsSoon,
-    /// The kernel makes a claim of its own then.
     UtcByKernelThen,
-    /// The kernel is the source of UTC.
     UtcByKernel,
-    /// The kernel's clock is synchronised.
     UtcKernelSynchronised,
-    /// clock-bound's daemon is the source of UTC.
     UtcByClockBound,
-    /// An interval of UTC is as true as its source: some miss the true time.
     UtcAsTrueAsSource,
-    /// There is no interval near a leap second.
     UtcNoneNearLeapSecond,
-    /// UTC is not known after a suspend.
     UtcSuspendNoticed,
-    /// The intervals of UTC are so narrow that an error of their rate would show.
     UtcNarrow,
-    /// UTC is not known.
     UtcUnknown,
-    /// A reading by the counter is many times cheaper than `acpi_pm`.
     CheaperThanAcpiPm,
-    /// The readers have read.
     ReadersHaveRead,
-    /// Readings step back by no more than the OS clock.
     NoFurtherBackThanOs,
-    /// `tickline watch` has seen each jump.
     WatchSeesEachJump,
-    /// The machine slept for longer than a window.
     SleptBeyondWindow,
-    /// The machine slept within a window.
     SleptWithinWindow,
-    /// Lines last as long as the guest wants.
     LinesLast,
 }
 
