@@ -34,7 +34,7 @@
 //!    (`trace_file.rs`, `flight/builder.rs`).
 //! 2. What a trace's file then has goes into `json.rs` and `perfetto.rs` of `format/`.
 //!    `TraceOutput` (`trace_output.rs` there) joins the two: what only one of them writes is an arm
-//!    there, not a field of `TraceStyle`. New records go into `capture/recorder.rs`.
+//!    there. New records go into `capture/recorder.rs`.
 //! 3. Each format has a test in `tests/it/` of the crate: `trace_file.rs` for JSON
 //!    (`trace_file_requests.rs` if the tracks are requests), `perfetto.rs` for Perfetto
 //!    (`perfetto_size.rs` if the setting is about the size of a trace).

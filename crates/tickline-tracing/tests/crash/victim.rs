@@ -38,7 +38,7 @@ pub(crate) const MISSING: &str = "missing";
 /// The builder of the compressed trace. Without the feature, the trace is a second one.
 fn compressed(builder: TraceFileBuilder) -> TraceFileBuilder {
     #[cfg(feature = "compression")]
-    let builder = builder.compressed();
+    let builder = builder.format(tickline_tracing::trace_file::TraceFormat::CompressedPerfetto);
     builder
 }
 
@@ -86,12 +86,12 @@ pub(crate) fn end(way: &str, folder: &Path) {
     }
     mem::forget(perfetto_guard);
     mem::forget(compressed_guard);
-    let in_memory = FlightRecorder::builder().with_fields().build();
+    let in_memory = FlightRecorder::builder().with_fields().build().unwrap();
     let of_panic = match way {
         "panic without a folder" => folder.join(MISSING),
         _ => folder.to_owned(),
     };
-    in_memory.write_on_panic(of_panic.join(PANIC));
+    in_memory.write_on_panic(of_panic.join(PANIC)).unwrap();
     let builder = FlightRecorder::builder()
         .with_fields()
         .with_source_locations();

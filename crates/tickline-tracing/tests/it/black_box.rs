@@ -120,7 +120,7 @@ fn a_write_in_the_background_to_the_recorders_own_file_does_not_start() {
 #[test]
 fn a_recorder_does_not_write_its_trace_to_another_ones_file() {
     assert_file_stays(ErrorKind::InvalidInput, |_, path| {
-        FlightRecorder::builder().build().write(path)
+        FlightRecorder::builder().build().unwrap().write(path)
     });
 }
 

@@ -28,7 +28,7 @@ fn a_file_that_cannot_be_created_is_named_by_the_error() {
 /// Symptom: the text began with a colon.
 #[test]
 fn an_empty_path_is_quoted_by_the_error() {
-    let recorder = FlightRecorder::builder().build();
+    let recorder = FlightRecorder::builder().build().unwrap();
     let errors = [
         TraceFile::builder().create("").unwrap_err(),
         recorder.write("").unwrap_err(),
@@ -119,6 +119,13 @@ fn a_ring_that_is_too_large_is_an_error_with_its_size_and_the_limit() {
         error.to_string(),
         "rings of 17179869185 bytes for each thread: the limit is 17179869184 bytes (16 GiB)"
     );
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_ring_in_memory_that_is_too_large_is_an_error() {
+    let builder = FlightRecorder::builder().bytes_per_thread(usize::MAX);
+    assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 
 #[test]

@@ -218,7 +218,7 @@ mod tests {
         for words in [ring.snapshot(), Vec::new()] {
             let before = Instant::now();
             let mut snapshot = FlightRecorder::builder()
-                .build()
+                .build().unwrap()
                 .recorder()
                 .snapshot()
                 .unwrap();

@@ -65,7 +65,7 @@ mod tests {
     /// The hook of a recorder, and its path in this folder.
     fn on_panic(folder: &tempfile::TempDir, name: &str) -> (OnPanic, PathBuf) {
         let path = folder.path().join(name);
-        let recorder = FlightRecorder::builder().build();
+        let recorder = FlightRecorder::builder().build().unwrap();
         (OnPanic::new(recorder, path.clone()), path)
     }
 
