@@ -26,7 +26,7 @@
 //! | `capture` | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
 //! | | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
 //! | | `panic_event.rs` | the event by which a trace shows a panic |
-//! | | `black_box.rs` | the black box's file |
+//! | | `black_box.rs`, `black_box/read.rs` | the black box's file; its reader |
 //!
 //! To add a setting of a sink:
 //!

@@ -137,8 +137,8 @@ use std::sync::Arc;
 pub use builder::FlightRecorderBuilder;
 use on_panic::OnPanic;
 use replace_trace::{check_has_no_rings, replace_trace};
-use write_snapshot::write_snapshot;
 use tickline::process_token;
+use write_snapshot::write_snapshot;
 
 use super::capture::black_box;
 use super::capture::trace_sink::{RecorderInLayer, TraceSink};

@@ -120,7 +120,8 @@ fn a_repeated_beginning_keeps_the_short_values() {
     let recorder = FlightRecorder::builder()
         .bytes_per_thread(1)
         .with_fields()
-        .build().unwrap();
+        .build()
+        .unwrap();
     run_timed(recorder.clone(), || {
         let _span = info_span!("around", id = 7, sql = "x".repeat(15_000)).entered();
         (0..100_000).for_each(|_| info!("inside"));

@@ -47,7 +47,8 @@ fn overwritten() -> (TraceSummary, Vec<Value>) {
     let recorder = FlightRecorder::builder()
         .bytes_per_thread(1 << 17)
         .with_fields()
-        .build().unwrap();
+        .build()
+        .unwrap();
     let mut trace = None;
     hand.run_timed(recorder.clone(), || {
         hand.set_ns(5_000);
@@ -126,7 +127,8 @@ fn repeated_spans_keep_their_fields_up_to_a_quarter_of_a_block() {
         let recorder = FlightRecorder::builder()
             .bytes_per_thread(1)
             .with_fields()
-            .build().unwrap();
+            .build()
+            .unwrap();
         run_timed(recorder.clone(), || {
             let text = "x".repeat(bytes);
             let _inside: Vec<_> = (0..20)
@@ -154,7 +156,8 @@ fn the_size_of_a_ring_follows_the_rate_of_spans() {
     let recorder = FlightRecorder::builder()
         .keep_last(kept)
         .bytes_per_thread(1 << 18)
-        .build().unwrap();
+        .build()
+        .unwrap();
     hand.run_timed(recorder.clone(), || {
         for (spans, every_ns, bytes) in [
             (10_000, 1_000_000_000, 1 << 16),
@@ -177,7 +180,10 @@ fn the_size_of_a_ring_follows_the_rate_of_spans() {
 /// Symptom: after a reload, spans of the former layer counted as open for ever.
 #[test]
 fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
-    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build().unwrap();
+    let recorder = FlightRecorder::builder()
+        .tracks(Tracks::Requests)
+        .build()
+        .unwrap();
     let (slot, handle) =
         reload::Layer::new(Some(SpanTimingLayer::new().with_sink(recorder.clone())));
     tracing::subscriber::with_default(registry().with(slot), || {
@@ -192,7 +198,10 @@ fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
 /// Symptom: a span below an open request was a request of its own, after the layer was replaced.
 #[test]
 fn a_layer_that_gets_a_sink_keeps_the_requests_that_are_open() {
-    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build().unwrap();
+    let recorder = FlightRecorder::builder()
+        .tracks(Tracks::Requests)
+        .build()
+        .unwrap();
     let (layer, handle) = reload::Layer::new(SpanTimingLayer::new().with_sink(recorder.clone()));
     tracing::subscriber::with_default(registry().with(layer), || {
         let request = info_span!("request");
@@ -207,7 +216,10 @@ fn a_layer_that_gets_a_sink_keeps_the_requests_that_are_open() {
 
 #[test]
 fn a_span_below_one_that_a_filter_hides_is_in_the_request_above() {
-    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build().unwrap();
+    let recorder = FlightRecorder::builder()
+        .tracks(Tracks::Requests)
+        .build()
+        .unwrap();
     let layer = SpanTimingLayer::new().with_sink(recorder.clone());
     let shown = layer.with_filter(LevelFilter::INFO);
     let subscriber = registry().with(shown).with(SpanTimingLayer::new());
@@ -222,7 +234,10 @@ fn a_span_below_one_that_a_filter_hides_is_in_the_request_above() {
 
 #[test]
 fn open_requests_of_all_layers_with_the_recorder_are_known() {
-    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build().unwrap();
+    let recorder = FlightRecorder::builder()
+        .tracks(Tracks::Requests)
+        .build()
+        .unwrap();
     let [first, second] = [(); 2].map(|()| {
         Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(recorder.clone())))
     });
@@ -293,7 +308,10 @@ fn a_request_that_no_longer_hangs_is_not_open() {
 
 #[test]
 fn a_recorder_that_has_overwritten_nothing_is_complete() {
-    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build().unwrap();
+    let recorder = FlightRecorder::builder()
+        .tracks(Tracks::Requests)
+        .build()
+        .unwrap();
     run_timed(recorder.clone(), || drop(info_span!("early")));
     assert_eq!(written(&recorder).0.complete_since, None);
 }
@@ -391,7 +409,8 @@ fn a_recorder_of_requests_has_no_busy_intervals_beside_one_of_threads() {
 fn write_last_leaves_out_earlier_spans() {
     let recorder = FlightRecorder::builder()
         .tracks(Tracks::ThreadsAndRequests)
-        .build().unwrap();
+        .build()
+        .unwrap();
     let (hand, path) = (
         MockHand::default(),
         NamedTempFile::new().unwrap().into_temp_path(),
@@ -421,7 +440,10 @@ fn write_last_leaves_out_earlier_spans() {
 #[test]
 fn the_eight_threads_that_ended_last_are_kept() {
     const BRIEF: u64 = 100;
-    let recorder = FlightRecorder::builder().bytes_per_thread(1).build().unwrap();
+    let recorder = FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .build()
+        .unwrap();
     let together = Barrier::new(101);
     let brief = || {
         info_span!("brief").in_scope(|| ());
@@ -461,7 +483,8 @@ fn two_threads_write_while_another_records() {
     let recorder = FlightRecorder::builder()
         .bytes_per_thread(1)
         .with_fields()
-        .build().unwrap();
+        .build()
+        .unwrap();
     let folder = tempdir().unwrap();
     let (path, stop) = (folder.path().join("trace"), AtomicBool::new(false));
     let work = || {
@@ -517,7 +540,8 @@ fn a_write_that_fails_leaves_no_file() {
 fn a_ring_in_memory_has_at_most_16_gib() {
     FlightRecorder::builder()
         .bytes_per_thread((16 << 30) + 1)
-        .build().unwrap();
+        .build()
+        .unwrap();
 }
 
 /// Symptom: the error was "No such file or directory", without a name.

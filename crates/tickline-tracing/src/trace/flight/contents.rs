@@ -218,7 +218,8 @@ mod tests {
         for words in [ring.snapshot(), Vec::new()] {
             let before = Instant::now();
             let mut snapshot = FlightRecorder::builder()
-                .build().unwrap()
+                .build()
+                .unwrap()
                 .recorder()
                 .snapshot()
                 .unwrap();

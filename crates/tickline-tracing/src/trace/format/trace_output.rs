@@ -8,8 +8,8 @@ use tickline::{Instant, UnixTime};
 
 use super::json;
 use super::mark::Mark;
-use super::perfetto::{self, Packing};
 use super::perfetto::clocks::ClockReadings;
+use super::perfetto::{self, Packing};
 use super::summary::TraceSummary;
 use crate::trace::readout::cpu_times::ThreadCpuTime;
 use crate::trace::readout::span_tracks::Attempt;
