@@ -64,8 +64,8 @@
 //! In this layer, its histograms and its recorders, threads do not write to shared memory at every
 //! span, unless a span moves between threads. The registry's stacks of open spans may share a cache
 //! line, because thread_local 1.1 allocates the stacks of the second and the third thread side by
-//! side. A span then took up to 700 ns more on an Intel Xeon (family 6, model 167), with any
-//! layers. A trace also takes CPU time on its writer's thread.
+//! side. A span of these threads then takes longer, with any layers. A trace also takes CPU time on
+//! its writer's thread.
 //!
 //! # Order
 //!
