@@ -148,8 +148,8 @@ use super::panic_hook::around_panics;
 #[cfg(doc)]
 use super::settings::Tracks;
 use super::settings::{Settings, WhenFull};
-use super::stderr::say;
-use super::temporary::with_path;
+use super::sys::stderr::say;
+use super::sys::temporary::with_path;
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 

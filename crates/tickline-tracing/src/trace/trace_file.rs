@@ -121,8 +121,6 @@
 mod writer;
 
 use core::time::Duration;
-#[cfg(not(unix))]
-use std::fs::File as OwnFile;
 use std::io::{self, Write};
 use std::panic::PanicHookInfo;
 use std::path::Path;
@@ -135,12 +133,11 @@ use super::capture::recorder::Recorder;
 use super::capture::thread_recorder;
 use super::capture::trace_sink::{RecorderInLayer, TraceSink};
 use super::flusher::{FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
-#[cfg(unix)]
 use super::own_file::OwnFile;
 use super::panic_hook::around_panics;
 use super::settings::{Settings, WhenFull, settings};
-use super::stderr::say;
-use super::temporary::with_path;
+use super::sys::stderr::say;
+use super::sys::temporary::with_path;
 use super::writer_thread::WriterThread;
 
 pub use super::flusher::{Flushed, Flusher};

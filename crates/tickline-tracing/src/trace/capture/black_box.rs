@@ -23,7 +23,7 @@ use crate::trace::rings::encoding;
 use crate::trace::rings::memory::{Mapping, Memory};
 use crate::trace::rings::record::{BLOCK, Kind, MAX_PAYLOAD, Record, index};
 use crate::trace::rings::ring::{self, CONTROL_WORDS, Ring};
-use crate::trace::temporary::with_path;
+use crate::trace::sys::temporary::with_path;
 
 /// `ticklfr4`, as a little-endian machine stores it.
 const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr4");

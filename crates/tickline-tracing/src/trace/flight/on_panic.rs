@@ -7,7 +7,7 @@ use super::FlightRecorder;
 use crate::layer::process_mutex::ProcessMutex;
 use crate::trace::capture::panic_event;
 use crate::trace::capture::trace_sink::TraceSink;
-use crate::trace::stderr::say;
+use crate::trace::sys::stderr::say;
 
 /// A recorder, and the trace that it writes when a thread panics.
 pub(super) struct OnPanic {
