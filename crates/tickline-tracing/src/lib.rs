@@ -91,7 +91,7 @@
 //! - `fmt` (default): the module `format`.
 //! - `histogram` (default): the module `histogram`.
 //! - `trace-file` (default): the modules `trace_file` and `flight`.
-//! - `compression`: compressed traces in Perfetto's format, by flate2.
+//! - `compression`: compressed traces, `TraceFormat::CompressedPerfetto`, by flate2.
 //! - `local-time`: `format::Rfc3339::local`, times in the system's time zone, by jiff.
 //! - `cpu-time`: the module `cpu_time`, on Unix, by nix.
 //! - `opentelemetry-0-33`: the module `otel`, for opentelemetry 0.33 (tracing-opentelemetry 0.34).

@@ -153,8 +153,9 @@ use super::sys::temporary::with_path;
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 
-/// A sink that keeps the last spans and events. Clones share one recorder: use one clone as the
-/// sink, and another to write the file.
+/// A sink that keeps the last spans and events, made by [`FlightRecorder::builder`]. Clones share
+/// one recorder: use one clone as the sink, and another to write the file, as in the [module's
+/// example](self).
 #[derive(Debug, Clone)]
 pub struct FlightRecorder(RecorderInLayer);
 

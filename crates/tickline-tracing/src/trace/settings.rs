@@ -99,9 +99,10 @@ pub(crate) struct Settings {
 /// The methods for the settings of both sinks, in a builder with the field `settings`.
 macro_rules! settings {
     () => {
-        /// The largest size of a thread's ring: at least 128 KiB and at most 16 GiB, rounded up to
-        /// a power of two. By default it is 1 MiB, and 512 KiB in a flight recorder's file. The
-        /// system commits the memory when it is first used.
+        /// The largest size of a thread's ring, in bytes. It is rounded up to a power of two, and
+        /// to at least 128 KiB. With more than 16 GiB for a ring in memory, the sink can't be made.
+        /// By default it is 1 MiB, and 512 KiB in a flight recorder's file. The system commits the
+        /// memory when it is first used.
         ///
         /// An entered span takes 40 bytes, a span of a request 72, an event 32. A field with a
         /// number adds 10 bytes; one with a text adds 4, and the text. The records of a thread for

@@ -183,7 +183,8 @@ impl TraceSink for TraceFile {
     }
 }
 
-/// Settings for a trace file.
+/// Settings for a trace file: [`TraceFile::builder`] begins them, and [`create`](Self::create) or
+/// [`write_to`](Self::write_to) makes the sink.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct TraceFileBuilder {

@@ -20,7 +20,8 @@ use crate::trace::settings::{DEFAULT_BYTES_IN_FILE, Settings, Tracks, settings};
 /// a container has 64 MB (Docker, Kubernetes).
 pub(super) const DEFAULT_THREADS_IN_FILE: usize = 32;
 
-/// Settings for a flight recorder.
+/// Settings for a flight recorder: [`FlightRecorder::builder`] begins them, and
+/// [`build`](Self::build) or [`create`](Self::create) makes the recorder.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct FlightRecorderBuilder {
