@@ -1,5 +1,6 @@
 //! The flight recorder: the records that it keeps and overwrites, and its trace files.
 
+use std::io::ErrorKind;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -536,12 +537,14 @@ fn a_write_that_fails_leaves_no_file() {
 /// Symptom: the program was aborted at its first span.
 #[test]
 #[cfg(target_pointer_width = "64")]
-#[should_panic = "rings of 17179869185 bytes for each thread: the limit is 17179869184 bytes (16 GiB)"]
 fn a_ring_in_memory_has_at_most_16_gib() {
-    FlightRecorder::builder()
-        .bytes_per_thread((16 << 30) + 1)
-        .build()
-        .unwrap();
+    let builder = FlightRecorder::builder().bytes_per_thread((16 << 30) + 1);
+    let error = builder.build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(
+        error.to_string(),
+        "rings of 17179869185 bytes for each thread: the limit is 17179869184 bytes (16 GiB)"
+    );
 }
 
 /// Symptom: the error was "No such file or directory", without a name.
@@ -549,7 +552,7 @@ fn a_ring_in_memory_has_at_most_16_gib() {
 fn a_file_that_cannot_be_written_is_named_by_the_error() {
     let recorder = FlightRecorder::builder().build().unwrap();
     let error = recorder.write("no-folder/x.json").unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(
         error.to_string().starts_with("\"no-folder/x.json\": "),
         "{error}"

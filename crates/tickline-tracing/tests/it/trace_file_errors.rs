@@ -123,13 +123,6 @@ fn a_ring_that_is_too_large_is_an_error_with_its_size_and_the_limit() {
 
 #[test]
 #[cfg(target_pointer_width = "64")]
-fn a_ring_in_memory_that_is_too_large_is_an_error() {
-    let builder = FlightRecorder::builder().bytes_per_thread(usize::MAX);
-    assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::InvalidInput);
-}
-
-#[test]
-#[cfg(target_pointer_width = "64")]
 fn a_ring_that_is_too_large_leaves_no_file() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("trace.json");

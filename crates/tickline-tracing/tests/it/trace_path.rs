@@ -232,12 +232,6 @@ fn a_recorders_trace_does_not_replace_the_rings_of_another_process() {
     assert_rings_stay(|path| FlightRecorder::builder().build()?.write(path).map(drop));
 }
 
-/// Symptom: the program learned it from standard error, when a panic's trace was lost.
-#[test]
-fn a_panics_trace_may_not_get_the_path_of_the_rings_of_another_process() {
-    assert_rings_stay(|path| FlightRecorder::builder().build()?.write_on_panic(path));
-}
-
 /// Symptom: the file was truncated, and the other process's next record ended it by SIGBUS.
 #[test]
 fn a_trace_file_does_not_truncate_the_rings_of_another_process() {
