@@ -64,8 +64,8 @@
 //! In this layer, its histograms and its recorders, threads do not write to shared memory at every
 //! span, unless a span moves between threads. The registry's stacks of open spans may share a cache
 //! line, because thread_local 1.1 allocates the stacks of the second and the third thread side by
-//! side. A span then took up to 700 ns more on an Intel Xeon (family 6, model 167), with any
-//! layers. A trace also takes CPU time on its writer's thread.
+//! side. A span of these threads then takes longer, with any layers. A trace also takes CPU time on
+//! its writer's thread.
 //!
 //! # Order
 //!
@@ -91,7 +91,7 @@
 //! - `fmt` (default): the module `format`.
 //! - `histogram` (default): the module `histogram`.
 //! - `trace-file` (default): the modules `trace_file` and `flight`.
-//! - `compression`: compressed traces in Perfetto's format, by flate2.
+//! - `compression`: compressed traces, `TraceFormat::CompressedPerfetto`, by flate2.
 //! - `local-time`: `format::Rfc3339::local`, times in the system's time zone, by jiff.
 //! - `cpu-time`: the module `cpu_time`, on Unix, by nix.
 //! - `opentelemetry-0-33`: the module `otel`, for opentelemetry 0.33 (tracing-opentelemetry 0.34).

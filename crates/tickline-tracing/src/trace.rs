@@ -7,14 +7,16 @@
 //! | `flight.rs` | a sink that keeps the last records in rings, and copies them on request; its black box keeps them in a file |
 //! | `own_file.rs` | the file of a `TraceFile`, to which no other `TraceFile` of the process writes |
 //! | `flusher.rs` | how a program makes the writer of a trace write at once |
-//! | `settings.rs`, `panic_hook.rs`, `stderr.rs`, `writer_thread.rs` | what both sinks share |
-//! | `temporary.rs`, `file_number.rs`, `keyed_hash.rs`, `cpu_clock.rs` | names and numbers of files, a hash and a clock, which know nothing of traces |
+//! | `settings.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
+//! | `keyed_hash.rs` | a hash, which knows nothing of traces |
 //!
 //! The folders, in order: each imports only from the folders above it. `settings.rs` is between the
 //! last two.
 //!
 //! | folder | file | has |
 //! |---|---|---|
+//! | `sys` | `clocks.rs`, `cpu_clock.rs` | the system's clocks |
+//! | | `file_number.rs`, `temporary.rs`, `stderr.rs` | names and numbers of files; lines on standard error |
 //! | `rings` | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
 //! | | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
 //! | `readout` | `reader.rs`, `snapshot.rs` | the thread that takes the records; the content of a recorder or of a black box's file |
@@ -26,7 +28,7 @@
 //! | `capture` | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
 //! | | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
 //! | | `panic_event.rs` | the event by which a trace shows a panic |
-//! | | `black_box.rs` | the black box's file |
+//! | | `black_box.rs`, `black_box/read.rs` | the black box's file; its reader |
 //!
 //! To add a setting of a sink:
 //!
@@ -34,27 +36,28 @@
 //!    (`trace_file.rs`, `flight/builder.rs`).
 //! 2. What a trace's file then has goes into `json.rs` and `perfetto.rs` of `format/`.
 //!    `TraceOutput` (`trace_output.rs` there) joins the two: what only one of them writes is an arm
-//!    there, not a field of `TraceStyle`. New records go into `capture/recorder.rs`.
+//!    there. New records go into `capture/recorder.rs`.
 //! 3. Each format has a test in `tests/it/` of the crate: `trace_file.rs` for JSON
 //!    (`trace_file_requests.rs` if the tracks are requests), `perfetto.rs` for Perfetto
 //!    (`perfetto_size.rs` if the setting is about the size of a trace).
 //! 4. `cargo xtask api --write` stores the new method.
 
 pub(crate) mod capture;
-pub(crate) mod cpu_clock;
-#[cfg(unix)]
-pub(crate) mod file_number;
 pub mod flight;
 pub(crate) mod flusher;
 pub(crate) mod format;
 pub(crate) mod keyed_hash;
 #[cfg(unix)]
 pub(crate) mod own_file;
+/// Other systems open any file.
+#[cfg(not(unix))]
+pub(crate) mod own_file {
+    pub(crate) use std::fs::File as OwnFile;
+}
 pub(crate) mod panic_hook;
 pub(crate) mod readout;
 pub(crate) mod rings;
 pub(crate) mod settings;
-pub(crate) mod stderr;
-pub(crate) mod temporary;
+pub(crate) mod sys;
 pub mod trace_file;
 pub(crate) mod writer_thread;

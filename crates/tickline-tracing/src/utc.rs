@@ -77,7 +77,7 @@ mod tests {
     /// UTC was from 1,000 to 1,500 ns at a moment from 10 to 30 ns of the trace.
     #[test]
     fn a_snapshot_contains_every_possible_offset() {
-        let recorder = FlightRecorder::builder().with_fields().build();
+        let recorder = FlightRecorder::builder().with_fields().build().unwrap();
         let layer = SpanTimingLayer::new().with_sink(recorder.clone());
         let [earliest, latest] = [1_000, 1_500].map(UnixTime::from_nanos);
         tracing::subscriber::with_default(registry().with(layer), || {

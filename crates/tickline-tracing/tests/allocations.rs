@@ -40,7 +40,7 @@ static COUNTING: Counting = Counting;
 /// The allocations of a call of `run`, and how many the thread has freed meanwhile, once it has its
 /// buffers.
 fn allocated_and_freed(run: impl Fn()) -> (u64, u64) {
-    let recorder = FlightRecorder::builder().with_fields().build();
+    let recorder = FlightRecorder::builder().with_fields().build().unwrap();
     let subscriber = registry().with(SpanTimingLayer::new().with_sink(recorder));
     tracing::subscriber::with_default(subscriber, || {
         (0..100).for_each(|_| run());

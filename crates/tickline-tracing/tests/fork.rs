@@ -52,7 +52,7 @@ fn a_child_that_is_forked_while_a_thread_begins_can_write_in_the_background() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("trace.json");
     run_in_forks_while_threads_begin(|| {
-        let recorder = FlightRecorder::builder().build();
+        let recorder = FlightRecorder::builder().build().unwrap();
         let written = recorder.write_last_in_background(&path, Duration::MAX);
         let start = Instant::now();
         while !path.exists() && start.elapsed() < Duration::from_secs(15) {

@@ -36,10 +36,3 @@ fn a_wrong_name_of_a_metric_panics_at_the_call() {
 fn a_wrong_label_panics_at_the_call() {
     assert_panics_here(|| _ = Histograms::builder(Measure::Total).labels([""]));
 }
-
-#[test]
-#[cfg(target_pointer_width = "64")]
-fn a_ring_that_is_too_large_panics_at_the_call() {
-    let builder = tickline_tracing::flight::FlightRecorder::builder().bytes_per_thread(usize::MAX);
-    assert_panics_here(|| _ = builder.build());
-}

@@ -39,8 +39,13 @@ fn tracks<'a>(events: &'a [Value], payload: &str) -> [&'a Value; 2] {
 
 /// A recorder of requests that records panics.
 fn recorder_of_panics(folder: &tempfile::TempDir) -> FlightRecorder {
-    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
-    recorder.write_on_panic(folder.path().join("panic.json"));
+    let recorder = FlightRecorder::builder()
+        .tracks(Tracks::Requests)
+        .build()
+        .unwrap();
+    recorder
+        .write_on_panic(folder.path().join("panic.json"))
+        .unwrap();
     recorder
 }
 
@@ -76,8 +81,10 @@ fn a_panic_in_perfettos_format_is_on_the_track_of_its_request() {
     let _alone = wait_for_other_tests();
     let folder = tempfile::tempdir().unwrap();
     let builder = FlightRecorder::builder().tracks(Tracks::Requests);
-    let recorder = builder.format(TraceFormat::Perfetto).build();
-    recorder.write_on_panic(folder.path().join("panic.pftrace"));
+    let recorder = builder.format(TraceFormat::Perfetto).build().unwrap();
+    recorder
+        .write_on_panic(folder.path().join("panic.pftrace"))
+        .unwrap();
     let layer = SpanTimingLayer::new().with_sink(recorder.clone());
     with_default(registry().with(layer), || {
         let _request = info_span!("request").entered();

@@ -92,7 +92,7 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
         many(&timing_among_many),
         Box::new((guard, their_guard)),
     ];
-    let flight = FlightRecorder::builder().build();
+    let flight = FlightRecorder::builder().build().expect("a recorder");
     let by_fields = Histograms::builder(Measure::Total)
         .labels(["route", "status"])
         .build();

@@ -19,8 +19,8 @@
 //! fn main() -> std::io::Result<()> {
 //! #   let folder = tempfile::tempdir()?;
 //! #   std::env::set_current_dir(&folder)?;
-//!     let recorder = FlightRecorder::builder().with_fields().build();
-//!     recorder.write_on_panic("panic.json");
+//!     let recorder = FlightRecorder::builder().with_fields().build()?;
+//!     recorder.write_on_panic("panic.json")?;
 //!     let of_slow = recorder.clone();
 //!     let layer = SpanTimingLayer::new().with_sink(recorder.clone()).with_callback(move |span| {
 //!         if span.name() == "request" && span.times().total() > Duration::from_millis(200) {
@@ -125,41 +125,37 @@ mod builder;
 mod contents;
 mod on_panic;
 mod replace_trace;
+mod write_snapshot;
 
-use core::cell::RefCell;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use builder::FlightRecorderBuilder;
-use contents::TraceContents;
 use on_panic::OnPanic;
 use replace_trace::{check_has_no_rings, replace_trace};
 use tickline::process_token;
+use write_snapshot::write_snapshot;
 
 use super::capture::black_box;
 use super::capture::trace_sink::{RecorderInLayer, TraceSink};
-use super::format::mark::Mark;
-use super::format::perfetto::clocks::ClockReadings;
 use super::format::summary::TraceSummary;
-use super::format::trace_output::{TraceFormat, TraceOutput, TraceStyle};
+use super::format::trace_output::TraceFormat;
 use super::panic_hook::around_panics;
-use super::readout::snapshot::Snapshot;
-use super::readout::span_tracks::Attempt;
 #[cfg(doc)]
 use super::settings::Tracks;
 use super::settings::{Settings, WhenFull};
-use super::stderr::say;
-use super::temporary::with_path;
+use super::sys::stderr::say;
+use super::sys::temporary::with_path;
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 
-/// A sink that keeps the last spans and events. Clones share one recorder: use one clone as the
-/// sink, and another to write the file.
+/// A sink that keeps the last spans and events, made by [`FlightRecorder::builder`]. Clones share
+/// one recorder: use one clone as the sink, and another to write the file, as in the [module's
+/// example](self).
 #[derive(Debug, Clone)]
 pub struct FlightRecorder(RecorderInLayer);
 
@@ -197,11 +193,7 @@ pub fn convert(
     output: impl Write,
     format: TraceFormat,
 ) -> io::Result<TraceSummary> {
-    let style = TraceStyle {
-        format,
-        ..TraceStyle::default()
-    };
-    write_since(&black_box::read(file)?, output, style, 0)
+    write_snapshot(&black_box::read(file)?, output, format, 0)
 }
 
 impl FlightRecorder {
@@ -241,7 +233,7 @@ impl FlightRecorder {
     /// - If this process may not write to the older file, even if it may replace it in its folder.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder has its rings in the file
     ///   ([`FlightRecorderBuilder::create`]), and its process, this one or another on this machine,
-    ///   still runs; or if JSON were to be compressed.
+    ///   still runs.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork ([In
     ///   a forked child](self#in-a-forked-child)).
     ///
@@ -258,10 +250,8 @@ impl FlightRecorder {
     /// The errors of [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
         let path = path.as_ref();
-        let style = self.recorder().settings.style(Some(path));
-        let write = |style| replace_trace(path, |file| self.write_within(last, style, file));
-        style
-            .and_then(write)
+        let format = self.recorder().settings.format_for(Some(path));
+        replace_trace(path, |file| self.write_within(last, format, file))
             .map_err(|error| with_path(path, &error))
     }
 
@@ -332,9 +322,8 @@ impl FlightRecorder {
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
     /// has run. If the trace can't be written, the hook writes a line with the path and the error
-    /// to standard error. One such error is that `path` is a recorder's file: choose another path.
-    /// Another one is a file to which the process may not write: that file stays, and the trace is
-    /// lost.
+    /// to standard error. One such error is a file to which the process may not write: that file
+    /// stays, and the trace is lost.
     ///
     /// The panic is an event `panic`, with the fields `panic.payload` (the message, if the payload
     /// is text) and `panic.location` (`file:line:column`), as tracing-panic names them. It is on
@@ -368,13 +357,25 @@ impl FlightRecorder {
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after this call, and
     /// must call the hook before it first. Otherwise nothing is written.
-    pub fn write_on_panic(&self, path: impl Into<PathBuf>) {
-        let on_panic = Arc::new(OnPanic::new(self.clone(), path.into()));
+    ///
+    /// # Errors
+    ///
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder's rings are in the file, as
+    ///   for [`write`](Self::write): choose another path.
+    /// - If the system does not say what is at the path, for example because the process may not
+    ///   search its folder. A path at which there is nothing is no error.
+    ///
+    /// No hook is then installed. The error's text begins with the path, in quotes.
+    pub fn write_on_panic(&self, path: impl Into<PathBuf>) -> io::Result<()> {
+        let path = path.into();
+        check_has_no_rings(&path).map_err(|error| with_path(&path, &error))?;
+        let on_panic = Arc::new(OnPanic::new(self.clone(), path));
         let recording = Arc::clone(&on_panic);
         around_panics(
             move |panic| recording.record(panic),
             move || on_panic.write(),
         );
+        Ok(())
     }
 
     /// Writes all kept records to `output`.
@@ -384,14 +385,14 @@ impl FlightRecorder {
     /// - The first error of a write.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork.
     pub fn write_to(&self, output: impl Write) -> io::Result<TraceSummary> {
-        let style = self.recorder().settings.style(None)?;
-        self.write_within(Duration::MAX, style, output)
+        let format = self.recorder().settings.format_for(None);
+        self.write_within(Duration::MAX, format, output)
     }
 
     fn write_within(
         &self,
         last: Duration,
-        style: TraceStyle,
+        format: TraceFormat,
         output: impl Write,
     ) -> io::Result<TraceSummary> {
         let since_ns = tickline::now_ns().saturating_sub(as_ns(last));
@@ -401,98 +402,9 @@ impl FlightRecorder {
                  can't write the parent's records: build another recorder in the child",
             )
         };
-        write_since(
-            &self.recorder().snapshot().ok_or_else(locked)?,
-            output,
-            style,
-            since_ns,
-        )
+        let snapshot = self.recorder().snapshot().ok_or_else(locked)?;
+        write_snapshot(&snapshot, output, format, since_ns)
     }
-}
-
-fn write_since(
-    snapshot: &Snapshot,
-    output: impl Write,
-    style: TraceStyle,
-    since_ns: u64,
-) -> io::Result<TraceSummary> {
-    let mut contents = TraceContents::from_snapshot(snapshot);
-    contents.leave_out_before(since_ns, snapshot);
-    let is_own = snapshot.end_ns != 0;
-    let readings = if is_own {
-        ClockReadings::now
-    } else {
-        ClockReadings::unknown
-    };
-    let (process, name) = (snapshot.process, &snapshot.name);
-    let unix = snapshot.unix_at(contents.end_ns);
-    let mut trace = TraceOutput::begin(output, style, process, name, unix, readings)?;
-    for thread in snapshot
-        .threads
-        .iter()
-        .filter(|thread| !thread.name.is_empty())
-    {
-        trace.write_name(thread.number, &thread.name)?;
-    }
-    for lost in contents
-        .lost
-        .iter()
-        .filter(|lost| lost.before_ns >= since_ns)
-    {
-        trace.write_mark(Mark {
-            thread: snapshot.threads[lost.thread].number,
-            ns: lost.before_ns,
-            count: lost.records,
-            label: "older records overwritten",
-            argument: "overwritten",
-        })?;
-    }
-    trace.summary = contents.summary;
-    trace.summary.unix_end = unix.map(|(_, unix)| unix);
-    let mut refused = Vec::new();
-    // The address 0 is of records without a callsite.
-    let without_names = RefCell::new(HashSet::new());
-    let names = |address| {
-        let names = snapshot.callsites.get(&address).cloned();
-        if names.is_none() && address != 0 {
-            without_names.borrow_mut().insert(address);
-        }
-        names
-    };
-    for item in contents.records.iter().filter(|item| item.is_wanted) {
-        let number = snapshot.threads[item.thread].number;
-        if !trace.write(number, &item.record, names, Attempt::First)? {
-            refused.push((number, &item.record));
-        }
-    }
-    for (number, record) in refused {
-        // An end without a beginning is not wanted.
-        _ = trace.write(number, record, names, Attempt::Last)?;
-    }
-    trace.summary.callsites_without_names = without_names.borrow().len() as u64;
-    let missing = [
-        (trace.summary.dropped_records, "records dropped", "dropped"),
-        (
-            snapshot.threads_without_ring,
-            "threads had no ring in the file",
-            "threads",
-        ),
-        (
-            snapshot.missing_rings,
-            "rings are missing at the end of the file",
-            "rings",
-        ),
-    ];
-    for (count, label, argument) in missing.into_iter().filter(|(count, ..)| *count > 0) {
-        trace.write_mark(Mark {
-            thread: 0,
-            ns: contents.end_ns,
-            count,
-            label,
-            argument,
-        })?;
-    }
-    trace.finish()
 }
 
 #[cfg(test)]
@@ -501,7 +413,7 @@ mod tests {
 
     /// A recorder with a write of `process` that has not ended.
     fn written_by(process: u64) -> FlightRecorder {
-        let recorder = FlightRecorder::builder().build();
+        let recorder = FlightRecorder::builder().build().unwrap();
         // ORDERING: Relaxed, one thread.
         recorder
             .recorder()
@@ -542,7 +454,7 @@ mod tests {
     #[cfg(all(target_os = "linux", not(miri)))]
     fn a_child_with_its_parents_process_id_may_write_while_its_parent_does() {
         let make = || {
-            let recorder = FlightRecorder::builder().build();
+            let recorder = FlightRecorder::builder().build().unwrap();
             let start = recorder.run_in_background(|_| {
                 loop {
                     std::thread::park();
@@ -558,7 +470,7 @@ mod tests {
     /// Symptom: after a panic of the thread no later call wrote anything.
     #[test]
     fn a_write_that_panics_lets_later_ones_begin() {
-        let recorder = FlightRecorder::builder().build();
+        let recorder = FlightRecorder::builder().build().unwrap();
         recorder.run_in_background(|_| panic!("a write")).unwrap();
         let start = std::time::Instant::now();
         while let Err(error) = recorder.run_in_background(|_| Ok(())) {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use tickline::process_token;
 
-use super::stderr::try_say;
+use super::sys::stderr::try_say;
 
 /// The longest time that a program waits for the writer when it ends.
 pub(super) const LAST_FLUSH: Duration = Duration::from_secs(2);

@@ -11,7 +11,7 @@ use tickline::process_token;
 use crate::layer::open_spans::spin_then_sleep;
 use crate::layer::process_mutex::{TRIES_OF_CHILD, lock_with_retries};
 use crate::trace::capture::black_box::check_has_no_rings;
-use crate::trace::file_number::FileNumber;
+use crate::trace::sys::file_number::FileNumber;
 
 /// The files that are being written. A forked child inherits the list, but no writer.
 static WRITTEN: SpinMutex<Vec<FileOfProcess>> = SpinMutex::new(Vec::new());

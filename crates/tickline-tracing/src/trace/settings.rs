@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::format::trace_output::{TraceFormat, TraceStyle};
+use super::format::trace_output::TraceFormat;
 
 /// The default memory of a ring: enough for 26,000 entered spans without fields.
 const DEFAULT_BYTES: usize = 1 << 20;
@@ -94,15 +94,15 @@ pub(crate) struct Settings {
     pub(crate) has_cpu_time: bool,
     /// The format of the trace; `None` if the name of the file decides.
     pub(crate) format: Option<TraceFormat>,
-    pub(crate) is_compressed: bool,
 }
 
 /// The methods for the settings of both sinks, in a builder with the field `settings`.
 macro_rules! settings {
     () => {
-        /// The largest size of a thread's ring: at least 128 KiB and at most 16 GiB, rounded up to
-        /// a power of two. By default it is 1 MiB, and 512 KiB in a flight recorder's file. The
-        /// system commits the memory when it is first used.
+        /// The largest size of a thread's ring, in bytes. It is rounded up to a power of two, and
+        /// to at least 128 KiB. With more than 16 GiB for a ring in memory, the sink can't be made.
+        /// By default it is 1 MiB, and 512 KiB in a flight recorder's file. The system commits the
+        /// memory when it is first used.
         ///
         /// An entered span takes 40 bytes, a span of a request 72, an event 32. A field with a
         /// number adds 10 bytes; one with a text adds 4, and the text. The records of a thread for
@@ -145,16 +145,6 @@ macro_rules! settings {
             self
         }
 
-        /// Compresses the trace, in Perfetto's format, in blocks of at most about 256 KiB. Each
-        /// flush ends a block, so the file of a killed program has the same records as without
-        /// compression, but for the last block if the kill came during its write. The feature
-        /// `compression` has the method.
-        #[cfg(feature = "compression")]
-        pub fn compressed(mut self) -> Self {
-            self.settings.is_compressed = true;
-            self
-        }
-
         /// The tracks on which viewers draw the spans; [`Tracks::Threads`] by default. Async
         /// servers need [`Tracks::Requests`].
         pub fn tracks(mut self, tracks: Tracks) -> Self {
@@ -167,25 +157,10 @@ macro_rules! settings {
 pub(crate) use settings;
 
 impl Settings {
-    /// The style for a file of this name; `None` for an output without a name.
-    ///
-    /// # Errors
-    ///
-    /// If JSON were to be compressed.
-    pub(crate) fn style(&self, path: Option<&Path>) -> io::Result<TraceStyle> {
+    /// The format of a file of this name; `None` is an output without a name.
+    pub(crate) fn format_for(&self, path: Option<&Path>) -> TraceFormat {
         let by_name = || path.map_or(TraceFormat::Json, TraceFormat::from_path);
-        let style = TraceStyle {
-            format: self.format.unwrap_or_else(by_name),
-            is_compressed: self.is_compressed,
-        };
-        if style.is_compressed && style.format != TraceFormat::Perfetto {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a JSON trace can't be compressed: choose TraceFormat::Perfetto, or a file name that \
-                 ends with .pftrace",
-            ));
-        }
-        Ok(style)
+        self.format.unwrap_or_else(by_name)
     }
 
     /// The size of rings in memory.

@@ -16,7 +16,7 @@
 //! | the CPU time of each thread ([`TraceFileBuilder::with_cpu_time`]) | counters, told apart by the thread's number | counters below the threads |
 //! | `follows_from`, with [`Tracks::Requests`] | no | an arrow |
 //! | merges with traces of other machines and of `perf` | by a script | by the clocks in the file |
-//! | compression | no | `TraceFileBuilder::compressed` (feature `compression`) |
+//! | compression | no | `TraceFormat::CompressedPerfetto` (feature `compression`) |
 //!
 //! A field named `counter.x` is a counter if its value is a number. An event that has only counters
 //! is not shown itself. A trace in Perfetto's format relates its times to the time since the boot
@@ -121,8 +121,6 @@
 mod writer;
 
 use core::time::Duration;
-#[cfg(not(unix))]
-use std::fs::File as OwnFile;
 use std::io::{self, Write};
 use std::panic::PanicHookInfo;
 use std::path::Path;
@@ -135,13 +133,11 @@ use super::capture::recorder::Recorder;
 use super::capture::thread_recorder;
 use super::capture::trace_sink::{RecorderInLayer, TraceSink};
 use super::flusher::{FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
-use super::format::trace_output::TraceStyle;
-#[cfg(unix)]
 use super::own_file::OwnFile;
 use super::panic_hook::around_panics;
 use super::settings::{Settings, WhenFull, settings};
-use super::stderr::say;
-use super::temporary::with_path;
+use super::sys::stderr::say;
+use super::sys::temporary::with_path;
 use super::writer_thread::WriterThread;
 
 pub use super::flusher::{Flushed, Flusher};
@@ -187,7 +183,8 @@ impl TraceSink for TraceFile {
     }
 }
 
-/// Settings for a trace file.
+/// Settings for a trace file: [`TraceFile::builder`] begins them, and [`create`](Self::create) or
+/// [`write_to`](Self::write_to) makes the sink.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct TraceFileBuilder {
@@ -276,16 +273,16 @@ impl TraceFileBuilder {
     ///   rings there ([`FlightRecorderBuilder::create`]) and its process, this one or another on
     ///   this machine, still runs. Also if another file comes to the path meanwhile. The file stays
     ///   as it is.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if JSON were to be compressed, or a ring
-    ///   were to be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a ring were to be larger than 16 GiB
+    ///   ([`bytes_per_thread`](Self::bytes_per_thread)).
     ///
     /// [`FlightRecorderBuilder::create`]: crate::flight::FlightRecorderBuilder::create
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<(TraceFile, TraceFileGuard)> {
         let path = path.as_ref();
         self.settings.check_bytes_per_thread()?;
-        let style = self.settings.style(Some(path))?;
+        let format = self.settings.format_for(Some(path));
         let file = OwnFile::create(path).map_err(|error| with_path(path, &error))?;
-        self.write_in(style, file, Some(path))
+        self.write_in(format, file, Some(path))
     }
 
     /// Starts the thread that writes to `output`.
@@ -299,21 +296,21 @@ impl TraceFileBuilder {
         output: impl Write + Send + 'static,
     ) -> io::Result<(TraceFile, TraceFileGuard)> {
         self.settings.check_bytes_per_thread()?;
-        let style = self.settings.style(None)?;
-        self.write_in(style, output, None)
+        let format = self.settings.format_for(None);
+        self.write_in(format, output, None)
     }
 
     /// `path` leads to `output`, if it is a file.
     fn write_in(
         self,
-        style: TraceStyle,
+        format: TraceFormat,
         output: impl Write + Send + 'static,
         path: Option<&Path>,
     ) -> io::Result<(TraceFile, TraceFileGuard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
         let requests = Arc::new(FlushRequests::of(path));
         let (recorded, requested) = (Arc::clone(&recorder), Arc::clone(&requests));
-        let write = move || writer::write(output, style, &recorded, &requested, self.flush_every);
+        let write = move || writer::write(output, format, &recorded, &requested, self.flush_every);
         let thread = WriterThread::start(c"tickline-trace", write)?;
         let flusher = Flusher {
             requests,

@@ -32,7 +32,7 @@ mod unix {
 
     use crate::perfetto_view::View;
     use crate::victim::{
-        BEFORE_FORK, BOX, CHILD, COMPRESSED, MISSING, PANIC, PERFETTO, TRACE, end,
+        BEFORE_FORK, BOX, CHILD, COMPRESSED, End, MISSING, PANIC, PERFETTO, TRACE, end,
     };
     use serde_json::Value;
     use tempfile::TempDir;
@@ -43,7 +43,7 @@ mod unix {
 
     pub(crate) fn main() {
         if let (Ok(way), Some(folder)) = (env::var(VICTIM), env::args_os().nth(1)) {
-            return end(&way, Path::new(&folder));
+            return end(End::from_name(&way), Path::new(&folder));
         }
         if env::args().any(|argument| argument == "the_last_moment_is_in_the_file") {
             return println!("SKIPPED: left out by --skip");
@@ -68,41 +68,41 @@ mod unix {
     }
 
     /// A program that will end in this way, and its folder.
-    fn victim(way: &str) -> (Command, TempDir) {
+    fn victim(way: End) -> (Command, TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let mut victim = Command::new(env::current_exe().unwrap());
-        victim.arg(folder.path()).env(VICTIM, way);
+        victim.arg(folder.path()).env(VICTIM, format!("{way:?}"));
         (victim, folder)
     }
 
     fn the_last_moment_is_in_the_file() {
         // The expected exit code, or else the signal.
         for (way, expected) in [
-            ("abort", Err(Some(libc::SIGABRT))),
-            ("segfault", Err(Some(libc::SIGSEGV))),
-            ("exit", Ok(7)),
-            ("leak", Ok(0)),
-            ("panic", Ok(101)),
-            ("panic that aborts", Err(Some(libc::SIGABRT))),
-            ("fork", Ok(0)),
+            (End::Abort, Err(Some(libc::SIGABRT))),
+            (End::Segfault, Err(Some(libc::SIGSEGV))),
+            (End::Exit, Ok(7)),
+            (End::Leak, Ok(0)),
+            (End::Panic, Ok(101)),
+            (End::PanicThatAborts, Err(Some(libc::SIGABRT))),
+            (End::Fork, Ok(0)),
         ] {
             let (mut victim, folder) = victim(way);
             let folder = folder.path();
             let output = victim.output().unwrap();
             let ended = output.status.code().ok_or_else(|| output.status.signal());
-            assert_eq!(ended, expected, "{way}: {output:?}");
+            assert_eq!(ended, expected, "{way:?}: {output:?}");
             // Without a signal handler and a panic hook, the trace depends on the destructors of
             // threads, which glibc and macOS run.
             let has_destructors = cfg!(any(target_env = "gnu", target_vendor = "apple"));
-            if has_destructors || !matches!(way, "exit" | "leak") {
+            if has_destructors || !matches!(way, End::Exit | End::Leak) {
                 assert_the_trace_has_the_last_moment(way, folder);
                 assert_the_traces_in_perfettos_format_have_the_last_moment(way, folder);
             }
-            if way.starts_with("panic") {
+            if way.is_panic() {
                 assert_the_trace_of_a_panic_has_the_last_moment(way, folder);
                 assert_the_last_event_of_a_panics_trace_is_the_panic(way, folder);
             }
-            if way == "panic that aborts" {
+            if way == End::PanicThatAborts {
                 assert_a_second_panic_says_where_the_trace_of_the_first_is(&output, folder);
             }
             let path = folder.join(BOX);
@@ -114,16 +114,16 @@ mod unix {
             assert_the_box_misses_nothing(way, &path);
             assert_the_box_has_the_name_of_its_process(way, &path);
             assert_the_box_has_the_number_of_its_process(way, &path);
-            if way == "fork" {
+            if way == End::Fork {
                 assert_each_process_of_a_fork_has_its_own_cpu_time(folder);
             }
-            println!("{way}: the last moment is in the file");
+            println!("{way:?}: the last moment is in the file");
         }
     }
 
     /// Symptom: there was no file, and nothing said why.
     fn a_trace_of_a_panic_that_cannot_be_written_is_reported() {
-        let (mut victim, folder) = victim("panic without a folder");
+        let (mut victim, folder) = victim(End::PanicWithoutFolder);
         let output = victim.output().unwrap();
         assert_eq!(output.status.code(), Some(101), "{output:?}");
         let path = folder.path().join(MISSING).join(PANIC);
@@ -138,7 +138,7 @@ mod unix {
     /// Symptom: the error was lost.
     #[cfg(target_os = "linux")]
     fn a_trace_file_that_a_panic_cannot_flush_is_reported() {
-        let (mut victim, _folder) = victim("panic with a full disk");
+        let (mut victim, _folder) = victim(End::PanicWithFullDisk);
         let output = victim.output().unwrap();
         assert_eq!(output.status.code(), Some(101), "{output:?}");
         let shown = String::from_utf8_lossy(&output.stderr);
@@ -156,7 +156,7 @@ mod unix {
     /// Symptom: nothing said that the last records might be missing.
     #[cfg(target_os = "linux")]
     fn a_trace_file_that_a_panic_cannot_flush_in_time_is_reported() {
-        let (mut victim, folder) = victim("panic with a full pipe");
+        let (mut victim, folder) = victim(End::PanicWithFullPipe);
         let output = victim.output().unwrap();
         assert_eq!(output.status.code(), Some(101), "{output:?}");
         let shown = String::from_utf8_lossy(&output.stderr);
@@ -171,7 +171,7 @@ mod unix {
 
     /// Symptom: the error was lost.
     fn a_trace_that_cannot_be_written_in_the_background_is_reported() {
-        let (mut victim, folder) = victim("background without a folder");
+        let (mut victim, folder) = victim(End::BackgroundWithoutFolder);
         let mut victim = victim.stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(victim.stderr.take().unwrap()).lines();
         let shown = lines
@@ -185,38 +185,42 @@ mod unix {
         println!("background without a folder: the error is on stderr");
     }
 
-    fn assert_the_trace_has_the_last_moment(way: &str, folder: &Path) {
+    fn assert_the_trace_has_the_last_moment(way: End, folder: &Path) {
         let events = trace(&folder.join(TRACE));
         check(way, &events, &[["B", "E"]], "i");
         let has_panic = events.iter().any(|event| event["name"] == "panic");
-        assert_eq!(has_panic, way.starts_with("panic"), "{way}");
+        assert_eq!(has_panic, way.is_panic(), "{way:?}");
     }
 
-    fn assert_the_traces_in_perfettos_format_have_the_last_moment(way: &str, folder: &Path) {
+    fn assert_the_traces_in_perfettos_format_have_the_last_moment(way: End, folder: &Path) {
         for view in [view(&folder.join(PERFETTO)), compressed_view(folder)] {
             check_perfetto(way, &view, 1);
             let has_panic = view.instants.iter().any(|instant| instant.name == "panic");
-            assert_eq!(has_panic, way.starts_with("panic"), "{way}");
+            assert_eq!(has_panic, way.is_panic(), "{way:?}");
         }
     }
 
-    fn assert_the_trace_of_a_panic_has_the_last_moment(way: &str, folder: &Path) {
+    fn assert_the_trace_of_a_panic_has_the_last_moment(way: End, folder: &Path) {
         check(way, &trace(&folder.join(PANIC)), &[["B", "E"]], "i");
     }
 
-    fn assert_the_last_event_of_a_panics_trace_is_the_panic(way: &str, folder: &Path) {
+    fn assert_the_last_event_of_a_panics_trace_is_the_panic(way: End, folder: &Path) {
         let events = trace(&folder.join(PANIC));
         let last = *with_phase(&events, "i").last().unwrap();
-        assert_eq!(last["name"], "panic", "{way}: {last}");
+        assert_eq!(last["name"], "panic", "{way:?}: {last}");
         let before = with_phase(&events, "B");
-        assert_eq!(last["tid"], before.last().unwrap()["tid"], "{way}: {last}");
+        assert_eq!(
+            last["tid"],
+            before.last().unwrap()["tid"],
+            "{way:?}: {last}"
+        );
         let [payload, place] =
             ["panic.payload", "panic.location"].map(|name| last["args"][name].as_str().unwrap());
-        assert_eq!(payload, "for the \"test\"", "{way}");
+        assert_eq!(payload, "for the \"test\"", "{way:?}");
         let (file, column) = place.split_once(".rs:").unwrap();
-        assert!(file.ends_with("victim"), "{way}: {place}");
+        assert!(file.ends_with("victim"), "{way:?}: {place}");
         let numbers = column.split(':').map(|number| number.parse::<u32>());
-        assert_eq!(numbers.filter(Result::is_ok).count(), 2, "{way}: {place}");
+        assert_eq!(numbers.filter(Result::is_ok).count(), 2, "{way:?}: {place}");
     }
 
     /// The abort of a panic that can't unwind is a second panic. Symptom: its trace replaced the
@@ -249,7 +253,7 @@ mod unix {
     }
 
     /// [`check`] for Perfetto's format. Each span is on this number of tracks.
-    fn check_perfetto(way: &str, view: &View, tracks: usize) {
+    fn check_perfetto(way: End, view: &View, tracks: usize) {
         let named = |name: &str| {
             let named = |slice: &&crate::perfetto_view::Slice| slice.name == name;
             view.open.iter().filter(named).collect::<Vec<_>>()
@@ -258,19 +262,19 @@ mod unix {
             assert_eq!(
                 named(name).len(),
                 tracks,
-                "{way}: {name} in {:?}",
+                "{way:?}: {name} in {:?}",
                 view.open
             );
         }
-        assert_eq!(view.open.len(), 3 * tracks, "{way}");
+        assert_eq!(view.open.len(), 3 * tracks, "{way:?}");
         let names: Vec<_> = view.slices.iter().map(|slice| &*slice.name).collect();
-        assert_eq!(names, vec!["done"; tracks], "{way}");
-        assert_eq!(named("request")[0].args["user"], 7, "{way}");
+        assert_eq!(names, vec!["done"; tracks], "{way:?}");
+        assert_eq!(named("request")[0].args["user"], 7, "{way:?}");
         let mut instants = view.instants.iter().map(|instant| &*instant.name);
         assert_eq!(
             instants.rfind(|name| *name != "panic"),
             Some("the last words"),
-            "{way}"
+            "{way:?}"
         );
     }
 
@@ -288,62 +292,66 @@ mod unix {
 
     /// Asserts that the last three spans began and did not end, and that the last event is there.
     /// `spans` has the phases of beginnings and ends, `event` the phase of events.
-    fn check(way: &str, events: &[Value], spans: &[[&str; 2]], event: &str) {
+    fn check(way: End, events: &[Value], spans: &[[&str; 2]], event: &str) {
         for [begin, end] in spans {
             let begun = with_phase(events, begin);
             let names: Vec<_> = begun
                 .iter()
                 .map(|event| event["name"].as_str().unwrap())
                 .collect();
-            assert_eq!(names, ["server", "done", "request", "crash"], "{way}");
-            assert_eq!(begun[2]["args"]["user"], 7, "{way}");
-            assert_eq!(with_phase(events, end).len(), 1, "{way}");
+            assert_eq!(names, ["server", "done", "request", "crash"], "{way:?}");
+            assert_eq!(begun[2]["args"]["user"], 7, "{way:?}");
+            assert_eq!(with_phase(events, end).len(), 1, "{way:?}");
         }
         let mut instants = with_phase(events, event);
         instants.retain(|event| event["name"] != "panic");
-        assert_eq!(instants.last().unwrap()["name"], "the last words", "{way}");
+        assert_eq!(
+            instants.last().unwrap()["name"],
+            "the last words",
+            "{way:?}"
+        );
     }
 
     // Of the recorder's file. The recorder runs no code at these ends.
 
-    fn assert_only_the_owner_may_read_the_box(way: &str, path: &Path) {
+    fn assert_only_the_owner_may_read_the_box(way: End, path: &Path) {
         let mode = fs::metadata(path).unwrap().mode();
-        assert_eq!(mode & 0o777, 0o600, "{way}");
+        assert_eq!(mode & 0o777, 0o600, "{way:?}");
     }
 
-    fn assert_the_box_has_the_last_moment(way: &str, path: &Path) {
+    fn assert_the_box_has_the_last_moment(way: End, path: &Path) {
         check(way, &converted(path).1, &[["B", "E"], ["b", "e"]], "n");
     }
 
-    fn assert_the_box_in_perfettos_format_has_the_last_moment(way: &str, path: &Path) {
+    fn assert_the_box_in_perfettos_format_has_the_last_moment(way: End, path: &Path) {
         let (mut trace, file) = (Vec::new(), fs::File::open(path).unwrap());
         flight::convert(file, &mut trace, TraceFormat::Perfetto).unwrap();
         check_perfetto(way, &View::of(&trace), 2);
     }
 
-    fn assert_the_box_has_source_locations(way: &str, path: &Path) {
+    fn assert_the_box_has_source_locations(way: End, path: &Path) {
         let events = converted(path).1;
         for begin in ["B", "b"] {
             let source = &with_phase(&events, begin)[2]["args"]["source"];
-            assert!(source.as_str().unwrap().contains("victim.rs:"), "{way}");
+            assert!(source.as_str().unwrap().contains("victim.rs:"), "{way:?}");
         }
     }
 
-    fn assert_the_box_counts_spans_and_events(way: &str, path: &Path) {
+    fn assert_the_box_counts_spans_and_events(way: End, path: &Path) {
         let summary = converted(path).0;
         assert_eq!(
             (summary.intervals, summary.unended_intervals, summary.events),
             (8, 6, 1),
-            "{way}"
+            "{way:?}"
         );
     }
 
-    fn assert_the_box_misses_nothing(way: &str, path: &Path) {
+    fn assert_the_box_misses_nothing(way: End, path: &Path) {
         let summary = converted(path).0;
         assert_eq!(
             (summary.overwritten_records, summary.damaged_records),
             (0, 0),
-            "{way}"
+            "{way:?}"
         );
     }
 
@@ -355,14 +363,14 @@ mod unix {
             .unwrap()
     }
 
-    fn assert_the_box_has_the_name_of_its_process(way: &str, path: &Path) {
+    fn assert_the_box_has_the_name_of_its_process(way: End, path: &Path) {
         let process = process_of(path);
         let name = process["args"]["name"].as_str().unwrap();
-        assert!(name.starts_with("crash"), "{way}: {process}");
+        assert!(name.starts_with("crash"), "{way:?}: {process}");
     }
 
-    fn assert_the_box_has_the_number_of_its_process(way: &str, path: &Path) {
-        assert_ne!(process_of(path)["pid"], process::id(), "{way}");
+    fn assert_the_box_has_the_number_of_its_process(way: End, path: &Path) {
+        assert_ne!(process_of(path)["pid"], process::id(), "{way:?}");
     }
 
     /// In a program that has forked, each trace has the CPU time of the thread of its process: the
@@ -393,7 +401,7 @@ mod unix {
     /// Symptom of a compressed trace that only wrote full blocks: a program that recorded little
     /// and was killed left nothing.
     fn a_few_spans_reach_the_files_while_the_program_goes_on() {
-        let (mut victim, folder) = victim("wait");
+        let (mut victim, folder) = victim(End::Wait);
         let folder = folder.path();
         let mut victim = victim.spawn().unwrap();
         let json_has_done = || {
@@ -442,7 +450,7 @@ mod unix {
 
     /// The folder of a program that was killed after some records, whose number grows with `round`.
     fn killed(round: u64) -> TempDir {
-        let (mut victim, folder) = victim("work");
+        let (mut victim, folder) = victim(End::Work);
         let mut victim = victim.spawn().unwrap();
         let has = |file: &str, bytes: u64| {
             fs::metadata(folder.path().join(file)).is_ok_and(|file| file.len() > bytes)

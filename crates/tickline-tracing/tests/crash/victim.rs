@@ -38,17 +38,80 @@ pub(crate) const MISSING: &str = "missing";
 /// The builder of the compressed trace. Without the feature, the trace is a second one.
 fn compressed(builder: TraceFileBuilder) -> TraceFileBuilder {
     #[cfg(feature = "compression")]
-    let builder = builder.compressed();
+    let builder = builder.format(tickline_tracing::trace_file::TraceFormat::CompressedPerfetto);
     builder
 }
 
+/// How a program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Abort,
+    Segfault,
+    /// It calls `exit`.
+    Exit,
+    /// Its main function returns, and the guard of its trace is leaked.
+    Leak,
+    Panic,
+    /// A panic that can't unwind.
+    PanicThatAborts,
+    /// There is no folder for the trace of the recorder in memory.
+    PanicWithoutFolder,
+    #[cfg(target_os = "linux")]
+    PanicWithFullDisk,
+    #[cfg(target_os = "linux")]
+    PanicWithFullPipe,
+    /// It forks, and both processes end.
+    Fork,
+    /// It waits until it is killed.
+    Wait,
+    /// It records spans until it is killed.
+    Work,
+    /// There is no folder for a trace that is written in the background.
+    BackgroundWithoutFolder,
+}
+
+impl End {
+    const ALL: &[Self] = &[
+        Self::Abort,
+        Self::Segfault,
+        Self::Exit,
+        Self::Leak,
+        Self::Panic,
+        Self::PanicThatAborts,
+        Self::PanicWithoutFolder,
+        #[cfg(target_os = "linux")]
+        Self::PanicWithFullDisk,
+        #[cfg(target_os = "linux")]
+        Self::PanicWithFullPipe,
+        Self::Fork,
+        Self::Wait,
+        Self::Work,
+        Self::BackgroundWithoutFolder,
+    ];
+
+    pub(crate) fn is_panic(self) -> bool {
+        match self {
+            Self::Panic | Self::PanicThatAborts | Self::PanicWithoutFolder => true,
+            #[cfg(target_os = "linux")]
+            Self::PanicWithFullDisk | Self::PanicWithFullPipe => true,
+            _ => false,
+        }
+    }
+
+    /// The end whose `Debug` is this text.
+    pub(crate) fn from_name(name: &str) -> Self {
+        let named = |end: &&Self| format!("{end:?}") == name;
+        *Self::ALL.iter().find(named).expect("an end")
+    }
+}
+
 /// Ends the program in this way, in three spans.
-pub(crate) fn end(way: &str, folder: &Path) {
+pub(crate) fn end(way: End, folder: &Path) {
     // A signal handler does not wake the writer, which must find the request by itself.
-    let by_signal = matches!(way, "abort" | "segfault");
+    let by_signal = matches!(way, End::Abort | End::Segfault);
     let flush_every = match way {
-        "work" => Duration::from_millis(1),
-        "wait" => Duration::from_millis(100),
+        End::Work => Duration::from_millis(1),
+        End::Wait => Duration::from_millis(100),
         _ if by_signal => Duration::from_millis(20),
         // Longer than any test waits, so only the end of the program can flush the file.
         _ => Duration::from_secs(3_600),
@@ -57,18 +120,19 @@ pub(crate) fn end(way: &str, folder: &Path) {
         .with_fields()
         .flush_on_panic()
         .flush_every(flush_every);
-    let builder = if way == "fork" {
+    let builder = if way == End::Fork {
         let builder = builder.with_cpu_time();
         builder.wait_when_full().bytes_per_thread(1)
     } else {
         builder
     };
     let of_trace = match way {
-        "panic with a full disk" => Path::new("/dev/full").to_owned(),
+        #[cfg(target_os = "linux")]
+        End::PanicWithFullDisk => Path::new("/dev/full").to_owned(),
         _ => folder.join(TRACE),
     };
     #[cfg(target_os = "linux")]
-    if way == "panic with a full pipe" {
+    if way == End::PanicWithFullPipe {
         mem::forget(full_pipe(&of_trace));
     }
     let (trace, guard) = builder.clone().create(of_trace).unwrap();
@@ -86,17 +150,17 @@ pub(crate) fn end(way: &str, folder: &Path) {
     }
     mem::forget(perfetto_guard);
     mem::forget(compressed_guard);
-    let in_memory = FlightRecorder::builder().with_fields().build();
+    let in_memory = FlightRecorder::builder().with_fields().build().unwrap();
     let of_panic = match way {
-        "panic without a folder" => folder.join(MISSING),
+        End::PanicWithoutFolder => folder.join(MISSING),
         _ => folder.to_owned(),
     };
-    in_memory.write_on_panic(of_panic.join(PANIC));
+    in_memory.write_on_panic(of_panic.join(PANIC)).unwrap();
     let builder = FlightRecorder::builder()
         .with_fields()
         .with_source_locations();
     let builder = match way {
-        "work" => builder.keep_last(Duration::from_millis(1)),
+        End::Work => builder.keep_last(Duration::from_millis(1)),
         _ => builder
             .bytes_per_thread(1)
             .tracks(Tracks::ThreadsAndRequests),
@@ -109,7 +173,7 @@ pub(crate) fn end(way: &str, folder: &Path) {
         .with_sink(in_memory)
         .with_sink(in_file.clone());
     tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
-    if way == "work" {
+    if way == End::Work {
         for number in 0_u64.. {
             let text = "x".repeat(usize::try_from(number % 300).unwrap());
             info_span!("work", number, text).in_scope(|| ());
@@ -120,30 +184,29 @@ pub(crate) fn end(way: &str, folder: &Path) {
     mem::forget(info_span!("request", user = 7).entered());
     mem::forget(info_span!("crash").entered());
     info!("the last words");
-    if way == "fork" {
+    if way == End::Fork {
         return fork(guard, &in_file, folder);
     }
     mem::forget(guard);
     match way {
-        "abort" => process::abort(),
-        "segfault" => {
+        End::Abort => process::abort(),
+        End::Segfault => {
             let nowhere = std::hint::black_box(std::ptr::null::<u8>());
             // SAFETY: none: the test needs this access to kill the program.
             std::hint::black_box(unsafe { nowhere.read_volatile() });
         }
-        "exit" => process::exit(7),
-        "panic"
-        | "panic without a folder"
-        | "panic with a full disk"
-        | "panic with a full pipe" => panic!("for the \"test\""),
-        "panic that aborts" => {
+        End::Exit => process::exit(7),
+        End::Panic | End::PanicWithoutFolder => panic!("for the \"test\""),
+        #[cfg(target_os = "linux")]
+        End::PanicWithFullDisk | End::PanicWithFullPipe => panic!("for the \"test\""),
+        End::PanicThatAborts => {
             extern "C" fn panic_without_unwind() {
                 panic!("for the \"test\"");
             }
             panic_without_unwind();
         }
-        "wait" => thread::sleep(Duration::from_secs(3_600)),
-        "background without a folder" => {
+        End::Wait => thread::sleep(Duration::from_secs(3_600)),
+        End::BackgroundWithoutFolder => {
             let path = folder.join(MISSING).join(PANIC);
             in_file
                 .write_last_in_background(path, Duration::MAX)
@@ -151,7 +214,7 @@ pub(crate) fn end(way: &str, folder: &Path) {
             // The test ends the program once it has the error.
             thread::sleep(Duration::from_secs(30));
         }
-        _ => {}
+        End::Leak | End::Fork | End::Work => {}
     }
 }
 

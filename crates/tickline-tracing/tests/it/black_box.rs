@@ -14,7 +14,7 @@ use proptest::{collection, proptest};
 use serde_json::Value;
 use tempfile::tempdir;
 use tickline_tracing::flight::{self, FlightRecorder};
-use tickline_tracing::trace_file::{TraceFile, TraceFormat, TraceSummary, Tracks};
+use tickline_tracing::trace_file::{TraceFormat, TraceSummary, Tracks};
 use tracing::{Span, info, info_span};
 
 fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
@@ -26,7 +26,7 @@ fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
     ))
 }
 
-fn create(path: &Path, threads: usize) -> io::Result<FlightRecorder> {
+pub fn create(path: &Path, threads: usize) -> io::Result<FlightRecorder> {
     FlightRecorder::builder()
         .bytes_per_thread(1)
         .threads_in_file(threads)
@@ -80,67 +80,6 @@ fn a_file_that_another_recorder_uses_stays() {
     let error = create(&path, 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-}
-
-/// Asserts that a trace to a recorder's file is refused with this kind of error, with the file's
-/// name and what to do, and that the file stays.
-fn assert_file_stays<T>(
-    kind: ErrorKind,
-    write: impl FnOnce(&FlightRecorder, &Path) -> io::Result<T>,
-) {
-    let folder = tempdir().unwrap();
-    let path = folder.path().join("box");
-    let recorder = create(&path, 1).unwrap();
-    let error = write(&recorder, &path).map(drop).expect_err("a recorder's");
-    assert_eq!(error.kind(), kind, "{error}");
-    let text =
-        format!("{path:?}: a recorder's rings are in this file: write the trace to another path");
-    assert_eq!(error.to_string(), text);
-    content(&path); // It is still a recorder's file.
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-}
-
-/// Symptom: the trace replaced the recorder's file, and the next start failed.
-#[test]
-fn a_recorder_does_not_write_its_trace_to_its_own_file() {
-    assert_file_stays(ErrorKind::InvalidInput, |recorder, path| {
-        recorder.write(path)
-    });
-}
-
-/// Symptom: as above. The thread that writes could not return the error.
-#[test]
-fn a_write_in_the_background_to_the_recorders_own_file_does_not_start() {
-    assert_file_stays(ErrorKind::InvalidInput, |recorder, path| {
-        recorder.write_last_in_background(path, Duration::MAX)
-    });
-}
-
-/// Symptom: the trace replaced the other recorder's file, and the next start failed.
-#[test]
-fn a_recorder_does_not_write_its_trace_to_another_ones_file() {
-    assert_file_stays(ErrorKind::InvalidInput, |_, path| {
-        FlightRecorder::builder().build().write(path)
-    });
-}
-
-/// Symptom: the trace truncated the recorder's file, and the next span ended the program by SIGBUS.
-#[test]
-fn a_trace_file_is_not_made_of_a_recorders_file() {
-    assert_file_stays(ErrorKind::ResourceBusy, |_, path| {
-        TraceFile::builder().create(path)
-    });
-}
-
-#[test]
-fn a_recorder_does_not_write_its_trace_through_a_link_to_its_own_file() {
-    let folder = tempdir().unwrap();
-    let (path, link) = (folder.path().join("box"), folder.path().join("link"));
-    let recorder = create(&path, 1).unwrap();
-    std::os::unix::fs::symlink(&path, &link).unwrap();
-    let error = recorder.write(&link).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-    content(&path); // It is still a recorder's file.
 }
 
 /// Symptom: a recorder with a million rings of a tebibyte wrote zeros until the disk was full.
@@ -256,7 +195,7 @@ fn run_with_two_taken_rings(run: impl FnOnce(&Path, Span)) {
     });
 }
 
-fn content(path: &Path) -> (TraceSummary, Vec<Value>) {
+pub fn content(path: &Path) -> (TraceSummary, Vec<Value>) {
     converted(&fs::read(path).unwrap()).unwrap()
 }
 

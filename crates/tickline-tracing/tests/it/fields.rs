@@ -21,7 +21,7 @@ fn written(recorder: &FlightRecorder) -> (TraceSummary, Vec<Value>) {
 
 /// The events of the trace of a flight recorder with fields.
 fn recorded(run: impl FnOnce()) -> (TraceSummary, Vec<Value>) {
-    let recorder = FlightRecorder::builder().with_fields().build();
+    let recorder = FlightRecorder::builder().with_fields().build().unwrap();
     run_timed(recorder.clone(), run);
     written(&recorder)
 }
@@ -120,7 +120,8 @@ fn a_repeated_beginning_keeps_the_short_values() {
     let recorder = FlightRecorder::builder()
         .bytes_per_thread(1)
         .with_fields()
-        .build();
+        .build()
+        .unwrap();
     run_timed(recorder.clone(), || {
         let _span = info_span!("around", id = 7, sql = "x".repeat(15_000)).entered();
         (0..100_000).for_each(|_| info!("inside"));
@@ -222,7 +223,7 @@ fn a_value_whose_debug_panics_says_so() {
 /// Symptom: the program panicked, even if the recorder has no fields of spans.
 #[test]
 fn a_failing_value_of_an_event_says_so_without_fields() {
-    let recorder = FlightRecorder::builder().build();
+    let recorder = FlightRecorder::builder().build().unwrap();
     run_timed(recorder.clone(), || info!(at = ?ERROR, "event"));
     let args = json!({ "at": "begun (its Debug or Display returned an error)" });
     assert_eq!(first(&written(&recorder).1, "i")["args"], args);
@@ -259,7 +260,7 @@ fn a_failing_value_of_a_label_says_so() {
 /// A close event has the callsite of its span, but other fields.
 #[test]
 fn a_close_event_keeps_its_own_fields() {
-    let recorder = FlightRecorder::builder().with_fields().build();
+    let recorder = FlightRecorder::builder().with_fields().build().unwrap();
     let layer = SpanTimingLayer::new().with_sink(recorder.clone());
     run_with(layer.with_sink(CloseEvents::new()), || {
         drop(info_span!("work", first = 1, second = 2, third = 3));
@@ -275,7 +276,7 @@ fn a_close_event_keeps_its_own_fields() {
 /// the span's fields, whose second is recorded later.
 fn with_and_without_fields() -> [Vec<Value>; 2] {
     let builder = || FlightRecorder::builder().tracks(Tracks::ThreadsAndRequests);
-    let recorders = [builder().with_fields().build(), builder().build()];
+    let recorders = [builder().with_fields(), builder()].map(|builder| builder.build().unwrap());
     let layer = SpanTimingLayer::new()
         .with_sink(recorders[0].clone())
         .with_sink(recorders[1].clone());

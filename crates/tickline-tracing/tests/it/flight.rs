@@ -1,5 +1,6 @@
 //! The flight recorder: the records that it keeps and overwrites, and its trace files.
 
+use std::io::ErrorKind;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -47,7 +48,8 @@ fn overwritten() -> (TraceSummary, Vec<Value>) {
     let recorder = FlightRecorder::builder()
         .bytes_per_thread(1 << 17)
         .with_fields()
-        .build();
+        .build()
+        .unwrap();
     let mut trace = None;
     hand.run_timed(recorder.clone(), || {
         hand.set_ns(5_000);
@@ -126,7 +128,8 @@ fn repeated_spans_keep_their_fields_up_to_a_quarter_of_a_block() {
         let recorder = FlightRecorder::builder()
             .bytes_per_thread(1)
             .with_fields()
-            .build();
+            .build()
+            .unwrap();
         run_timed(recorder.clone(), || {
             let text = "x".repeat(bytes);
             let _inside: Vec<_> = (0..20)
@@ -154,7 +157,8 @@ fn the_size_of_a_ring_follows_the_rate_of_spans() {
     let recorder = FlightRecorder::builder()
         .keep_last(kept)
         .bytes_per_thread(1 << 18)
-        .build();
+        .build()
+        .unwrap();
     hand.run_timed(recorder.clone(), || {
         for (spans, every_ns, bytes) in [
             (10_000, 1_000_000_000, 1 << 16),
@@ -177,7 +181,10 @@ fn the_size_of_a_ring_follows_the_rate_of_spans() {
 /// Symptom: after a reload, spans of the former layer counted as open for ever.
 #[test]
 fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
-    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let recorder = FlightRecorder::builder()
+        .tracks(Tracks::Requests)
+        .build()
+        .unwrap();
     let (slot, handle) =
         reload::Layer::new(Some(SpanTimingLayer::new().with_sink(recorder.clone())));
     tracing::subscriber::with_default(registry().with(slot), || {
@@ -192,7 +199,10 @@ fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
 /// Symptom: a span below an open request was a request of its own, after the layer was replaced.
 #[test]
 fn a_layer_that_gets_a_sink_keeps_the_requests_that_are_open() {
-    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let recorder = FlightRecorder::builder()
+        .tracks(Tracks::Requests)
+        .build()
+        .unwrap();
     let (layer, handle) = reload::Layer::new(SpanTimingLayer::new().with_sink(recorder.clone()));
     tracing::subscriber::with_default(registry().with(layer), || {
         let request = info_span!("request");
@@ -207,7 +217,10 @@ fn a_layer_that_gets_a_sink_keeps_the_requests_that_are_open() {
 
 #[test]
 fn a_span_below_one_that_a_filter_hides_is_in_the_request_above() {
-    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let recorder = FlightRecorder::builder()
+        .tracks(Tracks::Requests)
+        .build()
+        .unwrap();
     let layer = SpanTimingLayer::new().with_sink(recorder.clone());
     let shown = layer.with_filter(LevelFilter::INFO);
     let subscriber = registry().with(shown).with(SpanTimingLayer::new());
@@ -222,7 +235,10 @@ fn a_span_below_one_that_a_filter_hides_is_in_the_request_above() {
 
 #[test]
 fn open_requests_of_all_layers_with_the_recorder_are_known() {
-    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let recorder = FlightRecorder::builder()
+        .tracks(Tracks::Requests)
+        .build()
+        .unwrap();
     let [first, second] = [(); 2].map(|()| {
         Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(recorder.clone())))
     });
@@ -241,7 +257,7 @@ fn run_with_a_request_that_hangs(run: impl FnOnce(&FlightRecorder, [Span; 2])) {
     let builder = FlightRecorder::builder()
         .bytes_per_thread(1)
         .tracks(Tracks::Requests);
-    let recorder = builder.with_source_locations().build();
+    let recorder = builder.with_source_locations().build().unwrap();
     hand.run_timed(recorder.clone(), || {
         drop(info_span!("early"));
         let ended: Vec<_> = (0..10).map(|_| info_span!(parent: None, "ended")).collect();
@@ -293,7 +309,10 @@ fn a_request_that_no_longer_hangs_is_not_open() {
 
 #[test]
 fn a_recorder_that_has_overwritten_nothing_is_complete() {
-    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let recorder = FlightRecorder::builder()
+        .tracks(Tracks::Requests)
+        .build()
+        .unwrap();
     run_timed(recorder.clone(), || drop(info_span!("early")));
     assert_eq!(written(&recorder).0.complete_since, None);
 }
@@ -360,7 +379,7 @@ fn record_by_both(both: &[FlightRecorder; 2]) {
 
 #[test]
 fn two_recorders_of_a_layer_both_get_busy_intervals_and_events() {
-    let both = [(); 2].map(|()| FlightRecorder::builder().build());
+    let both = [(); 2].map(|()| FlightRecorder::builder().build().unwrap());
     record_by_both(&both);
     for recorder in &both {
         let summary = written(recorder).0;
@@ -375,7 +394,7 @@ fn a_recorder_of_requests_has_no_busy_intervals_beside_one_of_threads() {
         [Tracks::Requests, Tracks::Threads],
         [Tracks::Threads, Tracks::Requests],
     ] {
-        let both = order.map(|tracks| FlightRecorder::builder().tracks(tracks).build());
+        let both = order.map(|tracks| FlightRecorder::builder().tracks(tracks).build().unwrap());
         record_by_both(&both);
         for (recorder, tracks) in both.iter().zip(order) {
             let (_, events) = written(recorder);
@@ -391,7 +410,8 @@ fn a_recorder_of_requests_has_no_busy_intervals_beside_one_of_threads() {
 fn write_last_leaves_out_earlier_spans() {
     let recorder = FlightRecorder::builder()
         .tracks(Tracks::ThreadsAndRequests)
-        .build();
+        .build()
+        .unwrap();
     let (hand, path) = (
         MockHand::default(),
         NamedTempFile::new().unwrap().into_temp_path(),
@@ -421,7 +441,10 @@ fn write_last_leaves_out_earlier_spans() {
 #[test]
 fn the_eight_threads_that_ended_last_are_kept() {
     const BRIEF: u64 = 100;
-    let recorder = FlightRecorder::builder().bytes_per_thread(1).build();
+    let recorder = FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .build()
+        .unwrap();
     let together = Barrier::new(101);
     let brief = || {
         info_span!("brief").in_scope(|| ());
@@ -461,7 +484,8 @@ fn two_threads_write_while_another_records() {
     let recorder = FlightRecorder::builder()
         .bytes_per_thread(1)
         .with_fields()
-        .build();
+        .build()
+        .unwrap();
     let folder = tempdir().unwrap();
     let (path, stop) = (folder.path().join("trace"), AtomicBool::new(false));
     let work = || {
@@ -505,7 +529,7 @@ fn a_write_that_fails_leaves_no_file() {
     let folder = tempdir().unwrap();
     let in_the_way = folder.path().join("a directory");
     fs::create_dir(&in_the_way).unwrap();
-    let recorder = FlightRecorder::builder().build();
+    let recorder = FlightRecorder::builder().build().unwrap();
     assert!(recorder.write(&in_the_way).is_err());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -513,19 +537,22 @@ fn a_write_that_fails_leaves_no_file() {
 /// Symptom: the program was aborted at its first span.
 #[test]
 #[cfg(target_pointer_width = "64")]
-#[should_panic = "rings of 17179869185 bytes for each thread: the limit is 17179869184 bytes (16 GiB)"]
 fn a_ring_in_memory_has_at_most_16_gib() {
-    FlightRecorder::builder()
-        .bytes_per_thread((16 << 30) + 1)
-        .build();
+    let builder = FlightRecorder::builder().bytes_per_thread((16 << 30) + 1);
+    let error = builder.build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(
+        error.to_string(),
+        "rings of 17179869185 bytes for each thread: the limit is 17179869184 bytes (16 GiB)"
+    );
 }
 
 /// Symptom: the error was "No such file or directory", without a name.
 #[test]
 fn a_file_that_cannot_be_written_is_named_by_the_error() {
-    let recorder = FlightRecorder::builder().build();
+    let recorder = FlightRecorder::builder().build().unwrap();
     let error = recorder.write("no-folder/x.json").unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(
         error.to_string().starts_with("\"no-folder/x.json\": "),
         "{error}"
@@ -536,7 +563,7 @@ fn a_file_that_cannot_be_written_is_named_by_the_error() {
 #[test]
 fn a_json_trace_has_the_unix_time_of_its_end() {
     let before = tickline::UnixTime::now();
-    let (summary, events) = written(&FlightRecorder::builder().build());
+    let (summary, events) = written(&FlightRecorder::builder().build().unwrap());
     let end = summary.unix_end.unwrap();
     assert!((before..=tickline::UnixTime::now()).contains(&end), "{end}");
     assert_eq!(events[0]["args"]["unix_time"], end.to_string());
@@ -545,7 +572,7 @@ fn a_json_trace_has_the_unix_time_of_its_end() {
 #[test]
 fn the_moment_of_the_unix_time_is_a_time_as_the_others_in_the_trace() {
     let before = tickline::Instant::now_ordered();
-    let (_, events) = written(&FlightRecorder::builder().build());
+    let (_, events) = written(&FlightRecorder::builder().build().unwrap());
     let at_us = events[0]["args"]["unix_time_at_us"].as_f64().unwrap();
     let at = tickline::Instant::from_nanos(0) + Duration::from_secs_f64(at_us / 1e6);
     // The clock's line may change a little between its readings.

@@ -8,6 +8,8 @@
 
 #[cfg(unix)]
 mod black_box;
+#[cfg(unix)]
+mod black_box_path;
 mod common;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod cpu_counter;

@@ -415,7 +415,8 @@ fn a_flight_recorder_writes_by_the_extension() {
     let recorder = FlightRecorder::builder()
         .with_fields()
         .tracks(Tracks::ThreadsAndRequests)
-        .build();
+        .build()
+        .unwrap();
     record(&recorder);
     let folder = tempdir().unwrap();
     let path = folder.path().join("flight.perfetto-trace");
@@ -483,7 +484,10 @@ fn after_a_flush_the_file_has_all_earlier_records() {
 
 #[test]
 fn a_mark_says_how_many_records_are_missing() {
-    let recorder = FlightRecorder::builder().bytes_per_thread(1).build();
+    let recorder = FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .build()
+        .unwrap();
     run_timed(recorder.clone(), || {
         (0..20_000).for_each(|_| info_span!("work").in_scope(|| ()));
     });

@@ -3,13 +3,7 @@
 use tickline_tracing::trace_file::{TraceFile, Tracks};
 use tracing::info_span;
 
-#[cfg(feature = "compression")]
-use crate::common::MockHand;
 use crate::perfetto::bytes_of;
-#[cfg(feature = "compression")]
-use crate::perfetto_view::View;
-#[cfg(feature = "compression")]
-use tickline_tracing::trace_file::TraceFileBuilder;
 
 /// The bytes of 100,000 spans.
 fn bytes_of_spans(tracks: Tracks) -> usize {
@@ -37,54 +31,63 @@ fn a_request_takes_at_most_75_bytes() {
     assert!(bytes <= 7_500_000, "{bytes}");
 }
 
-/// The bytes of a trace of 20,000 spans.
 #[cfg(feature = "compression")]
-fn bytes_of_numbered_spans(builder: TraceFileBuilder) -> Vec<u8> {
-    let work = |hand: &MockHand| {
-        for number in 0..20_000 {
-            info_span!("span", number).in_scope(|| hand.advance_ns(300));
-        }
-    };
-    bytes_of(builder.with_fields().wait_when_full(), work).1
-}
+mod compression {
+    use tickline_tracing::trace_file::{TraceFileBuilder, TraceFormat};
 
-#[test]
-#[cfg(feature = "compression")]
-fn a_compressed_trace_is_smaller() {
-    let plain = bytes_of_numbered_spans(TraceFile::builder());
-    let compressed = bytes_of_numbered_spans(TraceFile::builder().compressed());
-    assert!(compressed.len() * 2 < plain.len());
-}
+    use super::*;
+    use crate::common::MockHand;
+    use crate::perfetto_view::View;
 
-#[test]
-#[cfg(feature = "compression")]
-fn a_compressed_trace_has_the_content_of_a_plain_one() {
-    let plain = View::of(&bytes_of_numbered_spans(TraceFile::builder()));
-    let view = View::of(&bytes_of_numbered_spans(TraceFile::builder().compressed()));
-    assert!(view.compressed_packets > 1 && view.packets == plain.packets);
-    assert_eq!(view.named("span"), plain.named("span"));
-}
+    fn compressed() -> TraceFileBuilder {
+        TraceFile::builder().format(TraceFormat::CompressedPerfetto)
+    }
 
-/// As after a `SIGKILL`.
-#[test]
-#[cfg(feature = "compression")]
-fn a_compressed_trace_without_its_end_has_all_whole_blocks() {
-    let builder = TraceFile::builder().wait_when_full().compressed();
-    let (_, bytes) = bytes_of(builder, |hand| {
-        (0..50_000).for_each(|_| info_span!("span").in_scope(|| hand.advance_ns(300)));
-    });
-    let whole = View::of(&bytes).compressed_packets;
-    let view = View::of_truncated(&bytes[..bytes.len() - 1]);
-    assert!(whole > 2 && view.compressed_packets == whole - 1);
-    assert!(view.slices.len() > 10_000);
-}
+    /// The bytes of a trace of 20,000 spans.
+    fn bytes_of_numbered_spans(builder: TraceFileBuilder) -> Vec<u8> {
+        let work = |hand: &MockHand| {
+            for number in 0..20_000 {
+                info_span!("span", number).in_scope(|| hand.advance_ns(300));
+            }
+        };
+        bytes_of(builder.with_fields().wait_when_full(), work).1
+    }
 
-#[test]
-#[cfg(feature = "compression")]
-fn json_is_not_compressed() {
-    let builder = TraceFile::builder().compressed();
-    let error = builder.write_to(std::io::sink()).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
-    let choices = "choose TraceFormat::Perfetto, or a file name that ends with .pftrace";
-    assert!(error.to_string().ends_with(choices), "{error}");
+    #[test]
+    fn a_compressed_trace_is_smaller() {
+        let plain = bytes_of_numbered_spans(TraceFile::builder());
+        let compressed = bytes_of_numbered_spans(compressed());
+        assert!(compressed.len() * 2 < plain.len());
+    }
+
+    #[test]
+    fn a_compressed_trace_has_the_content_of_a_plain_one() {
+        let plain = View::of(&bytes_of_numbered_spans(TraceFile::builder()));
+        let view = View::of(&bytes_of_numbered_spans(compressed()));
+        assert!(view.compressed_packets > 1 && view.packets == plain.packets);
+        assert_eq!(view.named("span"), plain.named("span"));
+    }
+
+    /// As after a `SIGKILL`.
+    #[test]
+    fn a_compressed_trace_without_its_end_has_all_whole_blocks() {
+        let builder = compressed().wait_when_full();
+        let (_, bytes) = bytes_of(builder, |hand| {
+            (0..50_000).for_each(|_| info_span!("span").in_scope(|| hand.advance_ns(300)));
+        });
+        let whole = View::of(&bytes).compressed_packets;
+        let view = View::of_truncated(&bytes[..bytes.len() - 1]);
+        assert!(whole > 2 && view.compressed_packets == whole - 1);
+        assert!(view.slices.len() > 10_000);
+    }
+
+    #[test]
+    fn the_name_of_a_json_file_leaves_a_chosen_compression() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.json");
+        let (_, guard) = compressed().create(&path).unwrap();
+        guard.finish().unwrap();
+        let view = View::of(&std::fs::read(path).unwrap());
+        assert!(view.compressed_packets > 0);
+    }
 }

@@ -28,7 +28,7 @@ fn a_file_that_cannot_be_created_is_named_by_the_error() {
 /// Symptom: the text began with a colon.
 #[test]
 fn an_empty_path_is_quoted_by_the_error() {
-    let recorder = FlightRecorder::builder().build();
+    let recorder = FlightRecorder::builder().build().unwrap();
     let errors = [
         TraceFile::builder().create("").unwrap_err(),
         recorder.write("").unwrap_err(),

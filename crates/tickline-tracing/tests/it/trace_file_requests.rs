@@ -70,7 +70,10 @@ fn spans_that_overlap_in_a_request_keep_their_length_and_fields() {
 /// lost the end of this request. Cause: all recorders shared one flag.
 #[test]
 fn each_recorder_has_the_ends_of_its_own_requests() {
-    let flight = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let flight = FlightRecorder::builder()
+        .tracks(Tracks::Requests)
+        .build()
+        .unwrap();
     let (_, events) = stuck(
         TraceFile::builder().tracks(Tracks::Requests).with_fields(),
         |trace| {

@@ -33,7 +33,11 @@ fn a_trace_has_the_mode_of_the_umask() {
     let [plain, trace, recorders] = names.map(|name| folder.path().join(name));
     File::create(&plain).unwrap();
     write_trace(&trace);
-    FlightRecorder::builder().build().write(&recorders).unwrap();
+    FlightRecorder::builder()
+        .build()
+        .unwrap()
+        .write(&recorders)
+        .unwrap();
     assert_eq!([mode(&trace), mode(&recorders)], [mode(&plain); 2]);
 }
 
@@ -58,7 +62,7 @@ fn a_trace_replaces_all_of_a_longer_file() {
 
 /// The error of a recorder's trace at this path.
 fn error_of_recorder(path: &Path) -> String {
-    let recorder = FlightRecorder::builder().build();
+    let recorder = FlightRecorder::builder().build().unwrap();
     recorder.write(path).unwrap_err().to_string()
 }
 
@@ -90,7 +94,11 @@ fn a_recorders_trace_goes_through_links() {
     symlink(&target, &other).unwrap();
     // The target is missing before the first one.
     for _ in 0..2 {
-        FlightRecorder::builder().build().write(&link).unwrap();
+        FlightRecorder::builder()
+            .build()
+            .unwrap()
+            .write(&link)
+            .unwrap();
         assert!(fs::metadata(&target).unwrap().len() > 0);
         fs::write(&target, "").unwrap();
     }
@@ -109,7 +117,11 @@ fn a_recorders_trace_replaces_no_file_that_is_read_only() {
     if File::options().write(true).open(&path).is_ok() {
         return skip("root may write to any file");
     }
-    let error = FlightRecorder::builder().build().write(&path).unwrap_err();
+    let error = FlightRecorder::builder()
+        .build()
+        .unwrap()
+        .write(&path)
+        .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     assert_eq!(fs::read(&path).unwrap(), b"of another");
 }
@@ -132,7 +144,11 @@ fn a_recorders_trace_keeps_the_mode_of_an_older_file() {
     let path = folder.path().join("trace.json");
     fs::write(&path, "older").unwrap();
     fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-    FlightRecorder::builder().build().write(&path).unwrap();
+    FlightRecorder::builder()
+        .build()
+        .unwrap()
+        .write(&path)
+        .unwrap();
     assert_eq!(mode(&path) & 0o777, 0o600);
 }
 
@@ -146,7 +162,11 @@ fn a_recorders_trace_keeps_the_owner_and_the_group_of_an_older_file() {
     if let Err(error) = chown(&path, Some(12_345), Some(12_346)) {
         return skip(format_args!("no file of another user: {error}"));
     }
-    FlightRecorder::builder().build().write(&path).unwrap();
+    FlightRecorder::builder()
+        .build()
+        .unwrap()
+        .write(&path)
+        .unwrap();
     let found = fs::metadata(&path).unwrap();
     assert_eq!((found.uid(), found.gid()), (12_345, 12_346));
     assert_eq!(mode(&path) & 0o777, 0o640);
@@ -158,7 +178,11 @@ fn a_recorders_trace_keeps_the_owner_and_the_group_of_an_older_file() {
 fn a_group_that_is_not_the_older_files_gets_no_rights() {
     const PATH: &str = "TICKLINE_TEST_TRACE_OF_USER";
     if let Some(path) = env::var_os(PATH) {
-        FlightRecorder::builder().build().write(path).unwrap();
+        FlightRecorder::builder()
+            .build()
+            .unwrap()
+            .write(path)
+            .unwrap();
         return;
     }
     let folder = tempdir().unwrap();
@@ -205,7 +229,7 @@ fn assert_rings_stay(make_trace: impl FnOnce(&Path) -> io::Result<()>) {
 /// a name. They were lost when its process was killed.
 #[test]
 fn a_recorders_trace_does_not_replace_the_rings_of_another_process() {
-    assert_rings_stay(|path| FlightRecorder::builder().build().write(path).map(drop));
+    assert_rings_stay(|path| FlightRecorder::builder().build()?.write(path).map(drop));
 }
 
 /// Symptom: the file was truncated, and the other process's next record ended it by SIGBUS.
@@ -224,6 +248,10 @@ fn a_recorders_trace_replaces_the_rings_of_a_process_that_has_ended() {
             .create(&path)
             .unwrap(),
     );
-    FlightRecorder::builder().build().write(&path).unwrap();
+    FlightRecorder::builder()
+        .build()
+        .unwrap()
+        .write(&path)
+        .unwrap();
     assert!(fs::read(path).unwrap().starts_with(b"["));
 }

@@ -290,10 +290,9 @@ impl Sequence {
             None => String::new(),
         };
         let category = event.category_iids.first();
-        let source = event.source_location_field.map(|source| match source {
-            SourceLocationField::SourceLocationIid(iid) => self.locations[&iid].clone(),
-            SourceLocationField::SourceLocation(_) => panic!("it is interned"),
-        });
+        let source = event
+            .source_location_field
+            .map(|SourceLocationField::SourceLocationIid(iid)| self.locations[&iid].clone());
         let args: Map<_, _> = event
             .debug_annotations
             .into_iter()
@@ -336,7 +335,7 @@ impl Sequence {
             Some(IntValue(value)) => json!(value),
             Some(DoubleValue(value)) => json!(value),
             Some(StringValue(value)) => json!(value),
-            other => panic!("{other:?}"),
+            None => panic!("an argument has a value"),
         };
         (name, value)
     }
@@ -344,9 +343,9 @@ impl Sequence {
 
 impl From<TrackDescriptor> for Track {
     fn from(track: TrackDescriptor) -> Self {
-        let name = track.static_or_dynamic_name.map(|name| match name {
-            StaticOrDynamicName::Name(name) | StaticOrDynamicName::StaticName(name) => name,
-        });
+        let name = track
+            .static_or_dynamic_name
+            .map(|StaticOrDynamicName::Name(name)| name);
         let process = track.process.as_ref();
         let thread = track.thread.as_ref();
         let of_process = process.and_then(|process| process.process_name.clone());

@@ -10,26 +10,16 @@ pub struct TracePacket {
     pub timestamp: ::core::option::Option<u64>,
     #[prost(uint32, optional, tag = "58")]
     pub timestamp_clock_id: ::core::option::Option<u32>,
-    #[prost(int32, optional, tag = "79")]
-    pub trusted_pid: ::core::option::Option<i32>,
     #[prost(message, optional, tag = "12")]
     pub interned_data: ::core::option::Option<InternedData>,
     #[prost(uint32, optional, tag = "13")]
     pub sequence_flags: ::core::option::Option<u32>,
-    #[prost(bool, optional, tag = "41")]
-    pub incremental_state_cleared: ::core::option::Option<bool>,
     #[prost(message, optional, tag = "59")]
     pub trace_packet_defaults: ::core::option::Option<TracePacketDefaults>,
-    #[prost(bool, optional, tag = "42")]
-    pub previous_packet_dropped: ::core::option::Option<bool>,
     #[prost(bool, optional, tag = "87")]
     pub first_packet_on_sequence: ::core::option::Option<bool>,
-    #[prost(uint32, optional, tag = "98")]
-    pub machine_id: ::core::option::Option<u32>,
-    #[prost(oneof = "trace_packet::Data", tags = "6, 11, 60, 43, 44, 36, 50")]
+    #[prost(oneof = "trace_packet::Data", tags = "6, 11, 60, 50")]
     pub data: ::core::option::Option<trace_packet::Data>,
-    #[prost(oneof = "trace_packet::OptionalTrustedUid", tags = "3")]
-    pub optional_trusted_uid: ::core::option::Option<trace_packet::OptionalTrustedUid>,
     #[prost(oneof = "trace_packet::OptionalTrustedPacketSequenceId", tags = "10")]
     pub optional_trusted_packet_sequence_id: ::core::option::Option<
         trace_packet::OptionalTrustedPacketSequenceId,
@@ -37,45 +27,6 @@ pub struct TracePacket {
 }
 /// Nested message and enum types in `TracePacket`.
 pub mod trace_packet {
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
-    #[repr(i32)]
-    pub enum SequenceFlags {
-        SeqUnspecified = 0,
-        SeqIncrementalStateCleared = 1,
-        SeqNeedsIncrementalState = 2,
-    }
-    impl SequenceFlags {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::SeqUnspecified => "SEQ_UNSPECIFIED",
-                Self::SeqIncrementalStateCleared => "SEQ_INCREMENTAL_STATE_CLEARED",
-                Self::SeqNeedsIncrementalState => "SEQ_NEEDS_INCREMENTAL_STATE",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "SEQ_UNSPECIFIED" => Some(Self::SeqUnspecified),
-                "SEQ_INCREMENTAL_STATE_CLEARED" => Some(Self::SeqIncrementalStateCleared),
-                "SEQ_NEEDS_INCREMENTAL_STATE" => Some(Self::SeqNeedsIncrementalState),
-                _ => None,
-            }
-        }
-    }
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Data {
         #[prost(message, tag = "6")]
@@ -84,19 +35,8 @@ pub mod trace_packet {
         TrackEvent(super::TrackEvent),
         #[prost(message, tag = "60")]
         TrackDescriptor(super::TrackDescriptor),
-        #[prost(message, tag = "43")]
-        ProcessDescriptor(super::ProcessDescriptor),
-        #[prost(message, tag = "44")]
-        ThreadDescriptor(super::ThreadDescriptor),
-        #[prost(bytes, tag = "36")]
-        SynchronizationMarker(::prost::alloc::vec::Vec<u8>),
         #[prost(bytes, tag = "50")]
         CompressedPackets(::prost::alloc::vec::Vec<u8>),
-    }
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum OptionalTrustedUid {
-        #[prost(int32, tag = "3")]
-        TrustedUid(i32),
     }
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum OptionalTrustedPacketSequenceId {
@@ -121,259 +61,43 @@ pub mod clock_snapshot {
         pub timestamp: ::core::option::Option<u64>,
         #[prost(bool, optional, tag = "3")]
         pub is_incremental: ::core::option::Option<bool>,
-        #[prost(uint64, optional, tag = "4")]
-        pub unit_multiplier_ns: ::core::option::Option<u64>,
-    }
-    /// Nested message and enum types in `Clock`.
-    pub mod clock {
-        #[derive(
-            Clone,
-            Copy,
-            Debug,
-            PartialEq,
-            Eq,
-            Hash,
-            PartialOrd,
-            Ord,
-            ::prost::Enumeration
-        )]
-        #[repr(i32)]
-        pub enum BuiltinClocks {
-            Unknown = 0,
-            Realtime = 1,
-            RealtimeCoarse = 2,
-            Monotonic = 3,
-            MonotonicCoarse = 4,
-            MonotonicRaw = 5,
-            Boottime = 6,
-            BuiltinClockMaxId = 63,
-        }
-        impl BuiltinClocks {
-            /// String value of the enum field names used in the ProtoBuf definition.
-            ///
-            /// The values are not transformed in any way and thus are considered stable
-            /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-            pub fn as_str_name(&self) -> &'static str {
-                match self {
-                    Self::Unknown => "UNKNOWN",
-                    Self::Realtime => "REALTIME",
-                    Self::RealtimeCoarse => "REALTIME_COARSE",
-                    Self::Monotonic => "MONOTONIC",
-                    Self::MonotonicCoarse => "MONOTONIC_COARSE",
-                    Self::MonotonicRaw => "MONOTONIC_RAW",
-                    Self::Boottime => "BOOTTIME",
-                    Self::BuiltinClockMaxId => "BUILTIN_CLOCK_MAX_ID",
-                }
-            }
-            /// Creates an enum from field names used in the ProtoBuf definition.
-            pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-                match value {
-                    "UNKNOWN" => Some(Self::Unknown),
-                    "REALTIME" => Some(Self::Realtime),
-                    "REALTIME_COARSE" => Some(Self::RealtimeCoarse),
-                    "MONOTONIC" => Some(Self::Monotonic),
-                    "MONOTONIC_COARSE" => Some(Self::MonotonicCoarse),
-                    "MONOTONIC_RAW" => Some(Self::MonotonicRaw),
-                    "BOOTTIME" => Some(Self::Boottime),
-                    "BUILTIN_CLOCK_MAX_ID" => Some(Self::BuiltinClockMaxId),
-                    _ => None,
-                }
-            }
-        }
     }
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TracePacketDefaults {
     #[prost(uint32, optional, tag = "58")]
     pub timestamp_clock_id: ::core::option::Option<u32>,
     #[prost(message, optional, tag = "11")]
     pub track_event_defaults: ::core::option::Option<TrackEventDefaults>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TrackEventDefaults {
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: ::core::option::Option<u64>,
-    #[prost(uint64, repeated, packed = "false", tag = "31")]
-    pub extra_counter_track_uuids: ::prost::alloc::vec::Vec<u64>,
-    #[prost(uint64, repeated, packed = "false", tag = "45")]
-    pub extra_double_counter_track_uuids: ::prost::alloc::vec::Vec<u64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TrackEvent {
     #[prost(uint64, repeated, packed = "false", tag = "3")]
     pub category_iids: ::prost::alloc::vec::Vec<u64>,
-    #[prost(string, repeated, tag = "22")]
-    pub categories: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(enumeration = "track_event::Type", optional, tag = "9")]
     pub r#type: ::core::option::Option<i32>,
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: ::core::option::Option<u64>,
-    #[prost(uint64, repeated, packed = "false", tag = "31")]
-    pub extra_counter_track_uuids: ::prost::alloc::vec::Vec<u64>,
-    #[prost(int64, repeated, packed = "false", tag = "12")]
-    pub extra_counter_values: ::prost::alloc::vec::Vec<i64>,
-    #[prost(uint64, repeated, packed = "false", tag = "45")]
-    pub extra_double_counter_track_uuids: ::prost::alloc::vec::Vec<u64>,
-    #[prost(double, repeated, packed = "false", tag = "46")]
-    pub extra_double_counter_values: ::prost::alloc::vec::Vec<f64>,
-    #[deprecated]
-    #[prost(uint64, repeated, packed = "false", tag = "36")]
-    pub flow_ids_old: ::prost::alloc::vec::Vec<u64>,
     #[prost(fixed64, repeated, packed = "false", tag = "47")]
     pub flow_ids: ::prost::alloc::vec::Vec<u64>,
-    #[deprecated]
-    #[prost(uint64, repeated, packed = "false", tag = "42")]
-    pub terminating_flow_ids_old: ::prost::alloc::vec::Vec<u64>,
     #[prost(fixed64, repeated, packed = "false", tag = "48")]
     pub terminating_flow_ids: ::prost::alloc::vec::Vec<u64>,
     #[prost(message, repeated, tag = "4")]
     pub debug_annotations: ::prost::alloc::vec::Vec<DebugAnnotation>,
-    #[prost(message, optional, tag = "6")]
-    pub legacy_event: ::core::option::Option<track_event::LegacyEvent>,
     #[prost(oneof = "track_event::NameField", tags = "10, 23")]
     pub name_field: ::core::option::Option<track_event::NameField>,
     #[prost(oneof = "track_event::CounterValueField", tags = "30, 44")]
     pub counter_value_field: ::core::option::Option<track_event::CounterValueField>,
-    #[prost(oneof = "track_event::SourceLocationField", tags = "33, 34")]
+    #[prost(oneof = "track_event::SourceLocationField", tags = "34")]
     pub source_location_field: ::core::option::Option<track_event::SourceLocationField>,
-    #[prost(oneof = "track_event::Timestamp", tags = "1, 16")]
-    pub timestamp: ::core::option::Option<track_event::Timestamp>,
-    #[prost(oneof = "track_event::ThreadTime", tags = "2, 17")]
-    pub thread_time: ::core::option::Option<track_event::ThreadTime>,
-    #[prost(oneof = "track_event::ThreadInstructionCount", tags = "8, 20")]
-    pub thread_instruction_count: ::core::option::Option<
-        track_event::ThreadInstructionCount,
-    >,
 }
 /// Nested message and enum types in `TrackEvent`.
 pub mod track_event {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-    pub struct LegacyEvent {
-        #[prost(uint64, optional, tag = "1")]
-        pub name_iid: ::core::option::Option<u64>,
-        #[prost(int32, optional, tag = "2")]
-        pub phase: ::core::option::Option<i32>,
-        #[prost(int64, optional, tag = "3")]
-        pub duration_us: ::core::option::Option<i64>,
-        #[prost(int64, optional, tag = "4")]
-        pub thread_duration_us: ::core::option::Option<i64>,
-        #[prost(int64, optional, tag = "15")]
-        pub thread_instruction_delta: ::core::option::Option<i64>,
-        #[prost(string, optional, tag = "7")]
-        pub id_scope: ::core::option::Option<::prost::alloc::string::String>,
-        #[prost(bool, optional, tag = "9")]
-        pub use_async_tts: ::core::option::Option<bool>,
-        #[prost(uint64, optional, tag = "8")]
-        pub bind_id: ::core::option::Option<u64>,
-        #[prost(bool, optional, tag = "12")]
-        pub bind_to_enclosing: ::core::option::Option<bool>,
-        #[prost(enumeration = "legacy_event::FlowDirection", optional, tag = "13")]
-        pub flow_direction: ::core::option::Option<i32>,
-        #[prost(enumeration = "legacy_event::InstantEventScope", optional, tag = "14")]
-        pub instant_event_scope: ::core::option::Option<i32>,
-        #[prost(int32, optional, tag = "18")]
-        pub pid_override: ::core::option::Option<i32>,
-        #[prost(int32, optional, tag = "19")]
-        pub tid_override: ::core::option::Option<i32>,
-        #[prost(oneof = "legacy_event::Id", tags = "6, 10, 11")]
-        pub id: ::core::option::Option<legacy_event::Id>,
-    }
-    /// Nested message and enum types in `LegacyEvent`.
-    pub mod legacy_event {
-        #[derive(
-            Clone,
-            Copy,
-            Debug,
-            PartialEq,
-            Eq,
-            Hash,
-            PartialOrd,
-            Ord,
-            ::prost::Enumeration
-        )]
-        #[repr(i32)]
-        pub enum FlowDirection {
-            FlowUnspecified = 0,
-            FlowIn = 1,
-            FlowOut = 2,
-            FlowInout = 3,
-        }
-        impl FlowDirection {
-            /// String value of the enum field names used in the ProtoBuf definition.
-            ///
-            /// The values are not transformed in any way and thus are considered stable
-            /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-            pub fn as_str_name(&self) -> &'static str {
-                match self {
-                    Self::FlowUnspecified => "FLOW_UNSPECIFIED",
-                    Self::FlowIn => "FLOW_IN",
-                    Self::FlowOut => "FLOW_OUT",
-                    Self::FlowInout => "FLOW_INOUT",
-                }
-            }
-            /// Creates an enum from field names used in the ProtoBuf definition.
-            pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-                match value {
-                    "FLOW_UNSPECIFIED" => Some(Self::FlowUnspecified),
-                    "FLOW_IN" => Some(Self::FlowIn),
-                    "FLOW_OUT" => Some(Self::FlowOut),
-                    "FLOW_INOUT" => Some(Self::FlowInout),
-                    _ => None,
-                }
-            }
-        }
-        #[derive(
-            Clone,
-            Copy,
-            Debug,
-            PartialEq,
-            Eq,
-            Hash,
-            PartialOrd,
-            Ord,
-            ::prost::Enumeration
-        )]
-        #[repr(i32)]
-        pub enum InstantEventScope {
-            ScopeUnspecified = 0,
-            ScopeGlobal = 1,
-            ScopeProcess = 2,
-            ScopeThread = 3,
-        }
-        impl InstantEventScope {
-            /// String value of the enum field names used in the ProtoBuf definition.
-            ///
-            /// The values are not transformed in any way and thus are considered stable
-            /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-            pub fn as_str_name(&self) -> &'static str {
-                match self {
-                    Self::ScopeUnspecified => "SCOPE_UNSPECIFIED",
-                    Self::ScopeGlobal => "SCOPE_GLOBAL",
-                    Self::ScopeProcess => "SCOPE_PROCESS",
-                    Self::ScopeThread => "SCOPE_THREAD",
-                }
-            }
-            /// Creates an enum from field names used in the ProtoBuf definition.
-            pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-                match value {
-                    "SCOPE_UNSPECIFIED" => Some(Self::ScopeUnspecified),
-                    "SCOPE_GLOBAL" => Some(Self::ScopeGlobal),
-                    "SCOPE_PROCESS" => Some(Self::ScopeProcess),
-                    "SCOPE_THREAD" => Some(Self::ScopeThread),
-                    _ => None,
-                }
-            }
-        }
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
-        pub enum Id {
-            #[prost(uint64, tag = "6")]
-            UnscopedId(u64),
-            #[prost(uint64, tag = "10")]
-            LocalId(u64),
-            #[prost(uint64, tag = "11")]
-            GlobalId(u64),
-        }
-    }
     #[derive(
         Clone,
         Copy,
@@ -433,33 +157,10 @@ pub mod track_event {
         #[prost(double, tag = "44")]
         DoubleCounterValue(f64),
     }
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum SourceLocationField {
-        #[prost(message, tag = "33")]
-        SourceLocation(super::SourceLocation),
         #[prost(uint64, tag = "34")]
         SourceLocationIid(u64),
-    }
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum Timestamp {
-        #[prost(int64, tag = "1")]
-        TimestampDeltaUs(i64),
-        #[prost(int64, tag = "16")]
-        TimestampAbsoluteUs(i64),
-    }
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum ThreadTime {
-        #[prost(int64, tag = "2")]
-        ThreadTimeDeltaUs(i64),
-        #[prost(int64, tag = "17")]
-        ThreadTimeAbsoluteUs(i64),
-    }
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum ThreadInstructionCount {
-        #[prost(int64, tag = "8")]
-        ThreadInstructionCountDelta(i64),
-        #[prost(int64, tag = "20")]
-        ThreadInstructionCountAbsolute(i64),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -474,9 +175,7 @@ pub struct TrackDescriptor {
     pub thread: ::core::option::Option<ThreadDescriptor>,
     #[prost(message, optional, tag = "8")]
     pub counter: ::core::option::Option<CounterDescriptor>,
-    #[prost(bool, optional, tag = "9")]
-    pub disallow_merging_with_system_tracks: ::core::option::Option<bool>,
-    #[prost(oneof = "track_descriptor::StaticOrDynamicName", tags = "2, 10")]
+    #[prost(oneof = "track_descriptor::StaticOrDynamicName", tags = "2")]
     pub static_or_dynamic_name: ::core::option::Option<
         track_descriptor::StaticOrDynamicName,
     >,
@@ -487,88 +186,14 @@ pub mod track_descriptor {
     pub enum StaticOrDynamicName {
         #[prost(string, tag = "2")]
         Name(::prost::alloc::string::String),
-        #[prost(string, tag = "10")]
-        StaticName(::prost::alloc::string::String),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ProcessDescriptor {
     #[prost(int32, optional, tag = "1")]
     pub pid: ::core::option::Option<i32>,
-    #[prost(string, repeated, tag = "2")]
-    pub cmdline: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, optional, tag = "6")]
     pub process_name: ::core::option::Option<::prost::alloc::string::String>,
-    #[prost(int32, optional, tag = "5")]
-    pub process_priority: ::core::option::Option<i32>,
-    #[prost(int64, optional, tag = "7")]
-    pub start_timestamp_ns: ::core::option::Option<i64>,
-    #[prost(enumeration = "process_descriptor::ChromeProcessType", optional, tag = "4")]
-    pub chrome_process_type: ::core::option::Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub legacy_sort_index: ::core::option::Option<i32>,
-    #[prost(string, repeated, tag = "8")]
-    pub process_labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-}
-/// Nested message and enum types in `ProcessDescriptor`.
-pub mod process_descriptor {
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
-    #[repr(i32)]
-    pub enum ChromeProcessType {
-        ProcessUnspecified = 0,
-        ProcessBrowser = 1,
-        ProcessRenderer = 2,
-        ProcessUtility = 3,
-        ProcessZygote = 4,
-        ProcessSandboxHelper = 5,
-        ProcessGpu = 6,
-        ProcessPpapiPlugin = 7,
-        ProcessPpapiBroker = 8,
-    }
-    impl ChromeProcessType {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::ProcessUnspecified => "PROCESS_UNSPECIFIED",
-                Self::ProcessBrowser => "PROCESS_BROWSER",
-                Self::ProcessRenderer => "PROCESS_RENDERER",
-                Self::ProcessUtility => "PROCESS_UTILITY",
-                Self::ProcessZygote => "PROCESS_ZYGOTE",
-                Self::ProcessSandboxHelper => "PROCESS_SANDBOX_HELPER",
-                Self::ProcessGpu => "PROCESS_GPU",
-                Self::ProcessPpapiPlugin => "PROCESS_PPAPI_PLUGIN",
-                Self::ProcessPpapiBroker => "PROCESS_PPAPI_BROKER",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "PROCESS_UNSPECIFIED" => Some(Self::ProcessUnspecified),
-                "PROCESS_BROWSER" => Some(Self::ProcessBrowser),
-                "PROCESS_RENDERER" => Some(Self::ProcessRenderer),
-                "PROCESS_UTILITY" => Some(Self::ProcessUtility),
-                "PROCESS_ZYGOTE" => Some(Self::ProcessZygote),
-                "PROCESS_SANDBOX_HELPER" => Some(Self::ProcessSandboxHelper),
-                "PROCESS_GPU" => Some(Self::ProcessGpu),
-                "PROCESS_PPAPI_PLUGIN" => Some(Self::ProcessPpapiPlugin),
-                "PROCESS_PPAPI_BROKER" => Some(Self::ProcessPpapiBroker),
-                _ => None,
-            }
-        }
-    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ThreadDescriptor {
@@ -578,114 +203,11 @@ pub struct ThreadDescriptor {
     pub tid: ::core::option::Option<i32>,
     #[prost(string, optional, tag = "5")]
     pub thread_name: ::core::option::Option<::prost::alloc::string::String>,
-    #[prost(enumeration = "thread_descriptor::ChromeThreadType", optional, tag = "4")]
-    pub chrome_thread_type: ::core::option::Option<i32>,
-    #[prost(int64, optional, tag = "6")]
-    pub reference_timestamp_us: ::core::option::Option<i64>,
-    #[prost(int64, optional, tag = "7")]
-    pub reference_thread_time_us: ::core::option::Option<i64>,
-    #[prost(int64, optional, tag = "8")]
-    pub reference_thread_instruction_count: ::core::option::Option<i64>,
-    #[prost(int32, optional, tag = "3")]
-    pub legacy_sort_index: ::core::option::Option<i32>,
 }
-/// Nested message and enum types in `ThreadDescriptor`.
-pub mod thread_descriptor {
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
-    #[repr(i32)]
-    pub enum ChromeThreadType {
-        ChromeThreadUnspecified = 0,
-        ChromeThreadMain = 1,
-        ChromeThreadIo = 2,
-        ChromeThreadPoolBgWorker = 3,
-        ChromeThreadPoolFgWorker = 4,
-        ChromeThreadPoolFbBlocking = 5,
-        ChromeThreadPoolBgBlocking = 6,
-        ChromeThreadPoolService = 7,
-        ChromeThreadCompositor = 8,
-        ChromeThreadVizCompositor = 9,
-        ChromeThreadCompositorWorker = 10,
-        ChromeThreadServiceWorker = 11,
-        ChromeThreadMemoryInfra = 50,
-        ChromeThreadSamplingProfiler = 51,
-    }
-    impl ChromeThreadType {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::ChromeThreadUnspecified => "CHROME_THREAD_UNSPECIFIED",
-                Self::ChromeThreadMain => "CHROME_THREAD_MAIN",
-                Self::ChromeThreadIo => "CHROME_THREAD_IO",
-                Self::ChromeThreadPoolBgWorker => "CHROME_THREAD_POOL_BG_WORKER",
-                Self::ChromeThreadPoolFgWorker => "CHROME_THREAD_POOL_FG_WORKER",
-                Self::ChromeThreadPoolFbBlocking => "CHROME_THREAD_POOL_FB_BLOCKING",
-                Self::ChromeThreadPoolBgBlocking => "CHROME_THREAD_POOL_BG_BLOCKING",
-                Self::ChromeThreadPoolService => "CHROME_THREAD_POOL_SERVICE",
-                Self::ChromeThreadCompositor => "CHROME_THREAD_COMPOSITOR",
-                Self::ChromeThreadVizCompositor => "CHROME_THREAD_VIZ_COMPOSITOR",
-                Self::ChromeThreadCompositorWorker => "CHROME_THREAD_COMPOSITOR_WORKER",
-                Self::ChromeThreadServiceWorker => "CHROME_THREAD_SERVICE_WORKER",
-                Self::ChromeThreadMemoryInfra => "CHROME_THREAD_MEMORY_INFRA",
-                Self::ChromeThreadSamplingProfiler => "CHROME_THREAD_SAMPLING_PROFILER",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "CHROME_THREAD_UNSPECIFIED" => Some(Self::ChromeThreadUnspecified),
-                "CHROME_THREAD_MAIN" => Some(Self::ChromeThreadMain),
-                "CHROME_THREAD_IO" => Some(Self::ChromeThreadIo),
-                "CHROME_THREAD_POOL_BG_WORKER" => Some(Self::ChromeThreadPoolBgWorker),
-                "CHROME_THREAD_POOL_FG_WORKER" => Some(Self::ChromeThreadPoolFgWorker),
-                "CHROME_THREAD_POOL_FB_BLOCKING" => {
-                    Some(Self::ChromeThreadPoolFbBlocking)
-                }
-                "CHROME_THREAD_POOL_BG_BLOCKING" => {
-                    Some(Self::ChromeThreadPoolBgBlocking)
-                }
-                "CHROME_THREAD_POOL_SERVICE" => Some(Self::ChromeThreadPoolService),
-                "CHROME_THREAD_COMPOSITOR" => Some(Self::ChromeThreadCompositor),
-                "CHROME_THREAD_VIZ_COMPOSITOR" => Some(Self::ChromeThreadVizCompositor),
-                "CHROME_THREAD_COMPOSITOR_WORKER" => {
-                    Some(Self::ChromeThreadCompositorWorker)
-                }
-                "CHROME_THREAD_SERVICE_WORKER" => Some(Self::ChromeThreadServiceWorker),
-                "CHROME_THREAD_MEMORY_INFRA" => Some(Self::ChromeThreadMemoryInfra),
-                "CHROME_THREAD_SAMPLING_PROFILER" => {
-                    Some(Self::ChromeThreadSamplingProfiler)
-                }
-                _ => None,
-            }
-        }
-    }
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CounterDescriptor {
-    #[prost(enumeration = "counter_descriptor::BuiltinCounterType", optional, tag = "1")]
-    pub r#type: ::core::option::Option<i32>,
-    #[prost(string, repeated, tag = "2")]
-    pub categories: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(enumeration = "counter_descriptor::Unit", optional, tag = "3")]
     pub unit: ::core::option::Option<i32>,
-    #[prost(string, optional, tag = "6")]
-    pub unit_name: ::core::option::Option<::prost::alloc::string::String>,
-    #[prost(int64, optional, tag = "4")]
-    pub unit_multiplier: ::core::option::Option<i64>,
-    #[prost(bool, optional, tag = "5")]
-    pub is_incremental: ::core::option::Option<bool>,
 }
 /// Nested message and enum types in `CounterDescriptor`.
 pub mod counter_descriptor {
@@ -701,52 +223,9 @@ pub mod counter_descriptor {
         ::prost::Enumeration
     )]
     #[repr(i32)]
-    pub enum BuiltinCounterType {
-        CounterUnspecified = 0,
-        CounterThreadTimeNs = 1,
-        CounterThreadInstructionCount = 2,
-    }
-    impl BuiltinCounterType {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::CounterUnspecified => "COUNTER_UNSPECIFIED",
-                Self::CounterThreadTimeNs => "COUNTER_THREAD_TIME_NS",
-                Self::CounterThreadInstructionCount => "COUNTER_THREAD_INSTRUCTION_COUNT",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "COUNTER_UNSPECIFIED" => Some(Self::CounterUnspecified),
-                "COUNTER_THREAD_TIME_NS" => Some(Self::CounterThreadTimeNs),
-                "COUNTER_THREAD_INSTRUCTION_COUNT" => {
-                    Some(Self::CounterThreadInstructionCount)
-                }
-                _ => None,
-            }
-        }
-    }
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
-    #[repr(i32)]
     pub enum Unit {
         Unspecified = 0,
         TimeNs = 1,
-        Count = 2,
-        SizeBytes = 3,
     }
     impl Unit {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -757,8 +236,6 @@ pub mod counter_descriptor {
             match self {
                 Self::Unspecified => "UNIT_UNSPECIFIED",
                 Self::TimeNs => "UNIT_TIME_NS",
-                Self::Count => "UNIT_COUNT",
-                Self::SizeBytes => "UNIT_SIZE_BYTES",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -766,8 +243,6 @@ pub mod counter_descriptor {
             match value {
                 "UNIT_UNSPECIFIED" => Some(Self::Unspecified),
                 "UNIT_TIME_NS" => Some(Self::TimeNs),
-                "UNIT_COUNT" => Some(Self::Count),
-                "UNIT_SIZE_BYTES" => Some(Self::SizeBytes),
                 _ => None,
             }
         }
@@ -775,84 +250,13 @@ pub mod counter_descriptor {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DebugAnnotation {
-    #[prost(bytes = "vec", optional, tag = "14")]
-    pub proto_value: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
-    #[prost(message, repeated, tag = "11")]
-    pub dict_entries: ::prost::alloc::vec::Vec<DebugAnnotation>,
-    #[prost(message, repeated, tag = "12")]
-    pub array_values: ::prost::alloc::vec::Vec<DebugAnnotation>,
     #[prost(oneof = "debug_annotation::NameField", tags = "1, 10")]
     pub name_field: ::core::option::Option<debug_annotation::NameField>,
-    #[prost(oneof = "debug_annotation::Value", tags = "2, 3, 4, 5, 7, 8, 9, 6, 17")]
+    #[prost(oneof = "debug_annotation::Value", tags = "2, 3, 4, 5, 6")]
     pub value: ::core::option::Option<debug_annotation::Value>,
-    #[prost(oneof = "debug_annotation::ProtoTypeDescriptor", tags = "16, 13")]
-    pub proto_type_descriptor: ::core::option::Option<
-        debug_annotation::ProtoTypeDescriptor,
-    >,
 }
 /// Nested message and enum types in `DebugAnnotation`.
 pub mod debug_annotation {
-    #[derive(Clone, PartialEq, ::prost::Message)]
-    pub struct NestedValue {
-        #[prost(enumeration = "nested_value::NestedType", optional, tag = "1")]
-        pub nested_type: ::core::option::Option<i32>,
-        #[prost(string, repeated, tag = "2")]
-        pub dict_keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-        #[prost(message, repeated, tag = "3")]
-        pub dict_values: ::prost::alloc::vec::Vec<NestedValue>,
-        #[prost(message, repeated, tag = "4")]
-        pub array_values: ::prost::alloc::vec::Vec<NestedValue>,
-        #[prost(int64, optional, tag = "5")]
-        pub int_value: ::core::option::Option<i64>,
-        #[prost(double, optional, tag = "6")]
-        pub double_value: ::core::option::Option<f64>,
-        #[prost(bool, optional, tag = "7")]
-        pub bool_value: ::core::option::Option<bool>,
-        #[prost(string, optional, tag = "8")]
-        pub string_value: ::core::option::Option<::prost::alloc::string::String>,
-    }
-    /// Nested message and enum types in `NestedValue`.
-    pub mod nested_value {
-        #[derive(
-            Clone,
-            Copy,
-            Debug,
-            PartialEq,
-            Eq,
-            Hash,
-            PartialOrd,
-            Ord,
-            ::prost::Enumeration
-        )]
-        #[repr(i32)]
-        pub enum NestedType {
-            Unspecified = 0,
-            Dict = 1,
-            Array = 2,
-        }
-        impl NestedType {
-            /// String value of the enum field names used in the ProtoBuf definition.
-            ///
-            /// The values are not transformed in any way and thus are considered stable
-            /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-            pub fn as_str_name(&self) -> &'static str {
-                match self {
-                    Self::Unspecified => "UNSPECIFIED",
-                    Self::Dict => "DICT",
-                    Self::Array => "ARRAY",
-                }
-            }
-            /// Creates an enum from field names used in the ProtoBuf definition.
-            pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-                match value {
-                    "UNSPECIFIED" => Some(Self::Unspecified),
-                    "DICT" => Some(Self::Dict),
-                    "ARRAY" => Some(Self::Array),
-                    _ => None,
-                }
-            }
-        }
-    }
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum NameField {
         #[prost(uint64, tag = "1")]
@@ -870,23 +274,8 @@ pub mod debug_annotation {
         IntValue(i64),
         #[prost(double, tag = "5")]
         DoubleValue(f64),
-        #[prost(uint64, tag = "7")]
-        PointerValue(u64),
-        #[prost(message, tag = "8")]
-        NestedValue(NestedValue),
-        #[prost(string, tag = "9")]
-        LegacyJsonValue(::prost::alloc::string::String),
         #[prost(string, tag = "6")]
         StringValue(::prost::alloc::string::String),
-        #[prost(uint64, tag = "17")]
-        StringValueIid(u64),
-    }
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum ProtoTypeDescriptor {
-        #[prost(string, tag = "16")]
-        ProtoTypeName(::prost::alloc::string::String),
-        #[prost(uint64, tag = "13")]
-        ProtoTypeNameIid(u64),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -927,8 +316,6 @@ pub struct SourceLocation {
     pub iid: ::core::option::Option<u64>,
     #[prost(string, optional, tag = "2")]
     pub file_name: ::core::option::Option<::prost::alloc::string::String>,
-    #[prost(string, optional, tag = "3")]
-    pub function_name: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(uint32, optional, tag = "4")]
     pub line_number: ::core::option::Option<u32>,
 }
@@ -937,14 +324,8 @@ pub struct SourceLocation {
 pub enum BuiltinClock {
     Unknown = 0,
     Realtime = 1,
-    RealtimeCoarse = 2,
     Monotonic = 3,
-    MonotonicCoarse = 4,
-    MonotonicRaw = 5,
     Boottime = 6,
-    Tsc = 9,
-    Perf = 10,
-    MaxId = 63,
 }
 impl BuiltinClock {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -955,14 +336,8 @@ impl BuiltinClock {
         match self {
             Self::Unknown => "BUILTIN_CLOCK_UNKNOWN",
             Self::Realtime => "BUILTIN_CLOCK_REALTIME",
-            Self::RealtimeCoarse => "BUILTIN_CLOCK_REALTIME_COARSE",
             Self::Monotonic => "BUILTIN_CLOCK_MONOTONIC",
-            Self::MonotonicCoarse => "BUILTIN_CLOCK_MONOTONIC_COARSE",
-            Self::MonotonicRaw => "BUILTIN_CLOCK_MONOTONIC_RAW",
             Self::Boottime => "BUILTIN_CLOCK_BOOTTIME",
-            Self::Tsc => "BUILTIN_CLOCK_TSC",
-            Self::Perf => "BUILTIN_CLOCK_PERF",
-            Self::MaxId => "BUILTIN_CLOCK_MAX_ID",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -970,14 +345,8 @@ impl BuiltinClock {
         match value {
             "BUILTIN_CLOCK_UNKNOWN" => Some(Self::Unknown),
             "BUILTIN_CLOCK_REALTIME" => Some(Self::Realtime),
-            "BUILTIN_CLOCK_REALTIME_COARSE" => Some(Self::RealtimeCoarse),
             "BUILTIN_CLOCK_MONOTONIC" => Some(Self::Monotonic),
-            "BUILTIN_CLOCK_MONOTONIC_COARSE" => Some(Self::MonotonicCoarse),
-            "BUILTIN_CLOCK_MONOTONIC_RAW" => Some(Self::MonotonicRaw),
             "BUILTIN_CLOCK_BOOTTIME" => Some(Self::Boottime),
-            "BUILTIN_CLOCK_TSC" => Some(Self::Tsc),
-            "BUILTIN_CLOCK_PERF" => Some(Self::Perf),
-            "BUILTIN_CLOCK_MAX_ID" => Some(Self::MaxId),
             _ => None,
         }
     }

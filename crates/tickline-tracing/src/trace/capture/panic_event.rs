@@ -10,7 +10,7 @@ use tracing_core::metadata::Kind as CallsiteKind;
 use tracing_core::{Interest, Level, Metadata, identify_callsite};
 
 use super::recorder::Recorder;
-use super::thread_recorder;
+use super::thread_recorder::{self, PAUSES_OF_PANIC};
 use crate::trace::rings::fields;
 use crate::trace::rings::record::{Kind, Record};
 
@@ -75,7 +75,7 @@ pub(crate) fn record(recorder: &Arc<Recorder>, panic: &PanicHookInfo<'_>) {
             payload,
             ..Record::new(Kind::Instant, now_ns)
         };
-        if thread_recorder::record_panic(recorder, &METADATA, record) {
+        if thread_recorder::record(recorder, &METADATA, record, PAUSES_OF_PANIC) {
             recorder.count_panic();
         }
     });

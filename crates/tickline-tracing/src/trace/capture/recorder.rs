@@ -15,7 +15,6 @@ use crate::layer::open_spans::OpenSpans;
 use crate::layer::process_mutex::ProcessMutex;
 use crate::layer::timing::StaticMetadata;
 use crate::layer::unix_offset::unix_offset_ns;
-use crate::trace::cpu_clock::CpuClock;
 use crate::trace::readout::reader::Reader;
 use crate::trace::readout::snapshot::{
     Callsites, OpenRequests, Snapshot, ThreadSnapshot, names_of, program_name,
@@ -23,7 +22,8 @@ use crate::trace::readout::snapshot::{
 use crate::trace::rings::record::Record;
 use crate::trace::rings::ring::{ControlWord, Ring};
 use crate::trace::settings::{Settings, Tracks, WhenFull};
-use crate::trace::temporary::next_number;
+use crate::trace::sys::cpu_clock::CpuClock;
+use crate::trace::sys::temporary::next_number;
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
@@ -50,7 +50,7 @@ pub(crate) struct Recorder {
     /// Whether there have been several such layers at once.
     is_in_several_layers: AtomicBool,
     /// The ends of requests' spans that found no room in a ring, with the numbers of their threads.
-    /// BOUND: at most one for each span that was open at the reader's last round, or has begun
+    /// There is at most one for each span that was open at the reader's last round, or has begun
     /// since. If the reader is slow, the rings become full, and get no more beginnings.
     ends_without_room: ProcessMutex<Vec<(u64, Record<'static>)>>,
     /// The process that made the recorder. A forked child has no reader.

@@ -15,7 +15,7 @@ use crate::trace::rings::fields::SpanFields;
 use crate::trace::rings::record::{BLOCK, Kind, Record, index};
 use crate::trace::rings::ring::{ControlWord, Ring};
 use crate::trace::settings::WhenFull;
-use crate::trace::temporary::next_number;
+use crate::trace::sys::temporary::next_number;
 
 /// The limit of spans that a new block repeats: the outermost spans that the thread is in.
 const REPEATED: usize = 64;
@@ -27,8 +27,11 @@ const END_WORDS: u64 = 4;
 /// The pause between two looks for room in a full ring.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// The pauses of a panic's event: 10 ms in all.
-const PAUSES_OF_PANIC: u64 = 200;
+/// For records that wait until there is room.
+pub(crate) const NO_LIMIT: u64 = u64::MAX;
+
+/// The pauses of a panic's event: 10 ms in all, because the program's panic hook runs later.
+pub(crate) const PAUSES_OF_PANIC: u64 = 200;
 
 /// A span that the thread is in.
 struct Entered {
@@ -112,33 +115,17 @@ pub(crate) fn with<R>(
         .ok()?
 }
 
-/// Records an event, or the beginning or end of a request's span. Returns whether there was room.
+/// Records an event, or the beginning or end of a request's span. Waits for room, if the settings
+/// say so, for at most `max_pauses` of [`PAUSE`]. Returns whether there was room.
 pub(crate) fn record(
     recorder: &Arc<Recorder>,
     metadata: StaticMetadata,
     mut record: Record<'_>,
+    max_pauses: u64,
 ) -> bool {
     let recorded = with(recorder, |state| {
         record.callsite = state.callsite(recorder, metadata);
-        state.write(recorder, &record)
-    });
-    recorded.unwrap_or(false)
-}
-
-/// Like [`record`], but waits for room for 10 ms at most: the panic hook of the program runs later.
-pub(crate) fn record_panic(
-    recorder: &Arc<Recorder>,
-    metadata: StaticMetadata,
-    mut record: Record<'_>,
-) -> bool {
-    let recorded = with(recorder, |state| {
-        record.callsite = state.callsite(recorder, metadata);
-        let words = state.with_kept(record.words());
-        if state.wait_for_room(recorder, words, PAUSES_OF_PANIC) {
-            state.write(recorder, &record)
-        } else {
-            state.write_without_room(recorder, &record)
-        }
+        state.write(recorder, &record, max_pauses)
     });
     recorded.unwrap_or(false)
 }
@@ -192,7 +179,7 @@ impl ThreadRecorder {
             payload: bytes_of(fields.as_ref()),
             ..Record::new(Kind::Begin, ns)
         };
-        let is_begun = self.write(recorder, &record);
+        let is_begun = self.write(recorder, &record, NO_LIMIT);
         let span = span.id.clone();
         self.entered.push(Entered {
             span,
@@ -240,7 +227,7 @@ impl ThreadRecorder {
                 payload: bytes_of(fields.as_ref()),
                 ..Record::new(Kind::Begin, ns)
             };
-            self.entered[later].is_begun = self.write(recorder, &record);
+            self.entered[later].is_begun = self.write(recorder, &record, NO_LIMIT);
         }
         self.entered.pop();
     }
@@ -250,13 +237,11 @@ impl ThreadRecorder {
     #[inline]
     fn end(&mut self, recorder: &Recorder, index: usize, ns: u64, payload: &[u8]) {
         if self.entered[index].is_begun {
-            self.write(
-                recorder,
-                &Record {
-                    payload,
-                    ..Record::new(Kind::End, ns)
-                },
-            );
+            let record = Record {
+                payload,
+                ..Record::new(Kind::End, ns)
+            };
+            self.write(recorder, &record, NO_LIMIT);
             self.entered[index].is_begun = false;
         }
     }
@@ -268,15 +253,15 @@ impl ThreadRecorder {
             .rposition(|entered| entered.span == *span)
     }
 
-    /// Writes a record, or counts it as dropped if there is no room. Returns whether it was
-    /// written.
+    /// Writes a record, or counts it as dropped if there is no room, even after `max_pauses`.
+    /// Returns whether it was written.
     // Inlined, because the caller knows the kind of the record. As a function it copies the record,
     // and waits for the parts of the copy.
     #[inline(always)]
-    fn write(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {
+    fn write(&mut self, recorder: &Recorder, record: &Record<'_>, max_pauses: u64) -> bool {
         let words = record.words();
-        let has_room =
-            recorder.settings.when_full == WhenFull::Overwrite || self.has_room(recorder, words);
+        let has_room = recorder.settings.when_full == WhenFull::Overwrite
+            || self.has_room(recorder, words, max_pauses);
         if recorder.has_ended() || !has_room {
             return self.write_without_room(recorder, record);
         }
@@ -359,20 +344,13 @@ impl ThreadRecorder {
 
     /// Whether the ring has room for `words` words, besides the words that are kept.
     #[inline]
-    fn has_room(&self, recorder: &Recorder, words: u64) -> bool {
-        let words = self.with_kept(words);
-        self.ring.has_room(words) || self.wait_for_room(recorder, words, u64::MAX)
+    fn has_room(&self, recorder: &Recorder, words: u64, max_pauses: u64) -> bool {
+        // The rests of two blocks may stay unused.
+        let words = words + (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK;
+        self.ring.has_room(words) || self.wait_for_room(recorder, words, max_pauses)
     }
 
-    /// `words` words, the words kept for the ends of the entered spans, and two blocks whose rest
-    /// may stay unused.
-    #[inline]
-    fn with_kept(&self, words: u64) -> u64 {
-        words + (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK
-    }
-
-    /// Waits until the ring has room for `words` words, if the settings say so, for `max_pauses` of
-    /// [`PAUSE`].
+    /// Waits until the ring has room for `words` words, if the settings say so.
     #[cold]
     fn wait_for_room(&self, recorder: &Recorder, words: u64, max_pauses: u64) -> bool {
         let mut pauses = 0;
@@ -408,9 +386,48 @@ mod tests {
     fn write(recorder: &Arc<Recorder>, words: u64) {
         let record = Record::new(Kind::Instant, 1);
         for _ in 0..words / record.words() {
-            let write = |state: &mut ThreadRecorder| state.write(recorder, &record);
+            let write = |state: &mut ThreadRecorder| state.write(recorder, &record, NO_LIMIT);
             assert_eq!(with(recorder, write), Some(true));
         }
+    }
+
+    /// Records a panic's event in a recorder whose ring was written once over. Returns whether there
+    /// was room, and how often the reader was woken for it.
+    fn record_panic_in_full(when_full: WhenFull) -> (bool, u32) {
+        let recorder = Arc::new(Recorder::new(Settings {
+            bytes_per_thread: Some(1),
+            ..Settings::new(when_full)
+        }));
+        let record = Record::new(Kind::Instant, 1);
+        let fill = |state: &mut ThreadRecorder| {
+            while state.ring.write_position() < state.ring.capacity() {
+                state.push(&recorder, &record);
+            }
+        };
+        with(&recorder, fill).unwrap();
+        let before = recorder.reader.wakes();
+        let metadata = tracing::subscriber::with_default(tracing_subscriber::registry(), || {
+            tracing::info_span!("panic").metadata().unwrap()
+        });
+        let recorded = super::record(&recorder, metadata, record, PAUSES_OF_PANIC);
+        (recorded, recorder.reader.wakes() - before)
+    }
+
+    /// A pause is 50 us.
+    #[test]
+    fn a_panic_waits_200_pauses_for_room() {
+        assert_eq!(record_panic_in_full(WhenFull::Wait), (false, 200));
+    }
+
+    #[test]
+    fn a_panic_waits_for_nothing_if_other_records_are_dropped() {
+        assert_eq!(record_panic_in_full(WhenFull::Drop), (false, 0));
+    }
+
+    /// Symptom: once a ring had been written over, a flight recorder dropped the event.
+    #[test]
+    fn a_panic_overwrites_the_oldest_records() {
+        assert_eq!(record_panic_in_full(WhenFull::Overwrite), (true, 0));
     }
 
     /// Otherwise a busy thread's records would be dropped until the writer's next round.

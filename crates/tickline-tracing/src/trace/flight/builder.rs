@@ -20,7 +20,8 @@ use crate::trace::settings::{DEFAULT_BYTES_IN_FILE, Settings, Tracks, settings};
 /// a container has 64 MB (Docker, Kubernetes).
 pub(super) const DEFAULT_THREADS_IN_FILE: usize = 32;
 
-/// Settings for a flight recorder.
+/// Settings for a flight recorder: [`FlightRecorder::builder`] begins them, and
+/// [`build`](Self::build) or [`create`](Self::create) makes the recorder.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct FlightRecorderBuilder {
@@ -45,7 +46,8 @@ impl FlightRecorderBuilder {
     /// # use std::time::Duration;
     /// # use tickline_tracing::flight::FlightRecorder;
     /// let builder = FlightRecorder::builder().keep_last(Duration::from_secs(5));
-    /// let recorder = builder.bytes_per_thread(64 << 20).build();
+    /// let recorder = builder.bytes_per_thread(64 << 20).build()?;
+    /// # std::io::Result::Ok(())
     /// ```
     pub fn keep_last(mut self, last: Duration) -> Self {
         self.settings.keep_ns = as_ns(last);
@@ -62,18 +64,18 @@ impl FlightRecorderBuilder {
         }
     }
 
-    /// Makes a recorder whose rings are in memory.
+    /// Makes a recorder whose rings are in memory. It does not need
+    /// [`threads_in_file`](Self::threads_in_file), and ignores it: if [`create`](Self::create)
+    /// fails, the same settings make a recorder without a file.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// If a ring were to be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
-    #[track_caller]
-    pub fn build(self) -> FlightRecorder {
-        if let Err(error) = self.settings.check_bytes_per_thread() {
-            panic!("{error}");
-        }
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a ring were to be larger than 16 GiB
+    /// ([`bytes_per_thread`](Self::bytes_per_thread)).
+    pub fn build(self) -> io::Result<FlightRecorder> {
+        self.settings.check_bytes_per_thread()?;
         let recorder = Arc::new(Recorder::new(self.settings));
-        FlightRecorder(RecorderInLayer::new(recorder))
+        Ok(FlightRecorder(RecorderInLayer::new(recorder)))
     }
 
     /// Makes a recorder whose rings are in a file, and survive every end of the process ([the black

@@ -219,6 +219,7 @@ mod tests {
             let before = Instant::now();
             let mut snapshot = FlightRecorder::builder()
                 .build()
+                .unwrap()
                 .recorder()
                 .snapshot()
                 .unwrap();

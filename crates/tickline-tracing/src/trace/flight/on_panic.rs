@@ -7,7 +7,7 @@ use super::FlightRecorder;
 use crate::layer::process_mutex::ProcessMutex;
 use crate::trace::capture::panic_event;
 use crate::trace::capture::trace_sink::TraceSink;
-use crate::trace::stderr::say;
+use crate::trace::sys::stderr::say;
 
 /// A recorder, and the trace that it writes when a thread panics.
 pub(super) struct OnPanic {
@@ -65,7 +65,7 @@ mod tests {
     /// The hook of a recorder, and its path in this folder.
     fn on_panic(folder: &tempfile::TempDir, name: &str) -> (OnPanic, PathBuf) {
         let path = folder.path().join(name);
-        let recorder = FlightRecorder::builder().build();
+        let recorder = FlightRecorder::builder().build().unwrap();
         (OnPanic::new(recorder, path.clone()), path)
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use crate::trace::capture::black_box;
-use crate::trace::temporary::replace;
+use crate::trace::sys::temporary::replace;
 
 /// Fails if a recorder's rings are in the file at `path`. A trace would replace this file.
 pub(super) fn check_has_no_rings(path: &Path) -> io::Result<()> {

@@ -314,13 +314,7 @@ impl Callsite {
     /// The text for the events of a callsite in this phase. `tracing` events have their names in
     /// their records.
     fn new(phase: Phase, names: &CallsiteNames<'_>) -> Self {
-        let &CallsiteNames {
-            name,
-            target,
-            location,
-            ref fields,
-        } = names;
-        let name = Value::from(name).to_string();
+        let name = Value::from(names.name).to_string();
         let is_event = phase.is_event_of_tracing();
         let begin_name = if is_event {
             String::new()
@@ -330,15 +324,19 @@ impl Callsite {
         // Viewers group the events of a track by number and category, so all of them have the same
         // category.
         let is_of_request = phase.is_of_request();
-        let category = Value::from(if is_of_request { "request" } else { target });
+        let category = Value::from(if is_of_request {
+            "request"
+        } else {
+            names.target
+        });
         let scope = match phase {
             Phase::Instant => "\"s\":\"t\",",
             _ => "",
         };
-        let source = if phase == Phase::AsyncEnd || location.is_empty() {
+        let source = if phase == Phase::AsyncEnd || names.location.is_empty() {
             String::new()
         } else {
-            format!("\"source\":{}", Value::from(location))
+            format!("\"source\":{}", Value::from(names.location))
         };
         let field = |name: &&str| FieldText {
             name: (*name).to_owned(),
@@ -349,7 +347,7 @@ impl Callsite {
             begin: format!(",\n{{{begin_name}\"cat\":{category},\"ph\":\"{phase}\",{scope}"),
             name,
             source,
-            fields: fields.iter().map(field).collect(),
+            fields: names.fields.iter().map(field).collect(),
             is_event,
         }
     }

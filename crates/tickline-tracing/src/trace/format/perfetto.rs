@@ -47,8 +47,27 @@ pub(crate) struct Trace<W: Write> {
     callsites: Callsites,
     /// When the clocks were read last; `None` for the trace of another process.
     clocks_read: Option<Instant>,
+    packing: Packing,
+}
+
+/// How the packets are in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Packing {
+    Plain,
+    /// Blocks of packets, each compressed, and in a packet of its own.
     #[cfg(feature = "compression")]
-    is_compressed: bool,
+    Compressed,
+}
+
+impl Packing {
+    /// The number of bytes that are enough for a write, or for a compressed block.
+    const fn block(self) -> usize {
+        match self {
+            Self::Plain => BUFFER,
+            #[cfg(feature = "compression")]
+            Self::Compressed => compression::BLOCK,
+        }
+    }
 }
 
 impl<W: Write> Trace<W> {
@@ -58,17 +77,14 @@ impl<W: Write> Trace<W> {
         process: u32,
         name: &str,
         readings: &ClockReadings,
-        is_compressed: bool,
+        packing: Packing,
     ) -> io::Result<Self> {
-        #[cfg(not(feature = "compression"))]
-        let _ = is_compressed;
         let mut trace = Self {
             output,
             encoder: Encoder::begin(process, name, readings),
             callsites: Callsites::default(),
             clocks_read: (*readings != ClockReadings::unknown()).then(Instant::now),
-            #[cfg(feature = "compression")]
-            is_compressed,
+            packing,
         };
         trace.put()?;
         Ok(trace)
@@ -126,17 +142,10 @@ impl<W: Write> Trace<W> {
         self.output.flush()
     }
 
-    /// Writes the present packets, if they are enough for a write, or for a compressed block.
+    /// Writes the present packets, if they are enough.
     #[inline]
     fn put(&mut self) -> io::Result<()> {
-        let enough = BUFFER;
-        #[cfg(feature = "compression")]
-        let enough = if self.is_compressed {
-            compression::BLOCK
-        } else {
-            enough
-        };
-        if self.encoder.bytes.0.len() < enough {
+        if self.encoder.bytes.0.len() < self.packing.block() {
             return Ok(());
         }
         self.write_block()
@@ -145,7 +154,7 @@ impl<W: Write> Trace<W> {
     fn write_block(&mut self) -> io::Result<()> {
         let packets = &mut self.encoder.bytes.0;
         #[cfg(feature = "compression")]
-        if self.is_compressed {
+        if self.packing == Packing::Compressed {
             compression::compress(packets)?;
         }
         self.output.write_all(packets)?;

@@ -14,7 +14,7 @@ use tickline::{Instant, UnixTime};
 /// use tracing_subscriber::layer::SubscriberExt;
 ///
 /// # fn main() -> std::io::Result<()> {
-/// let recorder = FlightRecorder::builder().build();
+/// let recorder = FlightRecorder::builder().build()?;
 /// let layer = SpanTimingLayer::new().with_sink(recorder.clone());
 /// let subscriber = tracing_subscriber::registry().with(layer);
 /// tracing::subscriber::with_default(subscriber, || {

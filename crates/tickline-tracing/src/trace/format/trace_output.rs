@@ -8,8 +8,8 @@ use tickline::{Instant, UnixTime};
 
 use super::json;
 use super::mark::Mark;
-use super::perfetto;
 use super::perfetto::clocks::ClockReadings;
+use super::perfetto::{self, Packing};
 use super::summary::TraceSummary;
 use crate::trace::readout::cpu_times::ThreadCpuTime;
 use crate::trace::readout::span_tracks::Attempt;
@@ -34,6 +34,12 @@ pub enum TraceFormat {
     /// writer. It keeps the types of values. Only this format has the tracks of a request below one
     /// another, arrows for `follows_from`, and the clocks by which traces merge.
     Perfetto,
+    /// [`Perfetto`](Self::Perfetto), compressed in blocks of at most about 256 KiB. Each flush of a
+    /// trace file ends a block, so the file of a killed program has the same records as without
+    /// compression, but for the last block if the kill came during its write. No file name chooses
+    /// this format. It needs the feature `compression`.
+    #[cfg(feature = "compression")]
+    CompressedPerfetto,
 }
 
 impl TraceFormat {
@@ -48,14 +54,6 @@ impl TraceFormat {
             Self::Json
         }
     }
-}
-
-/// How a trace is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct TraceStyle {
-    pub(crate) format: TraceFormat,
-    /// Only Perfetto's format can be compressed.
-    pub(crate) is_compressed: bool,
 }
 
 /// Writes a trace.
@@ -79,22 +77,23 @@ impl<W: Write> TraceOutput<W> {
     /// `readings` reads the clocks: each format takes one of both.
     pub(crate) fn begin(
         output: W,
-        style: TraceStyle,
+        format: TraceFormat,
         process: u32,
         name: &str,
         unix: Option<(Instant, UnixTime)>,
         readings: impl FnOnce() -> ClockReadings,
     ) -> io::Result<Self> {
-        let text = match style.format {
+        let perfetto = |output, packing| {
+            perfetto::Trace::begin(output, process, name, &readings(), packing)
+                .map(|trace| TraceText::Perfetto(Box::new(trace)))
+        };
+        let text = match format {
             TraceFormat::Json => {
                 TraceText::Json(Box::new(json::Trace::begin(output, process, name, unix)?))
             }
-            TraceFormat::Perfetto => {
-                let is_compressed = style.is_compressed;
-                let trace =
-                    perfetto::Trace::begin(output, process, name, &readings(), is_compressed);
-                TraceText::Perfetto(Box::new(trace?))
-            }
+            TraceFormat::Perfetto => perfetto(output, Packing::Plain)?,
+            #[cfg(feature = "compression")]
+            TraceFormat::CompressedPerfetto => perfetto(output, Packing::Compressed)?,
         };
         Ok(Self {
             text,

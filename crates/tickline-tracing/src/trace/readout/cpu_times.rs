@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use crate::trace::cpu_clock::CpuClock;
 use crate::trace::rings::ring::Ring;
+use crate::trace::sys::cpu_clock::CpuClock;
 
 /// The name of the counter.
 pub(crate) const CPU_TIME: &str = "CPU time";

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use super::memory::Memory;
 use super::record::{BLOCK, Kind, Record, Word, index};
-use crate::trace::cpu_clock::CpuClock;
+use crate::trace::sys::cpu_clock::CpuClock;
 
 // The indices of the words at the beginning of a block.
 /// [`Kind::Block`].

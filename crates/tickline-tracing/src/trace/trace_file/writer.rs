@@ -16,7 +16,7 @@ use crate::trace::flusher::{ENDED, FAILED, FlushRequests};
 use crate::trace::format::mark::Mark;
 use crate::trace::format::perfetto::clocks::ClockReadings;
 use crate::trace::format::summary::TraceSummary;
-use crate::trace::format::trace_output::{TraceOutput, TraceStyle};
+use crate::trace::format::trace_output::{TraceFormat, TraceOutput};
 use crate::trace::readout::cpu_times::CpuTimes;
 use crate::trace::readout::held_ends::HeldEnds;
 use crate::trace::readout::merge::Pass;
@@ -32,7 +32,7 @@ pub(super) const PANICKED: &str = "the thread that writes the trace panicked";
 /// program has ended the recorder, the guard has the error and says it.
 pub(super) fn write(
     output: impl Write,
-    style: TraceStyle,
+    format: TraceFormat,
     recorder: &Recorder,
     requests: &FlushRequests,
     flush_every: Duration,
@@ -45,7 +45,7 @@ pub(super) fn write(
     let result = catch_unwind(AssertUnwindSafe(|| {
         let trace = TraceOutput::begin(
             output,
-            style,
+            format,
             process::id(),
             &program_name(),
             Some(unix_now()),
@@ -267,9 +267,9 @@ mod tests {
     fn a_writer_ends_although_the_text_of_its_error_is_an_error() {
         let requests = FlushRequests::default();
         let recorder = Recorder::default();
-        let style = recorder.settings.style(None).unwrap();
         recorder.end();
-        write(Unspeakable, style, &recorder, &requests, Duration::ZERO).unwrap_err();
+        let format = TraceFormat::Json;
+        write(Unspeakable, format, &recorder, &requests, Duration::ZERO).unwrap_err();
         assert_eq!(
             requests.take_error().as_deref(),
             Some(user_value::RETURNED_ERROR)

@@ -43,19 +43,13 @@ impl Callsite {
         names: &CallsiteNames<'_>,
         field_numbers: &mut FieldNumbers,
     ) -> Self {
-        let &CallsiteNames {
-            name,
-            target,
-            location,
-            ref fields,
-        } = names;
-        let location = location.rsplit_once(':');
+        let location = names.location.rsplit_once(':');
         let mut head = vec![(event::CATEGORY_IIDS, number)];
         if location.is_some() {
             head.push((event::SOURCE_LOCATION_IID, number));
         }
         let mut track_name = Bytes::default();
-        track_name.text(track::NAME, &[name]);
+        track_name.text(track::NAME, &[names.name]);
         let with = |fields: &[(u32, u64)]| EventHead::new(&[&head, fields].concat());
         Self {
             number,
@@ -63,11 +57,12 @@ impl Callsite {
             begin: with(&[(event::TYPE, event::SLICE_BEGIN), (event::NAME_IID, number)]),
             // An event has the name of its message, if it has one.
             instant: with(&[(event::TYPE, event::INSTANT)]),
-            is_utc_snapshot: name == UTC_SNAPSHOT,
-            name: name.into(),
-            target: target.into(),
+            is_utc_snapshot: names.name == UTC_SNAPSHOT,
+            name: names.name.into(),
+            target: names.target.into(),
             location: location.map(|(file, line)| (file.into(), line.parse().unwrap_or(0))),
-            fields: fields
+            fields: names
+                .fields
                 .iter()
                 .map(|name| FieldNames {
                     name: (*name).into(),

@@ -26,8 +26,8 @@ use nix::sys::statvfs::fstatvfs;
 use open_files::{PROTECTION, UnsharedFile, is_mapped, lock_files, release};
 use rename::{is_at, rename_to_new};
 
-use crate::trace::file_number::FileNumber;
-use crate::trace::temporary::{not_regular, with_suffix, with_temporary};
+use crate::trace::sys::file_number::FileNumber;
+use crate::trace::sys::temporary::{not_regular, with_suffix, with_temporary};
 
 /// The mapping of a file, which this process has locked.
 #[derive(Debug)]

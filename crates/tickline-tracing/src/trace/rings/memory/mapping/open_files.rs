@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 use crate::layer::open_spans::spin_then_sleep;
-use crate::trace::file_number::FileNumber;
+use crate::trace::sys::file_number::FileNumber;
 
 /// The files that this process has open. A file is locked until mapping and descriptor are gone.
 static FILES: SpinMutex<Files> = SpinMutex::new(Vec::new());

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::trace::file_number::FileNumber;
+use crate::trace::sys::file_number::FileNumber;
 
 /// Whether the open file still has this path.
 pub(super) fn is_at(file: &File, path: &Path) -> bool {

@@ -1,0 +1,348 @@
+//! Reads the file of a recorder, of whose process nothing else may be left.
+
+use core::sync::atomic::Ordering;
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use super::{
+    FILE_HEAD, HeadWord, MAGIC, MAX_ALL_NAMES, MAX_FILE_BYTES, MAX_NAMES, bytes_without_fields,
+    within_limits,
+};
+use crate::trace::readout::snapshot::{Callsites, Snapshot, ThreadSnapshot};
+use crate::trace::rings::memory::Memory;
+use crate::trace::rings::record::{Kind, Records};
+use crate::trace::rings::ring::{self, CONTROL_WORDS, ControlWord, Ring};
+
+/// Reads the file of a recorder. The file may have any content. If its end is missing, the snapshot
+/// has the whole rings of threads that are there.
+pub(crate) fn read(input: impl Read) -> io::Result<Snapshot> {
+    let input = check_magic(input)?;
+    let mut input = Input {
+        file: input,
+        read_bytes: 0,
+        whole_bytes: None,
+    };
+    let head = Head::read(&mut input)?;
+    let process = head.read_ring(&mut input)?;
+    let callsites = callsites_in(&process)?;
+    let (threads, missing_rings) = read_threads(&head, &mut input)?;
+    let threads_without_ring = head.get(HeadWord::ThreadsWithoutRing);
+    // A missing ring may have the end of any request, and so may a thread without a ring.
+    let ends_lost_before_ns = if missing_rings > 0 || threads_without_ring > 0 {
+        u64::MAX
+    } else {
+        head.get(HeadWord::EndsLostBefore)
+    };
+    let unix_offset_ns = head.get(HeadWord::UnixOffset).cast_signed();
+    Ok(Snapshot {
+        process: u32::try_from(process.get(ControlWord::Number)).unwrap_or(0),
+        name: process.name(),
+        callsites,
+        threads,
+        removed_records: head.get(HeadWord::RemovedRecords),
+        unix_offset_ns: Some(unix_offset_ns).filter(|offset| *offset != 0),
+        ends_lost_before_ns,
+        threads_without_ring,
+        missing_rings,
+        ..Snapshot::default()
+    })
+}
+
+fn invalid(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+/// The whole file again, if it begins with [`MAGIC`], or ends within it.
+fn check_magic(mut input: impl Read) -> io::Result<impl Read> {
+    let mut magic = Vec::new();
+    input.by_ref().take(8).read_to_end(&mut magic)?;
+    let is_cut = magic.len() < 8 && MAGIC.to_ne_bytes().starts_with(&magic);
+    if !is_cut && magic != MAGIC.to_ne_bytes() {
+        return Err(invalid(format!(
+            "it is not the file of a flight recorder of this version: it begins with \"{}\", not with \
+             \"{}\"",
+            magic.escape_ascii(),
+            MAGIC.to_ne_bytes().escape_ascii()
+        )));
+    }
+    Ok(io::Cursor::new(magic).chain(input))
+}
+
+/// The head of a file, whose numbers of words and rings a recorder may have written.
+struct Head {
+    memory: Memory,
+    /// The number of words in a ring, with its control words.
+    ring_words: usize,
+}
+
+impl Head {
+    /// Reads the head, and tells `input` the length of the whole file.
+    fn read(input: &mut Input<impl Read>) -> io::Result<Self> {
+        let memory = input.memory(FILE_HEAD)?;
+        let mut head = Self {
+            memory,
+            ring_words: CONTROL_WORDS,
+        };
+        head.ring_words += head.capacity()?;
+        input.whole_bytes = Some(head.whole_bytes()?);
+        Ok(head)
+    }
+
+    fn get(&self, word: HeadWord) -> u64 {
+        // ORDERING: Relaxed: only this thread uses the copy.
+        word.of(&self.memory).load(Ordering::Relaxed)
+    }
+
+    /// The number of words for records in a ring.
+    fn capacity(&self) -> io::Result<usize> {
+        let words = self.get(HeadWord::Capacity);
+        let capacity = usize::try_from(words).unwrap_or(0);
+        if capacity.is_power_of_two() && ring::capacity(capacity.saturating_mul(8)) == capacity {
+            return Ok(capacity);
+        }
+        Err(invalid(format!(
+            "no recorder has rings of {words} words: their number is a power of two, and at least {}",
+            ring::capacity(0)
+        )))
+    }
+
+    /// The length of the file that has the rings of all threads, and one more.
+    fn whole_bytes(&self) -> io::Result<u64> {
+        let threads = self.get(HeadWord::Threads);
+        let rings = threads.saturating_add(1);
+        let whole_words = rings
+            .saturating_mul(self.ring_words as u64)
+            .saturating_add(FILE_HEAD as u64);
+        let whole_bytes = whole_words.saturating_mul(8);
+        if whole_bytes > MAX_FILE_BYTES {
+            return Err(invalid(format!(
+                "no recorder has a file of {whole_bytes} bytes, with rings for {threads} threads: the limit is \
+                 {MAX_FILE_BYTES} bytes"
+            )));
+        }
+        Ok(whole_bytes)
+    }
+
+    fn read_ring(&self, input: &mut Input<impl Read>) -> io::Result<Ring> {
+        let memory = Arc::new(input.memory(self.ring_words)?);
+        Ok(Ring::within(memory, 0..self.ring_words))
+    }
+}
+
+/// The names in the ring of the process.
+fn callsites_in(process: &Ring) -> io::Result<Callsites> {
+    let words = process.snapshot();
+    let mut callsites = Callsites::new();
+    for record in Records::new(&words, 0).filter(|record| record.kind == Kind::Name) {
+        // Damaged names count as unknown.
+        let Ok(names) = str::from_utf8(record.payload) else {
+            continue;
+        };
+        if within_limits(names) != Some(names) {
+            return Err(invalid(format!(
+                "the names of a callsite take {} bytes, and {} with its fields: the limits are \
+                 {MAX_NAMES} and {MAX_ALL_NAMES}",
+                bytes_without_fields(names),
+                names.len()
+            )));
+        }
+        callsites.insert(record.callsite, names.into());
+    }
+    Ok(callsites)
+}
+
+/// What the rings of threads contain, and the number of rings that a truncated file lacks. The first
+/// ring must be whole.
+fn read_threads(
+    head: &Head,
+    input: &mut Input<impl Read>,
+) -> io::Result<(Vec<ThreadSnapshot>, u64)> {
+    let rings = head.get(HeadWord::Threads);
+    let mut threads = Vec::new();
+    for whole_rings in 0..rings {
+        let ring = match head.read_ring(input) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && whole_rings > 0 => {
+                return Ok((threads, rings - whole_rings));
+            }
+            ring => ring?,
+        };
+        if ring.get(ControlWord::InUse) == 1 {
+            threads.push(ThreadSnapshot::from_ring(&ring));
+        }
+    }
+    Ok((threads, 0))
+}
+
+/// A recorder's file, as far as it has been read.
+struct Input<R> {
+    file: R,
+    read_bytes: u64,
+    /// The length of the file by its head; `None` until the head has been read.
+    whole_bytes: Option<u64>,
+}
+
+impl<R: Read> Input<R> {
+    /// The next words of the file, as memory.
+    fn memory(&mut self, words: usize) -> io::Result<Memory> {
+        let (mut bytes, wanted) = (Vec::new(), words.saturating_mul(8));
+        self.file
+            .by_ref()
+            .take(wanted as u64)
+            .read_to_end(&mut bytes)?;
+        self.read_bytes = self.read_bytes.saturating_add(bytes.len() as u64);
+        if bytes.len() < wanted {
+            return Err(self.truncated());
+        }
+        let memory = Memory::allocate(words).ok_or(io::ErrorKind::OutOfMemory)?;
+        for (atomic, word) in memory.words().iter().zip(bytes.as_chunks().0) {
+            // ORDERING: Relaxed: no other thread has the memory yet.
+            atomic.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        Ok(memory)
+    }
+
+    /// The error of a file that ends where it was read.
+    fn truncated(&self) -> io::Error {
+        let read = self.read_bytes;
+        let text = match self.whole_bytes {
+            Some(whole) => format!("it ends after {read} of {whole} bytes"),
+            None => format!(
+                "it ends after {read} bytes, in its head of {}",
+                FILE_HEAD * 8
+            ),
+        };
+        io::Error::new(io::ErrorKind::UnexpectedEof, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The head of a file with rings of `capacity` words for this number of threads.
+    fn head(capacity: u64, threads: u64) -> Vec<u8> {
+        let mut head = vec![0; FILE_HEAD];
+        (
+            head[0],
+            head[HeadWord::Capacity as usize],
+            head[HeadWord::Threads as usize],
+        ) = (MAGIC, capacity, threads);
+        head.into_iter().flat_map(u64::to_ne_bytes).collect()
+    }
+
+    fn error_of_bytes(bytes: &[u8]) -> io::Error {
+        let result = read(bytes).map(drop);
+        result.expect_err("no file of a recorder")
+    }
+
+    /// The error of a file whose head says that its rings have `capacity` words.
+    fn error_of(capacity: u64) -> String {
+        error_of_bytes(&head(capacity, 0)).to_string()
+    }
+
+    #[test]
+    fn the_error_of_another_kind_of_file_has_its_first_bytes_and_the_expected_ones() {
+        let magic = MAGIC.to_ne_bytes();
+        for found in ["text", "another text"] {
+            let error = error_of_bytes(found.as_bytes());
+            let expected = format!(
+                "it is not the file of a flight recorder of this version: it begins with \"{}\", not with \
+                 \"{}\"",
+                &found[..found.len().min(8)],
+                magic.escape_ascii()
+            );
+            assert_eq!(error.to_string(), expected);
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_truncated_head_has_the_number_of_its_bytes() {
+        for bytes in [0, 1, 7, 8, 100] {
+            let error = error_of_bytes(&head(0, 0)[..bytes]);
+            let expected = format!("it ends after {bytes} bytes, in its head of 4096");
+            assert_eq!(error.to_string(), expected);
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_truncated_ring_has_the_lengths_that_are_there_and_that_should_be() {
+        let capacity = ring::capacity(0);
+        let mut bytes = head(capacity as u64, 2);
+        bytes.push(0);
+        let whole = 4_096 + 3 * 8 * (CONTROL_WORDS + capacity);
+        let expected = format!("it ends after 4097 of {whole} bytes");
+        assert_eq!(error_of_bytes(&bytes).to_string(), expected);
+    }
+
+    /// The Unix offset of a file whose head has this word for it.
+    fn unix_offset_of(word: u64) -> Option<i64> {
+        let capacity = ring::capacity(0);
+        let mut bytes = head(capacity as u64, 1);
+        let offset = HeadWord::UnixOffset as usize * 8;
+        bytes[offset..offset + 8].copy_from_slice(&word.to_ne_bytes());
+        bytes.resize(4_096 + 2 * 8 * (CONTROL_WORDS + capacity), 0);
+        read(&bytes[..]).unwrap().unix_offset_ns
+    }
+
+    #[test]
+    fn a_file_of_a_version_without_unix_time_has_none() {
+        assert_eq!(unix_offset_of(0), None);
+    }
+
+    #[test]
+    fn the_monotonic_clock_may_be_ahead_of_unix_time() {
+        assert_eq!(unix_offset_of((-5_i64).cast_unsigned()), Some(-5));
+    }
+
+    /// Symptom: a file with a damaged number of threads claimed to lack 18446744073709551600 rings.
+    #[test]
+    fn a_file_larger_than_a_recorder_makes_is_refused() {
+        let capacity = ring::capacity(0);
+        let ring = 8 * (CONTROL_WORDS + capacity) as u64;
+        let threads = (MAX_FILE_BYTES - 4_096) / ring;
+        for (threads, whole) in [
+            (threads, (threads + 1) * ring + 4_096),
+            (u64::MAX, u64::MAX),
+        ] {
+            let error = error_of_bytes(&head(capacity as u64, threads));
+            let expected = format!(
+                "no recorder has a file of {whole} bytes, with rings for {threads} threads: the limit is \
+                 68719476736 bytes"
+            );
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_limit_is_not_refused_for_its_size() {
+        let capacity = ring::capacity(0);
+        let threads = (MAX_FILE_BYTES - 4_096) / (8 * (CONTROL_WORDS + capacity) as u64) - 1;
+        let error = error_of_bytes(&head(capacity as u64, threads));
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{error}");
+    }
+
+    fn refusal_of_rings(words: u64) -> String {
+        let least = ring::capacity(0);
+        format!(
+            "no recorder has rings of {words} words: their number is a power of two, and at least {least}"
+        )
+    }
+
+    #[test]
+    fn a_capacity_below_four_blocks_is_refused() {
+        assert_eq!(error_of(1), refusal_of_rings(1));
+    }
+
+    #[test]
+    fn a_capacity_that_is_no_power_of_two_is_refused() {
+        let capacity = ring::capacity(0) as u64 * 3;
+        assert_eq!(error_of(capacity), refusal_of_rings(capacity));
+    }
+
+    #[test]
+    fn a_capacity_of_zero_is_refused() {
+        assert_eq!(error_of(0), refusal_of_rings(0));
+    }
+}
