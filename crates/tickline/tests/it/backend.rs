@@ -95,6 +95,45 @@ fn the_bounds_of_a_reading_are_the_backends() {
     assert!(unix.is_from_counter());
 }
 
+/// A simulation whose present is before the zero of its time.
+#[derive(Debug)]
+struct BeforeZero;
+
+impl BeforeZero {
+    const NOW: Instant = Instant::from_signed_nanos(-5);
+}
+
+impl Backend for BeforeZero {
+    fn now(&self) -> Instant {
+        Self::NOW
+    }
+
+    fn unix_now(&self) -> UnixTime {
+        UnixTime::UNIX_EPOCH
+    }
+
+    fn reading(&self) -> Reading<Instant> {
+        Reading::exact(Self::NOW)
+    }
+
+    fn unix_reading(&self) -> Reading<UnixTime> {
+        Reading::exact(self.unix_now())
+    }
+
+    fn state(&self) -> ClockState {
+        ClockState::Backend
+    }
+}
+
+/// Symptom: readings of the clock were at zero.
+#[test]
+fn a_backends_instant_before_zero_stays_before_it() {
+    let clock = Clock::from_backend(Arc::new(BeforeZero));
+    let read = [clock.now(), clock.now_ordered(), clock.recent()];
+    assert_eq!(read, [BeforeZero::NOW; 3]);
+    assert_eq!(clock.reading(), Reading::exact(BeforeZero::NOW));
+}
+
 #[test]
 fn a_clock_has_the_state_of_its_backend() {
     let clock = Clock::from_backend(Own::at(5_000));
