@@ -218,7 +218,7 @@ impl Clock {
     /// ```
     /// use std::sync::Arc;
     /// use tickline::backend::Backend;
-    /// use tickline::{Clock, ClockState, Driver, Instant, Reading, UnixTime};
+    /// use tickline::{Clock, ClockState, Instant, Reading, UnixTime};
     ///
     /// /// Stands still.
     /// #[derive(Debug)]
@@ -235,7 +235,7 @@ impl Clock {
     /// let clock = Clock::from_backend(Arc::new(Stopped));
     /// assert_eq!((clock.now().as_nanos(), clock.recent().as_nanos()), (1_000, 1_000));
     /// assert_eq!(format!("{:.0}", clock.unix_now()), "2030-01-01T00:00:00Z");
-    /// assert_eq!((clock.status().state, clock.status().driver), (ClockState::Mock, Driver::Manual));
+    /// assert_eq!((clock.status().state, clock.status().driver), (ClockState::Mock, None));
     /// ```
     pub fn from_backend(backend: Arc<dyn Backend>) -> Self {
         let mut engine = Engine::new(Driver::Manual);

@@ -122,7 +122,7 @@ impl Engine {
     /// Judges the gates, unless that was done. There is nothing to calibrate, but a judgement gives
     /// the status its reason.
     pub(super) fn judge_without_counter(&self) {
-        if !self.is_judged() && self.driver() == Driver::Reader {
+        if !self.is_judged() && self.driver() == Some(Driver::Reader) {
             _ = self.iterate(Cadence::OnDemand);
         }
     }
