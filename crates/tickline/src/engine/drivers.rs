@@ -84,7 +84,7 @@ impl Engine {
                     permit.iterate(self.interval_ns(), cadence, &counter, &os_clock)
                 }
                 (Next::Rest(iteration), _) => return Ok(iteration),
-                (refused, _) => return Err(self.record_obstacle(&refused)),
+                (next, _) => return Err(self.record_obstacle(&next)),
             };
         }
     }
