@@ -34,7 +34,7 @@ use crate::arithmetic::arithmetic;
 /// assert_eq!(start + Duration::from_millis(u64::MAX), Instant::MAX); // never
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
+#[repr(transparent)] // for the slow path's `extern "C"` (`engine.rs`)
 pub struct Instant {
     /// Since the zero of `CLOCK_MONOTONIC`; negative before it.
     ns: i64,

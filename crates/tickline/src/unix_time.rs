@@ -47,7 +47,7 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 /// # }
 /// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
+#[repr(transparent)] // for the slow path's `extern "C"` (`engine.rs`)
 pub struct UnixTime {
     ns: u64,
 }
