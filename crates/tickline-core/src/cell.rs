@@ -211,13 +211,15 @@ impl Window {
     }
 }
 
-/// One slot of a cell, which a [`StateCell`] returns. Its values count only after a second load of
+/// The slot of a state, which a [`StateCell`] returns. Its values count only after a second load of
 /// the state, as the values of a [`Snapshot`] do.
 #[derive(Debug, Clone, Copy)]
 pub struct SlotView<'a> {
     slots: &'a Slots,
     bounds: &'a [BoundsWords; 2],
     slot: usize,
+    /// The `b` of the state.
+    b: i64,
 }
 
 #[expect(
@@ -247,10 +249,10 @@ impl SlotView<'_> {
         self.slots.unix_b[self.slot].load(SLOT_LOAD)
     }
 
-    /// The bounds of the line. `state` is the state whose slot this is.
+    /// The bounds of the line.
     #[inline]
     #[must_use]
-    pub fn bounds(&self, state: LineState) -> Bounds {
+    pub fn bounds(&self) -> Bounds {
         let words = &self.bounds[self.slot];
         let start_ticks = self.start_ticks();
         let bound = |base: &AtomicI64, slope: &AtomicU64| Line {
@@ -263,7 +265,7 @@ impl SlotView<'_> {
         Bounds {
             lower: bound(&words.lower_base_ns, &words.lower_slope),
             upper: bound(&words.upper_base_ns, &words.upper_slope),
-            unix_offset_ns: self.unix_b().wrapping_sub(state.b),
+            unix_offset_ns: self.unix_b().wrapping_sub(self.b),
             unix_bound_ns: words.unix_bound_ns.load(SLOT_LOAD),
         }
     }
@@ -398,6 +400,7 @@ impl StateCell for LineCell {
             slots: &self.slots,
             bounds: &self.bounds,
             slot: state.slot(),
+            b: state.b,
         }
     }
 

@@ -28,9 +28,10 @@ const _: () = assert!(
     "out-of-order windows end within a microsecond"
 );
 
-/// [`MAX_DIFFERENCE_NS`] in ticks of a counter that moves by `ticks` in `ns`; 0 if `ns` is 0.
+/// The largest difference that a comparison may leave possible, [`MAX_DIFFERENCE_NS`], in ticks of a
+/// counter that moves by `ticks` in `ns`; 0 if `ns` is 0.
 #[must_use]
-pub fn max_difference_ticks(ticks: u64, ns: u64) -> u64 {
+pub fn allowed_difference_ticks(ticks: u64, ns: u64) -> u64 {
     let moved = u128::from(ticks).saturating_mul(u128::from(MAX_DIFFERENCE_NS));
     let max_ticks = moved.checked_div(u128::from(ns)).unwrap_or(0);
     u64::try_from(max_ticks).unwrap_or(u64::MAX)
@@ -103,23 +104,23 @@ impl CounterDifference {
 
     /// Whether counters of this resolution are synchronised. `Some(false)` is proven: even the
     /// smallest possible difference is above the resolution. `None` if the range is too wide:
-    /// the largest possible difference is above `max_ticks` ([`max_difference_ticks`]).
+    /// the largest possible difference is above `allowed_ticks` ([`allowed_difference_ticks`]).
     ///
     /// ```
-    /// use tickline_core::comparison::{CounterDifference, max_difference_ticks};
+    /// use tickline_core::comparison::{CounterDifference, allowed_difference_ticks};
     ///
-    /// let max_ticks = max_difference_ticks(3, 1); // 4,998 ticks at 3 GHz
+    /// let allowed_ticks = allowed_difference_ticks(3, 1); // 4,998 ticks at 3 GHz
     /// let of = |min_ticks, max_ticks| CounterDifference { min_ticks, max_ticks };
-    /// assert_eq!(of(-300, 400).are_synchronised(1, max_ticks), Some(true));
-    /// assert_eq!(of(-60_000, 60_000).are_synchronised(1, max_ticks), None);
-    /// assert_eq!(of(10, 60_000).are_synchronised(1, max_ticks), Some(false));
+    /// assert_eq!(of(-300, 400).are_synchronised(1, allowed_ticks), Some(true));
+    /// assert_eq!(of(-60_000, 60_000).are_synchronised(1, allowed_ticks), None);
+    /// assert_eq!(of(10, 60_000).are_synchronised(1, allowed_ticks), Some(false));
     /// ```
     #[must_use]
-    pub fn are_synchronised(&self, resolution_ticks: u64, max_ticks: u64) -> Option<bool> {
+    pub fn are_synchronised(&self, resolution_ticks: u64, allowed_ticks: u64) -> Option<bool> {
         if self.size_ticks() > resolution_ticks {
             return Some(false);
         }
-        (self.largest_ticks(resolution_ticks) <= max_ticks).then_some(true)
+        (self.largest_ticks(resolution_ticks) <= allowed_ticks).then_some(true)
     }
 }
 
@@ -242,7 +243,7 @@ mod tests {
             min_ticks: min_ns,
             max_ticks: max_ns,
         };
-        difference.are_synchronised(resolution_ticks, max_difference_ticks(1, 1))
+        difference.are_synchronised(resolution_ticks, allowed_difference_ticks(1, 1))
     }
 
     #[test]
@@ -259,9 +260,9 @@ mod tests {
 
     #[test]
     fn the_limit_follows_the_rate() {
-        assert_eq!(max_difference_ticks(60_000_000, 20_000_000), 4_998);
-        assert_eq!(max_difference_ticks(60_000_000, 0), 0);
-        assert_eq!(max_difference_ticks(u64::MAX, 1), u64::MAX);
+        assert_eq!(allowed_difference_ticks(60_000_000, 20_000_000), 4_998);
+        assert_eq!(allowed_difference_ticks(60_000_000, 0), 0);
+        assert_eq!(allowed_difference_ticks(u64::MAX, 1), u64::MAX);
     }
 
     /// Symptom: where each read of the counter traps, exchanges of up to 100 us counted, and

@@ -21,7 +21,7 @@
 //! - **A burst goes on until its sample is as narrow as the narrowest one kept**, up to 128
 //!   brackets or 10 us. On Zen 5 few brackets show the short side before or after the kernel's read
 //!   (shares: `PLATFORM.md`). So 32 brackets miss the short side after the read in every seventh
-//!   burst, and the middle of such a sample is off by 5 ns.
+//!   burst (0.94^32), and the middle of such a sample is off by 5 ns.
 //! - **Each eighth burst takes all its brackets**, however narrow its sample, because all samples
 //!   kept may have missed the short side. On a Zen 5 host with busy neighbours the narrowest sample
 //!   stayed at 40 ns for minutes; a full burst finds 20 to 30. This lowers the bound from 45 ns to

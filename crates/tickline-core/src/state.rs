@@ -140,6 +140,7 @@ pub(crate) mod native;
     reason = "tested by itself, next to the machine's own atomic or its model"
 )]
 pub(crate) mod portable;
+// Not in `portable`: where the native state is the portable one, that file is compiled twice.
 #[cfg(all(test, not(loom)))]
 mod portable_tests;
 #[cfg(all(test, not(loom)))]

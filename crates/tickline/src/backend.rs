@@ -118,9 +118,8 @@ use crate::unix_time::UnixTime;
 /// if it may call the backend, and the reading takes as much stack as the backend does. Instants of
 /// this clock and of others have one timescale only if the backend follows `CLOCK_MONOTONIC`.
 ///
-/// Such a clock has no control loop: [`Clock::maintain`] does nothing, and the driver that
-/// [`Clock::status`] shows is [`Driver::Manual`](crate::Driver::Manual). The status has no figures
-/// and no events. Only the gate of a [`Fallback`](ClockState::Fallback)'s reason is closed.
+/// Such a clock has no control loop: [`Clock::maintain`] does nothing, and [`Clock::status`] shows
+/// no driver, no figures and no events. Only the gate of a [`Fallback`](ClockState::Fallback)'s reason is closed.
 ///
 /// [`Clock`]: crate::Clock
 /// [`Clock::from_backend`]: crate::Clock::from_backend

@@ -11,7 +11,6 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tickline_core::cell::Bounds;
-use tickline_core::reference::Timescale;
 
 use crate::backend::Backend;
 use crate::engine::{Engine, GLOBAL};
@@ -219,7 +218,7 @@ impl Clock {
     /// ```
     /// use std::sync::Arc;
     /// use tickline::backend::Backend;
-    /// use tickline::{Clock, ClockState, Driver, Instant, Reading, UnixTime};
+    /// use tickline::{Clock, ClockState, Instant, Reading, UnixTime};
     ///
     /// /// Stands still.
     /// #[derive(Debug)]
@@ -236,7 +235,7 @@ impl Clock {
     /// let clock = Clock::from_backend(Arc::new(Stopped));
     /// assert_eq!((clock.now().as_nanos(), clock.recent().as_nanos()), (1_000, 1_000));
     /// assert_eq!(format!("{:.0}", clock.unix_now()), "2030-01-01T00:00:00Z");
-    /// assert_eq!((clock.status().state, clock.status().driver), (ClockState::Mock, Driver::Manual));
+    /// assert_eq!((clock.status().state, clock.status().driver), (ClockState::Mock, None));
     /// ```
     pub fn from_backend(backend: Arc<dyn Backend>) -> Self {
         let mut engine = Engine::new(Driver::Manual);
@@ -270,7 +269,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now(&self) -> Instant {
-        Instant::from_reading(self.engine().now_ns())
+        self.engine().now()
     }
 
     /// The current time of `CLOCK_MONOTONIC`, in order across threads: if one reading was complete
@@ -291,7 +290,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now_ordered(&self) -> Instant {
-        Instant::from_reading(self.engine().now_ordered_ns())
+        self.engine().now_ordered()
     }
 
     /// Time from `start` to [`now`](Self::now): zero if `start` is the later instant. A `start` of
@@ -338,7 +337,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_now(&self) -> UnixTime {
-        UnixTime::from_nanos(self.engine().unix_ns())
+        self.engine().unix_now()
     }
 
     /// The recent time of `CLOCK_MONOTONIC` that the clock's thread stored last. It is as old as
@@ -364,7 +363,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn recent(&self) -> Instant {
-        Instant::from_reading(self.engine().recent_ns())
+        self.engine().recent()
     }
 
     /// The time, in order across threads, with the range in which `CLOCK_MONOTONIC` must have been.
@@ -386,9 +385,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn reading(&self) -> Reading<Instant> {
-        self.engine()
-            .reading(Timescale::Monotonic)
-            .map(Instant::from_reading)
+        self.engine().reading()
     }
 
     /// Unix time, ordered like [`reading`](Self::reading), with the range in which
@@ -405,9 +402,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
-        self.engine()
-            .reading(Timescale::Unix)
-            .map(UnixTime::from_nanos)
+        self.engine().unix_reading()
     }
 
     /// The counter, ticks, read after every earlier load. `None` if

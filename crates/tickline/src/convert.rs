@@ -6,8 +6,6 @@
 use core::time::Duration;
 use std::time::Instant as StdInstant;
 
-use tickline_core::reference::Timescale;
-
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::instant::Instant;
@@ -177,20 +175,13 @@ impl Anchor<UnixTime> {
     fn unix_from(engine: &Engine) -> Self {
         match engine.read_ordered_bounded() {
             Some(bounded) => Self {
-                instant: Instant::from_nanos(
-                    Reading::from_bounded(&bounded, Timescale::Monotonic).time(),
-                ),
-                other: UnixTime::from_nanos(
-                    Reading::from_bounded(&bounded, Timescale::Unix).time(),
-                ),
+                instant: Reading::<Instant>::from_bounded(&bounded).time(),
+                other: Reading::<UnixTime>::from_bounded(&bounded).time(),
                 // The offset is one number, so the error is its bound, and 1 ns for the rounding of
                 // two clocks.
                 error_ns: bounded.bounds.unix_bound_ns.saturating_add(1),
             },
-            None => Self::from_bracket(
-                || Instant::from_reading(engine.now_ordered_ns()),
-                || UnixTime::from_nanos(engine.unix_ns()),
-            ),
+            None => Self::from_bracket(|| engine.now_ordered(), || engine.unix_now()),
         }
     }
 
@@ -237,7 +228,7 @@ impl Anchor<StdInstant> {
 
     fn std_from(engine: &Engine) -> Self {
         Self::from_bracket(
-            || Instant::from_reading(engine.now_ordered_ns()),
+            || engine.now_ordered(),
             engine.followed_now.unwrap_or(StdInstant::now),
         )
     }

@@ -27,17 +27,18 @@ use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::DrivenClock;
 use tickline_core::gate::keeper::LineKind;
 use tickline_core::gate::{Gate, Trust};
-use tickline_core::reference::Timescale;
 use tickline_core::shared::{BoundedReading, SharedClock};
 use tickline_core::try_lock::TryLock;
 
 use crate::backend::Backend;
+use crate::instant::Instant;
 use crate::per_cpu::{CpuLines, Unmet};
 use crate::reading::Reading;
 use crate::settings::{DEFAULT_INTERVAL_NS, Driver, Probes};
 use crate::sys::COUNTER;
 use crate::sys::reference::ProbedOsClock;
 use crate::trust::facts::Collector;
+use crate::unix_time::UnixTime;
 
 mod apply_settings;
 mod calibrate_cpus;
@@ -130,25 +131,28 @@ impl Engine {
     }
 
     #[inline(always)]
-    pub(crate) fn now_ns(&self) -> u64 {
+    pub(crate) fn now(&self) -> Instant {
+        let fast_path = |counter: &_| self.clock.readings().read_ns(counter);
         self.read(
-            |counter| self.clock.readings().read_ns(counter),
+            |counter| fast_path(counter).map(Instant::from_signed_nanos),
             Self::now_slow,
         )
     }
 
     #[inline(always)]
-    pub(crate) fn now_ordered_ns(&self) -> u64 {
+    pub(crate) fn now_ordered(&self) -> Instant {
+        let fast_path = |counter: &_| self.clock.readings().read_ordered_ns(counter);
         self.read(
-            |counter| self.clock.readings().read_ordered_ns(counter),
+            |counter| fast_path(counter).map(Instant::from_signed_nanos),
             Self::now_ordered_slow,
         )
     }
 
     #[inline(always)]
-    pub(crate) fn unix_ns(&self) -> u64 {
+    pub(crate) fn unix_now(&self) -> UnixTime {
+        let fast_path = |counter: &_| self.clock.readings().read_unix_ns(counter);
         self.read(
-            |counter| self.clock.readings().read_unix_ns(counter),
+            |counter| fast_path(counter).map(UnixTime::from_line),
             Self::unix_slow,
         )
     }
@@ -157,13 +161,13 @@ impl Engine {
     /// is not generic, so it is compiled once, in this crate. It never unwinds, which `extern "C"`
     /// declares, so the call is a jump, and the fast path touches no stack.
     #[inline(always)]
-    fn read(
+    fn read<T>(
         &self,
-        fast_path: impl FnOnce(&HardwareCounter) -> Option<i64>,
-        slow_path: extern "C" fn(&Self) -> u64,
-    ) -> u64 {
+        fast_path: impl FnOnce(&HardwareCounter) -> Option<T>,
+        slow_path: extern "C" fn(&Self) -> T,
+    ) -> T {
         match COUNTER.and_then(|counter| fast_path(&counter)) {
-            Some(ns) => to_unsigned(ns),
+            Some(time) => time,
             None => slow_path(self),
         }
     }
@@ -188,23 +192,32 @@ impl Engine {
             .read_ordered_bounded_while_valid(&COUNTER?, &self.probed_os_clock())
     }
 
-    /// A time with its bounds.
+    /// The monotonic time with its bounds.
     #[inline]
-    pub(crate) fn reading(&self, timescale: Timescale) -> Reading<u64> {
+    pub(crate) fn reading(&self) -> Reading<Instant> {
         match &self.read_ordered_bounded() {
-            Some(bounded) => Reading::from_bounded(bounded, timescale),
-            None => self.reading_slow(timescale),
+            Some(bounded) => Reading::<Instant>::from_bounded(bounded),
+            None => self.reading_slow(),
+        }
+    }
+
+    /// Unix time with its bounds.
+    #[inline]
+    pub(crate) fn unix_reading(&self) -> Reading<UnixTime> {
+        match &self.read_ordered_bounded() {
+            Some(bounded) => Reading::<UnixTime>::from_bounded(bounded),
+            None => self.unix_reading_slow(),
         }
     }
 
     /// The recent time that the thread last stored; without a thread in this process, the current
     /// time.
     #[inline]
-    pub(crate) fn recent_ns(&self) -> u64 {
+    pub(crate) fn recent(&self) -> Instant {
         if !self.has_thread() {
-            return self.now_ns();
+            return self.now();
         }
-        self.registration.recent_ns()
+        self.registration.recent()
     }
 
     /// The lines of the CPUs, if there is one for each, and the gates are open.
@@ -242,19 +255,6 @@ impl Engine {
     fn probed_os_clock(&self) -> ProbedOsClock {
         ProbedOsClock(self.probes())
     }
-}
-
-/// Converts a reading by a line, or a stored one. The function does not test the sign, which would
-/// take an instruction in each reading.
-///
-/// Monotonic time is not negative: the first line is at no tick below its high-water mark of 0, and
-/// no later line is below its predecessor. Unix time on Linux is not negative either, because Linux
-/// refuses to set `CLOCK_REALTIME` below `CLOCK_MONOTONIC` (`do_settimeofday64` in
-/// `kernel/time/timekeeping.c`). If another system accepts a year before 1970, a line returns a
-/// time between the years 2262 and 2554, which looks valid, and the OS clock returns 0.
-#[inline(always)]
-fn to_unsigned(ns: i64) -> u64 {
-    ns.cast_unsigned()
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ use crate::arithmetic::arithmetic;
 /// assert_eq!(start + Duration::from_millis(u64::MAX), Instant::MAX); // never
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)] // for the slow path's `extern "C"` (`engine.rs`)
 pub struct Instant {
     /// Since the zero of `CLOCK_MONOTONIC`; negative before it.
     ns: i64,
@@ -42,8 +43,8 @@ pub struct Instant {
 const _: () = assert!(size_of::<Instant>() == 8);
 
 impl Instant {
-    /// The zero of `CLOCK_MONOTONIC`: the start of the machine, on most systems. No reading is
-    /// earlier.
+    /// The zero of `CLOCK_MONOTONIC`: the start of the machine, on most systems. No reading of that
+    /// clock is earlier.
     pub const ZERO: Self = Self { ns: 0 };
 
     /// The latest instant, 2^63 - 1 ns after [`ZERO`](Self::ZERO), about 292 years.
@@ -63,22 +64,22 @@ impl Instant {
         }
     }
 
-    /// The instant of a clock's reading, without the check of `from_nanos`.
-    #[inline]
-    pub(crate) const fn from_reading(ns: u64) -> Self {
-        // BOUND: below 2^63 ns: a machine runs for less than 292 years, and a mock stops at
-        // `Instant::MAX`.
-        Self {
-            ns: ns.cast_signed(),
-        }
-    }
-
     /// Nanoseconds of `CLOCK_MONOTONIC`; 0 for an instant before its zero. Every reading of a clock
     /// keeps its value. [`as_signed_nanos`](Self::as_signed_nanos) has the others.
     #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         0_u64.saturating_add_signed(self.ns)
+    }
+
+    /// [`as_nanos`](Self::as_nanos) of a reading, which is not negative. The function does not test
+    /// the sign, which would take an instruction in each reading.
+    ///
+    /// The first line of a clock is at no tick below its high-water mark of 0, and no later line is
+    /// below its predecessor. No system's monotonic clock is negative.
+    #[inline(always)]
+    pub(crate) const fn as_nanos_of_reading(self) -> u64 {
+        self.ns.cast_unsigned()
     }
 
     /// The instant `ns` nanoseconds after the zero of `CLOCK_MONOTONIC`, or before it if `ns` is

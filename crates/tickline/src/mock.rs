@@ -118,14 +118,12 @@ impl Backend for MockTime {
     /// The upper bound is 1 ns higher, as in a reading by an OS clock.
     fn reading(&self) -> Reading<Instant> {
         let now = self.now();
-        let next = now.checked_add(Duration::from_nanos(1));
-        Reading::new(now, now..=next.unwrap_or(now))
+        Reading::from_os_reading(now, now)
     }
 
     fn unix_reading(&self) -> Reading<UnixTime> {
         let now = self.unix_now();
-        let next = now.checked_add(Duration::from_nanos(1));
-        Reading::new(now, now..=next.unwrap_or(now))
+        Reading::from_os_reading(now, now)
     }
 
     fn state(&self) -> ClockState {

@@ -32,7 +32,7 @@ pub(crate) fn current<T>(read: impl Fn(&Engine) -> T) -> T {
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
-    current(Engine::now_ns)
+    current(Engine::now).as_nanos_of_reading()
 }
 
 /// [`Instant::now_ordered`] as a number: ns of `CLOCK_MONOTONIC`. With a line for each CPU
@@ -41,21 +41,21 @@ pub fn now_ns() -> u64 {
 #[inline]
 #[must_use]
 pub fn now_ordered_ns() -> u64 {
-    current(Engine::now_ordered_ns)
+    current(Engine::now_ordered).as_nanos_of_reading()
 }
 
 /// [`Instant::recent`] as a number: ns of `CLOCK_MONOTONIC`.
 #[inline]
 #[must_use]
 pub fn recent_ns() -> u64 {
-    current(Engine::recent_ns)
+    current(Engine::recent).as_nanos_of_reading()
 }
 
 /// [`UnixTime::now`] as a number: ns since 1970.
 #[inline]
 #[must_use]
 pub fn unix_ns() -> u64 {
-    current(Engine::unix_ns)
+    current(Engine::unix_now).as_nanos()
 }
 
 impl Instant {
@@ -65,7 +65,7 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now() -> Self {
-        Self::from_reading(now_ns())
+        current(Engine::now)
     }
 
     /// The current time, in order across threads: if one call was complete before another began,
@@ -75,7 +75,7 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now_ordered() -> Self {
-        Self::from_reading(now_ordered_ns())
+        current(Engine::now_ordered)
     }
 
     /// The recent time that the global clock's thread stored at its last wake-up
@@ -85,7 +85,7 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn recent() -> Self {
-        Self::from_reading(recent_ns())
+        current(Engine::recent)
     }
 
     /// Time from this instant to [`Instant::now`]; zero if this instant is later. For an instant
@@ -111,7 +111,7 @@ impl UnixTime {
     #[inline]
     #[must_use]
     pub fn now() -> Self {
-        Self::from_nanos(unix_ns())
+        current(Engine::unix_now)
     }
 
     /// Time from this time to [`UnixTime::now`].

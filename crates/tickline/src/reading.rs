@@ -1,9 +1,8 @@
 //! A time, and the range of the OS clock then.
 
-use core::ops::RangeInclusive;
+use core::ops::{Add, RangeInclusive};
 use core::time::Duration;
 
-use tickline_core::reference::Timescale;
 use tickline_core::shared::BoundedReading;
 
 use crate::instant::Instant;
@@ -91,6 +90,15 @@ impl<T: Copy + Ord> Reading<T> {
     }
 }
 
+impl<T: Copy + Ord + Add<Duration, Output = T>> Reading<T> {
+    /// A reading that returned `time` while the OS clock, or a mock, showed `os_time`. The range is
+    /// widened to contain `time`. It ends 1 ns later, because the OS clock rounds down to a
+    /// nanosecond.
+    pub(crate) fn from_os_reading(time: T, os_time: T) -> Self {
+        Self::new(time, os_time..=os_time + Duration::from_nanos(1))
+    }
+}
+
 impl<T: Copy> Reading<T> {
     /// The start of the range: the OS clock was not before this time.
     #[must_use]
@@ -121,6 +129,18 @@ impl<T: Copy> Reading<T> {
 }
 
 impl Reading<Instant> {
+    /// A reading by a line.
+    #[inline]
+    pub(crate) fn from_bounded(bounded: &BoundedReading) -> Self {
+        let range = bounded.monotonic_range();
+        Self {
+            earliest: Instant::from_signed_nanos(range.earliest_ns),
+            time: Instant::from_signed_nanos(bounded.ns),
+            latest: Instant::from_signed_nanos(range.latest_ns),
+            is_from_counter: true,
+        }
+    }
+
     /// The width of the range.
     #[must_use]
     pub const fn width(&self) -> Duration {
@@ -145,6 +165,18 @@ impl Reading<Instant> {
 }
 
 impl Reading<UnixTime> {
+    /// A reading by a line.
+    #[inline]
+    pub(crate) fn from_bounded(bounded: &BoundedReading) -> Self {
+        let range = bounded.unix_range();
+        Self {
+            earliest: UnixTime::saturating_from_nanos(range.earliest_ns),
+            time: UnixTime::saturating_from_nanos(bounded.unix_ns()),
+            latest: UnixTime::saturating_from_nanos(range.latest_ns),
+            is_from_counter: true,
+        }
+    }
+
     /// The width of the range.
     #[must_use]
     pub const fn width(&self) -> Duration {
@@ -183,49 +215,4 @@ const fn longer(one: Duration, other: Duration) -> Duration {
     } else {
         other
     }
-}
-
-/// Times as numbers of ns, each at least 0.
-impl Reading<u64> {
-    /// A reading by a line.
-    #[inline]
-    pub(crate) fn from_bounded(bounded: &BoundedReading, timescale: Timescale) -> Self {
-        let (ns, range) = match timescale {
-            Timescale::Monotonic => (bounded.ns, bounded.monotonic_range()),
-            Timescale::Unix => (bounded.unix_ns(), bounded.unix_range()),
-        };
-        Self {
-            earliest: saturating_unsigned(range.earliest_ns),
-            time: saturating_unsigned(ns),
-            latest: saturating_unsigned(range.latest_ns),
-            is_from_counter: true,
-        }
-    }
-
-    /// A reading that returned `ns` while the OS clock showed `os_ns`. The range is widened to
-    /// contain `ns`. It ends 1 ns later, because the OS clock rounds down to a nanosecond.
-    pub(crate) fn from_os_reading(ns: u64, os_ns: u64) -> Self {
-        Self::new(ns, os_ns..=os_ns.saturating_add(1))
-    }
-}
-
-impl<T> Reading<T> {
-    /// The same reading as numbers of ns, or in the type of its timescale.
-    #[inline]
-    pub(crate) fn map<U>(self, convert: fn(T) -> U) -> Reading<U> {
-        let [earliest, time, latest] = [self.earliest, self.time, self.latest].map(convert);
-        Reading {
-            earliest,
-            time,
-            latest,
-            is_from_counter: self.is_from_counter,
-        }
-    }
-}
-
-/// Converts a time of an OS clock, a bound, or a time by the slow path. A negative time becomes 0.
-/// A reading by the fast path has `to_unsigned` (`engine.rs`).
-#[inline]
-pub(crate) fn saturating_unsigned(ns: i64) -> u64 {
-    u64::try_from(ns).unwrap_or(0)
 }

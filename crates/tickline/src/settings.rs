@@ -48,9 +48,7 @@ pub enum Driver {
     /// A background thread. No reader recalibrates.
     #[default]
     Thread,
-    /// The program, by calls of [`Clock::maintain`](crate::Clock::maintain). A clock with a
-    /// [`Backend`](crate::backend::Backend) has this driver, too. It has no control loop, so these
-    /// calls do nothing.
+    /// The program, by calls of [`Clock::maintain`](crate::Clock::maintain).
     Manual,
 }
 

@@ -128,7 +128,7 @@ const fn advice(reason: Reason) -> &'static str {
             "; a clock with a thread compares them (tickline::start() gives the global clock one, \
              Driver::Thread another)"
         }
-        Reason::SamplesTooOld => "; choose a longer interval",
+        Reason::SamplesTooOld => "; choose a longer ClockBuilder::interval()",
         // A CPU with a line of its own: such lines need a thread.
         Reason::NoLine => ": the thread can't reach this CPU, or its samples make no line",
         Reason::DriverStopped => {
@@ -208,8 +208,9 @@ pub struct Status {
     /// more.
     pub is_judged: bool,
     pub(crate) verdicts: [Verdict; Gate::ALL.len()],
-    /// The driver of the control loop in this process.
-    pub driver: Driver,
+    /// The driver of the control loop in this process; `None` if a
+    /// [`Backend`](crate::backend::Backend) serves the clock, which has no control loop then.
+    pub driver: Option<Driver>,
     /// The value of the environment variable `TICKLINE`.
     pub environment: EnvironmentSwitch,
     /// Whether the machine has a hypervisor, by CPUID. `false` if the architecture has no CPUID.
@@ -326,15 +327,12 @@ impl fmt::Display for Status {
         write!(f, "{}", self.state)?;
         if self.state == ClockState::Calibrating {
             f.write_str(match self.driver {
-                Driver::Reader => {
+                Some(Driver::Reader) => {
                     "; that takes frequent readings, or a clock with a thread (tickline::start() gives \
                      the global clock one)"
                 }
-                Driver::Manual => {
-                    "; that takes the program's calls of Clock::maintain(), unless a Backend calibrates \
-                     the clock"
-                }
-                Driver::Thread => "",
+                Some(Driver::Manual) => "; that takes the program's calls of Clock::maintain()",
+                Some(Driver::Thread) | None => "",
             })?;
         }
         if self.state == ClockState::Calibrating && self.frequency_hz.is_some() {

@@ -59,7 +59,7 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
         // ORDERING: Relaxed: only uniqueness counts.
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         // No other thread starts one for this clock now: the global clock has a lock for that.
-        engine.registration.register(id, engine.now_ordered_ns());
+        engine.registration.register(id, engine.now_ordered());
         let inside = engine.clone();
         let thread = SleepingThread::start(name, STACK_BYTES, sleep, move |sleep, begin_flag| {
             run(&inside, id, sleep, begin_flag, settings)
@@ -196,7 +196,7 @@ fn sleep_and_store_recent(
     let wait = Duration::from_nanos(wait_ns);
     let mut left = wait;
     loop {
-        engine.registration.store_recent(engine.now_ordered_ns());
+        engine.registration.store_recent(engine.now_ordered());
         let woken = sleep.wait(step.unwrap_or(left).min(left));
         let spent_ns = OsClock
             .monotonic_ns()
@@ -275,7 +275,7 @@ mod tests {
 
         let engine = Arc::new(Engine::new(Driver::Reader));
         let successors = Arc::clone(&engine);
-        engine.registration.register(2, engine.now_ordered_ns());
+        engine.registration.register(2, engine.now_ordered());
         let (held, is_held) = mpsc::channel();
         let (kill, is_killed) = mpsc::channel::<()>();
         let successor = move || {

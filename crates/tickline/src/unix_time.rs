@@ -47,6 +47,7 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 /// # }
 /// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)] // for the slow path's `extern "C"` (`engine.rs`)
 pub struct UnixTime {
     ns: u64,
 }
@@ -110,6 +111,28 @@ impl UnixTime {
     #[must_use]
     pub const fn from_nanos(ns: u64) -> Self {
         Self { ns }
+    }
+
+    /// The time by a line. The function does not test the sign, which would take an instruction in
+    /// each reading.
+    ///
+    /// Unix time on Linux is not negative, because Linux refuses to set `CLOCK_REALTIME` below
+    /// `CLOCK_MONOTONIC` (`do_settimeofday64` in `kernel/time/timekeeping.c`). If another system
+    /// accepts a year before 1970, a line returns a time between the years 2262 and 2554, which
+    /// looks valid, and the OS clock returns 1970.
+    #[inline(always)]
+    pub(crate) const fn from_line(ns: i64) -> Self {
+        Self {
+            ns: ns.cast_unsigned(),
+        }
+    }
+
+    /// The time of an OS clock, a bound, or a time by the slow path: 1970 if `ns` is negative.
+    #[inline]
+    pub(crate) const fn saturating_from_nanos(ns: i64) -> Self {
+        Self {
+            ns: 0_u64.saturating_add_signed(ns),
+        }
     }
 
     /// Nanoseconds since 1970.

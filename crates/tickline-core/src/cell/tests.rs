@@ -58,7 +58,7 @@ fn a_line_is_published_with_its_window() {
 fn a_line_is_published_with_its_bounds() {
     let cell = cell_with_first_line();
     let slot = cell.slot(first_line().state);
-    assert_eq!(slot.bounds(first_line().state), bounds(1 << 20, 4));
+    assert_eq!(slot.bounds(), bounds(1 << 20, 4));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn concurrent_readers_never_see_a_mixture() {
             let state = cell.load();
             let number = state.slope().bits.saturating_sub(1 << 47) >> 8;
             let slot = cell.slot(state);
-            let (start_ticks, loaded) = (slot.start_ticks(), slot.bounds(state));
+            let (start_ticks, loaded) = (slot.start_ticks(), slot.bounds());
             if !state.is_published() || !cell.is_still(state) {
                 continue;
             }
@@ -195,7 +195,7 @@ fn bounds_count_from_the_start_of_the_line() {
         let cell = LineCell::new();
         let in_use = line(LineState::default(), start_ticks, 990, slow);
         assert!(cell.publish(LineState::default(), &NextLine::new(in_use, planned)));
-        let read = cell.slot(in_use.state).bounds(in_use.state);
+        let read = cell.slot(in_use.state).bounds();
         for ticks in (start_ticks..start_ticks + 20_000).step_by(if cfg!(miri) { 707 } else { 7 }) {
             let (low, high) = if ticks < sample_ticks {
                 let low = Line {

@@ -32,18 +32,19 @@ impl HardwareCounter {
         Some(Self(()))
     }
 
-    /// The frequency that the firmware states, Hz; 0 if it states none (Arm ARM D13.8.1,
-    /// `CNTFRQ_EL0`). A process that is denied the counter is also denied this register: point 5 of
+    /// The frequency that the firmware has written to a register beside the counter, Hz (Arm ARM
+    /// D13.8.1, `CNTFRQ_EL0`); `None` if it has written none, and on other targets, which have no
+    /// such register. A process that is denied the counter is also denied this register: point 5 of
     /// the [contract](super) covers both.
     #[must_use]
-    pub fn nominal_hz(self) -> u64 {
+    pub fn nominal_hz(self) -> Option<u64> {
         let hz: u64;
         // SAFETY: the instruction reads one register, which every Armv8-A processor has. By point 5
         // of the contract the process may read it.
         unsafe {
             asm!("mrs {hz}, cntfrq_el0", hz = out(reg) hz, options(nomem, nostack, preserves_flags))
         };
-        hz
+        (hz != 0).then_some(hz)
     }
 }
 

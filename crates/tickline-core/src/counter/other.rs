@@ -22,6 +22,13 @@ impl HardwareCounter {
     pub const fn if_present() -> Option<Self> {
         None
     }
+
+    /// `None`: this target has no register with the frequency that the firmware states, Hz. aarch64
+    /// has one.
+    #[must_use]
+    pub const fn nominal_hz(self) -> Option<u64> {
+        None
+    }
 }
 
 impl Counter for HardwareCounter {

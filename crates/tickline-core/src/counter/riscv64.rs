@@ -43,6 +43,13 @@ impl HardwareCounter {
             Some(Self(()))
         }
     }
+
+    /// `None`: this target has no register with the frequency that the firmware states, Hz. aarch64
+    /// has one.
+    #[must_use]
+    pub const fn nominal_hz(self) -> Option<u64> {
+        None
+    }
 }
 
 impl Counter for HardwareCounter {

@@ -81,7 +81,7 @@ fn a_reading_is_never_a_mixture() {
         let reader = spawn(&cell, move |cell| {
             let state = cell.load();
             let slot = cell.slot(state);
-            let (window, bounds, evidence) = (slot.window(), slot.bounds(state), slot.evidence());
+            let (window, bounds, evidence) = (slot.window(), slot.bounds(), slot.evidence());
             if !cell.is_still(state) {
                 return seen.saw("refused");
             }

@@ -248,7 +248,7 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
         start_ticks: ticks,
         window_ticks: 1 << 20,
     };
-    let bounds = clock.cell.slot(old.state).bounds(old.state);
+    let bounds = clock.cell.slot(old.state).bounds();
     assert!(clock.cell.publish(replacing, &NextLine::new(line, bounds)));
 }
 

@@ -182,7 +182,7 @@ impl<S: StateCell> Readings<S> {
     /// The line's evidence, and the slope of its lower bound.
     fn evidence(&self, line: &Snapshot) -> (Evidence, Slope) {
         let slot = self.cell.slot(line.state);
-        (slot.evidence(), slot.bounds(line.state).lower.slope)
+        (slot.evidence(), slot.bounds().lower.slope)
     }
 
     /// Rule 5: the high-water mark, ns. No reading of the line has exceeded it, if `ticks` was read

@@ -263,7 +263,7 @@ impl<S: StateCell> Readings<S> {
         let (state, ticks) = self.read_with(LineState::allows_fast_path, |cell, state| {
             let ticks = counter.now_ordered();
             let slot = cell.slot(state);
-            bounds = slot.bounds(state);
+            bounds = slot.bounds();
             // Load the window last. If the state recurred, the slot holds a newer line, whose
             // window excludes this tick.
             (slot.window(), ticks)
@@ -312,7 +312,7 @@ impl<S: StateCell> Readings<S> {
         if !snapshot.state.is_published() {
             return None;
         }
-        let bounds = self.cell.slot(snapshot.state).bounds(snapshot.state);
+        let bounds = self.cell.slot(snapshot.state).bounds();
         let ticks = counter.now_ordered();
         let is_usable =
             self.may_use(&snapshot, ticks, reference) && self.cell.is_still(snapshot.state);

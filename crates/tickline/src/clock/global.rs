@@ -75,9 +75,9 @@ pub fn start() -> Result<ClockGuard, Error> {
 /// use tickline::{Clock, Driver};
 ///
 /// let guard = tickline::start()?;
-/// assert_eq!(Clock::global().status().driver, Driver::Thread);
+/// assert_eq!(Clock::global().status().driver, Some(Driver::Thread));
 /// drop(guard);
-/// assert_eq!(Clock::global().status().driver, Driver::Reader);
+/// assert_eq!(Clock::global().status().driver, Some(Driver::Reader));
 /// # Ok(())
 /// # }
 /// ```

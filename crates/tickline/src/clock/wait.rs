@@ -89,7 +89,7 @@ impl Clock {
             for _ in 0..READINGS {
                 black_box(self.now());
             }
-            if self.engine().driver() == Driver::Manual {
+            if self.engine().driver() == Some(Driver::Manual) {
                 self.maintain();
             }
             let awaits_line = || self.engine().awaits_line_of_this_cpu();
@@ -131,7 +131,9 @@ impl Status {
             ClockState::Fallback(Reason::DriverStopped) => true,
             ClockState::Fallback(reason) => {
                 let may_go_away = match reason {
-                    Reason::Untested => self.driver == Driver::Thread && probes == Probes::Full,
+                    Reason::Untested => {
+                        self.driver == Some(Driver::Thread) && probes == Probes::Full
+                    }
                     Reason::KernelUndecided | Reason::SamplesTooOld | Reason::NoLine => true,
                     _ => false,
                 };
@@ -163,7 +165,7 @@ mod tests {
     /// The status of a clock in this state that has judged its gates.
     fn status(state: ClockState, driver: Driver) -> Status {
         let mut status = Clock::default().status();
-        (status.state, status.is_judged, status.driver) = (state, true, driver);
+        (status.state, status.is_judged, status.driver) = (state, true, Some(driver));
         status
     }
 

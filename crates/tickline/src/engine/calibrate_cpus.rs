@@ -25,7 +25,7 @@ impl Engine {
         self.clock.set_line_kind(LineKind::PerCpu);
         let permit = match self.ask() {
             Next::CalibrateCpus(permit) => permit,
-            refused => return Err(self.record_obstacle(&refused)),
+            next => return Err(self.record_obstacle(&next)),
         };
         self.end_refusals();
         Ok(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep))

@@ -28,14 +28,16 @@ impl Engine {
         self.registration.is_running()
     }
 
-    /// The driver of this clock in this process.
-    pub(crate) fn driver(&self) -> Driver {
-        if self.has_thread() {
-            Driver::Thread
+    /// The driver of this clock in this process; `None` with a backend, which has no control loop.
+    pub(crate) fn driver(&self) -> Option<Driver> {
+        if self.backend.is_some() {
+            None
+        } else if self.has_thread() {
+            Some(Driver::Thread)
         } else if self.is_manual {
-            Driver::Manual
+            Some(Driver::Manual)
         } else {
-            Driver::Reader
+            Some(Driver::Reader)
         }
     }
 
@@ -45,7 +47,7 @@ impl Engine {
             return false;
         }
         let _errno = sys::PreserveErrno::new();
-        let iterated = self.driver() == Driver::Reader
+        let iterated = self.driver() == Some(Driver::Reader)
             && self.prepare_one_task()
             && self.iterate(Cadence::OnDemand).is_ok();
         if iterated && self.clock.count_iteration() {
@@ -62,7 +64,7 @@ impl Engine {
             return self.interval_ns(); // there is no control loop
         }
         let mut iteration = self.iterate(Cadence::Scheduled);
-        let is_driver = iteration.is_ok() && self.driver() == Driver::Manual;
+        let is_driver = iteration.is_ok() && self.driver() == Some(Driver::Manual);
         if is_driver && self.clock.count_iteration() && self.review() {
             iteration = self.iterate(Cadence::Scheduled);
         }
@@ -82,7 +84,7 @@ impl Engine {
                     permit.iterate(self.interval_ns(), cadence, &counter, &os_clock)
                 }
                 (Next::Rest(iteration), _) => return Ok(iteration),
-                (refused, _) => return Err(self.record_obstacle(&refused)),
+                (next, _) => return Err(self.record_obstacle(&next)),
             };
         }
     }

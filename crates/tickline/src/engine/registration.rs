@@ -9,7 +9,7 @@
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use super::to_unsigned;
+use crate::instant::Instant;
 use crate::sys::{self, RobustFutex};
 
 /// The registration of one clock's thread.
@@ -52,8 +52,8 @@ impl Registration {
     }
 
     /// Registers the thread with this id before its start, and stores the first recent time.
-    pub(crate) fn register(&self, id: u64, recent_ns: u64) {
-        self.store_recent(recent_ns);
+    pub(crate) fn register(&self, id: u64, recent: Instant) {
+        self.store_recent(recent);
         self.futex.clear();
         // ORDERING: Relaxed, pairs with the load in `has_id`. The creation of the thread publishes
         // it to that thread.
@@ -86,18 +86,18 @@ impl Registration {
         self.id.load(Ordering::Relaxed) == id
     }
 
-    /// The recent time that the thread stored last, ns.
+    /// The recent time that the thread stored last.
     #[inline]
-    pub(super) fn recent_ns(&self) -> u64 {
+    pub(super) fn recent(&self) -> Instant {
         // ORDERING: Relaxed, a single value; coherence makes it non-decreasing for each reader.
-        to_unsigned(self.recent_ns.load(Ordering::Relaxed))
+        Instant::from_signed_nanos(self.recent_ns.load(Ordering::Relaxed))
     }
 
     /// Stores the recent time.
-    pub(crate) fn store_recent(&self, ns: u64) {
+    pub(crate) fn store_recent(&self, time: Instant) {
         // Keeps the maximum, because the lines of two CPUs may differ by their bounds.
-        // ORDERING: Relaxed, pairs with the load in `recent_ns`.
+        // ORDERING: Relaxed, pairs with the load in `recent`.
         self.recent_ns
-            .fetch_max(ns.cast_signed(), Ordering::Relaxed);
+            .fetch_max(time.as_signed_nanos(), Ordering::Relaxed);
     }
 }

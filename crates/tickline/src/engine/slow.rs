@@ -5,20 +5,20 @@
 //!
 //! | call | 1. backend | 2. the CPUs' lines | 3. the common line | 4. the OS clock |
 //! |---|---|---|---|---|
-//! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read_ns`, `read_ordered_ns`, else `now_by_this_cpu` | `now_by_common_line` | within 2 and 3 |
-//! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix_ns`, else `unix_without_cpu_line` | `unix_by_common_line` | within 2 and 3 |
-//! | `reading_slow` | `reading_by_backend` | `read_ordered_bounded_by_this_cpu` | `reading_after_slow_path` | within 2 and 3, or `reading_by_os` |
+//! | `now_slow`, `now_ordered_slow` | `Backend::now` | `CpuLines::read_ns`, `read_ordered_ns`, else `now_by_this_cpu` | `now_by_common_line` | within 2 and 3 |
+//! | `unix_slow` | `Backend::unix_now` | `CpuLines::read_unix_ns`, else `unix_without_cpu_line` | `unix_by_common_line` | within 2 and 3 |
+//! | `reading_slow`, `unix_reading_slow` | `Backend::reading`, `unix_reading` | `read_ordered_bounded_by_this_cpu` | `read_ordered_bounded_after` | within 2 and 3, or `os_now`, `os_unix_now` |
 
 use tickline_core::control::Cadence;
 use tickline_core::driver::reader_may_judge_at;
 use tickline_core::gate::keeper::Stage;
-use tickline_core::reference::{Reference, Timescale};
+use tickline_core::reference::Reference;
 use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
 
-use super::{Engine, to_unsigned};
+use super::Engine;
 use crate::instant::Instant;
 use crate::per_cpu::CpuLines;
-use crate::reading::{Reading, saturating_unsigned};
+use crate::reading::Reading;
 use crate::settings::Driver;
 use crate::sys::COUNTER;
 use crate::sys::reference::OsClock;
@@ -26,19 +26,30 @@ use crate::unix_time::UnixTime;
 
 /// A monotonic time by the slow path.
 struct SlowTime {
-    ns: u64,
-    /// The OS clock's time then, if the time comes from it, ns; else it comes from a line.
-    os_ns: Option<u64>,
+    time: Instant,
+    /// The OS clock's time then, if `time` comes from it; else `time` comes from a line.
+    os_time: Option<Instant>,
+}
+
+impl SlowTime {
+    /// The OS clock's time now.
+    fn by_os() -> Self {
+        let time = os_now();
+        Self {
+            time,
+            os_time: Some(time),
+        }
+    }
 }
 
 impl From<SlowReading> for SlowTime {
     fn from(reading: SlowReading) -> Self {
         Self {
-            ns: saturating_unsigned(reading.ns),
-            os_ns: match reading.source {
+            time: Instant::from_signed_nanos(reading.ns),
+            os_time: match reading.source {
                 ReadingSource::Line { .. } => None,
                 ReadingSource::Reference { reference_ns } => {
-                    Some(saturating_unsigned(reference_ns))
+                    Some(Instant::from_signed_nanos(reference_ns))
                 }
             },
         }
@@ -48,22 +59,22 @@ impl From<SlowReading> for SlowTime {
 impl Engine {
     #[cold]
     #[inline(never)]
-    pub(super) extern "C" fn now_slow(&self) -> u64 {
+    pub(super) extern "C" fn now_slow(&self) -> Instant {
         self.monotonic_slow(CpuLines::read_ns)
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) extern "C" fn now_ordered_slow(&self) -> u64 {
+    pub(super) extern "C" fn now_ordered_slow(&self) -> Instant {
         self.monotonic_slow(CpuLines::read_ordered_ns)
     }
 
     /// The monotonic time, by the first of these that exists: a backend, the CPUs' lines, the
     /// common line.
-    fn monotonic_slow(&self, read: impl FnOnce(&CpuLines) -> Option<i64>) -> u64 {
-        match self.now_by_backend(Timescale::Monotonic) {
-            Some(ns) => ns,
-            None => self.monotonic_without_backend(read).ns,
+    fn monotonic_slow(&self, read: impl FnOnce(&CpuLines) -> Option<i64>) -> Instant {
+        match &self.backend {
+            Some(backend) => backend.now(),
+            None => self.monotonic_without_backend(read).time,
         }
     }
 
@@ -71,8 +82,8 @@ impl Engine {
         match self.cpu_lines() {
             Some(cpu_lines) => match read(cpu_lines) {
                 Some(ns) => SlowTime {
-                    ns: to_unsigned(ns),
-                    os_ns: None,
+                    time: Instant::from_signed_nanos(ns),
+                    os_time: None,
                 },
                 None => self.now_by_this_cpu(cpu_lines),
             },
@@ -93,11 +104,7 @@ impl Engine {
     fn now_by_common_line(&self) -> SlowTime {
         let Some(counter) = COUNTER else {
             self.judge_without_counter();
-            let os_ns = saturating_unsigned(OsClock.monotonic_ns());
-            return SlowTime {
-                ns: os_ns,
-                os_ns: Some(os_ns),
-            };
+            return SlowTime::by_os();
         };
         let mut reading = self
             .clock
@@ -115,57 +122,58 @@ impl Engine {
     /// Judges the gates, unless that was done. There is nothing to calibrate, but a judgement gives
     /// the status its reason.
     pub(super) fn judge_without_counter(&self) {
-        if !self.is_judged() && self.driver() == Driver::Reader {
+        if !self.is_judged() && self.driver() == Some(Driver::Reader) {
             _ = self.iterate(Cadence::OnDemand);
         }
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) extern "C" fn unix_slow(&self) -> u64 {
-        if let Some(ns) = self.now_by_backend(Timescale::Unix) {
-            return ns;
+    pub(super) extern "C" fn unix_slow(&self) -> UnixTime {
+        if let Some(backend) = &self.backend {
+            return backend.unix_now();
         }
         match self.cpu_lines() {
-            Some(cpu_lines) if !self.os_serves_unix() => cpu_lines
-                .read_unix_ns()
-                .map_or_else(|| self.unix_without_cpu_line(cpu_lines), to_unsigned),
+            Some(cpu_lines) if !self.os_serves_unix() => match cpu_lines.read_unix_ns() {
+                Some(ns) => UnixTime::from_line(ns),
+                None => self.unix_without_cpu_line(cpu_lines),
+            },
             _ => self.unix_by_common_line(),
         }
     }
 
     /// The OS clock's Unix time, for a CPU without a line.
-    fn unix_without_cpu_line(&self, cpu_lines: &CpuLines) -> u64 {
+    fn unix_without_cpu_line(&self, cpu_lines: &CpuLines) -> UnixTime {
         // A program that reads only Unix time needs the line, too.
         let _monotonic = self.read_by_this_cpu(cpu_lines);
-        unix_os_ns()
+        os_unix_now()
     }
 
     /// Unix time by the common line while it is valid, or by the OS clock. Unix time has no
     /// high-water mark, so if it comes from the OS, the monotonic clock need not be read.
-    fn unix_by_common_line(&self) -> u64 {
+    fn unix_by_common_line(&self) -> UnixTime {
         match self.clock.stage() {
-            Stage::Closed | Stage::Disabled => unix_os_ns(),
-            Stage::Open if self.os_serves_unix() => unix_os_ns(),
+            Stage::Closed | Stage::Disabled => os_unix_now(),
+            Stage::Open if self.os_serves_unix() => os_unix_now(),
             stage @ (Stage::Unjudged | Stage::Open | Stage::Waiting) => self
                 .unix_by_os_while_waiting(stage)
                 .or_else(|| self.unix_by_valid_line())
-                .unwrap_or_else(unix_os_ns),
+                .unwrap_or_else(os_unix_now),
         }
     }
 
     /// The OS clock's Unix time, if it serves Unix time while readers must judge the gates again
     /// when that is due. `None` at a time at which they may: a judgement needs the monotonic clock.
-    fn unix_by_os_while_waiting(&self, stage: Stage) -> Option<u64> {
+    fn unix_by_os_while_waiting(&self, stage: Stage) -> Option<UnixTime> {
         if stage != Stage::Waiting || !self.os_serves_unix() {
             return None;
         }
         let unix_ns = OsClock.unix_ns();
-        (!reader_may_judge_at(unix_ns)).then(|| saturating_unsigned(unix_ns))
+        (!reader_may_judge_at(unix_ns)).then(|| UnixTime::saturating_from_nanos(unix_ns))
     }
 
     /// Unix time by the common line, if that is valid, perhaps after an iteration as a reader.
-    fn unix_by_valid_line(&self) -> Option<u64> {
+    fn unix_by_valid_line(&self) -> Option<UnixTime> {
         let monotonic = self
             .clock
             .readings()
@@ -176,15 +184,7 @@ impl Engine {
             return None;
         }
         let reading = self.read_ordered_bounded_while_valid()?;
-        Some(saturating_unsigned(reading.unix_ns()))
-    }
-
-    fn now_by_backend(&self, timescale: Timescale) -> Option<u64> {
-        let backend = self.backend.as_ref()?;
-        Some(match timescale {
-            Timescale::Monotonic => backend.now().as_nanos(),
-            Timescale::Unix => backend.unix_now().as_nanos(),
-        })
+        Some(UnixTime::saturating_from_nanos(reading.unix_ns()))
     }
 
     /// An ordered reading by this CPU's line, or by the reference; `None` if the table has no entry
@@ -208,33 +208,47 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn reading_slow(&self, timescale: Timescale) -> Reading<u64> {
-        if let Some(reading) = self.reading_by_backend(timescale) {
-            return reading;
+    pub(super) fn reading_slow(&self) -> Reading<Instant> {
+        if let Some(backend) = &self.backend {
+            return backend.reading();
         }
         if let Some(bounded) = self.read_ordered_bounded_by_this_cpu() {
-            return Reading::from_bounded(&bounded, timescale);
-        }
-        if timescale == Timescale::Unix {
-            let os_ns = match self.clock.stage() {
-                // A closed gate leaves no iteration to run, so Unix time needs no monotonic one.
-                Stage::Closed | Stage::Disabled => Some(unix_os_ns()),
-                stage => self.unix_by_os_while_waiting(stage),
-            };
-            if let Some(os_ns) = os_ns {
-                return Reading::from_os_reading(os_ns, os_ns);
-            }
+            return Reading::<Instant>::from_bounded(&bounded);
         }
         let monotonic = self.monotonic_without_backend(CpuLines::read_ordered_ns);
-        self.reading_after_slow_path(timescale, &monotonic)
+        match self.read_ordered_bounded_after(&monotonic) {
+            Some(bounded) => Reading::<Instant>::from_bounded(&bounded),
+            None => {
+                Reading::from_os_reading(monotonic.time, monotonic.os_time.unwrap_or_else(os_now))
+            }
+        }
     }
 
-    fn reading_by_backend(&self, timescale: Timescale) -> Option<Reading<u64>> {
-        let backend = self.backend.as_ref()?;
-        Some(match timescale {
-            Timescale::Monotonic => backend.reading().map(Instant::as_nanos),
-            Timescale::Unix => backend.unix_reading().map(UnixTime::as_nanos),
-        })
+    #[cold]
+    #[inline(never)]
+    pub(super) fn unix_reading_slow(&self) -> Reading<UnixTime> {
+        if let Some(backend) = &self.backend {
+            return backend.unix_reading();
+        }
+        if let Some(bounded) = self.read_ordered_bounded_by_this_cpu() {
+            return Reading::<UnixTime>::from_bounded(&bounded);
+        }
+        let os_time = match self.clock.stage() {
+            // A closed gate leaves no iteration to run, so Unix time needs no monotonic one.
+            Stage::Closed | Stage::Disabled => Some(os_unix_now()),
+            stage => self.unix_by_os_while_waiting(stage),
+        };
+        if let Some(os_time) = os_time {
+            return Reading::from_os_reading(os_time, os_time);
+        }
+        let monotonic = self.monotonic_without_backend(CpuLines::read_ordered_ns);
+        match self.read_ordered_bounded_after(&monotonic) {
+            Some(bounded) => Reading::<UnixTime>::from_bounded(&bounded),
+            None => {
+                let os_time = os_unix_now();
+                Reading::from_os_reading(os_time, os_time)
+            }
+        }
     }
 
     /// A reading by this CPU's line; `None` without one.
@@ -242,41 +256,24 @@ impl Engine {
         self.cpu_lines().and_then(CpuLines::read_ordered_bounded)
     }
 
-    /// A reading with bounds after the slow path has returned `monotonic`: by the OS clock, or by
-    /// the line that has served the slow path, which may have published it.
-    fn reading_after_slow_path(&self, timescale: Timescale, monotonic: &SlowTime) -> Reading<u64> {
-        if monotonic.os_ns.is_some() {
-            return reading_by_os(timescale, monotonic);
+    /// A reading after the slow path has returned `monotonic`, by the line that has served it, which
+    /// it may have published; `None` if the OS clock has served it.
+    fn read_ordered_bounded_after(&self, monotonic: &SlowTime) -> Option<BoundedReading> {
+        if monotonic.os_time.is_some() {
+            return None;
         }
-        let bounded = self
-            .read_ordered_bounded()
+        self.read_ordered_bounded()
             .or_else(|| self.read_ordered_bounded_while_valid())
-            .or_else(|| self.read_ordered_bounded_by_this_cpu());
-        match &bounded {
-            Some(bounded) => Reading::from_bounded(bounded, timescale),
-            None => reading_by_os(timescale, monotonic),
-        }
+            .or_else(|| self.read_ordered_bounded_by_this_cpu())
     }
 }
 
-/// A reading with bounds by the OS clock. Its monotonic time comes from the slow path, and its
-/// bounds from the read of the OS clock that the slow path has made, if it has.
-fn reading_by_os(timescale: Timescale, monotonic: &SlowTime) -> Reading<u64> {
-    match timescale {
-        Timescale::Unix => {
-            let os_ns = unix_os_ns();
-            Reading::from_os_reading(os_ns, os_ns)
-        }
-        Timescale::Monotonic => {
-            let os_ns = monotonic
-                .os_ns
-                .unwrap_or_else(|| saturating_unsigned(OsClock.monotonic_ns()));
-            Reading::from_os_reading(monotonic.ns, os_ns)
-        }
-    }
+/// The OS clock's monotonic time.
+fn os_now() -> Instant {
+    Instant::from_signed_nanos(OsClock.monotonic_ns())
 }
 
 /// The OS clock's Unix time.
-fn unix_os_ns() -> u64 {
-    saturating_unsigned(OsClock.unix_ns())
+fn os_unix_now() -> UnixTime {
+    UnixTime::saturating_from_nanos(OsClock.unix_ns())
 }

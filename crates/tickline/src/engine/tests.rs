@@ -20,10 +20,10 @@ use crate::testing::skip;
 fn ordering_a_threads_first_recent_time_is_there_before_it() {
     for _ in 0..8 {
         let engine = Engine::new(Driver::Reader);
-        let start_ns = engine.now_ordered_ns();
+        let start = engine.now_ordered();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                engine.registration.register(1, engine.now_ordered_ns());
+                engine.registration.register(1, engine.now_ordered());
                 engine.registration.begin(1);
             });
             while !engine.has_thread() {
@@ -31,7 +31,7 @@ fn ordering_a_threads_first_recent_time_is_there_before_it() {
             }
             // No exchange comes before this load: an exchange sees the newest value by any
             // ordering.
-            assert!(engine.recent_ns() >= start_ns);
+            assert!(engine.recent() >= start);
         });
     }
 }
@@ -40,18 +40,18 @@ fn ordering_a_threads_first_recent_time_is_there_before_it() {
 #[test]
 fn an_earlier_time_does_not_replace_the_recent_one() {
     let engine = Engine::new(Driver::Reader);
-    engine.registration.register(1, 7);
+    engine.registration.register(1, Instant::from_nanos(7));
     engine.registration.begin(1);
-    engine.registration.store_recent(6);
-    assert_eq!(engine.recent_ns(), 7);
+    engine.registration.store_recent(Instant::from_nanos(6));
+    assert_eq!(engine.recent(), Instant::from_nanos(7));
 }
 
 #[test]
 fn readers_run_no_iteration_beside_a_thread() {
     let engine = Engine::new(Driver::Reader);
-    engine.registration.register(1, engine.now_ordered_ns());
+    engine.registration.register(1, engine.now_ordered());
     engine.registration.begin(1);
-    (0..100).for_each(|_| _ = engine.now_ns());
+    (0..100).for_each(|_| _ = engine.now());
     assert!(COUNTER.is_none() || !engine.is_judged());
 }
 
@@ -69,7 +69,7 @@ fn an_iteration_ends_a_row_of_refusals() {
 #[test]
 fn a_thread_that_has_not_begun_does_not_run() {
     let engine = Engine::new(Driver::Reader);
-    engine.registration.register(1, engine.now_ordered_ns());
+    engine.registration.register(1, engine.now_ordered());
     assert!(!engine.has_thread());
 }
 
@@ -77,8 +77,8 @@ fn a_thread_that_has_not_begun_does_not_run() {
 #[test]
 fn a_forgotten_thread_does_not_begin_for_its_successor() {
     let engine = Engine::new(Driver::Reader);
-    engine.registration.register(1, engine.now_ordered_ns());
-    engine.registration.register(2, engine.now_ordered_ns());
+    engine.registration.register(1, engine.now_ordered());
+    engine.registration.register(2, engine.now_ordered());
     engine.registration.begin(1);
     assert!(!engine.has_thread());
     engine.registration.begin(2);

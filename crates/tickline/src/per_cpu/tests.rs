@@ -397,17 +397,17 @@ fn readers_leave_the_cpus_lines_in_order() {
         most_ns = most_ns.max(mark_ns);
     }
     drop(thread);
-    let mut last_ns = 0;
+    let mut last = crate::Instant::ZERO;
     while engine.cpu_lines().is_some() {
-        let now_ns = engine.now_ordered_ns();
-        assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");
-        last_ns = now_ns;
+        let now = engine.now_ordered();
+        assert!(now >= last, "{now:?} after {last:?}");
+        last = now;
     }
-    let now_ns = engine.now_ordered_ns();
-    assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");
+    let now = engine.now_ordered();
+    assert!(now >= last, "{now:?} after {last:?}");
     assert!(
-        now_ns.cast_signed() >= most_ns,
-        "{now_ns}, though others may have read {most_ns}"
+        now.as_signed_nanos() >= most_ns,
+        "{now:?}, though others may have read {most_ns}"
     );
 }
 
@@ -423,7 +423,7 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
         .clocks
         .iter()
         .for_each(|clock| set_high_water(clock, 0));
-    engine.now_ordered_ns();
+    engine.now_ordered();
     assert!(engine.cpu_lines().is_some(), "the thread renews them");
     let mark_ns = OsClock.monotonic_ns() + 10_000_000_000;
     cpu_lines
@@ -431,7 +431,7 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
         .iter()
         .for_each(|clock| set_high_water(clock, mark_ns));
     drop(thread);
-    assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns);
+    assert_eq!(engine.now_ordered().as_signed_nanos(), mark_ns);
     // The lock stays held, as in a child that is forked while its parent's thread holds the lock.
     // SAFETY: the guard is not used any more, as if its holder were in another process.
     let parents = unsafe { LockToken::new(sys::process_number().saturating_add(1)) };
@@ -440,14 +440,14 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     let others = engine.collector();
     _ = engine.iterate(Cadence::Scheduled);
     assert_eq!(
-        engine.now_ordered_ns().cast_signed(),
+        engine.now_ordered().as_signed_nanos(),
         mark_ns,
         "the facts are another thread's"
     );
     drop(others);
     _ = engine.iterate(Cadence::Scheduled);
     assert_eq!(
-        engine.now_ordered_ns().cast_signed(),
+        engine.now_ordered().as_signed_nanos(),
         mark_ns,
         "judged again"
     );

@@ -12,7 +12,7 @@ fn status_of(state: ClockState) -> Status {
         state,
         is_judged: true,
         verdicts: core::array::from_fn(|gate| Verdict::open(Gate::ALL[gate])),
-        driver: Driver::Thread,
+        driver: Some(Driver::Thread),
         environment: EnvironmentSwitch::Unset,
         is_virtual: false,
         comparison: CounterComparison::Pending,
@@ -169,9 +169,12 @@ fn a_status_without_a_line_says_what_its_driver_can_do() {
         let advice = text.split_once("; that takes ").map(|(_, advice)| advice);
         advice.unwrap_or_default().to_owned()
     };
-    assert!(advice_of(Driver::Reader).starts_with("frequent readings"));
-    assert!(advice_of(Driver::Manual).starts_with("the program's calls of Clock::maintain()"));
-    assert_eq!(advice_of(Driver::Thread), "");
+    assert!(advice_of(Some(Driver::Reader)).starts_with("frequent readings"));
+    assert!(
+        advice_of(Some(Driver::Manual)).starts_with("the program's calls of Clock::maintain()")
+    );
+    assert_eq!(advice_of(Some(Driver::Thread)), "");
+    assert_eq!(advice_of(None), "", "the backend calibrates");
 }
 
 /// Symptom: with `TICKLINE=offf` the text gave an operator no sign that the counter was in use.
@@ -216,7 +219,10 @@ fn a_fallback_says_what_the_program_can_do_about_its_reason() {
             Reason::Untested,
             "compared yet; a clock with a thread compares them",
         ),
-        (Reason::SamplesTooOld, "allows; choose a longer interval"),
+        (
+            Reason::SamplesTooOld,
+            "allows; choose a longer ClockBuilder::interval()",
+        ),
         (
             Reason::NoLine,
             "there is no line: the thread can't reach this CPU, or its samples make no line",

@@ -13,7 +13,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tickline_core::comparison::{CounterComparison, CounterDifference, max_difference_ticks};
+use tickline_core::comparison::{CounterComparison, CounterDifference, allowed_difference_ticks};
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 use tickline_core::reference::Reference;
 use tickline_core::try_lock::{LockGuard, LockToken, TryLock};
@@ -266,9 +266,9 @@ impl RateOnCpu {
         }
     }
 
-    /// [`max_difference_ticks`] at the least rate that the counter has had since the beginning, so
+    /// [`allowed_difference_ticks`] at the least rate that the counter has had since the beginning, so
     /// that a wait between two reads makes it smaller. 0 while no rate is known.
-    fn max_difference_ticks(&self, counter: HardwareCounter) -> u64 {
+    fn allowed_difference_ticks(&self, counter: HardwareCounter) -> u64 {
         // The OS clock is read last.
         let read = move || {
             let ticks = counter.now_ordered();
@@ -282,15 +282,15 @@ impl RateOnCpu {
         };
         let end = exchange::on_cpu(self.cpu, read);
         self.begin.zip(end).map_or(0, |(begin, end)| {
-            max_ticks_between(begin, end, self.os_resolution_ns)
+            allowed_ticks_between(begin, end, self.os_resolution_ns)
         })
     }
 }
 
-/// [`max_difference_ticks`] at the least rate between two moments, by an OS clock of this
+/// [`allowed_difference_ticks`] at the least rate between two moments, by an OS clock of this
 /// resolution. The counter may have run on in a suspend. 0 if the system says at only one of the
 /// moments for how long it was suspended.
-fn max_ticks_between(begin: Moment, end: Moment, os_resolution_ns: i64) -> u64 {
+fn allowed_ticks_between(begin: Moment, end: Moment, os_resolution_ns: i64) -> u64 {
     let ticks = u64::try_from(ticks_between(begin.ticks, end.ticks)).unwrap_or(0);
     let asleep_ns = match (begin.suspended_ns, end.suspended_ns) {
         (Some(before_ns), Some(after_ns)) => after_ns.saturating_sub(before_ns).max(0),
@@ -302,7 +302,7 @@ fn max_ticks_between(begin: Moment, end: Moment, os_resolution_ns: i64) -> u64 {
         .saturating_sub(begin.ns)
         .saturating_add(asleep_ns)
         .saturating_add(os_resolution_ns);
-    max_difference_ticks(ticks, u64::try_from(most_ns).unwrap_or(0))
+    allowed_difference_ticks(ticks, u64::try_from(most_ns).unwrap_or(0))
 }
 
 /// The comparison of two CPUs.
@@ -342,8 +342,8 @@ impl Comparer<'_> {
                 .saturating_sub(from_ns)
                 .unsigned_abs()
                 .max(REST_NS);
-            let max_difference_ticks = self.first.max_difference_ticks(self.counter);
-            match exchanges.are_synchronised(self.resolution_ticks, max_difference_ticks) {
+            let allowed_ticks = self.first.allowed_difference_ticks(self.counter);
+            match exchanges.are_synchronised(self.resolution_ticks, allowed_ticks) {
                 Some(true) => return PairComparison::Synchronised(exchanges.difference),
                 Some(false) => return PairComparison::Unsynchronised(exchanges.difference),
                 None => {}

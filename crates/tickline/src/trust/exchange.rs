@@ -172,13 +172,9 @@ impl Exchanges {
     /// Whether the two counters are [synchronised](CounterDifference::are_synchronised). `None`
     /// also if there were too few round trips for a result.
     #[must_use]
-    pub fn are_synchronised(
-        &self,
-        resolution_ticks: u64,
-        max_difference_ticks: u64,
-    ) -> Option<bool> {
+    pub fn are_synchronised(&self, resolution_ticks: u64, allowed_ticks: u64) -> Option<bool> {
         let difference = self.are_enough().then_some(self.difference)?;
-        difference.are_synchronised(resolution_ticks, max_difference_ticks)
+        difference.are_synchronised(resolution_ticks, allowed_ticks)
     }
 
     /// Adds an exchange by `add`, [`CounterDifference::add_sent`] or

@@ -177,7 +177,7 @@ pub(crate) fn wait_until_fast(clock: &Clock) -> Option<()> {
             ClockState::Fast => return Some(()),
             // The clock's thread will compare the CPUs' counters.
             ClockState::Fallback(Reason::Untested)
-                if patient && status.driver == Driver::Thread => {}
+                if patient && status.driver == Some(Driver::Thread) => {}
             ClockState::Fallback(reason) => {
                 skip(&format!("no usable counter here: {reason}"));
                 return None;

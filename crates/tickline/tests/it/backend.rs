@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tickline::backend::Backend;
 use tickline::{
-    Clock, ClockState, Driver, EnvironmentSwitch, Gate, Instant, Probes, Reading, Reason, UnixTime,
+    Clock, ClockState, EnvironmentSwitch, Gate, Instant, Probes, Reading, Reason, UnixTime,
 };
 
 /// A clock that a test moves, and that remembers its switch.
@@ -95,6 +95,45 @@ fn the_bounds_of_a_reading_are_the_backends() {
     assert!(unix.is_from_counter());
 }
 
+/// A simulation whose present is before the zero of its time.
+#[derive(Debug)]
+struct BeforeZero;
+
+impl BeforeZero {
+    const NOW: Instant = Instant::from_signed_nanos(-5);
+}
+
+impl Backend for BeforeZero {
+    fn now(&self) -> Instant {
+        Self::NOW
+    }
+
+    fn unix_now(&self) -> UnixTime {
+        UnixTime::UNIX_EPOCH
+    }
+
+    fn reading(&self) -> Reading<Instant> {
+        Reading::exact(Self::NOW)
+    }
+
+    fn unix_reading(&self) -> Reading<UnixTime> {
+        Reading::exact(self.unix_now())
+    }
+
+    fn state(&self) -> ClockState {
+        ClockState::Backend
+    }
+}
+
+/// Symptom: readings of the clock were at zero.
+#[test]
+fn a_backends_instant_before_zero_stays_before_it() {
+    let clock = Clock::from_backend(Arc::new(BeforeZero));
+    let read = [clock.now(), clock.now_ordered(), clock.recent()];
+    assert_eq!(read, [BeforeZero::NOW; 3]);
+    assert_eq!(clock.reading(), Reading::exact(BeforeZero::NOW));
+}
+
 #[test]
 fn a_clock_has_the_state_of_its_backend() {
     let clock = Clock::from_backend(Own::at(5_000));
@@ -123,7 +162,7 @@ fn a_clock_with_a_backend_has_no_control_loop() {
     let clock = Clock::from_backend(Own::at(5_000));
     assert!((0..100).all(|_| !clock.maintain().is_zero()));
     let status = clock.status();
-    assert_eq!(status.driver, Driver::Manual);
+    assert_eq!(status.driver, None);
     assert!(status.is_judged, "there is nothing to wait for");
     let figures = [status.frequency_hz, status.bound_ns, status.max_drift_ppb];
     assert_eq!(figures, [None; 3]);

@@ -296,7 +296,7 @@ fn maintain_drives_a_manual_clock() {
 fn maintain_does_not_change_the_driver_of_a_manual_clock() {
     let clock = Clock::builder().driver(Driver::Manual).build().unwrap();
     clock.maintain();
-    assert_eq!(clock.status().driver, Driver::Manual);
+    assert_eq!(clock.status().driver, Some(Driver::Manual));
 }
 
 #[test]
@@ -497,7 +497,7 @@ fn a_clock_in_a_log_has_its_driver_and_its_state() {
     clock.disable();
     assert_eq!(
         format!("{clock:?}"),
-        "Clock { driver: Manual, state: Fallback(DisabledByProgram), .. }"
+        "Clock { driver: Some(Manual), state: Fallback(DisabledByProgram), .. }"
     );
 }
 

@@ -29,7 +29,7 @@ fn a_forked_child_goes_on_without_its_parents_thread() {
             read_in_order(&clock, &mut last);
             assert_eq!(
                 (clock.status().driver, tickline_threads().len()),
-                (Driver::Reader, 0)
+                (Some(Driver::Reader), 0)
             );
             // Longer than any line of the parent is valid, so that the child makes its own.
             let end = clock.recent().as_nanos() + 300_000_000;
@@ -74,7 +74,7 @@ fn an_inherited_guard_does_not_stop_the_childs_own_thread() {
         await_tickline_threads(1);
         assert_eq!(
             (Clock::global().status().driver, timers().len()),
-            (Driver::Thread, 1)
+            (Some(Driver::Thread), 1)
         );
     });
 }

@@ -92,16 +92,10 @@ pub(super) fn read() -> Option<Cpuid> {
 /// The counter's frequency that the firmware has written to `CNTFRQ_EL0`, Hz. A process that may
 /// not read the counter may not read it either (Linux 6.12, `arch/arm64/kernel/traps.c`,
 /// `cntfrq_read_handler`).
-#[cfg(target_arch = "aarch64")]
 pub(super) fn hz_by_firmware() -> Option<u64> {
     let counter = tickline_core::counter::HardwareCounter::if_present()?;
     let may_ask = super::may_read_counter() != Some(false);
-    may_ask.then(|| counter.nominal_hz()).filter(|hz| *hz != 0)
-}
-
-#[cfg(not(target_arch = "aarch64"))]
-pub(super) const fn hz_by_firmware() -> Option<u64> {
-    None
+    if may_ask { counter.nominal_hz() } else { None }
 }
 
 #[cfg(all(test, any(target_arch = "x86", target_arch = "x86_64")))]

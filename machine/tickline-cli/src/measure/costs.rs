@@ -100,7 +100,7 @@ pub(crate) fn settle() {
 /// readings come from the OS clock, on a machine that may have good counters.
 pub(crate) fn wait_for_comparison() {
     super::status_within(
-        |status| !(status.driver == Driver::Thread && is_comparing(status.state)),
+        |status| !(status.driver == Some(Driver::Thread) && is_comparing(status.state)),
         COMPARISON_PATIENCE,
     );
 }

@@ -68,7 +68,7 @@ fn enough_exchanges_make_a_comparison() {
         let resolution_ticks = resolution_ticks(&counter);
         let between = |other: &u32| {
             let exchanges = exchange::between(first, *other);
-            exchanges.are_synchronised(resolution_ticks, rate.max_difference_ticks(counter))
+            exchanges.are_synchronised(resolution_ticks, rate.allowed_difference_ticks(counter))
         };
         let were_enough = others.iter().all(|other| between(other).is_some());
         let comparison = compare(&StoppableSleep::plain());
@@ -100,14 +100,14 @@ fn moments(ticks: u64, ns: i64) -> (Moment, Moment) {
 #[test]
 fn the_limit_is_by_the_ticks_and_the_time_that_have_passed() {
     let (begin, end) = moments(40_000_000, 20_000_000);
-    assert_eq!(max_ticks_between(begin, end, 0), 2 * MAX_DIFFERENCE_NS);
+    assert_eq!(allowed_ticks_between(begin, end, 0), 2 * MAX_DIFFERENCE_NS);
 }
 
 /// An OS clock that moves in steps of 10 ms may have moved by 20 ms in 30.
 #[test]
 fn an_os_clock_that_moves_in_steps_makes_the_limit_no_larger() {
     let (begin, end) = moments(60_000_000, 20_000_000);
-    let max_ticks = max_ticks_between(begin, end, 10_000_000);
+    let max_ticks = allowed_ticks_between(begin, end, 10_000_000);
     assert_eq!(max_ticks, 2 * MAX_DIFFERENCE_NS);
 }
 
@@ -116,20 +116,20 @@ fn an_os_clock_that_moves_in_steps_makes_the_limit_no_larger() {
 fn a_suspend_makes_the_limit_no_larger() {
     let (begin, mut end) = moments(40_000_000, 2_000_000);
     end.suspended_ns = Some(5 + 18_000_000);
-    assert_eq!(max_ticks_between(begin, end, 0), 2 * MAX_DIFFERENCE_NS);
+    assert_eq!(allowed_ticks_between(begin, end, 0), 2 * MAX_DIFFERENCE_NS);
 }
 
 #[test]
 fn a_suspend_that_may_be_unknown_leaves_no_difference_possible() {
     let (begin, mut end) = moments(40_000_000, 20_000_000);
     end.suspended_ns = None;
-    assert_eq!(max_ticks_between(begin, end, 0), 0);
+    assert_eq!(allowed_ticks_between(begin, end, 0), 0);
 }
 
 #[test]
 fn clocks_that_have_gone_back_leave_no_difference_possible() {
     let (begin, end) = moments(1, 1);
-    assert_eq!(max_ticks_between(end, begin, 0), 0);
+    assert_eq!(allowed_ticks_between(end, begin, 0), 0);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_cpu_that_cannot_be_reached_leaves_no_difference_possible() {
         return skip("no counter on this target");
     };
     let rate = RateOnCpu::begin(u32::MAX, counter);
-    assert_eq!(rate.max_difference_ticks(counter), 0);
+    assert_eq!(rate.allowed_difference_ticks(counter), 0);
 }
 
 #[test]

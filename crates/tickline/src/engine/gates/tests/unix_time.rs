@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use tickline_core::driver::reader_may_judge_at;
-use tickline_core::reference::Timescale;
 
 use super::*;
 use crate::per_cpu::{CpuLines, requirements};
@@ -17,7 +16,7 @@ const AHEAD_NS: i64 = 50_000_000;
 
 /// Whether a reading of Unix time by the slow path is ahead of the OS clock.
 fn is_ahead(engine: &Engine) -> bool {
-    let ns = engine.unix_slow().cast_signed();
+    let ns = engine.unix_slow().as_nanos().cast_signed();
     ns > OsClock.unix_ns() + AHEAD_NS / 2
 }
 
@@ -138,7 +137,7 @@ fn state_outside_the_judging_time<T>(read_unix: impl Fn(&Engine) -> T) -> Option
 /// Most of these readings stay one call of the OS.
 #[test]
 fn readers_of_unix_time_from_the_os_judge_only_in_a_part_of_the_time() {
-    if let Some(state) = state_outside_the_judging_time(Engine::unix_ns) {
+    if let Some(state) = state_outside_the_judging_time(Engine::unix_now) {
         assert_eq!(state, ClockState::Fallback(Reason::Slow));
     }
 }
@@ -146,7 +145,7 @@ fn readers_of_unix_time_from_the_os_judge_only_in_a_part_of_the_time() {
 /// Symptom: each of these readings asked the OS twice.
 #[test]
 fn readers_of_unix_time_with_bounds_from_the_os_judge_only_in_a_part_of_the_time() {
-    let read = |engine: &Engine| engine.reading(Timescale::Unix);
+    let read = |engine: &Engine| engine.unix_reading();
     if let Some(state) = state_outside_the_judging_time(read) {
         assert_eq!(state, ClockState::Fallback(Reason::Slow));
     }
@@ -177,7 +176,7 @@ fn readers_of_unix_time_that_the_os_does_not_serve_judge_at_any_time() {
     let is_judged_outside = || {
         let engine = engine_of_undecided_kernel();
         assert!(!engine.os_serves_unix());
-        read_unix_outside_the_judging_time(|| _ = engine.unix_ns())
+        read_unix_outside_the_judging_time(|| _ = engine.unix_now())
             && (engine.clock.stage() != Stage::Waiting
                 || matches!(engine.state(), ClockState::Fallback(_)))
     };

@@ -65,7 +65,7 @@ fn a_reader_runs_one_task_a_call() {
     let engine = Engine::new(Driver::Reader);
     let mut tasks = Vec::new();
     while !engine.is_judged() {
-        engine.now_ns();
+        engine.now();
         let collector = engine.collector().expect("no other thread has it");
         let next = collector.next;
         // The last two tasks measure.
