@@ -39,7 +39,7 @@ use clap::Parser;
 
 use crate::args::{Args, Command};
 use crate::commands::{
-    bench, compare, doctor, explain, flight, manual, report, run, serve, warp, watch, who,
+    bench, compare, doctor, explain, flight, manual, report, run, serve, wait, warp, watch, who,
 };
 use crate::exit::Exit;
 
@@ -64,6 +64,7 @@ fn main() -> ExitCode {
     };
     let result = match args.command.unwrap_or(Command::Doctor(args.doctor)) {
         Command::Doctor(args) => doctor::run(&args),
+        Command::Wait(args) => wait::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Compare(args) => compare::run(&args),
