@@ -1,5 +1,7 @@
 //! The command line.
 
+pub(crate) mod help;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,7 +11,6 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cpu_list;
 use crate::diagnose::explanations;
-use crate::help;
 use crate::measure::warp::Pattern;
 use crate::screen::columns;
 

@@ -3,21 +3,28 @@
 //! `args` parses the command line. A command (`commands`) measures (`measure`), collects facts
 //! (`machine`), and stores both in a document (`document`). `diagnose` adds findings to the
 //! document, and `output` writes it as text, JSON or HTML.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `args` | the command line, and its help |
+//! | `commands` | a module for each command |
+//! | `setup`, `measure` | the process before a measurement; the measurements |
+//! | `machine`, `machine_rows` | the facts of the machine; their rows in texts and the report |
+//! | `document`, `schema`, `input` | the document; its JSON Schemas; a recorded document |
+//! | `diagnose` | the findings and fixes |
+//! | `output`, `screen`, `progress`, `openmetrics` | files; texts; the progress bar; metrics |
+//! | `words`, `float`, `cpu_list` | figures and names in words; conversions; lists of CPUs |
+//! | `exit`, `signal` | exit codes; signal handlers |
 
 #![deny(unsafe_code)]
 
 mod args;
-#[cfg(target_os = "linux")]
-mod closed_stdout;
 mod commands;
 mod cpu_list;
-#[cfg(unix)]
-mod descriptor;
 mod diagnose;
 mod document;
 mod exit;
 mod float;
-mod help;
 mod input;
 mod machine;
 mod machine_rows;
