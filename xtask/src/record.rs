@@ -148,7 +148,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     }
     rewritten(&stored()?)?; // fails at once if a file lacks its markers
     must_succeed("cargo build --release -q -p tickline-benches -p tickline-cli")?;
-    let found: Found = json_of(&format!("{} --secs 1 --json -", built("release/tickline")))?;
+    let found: Found = json_of(&format!(
+        "{} --duration 1s --json -",
+        built("release/tickline")
+    ))?;
     if let Some(why) = no_counter(&found) {
         println!("SKIPPED every measurement: {why}");
         return Ok(SOME_SKIPPED);

@@ -83,7 +83,7 @@ fn take_pictures(report: &Path, picture: &str) -> Result<(), String> {
 /// watch.
 fn make_report(report: &Path, build: &str, secs: u32) -> Result<(), String> {
     let line = format!(
-        "cargo run -q -p tickline-cli {build} -- report --secs {secs} --out {}",
+        "cargo run -q -p tickline-cli {build} -- report --duration {secs}s --out {}",
         report.display()
     );
     match exit_code(&line)? {

@@ -115,8 +115,8 @@
 //!
 //! A program that must not start with a wrong clock waits at its start until the error is small
 //! enough. [`Utc::wait_until_within`] returns the first reading whose error is within a limit, or,
-//! after a timeout, what the last reading was. `tickline doctor --wait` does the same for programs
-//! that are not changed, and judges Unix time itself.
+//! after a timeout, what the last reading was. `tickline wait` does the same for programs that are
+//! not changed, and judges Unix time itself.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -1,5 +1,7 @@
 //! The command line.
 
+pub(crate) mod help;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,7 +11,6 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cpu_list;
 use crate::diagnose::explanations;
-use crate::help;
 use crate::measure::warp::Pattern;
 use crate::screen::columns;
 
@@ -48,6 +49,9 @@ impl Args {
 pub(crate) enum Command {
     #[command(after_long_help = help::text(help::DOCTOR))]
     Doctor(Doctor),
+
+    #[command(after_long_help = help::text(help::WAIT))]
+    Wait(Wait),
 
     #[command(after_long_help = help::text(help::BENCH))]
     Bench(Bench),
@@ -117,24 +121,10 @@ pub(crate) struct Doctor {
     #[arg(long = "max-error", value_name = "TIME", allow_hyphen_values = true, value_parser = span_ns)]
     pub(crate) max_error_ns: Option<i64>,
 
-    /// Waits until Unix time is within --max-error of UTC
-    ///
-    /// The program measures nothing, and asks once a second. It says on standard error what it
-    /// waits for. At the end it prints one line on standard output. Put it before a program that
-    /// must not start with a wrong clock.
-    #[arg(long, requires = "max_error_ns", conflicts_with_all = ["target", "check", "duration", "openmetrics", "facts", "fix"])]
-    pub(crate) wait: bool,
-
-    /// With --wait: gives up after TIME
-    ///
-    /// A number with a unit, such as 10s or 5m.
-    #[arg(long, value_name = "TIME", requires = "wait", default_value = "60s", allow_hyphen_values = true, value_parser = timeout)]
-    pub(crate) timeout: Duration,
-
-    /// Seconds to watch the offset, 1 to 3600
+    /// How long to watch the offset, 1s to 1h
     ///
     /// The offset is that of tickline's clock from CLOCK_MONOTONIC.
-    #[arg(long = "secs", value_name = "N", overrides_with = "duration", default_value = "1", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", overrides_with = "duration", default_value = "1s", allow_hyphen_values = true, value_parser = up_to_an_hour)]
     pub(crate) duration: Duration,
 
     /// Writes the main figures to FILE as OpenMetrics
@@ -164,6 +154,22 @@ pub(crate) struct Doctor {
     pub(crate) yes: bool,
 }
 
+/// Waits until Unix time is near to UTC
+///
+/// Put it before a program that must not start with a wrong clock. The command measures nothing,
+/// and asks once a second. It says on standard error what it waits for. At the end it prints one
+/// line on standard output.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Wait {
+    /// Largest acceptable error of Unix time, such as 250ms
+    #[arg(long = "max-error", value_name = "TIME", allow_hyphen_values = true, value_parser = span_ns)]
+    pub(crate) max_error_ns: i64,
+
+    /// Gives up after TIME, such as 10s or 5m
+    #[arg(long, value_name = "TIME", default_value = "60s", allow_hyphen_values = true, value_parser = span)]
+    pub(crate) timeout: Duration,
+}
+
 /// Measures for some seconds, and writes a report as HTML
 ///
 /// The report has health, findings, costs, offset, facts, and the data itself. It is one file that
@@ -174,10 +180,10 @@ pub(crate) struct Report {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// Seconds to watch the offset, 1 to 3600
+    /// How long to watch the offset, 1s to 1h
     ///
     /// The offset is that of tickline's clock from CLOCK_MONOTONIC.
-    #[arg(long = "secs", value_name = "N", overrides_with = "duration", default_value = "10", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", overrides_with = "duration", default_value = "10s", allow_hyphen_values = true, value_parser = up_to_an_hour)]
     pub(crate) duration: Duration,
 
     /// Writes the report to FILE (`-`: standard output)
@@ -312,14 +318,14 @@ pub(crate) struct Watch {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// Seconds to watch, 1 to 31536000
+    /// How long to watch, 1s to 8760h
     ///
     /// By default, until it is stopped.
-    #[arg(long = "secs", value_name = "N", value_parser = |value: &str| whole(value, 31_536_000).map(|s| Duration::from_secs(s.into())))]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = up_to_a_year)]
     pub(crate) duration: Option<Duration>,
 
-    /// Seconds between two samples, 0.05 to 3600
-    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
+    /// Time between two samples, 50ms to 1h
+    #[arg(long, value_name = "TIME", default_value = "1s", allow_hyphen_values = true, value_parser = interval)]
     pub(crate) interval: Duration,
 
     /// Writes each sample as a row to FILE
@@ -351,8 +357,8 @@ pub(crate) struct Who {
     #[arg(value_name = "PID", value_parser = process_id)]
     pub(crate) process: Option<u32>,
 
-    /// Seconds to count, 1 to 3600
-    #[arg(long = "secs", value_name = "N", overrides_with = "duration", default_value = "5", value_parser = seconds)]
+    /// How long to count, 1s to 1h
+    #[arg(long, value_name = "TIME", overrides_with = "duration", default_value = "5s", allow_hyphen_values = true, value_parser = up_to_an_hour)]
     pub(crate) duration: Duration,
 }
 
@@ -467,18 +473,34 @@ fn finding_code(value: &str) -> Result<String, String> {
         .ok_or_else(|| "it is no code of a finding: `tickline explain` lists the codes".to_owned())
 }
 
-fn seconds(value: &str) -> Result<Duration, String> {
-    whole(value, 3_600).map(|seconds| Duration::from_secs(seconds.into()))
+/// Parses how long a command measures.
+fn up_to_an_hour(value: &str) -> Result<Duration, String> {
+    span_within(value, ("1s", Duration::from_secs(1)), ("1h", HOUR))
+}
+
+/// Parses how long `watch` runs.
+fn up_to_a_year(value: &str) -> Result<Duration, String> {
+    let year = ("8760h", 8_760 * HOUR);
+    span_within(value, ("1s", Duration::from_secs(1)), year)
 }
 
 fn interval(value: &str) -> Result<Duration, String> {
-    let seconds = value
-        .parse::<f64>()
-        .ok()
-        .filter(|seconds| (0.05..=3_600.0).contains(seconds));
-    let seconds =
-        seconds.ok_or_else(|| format!("{value} is not a number of seconds from 0.05 to 3600"))?;
-    Ok(Duration::from_secs_f64(seconds))
+    span_within(value, ("50ms", Duration::from_millis(50)), ("1h", HOUR))
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Parses a span of time with a unit. Each limit has the word that names it.
+fn span_within(
+    value: &str,
+    least: (&str, Duration),
+    most: (&str, Duration),
+) -> Result<Duration, String> {
+    let span = span(value)?;
+    if (least.1..=most.1).contains(&span) {
+        return Ok(span);
+    }
+    Err(format!("{value} is not from {} to {}", least.0, most.0))
 }
 
 /// Parses a positive span of time with a unit, such as `100ms`, into ns.
@@ -504,8 +526,8 @@ fn above_0_ns(value: &str) -> Option<i64> {
     (ns > 0).then_some(ns)
 }
 
-/// Parses a positive span of time with a unit, such as `60s`.
-fn timeout(value: &str) -> Result<Duration, String> {
+/// As [`span_ns`].
+fn span(value: &str) -> Result<Duration, String> {
     span_ns(value).map(|ns| Duration::from_nanos(ns.unsigned_abs()))
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod report;
 pub(crate) mod run;
 #[cfg_attr(not(target_os = "linux"), path = "commands/serve/unsupported.rs")]
 pub(crate) mod serve;
+pub(crate) mod wait;
 pub(crate) mod warp;
 pub(crate) mod watch;
 pub(crate) mod who;

@@ -1,6 +1,6 @@
 //! Exit codes.
 
-/// The program's exit code; the texts in `help.rs` explain it to users. With `doctor --check` the
+/// The program's exit code; the texts in `args/help.rs` explain it to users. With `doctor --check` the
 /// codes are those of a monitoring plugin (`PluginStatus` in `commands/doctor.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {

@@ -3,21 +3,28 @@
 //! `args` parses the command line. A command (`commands`) measures (`measure`), collects facts
 //! (`machine`), and stores both in a document (`document`). `diagnose` adds findings to the
 //! document, and `output` writes it as text, JSON or HTML.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `args` | the command line, and its help |
+//! | `commands` | a module for each command |
+//! | `setup`, `measure` | the process before a measurement; the measurements |
+//! | `machine`, `machine_rows` | the facts of the machine; their rows in texts and the report |
+//! | `document`, `schema`, `input` | the document; its JSON Schemas; a recorded document |
+//! | `diagnose` | the findings and fixes |
+//! | `output`, `screen`, `progress`, `openmetrics` | files; texts; the progress bar; metrics |
+//! | `words`, `float`, `cpu_list` | figures and names in words; conversions; lists of CPUs |
+//! | `exit`, `signal` | exit codes; signal handlers |
 
 #![deny(unsafe_code)]
 
 mod args;
-#[cfg(target_os = "linux")]
-mod closed_stdout;
 mod commands;
 mod cpu_list;
-#[cfg(unix)]
-mod descriptor;
 mod diagnose;
 mod document;
 mod exit;
 mod float;
-mod help;
 mod input;
 mod machine;
 mod machine_rows;
@@ -39,7 +46,7 @@ use clap::Parser;
 
 use crate::args::{Args, Command};
 use crate::commands::{
-    bench, compare, doctor, explain, flight, manual, report, run, serve, warp, watch, who,
+    bench, compare, doctor, explain, flight, manual, report, run, serve, wait, warp, watch, who,
 };
 use crate::exit::Exit;
 
@@ -64,6 +71,7 @@ fn main() -> ExitCode {
     };
     let result = match args.command.unwrap_or(Command::Doctor(args.doctor)) {
         Command::Doctor(args) => doctor::run(&args),
+        Command::Wait(args) => wait::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Compare(args) => compare::run(&args),

@@ -6,6 +6,11 @@
 //! place. It follows links. The kernel resolves the name first, so its protection of links and
 //! files in shared folders (`fs.protected_*`, proc_sys_fs(5)) applies.
 
+#[cfg(target_os = "linux")]
+mod closed_stdout;
+#[cfg(unix)]
+mod descriptor;
+
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,10 +19,6 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::args::Json;
-#[cfg(target_os = "linux")]
-use crate::closed_stdout;
-#[cfg(unix)]
-use crate::descriptor;
 use crate::words::{plain, plain_path, with_path};
 
 /// The destination of a command's JSON, if the user asks for it. A command opens it before the

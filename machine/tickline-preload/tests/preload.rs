@@ -1,6 +1,6 @@
 //! Each test executes itself again with the library in `LD_PRELOAD`, and compares its clocks with
-//! system calls. A test of `tickline-cli` (`every_call_answers_as_without_a_page`) checks that
-//! every call answers as without the library.
+//! system calls. A test of `tickline-cli` (`a_preloaded_program_answers_as_without_a_page`) checks
+//! that every call answers as without the library.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]

@@ -50,12 +50,8 @@ fn a_number_that_is_no_span_with_any_unit_is_refused_without_advice() {
 }
 
 #[test]
-fn a_timeout_has_a_unit() {
-    assert_eq!(timeout("5m"), Ok(Duration::from_secs(300)));
-    assert_eq!(
-        timeout("60").unwrap_err(),
-        "60 has no unit: write 60ms or 60s"
-    );
+fn a_span_may_have_any_unit_of_time() {
+    assert_eq!(span("5m"), Ok(Duration::from_secs(300)));
 }
 
 #[test]
@@ -77,10 +73,28 @@ fn a_whole_number_is_from_1_to_its_limit() {
 }
 
 #[test]
-fn a_time_is_a_number_of_seconds_up_to_an_hour() {
-    assert_eq!(seconds("1"), Ok(Duration::from_secs(1)));
-    assert_eq!(seconds("3600"), Ok(Duration::from_secs(3_600)));
-    assert!(seconds("3601").is_err());
+fn a_command_measures_for_1_s_to_1_h() {
+    assert_eq!(up_to_an_hour("1s"), Ok(Duration::from_secs(1)));
+    assert_eq!(up_to_an_hour("1h"), Ok(HOUR));
+    for value in ["999ms", "3601s"] {
+        let expected = format!("{value} is not from 1s to 1h");
+        assert_eq!(up_to_an_hour(value), Err(expected));
+    }
+}
+
+#[test]
+fn a_watch_lasts_up_to_a_year() {
+    assert_eq!(up_to_a_year("8760h"), Ok(8_760 * HOUR));
+    let error = up_to_a_year("8761h").unwrap_err();
+    assert_eq!(error, "8761h is not from 1s to 8760h");
+}
+
+#[test]
+fn every_span_of_time_needs_a_unit() {
+    for parse in [span, up_to_an_hour, up_to_a_year, interval] {
+        let error = parse("10").unwrap_err();
+        assert_eq!(error, "10 has no unit: write 10ms or 10s");
+    }
 }
 
 #[test]
@@ -95,9 +109,10 @@ fn a_process_has_a_number_that_linux_may_give() {
 
 #[test]
 fn an_interval_is_from_50_ms_to_an_hour() {
-    assert_eq!(interval("0.05"), Ok(Duration::from_millis(50)));
-    assert_eq!(interval("3600"), Ok(Duration::from_secs(3_600)));
-    for value in ["0.04", "3601", "NaN", "x"] {
-        assert!(interval(value).is_err(), "{value}");
+    assert_eq!(interval("50ms"), Ok(Duration::from_millis(50)));
+    assert_eq!(interval("1h"), Ok(HOUR));
+    for value in ["49ms", "3601s"] {
+        let expected = format!("{value} is not from 50ms to 1h");
+        assert_eq!(interval(value), Err(expected));
     }
 }

@@ -2,7 +2,6 @@
 
 mod switch_clocksource;
 mod text;
-mod wait;
 
 pub(crate) use text::GATES;
 
@@ -27,11 +26,6 @@ use crate::setup::{Setup, Shares};
 use crate::words::plain;
 
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
-    if let Some(max_error_ns) = args.max_error_ns
-        && args.wait
-    {
-        return wait::run(max_error_ns, args.timeout);
-    }
     let result = match &args.facts {
         Some(file) => diagnose_recorded(file, args),
         None => diagnose_this_machine(args),

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use clap::{Command, CommandFactory};
 use clap_mangen::roff::{Roff, roman};
 
+use crate::args::help::{self, Section};
 use crate::args::{Args, Completions, Man};
 use crate::exit::Exit;
-use crate::help::{self, Section};
 use crate::output::to_stdout;
 
 /// Prints completions.

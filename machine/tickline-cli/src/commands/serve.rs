@@ -38,18 +38,38 @@ pub(crate) use status::PageReport;
 #[cfg(test)]
 pub(crate) use status::SCHEMA;
 
+/// Why an action fails. The exit code says which of the two it is.
+enum ServeError {
+    /// Another start may help.
+    MayPass(io::Error),
+    /// The error remains until somebody removes its cause.
+    Permanent(io::Error),
+}
+
+impl From<io::Error> for ServeError {
+    fn from(error: io::Error) -> Self {
+        Self::MayPass(error)
+    }
+}
+
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
-    if args.action != Some(ServeAction::Status)
-        && let Err(error) = refuse_outputs(args)
-    {
-        return Ok(permanent(&error));
+    match act(args) {
+        Ok(exit) => Ok(exit),
+        Err(ServeError::MayPass(error)) => Err(error),
+        Err(ServeError::Permanent(error)) => {
+            output::error_to_stderr(&error);
+            Ok(Exit::Permanent)
+        }
+    }
+}
+
+fn act(args: &args::Serve) -> Result<Exit, ServeError> {
+    if args.action != Some(ServeAction::Status) {
+        refuse_outputs(args).map_err(ServeError::Permanent)?;
     }
     match args.action {
         None => {
-            let page = match served_page(args) {
-                Ok(page) => page,
-                Err(error) => return Ok(permanent(&error)),
-            };
+            let page = served_page(args).map_err(ServeError::Permanent)?;
             let folder = if args.page.is_none() {
                 Folder::Make
             } else {
@@ -57,16 +77,10 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
             };
             server::run(&page, folder)
         }
-        Some(ServeAction::Status) => show_status(args),
-        Some(ServeAction::Off) => switch(args, "off", off),
-        Some(ServeAction::On) => switch(args, "on", on),
+        Some(ServeAction::Status) => Ok(show_status(args)?),
+        Some(ServeAction::Off) => Ok(switch(args, "off", off)?),
+        Some(ServeAction::On) => Ok(switch(args, "on", on)?),
     }
-}
-
-/// Prints an error that remains until somebody removes its cause.
-fn permanent(error: &io::Error) -> Exit {
-    output::error_to_stderr(error);
-    Exit::Permanent
 }
 
 /// Switches the page off or on, by `action`, whose name is `word`. Also says if the machine's page

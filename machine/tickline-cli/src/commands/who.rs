@@ -81,12 +81,9 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let who = counted
         .map(|counted| counted.into_summary(&document))
         .unwrap_or_else(|obstacle| {
-            let fixing = obstacle.fixing_commands(
-                args.process,
-                args.duration.as_secs(),
-                &sudo::this_program(),
-            );
-            let others = obstacle.other_tools(args.process, args.duration.as_secs());
+            let fixing =
+                obstacle.fixing_commands(args.process, args.duration, &sudo::this_program());
+            let others = obstacle.other_tools(args.process, args.duration);
             WhoSummary {
                 obstacle: Some(obstacle.to_string()),
                 fixing_commands: fixing.len(),

@@ -47,72 +47,12 @@ pub(super) fn not_used(name: &str, document: &Document) -> Finding {
 /// The finding if the kernel's log says why the kernel has rejected the TSC.
 fn rejected(name: &str, document: &Document) -> Option<Finding> {
     let rejection = document.rejection()?;
-    let reason = &rejection.reason;
-    let mut finding = match rejection.cause {
-        Cause::Warp => Finding::slow(
-            Code::Warp,
-            format!("the kernel saw the counters of two CPUs differ, and keeps time with {name}"),
-        ),
-        Cause::Skew if blames_stopping_hpet(document) => Finding::slow(
-            Code::Skew,
-            "the kernel has rejected the TSC by a comparison with hpet, and keeps time with hpet, \
-             which is the broken clock: on this processor it stops in deep idle states",
-        ),
-        Cause::Skew => Finding::slow(
-            Code::Skew,
-            format!(
-                "the kernel saw the TSC's rate differ from another clock's, and keeps time with \
-                 {name}"
-            ),
-        ),
-        Cause::Delay => Finding::slow(
-            Code::WatchdogDelay,
-            format!(
-                "the kernel could not read its clocks fast enough to compare the TSC with another \
-                 one, and keeps time with {name}"
-            ),
-        ),
-        Cause::Watchdog => Finding::slow(
-            Code::Watchdog,
-            format!(
-                "the kernel could not confirm the TSC's rate by another clock, for a reason that \
-                 its log does not give, and keeps time with {name}"
-            ),
-        ),
-        Cause::Unsynchronised => Finding::slow(
-            Code::Unsynchronised,
-            format!(
-                "the kernel has no guarantee that the TSCs of several CPUs agree, and keeps time \
-                 with {name}"
-            ),
-        ),
-        Cause::NoFrequency => Finding::slow(
-            Code::Unstable,
-            format!(
-                "the kernel could not find out the TSC's frequency, and keeps time with {name}"
-            ),
-        ),
-        Cause::Halts => Finding::slow(
-            Code::Halts,
-            format!(
-                "the kernel found that the TSC stops when a CPU sleeps, and keeps time with {name}"
-            ),
-        ),
-        Cause::Parameter => Finding::slow(
-            Code::SwitchedOff,
-            format!(
-                "the kernel has a parameter that calls the TSC unstable, and keeps time with {name}"
-            ),
-        ),
-        Cause::VaryingRate | Cause::Other => Finding::slow(
-            Code::Unstable,
-            format!("the kernel keeps time with {name}, because it rejected the TSC: {reason}"),
-        ),
-    }
-    .seen(format!("current_clocksource is {name}"))
-    .seen_all(offer(document))
-    .seen_all(rejection.messages)
-    .fix(fix_for_rejected(document));
+    let verdict = Verdict::of(rejection.cause, document);
+    let mut finding = Finding::slow(verdict.code, (verdict.summary)(name, &rejection.reason))
+        .seen(format!("current_clocksource is {name}"))
+        .seen_all(offer(document))
+        .seen_all(rejection.messages)
+        .fix(fix_for_rejected(document));
     if rejection.cause == Cause::Skew {
         finding = finding.seen_all(document.skew());
         // An hpet that stops explains the skew by itself.
@@ -136,6 +76,142 @@ fn rejected(name: &str, document: &Document) -> Option<Finding> {
         finding = finding.seen(format!("the counters today: {counters}"));
     }
     Some(finding)
+}
+
+/// What the doctor says about a cause for which the kernel has rejected the TSC.
+struct Verdict {
+    code: Code,
+    /// The finding's sentence, by the name of the present clocksource, and the kernel's reason.
+    summary: fn(&str, &str) -> String,
+    fix: fn(&Document) -> Fix,
+}
+
+impl Verdict {
+    fn of(cause: Cause, document: &Document) -> Self {
+        let stops = blames_stopping_hpet(document);
+        match cause {
+            Cause::Warp => Self {
+                code: Code::Warp,
+                summary: |name, _| {
+                    format!(
+                        "the kernel saw the counters of two CPUs differ, and keeps time with {name}"
+                    )
+                },
+                // Neither on bare metal nor in a guest may the kernel be told to ignore a warp.
+                fix: shared_fixes::synchronise,
+            },
+            Cause::Skew if stops => Self {
+                code: Code::Skew,
+                summary: |_, _| {
+                    "the kernel has rejected the TSC by a comparison with hpet, and keeps time \
+                     with hpet, which is the broken clock: on this processor it stops in deep idle \
+                     states"
+                        .to_owned()
+                },
+                fix: shared_fixes::without_hpet,
+            },
+            Cause::Skew => Self {
+                code: Code::Skew,
+                summary: |name, _| {
+                    format!(
+                        "the kernel saw the TSC's rate differ from another clock's, and keeps time \
+                         with {name}"
+                    )
+                },
+                fix: shared_fixes::check_tsc,
+            },
+            Cause::Delay => Self {
+                code: Code::WatchdogDelay,
+                summary: |name, _| {
+                    format!(
+                        "the kernel could not read its clocks fast enough to compare the TSC with \
+                         another one, and keeps time with {name}"
+                    )
+                },
+                // Only the watchdog's measurement has failed, so the TSC may be good.
+                fix: |document| shared_fixes::host_fix_or(shared_fixes::no_watchdog, document),
+            },
+            Cause::Watchdog => Self {
+                code: Code::Watchdog,
+                summary: |name, _| {
+                    format!(
+                        "the kernel could not confirm the TSC's rate by another clock, for a \
+                         reason that its log does not give, and keeps time with {name}"
+                    )
+                },
+                fix: if stops {
+                    shared_fixes::without_hpet
+                } else {
+                    shared_fixes::check_tsc
+                },
+            },
+            Cause::Unsynchronised => Self {
+                code: Code::Unsynchronised,
+                summary: |name, _| {
+                    format!(
+                        "the kernel has no guarantee that the TSCs of several CPUs agree, and \
+                         keeps time with {name}"
+                    )
+                },
+                fix: |document| shared_fixes::host_fix_or(shared_fixes::trust_tsc, document),
+            },
+            Cause::NoFrequency => Self {
+                code: Code::Unstable,
+                summary: |name, _| {
+                    format!(
+                        "the kernel could not find out the TSC's frequency, and keeps time with \
+                         {name}"
+                    )
+                },
+                fix: shared_fixes::trust_tsc,
+            },
+            Cause::Halts => Self {
+                code: Code::Halts,
+                summary: |name, _| {
+                    format!(
+                        "the kernel found that the TSC stops when a CPU sleeps, and keeps time \
+                         with {name}"
+                    )
+                },
+                // It names a parameter for each of the two idle drivers, one of which is in use.
+                fix: |_| {
+                    Fix::from(
+                        "boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power",
+                    )
+                    .then("the TSC of newer processors does not stop")
+                },
+            },
+            Cause::VaryingRate => Self {
+                code: Code::Unstable,
+                summary: rejected_because,
+                fix: |_| {
+                    Fix::none(
+                        "the TSC's rate changes with the processor's, so the kernel's verdict is \
+                         right",
+                    )
+                },
+            },
+            Cause::Parameter => Self {
+                code: Code::SwitchedOff,
+                summary: |name, _| {
+                    format!(
+                        "the kernel has a parameter that calls the TSC unstable, and keeps time \
+                         with {name}"
+                    )
+                },
+                fix: |document| shared_fixes::without_parameter("tsc=unstable", document),
+            },
+            Cause::Other => Self {
+                code: Code::Unstable,
+                summary: rejected_because,
+                fix: |document| shared_fixes::host_fix_or(overrule_if_understood, document),
+            },
+        }
+    }
+}
+
+fn rejected_because(name: &str, reason: &str) -> String {
+    format!("the kernel keeps time with {name}, because it rejected the TSC: {reason}")
 }
 
 /// Whether the kernel has rejected the TSC by an hpet that stops in deep idle states, and keeps
@@ -264,28 +340,8 @@ pub(super) fn fix_for_rejected(document: &Document) -> Fix {
         return shared_fixes::synchronise(document);
     }
     let rejection = document.rejection();
-    match rejection.map_or(Cause::Watchdog, |rejection| rejection.cause) {
-        // Neither on bare metal nor in a guest may the kernel be told to ignore a warp.
-        Cause::Warp => shared_fixes::synchronise(document),
-        Cause::VaryingRate => Fix::none(
-            "the TSC's rate changes with the processor's, so the kernel's verdict is right",
-        ),
-        Cause::NoFrequency => shared_fixes::trust_tsc(document),
-        Cause::Skew | Cause::Watchdog if blames_stopping_hpet(document) => {
-            shared_fixes::without_hpet(document)
-        }
-        Cause::Skew | Cause::Watchdog => shared_fixes::check_tsc(document),
-        // Only the watchdog's measurement has failed, so the TSC may be good.
-        Cause::Delay => shared_fixes::host_fix_or(shared_fixes::no_watchdog, document),
-        // The text names a parameter for each of the two idle drivers, one of which is in use.
-        Cause::Halts => {
-            Fix::from("boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power")
-                .then("the TSC of newer processors does not stop")
-        }
-        Cause::Parameter => shared_fixes::without_parameter("tsc=unstable", document),
-        Cause::Unsynchronised => shared_fixes::host_fix_or(shared_fixes::trust_tsc, document),
-        Cause::Other => shared_fixes::host_fix_or(overrule_if_understood, document),
-    }
+    let cause = rejection.map_or(Cause::Watchdog, |rejection| rejection.cause);
+    (Verdict::of(cause, document).fix)(document)
 }
 
 /// The kernel's reason may be one that no comparison of the counters shows.

@@ -343,7 +343,7 @@ mod tests {
         assert!((skew_ppb - 5.0).abs() < 1e-6, "{skew_ppb}");
     }
 
-    /// Symptom: at its end `watch --secs 2` reported "calibrating" for every CPU, although the
+    /// Symptom: at its end `watch --duration 2s` reported "calibrating" for every CPU, although the
     /// counter served. Cause: it lost the CPUs' samples after the main thread's last sample.
     #[test]
     fn a_cpu_sample_after_the_last_one_counts() {

@@ -75,7 +75,7 @@ fn a_log_or_a_pipe_is_written_to_in_place() {
 #[test]
 fn rows_are_appended_to_a_log_and_the_summary_goes_elsewhere() {
     let (found, errors) =
-        written_to_a_log("\"$0\" watch --secs 1 --interval 0.3 --csv /dev/stdout >> log");
+        written_to_a_log("\"$0\" watch --duration 1s --interval 300ms --csv /dev/stdout >> log");
     assert!(
         found.starts_with("before\n") && found.contains("\nat_s,unix_s"),
         "{found}"
@@ -223,7 +223,7 @@ fn mode(path: &Path) -> u32 {
 /// Starts `watch`, which writes its document to this file at its end. Returns once a row is there:
 /// the program has checked the file by then.
 fn watch_after_its_first_row(file: &Path) -> Child {
-    let mut command = tickline(&["watch", "--interval", "0.05", "--csv", "-", "--json"]);
+    let mut command = tickline(&["watch", "--interval", "50ms", "--csv", "-", "--json"]);
     command.arg(file);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -281,7 +281,7 @@ fn a_file_without_room_for_its_content_stays_as_it_was() {
 fn a_table_needs_no_new_file_in_its_folder() {
     code(&sh(
         Path::new("/"),
-        "\"$0\" watch --secs 1 --csv /proc/self/comm",
+        "\"$0\" watch --duration 1s --csv /proc/self/comm",
     ));
 }
 

@@ -142,7 +142,7 @@ fn doctor_without_any_standard_stream_ends_with_an_error() {
     let status = Command::new("sh")
         .args([
             "-c",
-            "exec \"$0\" --secs 1 <&- >&- 2>&-",
+            "exec \"$0\" --duration 1s <&- >&- 2>&-",
             env!("CARGO_BIN_EXE_tickline"),
         ])
         .stdin(Stdio::null())
@@ -243,7 +243,7 @@ fn who_attaches_to_no_process() {
     let rules = ["ptrace", "process_vm_readv", "process_vm_writev"];
     let rules = rules.map(|call| json!({ "syscall": call }));
     let kills = filter(&"kill_process".into(), &json!(rules)).unwrap();
-    let mut command = tickline(&["who", "--secs", "1"]);
+    let mut command = tickline(&["who", "--duration", "1s"]);
     put_under(&mut command, kills);
     let output = command.output().unwrap();
     let errors = text(&output.stderr);

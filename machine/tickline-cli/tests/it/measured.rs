@@ -27,20 +27,26 @@ impl Measured {
 }
 
 const COMMANDS: [&[&str]; 6] = [
-    &["doctor", "--secs", "1", "--openmetrics", "tickline.prom"],
+    &[
+        "doctor",
+        "--duration",
+        "1s",
+        "--openmetrics",
+        "tickline.prom",
+    ],
     &["bench", "--rounds", "5", "--calls", "1000"],
     &["warp"],
     &[
         "watch",
-        "--secs",
-        "1",
+        "--duration",
+        "1s",
         "--interval",
-        "0.2",
+        "200ms",
         "--csv",
         "samples.csv",
     ],
-    &["report", "--secs", "1", "--out", "report.html"],
-    &["who", "--secs", "1"],
+    &["report", "--duration", "1s", "--out", "report.html"],
+    &["who", "--duration", "1s"],
 ];
 
 fn all() -> &'static BTreeMap<(&'static str, &'static str), Measured> {
@@ -479,7 +485,7 @@ fn a_cost_is_rounded_in_one_way() {
 
 #[test]
 fn a_report_on_standard_output_is_the_page_alone() {
-    let output = tickline(&["report", "--secs", "1", "--out", "-"])
+    let output = tickline(&["report", "--duration", "1s", "--out", "-"])
         .output()
         .unwrap();
     code(&output);

@@ -340,7 +340,7 @@ fn a_check_that_fails_is_unknown() {
     let run = |words: &[&str]| tickline(words).output().unwrap();
     for output in [
         run(&["--check", "--facts", "no/such"]),
-        run(&["--check", "--secs", "x"]),
+        run(&["--check", "--duration", "x"]),
         run(&["--check", "--x"]),
         // The answerer of the clocks is unknown. Symptom: the level was "fast, not known right".
         output(&["--check"], r#"{ "schema": "tickline/2", "machine": {} }"#),

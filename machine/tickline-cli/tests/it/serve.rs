@@ -383,7 +383,7 @@ fn a_user_without_rights_serves_that_users_programs() {
     let shown = text(&output.stdout);
     assert!(shown.contains("tickline/page.v1, of user "), "{shown}");
     // Symptom: "mapped by no process", by a user who may not examine the processes of others.
-    let metrics = as_user(&["doctor", "--secs", "1", "--openmetrics", "-"])
+    let metrics = as_user(&["doctor", "--duration", "1s", "--openmetrics", "-"])
         .output()
         .unwrap();
     let is_counted = text(&metrics.stdout).contains("\ntickline_page_readers ");

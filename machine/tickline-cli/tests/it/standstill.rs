@@ -17,9 +17,9 @@ const COMMANDS: [&[&str]; 7] = [
     &["doctor"],
     &["bench", "--rounds", "2", "--calls", "100"],
     &["warp"],
-    &["watch", "--secs", "1"],
-    &["who", "--secs", "1"],
-    &["report", "--secs", "1", "--out", "/dev/null"],
+    &["watch", "--duration", "1s"],
+    &["who", "--duration", "1s"],
+    &["report", "--duration", "1s", "--out", "/dev/null"],
     &["serve", "--page", "/nonexistent/page"],
 ];
 

@@ -83,10 +83,10 @@ fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
         for arguments in [
             &["bench", "--rounds", "2", "--calls", "100"][..],
             &["warp"],
-            &["doctor", "--secs", "1"],
+            &["doctor", "--duration", "1s"],
             &["--facts", FACTS],
-            &["who", "--secs", "1"],
-            &["watch", "--secs", "1", "--interval", "0.3"],
+            &["who", "--duration", "1s"],
+            &["watch", "--duration", "1s", "--interval", "300ms"],
         ] {
             let shown = shown(columns, arguments, &[PLAIN]);
             let long: Vec<_> = lines(&shown)
@@ -109,7 +109,7 @@ fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
 #[test]
 fn watch_is_a_table_with_a_plot_on_a_terminal_of_60_of_80_and_of_120_columns() {
     for columns in [60, 80, 120] {
-        let arguments = ["watch", "--secs", "1", "--interval", "0.3"];
+        let arguments = ["watch", "--duration", "1s", "--interval", "300ms"];
         let shown = shown(columns, &arguments, &[PLAIN]);
         let heading = shown.lines().find(|line| line.contains("time s"));
         assert!(
@@ -132,12 +132,20 @@ fn watch_is_a_table_with_a_plot_on_a_terminal_of_60_of_80_and_of_120_columns() {
 #[test]
 fn every_command_that_measures_shows_its_progress() {
     for arguments in [
-        &["doctor", "--secs", "1"][..],
+        &["doctor", "--duration", "1s"][..],
         &["bench", "--rounds", "2", "--calls", "100"],
         &["warp"],
-        &["who", "--secs", "1"],
-        &["report", "--secs", "1", "--out", "/dev/null"],
-        &["watch", "--secs", "1", "--interval", "0.3", "--json", "-"],
+        &["who", "--duration", "1s"],
+        &["report", "--duration", "1s", "--out", "/dev/null"],
+        &[
+            "watch",
+            "--duration",
+            "1s",
+            "--interval",
+            "300ms",
+            "--json",
+            "-",
+        ],
     ] {
         let shown = shown(80, arguments, &[PLAIN]);
         assert!(
@@ -151,7 +159,11 @@ fn every_command_that_measures_shows_its_progress() {
 #[test]
 fn a_terminal_that_can_not_redraw_a_line_gets_no_bar() {
     for term in ["dumb", ""] {
-        let shown = shown(80, &["doctor", "--secs", "1"], &[PLAIN, ("TERM", term)]);
+        let shown = shown(
+            80,
+            &["doctor", "--duration", "1s"],
+            &[PLAIN, ("TERM", term)],
+        );
         assert!(!shown.contains("measuring the start"), "{term}: {shown}");
     }
 }
@@ -159,14 +171,22 @@ fn a_terminal_that_can_not_redraw_a_line_gets_no_bar() {
 /// Symptom: the bar before the one line that a monitoring system reads.
 #[test]
 fn a_check_shows_no_bar() {
-    let arguments = ["doctor", "--check", "--secs", "1"];
+    let arguments = ["doctor", "--check", "--duration", "1s"];
     let (shown, _) = shown_with_code(80, &arguments, &[PLAIN]);
     assert!(!shown.contains("measuring the start"), "{shown}");
 }
 
 #[test]
 fn the_rows_of_watch_on_a_terminal_are_its_progress() {
-    let arguments = ["watch", "--secs", "1", "--interval", "0.3", "--csv", "-"];
+    let arguments = [
+        "watch",
+        "--duration",
+        "1s",
+        "--interval",
+        "300ms",
+        "--csv",
+        "-",
+    ];
     let shown = shown(80, &arguments, &[PLAIN]);
     assert!(
         shown.contains("at_s,unix_s") && !shown.contains("measuring"),

@@ -50,7 +50,7 @@ fn a_signal_ends_watch_with_whole_rows_and_a_summary_if_it_can() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("samples.csv");
-        let mut command = tickline(&["watch", "--interval", "0.05", "--csv"]);
+        let mut command = tickline(&["watch", "--interval", "50ms", "--csv"]);
         let mut child = command.arg(&path).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut text = String::new();
@@ -84,7 +84,8 @@ fn a_signal_ends_watch_with_whole_rows_and_a_summary_if_it_can() {
 #[test]
 fn an_ignored_signal_does_not_end_the_watch() {
     let program = env!("CARGO_BIN_EXE_tickline");
-    let script = format!("trap '' HUP; exec '{program}' watch --interval 0.05 --secs 2 --json -");
+    let script =
+        format!("trap '' HUP; exec '{program}' watch --interval 50ms --duration 2s --json -");
     let mut child = Command::new("sh")
         .args(["-c", &script])
         .stdout(Stdio::piped())

@@ -13,7 +13,10 @@ pub(crate) fn tickline() -> Command {
 
 /// The program `tickline`'s report on the machine, as a phase of this name.
 pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
-    let mut report = report::output(phase, command.args(["--secs", "1", "--json", "-"]).output());
+    let mut report = report::output(
+        phase,
+        command.args(["--duration", "1s", "--json", "-"]).output(),
+    );
     let output = report["output"].clone();
     let bad = ["slow", "wrong"]
         .iter()

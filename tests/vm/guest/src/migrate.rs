@@ -36,8 +36,8 @@ const HOSTS_UNDER_OTHERS: Hosts = [
 /// The time that `tickline watch` runs before the first move.
 const WATCHED_BEFORE: Duration = Duration::from_secs(3);
 
-/// The limit of `tickline watch`, s: longer than all moves take.
-const WATCHES_S: &str = "600";
+/// The limit of `tickline watch`: longer than all moves take.
+const WATCHES_FOR: &str = "600s";
 
 /// Moves the machine from host to host.
 ///
@@ -48,10 +48,10 @@ pub(crate) fn move_around(lab: &Lab<'_>) -> io::Result<()> {
     let watch = tickline()
         .args([
             "watch",
-            "--secs",
-            WATCHES_S,
+            "--duration",
+            WATCHES_FOR,
             "--interval",
-            "0.1",
+            "100ms",
             "--json",
             "-",
         ])

@@ -23,8 +23,8 @@ const ROW_NS: u64 = 1_000_000;
 /// The time for which the asker asks, ns: longer than `tickline who` takes to count.
 const ASKS_NS: u64 = 6_000_000_000;
 
-/// The time for which `tickline who` counts, s.
-const COUNTS_S: &str = "2";
+/// The time for which `tickline who` counts.
+const COUNTS_FOR: &str = "2s";
 
 /// The user id of the unprivileged user `nobody`.
 pub(crate) const NOBODY: u32 = 65_534;
@@ -126,7 +126,9 @@ fn who(phase: &str, command: &mut Command, process: Option<u32>, asker: u32) -> 
     command.arg("who").args(process.map(|pid| pid.to_string()));
     let mut report = report::output(
         phase,
-        command.args(["--secs", COUNTS_S, "--json", "-"]).output(),
+        command
+            .args(["--duration", COUNTS_FOR, "--json", "-"])
+            .output(),
     );
     let output = report["output"].take();
     let callers = output["who"]["callers"]

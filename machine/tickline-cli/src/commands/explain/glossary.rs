@@ -200,7 +200,7 @@ fn of_gate(gate: Gate) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::help;
+    use crate::args::help;
 
     #[test]
     fn each_code_has_a_sentence() {

@@ -167,87 +167,67 @@ pub(super) mod tests {
         serde_json::from_value(json).unwrap()
     }
 
+    /// The cost of a call on a kernel after the fix, if it costs `now_ns` and is a system call.
+    fn fixed_ns(kernel: &str, call: TimeCall, now_ns: Option<f64>) -> Option<f64> {
+        call.fixed_ns(now_ns, &measured_machine("system_call", kernel))
+    }
+
     #[test]
-    fn what_a_call_costs_after_the_fix_depends_on_its_clock() {
-        for (kernel, call, now_ns, fixed_ns) in [
-            (
-                "6.1.0-1",
-                TimeCall::ClockGettime(1),
-                Some(1_000.0),
-                Some(25.0),
-            ),
-            ("6.1.0-1", TimeCall::ClockGettime(1), Some(10.0), Some(10.0)),
-            ("6.1.0-1", TimeCall::GetTimeOfDay, Some(1_000.0), Some(25.0)),
-            ("6.1.0-1", TimeCall::ClockGettime(6), Some(200.0), Some(5.0)),
-            // No vDSO answers these clocks.
-            (
-                "6.1.0-1",
-                TimeCall::ClockGettime(2),
-                Some(400.0),
-                Some(400.0),
-            ),
-            (
-                "6.1.0-1",
-                TimeCall::ClockGettime(8),
-                Some(1_000.0),
-                Some(1_000.0),
-            ),
-            (
-                "6.1.0-1",
-                TimeCall::ClockGettime(9),
-                Some(1_000.0),
-                Some(1_000.0),
-            ),
-            ("6.1.0-1", TimeCall::ClockGettime(-6), None, None),
-            // The cost of this coarse clock is unknown.
-            ("6.1.0-1", TimeCall::ClockGettime(5), Some(200.0), None),
-            // The vDSO answers this clock since Linux 5.3.
-            (
-                "5.3.0",
-                TimeCall::ClockGettime(4),
-                Some(1_000.0),
-                Some(25.0),
-            ),
-            (
-                "5.10.1-a",
-                TimeCall::ClockGettime(4),
-                Some(1_000.0),
-                Some(25.0),
-            ),
-            (
-                "5.3.0",
-                TimeCall::ClockGettime(7),
-                Some(1_000.0),
-                Some(25.0),
-            ),
-            (
-                "5.3.0",
-                TimeCall::ClockGettime(11),
-                Some(1_000.0),
-                Some(25.0),
-            ),
-            ("4.19.0", TimeCall::ClockGettime(4), Some(1_000.0), None),
-            (
-                "4.19.0",
-                TimeCall::ClockGettime(0),
-                Some(1_000.0),
-                Some(25.0),
-            ),
-            ("x", TimeCall::ClockGettime(4), Some(1_000.0), None),
-        ] {
-            let slow = measured_machine("system_call", kernel);
-            assert_eq!(
-                call.fixed_ns(now_ns, &slow),
-                fixed_ns,
-                "{kernel} {call:?} {now_ns:?}"
-            );
+    fn a_fixed_call_costs_a_coarse_clock_and_a_read_of_the_counter() {
+        for call in [TimeCall::ClockGettime(1), TimeCall::GetTimeOfDay] {
+            let fixed = fixed_ns("6.1.0-1", call, Some(1_000.0));
+            assert_eq!(fixed, Some(25.0), "{call:?}");
         }
-        // The vDSO answers this clock, but the counted program does not use the vDSO.
-        let bypassed = measured_machine("vdso", "6.1.0-1");
-        assert_eq!(
-            TimeCall::ClockGettime(1).fixed_ns(Some(1_000.0), &bypassed),
-            Some(900.0)
-        );
+    }
+
+    #[test]
+    fn a_fix_makes_no_call_slower() {
+        let fixed = fixed_ns("6.1.0-1", TimeCall::ClockGettime(1), Some(10.0));
+        assert_eq!(fixed, Some(10.0));
+    }
+
+    #[test]
+    fn a_fixed_coarse_clock_costs_what_the_vdso_costs_if_that_is_known() {
+        let [known, unknown] = [6, 5].map(TimeCall::ClockGettime);
+        assert_eq!(fixed_ns("6.1.0-1", known, Some(200.0)), Some(5.0));
+        assert_eq!(fixed_ns("6.1.0-1", unknown, Some(200.0)), None);
+    }
+
+    #[test]
+    fn no_fix_helps_a_clock_that_no_vdso_answers() {
+        for (number, now_ns) in [
+            (2, Some(400.0)),
+            (8, Some(1_000.0)),
+            (9, Some(1_000.0)),
+            (-6, None),
+        ] {
+            let fixed = fixed_ns("6.1.0-1", TimeCall::ClockGettime(number), now_ns);
+            assert_eq!(fixed, now_ns, "{number}");
+        }
+    }
+
+    #[test]
+    fn the_vdso_answers_more_clocks_since_linux_5_3() {
+        for (kernel, number, expected_ns) in [
+            ("5.3.0", 4, Some(25.0)),
+            ("5.10.1-a", 4, Some(25.0)),
+            ("5.3.0", 7, Some(25.0)),
+            ("5.3.0", 11, Some(25.0)),
+            ("4.19.0", 4, None),
+            ("4.19.0", 0, Some(25.0)),
+            // The version is unknown.
+            ("x", 4, None),
+        ] {
+            let fixed = fixed_ns(kernel, TimeCall::ClockGettime(number), Some(1_000.0));
+            assert_eq!(fixed, expected_ns, "{kernel} {number}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_bypasses_the_vdso_gains_by_its_use() {
+        let machine = measured_machine("vdso", "6.1.0-1");
+        let fixed = TimeCall::ClockGettime(1).fixed_ns(Some(1_000.0), &machine);
+        assert_eq!(fixed, Some(900.0));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The mount points of tracefs: its own since Linux 4.1, and the one below debugfs before.
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -105,11 +106,11 @@ pub(super) enum Obstacle {
 
 impl Obstacle {
     /// The commands that remove the obstacle, and count again by `program`, in their order.
-    /// `seconds` is the time to count.
+    /// `duration` is the time to count.
     pub(super) fn fixing_commands(
         &self,
         process: Option<u32>,
-        seconds: u64,
+        duration: Duration,
         program: &str,
     ) -> Vec<String> {
         let mut commands = Vec::new();
@@ -118,13 +119,15 @@ impl Obstacle {
         }
         if matches!(self, Self::NotMounted | Self::Denied) {
             let target = process.map_or_else(String::new, |pid| format!(" {pid}"));
-            commands.push(format!("sudo {program} who{target} --secs {seconds}"));
+            let seconds = duration.as_secs_f64();
+            commands.push(format!("sudo {program} who{target} --duration {seconds}s"));
         }
         commands
     }
 
     /// The commands that count by other tools, the most useful first.
-    pub(super) fn other_tools(&self, process: Option<u32>, seconds: u64) -> Vec<String> {
+    pub(super) fn other_tools(&self, process: Option<u32>, duration: Duration) -> Vec<String> {
+        let seconds = duration.as_secs_f64();
         let mut commands = Vec::new();
         if !matches!(self, Self::NotBuilt) {
             let target = process.map_or_else(|| "-a".to_owned(), |pid| format!("-p {pid}"));
@@ -228,6 +231,8 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
         assert_eq!(tracepoints_in(folder.path()).as_deref(), Ok(&expected[..]));
     }
 
+    const COUNTED: Duration = Duration::from_secs(5);
+
     #[test]
     fn the_commands_fit_the_obstacle() {
         let denied = Obstacle::from(io::Error::from_raw_os_error(13));
@@ -237,7 +242,7 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
                 denied,
                 Some(71),
                 &[
-                    "sudo /opt/tickline who 71 --secs 5",
+                    "sudo /opt/tickline who 71 --duration 5s",
                     "sudo perf trace -s -e ",
                 ][..],
             ),
@@ -246,7 +251,7 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
                 None,
                 &[
                     "sudo mount -t tracefs ",
-                    "sudo /opt/tickline who --secs 5",
+                    "sudo /opt/tickline who --duration 5s",
                     "sudo perf ",
                 ],
             ),
@@ -254,13 +259,23 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
             (Obstacle::NotBuilt, None, &[]),
             (other, None, &["sudo perf "]),
         ] {
-            let fixing = obstacle.fixing_commands(process, 5, "/opt/tickline");
-            let commands = [fixing, obstacle.other_tools(process, 5)].concat();
+            let fixing = obstacle.fixing_commands(process, COUNTED, "/opt/tickline");
+            let commands = [fixing, obstacle.other_tools(process, COUNTED)].concat();
             let begins: Vec<_> = begins.iter().chain(&["sudo timeout -s INT "]).collect();
             assert_eq!(commands.len(), begins.len(), "{commands:?}");
             for (command, begin) in commands.iter().zip(begins) {
                 assert!(command.starts_with(begin), "{commands:?}");
             }
+        }
+    }
+
+    #[test]
+    fn the_commands_count_for_the_same_time() {
+        let duration = Duration::from_millis(1_500);
+        let fixing = Obstacle::Denied.fixing_commands(None, duration, "tickline");
+        assert_eq!(fixing, ["sudo tickline who --duration 1.5s"]);
+        for command in Obstacle::Denied.other_tools(None, duration) {
+            assert!(command.contains(" 1.5"), "{command}");
         }
     }
 

@@ -146,7 +146,7 @@ fn text(text: &str) -> Option<String> {
 }
 
 impl Given {
-    /// Why `doctor --wait` goes on to wait.
+    /// Why `tickline wait` goes on to wait.
     pub(super) fn why_not_near_utc(&self) -> Option<String> {
         why_not_near_utc(&self.0)
     }

@@ -259,7 +259,7 @@ fn the_readers_are_unknown_to_a_user_who_does_not_see_all_processes() {
         .unwrap();
     drop(LockedPageFile::create(&page).unwrap());
     let script = format!(
-        "XDG_RUNTIME_DIR={} AS_USER \"$0\" doctor --secs 1 --openmetrics -",
+        "XDG_RUNTIME_DIR={} AS_USER \"$0\" doctor --duration 1s --openmetrics -",
         runtime.display()
     );
     let Some(output) = with_hidden_processes(&program, &script) else {

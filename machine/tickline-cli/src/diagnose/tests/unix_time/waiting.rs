@@ -1,8 +1,8 @@
-//! What `doctor --wait` waits for.
+//! What `tickline wait` waits for.
 
 use super::*;
 
-/// Checks that `doctor --wait` goes on to wait, for this reason.
+/// Checks that `tickline wait` goes on to wait, for this reason.
 fn assert_waits(machine: Given, why: &str) {
     let found = machine.why_not_near_utc();
     assert!(

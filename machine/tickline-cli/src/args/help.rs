@@ -37,6 +37,7 @@ pub(crate) fn of(command: Option<&str>) -> &'static [Section] {
     match command {
         None => PROGRAM,
         Some("doctor") => DOCTOR,
+        Some("wait") => WAIT,
         Some("bench") => BENCH,
         Some("warp") => WARP,
         Some("watch") => WATCH,
@@ -119,13 +120,6 @@ pub(crate) const DOCTOR: &[Section] = &[
 The findings of --accept do not count.",
     ),
     Section::new(
-        "Exit codes with --wait",
-        "  0  Unix time is within --max-error of UTC, by the same rules as with --check
-  1  at --timeout, Unix time is still not known to be within --max-error of UTC
-  2  an error
-The costs of the clocks, and which clock tickline reads, do not matter.",
-    ),
-    Section::new(
         "Exit codes with --fix",
         "  0  the clocksource was switched
   1  the clocksource is as before: no other one helps, the check failed, you answered no, or the
@@ -136,11 +130,24 @@ The costs of the clocks, and which clock tickline reads, do not matter.",
         "  tickline doctor
   tickline doctor --check --max-error 100ms
   tickline doctor --check --accept tsc_not_chosen,ntp_unsynchronised
-  tickline doctor --wait --max-error 250ms --timeout 60s && start-the-database
   sudo tickline doctor --fix
-  tickline doctor --secs 10 --json - | jq .health.text
+  tickline doctor --duration 10s --json - | jq .health.text
   tickline doctor --facts other-machine.json
   tickline doctor --openmetrics /var/lib/prometheus/node-exporter/tickline.prom",
+    ),
+];
+
+pub(crate) const WAIT: &[Section] = &[
+    Section::new(
+        "Exit codes",
+        "  0  Unix time is within --max-error of UTC, by the same rules as with doctor --check
+  1  at --timeout, Unix time is still not known to be within --max-error of UTC
+  2  an error
+The costs of the clocks, and which clock tickline reads, do not matter.",
+    ),
+    Section::new(
+        "Examples",
+        "  tickline wait --max-error 250ms --timeout 60s && start-the-database",
     ),
 ];
 
@@ -202,8 +209,8 @@ words.",
     Section::new(
         "Examples",
         "  tickline watch
-  tickline watch --secs 60 --csv samples.csv
-  tickline watch --interval 0.2 --cpus 0-3 | tee samples.txt",
+  tickline watch --duration 60s --csv samples.csv
+  tickline watch --interval 200ms --cpus 0-3 | tee samples.txt",
     ),
 ];
 
@@ -215,7 +222,7 @@ pub(crate) const REPORT: &[Section] = &[
     Section::new(
         "Examples",
         "  tickline report --out clocks.html
-  tickline report --secs 60 --out clocks.html --json clocks.json
+  tickline report --duration 60s --out clocks.html --json clocks.json
   ssh host tickline report --out - > host.html",
     ),
 ];
@@ -235,12 +242,12 @@ pub(crate) const WHO: &[Section] = &[
   While tickline counts, every system call of the machine takes a little longer. tickline measures
   the costs in a loop on an otherwise idle CPU. CPUs that read one hpet or acpi_pm at the same time
   wait for each other, so the true share of CPU time may be larger. On a busy machine the count may
-  last longer than --secs. The output says how long it lasted, and the rates are for that time.",
+  last longer than --duration. The output says how long it lasted, and the rates are for that time.",
     ),
     Section::new(
         "Examples",
         "  sudo tickline who
-  sudo tickline who 4711 --secs 10
+  sudo tickline who 4711 --duration 10s
   sudo tickline who --json - | jq .who.callers",
     ),
 ];
@@ -439,6 +446,7 @@ mod tests {
         let sections = [
             PROGRAM,
             DOCTOR,
+            WAIT,
             BENCH,
             WARP,
             WATCH,

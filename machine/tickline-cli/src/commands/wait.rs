@@ -1,9 +1,10 @@
-//! `doctor --wait`: waits until Unix time is known to be within a limit of UTC.
+//! `tickline wait`: waits until Unix time is known to be within a limit of UTC.
 
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::args;
 use crate::diagnose::why_not_near_utc;
 use crate::document::Document;
 use crate::exit::Exit;
@@ -19,8 +20,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// on, and few in a journal.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Waits until Unix time is within `max_error_ns` of UTC, or until `timeout`.
-pub(super) fn run(max_error_ns: i64, timeout: Duration) -> io::Result<Exit> {
+/// Waits until Unix time is within the limit, or until the timeout.
+pub(crate) fn run(args: &args::Wait) -> io::Result<Exit> {
+    let args::Wait {
+        max_error_ns,
+        timeout,
+    } = *args;
     check_stdout()?;
     let _setup = Setup::start_clock()?;
     let start = Instant::now();
