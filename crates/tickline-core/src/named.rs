@@ -3,8 +3,8 @@
 /// Declares an enum from one list, with lines like `Value => "code"`: `code` returns the code, and
 /// `ALL` has the values in this order. If a colon and a second text follow each code, `Display`
 /// writes that text.
-// Hidden: `tickline-core`, `tickline-utc` and `tickline-page` use it for the enums of their
-// statuses. A macro that another crate uses can only be exported.
+// Hidden: `tickline-core`, `tickline-criterion`, `tickline-utc` and `tickline-page` use it for their
+// enums of statuses and reasons. A macro that another crate uses can only be exported.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! named {

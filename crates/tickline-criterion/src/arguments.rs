@@ -55,46 +55,64 @@ pub(crate) struct Options {
 }
 
 /// One of this crate's own options.
-#[derive(Debug, Clone, Copy)]
-struct OwnOption {
-    name: &'static str,
-    /// What its value is; `None` if it takes none.
-    value: Option<&'static str>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OwnOption {
+    IncludeDisturbed,
+    Against,
+    Layout,
+    MaxRegression,
+    MaxNoise,
+    UpdateOnPass,
+    Verdicts,
 }
 
-const OWN: [OwnOption; 7] = [
-    OwnOption::without_value("--include-disturbed"),
-    OwnOption::with_value("--against", "the path of a program"),
-    OwnOption::with_value("--layout", "the path of a program"),
-    OwnOption::with_value("--max-regression", "a percentage such as 3%"),
-    OwnOption::with_value("--max-noise", "a percentage such as 2%"),
-    OwnOption::without_value("--update-on-pass"),
-    OwnOption::with_value("--verdicts", "the path of a file"),
-];
-
 impl OwnOption {
-    const fn without_value(name: &'static str) -> Self {
-        Self { name, value: None }
+    const ALL: [Self; 7] = [
+        Self::IncludeDisturbed,
+        Self::Against,
+        Self::Layout,
+        Self::MaxRegression,
+        Self::MaxNoise,
+        Self::UpdateOnPass,
+        Self::Verdicts,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::IncludeDisturbed => "--include-disturbed",
+            Self::Against => "--against",
+            Self::Layout => "--layout",
+            Self::MaxRegression => "--max-regression",
+            Self::MaxNoise => "--max-noise",
+            Self::UpdateOnPass => "--update-on-pass",
+            Self::Verdicts => "--verdicts",
+        }
     }
 
-    const fn with_value(name: &'static str, value: &'static str) -> Self {
-        let value = Some(value);
-        Self { name, value }
+    /// What its value is; `None` if it takes none.
+    const fn value(self) -> Option<&'static str> {
+        match self {
+            Self::IncludeDisturbed | Self::UpdateOnPass => None,
+            Self::Against | Self::Layout => Some("the path of a program"),
+            Self::MaxRegression => Some("a percentage such as 3%"),
+            Self::MaxNoise => Some("a percentage such as 2%"),
+            Self::Verdicts => Some("the path of a file"),
+        }
     }
 
     /// The error of a value that is not what it should be.
     fn wrong(self, value: &OsStr, limit: &str) -> String {
-        let should_be = self.value.unwrap_or_default();
+        let should_be = self.value().unwrap_or_default();
         format!(
             "{}: {} is not {should_be}{limit}",
-            self.name,
+            self.name(),
             value.display()
         )
     }
 
     /// The error of a value that is not there.
     fn missing(self) -> String {
-        format!("{} needs {}", self.name, self.value.unwrap_or_default())
+        format!("{} needs {}", self.name(), self.value().unwrap_or_default())
     }
 
     /// The value as a percentage that is not negative: `3%` or `3`.
@@ -126,7 +144,9 @@ impl<'a> GivenOption<'a> {
         let bytes = argument.as_encoded_bytes();
         let mut parts = bytes.splitn(2, |byte| *byte == b'=');
         let (name, joined) = (parts.next()?, parts.next());
-        let option = OWN.into_iter().find(|own| own.name.as_bytes() == name)?;
+        let option = OwnOption::ALL
+            .into_iter()
+            .find(|own| own.name().as_bytes() == name)?;
         Some(Self { option, joined })
     }
 
@@ -135,8 +155,8 @@ impl<'a> GivenOption<'a> {
         self,
         arguments: &mut Peekable<impl Iterator<Item = OsString>>,
     ) -> Result<OsString, String> {
-        let OwnOption { name, value } = self.option;
-        match (value, self.joined) {
+        let name = self.option.name();
+        match (self.option.value(), self.joined) {
             (None, None) => Ok(OsString::new()),
             (None, Some(joined)) => {
                 let shown = String::from_utf8_lossy(joined);
@@ -188,16 +208,16 @@ impl Options {
                 continue;
             };
             let (option, value) = (given.option, given.value(&mut arguments)?);
-            match option.name {
-                "--include-disturbed" => options.include_disturbed = true,
-                "--against" => options.against.push(option.path(value)?),
-                "--layout" => options.layouts.push(option.path(value)?),
-                "--max-regression" => {
+            match option {
+                OwnOption::IncludeDisturbed => options.include_disturbed = true,
+                OwnOption::Against => options.against.push(option.path(value)?),
+                OwnOption::Layout => options.layouts.push(option.path(value)?),
+                OwnOption::MaxRegression => {
                     options.max_regression_percent = Some(option.percent(&value)?);
                 }
-                "--max-noise" => options.max_noise_percent = Some(option.percent(&value)?),
-                "--update-on-pass" => options.update_on_pass = true,
-                _ => options.verdicts = Some(option.path(value)?),
+                OwnOption::MaxNoise => options.max_noise_percent = Some(option.percent(&value)?),
+                OwnOption::UpdateOnPass => options.update_on_pass = true,
+                OwnOption::Verdicts => options.verdicts = Some(option.path(value)?),
             }
         }
         options.check(&others)?;
@@ -250,13 +270,18 @@ impl Options {
     /// If it does not. The text says which argument is missing, or one too many.
     pub(crate) fn check_that_criterion_measures(&self, others: &[OsString]) -> Result<(), String> {
         let needing = [
-            ("--against", !self.against.is_empty()),
-            ("--max-regression", self.max_regression_percent.is_some()),
-            ("--max-noise", self.max_noise_percent.is_some()),
+            (OwnOption::Against, !self.against.is_empty()),
+            (
+                OwnOption::MaxRegression,
+                self.max_regression_percent.is_some(),
+            ),
+            (OwnOption::MaxNoise, self.max_noise_percent.is_some()),
         ];
         let needing = needing.into_iter().find(|(_, is_given)| *is_given);
         match (needing, criterion::why_nothing_is_measured(others)) {
-            (Some((option, _)), Some(why)) => Err(format!("{option} compares nothing: {why}")),
+            (Some((option, _)), Some(why)) => {
+                Err(format!("{} compares nothing: {why}", option.name()))
+            }
             _ => Ok(()),
         }
     }
@@ -341,7 +366,7 @@ fn own_among(arguments: &[OsString]) -> Option<&'static str> {
     arguments.iter().find(|argument| *argument == "--bench")?;
     arguments
         .iter()
-        .find_map(|argument| Some(GivenOption::read(argument)?.option.name))
+        .find_map(|argument| Some(GivenOption::read(argument)?.option.name()))
 }
 
 /// The file for the verdicts, also if other arguments are wrong. A path that is refused is none.
@@ -350,7 +375,7 @@ pub(crate) fn verdicts(arguments: impl IntoIterator<Item = OsString>) -> Option<
     while let Some(argument) = arguments.next() {
         if let Some(given) = GivenOption::read(&argument)
             && let Ok(value) = given.value(&mut arguments)
-            && given.option.name == "--verdicts"
+            && given.option == OwnOption::Verdicts
             && let Ok(path) = given.option.path(value)
         {
             file = Some(path);

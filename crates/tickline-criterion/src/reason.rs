@@ -4,40 +4,49 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a benchmark has its conclusion, or has none. [For CI](crate::comparisons#for-ci) lists the
-/// texts in JSON, which stay the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ReasonCode {
-    /// It is slower by more than `--max-regression`.
-    AboveLimit,
-    /// It may be slower by more than `--max-regression` or not: the interval contains the limit.
-    AroundLimit,
-    /// The noise is above `--max-noise`.
-    Noise,
-    /// The cost of the readings hides a part of a slowdown: it is too short for a percentage.
-    TooShort,
-    /// It is compared with a time of 0, of which there is no percentage.
-    NoTime,
-    /// Too few couples or samples count.
-    TooFewSamples,
-    /// Another clock has measured the baseline.
-    OtherClock,
-    /// The comparison has failed.
-    Failed,
-    /// It has no baseline that can be read.
-    NoBaseline,
-    /// Only this build has it.
-    OnlyThisBuild,
-    /// Only the other build has it.
-    OnlyOtherBuild,
-    /// It is of `bench_function` or [`compare`](crate::compare()), in one of the builds at least.
-    NotOfBenchPairs,
-    /// The list of benchmarks has it, and this run did not measure it.
-    NotMeasured,
-    /// The clock did not trust the counter during a sample.
-    UntrustedSamples,
+tickline_core::named! {
+    /// Why a benchmark has its conclusion, or has none. The code is the text in [the file of
+    /// verdicts](crate::comparisons#the-file-of-verdicts), and stays the same.
+    ///
+    /// ```
+    /// use tickline_criterion::ReasonCode;
+    ///
+    /// assert_eq!(ReasonCode::AboveLimit.code(), "above_limit");
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ReasonCode {
+        /// It is slower by more than `--max-regression`.
+        AboveLimit => "above_limit",
+        /// It may be slower by more than `--max-regression` or not: the interval contains the
+        /// limit.
+        AroundLimit => "around_limit",
+        /// The noise is above `--max-noise`.
+        Noise => "noise",
+        /// The cost of the readings hides a part of a slowdown: it is too short for a percentage.
+        TooShort => "too_short",
+        /// It is compared with a time of 0, of which there is no percentage.
+        NoTime => "no_time",
+        /// Too few couples or samples count.
+        TooFewSamples => "too_few_samples",
+        /// Another clock has measured the baseline.
+        OtherClock => "other_clock",
+        /// The comparison has failed.
+        Failed => "failed",
+        /// It has no baseline that can be read.
+        NoBaseline => "no_baseline",
+        /// Only this build has it.
+        OnlyThisBuild => "only_this_build",
+        /// Only the other build has it.
+        OnlyOtherBuild => "only_other_build",
+        /// It is of `bench_function` or [`compare`](crate::compare()), in one of the builds at
+        /// least.
+        NotOfBenchPairs => "not_of_bench_pairs",
+        /// The list of benchmarks has it, and this run did not measure it.
+        NotMeasured => "not_measured",
+        /// The clock did not trust the counter during a sample.
+        UntrustedSamples => "untrusted_samples",
+    }
 }
 
 impl ReasonCode {

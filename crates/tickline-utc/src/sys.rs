@@ -31,7 +31,8 @@ pub(crate) const STA_UNSYNC: i32 = 0x40;
 const TIME_WAIT: i32 = 4;
 const TIME_ERROR: i32 = 5;
 
-/// What the kernel says of its clock (adjtimex(2)), in 64 bits and one unit each.
+/// What the kernel says of its clock (adjtimex(2)), in 64 bits and one unit each. A caller may make
+/// one, for a test: the call is a part of Linux' stable interface, so no field will be added.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelClock {
     /// The correction of the clock's rate, ppb, without the correction by the tick.

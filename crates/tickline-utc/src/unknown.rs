@@ -53,9 +53,9 @@ pub enum UtcUnknown {
 }
 
 impl UtcUnknown {
-    /// A value for each code. The one for `unsynchronised` is an example: a kernel without an NTP
-    /// daemon.
-    pub const ALL: &[Self] = &[
+    /// A value for each code, in the order of their declaration, for lists of the codes. The one for
+    /// `unsynchronised` stands for all its sources and causes: a kernel without an NTP daemon.
+    pub const EXAMPLES: &[Self] = &[
         Self::NoSource,
         Self::Unsynchronised(UtcSource::Kernel, Unbounded::KernelUnsynchronised),
         Self::Expired,
@@ -439,7 +439,7 @@ mod tests {
             by(UtcSource::Chronyd, Unbounded::by_rate(-300_000_001)),
             by(UtcSource::Ptp4l, Unbounded::ClockClass(255)),
         ];
-        for why in UtcUnknown::ALL.iter().copied().chain(with_figures) {
+        for why in UtcUnknown::EXAMPLES.iter().copied().chain(with_figures) {
             assert_eq!(UtcUnknown::from_word(why.to_word()), why);
         }
     }

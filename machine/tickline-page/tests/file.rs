@@ -67,7 +67,7 @@ fn a_new_page_has_the_header_of_this_process() {
     let (_folder, page) = new_page();
     let attached = AttachedFile::open(&page).unwrap();
     let context = BootContext::current().unwrap();
-    assert_eq!(attached.file.page().header(), Header::new(&context));
+    assert_eq!(attached.file().page().header(), Header::new(&context));
 }
 
 #[test]
@@ -504,7 +504,7 @@ fn a_snapshot_has_the_generation_of_the_page() {
     let word = writer.word();
     assert!(writer.try_swap(word, word.taken_over()));
     let attached = AttachedFile::open(&page).unwrap();
-    let generation = attached.file.snapshot(&counter).generation;
+    let generation = attached.file().snapshot(&counter).generation;
     assert_eq!(generation, word.generation() + 1);
 }
 

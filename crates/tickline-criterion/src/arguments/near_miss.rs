@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use super::OWN;
+use super::OwnOption;
 
 /// The long options of criterion 0.8, `configure_from_args`, and clap's own. One that is missing
 /// here, and as near to another as a misspelling, would be refused.
@@ -53,7 +53,10 @@ pub(super) fn meant_option(argument: &OsStr) -> Option<&'static str> {
     if !name.starts_with("--") || CRITERION.contains(&name) {
         return None;
     }
-    let options = OWN.into_iter().map(|own| own.name).chain(CRITERION);
+    let options = OwnOption::ALL
+        .map(OwnOption::name)
+        .into_iter()
+        .chain(CRITERION);
     let (changes, nearest) = options
         .map(|option| (strsim::levenshtein(name, option), option))
         .min_by_key(|(changes, _)| *changes)?;
@@ -66,7 +69,7 @@ pub(crate) fn unknown_option(arguments: &[OsString]) -> Option<String> {
     let before_filter = arguments.iter().take_while(|argument| *argument != "--");
     let unknown = before_filter.filter_map(|argument| argument.to_str());
     let unknown = unknown.into_iter().find(|argument| is_unknown(argument))?;
-    let own: Vec<&str> = OWN.iter().map(|own| own.name).collect();
+    let own = OwnOption::ALL.map(OwnOption::name);
     Some(format!(
         "criterion 0.8 has no option {unknown}, and this crate neither: it has {}; --help lists criterion's",
         own.join(", ")
@@ -76,7 +79,7 @@ pub(crate) fn unknown_option(arguments: &[OsString]) -> Option<String> {
 fn is_unknown(argument: &str) -> bool {
     if argument.starts_with("--") {
         let name = argument.split('=').next().unwrap_or_default();
-        return !CRITERION.contains(&name) && OWN.iter().all(|own| own.name != name);
+        return !CRITERION.contains(&name) && OwnOption::ALL.iter().all(|own| own.name() != name);
     }
     let letter = argument
         .strip_prefix('-')
@@ -144,7 +147,9 @@ mod tests {
 
     #[test]
     fn an_option_of_criterion_or_of_this_crate_is_known() {
-        let known = CRITERION.into_iter().chain(OWN.map(|own| own.name));
+        let known = CRITERION
+            .into_iter()
+            .chain(OwnOption::ALL.map(OwnOption::name));
         for option in known.chain(["-nbmain", "-vn", "-b=main", "work"]) {
             assert_eq!(unknown(option), None, "{option}");
         }

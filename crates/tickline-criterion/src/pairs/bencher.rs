@@ -125,6 +125,11 @@ impl<'a> PairBencher<'a> {
     /// where the counter can't be trusted, does not promise this order.
     /// [The page about comparisons](crate::comparisons#the-latency-of-an-iteration) has an example.
     ///
+    /// The counter's resolution is not checked: a difference that is small against
+    /// [`Calibration::resolution_ns`](crate::Calibration::resolution_ns) is not seen.
+    /// [`compare`](crate::compare()) has no such mode; there, let each input depend on the result
+    /// before it.
+    ///
     /// The build that is started decides; the other one needs no such call. Of this call and
     /// [`cost_share`](Self::cost_share) the last counts.
     pub fn latency(&mut self) -> &mut Self {

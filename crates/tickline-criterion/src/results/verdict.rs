@@ -61,7 +61,8 @@ pub enum ComparedWith {
     Baseline,
 }
 
-/// The conclusion about a benchmark. [For CI](crate::comparisons#for-ci) lists the texts in JSON.
+/// The conclusion about a benchmark. [The file of
+/// verdicts](crate::comparisons#the-file-of-verdicts) lists the texts in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -528,10 +529,10 @@ mod tests {
         let conclusions = texts!(Conclusion: Passes, Slower, CannotTell, New);
         let compared_with = texts!(ComparedWith: OtherBuild, Baseline);
         let measured_by = texts!(MeasuredBy: Counter, OsClock);
-        let codes = texts!(
-            ReasonCode: AboveLimit, AroundLimit, Noise, TooShort, NoTime, TooFewSamples, OtherClock, Failed, NoBaseline,
-            OnlyThisBuild, OnlyOtherBuild, NotOfBenchPairs, NotMeasured, UntrustedSamples
-        );
+        let codes = ReasonCode::ALL
+            .iter()
+            .map(|code| serde_json::to_value(code).expect("JSON"))
+            .collect();
         for (field, texts) in [
             ("conclusion", conclusions),
             ("compared_with", compared_with),
@@ -542,6 +543,14 @@ mod tests {
                 let row = format!("| `{field}` | `{}` |", text.as_str().expect("a text"));
                 assert!(page.contains(&row), "{row}");
             }
+        }
+    }
+
+    #[test]
+    fn the_code_of_a_reason_is_its_text_in_the_json() {
+        for code in ReasonCode::ALL {
+            let text = serde_json::to_value(code).expect("JSON");
+            assert_eq!(text, code.code(), "{code:?}");
         }
     }
 

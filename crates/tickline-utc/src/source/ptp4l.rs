@@ -55,7 +55,7 @@ pub use no_answer::NoAnswer;
 /// The sockets of ptp4l: two for reading alone (since linuxptp 4.0, for every user), then root's
 /// two. In each pair, the first path is of versions after 4.4 (`uds_ro_address` and `uds_address`
 /// in `config.c`).
-pub const SOCKETS: [&str; 4] = [
+pub const SOCKETS: &[&str] = &[
     "/var/run/ptp/ptp4lro",
     "/var/run/ptp4lro",
     "/var/run/ptp/ptp4l",
@@ -64,7 +64,7 @@ pub const SOCKETS: [&str; 4] = [
 
 /// The domains in which ptp4l is looked for. It answers in its own domain alone (`port_ignore` in
 /// `port.c`). These are the defaults of IEEE 1588, G.8275.1 and G.8275.2.
-pub const DOMAINS: [u8; 3] = [0, 24, 44];
+pub const DOMAINS: &[u8] = &[0, 24, 44];
 
 /// The values of the header's first half byte: IEEE 1588, and 802.1AS.
 const TRANSPORTS: [u8; 2] = [0, 1];
@@ -189,7 +189,7 @@ pub struct PtpStatus {
 /// }
 /// ```
 pub fn ask(timeout: Duration) -> Result<PtpStatus, NoAnswer> {
-    ask_first_of(&SOCKETS, timeout)
+    ask_first_of(SOCKETS, timeout)
 }
 
 /// The first answer at one of these sockets.
@@ -385,7 +385,7 @@ struct Questions {
 impl Questions {
     /// Asks in each domain. Returns what the answer belongs to.
     fn time_status(&self) -> Option<(Header, PtpStatus)> {
-        for domain in DOMAINS {
+        for &domain in DOMAINS {
             for transport in TRANSPORTS {
                 self.send(Header { domain, transport }, TIME_STATUS_NP)?;
             }

@@ -205,7 +205,8 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         None => machine::page::find().ok_or_else(super::serve::no_default_page)?,
     };
     // The library would find the same faults in the page, but could not report them.
-    let file = AttachedFile::open(&page).map_err(io::Error::other)?.file;
+    let attached = AttachedFile::open(&page).map_err(io::Error::other)?;
+    let file = attached.file();
     if machine::may_read_counter() == Some(false) {
         return Err(io::Error::other(
             "this process may not read the counter (PR_SET_TSC)",
@@ -223,7 +224,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     if is_always {
         set_variable(SERVE_VARIABLE, OsStr::new(ALWAYS));
     }
-    let reason = reason_not_serving(&file);
+    let reason = reason_not_serving(file);
     match reporter.kind {
         ProgramKind::Dynamic => {
             reporter.say_served(&page, &image, reason);

@@ -298,7 +298,7 @@ fn utc_is_known_by_a_source_or_unknown_for_a_reason() {
 
 #[test]
 fn every_reason_for_unknown_utc_has_words() {
-    for why in tickline_utc::UtcUnknown::ALL {
+    for why in tickline_utc::UtcUnknown::EXAMPLES {
         let clock = ClockStatus {
             utc_unknown: Some(why.code().to_owned()),
             ..ClockStatus::default()

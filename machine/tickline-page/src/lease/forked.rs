@@ -10,6 +10,7 @@
 //! page is a line, and is near os    -> the page's namespace: attach (R8), and read the page
 //! page is above os by 2 s or more   -> another namespace: os
 //! otherwise                         -> the larger of page and os
+//! in the last two cases: at least the inherited mark, if that is above os by less than 2 s
 //! ```
 //!
 //! A page that is above the OS clock by less than 2 s, but not near it, is either a page of the

@@ -153,10 +153,10 @@ fn rule_w1_of_two_writers_one_ends_and_changes_no_slot() {
 /// Short leases, so that a few reads of the counter reach the next lease.
 const CONFIG: WriterConfig = WriterConfig {
     lease_ns: 10_000,
-    notice_ns: 2_000,
-    wait_ns: 1_000,
+    renewal_notice_ns: 2_000,
+    first_publication_wait_ns: 1_000,
     cpu_difference_ns: 10,
-    pause_ns: 0,
+    first_publication_pause_ns: 0,
     ..WriterConfig::new()
 };
 

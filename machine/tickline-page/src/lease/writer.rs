@@ -346,7 +346,7 @@ impl Writer {
         }
         let limit_ticks = last
             .end_ticks
-            .wrapping_sub(slope.ticks_in_ceil(self.config.notice_ns));
+            .wrapping_sub(slope.ticks_in_ceil(self.config.renewal_notice_ns));
         if !is_before(ticks, limit_ticks) {
             // W2: it is too late for a successor.
             return Ok(self.waited(in_ns(last.end_ticks)));
@@ -521,7 +521,10 @@ impl Writer {
         cpu_difference_ticks: u64,
         high_water: &HighWater,
     ) -> Result<FirstPublicationTicks, PageChanged> {
-        let length_ticks = bounds.upper.slope.ticks_in_ceil(self.config.wait_ns);
+        let length_ticks = bounds
+            .upper
+            .slope
+            .ticks_in_ceil(self.config.first_publication_wait_ns);
         let begin_ticks = counter.now_ordered();
         let deadline_ticks = begin_ticks.wrapping_add(length_ticks);
         // A reader on a CPU whose counter is behind this one is further from the deadline.
@@ -550,7 +553,9 @@ impl Writer {
 
     /// The shortest time between two first publications, ns.
     const fn pause_ns(&self) -> u64 {
-        self.config.pause_ns.saturating_mul(1 << self.doublings)
+        self.config
+            .first_publication_pause_ns
+            .saturating_mul(1 << self.doublings)
     }
 
     /// Ends a first publication with the mark from its beginning, and doubles the next pause.

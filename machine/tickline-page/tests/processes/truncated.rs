@@ -15,7 +15,7 @@ fn role_reads_a_page_that_is_truncated() {
         let attached = AttachedFile::open(&page).unwrap();
         let file = fs::OpenOptions::new().write(true).open(&page).unwrap();
         file.set_len(0).unwrap();
-        std::hint::black_box(attached.file.page().header());
+        std::hint::black_box(attached.file().page().header());
     }
 }
 

@@ -50,10 +50,10 @@ pub struct SmallMachine {
 const CONFIG: WriterConfig = {
     let mut config = WriterConfig::new();
     config.lease_ns = 4;
-    config.notice_ns = 1;
-    config.wait_ns = 2;
+    config.renewal_notice_ns = 1;
+    config.first_publication_wait_ns = 2;
     config.cpu_difference_ns = 0;
-    config.pause_ns = 0;
+    config.first_publication_pause_ns = 0;
     config.os_resolution_ns = 0;
     config.counter_resolution_ticks = 0;
     config

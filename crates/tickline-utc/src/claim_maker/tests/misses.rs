@@ -120,6 +120,19 @@ fn the_cause_of_a_source_that_misses_one_request_is_kept() {
     );
 }
 
+/// The source of the earlier cause may not answer again.
+#[test]
+fn after_the_clock_was_set_the_cause_of_the_source_that_answers_counts_at_once() {
+    let chronyd = UtcUnknown::Unsynchronised(UtcSource::Chronyd, Unbounded::FollowsNothing);
+    let mut maker = ClaimMaker::default();
+    assert_claims(&mut maker, &[(moment(0), Err(chronyd), Some(Err(chronyd)))]);
+    maker.record_clock_set();
+    assert_claims(
+        &mut maker,
+        &[(moment(1), Err(UNSYNCHRONISED), Some(Err(UNSYNCHRONISED)))],
+    );
+}
+
 #[test]
 fn requests_within_half_a_second_are_one_miss() {
     assert_claims(

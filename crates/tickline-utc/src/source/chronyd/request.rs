@@ -69,6 +69,7 @@ tickline_core::named! {
 
 /// An answer of chronyd.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Answer {
     /// Its state.
     pub tracking: Tracking,

@@ -108,7 +108,11 @@ impl fmt::Display for NoAnswer {
                 f,
                 "ptp4l gave no usable answer within {timeout:?} at {socket}, in any of the domains {}: is it in \
                  another domain, or another network namespace? (`sudo pmc -u -b 0 -d DOMAIN 'GET TIME_STATUS_NP'`)",
-                DOMAINS.map(|domain| domain.to_string()).join(", ")
+                DOMAINS
+                    .iter()
+                    .map(u8::to_string)
+                    .collect::<Vec<_>>()
+                    .join(", ")
             ),
             Self::Incomplete { socket, timeout } => write!(
                 f,

@@ -67,7 +67,7 @@ pub(super) fn all() -> Vec<Entry> {
         kind: "Reason for the OS clock",
         sentence: reason.to_string(),
     });
-    let unknown = UtcUnknown::ALL.iter().map(|why| Entry {
+    let unknown = UtcUnknown::EXAMPLES.iter().map(|why| Entry {
         code: why.code(),
         kind: "Reason why UTC is not known",
         sentence: of_unknown_utc(*why),

@@ -180,7 +180,7 @@ impl PageReport {
             let page = attached.page();
             page.monotonic_by_line(&counter, &ProcessHighWater::new())
         });
-        let snapshot = attached.file.snapshot(&counter);
+        let snapshot = attached.file().snapshot(&counter);
         let excess_ns = ahead
             .as_ref()
             .zip(snapshot.lead_ns)
@@ -208,7 +208,7 @@ impl PageReport {
         Ok(Self {
             schema: SCHEMA,
             page: page.display().to_string(),
-            owner: attached.file.owner(),
+            owner: attached.file().owner(),
             server_pid,
             server_unknown,
             has_server,
@@ -231,7 +231,7 @@ impl PageReport {
             library_only: mappings.library_only,
             run_only: mappings.run_only,
             time_namespace: attached
-                .file
+                .file()
                 .page()
                 .header()
                 .map(|header| header.time_namespace),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use tickline::backend::{OsClock, Reference as _};
-use tickline_utc::chronyd::{self, Answer, NoAnswer, Tracking};
+use tickline_utc::chronyd::{self, Channel, NoAnswer, Tracking};
 
 use crate::machine::{IgnoredAnswer, Leap, NtpDaemon};
 
@@ -37,7 +37,15 @@ pub(super) fn read() -> (Option<NtpDaemon>, Option<IgnoredAnswer>) {
     let ntpd = || ntp_reply(&ask_ntp(NTP_PORT, REPLY_TIMEOUT)?, now_s);
     let timesyncd = || timesyncd(Path::new(TIMESYNCD_FILE), now_s);
     match chronyd::ask(REPLY_TIMEOUT) {
-        Ok(answer) => (Some(of_answer(&answer, now_s)), None),
+        Ok(answer) => (
+            Some(of_answer(
+                &answer.tracking,
+                answer.channel,
+                answer.user,
+                now_s,
+            )),
+            None,
+        ),
         Err(why) => (ntpd().or_else(timesyncd), ignored(why)),
     }
 }
@@ -56,11 +64,11 @@ fn ignored(why: NoAnswer) -> Option<IgnoredAnswer> {
     })
 }
 
-fn of_answer(answer: &Answer, now_s: u64) -> NtpDaemon {
+fn of_answer(tracking: &Tracking, channel: Channel, user: Option<u32>, now_s: u64) -> NtpDaemon {
     NtpDaemon {
-        channel: Some(answer.channel.code().to_owned()),
-        user: answer.user,
-        ..of_chronyd(&answer.tracking, now_s)
+        channel: Some(channel.code().to_owned()),
+        user,
+        ..of_chronyd(tracking, now_s)
     }
 }
 
@@ -268,12 +276,7 @@ mod tests {
     #[test]
     fn an_answer_says_how_chronyd_was_asked() {
         for (channel, code) in [(Channel::Socket, "socket"), (Channel::Udp, "udp")] {
-            let answer = Answer {
-                tracking: Tracking::default(),
-                channel,
-                user: Some(115),
-            };
-            let daemon = of_answer(&answer, 60);
+            let daemon = of_answer(&Tracking::default(), channel, Some(115), 60);
             assert_eq!(
                 (daemon.channel.as_deref(), daemon.user),
                 (Some(code), Some(115))

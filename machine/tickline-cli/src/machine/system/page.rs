@@ -99,7 +99,7 @@ fn serves(page: &Path) -> bool {
     super::may_read_counter() != Some(false)
         && HardwareCounter::if_present()
             .zip(AttachedFile::open(page).ok())
-            .is_some_and(|(counter, attached)| attached.file.snapshot(&counter).is_served)
+            .is_some_and(|(counter, attached)| attached.file().snapshot(&counter).is_served)
 }
 
 fn has_server(page: &Path) -> bool {
@@ -146,7 +146,7 @@ pub(super) fn is_switched_off() -> Option<bool> {
     }
     let counter = HardwareCounter::if_present()?;
     let attached = AttachedFile::open(&find()?).ok()?;
-    Some(attached.file.snapshot(&counter).is_switched_off)
+    Some(attached.file().snapshot(&counter).is_switched_off)
 }
 
 /// The number of processes that have one of the default pages mapped; `None` if there is no such

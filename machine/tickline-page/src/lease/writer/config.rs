@@ -8,14 +8,14 @@ use tickline_core::control::MEETING_MARGIN_NS;
 pub struct WriterConfig {
     /// The length of a lease, ns.
     pub lease_ns: u64,
-    /// The notice: a line's successor is published at least this long before the line's end, ns.
-    pub notice_ns: u64,
-    /// The longest wait: the longest time that readers wait for a first publication, ns.
-    pub wait_ns: u64,
+    /// A line's successor is published at least this long before the line's end, ns.
+    pub renewal_notice_ns: u64,
+    /// The longest time that readers wait for a first publication, ns.
+    pub first_publication_wait_ns: u64,
     /// The largest difference between two CPUs' counters, late reads included, ns.
     pub cpu_difference_ns: u64,
     /// The shortest time between two first publications, ns; doubled after each failed one.
-    pub pause_ns: u64,
+    pub first_publication_pause_ns: u64,
     /// The resolution of the OS clock, ns.
     pub os_resolution_ns: i64,
     /// The resolution of the counter, ticks.
@@ -29,11 +29,11 @@ impl WriterConfig {
     pub const fn new() -> Self {
         Self {
             lease_ns: 500_000_000,
-            notice_ns: 100_000_000,
-            wait_ns: 1_000_000,
+            renewal_notice_ns: 100_000_000,
+            first_publication_wait_ns: 1_000_000,
             // The promise of `machine/docs/lease.md` holds for CPUs whose counters differ by less.
             cpu_difference_ns: MEETING_MARGIN_NS,
-            pause_ns: 1_000_000_000,
+            first_publication_pause_ns: 1_000_000_000,
             os_resolution_ns: 1,
             counter_resolution_ticks: 1,
         }

@@ -183,7 +183,7 @@ fn rule_w2_sleeps_do_not_add_up() {
 #[test]
 fn rule_w2_a_successor_comes_no_later_than_m_before_the_end() {
     let scene = Scene::published();
-    let (last, notice_ns) = (scene.last(), WriterConfig::new().notice_ns);
+    let (last, notice_ns) = (scene.last(), WriterConfig::new().renewal_notice_ns);
     scene.ticks.set(last.end_ticks - notice_ns);
     let WriterIteration { action, next_in_ns } = scene.iterate();
     assert!(
@@ -267,7 +267,7 @@ fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
     scene.does(Ended);
     scene.does(Waited);
     assert_eq!(scene.word().phase(), LeasePhase::NoLine);
-    scene.pass(WriterConfig::new().pause_ns);
+    scene.pass(WriterConfig::new().first_publication_pause_ns);
     scene.basis.set(None);
     scene.does(PublishedFirst);
 }

@@ -11,8 +11,7 @@ use crate::{AttachedPage, Counter};
 /// The file of a page that counts for this process.
 #[derive(Debug)]
 pub struct AttachedFile {
-    /// The file.
-    pub file: PageFile,
+    pub(crate) file: PageFile,
     page_offset_ns: i64,
 }
 
@@ -37,6 +36,13 @@ impl AttachedFile {
             })
         };
         open().map_err(|cause| PageError::new(path, cause))
+    }
+
+    /// The file.
+    #[inline]
+    #[must_use]
+    pub const fn file(&self) -> &PageFile {
+        &self.file
     }
 
     /// The page, which counts for this process.

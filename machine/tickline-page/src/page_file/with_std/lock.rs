@@ -29,7 +29,7 @@ struct HeldLock {
     process: u32,
 }
 
-/// The locks of this process. A thread holds this mutex while it has a lock file open.
+/// The locks of this process: a list, as a process serves few pages. A thread holds this mutex while it has a lock file open.
 static HELD_LOCKS: Mutex<Vec<HeldLock>> = Mutex::new(Vec::new());
 
 fn held_locks() -> MutexGuard<'static, Vec<HeldLock>> {

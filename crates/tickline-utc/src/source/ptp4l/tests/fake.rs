@@ -120,7 +120,7 @@ fn in_a_folder_where_every_user_may_replace_the_socket_nobody_is_asked() {
 
 #[test]
 fn it_is_found_in_each_domain_and_transport() {
-    for domain in DOMAINS {
+    for &domain in DOMAINS {
         for transport in TRANSPORTS {
             let header = Header { domain, transport };
             let expected = PtpStatus { domain, ..GOOD };

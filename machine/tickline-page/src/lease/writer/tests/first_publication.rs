@@ -182,7 +182,7 @@ fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
 /// A first publication may last for half of W, from its beginning to the read before the swap.
 #[test]
 fn rule_w5_a_first_publication_that_takes_too_long_fails() {
-    const LONG: u64 = WriterConfig::new().wait_ns / 2 + 1;
+    const LONG: u64 = WriterConfig::new().first_publication_wait_ns / 2 + 1;
     type Act = fn(&Scene);
     let acts: [(Op, Act); 3] = [
         // The read of the OS clock takes long.
@@ -211,7 +211,7 @@ fn rule_w5_a_first_publication_that_takes_too_long_fails() {
         scene.on_step(|_| {});
         // A writer makes at most one first publication a second.
         scene.does(Waited);
-        scene.pass(WriterConfig::new().pause_ns);
+        scene.pass(WriterConfig::new().first_publication_pause_ns);
         scene.does(PublishedFirst);
     }
 }
@@ -221,7 +221,7 @@ fn rule_w5_a_writer_tries_less_often_after_each_failed_first_publication() {
     let scene = Scene::without_line();
     scene.on_step(move |op| {
         if op == Op::Counter && scene.word().phase() == LeasePhase::FirstPublication {
-            scene.pass(WriterConfig::new().wait_ns);
+            scene.pass(WriterConfig::new().first_publication_wait_ns);
         }
     });
     let (end_ticks, mut failed) = (scene.ticks.get() + 80 * LEASE, 0);
