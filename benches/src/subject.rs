@@ -20,7 +20,7 @@ pub enum Group {
 
 /// A clock, with the loops that measure it.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject {
+pub struct ClockSubject {
     /// The name of the call.
     pub name: &'static str,
     /// The group of the call.
@@ -47,11 +47,11 @@ pub fn counter() -> HardwareCounter {
     HardwareCounter::if_present().expect("this target has no counter")
 }
 
-/// Makes a [`Subject`] from a call, which is inlined into the measuring loops, and from a
+/// Makes a [`ClockSubject`] from a call, which is inlined into the measuring loops, and from a
 /// conversion of its result into a number in `unit`.
 macro_rules! subject {
     ($group:ident, $name:expr, $call:expr, $unit:ident $value:expr) => {
-        $crate::subject::Subject {
+        $crate::subject::ClockSubject {
             name: $name,
             group: $crate::subject::Group::$group,
             tight: |calls| {

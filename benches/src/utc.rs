@@ -17,7 +17,7 @@ use tickline_core::counter::Counter;
 use tickline_observe::{clock_ns, wait_until};
 use tickline_utc::{Utc, UtcReading, UtcSource};
 
-use crate::subject::{Subject, counter, same, subject};
+use crate::subject::{ClockSubject, counter, same, subject};
 
 /// The folder of clock-bound's segments.
 const FOLDER: &str = "/var/run/clockbound";
@@ -135,7 +135,7 @@ fn by_kernel() -> u64 {
 ///
 /// If clock-bound does not become the source.
 #[must_use]
-pub fn subjects() -> Vec<Subject> {
+pub fn subjects() -> Vec<ClockSubject> {
     let mut subjects = vec![subject!(Time, "libc adjtimex (ntp_adjtime)", by_kernel, us same)];
     let hz = Clock::global().status().frequency_hz;
     let (Some(_), Some(hz)) = (env::var_os(INSIDE), hz) else {

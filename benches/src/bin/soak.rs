@@ -146,12 +146,12 @@ impl Tally {
 }
 
 /// A clock, and the largest of its ordered readings so far.
-struct Subject<'a> {
+struct WatchedClock<'a> {
     clock: &'a Clock,
     largest: AtomicU64,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> WatchedClock<'a> {
     fn new(clock: &'a Clock) -> Self {
         Self {
             clock,
@@ -198,7 +198,7 @@ impl<'a> Subject<'a> {
 }
 
 /// One turn of the work of a thread.
-type Work = fn(&[Subject<'_>], &mut Tally, &mut Rng);
+type Work = fn(&[WatchedClock<'_>], &mut Tally, &mut Rng);
 
 /// The work of each thread that disturbs the clocks, and last the work of all other threads.
 const WORKS: [(&str, Work); 5] = [
@@ -220,7 +220,7 @@ const WORKS: [(&str, Work); 5] = [
 fn round(own: &Clock, number: u64, time: Duration, tallies: &mut [Tally; WORKS.len()]) {
     const READERS: usize = WORKS.len() - 1;
     let stop = AtomicBool::new(false);
-    let all = [Subject::new(Clock::global()), Subject::new(own)];
+    let all = [WatchedClock::new(Clock::global()), WatchedClock::new(own)];
     let run = |index: usize| {
         if let Some(reader) = index.checked_sub(READERS).filter(|reader| reader % 2 == 0) {
             exchange::pin(reader / 2);
@@ -254,9 +254,9 @@ fn nap(random: &mut Rng, most_us: u64) {
 }
 
 /// Reads the clocks in turn, and sleeps between two exchanges, or in the middle of one.
-fn exchange_readings(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
-    for subject in all {
-        subject.read(tally, random.u64(0..RUN));
+fn exchange_readings(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
+    for watched in all {
+        watched.read(tally, random.u64(0..RUN));
         let most_us = if random.u64(0..RARELY) == 0 {
             LONG_NAP_US
         } else {
@@ -264,19 +264,19 @@ fn exchange_readings(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
         };
         exchange::nap(
             &mut tally.ordered,
-            &subject.largest,
+            &watched.largest,
             random,
             most_us,
-            || subject.clock.now_ordered().as_nanos(),
+            || watched.clock.now_ordered().as_nanos(),
         );
         tally.done += 1;
     }
 }
 
-fn maintain(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
-    for subject in all {
+fn maintain(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
+    for watched in all {
         for _ in 0..random.u64(0..BURST) {
-            subject.clock.maintain();
+            watched.clock.maintain();
             tally.done += 1;
         }
     }
@@ -284,14 +284,14 @@ fn maintain(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
 }
 
 /// Switches the counter off and on, and leaves it switched on.
-fn switch(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
-    for subject in all {
+fn switch(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
+    for watched in all {
         for _ in 0..random.u64(0..BURST) {
-            subject.clock.disable();
+            watched.clock.disable();
             if random.u64(0..4) == 0 {
                 nap(random, NAP_US);
             }
-            subject.clock.enable();
+            watched.clock.enable();
             tally.done += 1;
         }
     }
@@ -300,7 +300,7 @@ fn switch(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
 
 /// Starts and drops the global clock's thread, with several guards at once, and clocks with every
 /// driver.
-fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
+fn start_and_drop(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
     let mut guards = Vec::new();
     for _ in 0..=random.u64(0..3) {
         match if random.u64(0..2) == 0 || !guards.is_empty() {
@@ -334,19 +334,19 @@ fn make_and_drop(tally: &mut Tally, random: &mut Rng) {
         Ok(clock) => clock,
         Err(error) => return tally.fail(&format_args!("a clock with {driver:?}: {error}")),
     };
-    let subject = Subject::new(&clock);
+    let watched = WatchedClock::new(&clock);
     let start = Instant::now();
     let time = up_to_us(random, LONG_NAP_US);
     while start.elapsed() < time {
         if driver == Driver::Manual {
             clock.maintain();
         }
-        subject.read(tally, random.u64(0..SHORT_RUN));
+        watched.read(tally, random.u64(0..SHORT_RUN));
     }
 }
 
 /// Forks a child. It inherits its parent's clocks, without their threads.
-fn fork_child(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
+fn fork_child(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
     nap(random, LONG_NAP_US);
     // SAFETY: other threads could hold only locks of the allocator and of thread creation that
     // the child below takes, and `fork` makes these usable in the child.
@@ -369,18 +369,18 @@ fn fork_child(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
 
 /// The work of a child. It makes readings, which must not be below any of its parent's. Then it
 /// may start and drop the global clock's thread. Returns whether order, bounds or start were wrong.
-fn child_work(all: &[Subject<'_>], random: &mut Rng) -> bool {
+fn child_work(all: &[WatchedClock<'_>], random: &mut Rng) -> bool {
     let mut tally = Tally::default();
-    for subject in all {
+    for watched in all {
         // The largest reading is the parent's at the fork, because this memory is the child's own.
-        subject.read(&mut tally, random.u64(0..SHORT_RUN));
+        watched.read(&mut tally, random.u64(0..SHORT_RUN));
         nap(random, LONG_NAP_US / 4);
-        subject.read(&mut tally, random.u64(0..SHORT_RUN));
-        subject.clock.maintain();
-        subject.clock.disable();
-        subject.read(&mut tally, random.u64(0..SHORT_RUN));
-        subject.clock.enable();
-        subject.read(&mut tally, random.u64(0..SHORT_RUN));
+        watched.read(&mut tally, random.u64(0..SHORT_RUN));
+        watched.clock.maintain();
+        watched.clock.disable();
+        watched.read(&mut tally, random.u64(0..SHORT_RUN));
+        watched.clock.enable();
+        watched.read(&mut tally, random.u64(0..SHORT_RUN));
     }
     let mut is_refused = false;
     if random.u64(0..4) == 0 {
