@@ -23,7 +23,9 @@ pub(crate) fn probe(read: impl Fn(), served: impl Fn(u32) -> Option<bool>) {
     let start_ns = monotonic_ns();
     read();
     let first_ns = monotonic_ns();
-    let (mut now_ns, mut slowest_ns, mut calls) = (first_ns, first_ns - start_ns, 1);
+    let mut now_ns = first_ns;
+    let mut slowest_ns = first_ns - start_ns;
+    let mut calls = 1;
     let by_counter = loop {
         if let Some(by_counter) = served(calls) {
             break by_counter;

@@ -61,18 +61,21 @@ macro_rules! subject {
                 }
             },
             awaited: |calls| {
-                let (call, counter) = ($call, $crate::subject::counter());
+                let call = $call;
+                let counter = $crate::subject::counter();
                 for _ in 0..calls {
                     ::std::hint::black_box(call());
                     ::tickline_core::counter::Counter::barrier(&counter);
                 }
             },
             read: || {
-                let (value, call) = ($value, $call);
+                let value = $value;
+                let call = $call;
                 value(call())
             },
             exchange: |time| {
-                let (value, call) = ($value, $call);
+                let value = $value;
+                let call = $call;
                 $crate::exchange::exchange(time, |_| value(call()))
             },
             unit: stringify!($unit),

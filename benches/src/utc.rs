@@ -79,12 +79,15 @@ fn write_segment(hz: u64) -> std::io::Result<()> {
         pair(0x414D_5A4E, 0x4342_0200),
         pair(BYTES, VERSION | 2 << 16),
     ];
-    let (ticks, realtime_ns) = (counter().now_ordered(), clock_ns(libc::CLOCK_REALTIME));
-    let (now_s, now_ns) = (realtime_ns / 1_000_000_000, realtime_ns % 1_000_000_000);
+    let ticks = counter().now_ordered();
+    let realtime_ns = clock_ns(libc::CLOCK_REALTIME);
+    let now_s = realtime_ns / 1_000_000_000;
+    let now_ns = realtime_ns % 1_000_000_000;
     // The duration of a tick, s, with 64 + shift binary digits after the point.
     let shift = hz.ilog2();
     let period = u64::try_from((1_u128 << (64 + shift)) / u128::from(hz)).unwrap_or(u64::MAX);
-    let (end_s, status) = (now_s + DAY_S, pair(DRIFT_PPB, SYNCHRONISED));
+    let end_s = now_s + DAY_S;
+    let status = pair(DRIFT_PPB, SYNCHRONISED);
     let body = [
         ticks,
         now_s,

@@ -162,7 +162,8 @@ impl<'a> WatchedClock<'a> {
 
     /// Makes up to `count` readings: plain ones, ordered ones, and some with their bounds.
     fn read(&self, tally: &mut Tally, count: u64) {
-        let (clock, mut last_ns) = (self.clock, 0);
+        let clock = self.clock;
+        let mut last_ns = 0;
         for turn in 0..count {
             let now_ns = match turn % KINDS {
                 0 => {

@@ -107,7 +107,8 @@ fn one_thread(subjects: &[SpanSubject], rounds: u32) -> Vec<f64> {
 /// as others. Therefore the thread with number 0 measures.
 fn two_threads(subjects: &[SpanSubject], rounds: u32) -> Vec<f64> {
     let stop = AtomicBool::new(false);
-    let (current, running) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+    let current = AtomicUsize::new(0);
+    let running = AtomicUsize::new(usize::MAX);
     let spans = |dispatches: &[Dispatch], index, count| {
         span_ns(&subjects[index], &dispatches[index], count)
     };

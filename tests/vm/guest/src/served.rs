@@ -33,7 +33,9 @@ const RAN_AHEAD: Duration = Duration::from_secs(1);
 /// The caller: calls the clock, and prints its findings.
 pub(crate) fn call() {
     let first_ns = monotonic_ns();
-    let (mut last_ns, mut backward, mut least_ns) = (first_ns, 0, u64::MAX);
+    let mut last_ns = first_ns;
+    let mut backward = 0;
+    let mut least_ns = u64::MAX;
     for _ in 0..BATCHES {
         let begin_ns = last_ns;
         for _ in 0..CALLS {
@@ -118,7 +120,11 @@ pub(crate) fn serve(errors: Stdio) -> io::Result<Child> {
 
 /// Sets the length of a kernel's tick, us; 10,000 is the true length.
 fn set_tick_us(us: i64) -> io::Result<()> {
-    system::adjust(|clock| (clock.modes, clock.tick) = (libc::ADJ_TICK, us)).map(|_| ())
+    system::adjust(|clock| {
+        clock.modes = libc::ADJ_TICK;
+        clock.tick = us;
+    })
+    .map(|_| ())
 }
 
 /// Ends a server as `systemctl stop` does. Returns the server's messages.
