@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use tickline_observe::monotonic_ns;
 
-#[path = "probe_times.rs"]
-mod probe_times;
-
-use probe_times::ProbeTimes;
+use crate::probe_times::ProbeTimes;
 
 /// The longest time until the counter must serve.
 const PATIENCE: Duration = Duration::from_secs(10);
