@@ -7,7 +7,7 @@ use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCo
 use tickline_observe::wait_until;
 
 use crate::peers;
-use crate::subject::{Subject, counter, once, same, subject, whole_ns};
+use crate::subject::{ClockSubject, counter, once, same, subject, whole_ns};
 
 /// A clock with a line for each CPU; `None` if this machine can't have one.
 fn per_cpu_clock() -> Option<&'static Clock> {
@@ -26,7 +26,7 @@ fn per_cpu_clock() -> Option<&'static Clock> {
 }
 
 /// The readings by a line for each CPU, if this machine can have such lines.
-fn per_cpu_subjects() -> Vec<Subject> {
+fn per_cpu_subjects() -> Vec<ClockSubject> {
     if per_cpu_clock().is_none() {
         return Vec::new();
     }
@@ -52,7 +52,7 @@ fn per_cpu_subjects() -> Vec<Subject> {
 
 /// Every clock that the programs compare. The first two are the bare counter, plain and ordered.
 #[must_use]
-pub fn subjects() -> Vec<Subject> {
+pub fn subjects() -> Vec<ClockSubject> {
     let mut subjects = vec![
         subject!(Counter, HardwareCounter::NAME, || counter().now(), ticks same),
         subject!(Counter, HardwareCounter::NAME_ORDERED, || counter().now_ordered(), ticks same),

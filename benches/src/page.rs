@@ -7,7 +7,7 @@ use tickline::{Clock, ClockState, LinePerCpu};
 use tickline_observe::wait_until;
 use tickline_page::Publisher;
 
-use crate::subject::{Subject, once, same, subject};
+use crate::subject::{ClockSubject, once, same, subject};
 
 /// The clock; `None` if this process can't serve a page.
 fn page_clock() -> Option<&'static Clock> {
@@ -33,7 +33,7 @@ fn page_clock() -> Option<&'static Clock> {
 }
 
 /// The reading of a page, if this process may serve one.
-pub(crate) fn subjects() -> Vec<Subject> {
+pub(crate) fn subjects() -> Vec<ClockSubject> {
     if page_clock().is_none() {
         return Vec::new();
     }

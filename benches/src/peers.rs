@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tickline_observe::monotonic_ns;
 
-use crate::subject::{Subject, once, same, subject, whole_ns};
+use crate::subject::{ClockSubject, once, same, subject, whole_ns};
 
 fn quanta_ns() -> impl Fn(quanta::Instant) -> u64 + Sync {
     let epoch = once!(quanta::Instant, quanta::Instant::now());
@@ -14,7 +14,7 @@ fn quanta_ns() -> impl Fn(quanta::Instant) -> u64 + Sync {
 }
 
 /// Every peer, and the OS clocks.
-pub(crate) fn subjects() -> Vec<Subject> {
+pub(crate) fn subjects() -> Vec<ClockSubject> {
     vec![
         subject!(Time, "libc clock_gettime MONOTONIC", monotonic_ns, ns same),
         subject!(Time, "std Instant::now", std::time::Instant::now, ns {

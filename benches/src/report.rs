@@ -45,7 +45,8 @@ impl Spread {
 pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let count = to_f64(i64::try_from(points.len()).ok()?);
     let mean = |select: fn(&(f64, f64)) -> f64| points.iter().map(select).sum::<f64>() / count;
-    let (mean_x, mean_y) = (mean(|point| point.0), mean(|point| point.1));
+    let mean_x = mean(|point| point.0);
+    let mean_y = mean(|point| point.1);
     let xx: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
     let xy: f64 = points
         .iter()

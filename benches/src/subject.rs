@@ -20,7 +20,7 @@ pub enum Group {
 
 /// A clock, with the loops that measure it.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject {
+pub struct ClockSubject {
     /// The name of the call.
     pub name: &'static str,
     /// The group of the call.
@@ -47,11 +47,11 @@ pub fn counter() -> HardwareCounter {
     HardwareCounter::if_present().expect("this target has no counter")
 }
 
-/// Makes a [`Subject`] from a call, which is inlined into the measuring loops, and from a
+/// Makes a [`ClockSubject`] from a call, which is inlined into the measuring loops, and from a
 /// conversion of its result into a number in `unit`.
 macro_rules! subject {
     ($group:ident, $name:expr, $call:expr, $unit:ident $value:expr) => {
-        $crate::subject::Subject {
+        $crate::subject::ClockSubject {
             name: $name,
             group: $crate::subject::Group::$group,
             tight: |calls| {
@@ -61,18 +61,21 @@ macro_rules! subject {
                 }
             },
             awaited: |calls| {
-                let (call, counter) = ($call, $crate::subject::counter());
+                let call = $call;
+                let counter = $crate::subject::counter();
                 for _ in 0..calls {
                     ::std::hint::black_box(call());
                     ::tickline_core::counter::Counter::barrier(&counter);
                 }
             },
             read: || {
-                let (value, call) = ($value, $call);
+                let value = $value;
+                let call = $call;
                 value(call())
             },
             exchange: |time| {
-                let (value, call) = ($value, $call);
+                let value = $value;
+                let call = $call;
                 $crate::exchange::exchange(time, |_| value(call()))
             },
             unit: stringify!($unit),

@@ -17,7 +17,7 @@ use tickline_core::counter::Counter;
 use tickline_observe::{clock_ns, wait_until};
 use tickline_utc::{Utc, UtcReading, UtcSource};
 
-use crate::subject::{Subject, counter, same, subject};
+use crate::subject::{ClockSubject, counter, same, subject};
 
 /// The folder of clock-bound's segments.
 const FOLDER: &str = "/var/run/clockbound";
@@ -79,12 +79,15 @@ fn write_segment(hz: u64) -> std::io::Result<()> {
         pair(0x414D_5A4E, 0x4342_0200),
         pair(BYTES, VERSION | 2 << 16),
     ];
-    let (ticks, realtime_ns) = (counter().now_ordered(), clock_ns(libc::CLOCK_REALTIME));
-    let (now_s, now_ns) = (realtime_ns / 1_000_000_000, realtime_ns % 1_000_000_000);
+    let ticks = counter().now_ordered();
+    let realtime_ns = clock_ns(libc::CLOCK_REALTIME);
+    let now_s = realtime_ns / 1_000_000_000;
+    let now_ns = realtime_ns % 1_000_000_000;
     // The duration of a tick, s, with 64 + shift binary digits after the point.
     let shift = hz.ilog2();
     let period = u64::try_from((1_u128 << (64 + shift)) / u128::from(hz)).unwrap_or(u64::MAX);
-    let (end_s, status) = (now_s + DAY_S, pair(DRIFT_PPB, SYNCHRONISED));
+    let end_s = now_s + DAY_S;
+    let status = pair(DRIFT_PPB, SYNCHRONISED);
     let body = [
         ticks,
         now_s,
@@ -135,7 +138,7 @@ fn by_kernel() -> u64 {
 ///
 /// If clock-bound does not become the source.
 #[must_use]
-pub fn subjects() -> Vec<Subject> {
+pub fn subjects() -> Vec<ClockSubject> {
     let mut subjects = vec![subject!(Time, "libc adjtimex (ntp_adjtime)", by_kernel, us same)];
     let hz = Clock::global().status().frequency_hz;
     let (Some(_), Some(hz)) = (env::var_os(INSIDE), hz) else {

@@ -150,7 +150,8 @@ impl Harness {
             Self::Divan => {
                 let text =
                     |mut command: Command| run(command.args(["--bench", "--color", "never"]));
-                let (old, new) = (text(copy())?, text(this())?);
+                let old = text(copy())?;
+                let new = text(this())?;
                 each(|routine| {
                     let percent =
                         (median_ns(&new, routine)? / median_ns(&old, routine)? - 1.0) * 100.0;

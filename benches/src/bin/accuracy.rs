@@ -63,7 +63,8 @@ struct Tally {
 }
 
 fn main() {
-    let (watched_s, settled_s) = (args::number("secs", 60), args::number("settle", 10));
+    let watched_s = args::number("secs", 60);
+    let settled_s = args::number("settle", 10);
     let (driver, driver_name) = match args::text("driver").as_deref() {
         None | Some("thread") => (Driver::Thread, "thread"),
         Some("reader") => (Driver::Reader, "reader"),

@@ -43,7 +43,8 @@ struct Drift {
 }
 
 fn main() {
-    let (watched_s, settled_s) = (args::number("secs", 60), args::number("settle", 10));
+    let watched_s = args::number("secs", 60);
+    let settled_s = args::number("settle", 10);
     let guard = tickline::start().expect("the global clock's thread");
     let mut subjects = subjects();
     subjects.retain(|subject| subject.group == Group::Time);
@@ -61,7 +62,8 @@ fn main() {
             .map(|subject| narrowest(subject.read))
             .collect()
     };
-    let (start, first) = (Instant::now(), sample());
+    let start = Instant::now();
+    let first = sample();
     // For each clock, the time since the first sample, s, and the gain, ns.
     let mut gained: Vec<Vec<(f64, f64)>> = vec![vec![(0.0, 0.0)]; subjects.len()];
     while start.elapsed() < Duration::from_secs(watched_s) {

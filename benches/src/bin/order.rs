@@ -19,7 +19,7 @@ use serde::Serialize;
 use tickline::Clock;
 use tickline_benches::clocks::subjects;
 use tickline_benches::exchange;
-use tickline_benches::subject::Subject;
+use tickline_benches::subject::ClockSubject;
 use tickline_benches::{args, report};
 use tickline_core::counter::Counter;
 use tickline_observe::Count;
@@ -97,7 +97,7 @@ fn each_clock(time: Duration) -> Vec<Exchanged> {
         .start_global()
         .expect("the global clock's thread");
     let subjects = subjects();
-    let none = |clock: &Subject| Exchanged {
+    let none = |clock: &ClockSubject| Exchanged {
         clock: clock.name,
         unit: clock.unit,
         count: Count::default(),

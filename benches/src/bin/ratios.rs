@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tickline::{Clock, Event};
 use tickline_benches::clocks::subjects;
-use tickline_benches::subject::{Group, Subject};
+use tickline_benches::subject::{ClockSubject, Group};
 use tickline_benches::{args, report};
 
 /// The number of calls in a round, which takes 20 to 60 us: much less than a time slice, so that
@@ -71,7 +71,7 @@ fn main() {
         }
     }
     let [bare_tight_ns, bare_awaited_ns] = fastest_ns[0];
-    let cost = |(subject, [tight_ns, awaited_ns]): (&Subject, [f64; 2])| Cost {
+    let cost = |(subject, [tight_ns, awaited_ns]): (&ClockSubject, [f64; 2])| Cost {
         clock: subject.name,
         group: subject.group,
         tight_ns,

@@ -1,12 +1,12 @@
 //! Runs all operations of the clocks at the same time, for the time in the arguments. Checks that
 //! order and bounds hold, and that memory, threads and descriptors do not grow.
 //!
-//! Eight threads exchange readings of two clocks, with random sleeps. No reading may be below an
-//! earlier one that it follows. The clocks are the global one, and one with a thread and a line
-//! every millisecond. Every eighth reading has its bounds compared with the OS clock, read before
-//! and after it. Meanwhile four threads disturb the clocks. They call `maintain`, and switch the
-//! counter off and on. They start and drop the global clock's thread and clocks of their own. They
-//! fork children, which check the order from their parent's last reading on.
+//! Threads exchange readings of two clocks, with random sleeps. No reading may be below an earlier
+//! one that it follows. The clocks are the global one, and one with a thread and a short interval.
+//! Some readings have their bounds compared with the OS clock, read before and after them.
+//! Meanwhile other threads disturb the clocks. They call `maintain`, and switch the counter off and
+//! on. They start and drop the global clock's thread and clocks of their own. They fork children,
+//! which check the order from their parent's last reading on.
 //!
 //! The time is divided into rounds. At the end of a round every thread has been joined and every
 //! guard dropped. So memory, threads and descriptors of two rounds can be compared.
@@ -82,7 +82,8 @@ fn main() -> ExitCode {
         .interval(INTERVAL)
         .build()
         .expect("a clock");
-    let (mut tallies, mut rounds) = (<[Tally; WORKS.len()]>::default(), Vec::new());
+    let mut tallies = Tallies::default();
+    let mut rounds = Vec::new();
     for number in 0..ROUNDS {
         round(
             &own,
@@ -97,7 +98,7 @@ fn main() -> ExitCode {
 
     println!(
         "{THREADS} threads, and {} that make trouble",
-        WORKS.len() - 1
+        DISTURBERS.len()
     );
     let mut faults = print(&counted(&tallies));
     println!("after each round, at rest");
@@ -146,12 +147,12 @@ impl Tally {
 }
 
 /// A clock, and the largest of its ordered readings so far.
-struct Subject<'a> {
+struct WatchedClock<'a> {
     clock: &'a Clock,
     largest: AtomicU64,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> WatchedClock<'a> {
     fn new(clock: &'a Clock) -> Self {
         Self {
             clock,
@@ -161,7 +162,8 @@ impl<'a> Subject<'a> {
 
     /// Makes up to `count` readings: plain ones, ordered ones, and some with their bounds.
     fn read(&self, tally: &mut Tally, count: u64) {
-        let (clock, mut last_ns) = (self.clock, 0);
+        let clock = self.clock;
+        let mut last_ns = 0;
         for turn in 0..count {
             let now_ns = match turn % KINDS {
                 0 => {
@@ -198,10 +200,10 @@ impl<'a> Subject<'a> {
 }
 
 /// One turn of the work of a thread.
-type Work = fn(&[Subject<'_>], &mut Tally, &mut Rng);
+type Work = fn(&[WatchedClock<'_>], &mut Tally, &mut Rng);
 
-/// The work of each thread that disturbs the clocks, and last the work of all other threads.
-const WORKS: [(&str, Work); 5] = [
+/// The work of each thread that disturbs the clocks, and what it counts.
+const DISTURBERS: [(&str, Work); 4] = [
     ("calls of maintain", maintain),
     ("times the counter was switched off and on", switch),
     (
@@ -209,42 +211,57 @@ const WORKS: [(&str, Work); 5] = [
         start_and_drop,
     ),
     ("forked children", fork_child),
-    (
-        "turns of the threads that exchange readings",
-        exchange_readings,
-    ),
 ];
+
+/// The counts of all threads.
+#[derive(Debug, Default)]
+struct Tallies {
+    /// The counts of each of [`DISTURBERS`].
+    disturbers: [Tally; DISTURBERS.len()],
+    /// The counts of the threads that exchange readings.
+    readers: Tally,
+}
 
 /// Runs the threads that exchange readings and the threads that disturb the clocks, for `time`.
 /// When this returns, all of them have ended.
-fn round(own: &Clock, number: u64, time: Duration, tallies: &mut [Tally; WORKS.len()]) {
-    const READERS: usize = WORKS.len() - 1;
+fn round(own: &Clock, number: u64, time: Duration, tallies: &mut Tallies) {
     let stop = AtomicBool::new(false);
-    let all = [Subject::new(Clock::global()), Subject::new(own)];
-    let run = |index: usize| {
-        if let Some(reader) = index.checked_sub(READERS).filter(|reader| reader % 2 == 0) {
-            exchange::pin(reader / 2);
-        }
-        let (mut tally, mut random) = (
-            Tally::default(),
-            Rng::with_seed(number << 32 | index as u64),
-        );
+    let all = [WatchedClock::new(Clock::global()), WatchedClock::new(own)];
+    let repeat = |work: Work, thread: usize| {
+        let mut tally = Tally::default();
+        let mut random = Rng::with_seed(number << 32 | thread as u64);
         // ORDERING: Relaxed: the flag orders no memory.
         while !stop.load(Ordering::Relaxed) {
-            WORKS[index.min(READERS)].1(&all, &mut tally, &mut random);
+            work(&all, &mut tally, &mut random);
         }
         tally
     };
+    let read = |reader: usize| {
+        if reader.is_multiple_of(2) {
+            exchange::pin(reader / 2);
+        }
+        repeat(exchange_readings, DISTURBERS.len() + reader)
+    };
     thread::scope(|scope| {
-        let run = &run;
-        let threads: Vec<_> = (0..READERS + THREADS)
-            .map(|index| scope.spawn(move || run(index)))
+        let repeat = &repeat;
+        let read = &read;
+        let disturbers = DISTURBERS.iter().enumerate();
+        let disturbers: Vec<_> = disturbers
+            .map(|(index, (_, work))| scope.spawn(move || repeat(*work, index)))
+            .collect();
+        let readers: Vec<_> = (0..THREADS)
+            .map(|reader| scope.spawn(move || read(reader)))
             .collect();
         sleep(time);
         // ORDERING: Relaxed: the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
-        for (index, thread) in threads.into_iter().enumerate() {
-            tallies[index.min(READERS)].add(&thread.join().expect("no thread panics"));
+        for (tally, thread) in tallies.disturbers.iter_mut().zip(disturbers) {
+            tally.add(&thread.join().expect("no thread panics"));
+        }
+        for thread in readers {
+            tallies
+                .readers
+                .add(&thread.join().expect("no thread panics"));
         }
     });
 }
@@ -254,9 +271,9 @@ fn nap(random: &mut Rng, most_us: u64) {
 }
 
 /// Reads the clocks in turn, and sleeps between two exchanges, or in the middle of one.
-fn exchange_readings(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
-    for subject in all {
-        subject.read(tally, random.u64(0..RUN));
+fn exchange_readings(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
+    for watched in all {
+        watched.read(tally, random.u64(0..RUN));
         let most_us = if random.u64(0..RARELY) == 0 {
             LONG_NAP_US
         } else {
@@ -264,19 +281,19 @@ fn exchange_readings(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
         };
         exchange::nap(
             &mut tally.ordered,
-            &subject.largest,
+            &watched.largest,
             random,
             most_us,
-            || subject.clock.now_ordered().as_nanos(),
+            || watched.clock.now_ordered().as_nanos(),
         );
         tally.done += 1;
     }
 }
 
-fn maintain(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
-    for subject in all {
+fn maintain(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
+    for watched in all {
         for _ in 0..random.u64(0..BURST) {
-            subject.clock.maintain();
+            watched.clock.maintain();
             tally.done += 1;
         }
     }
@@ -284,14 +301,14 @@ fn maintain(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
 }
 
 /// Switches the counter off and on, and leaves it switched on.
-fn switch(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
-    for subject in all {
+fn switch(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
+    for watched in all {
         for _ in 0..random.u64(0..BURST) {
-            subject.clock.disable();
+            watched.clock.disable();
             if random.u64(0..4) == 0 {
                 nap(random, NAP_US);
             }
-            subject.clock.enable();
+            watched.clock.enable();
             tally.done += 1;
         }
     }
@@ -300,14 +317,15 @@ fn switch(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
 
 /// Starts and drops the global clock's thread, with several guards at once, and clocks with every
 /// driver.
-fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
+fn start_and_drop(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
     let mut guards = Vec::new();
     for _ in 0..=random.u64(0..3) {
-        match if random.u64(0..2) == 0 || !guards.is_empty() {
+        let started = if random.u64(0..2) == 0 || !guards.is_empty() {
             tickline::start()
         } else {
             Clock::builder().interval(INTERVAL).start_global()
-        } {
+        };
+        match started {
             Ok(guard) => guards.push(guard),
             // The first guard has other settings, so tickline may refuse the rest.
             Err(error) if error.kind() == tickline::ErrorKind::AlreadyRunning => {}
@@ -334,19 +352,19 @@ fn make_and_drop(tally: &mut Tally, random: &mut Rng) {
         Ok(clock) => clock,
         Err(error) => return tally.fail(&format_args!("a clock with {driver:?}: {error}")),
     };
-    let subject = Subject::new(&clock);
+    let watched = WatchedClock::new(&clock);
     let start = Instant::now();
     let time = up_to_us(random, LONG_NAP_US);
     while start.elapsed() < time {
         if driver == Driver::Manual {
             clock.maintain();
         }
-        subject.read(tally, random.u64(0..SHORT_RUN));
+        watched.read(tally, random.u64(0..SHORT_RUN));
     }
 }
 
 /// Forks a child. It inherits its parent's clocks, without their threads.
-fn fork_child(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
+fn fork_child(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
     nap(random, LONG_NAP_US);
     // SAFETY: other threads could hold only locks of the allocator and of thread creation that
     // the child below takes, and `fork` makes these usable in the child.
@@ -369,18 +387,18 @@ fn fork_child(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
 
 /// The work of a child. It makes readings, which must not be below any of its parent's. Then it
 /// may start and drop the global clock's thread. Returns whether order, bounds or start were wrong.
-fn child_work(all: &[Subject<'_>], random: &mut Rng) -> bool {
+fn child_work(all: &[WatchedClock<'_>], random: &mut Rng) -> bool {
     let mut tally = Tally::default();
-    for subject in all {
+    for watched in all {
         // The largest reading is the parent's at the fork, because this memory is the child's own.
-        subject.read(&mut tally, random.u64(0..SHORT_RUN));
+        watched.read(&mut tally, random.u64(0..SHORT_RUN));
         nap(random, LONG_NAP_US / 4);
-        subject.read(&mut tally, random.u64(0..SHORT_RUN));
-        subject.clock.maintain();
-        subject.clock.disable();
-        subject.read(&mut tally, random.u64(0..SHORT_RUN));
-        subject.clock.enable();
-        subject.read(&mut tally, random.u64(0..SHORT_RUN));
+        watched.read(&mut tally, random.u64(0..SHORT_RUN));
+        watched.clock.maintain();
+        watched.clock.disable();
+        watched.read(&mut tally, random.u64(0..SHORT_RUN));
+        watched.clock.enable();
+        watched.read(&mut tally, random.u64(0..SHORT_RUN));
     }
     let mut is_refused = false;
     if random.u64(0..4) == 0 {
@@ -467,9 +485,10 @@ fn print(rows: &[Row]) -> usize {
         .count()
 }
 
-fn counted(tallies: &[Tally]) -> Vec<Row> {
+fn counted(tallies: &Tallies) -> Vec<Row> {
     let mut all = Tally::default();
-    tallies.iter().for_each(|tally| all.add(tally));
+    all.add(&tallies.readers);
+    tallies.disturbers.iter().for_each(|tally| all.add(tally));
     let mut rows = Vec::new();
     for (count, checked, wrong) in [
         (
@@ -500,11 +519,16 @@ fn counted(tallies: &[Tally]) -> Vec<Row> {
         ANY,
     ));
     rows.extend(
-        WORKS
+        DISTURBERS
             .iter()
-            .zip(tallies)
+            .zip(&tallies.disturbers)
             .map(|((label, _), tally)| (*label, tally.done, SOME)),
     );
+    rows.push((
+        "turns of the threads that exchange readings",
+        tallies.readers.done,
+        SOME,
+    ));
     rows.push((
         "starts that failed, children that did not end or found a fault",
         all.failed,

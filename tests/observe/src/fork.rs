@@ -69,10 +69,8 @@ pub fn code_of_fork(body: impl FnOnce() -> i32) -> i32 {
 /// As [`code_of_fork`].
 #[cfg(target_os = "linux")]
 pub fn code_in_time_namespace(ahead_ns: i64, body: impl FnOnce() -> i32) -> i32 {
-    let (seconds, nanos) = (
-        ahead_ns.div_euclid(1_000_000_000),
-        ahead_ns.rem_euclid(1_000_000_000),
-    );
+    let seconds = ahead_ns.div_euclid(1_000_000_000);
+    let nanos = ahead_ns.rem_euclid(1_000_000_000);
     let table = format!("monotonic {seconds} {nanos}");
     code_of_fork(|| {
         let own = unshare(libc::CLONE_NEWTIME);

@@ -77,7 +77,8 @@ impl Clock {
     fn new(world: &Rc<World>) -> Self {
         ENDED.with_borrow_mut(Vec::clear);
         let scenario = &world.scenario;
-        let (machine, setup) = (&scenario.machine, &scenario.clock);
+        let machine = &scenario.machine;
+        let setup = &scenario.clock;
         let reference_ns = i64::try_from(machine.resolution_ns).expect("in its range");
         let kind = if machine.same_counter {
             SameRead
@@ -255,7 +256,8 @@ impl Context {
         permit: Permit<'a, SteppedCell>,
         cadence: Cadence,
     ) -> Next<'a, SteppedCell> {
-        let (access, interval_ns) = (self.access(), self.clock.config.interval_ns);
+        let access = self.access();
+        let interval_ns = self.clock.config.interval_ns;
         self.run_watched(ONE_LINE, || {
             let next = permit.iterate(interval_ns, cadence, &access, &access);
             let oldest_ticks = match &next {
@@ -272,7 +274,8 @@ impl Context {
     /// An iteration of a clock that other threads bar and unbar all the time. It replaces no
     /// first line, and judges no gate.
     fn iterate_unguarded(&self, unguarded: &Unguarded) -> Iteration {
-        let (access, mut control) = (self.access(), unguarded.control.borrow_mut());
+        let access = self.access();
+        let mut control = unguarded.control.borrow_mut();
         let mut iteration = self.run_watched(ONE_LINE, || {
             let iteration = control.iterate(&unguarded.clock, &access, &access);
             (iteration, true, control.oldest_sample_ticks())
@@ -374,7 +377,8 @@ impl Context {
     /// A thread of the program that carries out the scenario's commands: it switches the counter
     /// off and on, and sets policies. The scheduler wakes it.
     pub(crate) fn carry_out_commands(&self) {
-        let (driven, access) = (&self.clock.driven, self.access());
+        let driven = &self.clock.driven;
+        let access = self.access();
         loop {
             let Some(command) = self.clock.commands.borrow_mut().pop_front() else {
                 self.world.step(Step::Sleep(crate::world::FOREVER_PS));

@@ -168,7 +168,8 @@ impl Check {
             // counts.
             world.me().last_read.set(world.me().counter_read.get());
         }
-        let (me, last_read) = (world.running.get(), world.me().last_read.get());
+        let me = world.running.get();
+        let last_read = world.me().last_read.get();
         let loaded = world.me().loaded.get();
         let is_before_reset = |(state, at_ps)| state == loaded.state && last_read.at_ps > at_ps;
         if is_by_line && world.cells[cell].reset.get().is_some_and(is_before_reset) {
@@ -207,8 +208,10 @@ impl Check {
     /// reading used, and must hold at the tick of the reading.
     fn check_line(&self, cell: usize, ns: i64, path: ReadPath) {
         let world = &self.world;
-        let (loaded, last_read) = (world.me().loaded.get(), world.me().last_read.get());
-        let (state, own) = (loaded.state, &world.cells[cell]);
+        let loaded = world.me().loaded.get();
+        let last_read = world.me().last_read.get();
+        let state = loaded.state;
+        let own = &world.cells[cell];
         assert!(
             last_read.cell == cell,
             "the line of CPU {cell} at the counter of CPU {}",
@@ -264,7 +267,8 @@ impl Check {
     /// for a while when this thread last read a clock. The reading may be complete much later.
     fn check_offset(&self, offset_ns: i64, read_ps: u64) {
         let mut counts = self.world.counts.borrow_mut();
-        let (off_ns, limits) = (offset_ns.unsigned_abs(), &self.limits);
+        let off_ns = offset_ns.unsigned_abs();
+        let limits = &self.limits;
         counts.offset_ns = counts.offset_ns.max(off_ns);
         assert!(
             off_ns <= limits.offset_ns,
@@ -325,7 +329,8 @@ impl Check {
             from_ps,
         } = pending;
         let bounds = &reading.bounds;
-        let (slowest, fastest) = (bounds.lower.slope.bits, bounds.upper.slope.bits);
+        let slowest = bounds.lower.slope.bits;
+        let fastest = bounds.upper.slope.bits;
         let clocks = self.world.clocks.borrow();
         // A rate that did not change is within any maximum drift, because the drift includes the
         // uncertainty of the samples. Some samples limited the slopes and were then thinned out.

@@ -209,7 +209,8 @@ impl World {
     fn os_bounds(&self) -> OsBounds {
         let last = self.sample.get();
         if self.ticks.get().wrapping_sub(last.ticks) >= self.sample_every_ns.get() {
-            let (base_ns, rate_ppb) = (self.base_ns.get(), self.rate_ppb.get());
+            let base_ns = self.base_ns.get();
+            let rate_ppb = self.rate_ppb.get();
             let uncertainty_ppb = (last.rate_ppb - rate_ppb)
                 .abs()
                 .max(last.uncertainty_ppb / 2);
@@ -469,7 +470,8 @@ impl LeaseStore for Access<'_> {
 impl Counter for Access<'_> {
     fn now(&self) -> u64 {
         let world = self.world;
-        let (word, ticks) = (world.memory.word(), world.ticks.get());
+        let word = world.memory.word();
+        let ticks = world.ticks.get();
         let is_again = self.last.replace((word.to_bits(), ticks)) == (word.to_bits(), ticks);
         let is_waiting = self.actor != WRITER && word.phase() == LeasePhase::FirstPublication;
         self.step(if is_again && is_waiting {

@@ -115,8 +115,11 @@ impl Disturbances {
     /// The disturbances of `scenario`, whose lines have windows of up to `window_ns`.
     fn new(scenario: &Scenario, window_ns: u64) -> Self {
         let machine = &scenario.machine;
-        let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
-        let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);
+        let mut jumps_ns = 0_u64;
+        let mut slowest = machine.rate_ppb;
+        let mut fastest = machine.rate_ppb;
+        let mut asleep_ns = 0_u64;
+        let mut counter_ppb = 0_u64;
         for timed in &scenario.faults {
             match timed.fault {
                 Fault::Rate { ppb, .. } => {
@@ -205,7 +208,8 @@ impl Limits {
         // Brackets that begin on one CPU and end on another may make any slope. With unsynchronised
         // counters the clock therefore promises only order, and that only up to their difference.
         let ahead_ns = cpu_difference_ns + scenario.chance.out_of_order_ns;
-        let (is_led_in, is_fine) = (ahead_ns < MEETING_MARGIN_NS, machine.resolution_ns <= 1_000);
+        let is_led_in = ahead_ns < MEETING_MARGIN_NS;
+        let is_fine = machine.resolution_ns <= 1_000;
         let any_offset_ns = if is_unsynchronised {
             u64::from(u32::MAX) * 1_000_000_000
         } else {

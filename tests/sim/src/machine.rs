@@ -197,7 +197,8 @@ impl Clocks {
         let reach_ps = u128::from(valid_ns + 10_000) * u128::from(PS);
         let reach = u64::try_from((reach_ps * self.counter.rate) >> RATE_BITS).expect("minutes");
         // The counter may have had another rate when the writer planned the line.
-        let (now, reach) = (self.counter.at(now_ps), reach + reach / 4);
+        let now = self.counter.at(now_ps);
+        let reach = reach + reach / 4;
         self.rates.last().is_some_and(|(_, bits)| *bits >= too_slow)
             || (now.wrapping_sub(reach / 4) ^ now.wrapping_add(reach)) & !WRAP_MASK != 0
     }

@@ -80,7 +80,8 @@ fn track() -> Result<(), String> {
                 println!();
             }
             last_ns = at_ns;
-            let (ms, by_line) = (at_ns / 1_000_000, u8::from(by_line));
+            let ms = at_ns / 1_000_000;
+            let by_line = u8::from(by_line);
             println!("{ms}e-3 {offset_ns} {earliest_ns} {latest_ns} {unix_offset_ns} {by_line}");
         }
         println!("\n");
@@ -89,7 +90,9 @@ fn track() -> Result<(), String> {
 }
 
 fn run_many(first_seed: u64, steps: u64) -> Result<(), String> {
-    let (start, mut counts, mut seed) = (Instant::now(), Counts::default(), first_seed);
+    let start = Instant::now();
+    let mut counts = Counts::default();
+    let mut seed = first_seed;
     loop {
         let scenario = Scenario::random(seed);
         let outcome = run(&scenario).map_err(|violation| {

@@ -134,7 +134,8 @@ impl Context {
 
     /// Runs an iteration on `cpu`, and returns what the thread does next.
     fn iterate_on(&self, cpu: u32, calibration: &mut CpuControl) -> Stay {
-        let (me, access) = (self.world.me(), self.access());
+        let me = self.world.me();
+        let access = self.access();
         me.holds_lock.set(true);
         let done = self.run_watched(cpu as usize, || {
             let clock = &self.clock.cpu_clocks[cpu as usize];
@@ -155,7 +156,8 @@ impl Context {
     /// Moves the thread to `cpu`, unless the CPU is offline. The thread arrives when the CPU has
     /// time for it.
     fn go_to(&self, cpu: u32) {
-        let (world, me) = (&self.world, self.world.me());
+        let world = &self.world;
+        let me = self.world.me();
         if !world.cpus[cpu as usize].is_online.get() {
             return;
         }

@@ -179,7 +179,8 @@ impl Scheduler {
 
     fn play(&mut self) {
         let world = Rc::clone(&self.context.world);
-        let (max_steps, end_ps) = (world.scenario.max_steps, world.scenario.duration_ns * PS);
+        let max_steps = world.scenario.max_steps;
+        let end_ps = world.scenario.duration_ns * PS;
         while self.steps < max_steps && !world.is_over.get() {
             let next = (0..MAX_ACTORS)
                 .filter(|&index| world.actors[index].is_alive.get())

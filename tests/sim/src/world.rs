@@ -245,7 +245,8 @@ impl World {
 
     fn note_read(&self, ticks: u64, at_ps: u64) {
         let cell = self.cell_of(self.me());
-        let (state, born_ps) = (self.cells[cell].state.get(), self.cells[cell].born_ps.get());
+        let state = self.cells[cell].state.get();
+        let born_ps = self.cells[cell].born_ps.get();
         self.returned_ns(); // brings the clocks up to now
         let clocks = self.clocks.borrow();
         let true_ns = clocks.true_ns(at_ps);
@@ -421,7 +422,9 @@ impl SteppedCell {
     }
 
     fn record_swap(&self, from: LineState, to: LineState) {
-        let (world, cell, me) = (&self.world, self.cell(), self.world.me());
+        let world = &self.world;
+        let cell = self.cell();
+        let me = self.world.me();
         let mut loaded = me.loaded.get();
         loaded.is_old |= loaded.state == from && loaded.life != cell.lives(from);
         me.loaded.set(loaded);

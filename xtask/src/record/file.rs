@@ -30,7 +30,7 @@ pub(super) struct Record {
     pub(super) machine: Machine,
     /// A call in a tight loop, and awaited: `Report` in `benches/src/bin/ratios.rs`.
     pub(super) cost: Costs,
-    /// Fresh processes: `Report` in `benches/src/bin/startup.rs`.
+    /// Fresh processes: `Report` in `benches/src/bin/startup/main.rs`.
     pub(super) startup: Startup,
     /// Offsets from `CLOCK_MONOTONIC` over time, of all clocks in one process: `Report` in
     /// `benches/src/bin/drift.rs`.

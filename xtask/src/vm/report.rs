@@ -55,8 +55,6 @@ pub(super) struct Phase {
     pub(super) errors: Option<String>,
     #[serde(deserialize_with = "if_it_fits")]
     pub(super) output: Output,
-    pub(super) exit_code_is_right: Option<bool>,
-    pub(super) serves: Option<String>,
     pub(super) finding: Option<Finding>,
     pub(super) kernel_synchronised: Option<bool>,
 
@@ -76,8 +74,8 @@ pub(super) struct Phase {
     pub(super) jumps: Option<u64>,
 
     // A static program, served (`served.rs`).
-    pub(super) native_third_ns: Option<u64>,
-    pub(super) is_in_order: Option<bool>,
+    /// The last reading of the program that ran before.
+    pub(super) last_ns_before: Option<u64>,
     /// The messages of the server.
     pub(super) server: Option<String>,
 
@@ -182,12 +180,23 @@ pub(super) struct Cost {
 #[derive(Debug, Default, Clone, Deserialize)]
 #[serde(default)]
 pub(super) struct Output {
+    pub(super) fast: Option<bool>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) health: Health,
+    pub(super) first_ns: Option<u64>,
     pub(super) call_ns: Option<u64>,
     pub(super) backward: Option<u64>,
     pub(super) messages: Option<u64>,
     pub(super) refused: Option<u64>,
     #[serde(deserialize_with = "or_default")]
     pub(super) machine: OutputMachine,
+}
+
+/// The part `health` of the output of the program `tickline`.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(default)]
+pub(super) struct Health {
+    pub(super) level: Option<String>,
 }
 
 /// The part `machine` of the output of the program `tickline`.
@@ -267,6 +276,8 @@ pub(super) struct Figures {
 #[serde(default)]
 pub(super) struct Native {
     pub(super) ns: Option<f64>,
+    /// The cost of a call in the fastest batch of a static program.
+    pub(super) call_ns: Option<u64>,
     #[serde(deserialize_with = "or_default")]
     pub(super) figures: Figures,
 }

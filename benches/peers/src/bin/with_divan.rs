@@ -19,7 +19,8 @@ fn hash(bencher: Bencher) {
 
 #[divan::bench]
 fn walk(bencher: Bencher) {
-    let (table, steps) = (peers::table(), steps());
+    let table = peers::table();
+    let steps = steps();
     bencher.bench_local(|| peers::walk(&table, black_box(steps)));
 }
 

@@ -10,7 +10,8 @@ use zenbench::Suite;
 macro_rules! pair {
     ($suite:ident, $name:literal, $routine:expr) => {
         $suite.group($name, |group| {
-            let (first, second) = (100, steps());
+            let first = 100;
+            let second = steps();
             group.bench("first", move |bencher| {
                 bencher.iter(|| $routine(black_box(first)))
             });

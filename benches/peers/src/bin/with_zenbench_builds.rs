@@ -7,7 +7,8 @@ use peers::steps;
 use zenbench::Suite;
 
 fn six(suite: &mut Suite) {
-    let (table, steps): (&[u16], u64) = (peers::table().leak(), steps());
+    let table: &[u16] = peers::table().leak();
+    let steps = steps();
     suite.bench_fn("chain", move || peers::chain(black_box(steps)));
     suite.bench_fn("hash", move || peers::hash(black_box(steps)));
     suite.bench_fn("walk", move || peers::walk(table, black_box(steps)));

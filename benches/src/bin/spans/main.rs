@@ -18,7 +18,7 @@ use tickline_benches::report::{self, Spread};
 use tickline_benches::{args, exchange};
 use tracing::Dispatch;
 
-use subjects::Subject;
+use subjects::SpanSubject;
 
 /// The number of spans in a round, which takes about 100 us: much less than a time slice, so that
 /// many rounds are not interrupted.
@@ -66,7 +66,7 @@ struct Cost {
 }
 
 /// This thread's own `Dispatch` for each subject.
-fn dispatches(subjects: &[Subject]) -> Vec<Dispatch> {
+fn dispatches(subjects: &[SpanSubject]) -> Vec<Dispatch> {
     subjects
         .iter()
         .map(|subject| (subject.dispatch)())
@@ -74,7 +74,7 @@ fn dispatches(subjects: &[Subject]) -> Vec<Dispatch> {
 }
 
 /// Makes `count` spans. Returns the cost of one, ns.
-fn span_ns(subject: &Subject, dispatch: &Dispatch, count: u32) -> f64 {
+fn span_ns(subject: &SpanSubject, dispatch: &Dispatch, count: u32) -> f64 {
     tracing::dispatcher::with_default(dispatch, || {
         let start = Instant::now();
         (subject.spans)(count);
@@ -83,7 +83,7 @@ fn span_ns(subject: &Subject, dispatch: &Dispatch, count: u32) -> f64 {
 }
 
 /// The cost of a span for each subject, ns.
-fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
+fn one_thread(subjects: &[SpanSubject], rounds: u32) -> Vec<f64> {
     let mut fastest = vec![f64::INFINITY; subjects.len()];
     let dispatches = dispatches(subjects);
     for _ in 0..rounds {
@@ -105,9 +105,10 @@ fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
 /// threads 1 and 2 side by side, and also those of threads 3 to 6. Two such threads may write to
 /// one cache line at each enter and exit, with any layers. This made some rows twice as expensive
 /// as others. Therefore the thread with number 0 measures.
-fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
+fn two_threads(subjects: &[SpanSubject], rounds: u32) -> Vec<f64> {
     let stop = AtomicBool::new(false);
-    let (current, running) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+    let current = AtomicUsize::new(0);
+    let running = AtomicUsize::new(usize::MAX);
     let spans = |dispatches: &[Dispatch], index, count| {
         span_ns(&subjects[index], &dispatches[index], count)
     };

@@ -20,7 +20,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::otel;
 
 /// A layer, or none, and the spans that it gets.
-pub(crate) struct Subject {
+pub(crate) struct SpanSubject {
     /// The name in the tables.
     pub(crate) name: &'static str,
     pub(crate) dispatch: MakeDispatch,
@@ -31,8 +31,8 @@ pub(crate) struct Subject {
 /// The number of spans of the measuring thread that stay open during the measurement.
 const MANY: u32 = 10_000;
 
-fn plain(name: &'static str, layers: impl Subscriber + Send + Sync) -> Subject {
-    Subject {
+fn plain(name: &'static str, layers: impl Subscriber + Send + Sync) -> SpanSubject {
+    SpanSubject {
         name,
         dispatch: shared(layers),
         spans: |count| empty_spans(count, || info_span!("span")),
@@ -40,7 +40,7 @@ fn plain(name: &'static str, layers: impl Subscriber + Send + Sync) -> Subject {
 }
 
 /// Opens many spans, and returns them.
-fn many(subject: &Subject) -> Box<dyn Any> {
+fn many(subject: &SpanSubject) -> Box<dyn Any> {
     let open = || {
         (0..MANY)
             .map(|number| info_span!("open", number))
@@ -60,7 +60,7 @@ fn trace_file() -> (TraceFile, TraceFileGuard) {
 }
 
 /// All subjects, and values that must live until the end of the measurement.
-pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
+pub(crate) fn subjects() -> (Vec<SpanSubject>, Vec<Box<dyn Any>>) {
     let timing = SpanTimingLayer::new;
     let closes = || timing().with_sink(CloseEvents::new());
     let fmt = || {
@@ -106,7 +106,7 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
             "SpanTimingLayer, histograms",
             registry().with(timing().with_sink(Histograms::new(Measure::Total))),
         ),
-        Subject {
+        SpanSubject {
             spans: |count| empty_spans(count, || info_span!("span", route = "/item", status = 200)),
             ..plain(
                 "SpanTimingLayer, histograms by two fields",

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tickline_benches::{args, report};
 use tickline_observe::clock_ns;
 
-use subjects::{Kind, SUBJECTS, Subject};
+use subjects::{Kind, SUBJECTS, TraceSubject};
 
 fn main() {
     let records = args::number("records", 100_000);
@@ -108,7 +108,7 @@ fn in_process(name: &str, records: u64, threads: u64) -> Cost {
 
 /// Records with one layer in this process.
 #[expect(clippy::cast_precision_loss, reason = "figures with a few digits")]
-fn measure(subject: &Subject, records: u64, threads: u64) -> Cost {
+fn measure(subject: &TraceSubject, records: u64, threads: u64) -> Cost {
     let path = TracePath::new();
     let trace = (subject.start)(&path.0);
     // The clock has a line by then, and the writers' threads run.
@@ -141,7 +141,7 @@ fn measure(subject: &Subject, records: u64, threads: u64) -> Cost {
 
 /// The CPU time of this thread for a record, ns.
 #[expect(clippy::cast_precision_loss, reason = "figures with a few digits")]
-fn record_ns(subject: &Subject, kind: Kind, records: u64) -> f64 {
+fn record_ns(subject: &TraceSubject, kind: Kind, records: u64) -> f64 {
     let start_ns = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
     (subject.record)(kind, records);
     (clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) - start_ns) as f64 / records as f64

@@ -26,7 +26,7 @@ impl Kind {
 }
 
 /// A layer, and how it is used.
-pub(crate) struct Subject {
+pub(crate) struct TraceSubject {
     /// The name in the tables.
     pub(crate) name: &'static str,
     /// Makes the layer the process's default, with the trace in this file.
@@ -64,8 +64,8 @@ impl Trace {
     }
 }
 
-pub(crate) const SUBJECTS: [Subject; 12] = [
-    Subject {
+pub(crate) const SUBJECTS: [TraceSubject; 12] = [
+    TraceSubject {
         name: "a registry without layers",
         start: |_| {
             registry().init();
@@ -73,52 +73,52 @@ pub(crate) const SUBJECTS: [Subject; 12] = [
         },
         record: by_tracing,
     },
-    Subject {
+    TraceSubject {
         name: "tickline, JSON, threads",
         start: |path| trace_file(path, TraceFormat::Json, Tracks::Threads),
         record: by_tracing,
     },
-    Subject {
+    TraceSubject {
         name: "tickline, JSON, requests",
         start: |path| trace_file(path, TraceFormat::Json, Tracks::Requests),
         record: by_tracing,
     },
-    Subject {
+    TraceSubject {
         name: "tickline, JSON, both",
         start: |path| trace_file(path, TraceFormat::Json, Tracks::ThreadsAndRequests),
         record: by_tracing,
     },
-    Subject {
+    TraceSubject {
         name: "tickline, Perfetto, threads",
         start: |path| trace_file(path, TraceFormat::Perfetto, Tracks::Threads),
         record: by_tracing,
     },
-    Subject {
+    TraceSubject {
         name: "tickline, Perfetto, requests",
         start: |path| trace_file(path, TraceFormat::Perfetto, Tracks::Requests),
         record: by_tracing,
     },
-    Subject {
+    TraceSubject {
         name: "tickline, Perfetto, both",
         start: |path| trace_file(path, TraceFormat::Perfetto, Tracks::ThreadsAndRequests),
         record: by_tracing,
     },
-    Subject {
+    TraceSubject {
         name: "tracing-perfetto-file, spans",
         start: |path| perfetto_file(path, SpanMode::SpanTracks),
         record: by_tracing,
     },
-    Subject {
+    TraceSubject {
         name: "tracing-perfetto-file, threads",
         start: |path| perfetto_file(path, SpanMode::ThreadTracks),
         record: by_tracing,
     },
-    Subject {
+    TraceSubject {
         name: "tracing-perfetto-file, both",
         start: |path| perfetto_file(path, SpanMode::Both),
         record: by_tracing,
     },
-    Subject {
+    TraceSubject {
         name: "tracing-chrome",
         start: |path| {
             let (layer, guard) = tracing_chrome::ChromeLayerBuilder::new()
@@ -131,7 +131,7 @@ pub(crate) const SUBJECTS: [Subject; 12] = [
         },
         record: by_tracing,
     },
-    Subject {
+    TraceSubject {
         name: "fastrace, spans reported to nobody",
         start: |_| {
             fastrace::set_reporter(Nobody, fastrace::collector::Config::default());

@@ -129,7 +129,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         harnesses::run_divan(&name);
         return Ok(());
     }
-    let (runs, busy) = (args::number("runs", 20).max(1), args::number("busy", 2));
+    let runs = args::number("runs", 20).max(1);
+    let busy = args::number("busy", 2);
     let load = args::text("load").unwrap_or_else(|| Work::Arithmetic.name().to_owned());
     let work = Work::parse(&load).ok_or("--load is arithmetic or memory")?;
     let begin = Instant::now();

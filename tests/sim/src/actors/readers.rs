@@ -56,7 +56,8 @@ impl Context {
     /// A wait without aim has a random length. An aimed wait ends soon after the driver wakes up.
     /// Or it ends around the time at which a stopped actor goes on in the middle of an iteration.
     fn think_ps(&self) -> (u64, bool) {
-        let (world, max_ps) = (&self.world, self.world.scenario.think_ns * PS);
+        let world = &self.world;
+        let max_ps = self.world.scenario.think_ns * PS;
         let think_ps = self.random_ps(max_ps);
         let now_ps = world.now_ps.get();
         let until_ps = |actor: &Actor| actor.ready_ps.get().saturating_sub(now_ps);
@@ -103,7 +104,9 @@ impl Context {
     /// A reading by the common line, or by the line of the current CPU. `false` if the fast path
     /// refuses.
     fn read_fast(&self, kind: ReadKind, begin: Begin) -> bool {
-        let (line, clocks, access) = (self.clock.readings(), &self.clock.cpu_clocks, self.access());
+        let line = self.clock.readings();
+        let clocks = &self.clock.cpu_clocks;
+        let access = self.access();
         let cell = || self.world.me().last_read.get().cell;
         let complete = || self.world.step(Step::End);
         let now = || CpuCounter::now(&access);
@@ -152,7 +155,9 @@ impl Context {
     }
 
     fn read_slowly(&self, kind: ReadKind, begin: Begin) {
-        let (line, access, check) = (self.clock.readings(), self.access(), &self.check);
+        let line = self.clock.readings();
+        let access = self.access();
+        let check = &self.check;
         let complete = || self.world.step(Step::End);
         let helps = self.clock.event_count(Event::Help);
         let (mut cell, mut reading) = self.read_ordered_in_any_state();
@@ -161,7 +166,8 @@ impl Context {
             self.check.record_disturbance(self.world.now_ps.get());
         }
         let me = self.world.me();
-        let (last_read, counter_read) = (me.last_read.get(), me.counter_read.get());
+        let last_read = me.last_read.get();
+        let counter_read = me.counter_read.get();
         let loaded = me.loaded.get();
         if self.iterate_as_reader(&reading) {
             (cell, reading) = self.read_ordered_in_any_state();

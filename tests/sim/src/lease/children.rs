@@ -24,7 +24,8 @@ impl World {
         Script::new(move |yielder| {
             let access = Access::new(self, yielder, actor);
             loop {
-                let (mark, attachment) = (ProcessHighWater::new(), Attachment::default());
+                let mark = ProcessHighWater::new();
+                let attachment = Attachment::default();
                 mark.raise(parent.ns());
                 self.counts.borrow_mut().forked += 1;
                 let mut promised_ns = i64::MAX;

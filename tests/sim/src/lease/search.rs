@@ -281,10 +281,8 @@ fn schedule(world: &'static World, small: &SmallMachine, path: &[u8]) -> String 
     let mut moves = String::new();
     for &choice in path {
         let (chosen, cost) = run.moves()[usize::from(choice)];
-        let (pending, phase) = (
-            world.pending.each_ref().map(Cell::get),
-            world.memory.word().phase(),
-        );
+        let pending = world.pending.each_ref().map(Cell::get);
+        let phase = world.memory.word().phase();
         moves += &format!(
             "{} {chosen:?} {:?} {phase:?}\n",
             if cost > 0 { "*" } else { " " },

@@ -145,7 +145,8 @@ impl Scenario {
 
 /// A fault, the end of most faults, and other calls to the keeper.
 fn add_random_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
-    let (duration_ns, interval_ns) = (scenario.duration_ns, scenario.clock.interval_ns);
+    let duration_ns = scenario.duration_ns;
+    let interval_ns = scenario.clock.interval_ns;
     // Most runs end because of the number of steps, so half of the faults come early.
     let at_ns = if rng.bool() {
         random_ns(rng, duration_ns)
@@ -213,7 +214,8 @@ fn add_busy_switch(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
 
 /// Adds many CPUs that begin to read the device, and most of which stop again.
 fn add_busy_device(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
-    let (duration_ns, interval_ns) = (scenario.duration_ns, scenario.clock.interval_ns);
+    let duration_ns = scenario.duration_ns;
+    let interval_ns = scenario.clock.interval_ns;
     let at_ns = rng.u64(0..duration_ns);
     let usual_ns = scenario.machine.bracket_ns;
     scenario.add_fault(

@@ -187,7 +187,8 @@ impl Part {
     #[track_caller]
     pub(crate) fn iterations_per_second_at_most(&self, limit: u64) -> &Self {
         for points in &self.cpus {
-            let (first, last) = (points[0], points[points.len() - 1]);
+            let first = points[0];
+            let last = points[points.len() - 1];
             let iterations = last.iterations - first.iterations;
             // The part may begin just before an iteration, and end just after one.
             let most = limit * (last.at_ns - first.at_ns) / (1_000 * MS) + 1;

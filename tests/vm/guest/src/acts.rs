@@ -220,7 +220,8 @@ fn reject_tsc(lab: &Lab<'_>) -> io::Result<()> {
 fn act_until_line_ends(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Value {
     let closed = || lab.clock.status().events.get(Event::GateClosed);
     let is_fallback = |state| matches!(state, ClockState::Fallback(_));
-    let (before, was_closed) = (closed(), is_fallback(lab.clock.status().state));
+    let before = closed();
+    let was_closed = is_fallback(lab.clock.status().state);
     act_until(lab, act, |state| {
         closed() > before || (was_closed && !is_fallback(state))
     })
@@ -274,8 +275,10 @@ fn adjust(lab: &Lab<'_>) -> io::Result<()> {
         (0, "rate_zero", "steady_zero"),
     ] {
         // The unit of `freq` is 2^-16 ppm (adjtimex(2)).
-        let set =
-            system::adjust(|clock| (clock.modes, clock.freq) = (libc::ADJ_FREQUENCY, ppm << 16));
+        let set = system::adjust(|clock| {
+            clock.modes = libc::ADJ_FREQUENCY;
+            clock.freq = ppm << 16;
+        });
         let set = outcome(set.map(|_| ()));
         lab.phase(turn, || {
             thread::sleep(QUIET);

@@ -44,7 +44,8 @@ impl Brackets {
         if let ClockState::Fallback(reason) = state {
             self.reasons.insert(reason.code());
         }
-        let (mut outside_ns, mut narrowest_ns) = (0, u64::MAX);
+        let mut outside_ns = 0;
+        let mut narrowest_ns = u64::MAX;
         for _ in 0..count {
             self.count += 1;
             let bracket = Bracket::around(|| clock.now_ordered().as_nanos());

@@ -16,7 +16,8 @@ const BATCHES: u32 = 200;
 
 /// The costs of a call of `now_ns`, and of `clock_gettime`.
 pub(crate) fn measure(clock: &Clock) -> Value {
-    let (mut now_ns, mut os_ns) = (u64::MAX, u64::MAX);
+    let mut now_ns = u64::MAX;
+    let mut os_ns = u64::MAX;
     for _ in 0..BATCHES {
         let start_ns = monotonic_ns();
         (0..CALLS).for_each(|_| _ = black_box(clock.now()));

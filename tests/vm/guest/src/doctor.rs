@@ -18,17 +18,6 @@ pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
         command.args(["--duration", "1s", "--json", "-"]).output(),
     );
     let output = report["output"].clone();
-    let bad = ["slow", "wrong"]
-        .iter()
-        .any(|level| output["health"]["level"] == *level);
-    report["serves"] = if output["fast"] == true {
-        "counter"
-    } else {
-        "os"
-    }
-    .into();
-    report["exit_code_is_right"] =
-        (report["exit_code"] == i32::from(bad || output["fast"] != true)).into();
     report["clocksource"] = output["machine"]["clocksource"].clone();
     // Guests have no NTP daemon, so `ntp_unsynchronised` counts only without another finding.
     let findings = output["findings"].as_array().into_iter().flatten();

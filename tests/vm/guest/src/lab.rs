@@ -32,7 +32,8 @@ pub(crate) struct Lab<'a> {
 impl Lab<'_> {
     /// Takes brackets while another thread does `work`, and reports the results of both.
     pub(crate) fn phase(&self, name: &str, work: impl FnOnce() -> Value + Send) {
-        let (start_ns, counts) = (monotonic_ns(), self.readers.counts());
+        let start_ns = monotonic_ns();
+        let counts = self.readers.counts();
         let mut brackets = Brackets::default();
         let done = thread::scope(|scope| {
             let worker = scope.spawn(work);

@@ -109,7 +109,9 @@ impl Readers {
 
     fn read(&self, clock: &Clock, cpu: usize) {
         system::be_nice(NICE);
-        let (mut pinned, mut own_ns, mut plain_ns) = (usize::MAX, 0, 0);
+        let mut pinned = usize::MAX;
+        let mut own_ns = 0;
+        let mut plain_ns = 0;
         // ORDERING: Relaxed: the flag orders no memory.
         while !self.stop.load(Ordering::Relaxed) {
             // ORDERING: Relaxed: the count orders no memory.

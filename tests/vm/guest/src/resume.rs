@@ -31,7 +31,10 @@ pub(crate) fn suspend_for(seconds: u64) -> io::Result<u64> {
 /// - the largest lead of readings over the OS clock, us.
 pub(crate) fn resumed(clock: &Clock) -> Value {
     let start_ns = monotonic_ns();
-    let (mut outside_ms, mut unreported_ms, mut ahead_ns, mut disrupted_ms) = (0, 0, 0, 0);
+    let mut outside_ms = 0;
+    let mut unreported_ms = 0;
+    let mut ahead_ns = 0;
+    let mut disrupted_ms = 0;
     loop {
         let at_ms = (monotonic_ns() - start_ns) / 1_000_000;
         if u128::from(at_ms) > RESUMED.as_millis() {

@@ -366,7 +366,10 @@ impl UtcLab<'_> {
         self.world.is_exact.store(true, Ordering::Relaxed); // ORDERING: orders no memory
         let start = || {
             // The unit of `freq` is 2^-16 ppm (adjtimex(2)).
-            system::adjust(|clock| (clock.modes, clock.freq) = (libc::ADJ_FREQUENCY, ppm << 16))?;
+            system::adjust(|clock| {
+                clock.modes = libc::ADJ_FREQUENCY;
+                clock.freq = ppm << 16;
+            })?;
             chronyd_with(&["-x"], "")
         };
         let daemon = self.synchronise(name, 0, UtcSource::Chronyd, start, |_| {
@@ -523,7 +526,8 @@ impl UtcLab<'_> {
 
     /// Reads on all CPUs until `work` is done and there are enough readings, and reports both.
     fn phase(&self, name: &str, work: impl FnOnce() -> io::Result<Value>) -> io::Result<()> {
-        let (stop, start_ns) = (AtomicBool::new(false), self.world.now_ns());
+        let stop = AtomicBool::new(false);
+        let start_ns = self.world.now_ns();
         *self.counts() = Counts::default();
         self.mark();
         let done = thread::scope(|scope| {

@@ -18,7 +18,9 @@ fn main() {
     let run_on = |id| assert!(core_affinity::set_for_current(CoreId { id }), "no CPU {id}");
     run_on(0); // quanta calibrates on this CPU.
     let limiter = RateLimiter::direct(Quota::with_period(PERIOD).expect("more than zero"));
-    let (mut refused, mut backward, mut last) = (0, 0, Instant::now());
+    let mut refused = 0;
+    let mut backward = 0;
+    let mut last = Instant::now();
     for message in 0..MESSAGES {
         run_on(message % 2);
         sleep(2 * PERIOD);

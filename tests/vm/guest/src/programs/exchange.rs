@@ -54,10 +54,12 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
             }
         }
     }
-    let (stop, returned_ns) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let returned_ns = AtomicU64::new(0);
     let done = thread::scope(|scope| {
         let watch = |(name, mut load)| {
-            let (stop, returned_ns) = (&stop, &returned_ns);
+            let stop = &stop;
+            let returned_ns = &returned_ns;
             scope.spawn(move || {
                 report::send_line(&json!(watch(phase(name), &mut load, stop, returned_ns)))
             });

@@ -101,9 +101,13 @@ impl Readings {
     /// reading from before the answer.
     pub(super) fn add(&mut self, clock: &Value, returned_ns: Option<u64>) -> Option<u64> {
         let number = |index: usize| clock[index].as_u64();
-        let (calls, back) = (number(0)?, number(1)?);
-        let (first_ns, last_ns, resolution_ns) = (number(2)?, number(3)?, number(4)?);
-        let (before_ns, after_ns) = (number(5)?, number(6)?);
+        let calls = number(0)?;
+        let back = number(1)?;
+        let first_ns = number(2)?;
+        let last_ns = number(3)?;
+        let resolution_ns = number(4)?;
+        let before_ns = number(5)?;
+        let after_ns = number(6)?;
         self.calls += calls;
         self.backward += back;
         self.below_others +=
@@ -316,7 +320,8 @@ mod tests {
 
     /// The measurements of an answer with this value at `pointer`.
     fn measured(pointer: &str, value: u64) -> Result<Measured> {
-        let (mut answer, mut measured) = (answer(), Measured::default());
+        let mut answer = answer();
+        let mut measured = Measured::default();
         *answer.pointer_mut(pointer).unwrap() = value.into();
         measured.add(&answer, 50_000).map(|()| measured)
     }

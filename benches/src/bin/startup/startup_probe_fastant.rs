@@ -1,9 +1,9 @@
 //! A child of `startup`: the first readings of fastant, which calibrates before `main`.
 
-use std::hint::black_box;
-
-#[path = "../probe.rs"]
 mod probe;
+mod probe_times;
+
+use std::hint::black_box;
 
 fn main() {
     let read = || {

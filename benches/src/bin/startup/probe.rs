@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use tickline_observe::monotonic_ns;
 
-#[path = "probe_times.rs"]
-mod probe_times;
-
-use probe_times::ProbeTimes;
+use crate::probe_times::ProbeTimes;
 
 /// The longest time until the counter must serve.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,7 +20,9 @@ pub(crate) fn probe(read: impl Fn(), served: impl Fn(u32) -> Option<bool>) {
     let start_ns = monotonic_ns();
     read();
     let first_ns = monotonic_ns();
-    let (mut now_ns, mut slowest_ns, mut calls) = (first_ns, first_ns - start_ns, 1);
+    let mut now_ns = first_ns;
+    let mut slowest_ns = first_ns - start_ns;
+    let mut calls = 1;
     let by_counter = loop {
         if let Some(by_counter) = served(calls) {
             break by_counter;

@@ -8,10 +8,12 @@
 //! The clocks take turns in each round, so that each process follows a process of another clock.
 //! Caches are then as cold as after any other program.
 //!
-//! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline` in the same
-//! folder as this program.
+//! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline`, built into the
+//! same folder as this program.
 //!
 //! `cargo build --release -p tickline-benches && target/release/startup [--runs 101]`
+
+mod probe_times;
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -21,9 +23,6 @@ use tickline_benches::args;
 use tickline_benches::clocks::{PROBES, Probe};
 use tickline_benches::report::{self, Spread};
 use tickline_observe::{monotonic_ns, to_f64};
-
-#[path = "../probe_times.rs"]
-mod probe_times;
 
 use probe_times::ProbeTimes;
 

@@ -1,13 +1,13 @@
 //! A child of `startup`, which makes the first readings of the clock that the argument names. A
 //! clock that runs code before `main` has a program of its own.
 
+mod probe;
+mod probe_times;
+
 use std::hint::black_box;
 
 use tickline::{Clock, ClockState};
 use tickline_observe::monotonic_ns;
-
-#[path = "../probe.rs"]
-mod probe;
 
 use probe::probe;
 
