@@ -164,7 +164,7 @@ const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 ///
 ///     tracing::info_span!("outer", user = 7).in_scope(|| tracing::info!(bytes = 512, "read"));
 ///
-///     let summary = guard.finish()?; // at the end of `main`
+///     let summary = guard.finish()?; // at the end of `main`: join the threads first
 ///     assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (1, 0, 1));
 ///     assert_eq!(summary.dropped_records, 0);
 ///     Ok(())
@@ -370,7 +370,8 @@ impl TraceFile {
     }
 }
 
-/// Ends the file when it is dropped. The file does not get later records. If the last write fails,
+/// Ends the file when it is dropped. The file does not get later records: join the threads first,
+/// and drop the guard at the end of `main`. If the last write fails,
 /// the drop writes a line with the path and the error to standard error; [`finish`](Self::finish)
 /// returns the error instead. If records were dropped, or if the trace has neither spans nor events
 /// but those of panics, the drop writes a line with the path and what to change; `finish` returns
@@ -399,6 +400,9 @@ pub struct TraceFileGuard {
 
 impl TraceFileGuard {
     /// Writes the remaining records, ends the file, and returns a summary of its content.
+    ///
+    /// What other threads record from the call on is not in the file, and counts nowhere: join the
+    /// threads first.
     ///
     /// # Errors
     ///
