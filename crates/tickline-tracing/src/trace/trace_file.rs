@@ -18,7 +18,7 @@
 //! | merges with traces of other machines and of `perf` | by a script | by the clocks in the file |
 //! | compression | no | `TraceFormat::CompressedPerfetto` (feature `compression`) |
 //!
-//! A field named `counter.x` is a counter if its value is a number. An event that has only counters
+//! A field named `counter.x` is a counter if its value is a finite number. An event that has only counters
 //! is not shown itself. A trace in Perfetto's format relates its times to the time since the boot
 //! and to Unix time at its beginning, and every 10 s. The events of the module `utc` add UTC, as
 //! the clock 128.
@@ -27,7 +27,7 @@
 //! A busy interval of a thread in a span is a `B` event and an `E` event. The file therefore also
 //! has spans that do not end. The spans of a request are `b` and `e` events with the number
 //! of a track ([`Tracks`]). Events of `tracing` are instants with their fields, named by their
-//! message. Threads have the system's numbers and names. If it is known, the first event,
+//! message. The numbers that JSON lacks are the texts `inf`, `-inf` and `NaN`. Threads have the system's numbers and names. If it is known, the first event,
 //! `process_name`, has the Unix time (`unix_time`, RFC 3339) of the moment `unix_time_at_us`, which
 //! is a time as the others in the file: in a trace file its beginning, in a flight recorder's trace
 //! its end.
