@@ -64,6 +64,8 @@
 //! # }
 //! ```
 //!
+//! - The file has a panic as an event only if the program has called
+//!   [`FlightRecorder::write_on_panic`], which also writes a trace to another path.
 //! - A record is in the file once it is complete. A record that a thread was writing when the
 //!   process ended is lost.
 //! - One ring of the file has the names of callsites and of their fields, up to 4 KiB for a
