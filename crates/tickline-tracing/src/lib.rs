@@ -20,7 +20,7 @@
 //!         tracing::info!(rows = 3, "read");
 //!     });
 //!
-//!     let summary = guard.finish()?; // at the end of `main`
+//!     let summary = guard.finish()?; // at the end of `main`: join the threads first
 //!     println!("{summary}"); // "1 interval and 1 event"
 //! #   assert_eq!(summary.to_string(), "1 interval and 1 event");
 //!     Ok(())

@@ -414,7 +414,7 @@ impl fmt::Display for Histograms {
         let mut lines = vec![labels.map(str::to_owned).chain(heads).collect::<Vec<_>>()];
         for summary in self.summaries() {
             let Summary {
-                label_values: mut cells,
+                label_values,
                 count,
                 p50,
                 p90,
@@ -422,6 +422,7 @@ impl fmt::Display for Histograms {
                 p999,
                 max,
             } = summary;
+            let mut cells: Vec<_> = label_values.iter().map(|value| escaped(value)).collect();
             cells.push(self.measure.name());
             cells.push(format!("{count:>10}"));
             cells.extend([p50, p90, p99, p999, max].map(|time| format!("{time:>10.2?}")));
@@ -439,6 +440,20 @@ impl fmt::Display for Histograms {
         let lines = lines.iter().map(line).chain(self.uncounted_line());
         f.write_str(&lines.collect::<Vec<_>>().join("\n"))
     }
+}
+
+/// A label's value in a table: control characters would break its row, or change the terminal.
+/// A backslash is escaped, too, so that different values look different.
+fn escaped(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for character in value.chars() {
+        if character.is_control() || character == '\\' {
+            text.extend(character.escape_debug());
+        } else {
+            text.push(character);
+        }
+    }
+    text
 }
 
 /// The summary of a series. A quantile is not interpolated: it is the upper end of the bucket in

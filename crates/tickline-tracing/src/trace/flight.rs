@@ -64,6 +64,8 @@
 //! # }
 //! ```
 //!
+//! - The file has a panic as an event only if the program has called
+//!   [`FlightRecorder::write_on_panic`], which also writes a trace to another path.
 //! - A record is in the file once it is complete. A record that a thread was writing when the
 //!   process ended is lost.
 //! - One ring of the file has the names of callsites and of their fields, up to 4 KiB for a
@@ -321,8 +323,9 @@ impl FlightRecorder {
     }
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
-    /// has run. If the trace can't be written, the hook writes a line with the path and the error
-    /// to standard error. One such error is a file to which the process may not write: that file
+    /// has run. A line on standard error then says where the trace is, or with the path what to look
+    /// at if the trace has neither spans nor events but those of panics. If the trace can't be
+    /// written, the line has the path and the error. One such error is a file to which the process may not write: that file
     /// stays, and the trace is lost.
     ///
     /// The panic is an event `panic`, with the fields `panic.payload` (the message, if the payload

@@ -18,7 +18,7 @@
 //! | merges with traces of other machines and of `perf` | by a script | by the clocks in the file |
 //! | compression | no | `TraceFormat::CompressedPerfetto` (feature `compression`) |
 //!
-//! A field named `counter.x` is a counter if its value is a number. An event that has only counters
+//! A field named `counter.x` is a counter if its value is a finite number. An event that has only counters
 //! is not shown itself. A trace in Perfetto's format relates its times to the time since the boot
 //! and to Unix time at its beginning, and every 10 s. The events of the module `utc` add UTC, as
 //! the clock 128.
@@ -27,7 +27,7 @@
 //! A busy interval of a thread in a span is a `B` event and an `E` event. The file therefore also
 //! has spans that do not end. The spans of a request are `b` and `e` events with the number
 //! of a track ([`Tracks`]). Events of `tracing` are instants with their fields, named by their
-//! message. Threads have the system's numbers and names. If it is known, the first event,
+//! message. The numbers that JSON lacks are the texts `inf`, `-inf` and `NaN`. Threads have the system's numbers and names. If it is known, the first event,
 //! `process_name`, has the Unix time (`unix_time`, RFC 3339) of the moment `unix_time_at_us`, which
 //! is a time as the others in the file: in a trace file its beginning, in a flight recorder's trace
 //! its end.
@@ -164,7 +164,7 @@ const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 ///
 ///     tracing::info_span!("outer", user = 7).in_scope(|| tracing::info!(bytes = 512, "read"));
 ///
-///     let summary = guard.finish()?; // at the end of `main`
+///     let summary = guard.finish()?; // at the end of `main`: join the threads first
 ///     assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (1, 0, 1));
 ///     assert_eq!(summary.dropped_records, 0);
 ///     Ok(())
@@ -370,7 +370,8 @@ impl TraceFile {
     }
 }
 
-/// Ends the file when it is dropped. The file does not get later records. If the last write fails,
+/// Ends the file when it is dropped. The file does not get later records: join the threads first,
+/// and drop the guard at the end of `main`. If the last write fails,
 /// the drop writes a line with the path and the error to standard error; [`finish`](Self::finish)
 /// returns the error instead. If records were dropped, or if the trace has neither spans nor events
 /// but those of panics, the drop writes a line with the path and what to change; `finish` returns
@@ -399,6 +400,9 @@ pub struct TraceFileGuard {
 
 impl TraceFileGuard {
     /// Writes the remaining records, ends the file, and returns a summary of its content.
+    ///
+    /// What other threads record from the call on is not in the file, and counts nowhere: join the
+    /// threads first.
     ///
     /// # Errors
     ///

@@ -52,6 +52,7 @@ mod unix {
         a_few_spans_reach_the_files_while_the_program_goes_on();
         a_killed_program_leaves_whole_files();
         a_trace_of_a_panic_that_cannot_be_written_is_reported();
+        a_trace_of_a_panic_without_a_span_is_reported();
         #[cfg(target_os = "linux")]
         {
             a_trace_file_that_a_panic_cannot_flush_is_reported();
@@ -103,7 +104,7 @@ mod unix {
                 assert_the_last_event_of_a_panics_trace_is_the_panic(way, folder);
             }
             if way == End::PanicThatAborts {
-                assert_a_second_panic_says_where_the_trace_of_the_first_is(&output, folder);
+                assert_both_panics_say_where_the_trace_of_the_first_is(&output, folder);
             }
             let path = folder.join(BOX);
             assert_only_the_owner_may_read_the_box(way, &path);
@@ -135,10 +136,26 @@ mod unix {
         println!("panic without a folder: the error is on stderr");
     }
 
+    /// Symptom: the trace had only the panic, and nothing said why.
+    fn a_trace_of_a_panic_without_a_span_is_reported() {
+        let (mut victim, folder) = victim(End::PanicWithoutLayer);
+        let output = victim.output().unwrap();
+        assert_eq!(output.status.code(), Some(101), "{output:?}");
+        let line = format!(
+            "tickline: the trace of the panic has no span: {:?}: if the program has entered one, make \
+             the recorder a sink of the layer (`with_sink`), install the layer, or let a filter show \
+             its spans",
+            folder.path().join(PANIC)
+        );
+        let shown = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(shown.lines().last(), Some(&*line), "{shown}");
+        println!("panic without a span: the cause is on stderr");
+    }
+
     /// Symptom: the error was lost.
     #[cfg(target_os = "linux")]
     fn a_trace_file_that_a_panic_cannot_flush_is_reported() {
-        let (mut victim, _folder) = victim(End::PanicWithFullDisk);
+        let (mut victim, folder) = victim(End::PanicWithFullDisk);
         let output = victim.output().unwrap();
         assert_eq!(output.status.code(), Some(101), "{output:?}");
         let shown = String::from_utf8_lossy(&output.stderr);
@@ -147,7 +164,8 @@ mod unix {
             lines.collect::<Vec<_>>(),
             [
                 "tickline: the trace is incomplete and has ended: \"/dev/full\": No space left on device \
-                 (os error 28); remove the cause, and begin another trace"
+                 (os error 28); remove the cause, and begin another trace".to_owned(),
+                format!("tickline: the trace of the panic is at {:?}", folder.path().join(PANIC)),
             ]
         );
         println!("panic with a full disk: the error is on stderr");
@@ -224,15 +242,18 @@ mod unix {
     }
 
     /// The abort of a panic that can't unwind is a second panic. Symptom: its trace replaced the
-    /// first one's.
-    fn assert_a_second_panic_says_where_the_trace_of_the_first_is(output: &Output, folder: &Path) {
+    /// first one's, and the hook did not say where that was.
+    fn assert_both_panics_say_where_the_trace_of_the_first_is(output: &Output, folder: &Path) {
         let shown = String::from_utf8_lossy(&output.stderr);
         let lines = shown.lines().filter(|line| line.starts_with("tickline: "));
         let path = folder.join(PANIC);
-        let expected = format!(
-            "tickline: no trace of this panic: the trace of an earlier panic stays at {path:?}"
-        );
-        assert_eq!(lines.collect::<Vec<_>>(), [expected]);
+        let expected = [
+            format!("tickline: the trace of the panic is at {path:?}"),
+            format!(
+                "tickline: no trace of this panic: the trace of an earlier panic stays at {path:?}"
+            ),
+        ];
+        assert_eq!(lines.collect::<Vec<_>>(), expected);
     }
 
     /// Reads a trace, whose last bracket may be missing.

@@ -56,6 +56,8 @@ pub(crate) enum End {
     PanicThatAborts,
     /// There is no folder for the trace of the recorder in memory.
     PanicWithoutFolder,
+    /// Its recorders and traces are in no layer.
+    PanicWithoutLayer,
     #[cfg(target_os = "linux")]
     PanicWithFullDisk,
     #[cfg(target_os = "linux")]
@@ -79,6 +81,7 @@ impl End {
         Self::Panic,
         Self::PanicThatAborts,
         Self::PanicWithoutFolder,
+        Self::PanicWithoutLayer,
         #[cfg(target_os = "linux")]
         Self::PanicWithFullDisk,
         #[cfg(target_os = "linux")]
@@ -91,7 +94,10 @@ impl End {
 
     pub(crate) fn is_panic(self) -> bool {
         match self {
-            Self::Panic | Self::PanicThatAborts | Self::PanicWithoutFolder => true,
+            Self::Panic
+            | Self::PanicThatAborts
+            | Self::PanicWithoutFolder
+            | Self::PanicWithoutLayer => true,
             #[cfg(target_os = "linux")]
             Self::PanicWithFullDisk | Self::PanicWithFullPipe => true,
             _ => false,
@@ -172,7 +178,9 @@ pub(crate) fn end(way: End, folder: &Path) {
         .with_sink(compressed)
         .with_sink(in_memory)
         .with_sink(in_file.clone());
-    tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
+    if way != End::PanicWithoutLayer {
+        tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
+    }
     if way == End::Work {
         for number in 0_u64.. {
             let text = "x".repeat(usize::try_from(number % 300).unwrap());
@@ -196,7 +204,9 @@ pub(crate) fn end(way: End, folder: &Path) {
             std::hint::black_box(unsafe { nowhere.read_volatile() });
         }
         End::Exit => process::exit(7),
-        End::Panic | End::PanicWithoutFolder => panic!("for the \"test\""),
+        End::Panic | End::PanicWithoutFolder | End::PanicWithoutLayer => {
+            panic!("for the \"test\"")
+        }
         #[cfg(target_os = "linux")]
         End::PanicWithFullDisk | End::PanicWithFullPipe => panic!("for the \"test\""),
         End::PanicThatAborts => {

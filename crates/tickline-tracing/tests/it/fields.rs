@@ -160,7 +160,7 @@ fn numbers_keep_their_types() {
     });
     let args = json!({
         "least": i64::MIN, "most": u64::MAX, "wide": i128::MIN.to_string(), "half": 0.5,
-        "whole": 2.0, "none": null, "no": false,
+        "whole": 2.0, "none": "NaN", "no": false,
     });
     assert_eq!(first(&events, "i")["args"], args);
 }
@@ -200,6 +200,32 @@ impl fmt::Debug for Fails {
         f.write_str("begun ")?;
         (self.0)()
     }
+}
+
+/// Symptom: the values were null.
+#[test]
+fn numbers_that_json_lacks_are_texts() {
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    let (_, events) = recorded(|| drop(info_span!("work", nan, inf, less = -inf).entered()));
+    let args = json!({ "nan": "NaN", "inf": "inf", "less": "-inf" });
+    assert_eq!(first(&events, "B")["args"], args);
+}
+
+/// A name in two pairs of quotes would be no JSON.
+#[test]
+fn a_message_that_is_no_number_of_json_is_a_name() {
+    let (_, events) = recorded(|| info!(message = f64::NAN));
+    assert_eq!(first(&events, "i")["name"], "NaN");
+}
+
+/// A viewer can't draw such a value.
+#[test]
+fn a_counter_that_is_not_finite_is_an_argument() {
+    let (_, events) = recorded(|| info!(counter.queue = f64::INFINITY));
+    assert_eq!(
+        first(&events, "i")["args"],
+        json!({ "counter.queue": "inf" })
+    );
 }
 
 const ERROR: Fails = Fails(|| Err(fmt::Error));

@@ -527,7 +527,7 @@ fn the_table_has_a_column_for_each_label_and_the_spans_since_the_reset() {
     assert_eq!(
         requests_at_bounds().to_string(),
         "http.route status time       count        p50        p90        p99      p99.9        max\n\
-         a\"b\\c\nd    200    total          1     2.00ms     2.00ms     2.00ms     2.00ms     2.00ms"
+         a\"b\\\\c\\nd  200    total          1     2.00ms     2.00ms     2.00ms     2.00ms     2.00ms"
     );
 }
 

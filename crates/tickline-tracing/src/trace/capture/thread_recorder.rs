@@ -253,8 +253,8 @@ impl ThreadRecorder {
             .rposition(|entered| entered.span == *span)
     }
 
-    /// Writes a record, or counts it as dropped if there is no room, even after `max_pauses`.
-    /// Returns whether it was written.
+    /// Writes a record, or counts it as dropped if there is no room, even after `max_pauses`. Does
+    /// neither once the recorder has ended. Returns whether it was written.
     // Inlined, because the caller knows the kind of the record. As a function it copies the record,
     // and waits for the parts of the copy.
     #[inline(always)]
@@ -283,8 +283,8 @@ impl ThreadRecorder {
     /// ([`Recorder::keep_end`]).
     #[cold]
     fn write_without_room(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {
+        // The file has ended: a larger ring would not help.
         if recorder.has_ended() {
-            self.ring.count_dropped();
             return false;
         }
         if record.kind == Kind::End {

@@ -9,6 +9,10 @@ use crate::trace::capture::panic_event;
 use crate::trace::capture::trace_sink::TraceSink;
 use crate::trace::sys::stderr::say;
 
+/// What to look at if the trace of a panic has no span.
+const EMPTY: &str = "if the program has entered one, make the recorder a sink of the layer \
+                     (`with_sink`), install the layer, or let a filter show its spans";
+
 /// A recorder, and the trace that it writes when a thread panics.
 pub(super) struct OnPanic {
     recorder: FlightRecorder,
@@ -49,9 +53,15 @@ impl OnPanic {
         *is_written = written.is_ok();
         // A thread that holds standard error may panic, and wait for this lock.
         drop(is_written);
-        if let Err(error) = written {
+        match written {
+            Ok(summary) if summary.is_of_nothing_but(self.recorder.recorder().panics()) => {
+                say(format_args!(
+                    "the trace of the panic has no span: {path:?}: {EMPTY}"
+                ));
+            }
+            Ok(_) => say(format_args!("the trace of the panic is at {path:?}")),
             // The error's text has the path.
-            say(format_args!("no trace of the panic: {error}"));
+            Err(error) => say(format_args!("no trace of the panic: {error}")),
         }
     }
 }

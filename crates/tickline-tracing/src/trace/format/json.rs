@@ -474,6 +474,7 @@ fn push_event_name(text: &mut String, record: &Record<'_>, callsite: &Callsite) 
     };
     match message.value {
         encoding::Value::Text(_) | encoding::Value::CutText(_) => push_value(text, message.value),
+        encoding::Value::F64(value) if !value.is_finite() => push_value(text, message.value),
         number => {
             text.push('"');
             push_value(text, number);
@@ -482,13 +483,16 @@ fn push_event_name(text: &mut String, record: &Record<'_>, callsite: &Callsite) 
     }
 }
 
-/// Adds a value. JSON has no infinities and no NaN, so these become null.
+/// Adds a value. JSON has no infinities and no NaN, so these are texts: "inf", "-inf", "NaN".
 fn push_value(text: &mut String, value: encoding::Value<'_>) {
     let mut number = itoa::Buffer::new();
     match value {
         encoding::Value::Bool(value) => text.push_str(if value { "true" } else { "false" }),
         encoding::Value::I64(value) => text.push_str(number.format(value)),
         encoding::Value::U64(value) => text.push_str(number.format(value)),
+        encoding::Value::F64(value) if !value.is_finite() => {
+            push_string(text, &[&value.to_string()]);
+        }
         encoding::Value::F64(value) => text.push_str(&Value::from(value).to_string()),
         encoding::Value::Text(value) => push_string(text, &[value]),
         encoding::Value::CutText(value) => push_string(text, &[value, CUT_MARK]),

@@ -44,7 +44,8 @@ pub struct TraceSummary {
     /// The number of records that no ring has taken, because the thread's ring had no room, or the
     /// system no memory for a ring. These are beginnings, events, and ends of spans of requests. A
     /// flight recorder's ring always has room, as it overwrites older records
-    /// ([`overwritten_records`](Self::overwritten_records)). Always 0 for a recorder's file.
+    /// ([`overwritten_records`](Self::overwritten_records)). Records that come after the end of the
+    /// trace file are not in it, and do not count. Always 0 for a recorder's file.
     pub dropped_records: u64,
     /// The number of records that newer ones have overwritten in a flight recorder: two for a span,
     /// one for an event. Always 0 for a trace file.

@@ -87,9 +87,10 @@ pub(crate) struct Field<'a> {
 }
 
 /// The counter that a field of this name and value is: the rest of the name after `counter.`, if
-/// the value is a number.
+/// the value is a finite number.
 pub(crate) fn counter<'a>(name: &'a str, value: Value<'_>) -> Option<&'a str> {
     match value {
+        Value::F64(value) if !value.is_finite() => None,
         Value::I64(_) | Value::U64(_) | Value::F64(_) => name.strip_prefix("counter."),
         Value::Bool(_) | Value::Text(_) | Value::CutText(_) => None,
     }

@@ -276,6 +276,20 @@ mod tests {
         );
     }
 
+    /// Symptom: the trace's last line advised a larger ring.
+    #[test]
+    fn a_record_after_the_end_is_not_dropped_for_want_of_room() {
+        let (trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
+        let recorder = Arc::clone(trace.recorder());
+        let layer = SpanTimingLayer::new().with_sink(trace);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info!("before");
+            assert_eq!(guard.finish().unwrap().events, 1);
+            tracing::info!("after");
+        });
+        assert_eq!(recorder.dropped_records(), 0);
+    }
+
     #[test]
     fn the_rings_of_ended_threads_are_removed() {
         let (trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
