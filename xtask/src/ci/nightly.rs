@@ -240,7 +240,7 @@ fn rest() -> Vec<Step> {
             .args(["--workspace", "--no-deps", "--all-features"])
             .args(["--target-dir", "target/nightly"])
             .env("RUSTDOCFLAGS", "-D warnings")
-            .needs(["cargo", "+nightly", "clippy", "--version"])
+            .needs(["rustdoc", "+nightly", "--version"])
             .without_library_tests(),
         // Packs each crate, and builds it from the package. Cargo unpacks packages into the user's
         // folder by name and version, and does not unpack the same version twice. So each commit
