@@ -112,7 +112,12 @@ fn others() -> Vec<Step> {
             ["cargo", "xtask", "mutate", "--sample"],
         ),
         // The benchmarks work; nothing is measured.
-        Step::new("benches run", ["cargo", "bench", "--", "--test"]),
+        Step::new("benches of tickline-criterion run", ["cargo", "bench"]).args([
+            "-p",
+            "tickline-criterion",
+            "--",
+            "--test",
+        ]),
         Step::new(
             "everything at once: order, bounds, growth",
             ["cargo", "xtask", "soak", "--minutes", "1"],
