@@ -127,6 +127,11 @@ fn others() -> Vec<Step> {
             .args(["--release", "--target", "x86_64-unknown-none"])
             .args(["--target-dir", "target", "--", "-D", "warnings"])
             .needs(["rustup", "target", "add", "x86_64-unknown-none"]),
+        // They are a workspace of their own. This takes half a minute.
+        Step::new("clippy of the peers", ["cargo", "clippy"])
+            .args(["--manifest-path", "benches/peers/Cargo.toml"])
+            .args(["--all-targets", "--target-dir", "target/peers"])
+            .args(["--", "-D", "warnings"]),
         // Core works without an operating system. This takes 4 s, 3 of them for the machine.
         Step::new("a clock on a bare machine", ["cargo", "xtask", "bare"])
             .needs(["rustup", "target", "add", "x86_64-unknown-none"])
