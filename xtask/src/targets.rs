@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::Args;
 
-pub(crate) use list::PUBLISHED;
+pub(crate) use list::{PROGRAM, PUBLISHED};
 
 use crate::files;
 use crate::step::NotPassed::{self, Failed, Skipped};
@@ -174,7 +174,7 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
         target.crates
     }
     .names();
-    let packages = package_options(crates);
+    let packages = package_options(&crates);
     let option = target_option(target);
     // The build of the program below checks nearly all libraries.
     let is_checked = is_short && target.is_static;
