@@ -142,6 +142,16 @@ mod tests {
         }
     }
 
+    /// Where the repository's tools don't run, `.ci/run` tests these crates without them.
+    #[test]
+    fn other_systems_test_the_published_crates() {
+        let script = files::read(".ci/run").unwrap();
+        let (_, rest) = script.split_once("cargo test --no-fail-fast").unwrap();
+        let (options, _) = rest.split_once("\nfi").unwrap();
+        let words = options.split_whitespace().filter(|word| *word != "\\");
+        assert!(words.eq(published()), "{options}");
+    }
+
     /// A step that is renamed loses its stored result.
     #[test]
     fn the_stored_results_are_those_of_present_steps() {
