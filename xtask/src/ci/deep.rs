@@ -1,7 +1,7 @@
 //! The lane `deep`: checks for each change. They prove more than tests do, or show that the crates
 //! can be published.
 
-use super::{OLDEST_COMPILER, published};
+use super::{by_oldest_compiler, published};
 use crate::step::Step;
 
 pub(super) fn steps() -> Vec<Step> {
@@ -80,12 +80,10 @@ fn beside_others() -> Vec<Step> {
             .args(["--release", "--target-dir", "target/loom"])
             .args(["loom_tests", "--", "--show-output"])
             .env("RUSTFLAGS", "--cfg loom"),
-        // The compiler is `rust-version` in `Cargo.toml`. The lane `nightly` runs tests with it.
-        Step::new("oldest supported compiler", ["cargo", "+1.88", "check"])
-            .args(["--all-features", "--target-dir", "target/msrv"])
-            .args(published())
-            .needs(OLDEST_COMPILER)
-            .needs(["cargo", "+1.88", "--version"]),
+        // The lane `nightly` runs tests with it.
+        by_oldest_compiler("oldest supported compiler", "check")
+            .args(["--all-features"])
+            .args(published()),
         // All dependencies are built once more, in a folder of their own: two minutes of CPU time.
         Step::new(
             "packages build by themselves, without a warning",

@@ -1,7 +1,7 @@
 //! The lane `nightly`: checks that take too long for every change. `docs/nightly.md` has the last
 //! result of each step, and the times. `--write` stores a table in the documentation.
 
-use super::{OLDEST_COMPILER, published};
+use super::{by_oldest_compiler, published};
 use crate::step::{self, Step};
 
 pub(super) fn steps() -> Vec<Step> {
@@ -221,13 +221,10 @@ fn rest() -> Vec<Step> {
             .args(["no_span_of_any_thread_is_lost_or_has_a_wrong_time"])
             .args(["a_file_from_eight_threads_is_balanced"])
             .env("TICKLINE_TEST_SPANS", "10000000"),
-        Step::new("tests by the oldest supported compiler", ["cargo", "+1.88"])
-            .args(["test", "--target-dir", "target/msrv"])
+        by_oldest_compiler("tests by the oldest supported compiler", "test")
             .args(["-p", "tickline-core", "-p", "tickline-page"])
             .args(["-p", "tickline-utc", "-p", "tickline"])
-            .args(["--lib", "--tests", "--", "--show-output"])
-            .needs(OLDEST_COMPILER)
-            .needs(["cargo", "+1.88", "--version"]),
+            .args(["--lib", "--tests", "--", "--show-output"]),
         Step::new("clippy, default features", ["cargo", "clippy"])
             .args(["--workspace", "--all-targets"])
             .args(["--", "-D", "warnings"]),
