@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::files;
 use crate::step::{command, output};
-use crate::targets::PUBLISHED;
+use crate::targets::{PROGRAM, PUBLISHED};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let mut code = 0;
-    for name in PUBLISHED.iter().filter(|name| **name != "tickline-cli") {
+    for name in PUBLISHED.iter().filter(|name| **name != PROGRAM) {
         // Use one target on every machine, because the public API differs between systems.
         let mut list = command(&format!(
             "cargo +nightly public-api -p {name} --all-features -ss --target x86_64-unknown-linux-gnu"

@@ -93,15 +93,24 @@ fn published() -> impl Iterator<Item = &'static str> {
     PUBLISHED.iter().flat_map(|name| ["-p", *name])
 }
 
-/// The command that installs the oldest supported compiler (`rust-version` in `Cargo.toml`).
-const OLDEST_COMPILER: [&str; 6] = [
-    "rustup",
-    "toolchain",
-    "install",
-    "1.88",
-    "--profile",
-    "minimal",
-];
+/// The oldest supported compiler.
+const OLDEST: &str = "1.88";
+
+/// A command of cargo by the oldest supported compiler, which is installed for it.
+fn by_oldest_compiler(name: &'static str, command: &str) -> Step {
+    let toolchain = format!("+{OLDEST}");
+    Step::new(name, ["cargo", &toolchain, command])
+        .args(["--target-dir", "target/msrv"])
+        .needs([
+            "rustup",
+            "toolchain",
+            "install",
+            OLDEST,
+            "--profile",
+            "minimal",
+        ])
+        .needs(["cargo", &toolchain, "--version"])
+}
 
 #[cfg(test)]
 mod tests {
@@ -140,6 +149,22 @@ mod tests {
                 assert!(!word.contains([' ', '{']), "{}: {word}", step.name);
             }
         }
+    }
+
+    /// Where the repository's tools don't run, `.ci/run` tests these crates without them.
+    #[test]
+    fn other_systems_test_the_published_crates() {
+        let script = files::read(".ci/run").unwrap();
+        let (_, rest) = script.split_once("cargo test --no-fail-fast").unwrap();
+        let (options, _) = rest.split_once("\nfi").unwrap();
+        let words = options.split_whitespace().filter(|word| *word != "\\");
+        assert!(words.eq(published()), "{options}");
+    }
+
+    #[test]
+    fn the_oldest_compiler_is_the_one_that_the_crates_name() {
+        let manifest = files::read("Cargo.toml").unwrap();
+        assert!(manifest.contains(&format!("\nrust-version = \"{OLDEST}\"\n")));
     }
 
     /// A step that is renamed loses its stored result.

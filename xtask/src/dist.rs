@@ -48,13 +48,7 @@ pub(crate) fn run() -> Result<u8, String> {
     }
     let folder = files::target();
     let path = folder.join(TARGET).join("dist/tickline");
-    // A header of type INTERP (elf(5)) names a dynamic linker.
-    if output_of(&format!("readelf -lW {}", path.display()))?.contains("INTERP") {
-        return Err(format!(
-            "{} is not static: it names a dynamic linker",
-            path.display()
-        ));
-    }
+    check_is_static(&path)?;
     eprintln!("{PACKAGE} {TARGET}");
     let package = package(&folder)?;
     let tarball = tarball(&package)?;
@@ -69,6 +63,16 @@ pub(crate) fn run() -> Result<u8, String> {
     let sizes: std::io::Result<Vec<String>> = files.iter().map(size).collect();
     println!("{}", sizes.map_err(|error| error.to_string())?.join("\n"));
     Ok(0)
+}
+
+/// Fails unless a program is static: without a header of type INTERP (elf(5)), which names a
+/// dynamic linker.
+pub(crate) fn check_is_static(program: &Path) -> Result<(), String> {
+    let path = program.display();
+    if output_of(&format!("readelf -lW {path}"))?.contains("INTERP") {
+        return Err(format!("{path} is not static: it names a dynamic linker"));
+    }
+    Ok(())
 }
 
 /// Makes the Debian package of the files in `folder`, as `machine/tickline-cli/Cargo.toml` says.

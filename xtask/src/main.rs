@@ -1,4 +1,5 @@
-//! The project's own commands: `cargo xtask help` lists them.
+//! The project's own commands: `cargo xtask help` lists them. `repository` has no command, but
+//! tests of documents, imports and dependencies.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -10,17 +11,15 @@ mod bare;
 mod changes;
 mod ci;
 mod dist;
-#[cfg(test)]
-mod docs;
 mod examples;
 mod files;
-#[cfg(test)]
-mod imports;
 mod mutate;
 mod ports;
 mod publish;
 mod record;
 mod report;
+#[cfg(test)]
+mod repository;
 mod sim;
 mod size;
 mod soak;
@@ -28,8 +27,6 @@ mod step;
 mod targets;
 mod verdicts;
 mod vm;
-#[cfg(test)]
-mod wings;
 
 use std::process::ExitCode;
 

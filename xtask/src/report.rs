@@ -64,15 +64,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
 /// Takes a picture of a report in each scheme.
 fn take_pictures(report: &Path, picture: &str) -> Result<(), String> {
     let whole = files::built("report/whole.png");
-    // The window shows the report up to the end of the charts. The scheme is as in `check`.
-    let shot = format!("--screenshot={whole} --hide-scrollbars --window-size=1280,1634");
+    // The window shows the report up to the end of the charts.
+    let shot = format!("--screenshot={whole} --window-size=1280,1634");
     for (scheme, picture) in [
-        (1, picture.to_owned()),
-        (0, picture.replace(".png", "-dark.png")),
+        (Scheme::Light, picture.to_owned()),
+        (Scheme::Dark, picture.replace(".png", "-dark.png")),
     ] {
-        let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
-        let browser = format!("chromium --headless --no-sandbox --disable-gpu {scheme}");
-        must_succeed(&format!("{browser} {shot} file://{}", report.display()))?;
+        must_succeed(&browser(scheme, &shot, report))?;
         // 256 colours are enough for charts, and shrink the file to a third.
         must_succeed(&format!("pngquant --force --output {picture} -- {whole}"))?;
     }
@@ -113,12 +111,8 @@ fn check(report: &Path) -> Result<u8, String> {
         .into_iter()
         .flat_map(|width| [(width, Scheme::Light), (width, Scheme::Dark)])
     {
-        let dom = output_of(&format!(
-            "chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --blink-settings=preferredColorScheme={} \
-             --window-size={width},900 --virtual-time-budget=10000 --dump-dom file://{}",
-            scheme.of_chromium(),
-            judged.display()
-        ))?;
+        let options = format!("--window-size={width},900 --virtual-time-budget=10000 --dump-dom");
+        let dom = output_of(&browser(scheme, &options, &judged))?;
         let faults = faults(&dom, scheme)?;
         println!(
             "{}, {width} pixels, dark: {}: {} faults",
@@ -132,6 +126,16 @@ fn check(report: &Path) -> Result<u8, String> {
         code |= u8::from(!faults.is_empty());
     }
     Ok(code)
+}
+
+/// The command that opens a page in a scheme, with these further options.
+fn browser(scheme: Scheme, options: &str, page: &Path) -> String {
+    format!(
+        "chromium --headless --no-sandbox --disable-gpu --hide-scrollbars \
+         --blink-settings=preferredColorScheme={} {options} file://{}",
+        scheme.of_chromium(),
+        page.display()
+    )
 }
 
 /// A color scheme of the browser.

@@ -1,5 +1,4 @@
-//! `cargo xtask sim`: runs the simulator's program, with optimisation and overflow checks. It runs
-//! random scenarios unless the arguments name another command.
+//! `cargo xtask sim`: runs the simulator's program, with optimisation and overflow checks.
 
 use clap::Args;
 
@@ -13,13 +12,6 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(Arguments { arguments }: &Arguments) -> Result<u8, String> {
-    let is_named = arguments
-        .first()
-        .is_some_and(|first| ["track", "help"].contains(&first.as_str()));
-    let command = if is_named { "" } else { "run" };
-    let line = format!(
-        "cargo run -q --profile sim -p tickline-sim -- {command} {}",
-        arguments.join(" ")
-    );
-    exit_code(&line)
+    let run = "cargo run -q --profile sim -p tickline-sim --";
+    exit_code(&format!("{run} {}", arguments.join(" ")))
 }

@@ -21,6 +21,8 @@ pub(crate) struct Step {
     environment: Vec<(&'static str, String)>,
     needs: Vec<Vec<String>>,
     beside: bool,
+    /// Whether changes of the libraries' integration tests may change the result.
+    pub(crate) depends_on_library_tests: bool,
 }
 
 impl Step {
@@ -32,6 +34,7 @@ impl Step {
             environment: Vec::new(),
             needs: Vec::new(),
             beside: false,
+            depends_on_library_tests: true,
         }
     }
 
@@ -59,6 +62,13 @@ impl Step {
     /// not keep two cores busy.
     pub(crate) fn beside(mut self) -> Self {
         self.beside = true;
+        self
+    }
+
+    /// Lets a stored result hold when only the libraries' integration tests have changed
+    /// (`ci/results.rs`). The step must not compile them.
+    pub(crate) fn without_library_tests(mut self) -> Self {
+        self.depends_on_library_tests = false;
         self
     }
 }

@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use clap::Args;
 
-pub(crate) use list::PUBLISHED;
+pub(crate) use list::{PROGRAM, PUBLISHED};
 
+use crate::dist::check_is_static;
 use crate::files;
 use crate::step::NotPassed::{self, Failed, Skipped};
 use crate::step::{code, skips};
@@ -174,7 +175,7 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
         target.crates
     }
     .names();
-    let packages = package_options(crates);
+    let packages = package_options(&crates);
     let option = target_option(target);
     // The build of the program below checks nearly all libraries.
     let is_checked = is_short && target.is_static;
@@ -184,15 +185,9 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     if !target.is_static {
         return passed(crates_are);
     }
-    // Check that the program is linked statically, so has no dynamic linker, and that it runs.
     let binary = files::built(&format!("{}/dist/tickline", target.triple));
     machine.run(&format!("{BUILD}{option}"))?;
-    if machine
-        .run(&format!("readelf -lW {binary}"))?
-        .contains("INTERP")
-    {
-        return Err(Failed(format!("{binary} is not static")));
-    }
+    check_is_static(binary.as_ref()).inspect_err(|why| println!("{why}"))?;
     machine.run(&format!("{binary} --version"))?;
     let others = if is_checked {
         String::new()

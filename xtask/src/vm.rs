@@ -19,7 +19,10 @@ use std::time::Instant;
 
 use clap::Args;
 
+use guest::Guest;
 pub(crate) use image::BUILD;
+use image::Image;
+use qemu::Run;
 use table::Row;
 
 use crate::files;
@@ -65,18 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let names = &arguments.names;
     let mut guests = guest::all()?;
     guests.retain(|one| one.is_on_debian() == is_on_debian);
-    for name in names {
-        if !guests.iter().any(|one| one.name == *name) {
-            let all: Vec<String> = guests
-                .iter()
-                .map(|one| format!("  {:<16} {}", one.name, one.about))
-                .collect();
-            return Err(format!(
-                "'{name}' is no guest; there are\n{}",
-                all.join("\n")
-            ));
-        }
-    }
+    check_names(names, &guests)?;
     let prepared = if is_on_debian {
         programs::prepare()
     } else {
@@ -91,42 +83,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         Err(NotPassed::Failed(reason)) => return Err(format!("before the first guest: {reason}")),
     };
     let start = Instant::now();
-    let mut rows = Vec::new();
-    for guest in guests
-        .iter()
-        .filter(|one| names.is_empty() || names.contains(&one.name))
-    {
-        println!("\n=== {}: {}", guest.name, guest.about);
-        let start = Instant::now();
-        let daemon = guest.daemon.as_ref().map(packages::folder);
-        let more = daemon.or_else(|| (guest.act == "limiter").then(limiter::folder));
-        let run = match more.map(|folder| image.with_files(&folder?)) {
-            None => qemu::run(guest, &image),
-            Some(Ok(image)) => qemu::run(guest, &image),
-            Some(Err(NotPassed::Skipped(reason))) => qemu::Run::unavailable(&reason),
-            Some(Err(NotPassed::Failed(reason))) => qemu::Run {
-                broken: Some(reason),
-                ..qemu::Run::default()
-            },
-        };
-        files::store(folder().join(format!("{}.json", guest.name)), &run.lines)?;
-        let verdict = judge::judge(guest, &run);
-        if let Err(NotPassed::Skipped(why) | NotPassed::Failed(why)) = &verdict {
-            for line in why.lines() {
-                println!("    {}: {line}", word(&verdict));
-            }
-        }
-        println!(
-            "    {} after {:.1} s",
-            word(&verdict),
-            start.elapsed().as_secs_f64()
-        );
-        rows.push(Row {
-            guest,
-            verdict,
-            run,
-        });
-    }
+    let is_chosen = |one: &&Guest| names.is_empty() || names.contains(&one.name);
+    let rows = guests.iter().filter(is_chosen);
+    let rows: Result<Vec<_>, String> = rows.map(|guest| row(guest, &image)).collect();
+    let rows = rows?;
     table::print(&rows, start.elapsed().as_secs_f64());
     // A guest that was skipped has not passed.
     let code = code(rows.iter().map(|row| &row.verdict));
@@ -135,4 +95,54 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         table::store(&guests, &rows)?;
     }
     Ok(code)
+}
+
+/// Fails, with a list of all guests, if one of the names is no guest.
+fn check_names(names: &[String], guests: &[Guest]) -> Result<(), String> {
+    let is_guest = |name: &&String| guests.iter().any(|one| one.name == **name);
+    let Some(name) = names.iter().find(|name| !is_guest(name)) else {
+        return Ok(());
+    };
+    let line = |one: &Guest| format!("\n  {:<16} {}", one.name, one.about);
+    let all: String = guests.iter().map(line).collect();
+    Err(format!("'{name}' is no guest; there are{all}"))
+}
+
+/// Runs a guest, stores its report, and judges it. Prints its name and the verdict.
+fn row<'a>(guest: &'a Guest, image: &Image) -> Result<Row<'a>, String> {
+    println!("\n=== {}: {}", guest.name, guest.about);
+    let start = Instant::now();
+    let run = boot(guest, image);
+    files::store(folder().join(format!("{}.json", guest.name)), &run.lines)?;
+    let verdict = judge::judge(guest, &run);
+    if let Err(NotPassed::Skipped(why) | NotPassed::Failed(why)) = &verdict {
+        for line in why.lines() {
+            println!("    {}: {line}", word(&verdict));
+        }
+    }
+    println!(
+        "    {} after {:.1} s",
+        word(&verdict),
+        start.elapsed().as_secs_f64()
+    );
+    Ok(Row {
+        guest,
+        verdict,
+        run,
+    })
+}
+
+/// Boots a guest of this image, to which it may add files.
+fn boot(guest: &Guest, image: &Image) -> Run {
+    let daemon = guest.daemon.as_ref().map(packages::folder);
+    let more = daemon.or_else(|| (guest.act == "limiter").then(limiter::folder));
+    match more.map(|folder| image.with_files(&folder?)) {
+        None => qemu::run(guest, image),
+        Some(Ok(image)) => qemu::run(guest, &image),
+        Some(Err(NotPassed::Skipped(reason))) => Run::unavailable(&reason),
+        Some(Err(NotPassed::Failed(reason))) => Run {
+            broken: Some(reason),
+            ..Run::default()
+        },
+    }
 }

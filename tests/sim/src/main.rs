@@ -10,36 +10,44 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use tickline_sim::named::plotted;
 use tickline_sim::{Counts, Scenario, TrackPoint, run, run_tracked};
 
-/// Attacks tickline-core with simulated machines.
+/// Attacks tickline-core with simulated machines. Runs random scenarios, one after another, until
+/// they have taken enough steps; at least one.
 #[derive(Debug, Parser)]
-#[command(name = "tickline-sim")]
+#[command(name = "tickline-sim", args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Steps, of all scenarios together.
+    #[arg(long, default_value_t = 10_000_000)]
+    steps: u64,
+    /// The seed of the first scenario; the next one has the next number.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// What to do in place of random scenarios.
+#[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs random scenarios, one after another, until they have taken enough steps; at least
-    /// one.
-    Run {
-        /// Steps, of all scenarios together.
-        #[arg(long, default_value_t = 10_000_000)]
-        steps: u64,
-        /// The seed of the first scenario; the next one has the next number.
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
     /// Prints offset and bound over time for five scenarios, as gnuplot reads them
     /// (`docs/offsets.gp`).
     Track,
 }
 
 fn main() -> ExitCode {
-    let command = Command::parse();
+    let Arguments {
+        command,
+        steps,
+        seed,
+    } = Arguments::parse();
     // A violation is a panic, and is reported with its scenario below.
     std::panic::set_hook(Box::new(|_| {}));
     let done = match command {
-        Command::Run { steps, seed } => run_many(seed, steps),
-        Command::Track => track(),
+        None => run_many(seed, steps),
+        Some(Command::Track) => track(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 //! The lane `deep`: checks for each change. They prove more than tests do, or show that the crates
 //! can be published.
 
-use super::{OLDEST_COMPILER, published};
+use super::{by_oldest_compiler, published};
 use crate::step::Step;
 
 pub(super) fn steps() -> Vec<Step> {
@@ -80,12 +80,10 @@ fn beside_others() -> Vec<Step> {
             .args(["--release", "--target-dir", "target/loom"])
             .args(["loom_tests", "--", "--show-output"])
             .env("RUSTFLAGS", "--cfg loom"),
-        // The compiler is `rust-version` in `Cargo.toml`. The lane `nightly` runs tests with it.
-        Step::new("oldest supported compiler", ["cargo", "+1.88", "check"])
-            .args(["--all-features", "--target-dir", "target/msrv"])
-            .args(published())
-            .needs(OLDEST_COMPILER)
-            .needs(["cargo", "+1.88", "--version"]),
+        // The lane `nightly` runs tests with it.
+        by_oldest_compiler("oldest supported compiler", "check")
+            .args(["--all-features"])
+            .args(published()),
         // All dependencies are built once more, in a folder of their own: two minutes of CPU time.
         Step::new(
             "packages build by themselves, without a warning",
@@ -112,7 +110,12 @@ fn others() -> Vec<Step> {
             ["cargo", "xtask", "mutate", "--sample"],
         ),
         // The benchmarks work; nothing is measured.
-        Step::new("benches run", ["cargo", "bench", "--", "--test"]),
+        Step::new("benches of tickline-criterion run", ["cargo", "bench"]).args([
+            "-p",
+            "tickline-criterion",
+            "--",
+            "--test",
+        ]),
         Step::new(
             "everything at once: order, bounds, growth",
             ["cargo", "xtask", "soak", "--minutes", "1"],
@@ -122,6 +125,11 @@ fn others() -> Vec<Step> {
             .args(["--release", "--target", "x86_64-unknown-none"])
             .args(["--target-dir", "target", "--", "-D", "warnings"])
             .needs(["rustup", "target", "add", "x86_64-unknown-none"]),
+        // They are a workspace of their own. This takes half a minute.
+        Step::new("clippy of the peers", ["cargo", "clippy"])
+            .args(["--manifest-path", "benches/peers/Cargo.toml"])
+            .args(["--all-targets", "--target-dir", "target/peers"])
+            .args(["--", "-D", "warnings"]),
         // Core works without an operating system. This takes 4 s, 3 of them for the machine.
         Step::new("a clock on a bare machine", ["cargo", "xtask", "bare"])
             .needs(["rustup", "target", "add", "x86_64-unknown-none"])

@@ -1,11 +1,12 @@
 //! The lane `nightly`: checks that take too long for every change. `docs/nightly.md` has the last
 //! result of each step, and the times. `--write` stores a table in the documentation.
 
-use super::{OLDEST_COMPILER, published};
+use super::{by_oldest_compiler, published};
 use crate::step::{self, Step};
 
 pub(super) fn steps() -> Vec<Step> {
-    let mut steps = on_a_quiet_machine();
+    let quiet = on_a_quiet_machine().into_iter();
+    let mut steps: Vec<Step> = quiet.map(Step::without_library_tests).collect();
     steps.extend(sanitizers());
     steps.extend(rest());
     steps
@@ -61,6 +62,7 @@ fn core_and_leases(name: &'static str, sanitizer: &str) -> Step {
     sanitized(name, sanitizer)
         .args(["-p", "tickline-core", "-p", "tickline-page", "--lib"])
         .args(["--no-fail-fast", "--", "--show-output"])
+        .without_library_tests()
 }
 
 /// The libraries with real clocks.
@@ -166,31 +168,36 @@ fn rest() -> Vec<Step> {
         Step::new(
             "a test goes red for each rule that is taken out",
             ["cargo", "xtask", "mutate"],
-        ),
+        )
+        .without_library_tests(),
         // Unit tests, integration tests and doc tests under emulators.
         Step::new("every target", ["cargo", "xtask", "targets", "--write"]),
-        Step::new("published programs", ["cargo", "xtask", "ports"]),
+        Step::new("published programs", ["cargo", "xtask", "ports"]).without_library_tests(),
         // If it fails, measure on a quiet machine (`cargo xtask record`).
         Step::new(
             "the figures are of the present code",
             ["cargo", "xtask", "record", "--check"],
-        ),
+        )
+        .without_library_tests(),
         Step::new(
             "every measurement runs, and fits the tables",
             ["cargo", "xtask", "record", "--smoke"],
-        ),
+        )
+        .without_library_tests(),
         Step::new(
             "leases: one more preemption",
             ["cargo", "test", "--release"],
         )
         .args(["-p", "tickline-sim", "--test", "lease"])
-        .args(["--", "--ignored", "--show-output"]),
+        .args(["--", "--ignored", "--show-output"])
+        .without_library_tests(),
         Step::new(
             "exchanges while a page's server is stopped",
             ["cargo", "test", "-p", "tickline-cli", "--test", "exchange"],
         )
         .args(["--", "--nocapture", "no_step_back"])
-        .env("TICKLINE_TEST_ROUNDS", "10"),
+        .env("TICKLINE_TEST_ROUNDS", "10")
+        .without_library_tests(),
         // 501 kills of the server.
         Step::new(
             "forked children while a page's server is killed",
@@ -204,7 +211,8 @@ fn rest() -> Vec<Step> {
             ],
         )
         .args(["--", "--nocapture", "no_forked_child"])
-        .env("TICKLINE_TEST_ROUNDS", "167"),
+        .env("TICKLINE_TEST_ROUNDS", "167")
+        .without_library_tests(),
         // The tests of the trace file take ten million spans only here. The other tests do so in
         // every optimised build.
         Step::new("ten million spans", ["cargo", "test"])
@@ -213,13 +221,10 @@ fn rest() -> Vec<Step> {
             .args(["no_span_of_any_thread_is_lost_or_has_a_wrong_time"])
             .args(["a_file_from_eight_threads_is_balanced"])
             .env("TICKLINE_TEST_SPANS", "10000000"),
-        Step::new("tests by the oldest supported compiler", ["cargo", "+1.88"])
-            .args(["test", "--target-dir", "target/msrv"])
+        by_oldest_compiler("tests by the oldest supported compiler", "test")
             .args(["-p", "tickline-core", "-p", "tickline-page"])
             .args(["-p", "tickline-utc", "-p", "tickline"])
-            .args(["--lib", "--tests", "--", "--show-output"])
-            .needs(OLDEST_COMPILER)
-            .needs(["cargo", "+1.88", "--version"]),
+            .args(["--lib", "--tests", "--", "--show-output"]),
         Step::new("clippy, default features", ["cargo", "clippy"])
             .args(["--workspace", "--all-targets"])
             .args(["--", "-D", "warnings"]),
@@ -232,7 +237,8 @@ fn rest() -> Vec<Step> {
             .args(["--workspace", "--no-deps", "--all-features"])
             .args(["--target-dir", "target/nightly"])
             .env("RUSTDOCFLAGS", "-D warnings")
-            .needs(["cargo", "+nightly", "clippy", "--version"]),
+            .needs(["rustdoc", "+nightly", "--version"])
+            .without_library_tests(),
         // Packs each crate, and builds it from the package. Cargo unpacks packages into the user's
         // folder by name and version, and does not unpack the same version twice. So each commit
         // has a folder of its own. Otherwise cargo would build the first package again.

@@ -13,22 +13,9 @@ const BLOCK: &str = "nightly";
 /// lane `check` compiles and tests it.
 const CODE: &str = ". :(exclude)docs :(exclude)benches/record :(exclude,glob)**/*.md :(exclude)xtask/src/ci/results.rs";
 
-/// The integration tests of the libraries, which few steps compile.
+/// The integration tests of the libraries, which few steps compile: guests, programs and the lane's
+/// measurements contain the libraries alone, and the mutants are run by unit tests and models.
 const LIBRARY_TESTS: &str = ":(exclude,glob)crates/*/tests/**";
-
-/// The steps that compile [`LIBRARY_TESTS`]. The results of all others hold when only these tests
-/// have changed: guests, programs and the lane's measurements contain the libraries alone, and the
-/// mutants are run by unit tests and models.
-const WITH_LIBRARY_TESTS: [&str; 8] = [
-    "tickline, tracing and UTC under ThreadSanitizer",
-    "tickline, tracing and UTC under AddressSanitizer",
-    "every target",
-    "ten million spans",
-    "tests by the oldest supported compiler",
-    "clippy, default features",
-    "clippy, nightly",
-    "packages",
-];
 
 /// The number of changed files that [`check`] names for a step.
 const NAMED: usize = 3;
@@ -76,7 +63,7 @@ pub(super) fn check(steps: &[Step]) -> Result<u8, String> {
     let mut code = 0;
     for (step, start) in steps.iter().zip(starts(steps)) {
         let row = stored.lines().find_map(|row| row.strip_prefix(&start));
-        let paths = code_of(step.name);
+        let paths = code_of(step);
         let standing = standing(row, |commit| changed_files(root(), [commit, ""], &paths));
         code |= u8::from(standing.is_err());
         let (Ok(words) | Err(words)) = standing;
@@ -86,8 +73,8 @@ pub(super) fn check(steps: &[Step]) -> Result<u8, String> {
 }
 
 /// The code that decides the result of this step.
-fn code_of(step: &str) -> String {
-    if WITH_LIBRARY_TESTS.contains(&step) {
+fn code_of(step: &Step) -> String {
+    if step.depends_on_library_tests {
         CODE.to_owned()
     } else {
         format!("{CODE} {LIBRARY_TESTS}")
@@ -199,22 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn the_lane_has_each_step_that_compiles_tests_of_libraries() {
-        let steps = crate::ci::nightly::steps();
-        for name in WITH_LIBRARY_TESTS {
-            assert!(steps.iter().any(|step| step.name == name), "{name}");
-        }
-    }
-
-    #[test]
-    fn tests_of_libraries_are_code_of_the_steps_that_compile_them() {
+    fn tests_of_libraries_are_code_of_each_step_that_does_not_say_otherwise() {
         let of_a_library = "crates/a/tests/it.rs";
         let others = ["crates/a/src/tests/it.rs", "machine/a/tests/it.rs"];
         let changes = [others[0], of_a_library, others[1]].map(|path| [path, "1\n", "2\n"]);
-        let changed = |name, step| changed_after(name, &changes, &code_of(step));
+        let changed = |name, step| changed_after(name, &changes, &code_of(&step));
         let all = changes.map(|[path, ..]| path);
-        assert_eq!(changed("library-tests", "every target"), all);
-        assert_eq!(changed("no-library-tests", "every guest"), others);
+        let step = || Step::new("a step", ["true"]);
+        assert_eq!(changed("library-tests", step()), all);
+        let without = step().without_library_tests();
+        assert_eq!(changed("no-library-tests", without), others);
     }
 
     #[test]
