@@ -5,7 +5,7 @@
 #[path = "perfetto/mod.rs"]
 mod perfetto_view;
 
-use std::panic::{self, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -230,21 +230,28 @@ impl io::Write for Held {
     }
 }
 
-/// Symptom: the panic's event waited for room, so a panic had no message and no end while the
-/// writer was stuck.
+/// A value whose drop sends an event.
+struct SendsAtUnwinding;
+
+impl Drop for SendsAtUnwinding {
+    fn drop(&mut self) {
+        info!(text = "x".repeat(15_000));
+    }
+}
+
+/// Symptom: a panic had no message and no end while the writer was stuck, because the panic's event
+/// waited for room. Later only this event had a limit: what the unwinding recorded waited.
 #[test]
 fn a_panic_does_not_wait_until_a_full_ring_has_room() {
     let _alone = wait_for_other_tests();
-    let before = panic::take_hook();
-    let (hook, is_called) = mpsc::channel();
-    panic::set_hook(Box::new(move |_| hook.send(()).unwrap()));
+    let (unwound, is_unwound) = mpsc::channel();
     let ((begun, has_begun), (go_on, may_go_on)) = (mpsc::channel(), mpsc::channel::<()>());
     let builder = TraceFile::builder().with_fields().bytes_per_thread(1);
     let builder = builder.wait_when_full().flush_on_panic();
     let (trace, guard) = builder.write_to(Held { begun, may_go_on }).unwrap();
     let subscriber = registry().with(SpanTimingLayer::new().with_sink(trace));
     let panics = thread::spawn(move || {
-        with_default(subscriber, || {
+        let panics = || {
             info!("for the first write");
             has_begun.recv_timeout(Duration::from_secs(30)).unwrap();
             // Together with the panic they are larger than the half of the smallest ring, which has
@@ -252,15 +259,19 @@ fn a_panic_does_not_wait_until_a_full_ring_has_room() {
             for _ in 0..18 {
                 info!(text = "x".repeat(3_000));
             }
+            let _at_unwinding = SendsAtUnwinding;
             panic!("{}", "x".repeat(15_000));
+        };
+        with_default(subscriber, || {
+            catch_unwind(AssertUnwindSafe(panics)).unwrap_err()
         });
+        unwound.send(()).unwrap();
     });
-    let called = is_called.recv_timeout(Duration::from_secs(30));
+    let unwound = is_unwound.recv_timeout(Duration::from_secs(30));
     drop(go_on);
-    panic::set_hook(before);
-    panics.join().unwrap_err();
-    called.expect("the program's hook runs while the writer is stuck");
-    assert_eq!(guard.finish().unwrap().dropped_records, 1);
+    panics.join().unwrap();
+    unwound.expect("the thread unwinds while the writer is stuck");
+    assert_eq!(guard.finish().unwrap().dropped_records, 2);
 }
 
 /// Symptom: nothing said that the trace had no span, if the program had panicked.

@@ -206,8 +206,13 @@ impl TraceFileBuilder {
 
     /// Makes a thread wait for the writer when its ring is full. A record is then dropped only if
     /// even an empty ring has no room for it: if the thread is in more than about 30,000 spans at
-    /// once, or 2,000 with the smallest ring. The event of a panic alone does not wait
-    /// ([`flush_on_panic`](Self::flush_on_panic)).
+    /// once, or 2,000 with the smallest ring.
+    ///
+    /// A thread that panics waits at most about 10 ms for each record, so that a stuck writer does
+    /// not keep the panic from its end. Then the record is dropped: the panic's event
+    /// ([`flush_on_panic`](Self::flush_on_panic)), an event that a destructor sends during the
+    /// unwinding, or the beginning of a span there. The end of a span that began is not dropped,
+    /// but its later values may be.
     pub fn wait_when_full(mut self) -> Self {
         self.settings.when_full = WhenFull::Wait;
         self
@@ -247,8 +252,8 @@ impl TraceFileBuilder {
     /// [`FlightRecorder::write_on_panic`](crate::flight::FlightRecorder::write_on_panic) describes
     /// it. With [`Tracks::Requests`] it is on the track of the span in which it happened. If the
     /// thread's ring has no room, the event is dropped, with
-    /// [`wait_when_full`](Self::wait_when_full) after 10 ms. The hook waits for the writer at most 2 s. If they
-    /// do not suffice, it writes a line with the path and the time to standard error.
+    /// [`wait_when_full`](Self::wait_when_full) after a wait. The hook waits for the writer at most
+    /// 2 s. If they do not suffice, it writes a line with the path and the time to standard error.
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
     /// made, and must call the hook before it first. Otherwise nothing is flushed.

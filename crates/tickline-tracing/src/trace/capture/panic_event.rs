@@ -10,7 +10,7 @@ use tracing_core::metadata::Kind as CallsiteKind;
 use tracing_core::{Interest, Level, Metadata, identify_callsite};
 
 use super::recorder::Recorder;
-use super::thread_recorder::{self, PAUSES_OF_PANIC};
+use super::thread_recorder;
 use crate::trace::rings::fields;
 use crate::trace::rings::record::{Kind, Record};
 
@@ -50,7 +50,8 @@ pub(crate) fn add_names(recorder: &Recorder) {
 }
 
 /// Records the panic of this thread, in the span of a request that the thread is in, or counts it
-/// as dropped if its ring has no room. Does nothing once the recorder has ended.
+/// as dropped if its ring has no room. Does nothing once the recorder has ended, and if the thread
+/// is writing a record or has lost its thread-local memory.
 pub(crate) fn record(recorder: &Arc<Recorder>, panic: &PanicHookInfo<'_>) {
     let now_ns = tickline::now_ns();
     if recorder.has_ended() {
@@ -75,7 +76,7 @@ pub(crate) fn record(recorder: &Arc<Recorder>, panic: &PanicHookInfo<'_>) {
             payload,
             ..Record::new(Kind::Instant, now_ns)
         };
-        if thread_recorder::record(recorder, &METADATA, record, PAUSES_OF_PANIC) {
+        if thread_recorder::record(recorder, &METADATA, record) {
             recorder.count_panic();
         }
     });

@@ -4,6 +4,7 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::Instant;
 
 use tracing_core::span::Id;
 
@@ -27,11 +28,9 @@ const END_WORDS: u64 = 4;
 /// The pause between two looks for room in a full ring.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// For records that wait until there is room.
-pub(crate) const NO_LIMIT: u64 = u64::MAX;
-
-/// The pauses of a panic's event: 10 ms in all, because the program's panic hook runs later.
-pub(crate) const PAUSES_OF_PANIC: u64 = 200;
+/// The time after which a record of a panicking thread waits no longer, but for the rest of a
+/// pause: the program's panic hook and the unwinding come later.
+const LIMIT_IN_PANIC: Duration = Duration::from_millis(10);
 
 /// A span that the thread is in.
 struct Entered {
@@ -116,16 +115,15 @@ pub(crate) fn with<R>(
 }
 
 /// Records an event, or the beginning or end of a request's span. Waits for room, if the settings
-/// say so, for at most `max_pauses` of [`PAUSE`]. Returns whether there was room.
+/// say so. Returns whether it was written.
 pub(crate) fn record(
     recorder: &Arc<Recorder>,
     metadata: StaticMetadata,
     mut record: Record<'_>,
-    max_pauses: u64,
 ) -> bool {
     let recorded = with(recorder, |state| {
         record.callsite = state.callsite(recorder, metadata);
-        state.write(recorder, &record, max_pauses)
+        state.write(recorder, &record)
     });
     recorded.unwrap_or(false)
 }
@@ -179,7 +177,7 @@ impl ThreadRecorder {
             payload: bytes_of(fields.as_ref()),
             ..Record::new(Kind::Begin, ns)
         };
-        let is_begun = self.write(recorder, &record, NO_LIMIT);
+        let is_begun = self.write(recorder, &record);
         let span = span.id.clone();
         self.entered.push(Entered {
             span,
@@ -227,7 +225,7 @@ impl ThreadRecorder {
                 payload: bytes_of(fields.as_ref()),
                 ..Record::new(Kind::Begin, ns)
             };
-            self.entered[later].is_begun = self.write(recorder, &record, NO_LIMIT);
+            self.entered[later].is_begun = self.write(recorder, &record);
         }
         self.entered.pop();
     }
@@ -241,7 +239,7 @@ impl ThreadRecorder {
                 payload,
                 ..Record::new(Kind::End, ns)
             };
-            self.write(recorder, &record, NO_LIMIT);
+            self.write(recorder, &record);
             self.entered[index].is_begun = false;
         }
     }
@@ -253,15 +251,14 @@ impl ThreadRecorder {
             .rposition(|entered| entered.span == *span)
     }
 
-    /// Writes a record, or counts it as dropped if there is no room, even after `max_pauses`. Does
-    /// neither once the recorder has ended. Returns whether it was written.
+    /// Writes a record, or counts it as dropped if there is no room. Does neither once the recorder has ended. Returns whether it was written.
     // Inlined, because the caller knows the kind of the record. As a function it copies the record,
     // and waits for the parts of the copy.
     #[inline(always)]
-    fn write(&mut self, recorder: &Recorder, record: &Record<'_>, max_pauses: u64) -> bool {
+    fn write(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {
         let words = record.words();
-        let has_room = recorder.settings.when_full == WhenFull::Overwrite
-            || self.has_room(recorder, words, max_pauses);
+        let has_room =
+            recorder.settings.when_full == WhenFull::Overwrite || self.has_room(recorder, words);
         if recorder.has_ended() || !has_room {
             return self.write_without_room(recorder, record);
         }
@@ -344,25 +341,28 @@ impl ThreadRecorder {
 
     /// Whether the ring has room for `words` words, besides the words that are kept.
     #[inline]
-    fn has_room(&self, recorder: &Recorder, words: u64, max_pauses: u64) -> bool {
+    fn has_room(&self, recorder: &Recorder, words: u64) -> bool {
         // The rests of two blocks may stay unused.
         let words = words + (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK;
-        self.ring.has_room(words) || self.wait_for_room(recorder, words, max_pauses)
+        self.ring.has_room(words) || self.wait_for_room(recorder, words)
     }
 
-    /// Waits until the ring has room for `words` words, if the settings say so.
+    /// Waits until the ring has room for `words` words, if the settings say so. While the thread
+    /// panics, at most for about [`LIMIT_IN_PANIC`].
     #[cold]
-    fn wait_for_room(&self, recorder: &Recorder, words: u64, max_pauses: u64) -> bool {
-        let mut pauses = 0;
+    fn wait_for_room(&self, recorder: &Recorder, words: u64) -> bool {
+        let panicking_since = thread::panicking().then(Instant::now);
         while !self.ring.has_room(words) {
             let may_wait = recorder.settings.when_full == WhenFull::Wait && !recorder.is_in_child();
             let is_hopeless = recorder.has_ended() || words > self.ring.capacity();
-            if !may_wait || is_hopeless || pauses == max_pauses {
+            if !may_wait || is_hopeless {
                 return false;
             }
             recorder.wake_reader();
             thread::sleep(PAUSE);
-            pauses += 1;
+            if panicking_since.is_some_and(|since| since.elapsed() >= LIMIT_IN_PANIC) {
+                return self.ring.has_room(words);
+            }
         }
         true
     }
@@ -370,6 +370,7 @@ impl ThreadRecorder {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::mpsc;
 
     use super::*;
@@ -386,48 +387,77 @@ mod tests {
     fn write(recorder: &Arc<Recorder>, words: u64) {
         let record = Record::new(Kind::Instant, 1);
         for _ in 0..words / record.words() {
-            let write = |state: &mut ThreadRecorder| state.write(recorder, &record, NO_LIMIT);
+            let write = |state: &mut ThreadRecorder| state.write(recorder, &record);
             assert_eq!(with(recorder, write), Some(true));
         }
     }
 
-    /// Records a panic's event in a recorder whose ring was written once over. Returns whether there
-    /// was room, and how often the reader was woken for it.
-    fn record_panic_in_full(when_full: WhenFull) -> (bool, u32) {
-        let recorder = Arc::new(Recorder::new(Settings {
+    /// Records an event at its drop, and counts the wakes of the reader meanwhile.
+    struct RecordsAtDrop<'a> {
+        recorder: &'a Arc<Recorder>,
+        result: &'a mut (bool, u32),
+    }
+
+    impl Drop for RecordsAtDrop<'_> {
+        fn drop(&mut self) {
+            let metadata =
+                tracing::subscriber::with_default(tracing_subscriber::registry(), || {
+                    tracing::info_span!("event").metadata().unwrap()
+                });
+            let before = self.recorder.reader.wakes();
+            let recorded = super::record(self.recorder, metadata, Record::new(Kind::Instant, 1));
+            *self.result = (recorded, self.recorder.reader.wakes() - before);
+        }
+    }
+
+    /// Records an event while a panic unwinds, in a recorder whose ring was written once over.
+    /// Returns whether there was room, and how often the reader was woken for it.
+    fn record_in_full_while_panicking(when_full: WhenFull) -> (bool, u32) {
+        let recorder = &Arc::new(Recorder::new(Settings {
             bytes_per_thread: Some(1),
             ..Settings::new(when_full)
         }));
         let record = Record::new(Kind::Instant, 1);
         let fill = |state: &mut ThreadRecorder| {
             while state.ring.write_position() < state.ring.capacity() {
-                state.push(&recorder, &record);
+                state.push(recorder, &record);
             }
         };
-        with(&recorder, fill).unwrap();
-        let before = recorder.reader.wakes();
-        let metadata = tracing::subscriber::with_default(tracing_subscriber::registry(), || {
-            tracing::info_span!("panic").metadata().unwrap()
+        with(recorder, fill).unwrap();
+        let mut result = (false, 0);
+        let at_drop = RecordsAtDrop {
+            recorder,
+            result: &mut result,
+        };
+        let panics = AssertUnwindSafe(|| {
+            let _at_drop = at_drop;
+            panic!("with a full ring");
         });
-        let recorded = super::record(&recorder, metadata, record, PAUSES_OF_PANIC);
-        (recorded, recorder.reader.wakes() - before)
+        catch_unwind(panics).unwrap_err();
+        result
     }
 
-    /// A pause is 50 us.
+    /// Symptom: only the event of the panic itself had a limit, so a panic with a stuck writer never
+    /// ended.
     #[test]
-    fn a_panic_waits_200_pauses_for_room() {
-        assert_eq!(record_panic_in_full(WhenFull::Wait), (false, 200));
+    fn a_panicking_thread_waits_for_room_but_not_for_ever() {
+        let (recorded, wakes) = record_in_full_while_panicking(WhenFull::Wait);
+        assert!(!recorded);
+        assert!(wakes > 0);
     }
 
     #[test]
-    fn a_panic_waits_for_nothing_if_other_records_are_dropped() {
-        assert_eq!(record_panic_in_full(WhenFull::Drop), (false, 0));
+    fn a_panicking_thread_waits_for_nothing_if_records_are_dropped() {
+        assert_eq!(record_in_full_while_panicking(WhenFull::Drop), (false, 0));
     }
 
-    /// Symptom: once a ring had been written over, a flight recorder dropped the event.
+    /// Symptom: once a ring had been written over, a flight recorder dropped the panic's event.
     #[test]
-    fn a_panic_overwrites_the_oldest_records() {
-        assert_eq!(record_panic_in_full(WhenFull::Overwrite), (true, 0));
+    fn a_panicking_thread_overwrites_the_oldest_records() {
+        assert_eq!(
+            record_in_full_while_panicking(WhenFull::Overwrite),
+            (true, 0)
+        );
     }
 
     /// Otherwise a busy thread's records would be dropped until the writer's next round.

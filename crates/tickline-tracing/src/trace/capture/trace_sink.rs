@@ -9,7 +9,7 @@ use tracing_core::{Dispatch, Event};
 
 use super::recorded_spans::{RecordedSpan, RecordedSpans, SharedSpan};
 use super::recorder::Recorder;
-use super::thread_recorder::{self, NO_LIMIT, next_span};
+use super::thread_recorder::{self, next_span};
 use crate::layer::open_spans::OpenSpans;
 use crate::layer::sink::{Lookup, Span, SpanSink};
 use crate::layer::timing::SpanTimes;
@@ -132,7 +132,7 @@ impl<S: TraceSink> SpanSink for S {
                 parent,
                 ..Record::new(Kind::Follows, tickline::now_ns())
             };
-            thread_recorder::record(self.recorder(), span.metadata, record, NO_LIMIT);
+            thread_recorder::record(self.recorder(), span.metadata, record);
         }
     }
 
@@ -172,7 +172,7 @@ impl<S: TraceSink> SpanSink for S {
                 payload,
                 ..Record::new(Kind::Instant, ns)
             };
-            thread_recorder::record(recorder, event.metadata(), record, NO_LIMIT)
+            thread_recorder::record(recorder, event.metadata(), record)
         });
     }
 
@@ -194,7 +194,7 @@ impl<S: TraceSink> SpanSink for S {
                 payload: fields.map_or(&[], SpanFields::later),
                 ..Record::new(Kind::AsyncEnd, times.closed_ns)
             };
-            thread_recorder::record(recorder, span.metadata, record, NO_LIMIT);
+            thread_recorder::record(recorder, span.metadata, record);
         }
     }
 }
@@ -244,7 +244,7 @@ fn begin_in_request(
         payload: fields,
         ..Record::new(Kind::AsyncBegin, ns)
     };
-    if !thread_recorder::record(recorder, span.metadata, record, NO_LIMIT) {
+    if !thread_recorder::record(recorder, span.metadata, record) {
         let number = 0;
         return InRequest { number, is_shared };
     }
