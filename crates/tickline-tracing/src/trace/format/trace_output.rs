@@ -15,7 +15,7 @@ use crate::trace::readout::cpu_times::ThreadCpuTime;
 use crate::trace::readout::span_tracks::Attempt;
 use crate::trace::rings::record::{Kind, Record};
 
-/// The format of a trace file. <https://ui.perfetto.dev> opens both.
+/// The format of a trace file. <https://ui.perfetto.dev> opens all.
 ///
 /// ```
 /// use tickline_tracing::trace_file::TraceFormat;
@@ -35,9 +35,9 @@ pub enum TraceFormat {
     /// another, arrows for `follows_from`, and the clocks by which traces merge.
     Perfetto,
     /// [`Perfetto`](Self::Perfetto), compressed in blocks of at most about 256 KiB. Each flush of a
-    /// trace file ends a block, so the file of a killed program has the same records as without
-    /// compression, but for the last block if the kill came during its write. No file name chooses
-    /// this format. It needs the feature `compression`.
+    /// trace file ends a block, so the file of a killed program has all records up to the last
+    /// flush. Of later ones, up to 256 KiB of packets more may be missing than without compression.
+    /// No file name chooses this format. It needs the feature `compression`.
     #[cfg(feature = "compression")]
     CompressedPerfetto,
 }
