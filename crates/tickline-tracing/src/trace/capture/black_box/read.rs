@@ -101,8 +101,9 @@ impl Head {
             return Ok(capacity);
         }
         Err(invalid(format!(
-            "no recorder has rings of {words} words: their number is a power of two, and at least {}",
-            ring::capacity(0)
+            "no recorder has rings of {words} words: their number is a power of two, from {} to {}",
+            ring::capacity(0),
+            ring::capacity(usize::MAX)
         )))
     }
 
@@ -324,9 +325,9 @@ mod tests {
     }
 
     fn refusal_of_rings(words: u64) -> String {
-        let least = ring::capacity(0);
+        let [least, most] = [0, usize::MAX].map(ring::capacity);
         format!(
-            "no recorder has rings of {words} words: their number is a power of two, and at least {least}"
+            "no recorder has rings of {words} words: their number is a power of two, from {least} to {most}"
         )
     }
 
@@ -339,6 +340,12 @@ mod tests {
     fn a_capacity_that_is_no_power_of_two_is_refused() {
         let capacity = ring::capacity(0) as u64 * 3;
         assert_eq!(error_of(capacity), refusal_of_rings(capacity));
+    }
+
+    /// Symptom: the error said that a number must be a power of two, which this is.
+    #[test]
+    fn the_error_of_a_power_of_two_that_is_too_large_has_the_limit() {
+        assert_eq!(error_of(1 << 63), refusal_of_rings(1 << 63));
     }
 
     #[test]
