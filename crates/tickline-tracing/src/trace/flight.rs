@@ -151,7 +151,7 @@ use super::panic_hook::around_panics;
 use super::settings::Tracks;
 use super::settings::{Settings, WhenFull};
 use super::sys::stderr::say;
-use super::sys::temporary::with_path;
+use super::sys::temporary::{older, with_path};
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 
@@ -365,13 +365,16 @@ impl FlightRecorder {
     ///
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder's rings are in the file, as
     ///   for [`write`](Self::write): choose another path.
+    /// - If what is at the path is not a regular file, or if the process may not write to it.
     /// - If the system does not say what is at the path, for example because the process may not
     ///   search its folder. A path at which there is nothing is no error.
     ///
     /// No hook is then installed. The error's text begins with the path, in quotes.
     pub fn write_on_panic(&self, path: impl Into<PathBuf>) -> io::Result<()> {
         let path = path.into();
-        check_has_no_rings(&path).map_err(|error| with_path(&path, &error))?;
+        check_has_no_rings(&path)
+            .and_then(|()| older(&path))
+            .map_err(|error| with_path(&path, &error))?;
         let on_panic = Arc::new(OnPanic::new(self.clone(), path));
         let recording = Arc::clone(&on_panic);
         around_panics(

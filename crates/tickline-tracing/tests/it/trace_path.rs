@@ -41,6 +41,16 @@ fn a_trace_has_the_mode_of_the_umask() {
     assert_eq!([mode(&trace), mode(&recorders)], [mode(&plain); 2]);
 }
 
+/// Symptom: the program learned it from standard error, when the trace of a panic was lost.
+#[test]
+fn a_recorder_does_not_promise_a_panics_trace_in_place_of_a_folder() {
+    let folder = tempdir().unwrap();
+    let recorder = FlightRecorder::builder().build().unwrap();
+    let error = recorder.write_on_panic(folder.path()).unwrap_err();
+    let expected = format!("{:?}: it is a folder, not a regular file", folder.path());
+    assert_eq!(error.to_string(), expected);
+}
+
 #[test]
 fn a_trace_goes_through_a_link() {
     let folder = tempdir().unwrap();

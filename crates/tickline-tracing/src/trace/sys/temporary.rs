@@ -73,7 +73,7 @@ pub(crate) fn replace<T>(path: &Path, write: impl FnOnce(&File) -> io::Result<T>
 }
 
 /// The file at `path`, if there is one. It must be a regular one to which this process may write.
-fn older(path: &Path) -> io::Result<Option<Metadata>> {
+pub(crate) fn older(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         // To open a device or a pipe may already have effects.
