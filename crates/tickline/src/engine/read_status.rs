@@ -8,7 +8,7 @@ use tickline_core::state::{LineState, Phase};
 
 use super::Engine;
 use super::gates::each_gate;
-use crate::environment::environment_switch;
+use crate::environment::{EnvironmentSwitch, environment_switch};
 use crate::per_cpu::CpuLines;
 use crate::status::{ClockState, EventCounts, Status};
 use crate::sys::COUNTER;
@@ -94,6 +94,10 @@ impl Engine {
         let has_line = common.is_barred() || has_common_line || has_cpu_line;
         let verdicts = each_gate(|gate| match gate {
             Gate::User if self.is_disabled() => Verdict::closed(Reason::DisabledByProgram),
+            // Also before the gates are judged: the clock will never be calibrated.
+            Gate::User if environment_switch(self.probes()) == EnvironmentSwitch::Off => {
+                Verdict::closed(Reason::DisabledByEnvironment)
+            }
             Gate::Calibration if !has_line && self.has_stopped_driver() => {
                 Verdict::closed(Reason::DriverStopped)
             }

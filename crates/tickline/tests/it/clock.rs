@@ -405,6 +405,16 @@ fn the_environment_switches_the_counter_off() {
 }
 
 #[test]
+fn a_clock_that_is_switched_off_says_so_before_its_first_reading() {
+    run_in_child(&[("TICKLINE", "off")], || {
+        assert_eq!(
+            Clock::global().status().state,
+            ClockState::Fallback(Reason::DisabledByEnvironment)
+        );
+    });
+}
+
+#[test]
 fn nonsense_in_the_environment_is_reported() {
     run_in_child(&[("TICKLINE", "of")], || {
         let switch = Clock::global().status().environment;
