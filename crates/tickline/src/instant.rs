@@ -8,6 +8,9 @@ use crate::arithmetic::arithmetic;
 
 /// A point in time of `CLOCK_MONOTONIC`, in the shape of [`std::time::Instant`], 8 bytes.
 ///
+/// An [`Anchor`](crate::Anchor) converts an instant into `std::time::Instant` or into
+/// [`UnixTime`](crate::UnixTime), and back, and states the error of the conversion.
+///
 /// [`now`](Self::now) reads the counter without a fence. It is in order within a thread. But the
 /// CPU may read the counter before older loads complete. The later of two threads' instants may
 /// therefore seem earlier by some nanoseconds, rarely microseconds.
@@ -17,9 +20,6 @@ use crate::arithmetic::arithmetic;
 /// nanoseconds, and covers 292 years before [`ZERO`](Self::ZERO) and 292 years after it. At the
 /// ends of this range, `+` and `-` stay at [`MAX`](Self::MAX) and [`MIN`](Self::MIN), and never
 /// panic.
-///
-/// An [`Anchor`](crate::Anchor) converts an instant into `std::time::Instant` or into
-/// [`UnixTime`](crate::UnixTime), and back, and states the error of the conversion.
 ///
 /// ```
 /// use std::time::Duration;

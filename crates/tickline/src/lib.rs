@@ -42,6 +42,15 @@
 //! pass a few ns early or late. A value that must not run backwards between threads, such as "last
 //! used", needs `now_ordered`, which takes 7 to 14 ns more.
 //!
+//! # Features
+//!
+//! | | gives |
+//! |---|---|
+//! | `chrono` (0.4), `jiff` (0.2), `time` (0.3) | conversions of [`UnixTime`] into the times of these crates and back, exact |
+//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns; `serde::rfc3339` for a [`UnixTime`] as a text |
+//! | `mock` | a clock for tests; each reading without a `Clock` then costs one more load |
+//! | `tokio` | a mock that follows tokio's clock, which tests can pause |
+//!
 //! # Order
 //!
 //! | | within a thread | between threads |
@@ -86,35 +95,6 @@
 //!   intervals (2 s by default), or 8 with a line for each CPU. After that they use the OS clock.
 //! - A forked child does not depend on its parent's thread.
 //!
-//! # Not guaranteed
-//!
-//! - Calls after the process has denied itself the counter. After `PR_SET_TSC`, or after
-//!   `SECCOMP_MODE_STRICT`, which implies it, the next reading raises SIGSEGV. Once
-//!   [`Clock::disable`] has returned, readings do not read the counter; with [`Probes::Minimal`] no
-//!   call of tickline does. But the vDSO may read it, so even a reading by the OS clock can raise
-//!   SIGSEGV. If the process was denied the counter before its first reading, readings are system
-//!   calls.
-//! - Order if the counter is set back, as when a guest moves to a host whose counter is behind.
-//!   Readings may then step back: by less than the time since the last recalibration, or as far as
-//!   the OS clock, which the kernel computes from the same counter.
-//! - Order between two CPUs whose counters differ by less than the comparison shows, which is the
-//!   time of an exchange: mostly 0.1 to 0.4 us. Readings may be out of order by the difference.
-//!   [`CounterComparison::Synchronised`] has the largest difference that is possible. If that might
-//!   be more than 1.7 us, as where each read of the counter traps to a slow hypervisor, the
-//!   comparison is [`Impossible`](CounterComparison::Impossible). Where the kernel keeps time with
-//!   the counter, the kernel's own test suffices, which misses tens of microseconds if each read
-//!   traps.
-//! - Order in a rare case on aarch64 without LSE2 (Cortex-A72, Neoverse N1), where a reading may
-//!   mix two lines: [what it can't
-//!   do](https://github.com/tickline/tickline/blob/main/DESIGN.md#what-it-cant-do).
-//! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
-//! - A bound against UTC. The crate `tickline-utc` states one.
-//! - The bound across a suspend in which the counter runs on. Readings, of Unix time as well, are
-//!   then ahead by the time suspended, but no further than the end of the line's window (1 s by
-//!   default, 2 s with a line for each CPU). The next recalibration slews them back at half rate;
-//!   the thread driver recalibrates at the resume. Until then the state is
-//!   [`ClockState::Disrupted`].
-//!
 //! # Trust
 //!
 //! Readings use the counter if all of these conditions hold:
@@ -150,6 +130,21 @@
 //! both readings between two CPUs, and when lines start or end ([`LinePerCpu`]). With
 //! [`LinePerCpu::Off`] readings come from the OS clock on such a machine, in order.
 //!
+//! # Cost
+//!
+//! `now` costs little more than the bare counter instruction. The [repository's
+//! README](https://github.com/tickline/tickline) has the figures, and those of other clocks.
+//!
+//! # How it works
+//!
+//! A straight line, `y = m*x + b`, converts the counter into time. `m` and `b` together are 128
+//! bits. A reader loads these bits as a unit, and the control loop swaps them as a unit.
+//!
+//! The control loop samples the OS clock, and publishes the next line before the present one ends.
+//! Gates judge facts about the machine. If the counter can't be trusted, a gate closes and ends the
+//! line. `tickline_core` has the arithmetic and the protocol between the control loop and its
+//! readers.
+//!
 //! # Plugins
 //!
 //! A library that is loaded by `dlopen` and contains tickline has its own copy of tickline, so it
@@ -164,29 +159,34 @@
 //! musl unmaps no library, so nothing happens there. With any system, no other thread may be in a
 //! call of the library while it is unloaded, because the code of the call may be unmapped.
 //!
-//! # How it works
+//! # Not guaranteed
 //!
-//! A straight line, `y = m*x + b`, converts the counter into time. `m` and `b` together are 128
-//! bits. A reader loads these bits as a unit, and the control loop swaps them as a unit.
-//!
-//! The control loop samples the OS clock, and publishes the next line before the present one ends.
-//! Gates judge facts about the machine. If the counter can't be trusted, a gate closes and ends the
-//! line. `tickline_core` has the arithmetic and the protocol between the control loop and its
-//! readers.
-//!
-//! # Cost
-//!
-//! `now` costs little more than the bare counter instruction. The [repository's
-//! README](https://github.com/tickline/tickline) has the figures, and those of other clocks.
-//!
-//! # Features
-//!
-//! | | gives |
-//! |---|---|
-//! | `chrono` (0.4), `jiff` (0.2), `time` (0.3) | conversions of [`UnixTime`] into the times of these crates and back, exact |
-//! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns; `serde::rfc3339` for a [`UnixTime`] as a text |
-//! | `mock` | a clock for tests; each reading without a `Clock` then costs one more load |
-//! | `tokio` | a mock that follows tokio's clock, which tests can pause |
+//! - Calls after the process has denied itself the counter. After `PR_SET_TSC`, or after
+//!   `SECCOMP_MODE_STRICT`, which implies it, the next reading raises SIGSEGV. Once
+//!   [`Clock::disable`] has returned, readings do not read the counter; with [`Probes::Minimal`] no
+//!   call of tickline does. But the vDSO may read it, so even a reading by the OS clock can raise
+//!   SIGSEGV. If the process was denied the counter before its first reading, readings are system
+//!   calls.
+//! - Order if the counter is set back, as when a guest moves to a host whose counter is behind.
+//!   Readings may then step back: by less than the time since the last recalibration, or as far as
+//!   the OS clock, which the kernel computes from the same counter.
+//! - Order between two CPUs whose counters differ by less than the comparison shows, which is the
+//!   time of an exchange: mostly 0.1 to 0.4 us. Readings may be out of order by the difference.
+//!   [`CounterComparison::Synchronised`] has the largest difference that is possible. If that might
+//!   be more than 1.7 us, as where each read of the counter traps to a slow hypervisor, the
+//!   comparison is [`Impossible`](CounterComparison::Impossible). Where the kernel keeps time with
+//!   the counter, the kernel's own test suffices, which misses tens of microseconds if each read
+//!   traps.
+//! - Order in a rare case on aarch64 without LSE2 (Cortex-A72, Neoverse N1), where a reading may
+//!   mix two lines: [what it can't
+//!   do](https://github.com/tickline/tickline/blob/main/DESIGN.md#what-it-cant-do).
+//! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
+//! - A bound against UTC. The crate `tickline-utc` states one.
+//! - The bound across a suspend in which the counter runs on. Readings, of Unix time as well, are
+//!   then ahead by the time suspended, but no further than the end of the line's window (1 s by
+//!   default, 2 s with a line for each CPU). The next recalibration slews them back at half rate;
+//!   the thread driver recalibrates at the resume. Until then the state is
+//!   [`ClockState::Disrupted`].
 
 mod arithmetic;
 pub mod backend;
