@@ -323,10 +323,10 @@ impl FlightRecorder {
     }
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
-    /// has run. A line on standard error then says where the trace is, or with the path what to look
-    /// at if the trace has neither spans nor events but those of panics. If the trace can't be
-    /// written, the line has the path and the error. One such error is a file to which the process may not write: that file
-    /// stays, and the trace is lost.
+    /// has run. A line on standard error then says where the trace is, or with the path what to
+    /// look at if the trace has neither spans nor events but those of panics. If the trace can't be
+    /// written any more, the line has the path and the error, an older file stays, and the trace is
+    /// lost.
     ///
     /// The panic is an event `panic`, with the fields `panic.payload` (the message, if the payload
     /// is text) and `panic.location` (`file:line:column`), as tracing-panic names them. It is on
