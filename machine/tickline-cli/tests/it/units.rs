@@ -330,13 +330,19 @@ fn the_package_has_what_an_operator_needs() {
         "../docs/alerts.yaml",
         "../docs/dashboard.json",
         "../docs/kubernetes.yaml",
-        "schema/tickline-serve-1.schema.json",
     ] {
         let asset = format!("[\"{file}\", \"usr/share/doc/tickline/");
         assert!(manifest.contains(&asset), "{file}");
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         assert!(path.is_file(), "{}", path.display());
     }
+}
+
+/// Symptom: of four schemas, the host had one.
+#[test]
+fn the_package_has_each_schema() {
+    let manifest = include_str!("../../Cargo.toml");
+    assert!(manifest.contains(r#"["schema/*.schema.json", "usr/share/doc/tickline/", "644"]"#));
 }
 
 /// Symptom: after a purge, lines of cron wrote an error each minute, and two alerts fired for ever.
