@@ -187,7 +187,7 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     }
     let binary = files::built(&format!("{}/dist/tickline", target.triple));
     machine.run(&format!("{BUILD}{option}"))?;
-    check_is_static(binary.as_ref()).inspect_err(|why| println!("{why}"))?;
+    check_is_static(binary.as_ref()).inspect_err(|why| println!("=== FAILED: {why}"))?;
     machine.run(&format!("{binary} --version"))?;
     let others = if is_checked {
         String::new()

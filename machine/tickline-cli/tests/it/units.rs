@@ -359,6 +359,7 @@ fn the_removal_lists_files_that_run_the_program() {
             "* * * * * root tickline serve status --openmetrics F",
         ),
         ("unit", "ExecStart=/usr/bin/tickline run -- server"),
+        ("wait", "tickline wait --max-error 250ms && start-server"),
         ("openrc", "command=/usr/bin/tickline"),
         ("library", "LD_PRELOAD=/usr/lib/libtickline_preload.so"),
         ("other", "tickline is not installed"),
@@ -374,7 +375,7 @@ fn the_removal_lists_files_that_run_the_program() {
     listed.sort_unstable();
     assert_eq!(
         listed,
-        ["./cron", "./library", "./openrc", "./status", "./unit"]
+        ["./cron", "./library", "./openrc", "./status", "./unit", "./wait"]
     );
 }
 

@@ -7,6 +7,8 @@ use super::super::guest::all;
 use super::super::programs::Program;
 use super::*;
 
+mod programs;
+
 fn guest(name: &str) -> Guest {
     let guests = all().unwrap().into_iter();
     guests.into_iter().find(|guest| guest.name == name).unwrap()
@@ -368,70 +370,6 @@ fn a_counter_that_serves_keeps_its_bounds_and_the_order() {
     good.assert_fails("work.after_us is 50001", "set_clock", |phase| {
         phase.work.after_us = Some(50_001);
     });
-}
-
-#[test]
-fn the_program_tickline_ends_as_its_output_says() {
-    let good = counter_on_one_cpu();
-    good.assert_fails("output.fast is false", "program", |phase| {
-        phase.output.fast = Some(false);
-        phase.exit_code = Some(1);
-    });
-    good.assert_fails("exit_code is 1, expected exactly 0", "program", |phase| {
-        phase.exit_code = Some(1)
-    });
-    for level in ["slow", "wrong"] {
-        good.assert_fails("exit_code is 0, expected exactly 1", "program", |phase| {
-            phase.output.health.level = Some(level.to_owned())
-        });
-    }
-}
-
-/// A report of a guest in which a static program is served.
-fn served() -> Good {
-    let phase = |name: &str, call_ns: u64, messages: &str| {
-        json!({ "phase": name, "exit_code": 0, "clocksource": "hpet", "last_ns_before": 20,
-            "errors": "tickline: /init has the clock of /run/tickline/page.v1", "server": messages,
-            "output": { "first_ns": 20, "last_ns": 20, "backward": 0, "call_ns": call_ns },
-            "native": { "first_ns": 10, "last_ns": 20, "backward": 0, "call_ns": 301 } })
-    };
-    let mut guest = guest("served");
-    let phases = [
-        phase("served", 100, ""),
-        phase("server_killed", 300, ""),
-        phase("served_again", 100, ""),
-        phase("server_stopped", 300, "the leases have run out"),
-        phase("os_ran_ahead", 300, ""),
-    ];
-    let own: Vec<_> = phases.iter().map(|phase| &phase["phase"]).collect();
-    guest
-        .checks
-        .retain(|check| own.contains(&&json!(check.phase)));
-    Good::new(guest, &json!(phases))
-}
-
-#[test]
-fn a_static_program_reads_no_time_before_that_of_the_program_before() {
-    let good = served();
-    for phase in ["served", "server_stopped", "os_ran_ahead"] {
-        good.assert_fails(
-            "output.first_ns is 19, expected at least 20",
-            phase,
-            |phase| phase.output.first_ns = Some(19),
-        );
-        good.assert_fails("output.first_ns is 20, expected a limit", phase, |phase| {
-            phase.last_ns_before = None
-        });
-    }
-}
-
-#[test]
-fn a_static_program_that_is_served_calls_the_clock_in_a_third_of_the_time() {
-    let good = served();
-    let fault = "output.call_ns is 101, expected at most 100";
-    for phase in ["served", "served_again"] {
-        good.assert_fails(fault, phase, |phase| phase.output.call_ns = Some(101));
-    }
 }
 
 /// The faults of a report in which the readers of a guest, and the clock that was set, are as bad
