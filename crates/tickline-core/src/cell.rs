@@ -211,8 +211,9 @@ impl Window {
     }
 }
 
-/// The slot of a state, which a [`StateCell`] returns. Its values count only after a second load of
-/// the state, as the values of a [`Snapshot`] do.
+/// The slot of a state, which a [`StateCell`] returns. Its values count only if a
+/// second load finds the state that the view was made for, as the values of a [`Snapshot`] do. Each
+/// load of the state needs a new view.
 #[derive(Debug, Clone, Copy)]
 pub struct SlotView<'a> {
     slots: &'a Slots,

@@ -79,7 +79,7 @@ use crate::unix_time::UnixTime;
 /// # Obligations
 ///
 /// The units follow from the types: nanoseconds since the origin of the monotonic clock, and
-/// nanoseconds since 1970. An implementation MUST
+/// nanoseconds since 1970. An instant may be before that origin. An implementation MUST
 ///
 /// 1. return the times of [`now`](Self::now) and [`reading`](Self::reading) in order: if one call
 ///    was complete before another began, on any thread, the time of the first is not later than
@@ -119,7 +119,8 @@ use crate::unix_time::UnixTime;
 /// this clock and of others have one timescale only if the backend follows `CLOCK_MONOTONIC`.
 ///
 /// Such a clock has no control loop: [`Clock::maintain`] does nothing, and [`Clock::status`] shows
-/// no driver, no figures and no events. Only the gate of a [`Fallback`](ClockState::Fallback)'s reason is closed.
+/// no driver, no figures and no events. Only the gate of a [`Fallback`](ClockState::Fallback)'s
+/// reason is closed.
 ///
 /// [`Clock`]: crate::Clock
 /// [`Clock::from_backend`]: crate::Clock::from_backend

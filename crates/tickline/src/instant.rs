@@ -51,7 +51,7 @@ impl Instant {
     pub const MAX: Self = Self { ns: i64::MAX };
 
     /// The earliest instant, 2^63 ns before [`ZERO`](Self::ZERO), about 292 years. Earlier than
-    /// every reading, so it can stand for "never yet".
+    /// every reading of `CLOCK_MONOTONIC`, so it can stand for "never yet".
     pub const MIN: Self = Self { ns: i64::MIN };
 
     /// The instant at `ns` of `CLOCK_MONOTONIC`, as other processes and kernel traces write it.
@@ -64,8 +64,8 @@ impl Instant {
         }
     }
 
-    /// Nanoseconds of `CLOCK_MONOTONIC`; 0 for an instant before its zero. Every reading of a clock
-    /// keeps its value. [`as_signed_nanos`](Self::as_signed_nanos) has the others.
+    /// Nanoseconds of `CLOCK_MONOTONIC`; 0 for an instant before its zero, which no reading of that
+    /// clock is. [`as_signed_nanos`](Self::as_signed_nanos) has those before it.
     #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
@@ -76,7 +76,8 @@ impl Instant {
     /// the sign, which would take an instruction in each reading.
     ///
     /// The first line of a clock is at no tick below its high-water mark of 0, and no later line is
-    /// below its predecessor. No system's monotonic clock is negative.
+    /// below its predecessor. Without a counter, the slow path returns no negative time of the OS
+    /// clock.
     #[inline(always)]
     pub(crate) const fn as_nanos_of_reading(self) -> u64 {
         self.ns.cast_unsigned()

@@ -33,9 +33,9 @@ impl HardwareCounter {
     }
 
     /// The frequency that the firmware has written to a register beside the counter, Hz (Arm ARM
-    /// D13.8.1, `CNTFRQ_EL0`); `None` if it has written none, and on other targets, which have no
-    /// such register. A process that is denied the counter is also denied this register: point 5 of
-    /// the [contract](super) covers both.
+    /// D13.8.1, `CNTFRQ_EL0`); `None` if it has written none, and on other targets. A process that
+    /// is denied the counter is also denied this register: point 5 of the [contract](super) covers
+    /// both.
     #[must_use]
     pub fn nominal_hz(self) -> Option<u64> {
         let hz: u64;

@@ -23,10 +23,9 @@ impl HardwareCounter {
         None
     }
 
-    /// `None`: this target has no register with the frequency that the firmware states, Hz. aarch64
-    /// has one.
+    /// `None`: this crate reads the frequency that the firmware states, Hz, only on aarch64.
     #[must_use]
-    pub const fn nominal_hz(self) -> Option<u64> {
+    pub fn nominal_hz(self) -> Option<u64> {
         None
     }
 }

@@ -163,9 +163,11 @@ mod tests {
     use super::*;
 
     /// The status of a clock in this state that has judged its gates.
-    fn status(state: ClockState, driver: Driver) -> Status {
+    fn status(state: ClockState, driver: impl Into<Option<Driver>>) -> Status {
         let mut status = Clock::default().status();
-        (status.state, status.is_judged, status.driver) = (state, true, Some(driver));
+        status.state = state;
+        status.is_judged = true;
+        status.driver = driver.into();
         status
     }
 
@@ -206,9 +208,10 @@ mod tests {
     fn a_clock_that_can_not_compare_the_counters_is_decided() {
         let untested = ClockState::Fallback(Reason::Untested);
         for (driver, probes) in [
-            (Driver::Reader, Probes::Full),
-            (Driver::Manual, Probes::Full),
-            (Driver::Thread, Probes::Minimal),
+            (None, Probes::Full),
+            (Some(Driver::Reader), Probes::Full),
+            (Some(Driver::Manual), Probes::Full),
+            (Some(Driver::Thread), Probes::Minimal),
         ] {
             let status = status(untested, driver);
             assert!(status.is_decided(probes), "{driver:?}, {probes:?}");

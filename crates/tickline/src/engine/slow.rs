@@ -135,7 +135,7 @@ impl Engine {
         }
         match self.cpu_lines() {
             Some(cpu_lines) if !self.os_serves_unix() => match cpu_lines.read_unix_ns() {
-                Some(ns) => UnixTime::from_line(ns),
+                Some(ns) => UnixTime::saturating_from_nanos(ns),
                 None => self.unix_without_cpu_line(cpu_lines),
             },
             _ => self.unix_by_common_line(),
@@ -268,9 +268,10 @@ impl Engine {
     }
 }
 
-/// The OS clock's monotonic time.
+/// The OS clock's monotonic time; [`ZERO`](Instant::ZERO) if the system's library returns a
+/// negative one, because a reading is not negative (`Instant::as_nanos_of_reading`).
 fn os_now() -> Instant {
-    Instant::from_signed_nanos(OsClock.monotonic_ns())
+    Instant::from_signed_nanos(OsClock.monotonic_ns().max(0))
 }
 
 /// The OS clock's Unix time.

@@ -266,8 +266,8 @@ impl RateOnCpu {
         }
     }
 
-    /// [`allowed_difference_ticks`] at the least rate that the counter has had since the beginning, so
-    /// that a wait between two reads makes it smaller. 0 while no rate is known.
+    /// [`allowed_difference_ticks`] at the least rate that the counter has had since the beginning,
+    /// so that a wait between two reads makes it smaller. 0 while no rate is known.
     fn allowed_difference_ticks(&self, counter: HardwareCounter) -> u64 {
         // The OS clock is read last.
         let read = move || {

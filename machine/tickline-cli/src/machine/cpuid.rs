@@ -89,8 +89,8 @@ pub(super) fn read() -> Option<Cpuid> {
     None
 }
 
-/// The counter's frequency that the firmware has written to `CNTFRQ_EL0`, Hz. A process that may
-/// not read the counter may not read it either (Linux 6.12, `arch/arm64/kernel/traps.c`,
+/// The counter's frequency that the firmware has written to `CNTFRQ_EL0`, Hz; `None` on processors
+/// other than aarch64. A process that may not read the counter may not read it either (Linux 6.12, `arch/arm64/kernel/traps.c`,
 /// `cntfrq_read_handler`).
 pub(super) fn hz_by_firmware() -> Option<u64> {
     let counter = tickline_core::counter::HardwareCounter::if_present()?;

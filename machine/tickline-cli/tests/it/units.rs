@@ -375,7 +375,14 @@ fn the_removal_lists_files_that_run_the_program() {
     listed.sort_unstable();
     assert_eq!(
         listed,
-        ["./cron", "./library", "./openrc", "./status", "./unit", "./wait"]
+        [
+            "./cron",
+            "./library",
+            "./openrc",
+            "./status",
+            "./unit",
+            "./wait"
+        ]
     );
 }
 
