@@ -234,8 +234,8 @@
 //!   criterion compares with no run.
 //! - This crate's options need [`run`] in `main`. criterion refuses arguments that it does not
 //!   know, so `run` starts the program again without them. With `--against` it starts the program
-//!   several times more: what `main` does before `run`, and what a benchmark prepares, happens each
-//!   time.
+//!   several times more, with `--baseline` and a limit once more: what `main` does before `run`,
+//!   and what a benchmark prepares, happens each time.
 //!
 //! # Output
 //!
