@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::pairs::collector::SHARE_IN_TURNS;
 
 /// The largest share, for a percentage to be judged. What a pair adds beyond its subtracted cost is
-/// shorter than that cost (5 to 14 ns of 20 ns or more on machines with an AMD EPYC). At this share
+/// shorter than that cost (5 to 14 ns of 17 ns or more on machines with an AMD EPYC). At this share
 /// it is less than a tenth of the pair, and hides less than a ninth of a percentage. The cost of
 /// the OS clock is not subtracted: cost and addition then hide less than a fifth.
 const MAX: f64 = 0.1;
