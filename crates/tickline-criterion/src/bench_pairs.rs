@@ -20,6 +20,7 @@ use crate::results::cost_share;
 use crate::results::files;
 use crate::results::outcome::{Outcome, QUANTILES};
 use crate::results::plot::{self, Mark, Series};
+use crate::results::text::INDENT;
 use crate::results::verdict::findings::findings;
 use crate::results::verdict::{ComparedWith, Conclusion, Difference};
 
@@ -51,13 +52,16 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference};
 /// # std::fs::remove_dir_all(directory).ok();
 /// ```
 ///
-/// This crate prints two lines below criterion's. The output of `cargo bench -p tickline-criterion
-/// --bench distributions -- --quick hash/64` on an AMD EPYC, family 25, model 17:
+/// This crate prints two lines below criterion's, and a third if the cost of the readings is more
+/// than a tenth of a pair. (A run that is saved as a baseline, or compared with one, has a longer
+/// line in its place.) The output of `cargo bench -p tickline-criterion --bench distributions --
+/// --quick hash/64` on an AMD EPYC, family 26, model 2:
 ///
 /// ```text
-/// hash/64                 time:   [20.307 ns 20.310 ns 20.311 ns]
-///                         pairs:  p50 19.4 ns  p90 29.0 ns  p99 32.0 ns  p99.9 32.3 ns  max 247.7 ns
-///                         526502 pairs of 1 iteration, 2214 disturbed and excluded: preempted 2201, interrupted 13
+/// hash/64                 time:   [20.646 ns 20.668 ns 20.674 ns]
+///                         pairs:  p50 21.5 ns  p90 26.8 ns  p99 28.0 ns  p99.9 28.2 ns  max 2.36 us
+///                         526505 pairs of 1 iteration, 2217 disturbed and excluded: preempted 2209, interrupted 8
+///                         44 % of a pair is the cost of its readings, and a pair adds some ns to each time; let an iteration do more, or time many in a row: put cost_share(0.01) before iter
 /// ```
 ///
 /// `new/pairs.json` next to criterion's files has the same numbers and the whole histogram.
@@ -214,8 +218,15 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         return;
     };
     time.settings().messages.beside_criterion(&outcome);
+    let share = outcome.cost_share(collector.cost_ticks());
+    if !files::are_of_baseline()
+        && let Some(reason) = share.why_too_long()
+    {
+        let line = format!("{INDENT}{reason}");
+        time.settings().messages.beside_criterion(&line);
+    }
     let mut json = outcome.json();
-    json[cost_share::KEY] = outcome.cost_share(collector.cost_ticks()).0.into();
+    json[cost_share::KEY] = share.0.into();
     let files = files::Files {
         stem: "pairs",
         heading: "Pairs of readings",

@@ -263,8 +263,8 @@ mod tests {
             (change.percent().estimate - 1.5).abs() < 1e-9 && !change.is_different(),
             "{change}"
         );
-        let text = "baseline main: B less A, median of rounds, 1.0 ns (nine tenths 1.0 ns to 1.0 ns), now 2.5 ns \
-                    (2.5 ns to 2.5 ns): +1.50 % of A: no difference found";
+        let text = "baseline main: B less A, median of rounds, 1.00 ns (nine tenths 1.00 ns to 1.00 ns), now 2.50 ns \
+                    (2.50 ns to 2.50 ns): +1.50 % of A: no difference found";
         assert!(change.to_string().contains(text), "{change}");
         assert!(
             Change::new("main", &comparison(1.0), &comparison(-1.5))
@@ -278,7 +278,7 @@ mod tests {
     fn of_a_time_of_zero_the_text_has_no_percentage() {
         for (ns, finding) in [(0.0, "no difference found"), (2.0, "slower now")] {
             let change = Change::new("main", &exact(0.0), &exact(ns)).expect("ten samples");
-            let expected = format!("now {ns:.1} ns ({ns:.1} ns to {ns:.1} ns): {finding}");
+            let expected = format!("now {time} ({time} to {time}): {finding}", time = Ns(ns));
             let text = change.to_string();
             assert!(text.contains(&expected), "{text}");
         }

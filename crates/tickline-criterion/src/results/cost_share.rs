@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::pairs::collector::SHARE_IN_TURNS;
 
 /// The largest share, for a percentage to be judged. What a pair adds beyond its subtracted cost is
-/// shorter than that cost (5 to 14 ns of 20 ns or more on machines with an AMD EPYC). At this share
+/// shorter than that cost (5 to 14 ns of 17 ns or more on machines with an AMD EPYC). At this share
 /// it is less than a tenth of the pair, and hides less than a ninth of a percentage. The cost of
 /// the OS clock is not subtracted: cost and addition then hide less than a fifth.
 const MAX: f64 = 0.1;
@@ -47,7 +47,19 @@ impl CostShare {
         })
     }
 
-    /// The same of a run that is a baseline or is compared with one, and what to do.
+    /// What such pairs do to the times of a distribution, and what to do. `None` if it is little.
+    pub(crate) fn why_too_long(self) -> Option<String> {
+        (self.0 > MAX).then(|| {
+            format!(
+                "{:.0} % of a pair is the cost of its readings, and a pair adds some ns to each time; let an iteration \
+                 do more, or time many in a row: put cost_share({SHARE_IN_TURNS}) before iter",
+                self.0 * 100.0
+            )
+        })
+    }
+
+    /// Why a percentage of a run is too small that is a baseline or is compared with one, and what
+    /// to do.
     pub(crate) fn why_hidden_by_baseline(self) -> Option<String> {
         let reason = self.why_hidden()?;
         Some(format!(
@@ -66,6 +78,15 @@ mod tests {
         for pair_ticks in [0.0, 40.0, 50.0] {
             assert_eq!(CostShare::new(50.0, pair_ticks), CostShare(1.0));
         }
+    }
+
+    /// Symptom: a routine of 0.25 ns read as 5.6 ns, and nothing said why.
+    #[test]
+    fn more_than_a_tenth_makes_the_times_too_long() {
+        let line = CostShare(0.79).why_too_long().expect("a short pair");
+        assert!(line.starts_with("79 % of a pair is the cost"), "{line}");
+        assert!(line.ends_with("put cost_share(0.01) before iter"), "{line}");
+        assert_eq!(CostShare(0.1).why_too_long(), None);
     }
 
     #[test]

@@ -258,6 +258,12 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
     }
 }
 
+/// Whether this run is compared with a baseline or becomes one, so that [`store`] says what short
+/// pairs do to that.
+pub(crate) fn are_of_baseline() -> bool {
+    arguments::criterion::baseline().is_some() || saved_name().is_some()
+}
+
 /// The name of the baseline that this run becomes: in any case, or if it passes.
 fn saved_name() -> Option<String> {
     let updated = || {

@@ -15,14 +15,19 @@ pub(crate) fn unit(ns: f64) -> (f64, &'static str) {
     }
 }
 
-/// A time in ns. Its text has the largest unit in which the time is at least 1.
+/// A time in ns. Its text has the largest unit in which the time is at least 1, and three digits or
+/// more from 1 ps on: with fewer, two short times that differ would look equal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ns(pub(crate) f64);
 
 impl fmt::Display for Ns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit_ns, unit) = unit(self.0);
-        let digits = if unit == "ns" { 1 } else { 2 };
+        let digits = match self.0.abs() {
+            ns if ns < 1.0 => 3,
+            ns if (10.0..1e3).contains(&ns) => 1,
+            _ => 2,
+        };
         write!(
             f,
             "{} {unit}",
@@ -75,9 +80,11 @@ mod tests {
     #[test]
     fn a_time_is_written_in_the_unit_of_its_size() {
         for (ns, text) in [
-            (0.04, "0.0 ns"),
-            (-0.04, "0.0 ns"),
-            (-3.21, "-3.2 ns"),
+            (0.000_4, "0.000 ns"),
+            (-0.000_4, "0.000 ns"),
+            (0.247, "0.247 ns"),
+            (-3.214, "-3.21 ns"),
+            (19.42, "19.4 ns"),
             (999.94, "999.9 ns"),
             (1_500.0, "1.50 us"),
             (2e6, "2.00 ms"),

@@ -41,6 +41,26 @@ pub(crate) fn a_short_routine_is_named_when_it_is_saved(programs: &Programs) {
     }
 }
 
+/// Symptom: a routine of 0.25 ns read as 5.6 ns, and only a run that was saved or compared said
+/// why.
+pub(crate) fn a_line_says_once_that_pairs_are_short(programs: &Programs) {
+    save_main(programs, "work/spin");
+    for (steps, arguments, short, long) in [
+        (1, &[][..], 1, 0),
+        (3_000, &[], 0, 0),
+        (1, &["-smain"], 0, 1),
+        (1, &["-bmain"], 0, 1),
+    ] {
+        let (out, _) = texts(&programs.run(steps, "work/spin", arguments));
+        let count = |words| out.matches(words).count();
+        let found = [
+            count(", and a pair adds some ns to each time; "),
+            count("too short for a percentage: "),
+        ];
+        assert_eq!(found, [short, long], "{steps} {arguments:?}: {out}");
+    }
+}
+
 /// Compares a run with its baseline, which did fewer steps: 100 in place of 3,000, and in the
 /// second routine of `compare` 200 in place of 3,100. On a busy machine times scatter by a factor
 /// of two. Returns the standard output.

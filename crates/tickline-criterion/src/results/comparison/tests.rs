@@ -149,7 +149,7 @@ fn the_text_about_a_short_routine_says_why_it_is_shorter_than_its_pairs() {
         median_b_ns: 11.0,
         ..comparison(2.0)
     };
-    let expected = "medians per iteration (a pair adds some ns, shared by 16 of them): the other build 9.0 ns, ";
+    let expected = "medians per iteration (a pair adds some ns, shared by 16 of them): the other build 9.00 ns, ";
     assert!(short.to_string().contains(expected), "{short}");
 }
 
