@@ -205,10 +205,10 @@ fn no_page(page: &Path) -> io::Error {
     if let Some(hint) = page::deleted(page) {
         return io::Error::other(hint);
     }
-    let start = ServiceManager::of(page).start(page);
+    let next = status::next(ServiceManager::of(page), page, Some(false));
     let page = page.display();
     io::Error::other(format!(
-        "there is no page {page}, so nothing is served there; start a server: {start}"
+        "there is no page {page}, so nothing is served there; to see why: {next}"
     ))
 }
 
@@ -338,6 +338,17 @@ mod tests {
             assert!(folder.is_dir());
             assert_eq!(folder.permissions().mode() & 0o777, 0o755);
         }
+    }
+
+    /// Symptom: a unit had just failed at a start, and the only advice was another start.
+    #[test]
+    fn a_missing_page_is_first_answered_with_the_servers_state() {
+        let page = Path::new("/no/such/page");
+        let manager = ServiceManager::of(page);
+        let [look, start] = [manager.look().to_owned(), manager.start(page)];
+        let error = no_page(page).to_string();
+        let expected = format!("to see why: {look}; to start a server: {start}");
+        assert!(error.ends_with(&expected), "{error}");
     }
 
     /// Symptom: "/run/tickline: No such file or directory" in an empty container.
