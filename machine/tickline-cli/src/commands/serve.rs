@@ -29,7 +29,7 @@ use crate::args::{self, ServeAction};
 use crate::exit::Exit;
 use crate::machine::page;
 use crate::output::{self, JsonOutput};
-use crate::words::{plain_path, rate};
+use crate::words::{plain_path, rate, with_path};
 
 use metrics::PageState;
 use server::Folder;
@@ -132,7 +132,7 @@ fn refuse_outputs(args: &args::Serve) -> io::Result<()> {
 /// The page that this user serves.
 fn served_page(args: &args::Serve) -> io::Result<PathBuf> {
     if let Some(page) = &args.page {
-        return Ok(page.clone());
+        return absolute(page);
     }
     let user = rustix::process::geteuid();
     default_page(user, env::var_os("XDG_RUNTIME_DIR"))
@@ -147,11 +147,10 @@ fn show_status(args: &args::Serve) -> io::Result<Exit> {
         .as_deref()
         .map(|path| output.find_second("--openmetrics", path)?.tried())
         .transpose()?;
-    let page = args
-        .page
-        .clone()
-        .or_else(page::find)
-        .ok_or_else(no_default_page);
+    let page = match &args.page {
+        Some(page) => absolute(page),
+        None => page::find().ok_or_else(no_default_page),
+    };
     let attached = page.and_then(|page| {
         let attached = AttachedFile::open(&page).map_err(page_error)?;
         Ok((page, attached))
@@ -184,6 +183,12 @@ fn show_status(args: &args::Serve) -> io::Result<Exit> {
     } else {
         Exit::Negative
     })
+}
+
+/// The path from the root folder, which readers of a page need. Fails if the present folder has been
+/// removed.
+pub(super) fn absolute(path: &Path) -> io::Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| with_path(path, &error))
 }
 
 /// The page that root, or another user with this `XDG_RUNTIME_DIR`, serves.
