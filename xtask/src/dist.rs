@@ -24,12 +24,15 @@ const PACKAGE: &str =
 pub(crate) const LIBRARY: &str = "libtickline_preload.so";
 pub(crate) const PRELOAD: &str = "cargo build -q --profile preload -p tickline-preload";
 
-/// The folder of the pages for operators, and where readers of an installed page find it.
-const DOCS: &str = "machine/docs";
-const DOCS_URL: &str = "https://github.com/tickline/tickline/blob/main/machine/docs";
+/// Where readers of an installed page find the repository.
+const URL: &str = "https://github.com/tickline/tickline/blob/main";
 
-/// The pages for operators in the package.
-const PAGES: [&str; 2] = ["operators.md", "right_time.md"];
+/// The folder and the name of each page for operators in the package.
+const PAGES: [(&str, &str); 3] = [
+    ("machine/docs", "operators.md"),
+    ("machine/docs", "right_time.md"),
+    ("machine", "SECURITY.md"),
+];
 
 /// The other files in the package to which these pages link.
 const BESIDE_PAGES: [&str; 3] = ["alerts.yaml", "dashboard.json", "kubernetes.yaml"];
@@ -100,9 +103,9 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
             text(&format!("man {command}"))?.into(),
         )?;
     }
-    for page in PAGES {
-        let text = files::read(format!("{DOCS}/{page}"))?;
-        part(page, with_urls(&text).into())?;
+    for (folder, page) in PAGES {
+        let text = files::read(format!("{folder}/{page}"))?;
+        part(page, with_urls(folder, &text).into())?;
     }
     // A package that is not whole yet must not have the name of a whole one.
     let unfinished = folder.join("package.new");
@@ -123,17 +126,17 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("no package in {}", made.display()))
 }
 
-/// A page whose links to files outside of the package are URLs.
-fn with_urls(page: &str) -> String {
+/// A page of this folder, whose links to files outside of the package are URLs. So are links to the
+/// package's files of another folder.
+fn with_urls(folder: &str, page: &str) -> String {
+    let is_beside = |file: &str| PAGES.contains(&(folder, file)) || BESIDE_PAGES.contains(&file);
     let mut parts = page.split("](");
     let mut linked = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         linked += "](";
         let file = part.split(['#', ')']).next().unwrap_or_default();
-        let is_installed = PAGES.contains(&file) || BESIDE_PAGES.contains(&file);
-        if !file.is_empty() && !file.contains("://") && !is_installed {
-            linked += DOCS_URL;
-            linked += "/";
+        if !file.is_empty() && !file.contains("://") && !is_beside(file) {
+            linked += &format!("{URL}/{folder}/");
         }
         linked += part;
     }
@@ -299,16 +302,19 @@ mod tests {
     #[test]
     fn a_link_to_a_file_that_is_not_installed_is_a_url() {
         let page = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](lease.md#d) [e](../e.md) (f.md)";
-        let linked = with_urls(page);
+        let linked = with_urls("machine/docs", page);
         let expected = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](URL/lease.md#d) \
                         [e](URL/../e.md) (f.md)";
-        assert_eq!(linked, expected.replace("URL", DOCS_URL));
+        assert_eq!(
+            linked,
+            expected.replace("URL", &format!("{URL}/machine/docs"))
+        );
     }
 
     #[test]
     fn the_package_has_the_pages_with_these_links() {
         let manifest = files::read("machine/tickline-cli/Cargo.toml").unwrap();
-        for page in PAGES {
+        for (_, page) in PAGES {
             let asset = format!("[\"target/release/package/{page}\", \"usr/share/doc/tickline/\"");
             assert!(manifest.contains(&asset), "{page}");
         }

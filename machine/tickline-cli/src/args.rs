@@ -4,6 +4,7 @@ pub(crate) mod help;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -475,60 +476,59 @@ fn finding_code(value: &str) -> Result<String, String> {
 
 /// Parses how long a command measures.
 fn up_to_an_hour(value: &str) -> Result<Duration, String> {
-    span_within(value, ("1s", Duration::from_secs(1)), ("1h", HOUR))
+    span_within(value, "from 1s to 1h", SECOND..=HOUR)
 }
 
 /// Parses how long `watch` runs.
 fn up_to_a_year(value: &str) -> Result<Duration, String> {
-    let year = ("8760h", 8_760 * HOUR);
-    span_within(value, ("1s", Duration::from_secs(1)), year)
+    span_within(value, "from 1s to 8760h", SECOND..=8_760 * HOUR)
 }
 
 fn interval(value: &str) -> Result<Duration, String> {
-    span_within(value, ("50ms", Duration::from_millis(50)), ("1h", HOUR))
+    span_within(value, "from 50ms to 1h", Duration::from_millis(50)..=HOUR)
 }
 
+/// Parses a span of time above 0 with a unit, such as `100ms`.
+fn span(value: &str) -> Result<Duration, String> {
+    let any = Duration::from_nanos(1)..=LONGEST;
+    span_within(value, "above 0, such as 100ms or 2s", any)
+}
+
+/// As [`span`], in ns.
+fn span_ns(value: &str) -> Result<i64, String> {
+    span(value).map(|span| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX))
+}
+
+const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Parses a span of time with a unit. Each limit has the word that names it.
+/// 292 years, which i64 has in ns.
+const LONGEST: Duration = Duration::from_nanos(i64::MAX.unsigned_abs());
+
+/// Parses a span of time with a unit. `words` names the limits.
 fn span_within(
     value: &str,
-    least: (&str, Duration),
-    most: (&str, Duration),
+    words: &str,
+    limits: RangeInclusive<Duration>,
 ) -> Result<Duration, String> {
-    let span = span(value)?;
-    if (least.1..=most.1).contains(&span) {
+    let within = |text: &str| {
+        let span = text.parse::<jiff::SignedDuration>().ok()?;
+        let span = Duration::try_from(span).ok()?;
+        limits.contains(&span).then_some(span)
+    };
+    if let Some(span) = within(value) {
         return Ok(span);
     }
-    Err(format!("{value} is not from {} to {}", least.0, most.0))
-}
-
-/// Parses a positive span of time with a unit, such as `100ms`, into ns.
-fn span_ns(value: &str) -> Result<i64, String> {
-    above_0_ns(value).ok_or_else(|| {
-        if value.is_empty() {
-            "it is empty; write a span of time, such as 100ms or 2s".to_owned()
-        } else if value.parse::<f64>().is_ok()
-            && ["ms", "s"]
-                .iter()
-                .all(|unit| above_0_ns(&format!("{value}{unit}")).is_some())
-        {
-            format!("{value} has no unit: write {value}ms or {value}s")
-        } else {
-            format!("{value} is not a span of time above 0, such as 100ms or 2s")
-        }
-    })
-}
-
-fn above_0_ns(value: &str) -> Option<i64> {
-    let span = value.parse::<jiff::SignedDuration>().ok()?;
-    let ns = i64::try_from(span.as_nanos()).ok()?;
-    (ns > 0).then_some(ns)
-}
-
-/// As [`span_ns`].
-fn span(value: &str) -> Result<Duration, String> {
-    span_ns(value).map(|ns| Duration::from_nanos(ns.unsigned_abs()))
+    if value.is_empty() {
+        return Err(format!("it is empty; write a span of time {words}"));
+    }
+    let mut with_unit = ["ms", "s"].map(|unit| format!("{value}{unit}")).to_vec();
+    with_unit.retain(|text| within(text).is_some());
+    if value.parse::<f64>().is_ok() && !with_unit.is_empty() {
+        let with_unit = with_unit.join(" or ");
+        return Err(format!("{value} has no unit: write {with_unit}"));
+    }
+    Err(format!("{value} is not a span of time {words}"))
 }
 
 /// Parses a percentage, with or without the sign `%`.

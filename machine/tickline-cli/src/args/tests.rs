@@ -77,7 +77,7 @@ fn a_command_measures_for_1_s_to_1_h() {
     assert_eq!(up_to_an_hour("1s"), Ok(Duration::from_secs(1)));
     assert_eq!(up_to_an_hour("1h"), Ok(HOUR));
     for value in ["999ms", "3601s"] {
-        let expected = format!("{value} is not from 1s to 1h");
+        let expected = format!("{value} is not a span of time from 1s to 1h");
         assert_eq!(up_to_an_hour(value), Err(expected));
     }
 }
@@ -86,15 +86,43 @@ fn a_command_measures_for_1_s_to_1_h() {
 fn a_watch_lasts_up_to_a_year() {
     assert_eq!(up_to_a_year("8760h"), Ok(8_760 * HOUR));
     let error = up_to_a_year("8761h").unwrap_err();
-    assert_eq!(error, "8761h is not from 1s to 8760h");
+    assert_eq!(error, "8761h is not a span of time from 1s to 8760h");
 }
 
 #[test]
 fn every_span_of_time_needs_a_unit() {
     for parse in [span, up_to_an_hour, up_to_a_year, interval] {
         let error = parse("10").unwrap_err();
-        assert_eq!(error, "10 has no unit: write 10ms or 10s");
+        assert!(error.starts_with("10 has no unit: write 10"), "{error}");
     }
+}
+
+/// Symptom: "write 5ms or 5s" for an option whose least span is 1 s.
+#[test]
+fn a_span_without_a_unit_is_answered_with_spans_within_the_limits() {
+    for (parse, value, advice) in [
+        (
+            up_to_an_hour as fn(&str) -> Result<Duration, String>,
+            "5",
+            "5s",
+        ),
+        (up_to_an_hour, "5000", "5000ms"),
+        (up_to_a_year, "5000", "5000ms or 5000s"),
+        (interval, "60", "60ms or 60s"),
+        (interval, "0.2", "0.2s"),
+    ] {
+        let expected = format!("{value} has no unit: write {advice}");
+        assert_eq!(parse(value).unwrap_err(), expected);
+    }
+}
+
+/// Symptom: "write a span of time, such as 100ms" for an option whose least span is 1 s.
+#[test]
+fn a_word_that_is_no_span_is_answered_with_the_limits() {
+    let error = up_to_an_hour("x").unwrap_err();
+    assert_eq!(error, "x is not a span of time from 1s to 1h");
+    let error = up_to_an_hour("").unwrap_err();
+    assert_eq!(error, "it is empty; write a span of time from 1s to 1h");
 }
 
 #[test]
@@ -112,7 +140,7 @@ fn an_interval_is_from_50_ms_to_an_hour() {
     assert_eq!(interval("50ms"), Ok(Duration::from_millis(50)));
     assert_eq!(interval("1h"), Ok(HOUR));
     for value in ["49ms", "3601s"] {
-        let expected = format!("{value} is not from 50ms to 1h");
+        let expected = format!("{value} is not a span of time from 50ms to 1h");
         assert_eq!(interval(value), Err(expected));
     }
 }

@@ -113,15 +113,25 @@ fn explain(code: &str, screen: &mut Screen) -> bool {
         return false;
     }
     screen.line(&bold(code));
-    screen.line("");
-    if let Some(explanation) = finding {
-        explain_finding(explanation, screen);
-        if !others.is_empty() {
+    match (finding, others.as_slice()) {
+        (None, [entry]) => {
             screen.line("");
+            screen.say("", &format!("{}: {}.", entry.kind, entry.sentence));
         }
-    }
-    for entry in others {
-        screen.say("", &format!("{}: {}.", entry.kind, entry.sentence));
+        (Some(explanation), []) => {
+            screen.line("");
+            explain_finding(explanation, screen);
+        }
+        _ => {
+            if let Some(explanation) = finding {
+                screen.heading("Finding:");
+                explain_finding(explanation, screen);
+            }
+            for entry in others {
+                screen.heading(&format!("{}:", entry.kind));
+                screen.say("", &format!("{}.", entry.sentence));
+            }
+        }
     }
     true
 }
@@ -260,11 +270,8 @@ mod tests {
                     }
                 }
             }
-            let has_others = glossary::all()
-                .iter()
-                .any(|entry| entry.code == explanation.code);
             assert!(!text.ends_with("\n\n"), "{text:?}");
-            assert!(has_others || !text.contains("\n\n\n"), "{text:?}");
+            assert!(!text.contains("\n\n\n"), "{text:?}");
         }
     }
 
@@ -279,6 +286,23 @@ mod tests {
                 let expected = format!("{} {}: {}.", entry.code, entry.kind, entry.sentence);
                 assert_eq!(words.join(" "), expected);
             }
+        }
+    }
+
+    /// Symptom: the reason of UTC and the phase of a page, to which an alert points, were one
+    /// paragraph.
+    #[test]
+    fn each_meaning_of_a_code_has_a_heading() {
+        let text = explained("expired");
+        for kind in ["Reason why UTC is not known", "Phase of a page"] {
+            assert!(text.contains(&format!("\n\n{kind}:\n")), "{text}");
+        }
+        for explanation in explanations() {
+            let is_other = |entry: &glossary::Entry| entry.code == explanation.code;
+            let has_others = glossary::all().iter().any(is_other);
+            let text = explained(explanation.code);
+            let expected = format!("{}\n\nFinding:\n", explanation.code);
+            assert_eq!(text.starts_with(&expected), has_others, "{text}");
         }
     }
 

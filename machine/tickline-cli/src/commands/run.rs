@@ -44,7 +44,9 @@ use crate::measure::calls::{self, MONOTONIC, SYSTEM_CALL};
 use crate::measure::narrowest;
 use crate::output::line_to_stderr;
 use crate::signal::is_ignored;
-use crate::words::{self, with_path};
+use crate::words;
+
+use super::serve::{absolute, no_default_page};
 
 use image::Image;
 use inject::{Outcome, Payload};
@@ -202,7 +204,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         .or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
     let page = match named {
         Some(page) => absolute(&page)?,
-        None => machine::page::find().ok_or_else(super::serve::no_default_page)?,
+        None => machine::page::find().ok_or_else(no_default_page)?,
     };
     // The library would find the same faults in the page, but could not report them.
     let attached = AttachedFile::open(&page).map_err(io::Error::other)?;
@@ -309,11 +311,6 @@ fn set_variable(variable: &str, value: &OsStr) {
     unsafe { env::remove_var(variable) };
     // SAFETY: this process has one thread, so no other thread accesses the environment.
     unsafe { env::set_var(variable, value) };
-}
-
-/// The path from the root folder. Fails if the present folder has been removed.
-fn absolute(path: &Path) -> io::Result<PathBuf> {
-    std::path::absolute(path).map_err(|error| with_path(path, &error))
 }
 
 /// The value of `LD_PRELOAD` with the library behind the libraries that the variable already names.

@@ -29,7 +29,7 @@ use crate::args::{self, ServeAction};
 use crate::exit::Exit;
 use crate::machine::page;
 use crate::output::{self, JsonOutput};
-use crate::words::{plain_path, rate};
+use crate::words::{plain_path, rate, with_path};
 
 use metrics::PageState;
 use server::Folder;
@@ -132,7 +132,7 @@ fn refuse_outputs(args: &args::Serve) -> io::Result<()> {
 /// The page that this user serves.
 fn served_page(args: &args::Serve) -> io::Result<PathBuf> {
     if let Some(page) = &args.page {
-        return Ok(page.clone());
+        return absolute(page);
     }
     let user = rustix::process::geteuid();
     default_page(user, env::var_os("XDG_RUNTIME_DIR"))
@@ -147,11 +147,10 @@ fn show_status(args: &args::Serve) -> io::Result<Exit> {
         .as_deref()
         .map(|path| output.find_second("--openmetrics", path)?.tried())
         .transpose()?;
-    let page = args
-        .page
-        .clone()
-        .or_else(page::find)
-        .ok_or_else(no_default_page);
+    let page = match &args.page {
+        Some(page) => absolute(page),
+        None => page::find().ok_or_else(no_default_page),
+    };
     let attached = page.and_then(|page| {
         let attached = AttachedFile::open(&page).map_err(page_error)?;
         Ok((page, attached))
@@ -186,6 +185,12 @@ fn show_status(args: &args::Serve) -> io::Result<Exit> {
     })
 }
 
+/// The path from the root folder, which readers of a page need. Fails if the present folder has been
+/// removed.
+pub(super) fn absolute(path: &Path) -> io::Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| with_path(path, &error))
+}
+
 /// The page that root, or another user with this `XDG_RUNTIME_DIR`, serves.
 fn default_page(user: Uid, runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
     if user.is_root() {
@@ -205,10 +210,10 @@ fn no_page(page: &Path) -> io::Error {
     if let Some(hint) = page::deleted(page) {
         return io::Error::other(hint);
     }
-    let start = ServiceManager::of(page).start(page);
+    let next = status::next(ServiceManager::of(page), page, Some(false));
     let page = page.display();
     io::Error::other(format!(
-        "there is no page {page}, so nothing is served there; start a server: {start}"
+        "there is no page {page}, so nothing is served there; to see why: {next}"
     ))
 }
 
@@ -338,6 +343,17 @@ mod tests {
             assert!(folder.is_dir());
             assert_eq!(folder.permissions().mode() & 0o777, 0o755);
         }
+    }
+
+    /// Symptom: a unit had just failed at a start, and the only advice was another start.
+    #[test]
+    fn a_missing_page_is_first_answered_with_the_servers_state() {
+        let page = Path::new("/no/such/page");
+        let manager = ServiceManager::of(page);
+        let [look, start] = [manager.look().to_owned(), manager.start(page)];
+        let error = no_page(page).to_string();
+        let expected = format!("to see why: {look}; to start a server: {start}");
+        assert!(error.ends_with(&expected), "{error}");
     }
 
     /// Symptom: "/run/tickline: No such file or directory" in an empty container.

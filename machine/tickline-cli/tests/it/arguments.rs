@@ -50,15 +50,21 @@ fn assert_refused(cases: &[(&str, &[&str])]) {
 #[test]
 fn a_figure_outside_its_limits_is_refused_with_the_limits() {
     assert_refused(&[
-        ("--duration 0s", &["0s is not a span of time above 0"]),
+        ("--duration 0s", &["0s is not a span of time from 1s to 1h"]),
         (
             "wait --max-error 1s --timeout 5",
             &["5 has no unit", "5ms or 5s"],
         ),
         ("wait --max-error 1s --timeout -5s", &["-5s", "above 0"]),
-        ("--duration x", &["x is not a span of time above 0"]),
-        ("watch --duration 8761h", &["8761h is not from 1s to 8760h"]),
-        ("watch --interval 10ms", &["10ms is not from 50ms to 1h"]),
+        ("--duration x", &["x is not a span of time from 1s to 1h"]),
+        (
+            "watch --duration 8761h",
+            &["8761h is not a span of time from 1s to 8760h"],
+        ),
+        (
+            "watch --interval 10ms",
+            &["10ms is not a span of time from 50ms to 1h"],
+        ),
         ("watch --interval 0.2", &["0.2 has no unit"]),
         ("bench --rounds 0", &["1 to 100000"]),
         ("bench --rounds 100001", &["100001", "1 to 100000"]),
@@ -68,7 +74,7 @@ fn a_figure_outside_its_limits_is_refused_with_the_limits() {
         ),
         (
             "report --duration 3601s --out a.html",
-            &["3601s is not from 1s to 1h"],
+            &["3601s is not a span of time from 1s to 1h"],
         ),
         ("compare --above NaN x x", &["0 to 10000"]),
         ("compare --above 10%% x x", &["10%%", "0 to 10000"]),

@@ -213,6 +213,33 @@ fn each_alert_has_a_severity_and_says_what_to_do() {
     }
 }
 
+/// The anchors of a page's headings, as GitHub makes them.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings = page.lines().filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| {
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = |letter: &char| letter.is_alphanumeric() || " -_".contains(*letter);
+        words
+            .chars()
+            .filter(kept)
+            .collect::<String>()
+            .replace(' ', "-")
+    };
+    headings.map(anchor).collect()
+}
+
+/// Symptom: ten alerts led to the head of one page of 40 codes.
+#[test]
+fn each_alert_leads_to_a_section_that_exists() {
+    let alerts = document("alerts.yaml");
+    for url in values_of(&alerts, "runbook_url") {
+        let (_, path) = url.split_once("/blob/main/machine/").expect("a page");
+        let (file, anchor) = path.split_once('#').unwrap_or((path, ""));
+        let page = document(&format!("../{file}"));
+        assert!(anchors(&page).contains(anchor), "{url}");
+    }
+}
+
 fn panels() -> Vec<Value> {
     let dashboard: Value = serde_json::from_str(&document("dashboard.json")).expect("JSON");
     dashboard["panels"].as_array().expect("panels").clone()

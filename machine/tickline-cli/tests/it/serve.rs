@@ -412,6 +412,24 @@ fn a_user_without_rights_serves_that_users_programs() {
     );
 }
 
+/// Symptom: the log named a page that readers did not find by this name, because TICKLINE_PAGE must
+/// be an absolute path.
+#[test]
+fn a_relative_path_of_a_page_is_shown_as_an_absolute_one() {
+    let (folder, _) = folder();
+    let page = folder.path().canonicalize().unwrap().join("page");
+    drop(LockedPageFile::create(&page).unwrap());
+    for action in ["status", "off", "on"] {
+        let mut command = serve(Path::new("page"), &[action]);
+        let output = command.current_dir(&folder).output().unwrap();
+        let shown = text(&output.stdout);
+        assert!(
+            shown.contains(page.to_str().unwrap()),
+            "{action}: {output:?}"
+        );
+    }
+}
+
 /// Symptom: "once no program reads it, delete it", of a file that is no page; and "a size of 4096
 /// to 4096".
 #[test]

@@ -325,6 +325,7 @@ fn openrc_waits_for_a_page_no_longer_than_ten_seconds() {
 fn the_package_has_what_an_operator_needs() {
     let manifest = include_str!("../../Cargo.toml");
     for file in [
+        "explain.md",
         "facts.sh",
         "openrc/tickline",
         "../docs/alerts.yaml",

@@ -159,7 +159,7 @@ fn unknown_server(error: &PageError) -> String {
 }
 
 /// What to look at if nothing is served, and the start of a server if there is none.
-fn next(manager: ServiceManager, page: &Path, has_server: Option<bool>) -> String {
+pub(super) fn next(manager: ServiceManager, page: &Path, has_server: Option<bool>) -> String {
     let look = manager.look();
     if has_server == Some(false) {
         format!("{look}; to start a server: {}", manager.start(page))
