@@ -110,7 +110,7 @@ impl ServiceManager {
             Self::OpenRc => "rc-service tickline status; grep tickline /var/log/messages",
             Self::Elsewhere => "`tickline serve status` on the host, if this is a container",
             Self::User(_) | Self::Other => {
-                "the log of the server: its standard error, or the system's log"
+                "the log of the server (its standard error, or the system's log)"
             }
         }
     }
