@@ -126,14 +126,25 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("no package in {}", made.display()))
 }
 
-/// A page of this folder, whose links to files outside of the package are URLs. So are links to the
-/// package's files of another folder.
+/// A page of this folder, whose links to files outside of the package are URLs, and whose links to
+/// the package's pages of the folder above lead to the page beside it.
 fn with_urls(folder: &str, page: &str) -> String {
     let is_beside = |file: &str| PAGES.contains(&(folder, file)) || BESIDE_PAGES.contains(&file);
+    let (above, _) = folder.rsplit_once('/').unwrap_or_default();
+    // The package has all pages in one folder.
+    let from_above = |link: &str| {
+        let link = link.strip_prefix("../")?;
+        let file = link.split(['#', ')']).next().unwrap_or_default();
+        PAGES.contains(&(above, file)).then(|| link.to_owned())
+    };
     let mut parts = page.split("](");
     let mut linked = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         linked += "](";
+        if let Some(link) = from_above(part) {
+            linked += &link;
+            continue;
+        }
         let file = part.split(['#', ')']).next().unwrap_or_default();
         if !file.is_empty() && !file.contains("://") && !is_beside(file) {
             linked += &format!("{URL}/{folder}/");
@@ -301,10 +312,11 @@ mod tests {
     /// Symptom: 13 of 18 links of the installed page were dead.
     #[test]
     fn a_link_to_a_file_that_is_not_installed_is_a_url() {
-        let page = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](lease.md#d) [e](../e.md) (f.md)";
+        let page = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](lease.md#d) [e](../e.md) \
+                    [f](../SECURITY.md#g) (f.md)";
         let linked = with_urls("machine/docs", page);
         let expected = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](URL/lease.md#d) \
-                        [e](URL/../e.md) (f.md)";
+                        [e](URL/../e.md) [f](SECURITY.md#g) (f.md)";
         assert_eq!(
             linked,
             expected.replace("URL", &format!("{URL}/machine/docs"))

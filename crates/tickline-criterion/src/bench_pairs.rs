@@ -53,15 +53,16 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference};
 /// ```
 ///
 /// This crate prints two lines below criterion's, and a third if the cost of the readings is more
-/// than a tenth of a pair. (A run that is saved as a baseline, or compared with one, has a longer
-/// line in its place.) The output of `cargo bench -p tickline-criterion --bench distributions --
-/// --quick hash/64` on an AMD EPYC, family 26, model 2:
+/// than a tenth of a pair. (In a run that is saved as a baseline, or judged by one, a longer line
+/// about the baseline takes its place. With `--against` the pairs become longer by themselves.) The
+/// output of `cargo bench -p tickline-criterion --bench distributions -- --quick hash/64` on an AMD
+/// EPYC, family 26, model 2:
 ///
 /// ```text
 /// hash/64                 time:   [20.646 ns 20.668 ns 20.674 ns]
 ///                         pairs:  p50 21.5 ns  p90 26.8 ns  p99 28.0 ns  p99.9 28.2 ns  max 2.36 us
 ///                         526505 pairs of 1 iteration, 2217 disturbed and excluded: preempted 2209, interrupted 8
-///                         44 % of a pair is the cost of its readings, and a pair adds some ns to each time; let an iteration do more, or time many in a row: put cost_share(0.01) before iter
+///                         44 % of a pair is the cost of its readings, and a pair adds some ns to each time; let an iteration do more
 /// ```
 ///
 /// `new/pairs.json` next to criterion's files has the same numbers and the whole histogram.
@@ -219,7 +220,8 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
     };
     time.settings().messages.beside_criterion(&outcome);
     let share = outcome.cost_share(collector.cost_ticks());
-    if !files::are_of_baseline()
+    if against.is_none()
+        && !files::are_of_baseline()
         && let Some(reason) = share.why_too_long()
     {
         let line = format!("{INDENT}{reason}");

@@ -234,8 +234,8 @@
 //!   family 26, model 2): see the call above. With `--against` criterion compares with no run.
 //! - This crate's options need [`run`] in `main`. criterion refuses arguments that it does not
 //!   know, so `run` starts the program again without them. With `--against` it starts the program
-//!   several times more, with `--baseline` and a limit once more: what `main` does before `run`,
-//!   and what a benchmark prepares, happens each time.
+//!   several times more: what `main` does before `run`, and what a benchmark prepares, happens each
+//!   time.
 //!
 //! # Output
 //!

@@ -40,7 +40,7 @@ tickline_core::named! {
         /// Only the other build has it.
         OnlyOtherBuild => "only_other_build",
         /// It is of `bench_function` or [`compare`](crate::compare()), in one of the builds at
-        /// least; with `--baseline` alone, of `bench_function`.
+        /// least.
         NotOfBenchPairs => "not_of_bench_pairs",
         /// The list of benchmarks has it, and this run did not measure it.
         NotMeasured => "not_measured",

@@ -14,7 +14,6 @@ use crate::measurement::time::{CounterTime, SAMPLES};
 use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};
-use crate::reason::VerdictReason;
 use crate::results::verdict::findings::{self, Findings, StoredRun};
 use crate::results::verdict::{self, LeftOut, Verdicts};
 use crate::results::{files, verdict_file};
@@ -47,9 +46,8 @@ use crate::results::{files, verdict_file};
 ///
 /// criterion refuses arguments that it does not know. If there are some of this crate's, `run`
 /// starts the program again without them, waits for it, and returns its exit code. With `--against`
-/// the program is also started to list its benchmarks, and again for each process that takes turns;
-/// with `--baseline` and a limit or `--verdicts`, to list its benchmarks. What `main` does before
-/// this call happens in each of these processes. criterion itself then
+/// the program is also started to list its benchmarks, and again for each process that takes turns:
+/// what `main` does before this call happens in each of these processes. criterion itself then
 /// [compares with no run](crate::comparisons#a-pull-request-against-main).
 ///
 /// | exit code | when |
@@ -221,10 +219,7 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
 fn judge_and_store(options: &Options) -> Result<u8, String> {
     let Findings { verdicts, runs } = std::mem::take(&mut *findings::findings());
     let mut verdicts = Verdicts::new(options, verdicts);
-    verdicts.not_judged = not_judged(&verdicts, &runs, options)
-        .into_iter()
-        .map(|(benchmark, reason)| LeftOut { benchmark, reason })
-        .collect();
+    verdicts.not_judged = not_judged(&verdicts);
     if options.update_on_pass && verdicts.exit_code == 0 {
         update_baseline(&mut verdicts, runs, options)?;
     }
@@ -240,30 +235,17 @@ fn judge_and_store(options: &Options) -> Result<u8, String> {
     Ok(verdicts.exit_code)
 }
 
-/// The benchmarks without a verdict, of both builds with `--against`, each with the reason.
-fn not_judged(
-    verdicts: &Verdicts,
-    runs: &[StoredRun],
-    options: &Options,
-) -> Vec<(String, VerdictReason)> {
+/// The benchmarks of `--against` without a verdict.
+fn not_judged(verdicts: &Verdicts) -> Vec<LeftOut> {
     let judged = &verdicts.benchmarks;
     let is_judged = |name: &str| judged.iter().any(|verdict| verdict.benchmark == name);
-    if !options.against.is_empty() {
-        return builds::not_judged(is_judged);
-    }
-    let is_told = options.have_limits() || options.verdicts.is_some();
-    if verdicts.baseline.is_none() || verdicts.exit_code == verdict::ERROR || !is_told {
-        return Vec::new();
-    }
-    // The list has the titles, and a verdict the full name.
-    let titles: Vec<String> = runs.iter().filter_map(StoredRun::title).collect();
-    let is_judged = |name: &str| titles.iter().any(|title| title == name) || is_judged(name);
-    builds::not_judged_by_baseline(is_judged).unwrap_or_else(|error| {
-        Messages::Shown.print(&format_args!(
-            "which benchmarks were not judged is unknown: {error}; --baseline judges those of bench_pairs and compare"
-        ));
-        Vec::new()
-    })
+    builds::not_judged(is_judged)
+        .into_iter()
+        .map(|(name, reason)| LeftOut {
+            benchmark: name.to_owned(),
+            reason,
+        })
+        .collect()
 }
 
 /// Why a run has compared nothing, although an option needs that.

@@ -526,7 +526,9 @@ fn span_within(
     with_unit.retain(|text| within(text).is_some());
     if value.parse::<f64>().is_ok() && !with_unit.is_empty() {
         let with_unit = with_unit.join(" or ");
-        return Err(format!("{value} has no unit: write {with_unit}"));
+        return Err(format!(
+            "{value} has no unit: write {with_unit}; it is a span of time {words}"
+        ));
     }
     Err(format!("{value} is not a span of time {words}"))
 }

@@ -104,25 +104,11 @@ impl Builds {
 }
 
 /// With `--against`, the benchmarks of both builds that have no verdict, each with the reason.
-pub(crate) fn not_judged(is_judged: impl Fn(&str) -> bool) -> Vec<(String, VerdictReason)> {
+pub(crate) fn not_judged(is_judged: impl Fn(&str) -> bool) -> Vec<(&'static str, VerdictReason)> {
     match BUILDS.get() {
         Some(builds) => builds.ours.not_judged(&builds.theirs, is_judged),
         None => Vec::new(),
     }
-}
-
-/// With `--baseline` alone, the benchmarks of this program that have no verdict, each with the
-/// reason. Starts the program to list its benchmarks.
-///
-/// # Errors
-///
-/// If it can't list them.
-pub(crate) fn not_judged_by_baseline(
-    is_judged: impl Fn(&str) -> bool,
-) -> Result<Vec<(String, VerdictReason)>, String> {
-    let program = std::env::current_exe();
-    let program = program.map_err(|error| format!("this program's path is unknown: {error}"))?;
-    Ok(list(&program, Build::This)?.not_judged_by_baseline(is_judged))
 }
 
 /// Checks that further layouts of a build have its benchmarks: a wrong program would be noticed

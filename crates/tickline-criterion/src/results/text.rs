@@ -15,8 +15,8 @@ pub(crate) fn unit(ns: f64) -> (f64, &'static str) {
     }
 }
 
-/// A time in ns. Its text has the largest unit in which the time is at least 1, and three digits or
-/// more from 1 ps on: with fewer, two short times that differ would look equal.
+/// A time in ns. Its text has the largest unit in which the time is at least 1, and more decimals
+/// for shorter times: with fewer, two short times that differ would look equal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ns(pub(crate) f64);
 

@@ -166,9 +166,9 @@ pub struct Verdicts {
     pub benchmarks: Vec<BenchmarkVerdict>,
     /// With `--against`, the benchmarks of both builds without a verdict: those of `bench_function`
     /// and [`compare`](crate::compare()), those that only the other build has, and those that were
-    /// listed and not measured. With `--baseline` alone, those of `bench_function`. Empty with
-    /// neither, and until the run is complete. A benchmark that is [`New`](Conclusion::New) for all
-    /// its comparisons is not judged either; it is among [`benchmarks`](Self::benchmarks).
+    /// listed and not measured. Empty without `--against`, and until the run is complete. A
+    /// benchmark that is [`New`](Conclusion::New) for all its comparisons is not judged either; it
+    /// is among [`benchmarks`](Self::benchmarks).
     #[serde(default)]
     pub not_judged: Vec<LeftOut>,
 }

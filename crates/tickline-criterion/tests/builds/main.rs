@@ -133,7 +133,6 @@ const TESTS: &[(&str, Test)] = &tests![
     verdicts::a_line_names_each_benchmark_that_is_not_judged,
     verdicts::the_file_has_what_is_not_judged_and_is_not_new,
     verdicts::a_benchmark_that_only_the_other_build_has_is_named,
-    verdicts::with_a_baseline_a_line_and_the_file_name_what_is_not_judged,
     words_of_a_program_that_lists_its_benchmarks_are_not_shown,
     the_option_lets_disturbed_pairs_count,
     baselines::a_saved_baseline_has_the_parts_of_its_run,

@@ -245,22 +245,6 @@ pub(crate) fn a_benchmark_that_only_the_other_build_has_is_named(programs: &Prog
     assert!(err.contains(line), "{err}");
 }
 
-/// Symptom: a benchmark of `bench_function` could become slower without a word.
-pub(crate) fn with_a_baseline_a_line_and_the_file_name_what_is_not_judged(programs: &Programs) {
-    assert!(programs.run(100, "", &["-smain"]).status.success());
-    let verdicts = format!("--verdicts={}", programs.0.join("verdicts.json").display());
-    let arguments = ["-bmain", "--max-regression=5000%", &verdicts];
-    let (_, err) = texts(&programs.run(100, "", &arguments));
-    let line =
-        "tickline: not judged: plain (--baseline judges benchmarks of bench_pairs and compare; ";
-    assert!(err.contains(line), "{err}");
-    assert!(err.contains(", 1 not judged: exit code "), "{err}");
-    let found = programs.json("verdicts.json")["not_judged"].clone();
-    assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");
-    assert_eq!(found[0]["benchmark"], "plain", "{found}");
-    assert_eq!(found[0]["reason"]["code"], "not_of_bench_pairs", "{found}");
-}
-
 pub(crate) fn a_build_without_a_regression_passes(programs: &Programs) {
     let (code, err, verdicts) = judged(programs, 100, 300, "--max-regression=10%");
     assert_eq!(code, 0, "{err}");

@@ -232,7 +232,9 @@ fn anchors(page: &str) -> BTreeSet<String> {
 #[test]
 fn each_alert_leads_to_a_section_that_exists() {
     let alerts = document("alerts.yaml");
-    for url in values_of(&alerts, "runbook_url") {
+    let urls = values_of(&alerts, "runbook_url");
+    assert_eq!(urls.len(), alerts.matches("- alert: ").count());
+    for url in urls {
         let (_, path) = url.split_once("/blob/main/machine/").expect("a page");
         let (file, anchor) = path.split_once('#').unwrap_or((path, ""));
         let page = document(&format!("../{file}"));

@@ -73,45 +73,32 @@ impl Listing {
 
     /// The benchmarks of this build, and then of the other one, that have no verdict, each with the
     /// reason.
-    pub(super) fn not_judged(
-        &self,
-        theirs: &Self,
+    pub(super) fn not_judged<'a>(
+        &'a self,
+        theirs: &'a Self,
         is_judged: impl Fn(&str) -> bool,
-    ) -> Vec<(String, VerdictReason)> {
+    ) -> Vec<(&'a str, VerdictReason)> {
         let of_other_kind = self.others.iter().map(|name| {
             let text =
                 "--against compares benchmarks of bench_pairs; it is of bench_function or compare";
-            (name.clone(), ReasonCode::NotOfBenchPairs.with(text))
+            (name, ReasonCode::NotOfBenchPairs.with(text))
         });
         let not_measured = self.pairs.iter().flatten().map(|name| {
             let text = "the list of benchmarks has it, and this run did not measure it";
-            (name.clone(), ReasonCode::NotMeasured.with(text))
+            (name, ReasonCode::NotMeasured.with(text))
         });
         let only_theirs = theirs.pairs.iter().flatten();
         let only_theirs = only_theirs
             .filter(|name| !self.has_pairs(name) && !self.has_other(name))
             .map(|name| {
                 let text = "only the other build has it";
-                (name.clone(), ReasonCode::OnlyOtherBuild.with(text))
+                (name, ReasonCode::OnlyOtherBuild.with(text))
             });
         of_other_kind
             .chain(not_measured)
             .chain(only_theirs)
+            .map(|(name, reason)| (name.as_str(), reason))
             .filter(|(name, _)| !is_judged(name))
-            .collect()
-    }
-
-    /// The benchmarks of this build that a baseline does not judge, each with the reason.
-    /// `is_judged` knows those of `compare`.
-    pub(super) fn not_judged_by_baseline(
-        &self,
-        is_judged: impl Fn(&str) -> bool,
-    ) -> Vec<(String, VerdictReason)> {
-        let others = self.others.iter().filter(|name| !is_judged(name));
-        let text = "--baseline judges benchmarks of bench_pairs and compare; it is of bench_function: write bench_pairs \
-                    in its place";
-        others
-            .map(|name| (name.clone(), ReasonCode::NotOfBenchPairs.with(text)))
             .collect()
     }
 
@@ -317,7 +304,7 @@ mod tests {
         let found = ours.not_judged(&theirs, |name| name.starts_with("judged"));
         let found: Vec<_> = found
             .iter()
-            .map(|(name, reason)| (name.as_str(), reason.code))
+            .map(|(name, reason)| (*name, reason.code))
             .collect();
         let expected = [
             ("plain", ReasonCode::NotOfBenchPairs),

@@ -7,7 +7,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::judge::{Difference, judge_difference};
 use super::{BenchmarkVerdict, ComparedWith, Conclusion, LeftOut, Verdicts};
 use crate::arguments::Options;
-use crate::criterion_folder;
 use crate::measurement::measured_by::MeasuredBy;
 use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::verdict_file;
@@ -29,13 +28,6 @@ pub(crate) struct StoredRun {
     pub(crate) folder: PathBuf,
     /// The number of its samples that can't be trusted.
     pub(crate) untrusted: u64,
-}
-
-impl StoredRun {
-    /// The name that criterion prints and lists.
-    pub(crate) fn title(&self) -> Option<String> {
-        criterion_folder::title(&self.folder)
-    }
 }
 
 /// Splits runs into the folders that may become the baseline, and those that may not: a folder
