@@ -4,6 +4,7 @@ use std::any::Any;
 use std::env;
 use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 
@@ -153,12 +154,22 @@ fn store_error(error: &str, options: &Options) {
 
 /// Starts the program again, with this crate's own options in a variable. Returns its exit code.
 fn run_again(own: &Options, others: Vec<OsString>) -> Result<u8, String> {
-    let failed = |error| format!("the program can't be started again: {error}");
-    let mut again = Command::new(env::current_exe().map_err(failed)?);
+    let mut again = Command::new(arguments::this_program()?);
     own.pass_on(again.args(own.for_criterion(others)))?;
-    let status = again.status().map_err(failed)?;
+    exit_code_of(&mut again)
+}
+
+/// Runs the program that was started again. Returns its exit code.
+fn exit_code_of(again: &mut Command) -> Result<u8, String> {
+    let status = again.status().map_err(|error| {
+        let program = Path::new(again.get_program()).display();
+        format!(
+            "{program} can't be started again, without the options that criterion does not know: {error}; build it \
+             again, or leave these options out"
+        )
+    })?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    code.ok_or_else(|| ended_without_code(&again, status))
+    code.ok_or_else(|| ended_without_code(again, status))
 }
 
 /// The error of a program that has ended without an exit code for this process, such as by a
@@ -370,6 +381,13 @@ mod tests {
         let expected =
             "the baseline main of b stays as it was: 3 of this run's samples can't be trusted";
         assert!(kept.starts_with(expected), "{kept}");
+    }
+
+    /// Symptom: "the program can't be started again", without the program or what to do.
+    #[test]
+    fn the_error_of_a_program_that_does_not_start_has_its_path() {
+        let error = exit_code_of(&mut Command::new("/no/such/program")).expect_err("no program");
+        assert!(error.starts_with("/no/such/program can't be"), "{error}");
     }
 
     /// Symptom: the text was "the program has ended with signal: 6 (SIGABRT)".

@@ -66,8 +66,7 @@ impl Builds {
     pub(crate) fn start(options: &Options) -> Result<(), String> {
         let first = options.against.first().ok_or("there is no program")?;
         let [theirs, layouts] = [absolute(&options.against)?, absolute(&options.layouts)?];
-        let ours = std::env::current_exe();
-        let ours = ours.map_err(|error| format!("this program's path is unknown: {error}"))?;
+        let ours = arguments::this_program()?;
         let builds = Self {
             // Of this build, criterion's own words about a wrong argument are shown.
             ours: list(&ours, Build::This).map_err(|error| format!("this build: {error}"))?,
