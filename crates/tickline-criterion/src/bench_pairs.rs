@@ -275,7 +275,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
     let couples = MeasuredCouples {
         collector,
         replicates: &turns.replicates,
-        iterations_per_pair: turns.iterations_per_pair,
+        iterations_per_pair: turns.iterations_per_pair.unwrap_or(1),
         disturbances: turns.disturbances,
         sides: if benchmark.layouts() > 1 {
             Sides::BuildsInLayouts

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tickline::{ClockState, Event, EventCounts, Status};
 
-use crate::measurement::calibration::Scale;
+use crate::measurement::calibration::{Rate, Scale};
 use crate::measurement::lost_time::LostTime;
 use crate::measurement::readings::Elapsed;
 use crate::number::as_f64;
@@ -92,7 +92,7 @@ impl Observations {
         let before = std::mem::replace(&mut self.state, status.state);
         let incidents = &mut self.incidents;
         if self.state == ClockState::Fast {
-            self.scale = self.scale.at_rate_of(status).unwrap_or(self.scale);
+            self.scale.rate = Rate::of(status).unwrap_or(self.scale.rate);
         } else {
             // While a gate is closed, the clock's rate may be wrong, so the scale is kept.
             incidents.fallback_state = Some(self.state);
@@ -101,7 +101,7 @@ impl Observations {
         incidents.samples += 1;
         incidents.moved += u64::from(sample.moved > 0);
         incidents.backwards += u64::from(sample.backwards > 0);
-        if is_fast && self.scale.uncertainty_ppb <= VAGUE_PPB {
+        if is_fast && self.scale.rate.uncertainty_ppb <= VAGUE_PPB {
             SampleTrust::Trusted
         } else {
             incidents.untrusted += 1;

@@ -340,7 +340,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
         let [median_a_ns, median_b_ns] =
             analysis.times.map(|ticks| scale.net_ns(ticks) / iterations);
         // Both medians contain the cost of a pair, so their difference does not contain it.
-        let ns = |ticks: f64| ticks * scale.ns_per_tick / iterations;
+        let ns = |ticks: f64| ticks * scale.rate.ns_per_tick / iterations;
         let error_ns = PAIR_ERROR_NS / iterations;
         let percent = |log_ratio: f64| log_ratio.exp_m1() * 100.0;
         let error_percent = error_ns / median_a_ns * 100.0;

@@ -32,17 +32,18 @@ fn with(status: &Status, change: impl FnOnce(&mut Status)) -> Status {
 }
 
 fn observations(status: &Status) -> Observations {
-    Observations::new(
-        Scale::WALL.at_rate_of(status).expect("a rate"),
-        status.events,
-    )
+    let scale = Scale {
+        rate: Rate::of(status).expect("a rate"),
+        ..Scale::WALL
+    };
+    Observations::new(scale, status.events)
 }
 
 #[test]
 fn the_rate_is_the_clocks_while_its_gates_are_open() {
     let open = status();
     let mut observations = observations(&open);
-    let first = observations.scale;
+    let first = observations.scale.rate;
     assert!((first.ns_per_tick - 0.4).abs() < 1e-12, "{first:?}");
     assert!((first.uncertainty_ppb - 500.2).abs() < 1e-6, "{first:?}");
     let faster = with(&open, |status| status.frequency_hz = Some(5_000_000_000));
@@ -50,10 +51,13 @@ fn the_rate_is_the_clocks_while_its_gates_are_open() {
         &Elapsed::default(),
         &with(&faster, |status| status.state = CLOSED),
     );
-    assert_eq!(observations.scale, first, "a rate behind a closed gate");
+    assert_eq!(
+        observations.scale.rate, first,
+        "a rate behind a closed gate"
+    );
     observations.count(&Elapsed::default(), &faster);
     assert!(
-        (observations.scale.ns_per_tick - 0.2).abs() < 1e-12,
+        (observations.scale.rate.ns_per_tick - 0.2).abs() < 1e-12,
         "{observations:?}"
     );
 }

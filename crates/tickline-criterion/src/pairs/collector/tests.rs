@@ -325,6 +325,7 @@ fn criterion_gets_the_mean_pair_for_all_iterations() {
 fn a_pair_in_turns_lasts_2_us_and_a_hundred_times_its_cost() {
     for (cost_ticks, min_ticks) in [(0.0, 2_000.0), (20.0, 2_000.0), (300.0, 30_000.0)] {
         let found = collector::<2>(None).min_pair_ticks(Inputs::None, || cost_ticks);
+        let found = found.expect("a limit");
         assert!((found - min_ticks).abs() < 1e-6, "{found} ticks");
     }
 }
@@ -333,6 +334,7 @@ fn a_pair_in_turns_lasts_2_us_and_a_hundred_times_its_cost() {
 #[test]
 fn a_pair_in_turns_whose_inputs_are_made_before_it_lasts_2_us_at_any_cost() {
     let found = collector::<2>(None).min_pair_ticks(Inputs::MadeBefore, || 300.0);
+    let found = found.expect("a limit");
     assert!((found - 2_000.0).abs() < 1e-6, "{found} ticks");
 }
 
