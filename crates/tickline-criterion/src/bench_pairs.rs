@@ -289,7 +289,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
             ComparedWith::OtherBuild,
             collector.time.measured_by(),
             Difference {
-                percent: comparison.percent(),
+                percent: comparison.difference_percent,
                 is_different: comparison.is_different(),
                 why_hidden: comparison.why_hidden(),
             },

@@ -53,7 +53,7 @@ const COPIES: usize = 8;
 /// let comparison =
 ///     compare(&mut criterion, "parse", || text().parse::<u32>(), || text().parse::<f64>());
 /// if let Some(comparison) = comparison {
-///     println!("B takes {:+.1} % longer", comparison.percent().estimate);
+///     println!("B takes {:+.1} % longer", comparison.difference_percent.estimate);
 /// }
 /// # std::fs::remove_dir_all(directory).ok();
 /// ```

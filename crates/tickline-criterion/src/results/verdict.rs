@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::arguments::{self, Options};
 use crate::measurement::measured_by::MeasuredBy;
 use crate::reason::VerdictReason;
+use crate::statistics::interval::Interval;
 
 pub(crate) mod findings;
 mod judge;
@@ -21,34 +22,6 @@ const VERSION: u32 = 1;
 pub(crate) const SLOWER: u8 = 1;
 pub(crate) const ERROR: u8 = 2;
 pub(crate) const CANNOT_TELL: u8 = 3;
-
-/// A difference, in % of the time of A, of the other build or of the baseline: the ratio of both
-/// times, minus one. Positive: B or this run takes longer. Of a [`compare`](crate::compare()) with
-/// a baseline it is the change of the difference between A and B, in % of A's time in the baseline.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Percent {
-    /// The estimate, %.
-    pub estimate: f64,
-    /// The low end, %: of the ratio's interval of 95 % for routines and builds in turns; for a
-    /// baseline, of what the scatter of both runs allows, its fastest time now against its slowest
-    /// then.
-    pub low: f64,
-    /// The high end, %.
-    pub high: f64,
-}
-
-impl Percent {
-    /// Half of the interval's width.
-    fn noise(self) -> f64 {
-        (self.high - self.low) / 2.0
-    }
-
-    /// Whether there is such a percentage: there is none of a time of 0.
-    pub(crate) fn is_finite(self) -> bool {
-        self.estimate.is_finite() && self.low.is_finite() && self.high.is_finite()
-    }
-}
 
 /// What a benchmark is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,8 +62,13 @@ pub struct BenchmarkVerdict {
     /// The clock that measured this run; `None` in a file that does not say so.
     #[serde(default)]
     pub measured_by: Option<MeasuredBy>,
-    /// The difference; `None` without a comparison.
-    pub difference_percent: Option<Percent>,
+    /// How much longer this run takes, in % of the time of the other build or of the baseline: the
+    /// ratio of both times, less 1. For a benchmark of [`compare`](crate::compare()), which only a
+    /// baseline judges: how much the difference between A and B has grown, in % of A's time in the
+    /// baseline. With the other build, the interval is one of 95 %. With a baseline, it is what the
+    /// scatter of both runs allows: from the fastest now against the slowest then, to the slowest
+    /// now against the fastest then. `None` without a comparison, or with a time of 0.
+    pub difference_percent: Option<Interval>,
     /// Whether there is a difference, of any size, that the measurement distinguishes from zero.
     pub is_different: bool,
     /// The conclusion.
@@ -332,8 +310,8 @@ mod tests {
         }
     }
 
-    pub(super) fn percent(estimate: f64, noise: f64) -> Percent {
-        Percent {
+    pub(super) fn percent(estimate: f64, noise: f64) -> Interval {
+        Interval {
             estimate,
             low: estimate - noise,
             high: estimate + noise,

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use tickline_criterion::{Comparison, CounterTime, compare};
+use tickline_criterion::{Comparison, CounterTime, Interval, compare};
 
 use crate::directory::Directory;
 
@@ -73,22 +73,19 @@ fn the_plot_of_a_comparison_names_both_routines() {
 
 fn check(comparison: &Comparison, sign: f64) {
     assert!(
-        comparison.is_different() && comparison.difference_ns * sign > 0.0,
+        comparison.is_different() && comparison.difference_ns.estimate * sign > 0.0,
         "{comparison:?}"
     );
-    let Comparison {
-        low_ns,
-        difference_ns,
-        high_ns,
+    let Interval {
+        low,
+        estimate,
+        high,
         ..
-    } = comparison;
-    assert!(
-        low_ns <= difference_ns && difference_ns <= high_ns,
-        "{comparison:?}"
-    );
+    } = comparison.difference_ns;
+    assert!(low <= estimate && estimate <= high, "{comparison:?}");
     // 50 % more, or 33 % less; the limits are wider, because a loaded machine shifts medians.
     assert!(
-        (20.0..90.0).contains(&comparison.percent().estimate.abs()),
+        (20.0..90.0).contains(&comparison.difference_percent.estimate.abs()),
         "{comparison:?}"
     );
     let verdict = if sign > 0.0 {

@@ -1,15 +1,16 @@
 //! The conclusion about a difference by the limits of `--max-regression` and `--max-noise`, and the
 //! text of its reason.
 
-use super::{ComparedWith, Conclusion, Percent};
+use super::{ComparedWith, Conclusion};
 use crate::arguments::Options;
 use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::text::signed_percent;
+use crate::statistics::interval::Interval;
 
 /// What a measurement has found between two builds, or between a run and its baseline.
 #[derive(Debug, Clone)]
 pub(crate) struct Difference {
-    pub(crate) percent: Percent,
+    pub(crate) percent: Interval,
     /// Whether the measurement distinguishes the difference from zero. This is what is printed
     /// above the verdict.
     pub(crate) is_different: bool,
@@ -36,7 +37,7 @@ pub(super) fn judge_difference(
                       by a filter";
         return cannot_tell(ReasonCode::NoTime.with(reason));
     }
-    let Percent {
+    let Interval {
         estimate,
         low,
         high,
@@ -69,7 +70,7 @@ pub(super) fn judge_difference(
     // Noise below the limit hides no regression.
     let may_be_slower = high > options.max_regression_percent.unwrap_or(0.0);
     if let Some(limit) = options.max_noise_percent
-        && percent.noise() > limit
+        && percent.half_width() > limit
         && may_be_slower
     {
         let slower = if is_different && low > 0.0 {
@@ -79,7 +80,7 @@ pub(super) fn judge_difference(
         };
         let reason = format!(
             "{slower}the noise of {:.2} % is above {limit} %{}",
-            percent.noise(),
+            percent.half_width(),
             advice(options, compared_with)
         );
         return cannot_tell(ReasonCode::Noise.with(reason));
@@ -118,7 +119,7 @@ mod tests {
     use crate::statistics::signed_rank::tests::{heavy_tails, two_modes, uniform};
 
     /// Judges a difference that the measurement distinguishes from zero.
-    fn judge(options: &Options, percent: Percent) -> (Conclusion, Option<VerdictReason>) {
+    fn judge(options: &Options, percent: Interval) -> (Conclusion, Option<VerdictReason>) {
         let difference = Difference {
             percent,
             is_different: true,
@@ -192,7 +193,7 @@ mod tests {
     fn a_percentage_of_no_time_cannot_tell() {
         let (nothing, all) = (f64::NAN, f64::INFINITY);
         for (estimate, low, high) in [(nothing, nothing, nothing), (all, nothing, all)] {
-            let difference = Percent {
+            let difference = Interval {
                 estimate,
                 low,
                 high,
@@ -378,12 +379,7 @@ mod tests {
                     .map(|_| time(&mut uniform) - time(&mut uniform))
                     .collect();
                 let found = interval(&differences).expect("enough");
-                let percent = Percent {
-                    estimate: found.estimate,
-                    low: found.low,
-                    high: found.high,
-                };
-                judge(options, percent).0
+                judge(options, found).0
             })
             .collect();
         [Conclusion::Slower, Conclusion::CannotTell].map(|one| {
