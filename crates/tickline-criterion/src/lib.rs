@@ -310,7 +310,9 @@ pub use measurement::time::CounterTime;
 pub use pairs::bencher::PairBencher;
 pub use reason::{ReasonCode, VerdictReason};
 pub use results::comparison::Comparison;
-pub use results::verdict::{BenchmarkVerdict, ComparedWith, Conclusion, LeftOut, Verdicts};
+pub use results::verdict::{
+    BenchmarkVerdict, ComparedWith, Conclusion, LeftOut, RunState, Verdicts,
+};
 pub use run::{group, run};
 pub use statistics::interval::Interval;
 

@@ -16,7 +16,7 @@ use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};
 use crate::results::verdict::findings::{self, Findings, StoredRun};
-use crate::results::verdict::{self, LeftOut, Verdicts};
+use crate::results::verdict::{self, BenchmarkVerdict, LeftOut, RunState, Verdicts};
 use crate::results::{files, verdict_file};
 
 /// Runs a program's benchmarks, with this crate's options, and returns the program's exit code:
@@ -229,21 +229,17 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
 /// code.
 fn judge_and_store(options: &Options) -> Result<u8, String> {
     let Findings { verdicts, runs } = std::mem::take(&mut *findings::findings());
-    let mut verdicts = Verdicts::new(options, verdicts);
+    let mut verdicts = Verdicts::at_end(options, verdicts, why_nothing_was_compared);
     verdicts.not_judged = not_judged(&verdicts);
-    if options.update_on_pass && verdicts.exit_code == 0 {
+    if options.update_on_pass && verdicts.state.exit_code() == Some(verdict::PASSES) {
         update_baseline(&mut verdicts, runs, options)?;
     }
-    if verdicts.exit_code == verdict::ERROR {
-        let error = why_nothing_was_compared(&verdicts);
-        verdicts.error = Some(error.to_owned());
-    }
     verdict_file::store(&verdicts, options)?;
-    if let Some(error) = verdicts.error {
+    if let RunState::Failed { error } = verdicts.state {
         return Err(error);
     }
     print(&verdicts, options);
-    Ok(verdicts.exit_code)
+    Ok(verdicts.state.exit_code().unwrap_or(verdict::ERROR))
 }
 
 /// The benchmarks of `--against` without a verdict.
@@ -260,15 +256,16 @@ fn not_judged(verdicts: &Verdicts) -> Vec<LeftOut> {
 }
 
 /// Why a run has compared nothing, although an option needs that.
-fn why_nothing_was_compared(verdicts: &Verdicts) -> &'static str {
-    if !verdicts.benchmarks.is_empty() {
+fn why_nothing_was_compared(verdicts: &[BenchmarkVerdict]) -> String {
+    let why = if !verdicts.is_empty() {
         "nothing was compared with the other build: no benchmark was measured that both builds have"
     } else if SAMPLES.get() == 0 {
         "nothing was compared: no benchmark that measures by CounterTime fits the filter"
     } else {
         "nothing was compared: all that was measured are benchmarks of bench_function; this crate compares those \
          of bench_pairs and compare, if criterion stores what it measures"
-    }
+    };
+    why.to_owned()
 }
 
 /// Makes this run the baseline, except of benchmarks with untrusted samples. If the verdicts can't
@@ -288,8 +285,9 @@ fn update_baseline(
     let name = verdicts.baseline.clone().unwrap_or_default();
     if let Err(error) = files::update_baselines(&folders, &name) {
         let error = format!("the baseline was not updated: {error}");
-        verdicts.exit_code = verdict::ERROR;
-        verdicts.error = Some(error.clone());
+        verdicts.state = RunState::Failed {
+            error: error.clone(),
+        };
         verdicts.kept_baselines.clear();
         _ = verdict_file::store(verdicts, options);
         return Err(error);
@@ -369,7 +367,7 @@ mod tests {
             baseline: Some("main".to_owned()),
             is_baseline_updated: true,
             kept_baselines,
-            ..Verdicts::new(&Options::default(), Vec::new())
+            ..Verdicts::so_far(&Options::default(), Vec::new())
         };
         let [updated, kept] = &baseline_lines(&verdicts)[..] else {
             panic!("{verdicts:?}");

@@ -19,9 +19,10 @@ pub(crate) use judge::Difference;
 const VERSION: u32 = 1;
 
 /// The exit codes of [`run`](crate::run).
-pub(crate) const SLOWER: u8 = 1;
+pub(crate) const PASSES: u8 = 0;
+const SLOWER: u8 = 1;
 pub(crate) const ERROR: u8 = 2;
-pub(crate) const CANNOT_TELL: u8 = 3;
+const CANNOT_TELL: u8 = 3;
 
 /// What a benchmark is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,21 +88,54 @@ pub struct LeftOut {
     pub reason: VerdictReason,
 }
 
+/// How far a run has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunState {
+    /// The run goes on, or was killed, or criterion has ended it, say because of a wrong argument.
+    /// [`Verdicts::benchmarks`] has those that were done by then.
+    Unfinished,
+    /// An error has ended the run with exit code 2, or it has compared nothing.
+    Failed {
+        /// The error, as printed.
+        error: String,
+    },
+    /// All benchmarks are judged.
+    Finished {
+        /// The program's exit code: 0, 1 or 3. [`run`](crate::run()) lists their meanings.
+        exit_code: u8,
+    },
+}
+
+impl RunState {
+    /// The program's exit code; `None` of a run that is not at its end.
+    #[must_use]
+    pub const fn exit_code(&self) -> Option<u8> {
+        match *self {
+            Self::Unfinished => None,
+            Self::Failed { .. } => Some(ERROR),
+            Self::Finished { exit_code } => Some(exit_code),
+        }
+    }
+}
+
 /// The verdicts of a program: the file of `--verdicts FILE`, which is replaced after each
 /// benchmark.
 ///
 /// ```
 /// let text = r#"{"version":1,"against":"/tmp/main","layouts":8,"baseline":null,
-///     "max_regression_percent":3.0,"max_noise_percent":null,"exit_code":1,"is_complete":true,
+///     "max_regression_percent":3.0,"max_noise_percent":null,"state":"finished","exit_code":1,
 ///     "is_baseline_updated":false,"benchmarks":[
 ///     {"benchmark":"parse/sum","compared_with":"other_build","measured_by":"counter",
 ///     "is_different":true,"difference_percent":{"estimate":17.2,"low":16.4,"high":18.0},
 ///     "conclusion":"slower","reason":{"code":"above_limit","text":"slower by more than 3 %"}}],
 ///     "not_judged":[{"benchmark":"parse/old",
 ///     "reason":{"code":"only_other_build","text":"only the other build has it"}}]}"#;
-/// use tickline_criterion::{Conclusion, ReasonCode, Verdicts};
+/// use tickline_criterion::{Conclusion, ReasonCode, RunState, Verdicts};
 ///
 /// let verdicts: Verdicts = serde_json::from_str(text)?;
+/// assert_eq!(verdicts.state, RunState::Finished { exit_code: 1 });
 /// assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Slower);
 /// assert_eq!(verdicts.not_judged[0].reason.code, ReasonCode::OnlyOtherBuild);
 /// # Ok::<(), serde_json::Error>(())
@@ -124,15 +158,10 @@ pub struct Verdicts {
     /// The limit of `--max-noise`, %. Noise counts only if the interval's high end is above
     /// `--max-regression`, or above 0 without that limit.
     pub max_noise_percent: Option<f64>,
-    /// The program's exit code; 2 until the run is complete.
-    pub exit_code: u8,
-    /// Whether the run came to its end. If not, it goes on, or was killed, or an error ended it,
-    /// and [`benchmarks`](Self::benchmarks) has those that were done by then.
-    pub is_complete: bool,
-    /// The error that ended the run with exit code 2, as printed. `None`, and absent from the file,
-    /// without one, and if criterion itself ended the program, say because of a wrong argument.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
+    /// How far the run has come. Its fields are those of the file: `state`, and `exit_code` or
+    /// `error`.
+    #[serde(flatten)]
+    pub state: RunState,
     /// Whether `--update-on-pass` has replaced the baseline, except of
     /// [`kept_baselines`](Self::kept_baselines).
     pub is_baseline_updated: bool,
@@ -152,7 +181,8 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    pub(crate) fn new(options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
+    /// What the file says until the end of the run.
+    pub(crate) fn so_far(options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
         Self {
             version: VERSION,
             against: options
@@ -163,9 +193,7 @@ impl Verdicts {
             baseline: arguments::criterion::baseline(),
             max_regression_percent: options.max_regression_percent,
             max_noise_percent: options.max_noise_percent,
-            exit_code: exit_code(options, &benchmarks),
-            is_complete: true,
-            error: None,
+            state: RunState::Unfinished,
             is_baseline_updated: false,
             kept_baselines: Vec::new(),
             benchmarks,
@@ -188,19 +216,30 @@ impl Verdicts {
         })
     }
 
-    /// What the file says until the end of the run.
-    pub(crate) fn so_far(options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
+    /// What the file says at the end. `why_nothing_is_compared` has the error of a run without the
+    /// comparison that an option needs.
+    pub(crate) fn at_end(
+        options: &Options,
+        benchmarks: Vec<BenchmarkVerdict>,
+        why_nothing_is_compared: impl FnOnce(&[BenchmarkVerdict]) -> String,
+    ) -> Self {
+        let state = match exit_code(options, &benchmarks) {
+            Some(exit_code) => RunState::Finished { exit_code },
+            None => RunState::Failed {
+                error: why_nothing_is_compared(&benchmarks),
+            },
+        };
         Self {
-            exit_code: ERROR,
-            is_complete: false,
-            ..Self::new(options, benchmarks)
+            state,
+            ..Self::so_far(options, benchmarks)
         }
     }
 
     /// What the file says after an error.
     pub(crate) fn after(error: &str, options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
+        let error = error.to_owned();
         Self {
-            error: Some(error.to_owned()),
+            state: RunState::Failed { error },
             ..Self::so_far(options, benchmarks)
         }
     }
@@ -264,25 +303,29 @@ impl fmt::Display for Verdicts {
         if !self.not_judged.is_empty() {
             write!(f, ", {} not judged", self.not_judged.len())?;
         }
-        write!(f, ": exit code {}", self.exit_code)
+        match self.state.exit_code() {
+            Some(code) => write!(f, ": exit code {code}"),
+            None => Ok(()),
+        }
     }
 }
 
-/// The exit code of a program with these verdicts. Options that need verdicts need at least one.
-fn exit_code(options: &Options, verdicts: &[BenchmarkVerdict]) -> u8 {
+/// The exit code of a program with these verdicts. `None` if an option needs a comparison, and
+/// there is none.
+fn exit_code(options: &Options, verdicts: &[BenchmarkVerdict]) -> Option<u8> {
     let has = |conclusion| {
         verdicts
             .iter()
             .any(|verdict| verdict.conclusion == conclusion)
     };
     if has(Conclusion::Slower) {
-        SLOWER
+        Some(SLOWER)
     } else if has(Conclusion::CannotTell) {
-        CANNOT_TELL
+        Some(CANNOT_TELL)
     } else if lacks_a_comparison(options, verdicts) {
-        ERROR
+        None
     } else {
-        0
+        Some(PASSES)
     }
 }
 
@@ -298,6 +341,8 @@ fn lacks_a_comparison(options: &Options, verdicts: &[BenchmarkVerdict]) -> bool 
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+
+    use serde_json::json;
 
     use super::*;
     use crate::reason::ReasonCode;
@@ -330,6 +375,13 @@ mod tests {
         }
     }
 
+    /// The end of a run with limits.
+    fn finished(benchmarks: Vec<BenchmarkVerdict>) -> Verdicts {
+        Verdicts::at_end(&options(3.0, 2.0), benchmarks, |_| {
+            unreachable!("something is compared")
+        })
+    }
+
     #[test]
     fn one_slower_benchmark_decides_the_exit_code_then_one_that_cannot_be_told() {
         use Conclusion::{CannotTell, New, Passes, Slower};
@@ -341,15 +393,15 @@ mod tests {
             let verdicts: Vec<BenchmarkVerdict> =
                 conclusions.iter().copied().map(verdict).collect();
             let found = exit_code(&options(3.0, 2.0), &verdicts);
-            assert_eq!(found, code, "{conclusions:?}");
+            assert_eq!(found, Some(code), "{conclusions:?}");
         }
     }
 
     /// Symptom: a limit passed, although nothing was compared with it.
     #[test]
     fn without_a_verdict_only_a_run_without_limits_passes() {
-        assert_eq!(exit_code(&options(3.0, 2.0), &[]), ERROR);
-        assert_eq!(exit_code(&Options::default(), &[]), 0);
+        assert_eq!(exit_code(&options(3.0, 2.0), &[]), None);
+        assert_eq!(exit_code(&Options::default(), &[]), Some(PASSES));
     }
 
     /// Symptom: the exit code was 0, and the file had no benchmark.
@@ -364,12 +416,12 @@ mod tests {
             ..verdict(Conclusion::Passes)
         };
         for (verdicts, code) in [
-            (vec![], ERROR),
-            (vec![verdict(Conclusion::New)], ERROR),
-            (vec![of_baseline], ERROR),
+            (vec![], None),
+            (vec![verdict(Conclusion::New)], None),
+            (vec![of_baseline], None),
             (
                 vec![verdict(Conclusion::New), verdict(Conclusion::Passes)],
-                0,
+                Some(PASSES),
             ),
         ] {
             assert_eq!(exit_code(&options, &verdicts), code, "{verdicts:?}");
@@ -379,7 +431,7 @@ mod tests {
     #[test]
     fn the_text_names_what_does_not_pass_and_the_exit_code() {
         let benchmarks = vec![verdict(Conclusion::Passes), verdict(Conclusion::Slower)];
-        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
+        let verdicts = finished(benchmarks);
         assert_eq!(
             verdicts.to_string(),
             "SLOWER: a/b: why\n1 pass, 1 slower, 0 can't be told: exit code 1"
@@ -394,7 +446,7 @@ mod tests {
             ..verdict(Conclusion::Slower)
         };
         let benchmarks = vec![by_baseline, verdict(Conclusion::Slower)];
-        let text = Verdicts::new(&options(3.0, 2.0), benchmarks).to_string();
+        let text = finished(benchmarks).to_string();
         assert!(
             text.starts_with(
                 "SLOWER: a/b (by the baseline): why\nSLOWER: a/b (by the other build): why\n"
@@ -407,7 +459,7 @@ mod tests {
     #[test]
     fn the_text_counts_the_new_benchmarks() {
         let benchmarks = vec![verdict(Conclusion::New), verdict(Conclusion::New)];
-        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
+        let verdicts = finished(benchmarks);
         assert_eq!(
             verdicts.to_string().lines().last(),
             Some("0 pass, 0 slower, 0 can't be told, 2 new: exit code 0")
@@ -422,7 +474,7 @@ mod tests {
             ..verdict(Conclusion::New)
         };
         let benchmarks = vec![verdict(Conclusion::Passes), added];
-        let mut verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
+        let mut verdicts = finished(benchmarks);
         verdicts.not_judged = vec![LeftOut {
             benchmark: "old".to_owned(),
             reason: ReasonCode::OnlyOtherBuild.with("only the other build has it"),
@@ -441,7 +493,7 @@ mod tests {
             ..verdict(Conclusion::New)
         };
         let benchmarks = vec![verdict(Conclusion::Passes), by_baseline];
-        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
+        let verdicts = finished(benchmarks);
         assert_eq!(
             verdicts.to_string(),
             "1 pass, 0 slower, 0 can't be told, 1 new: exit code 0"
@@ -450,7 +502,7 @@ mod tests {
 
     #[test]
     fn the_file_of_an_older_version_names_nothing_that_is_not_judged() {
-        let verdicts = Verdicts::new(&options(3.0, 2.0), Vec::new());
+        let verdicts = Verdicts::so_far(&options(3.0, 2.0), Vec::new());
         let mut json = serde_json::to_value(&verdicts).expect("JSON");
         json.as_object_mut()
             .and_then(|object| object.remove("not_judged"))
@@ -469,14 +521,31 @@ mod tests {
         assert_eq!(read.measured_by, None);
     }
 
+    /// Scripts read the fields.
     #[test]
-    fn the_json_has_an_error_only_if_there_is_one() {
-        let text = |verdicts: &Verdicts| serde_json::to_string(verdicts).expect("JSON");
+    fn the_json_has_the_state_of_the_run_beside_its_other_fields() {
         let options = Options::default();
-        let without = text(&Verdicts::so_far(&options, Vec::new()));
-        assert!(!without.contains("error"), "{without}");
-        let with = text(&Verdicts::after("why", &options, Vec::new()));
-        assert!(with.contains(r#""error":"why""#), "{with}");
+        let verdicts = [
+            Verdicts::so_far(&options, Vec::new()),
+            Verdicts::after("why", &options, Vec::new()),
+            finished(vec![verdict(Conclusion::Slower)]),
+        ];
+        let found = verdicts.map(|verdicts| {
+            let json = serde_json::to_value(verdicts).expect("JSON");
+            ["state", "error", "exit_code"].map(|key| json[key].clone())
+        });
+        let expected = json!([
+            ["unfinished", null, null],
+            ["failed", "why", null],
+            ["finished", null, SLOWER]
+        ]);
+        assert_eq!(json!(found), expected);
+    }
+
+    #[test]
+    fn a_run_that_compares_nothing_has_failed() {
+        let verdicts = Verdicts::at_end(&options(3.0, 2.0), Vec::new(), |_| "why".to_owned());
+        assert_eq!(verdicts.state.exit_code(), Some(ERROR));
     }
 
     /// Symptom: nothing in the file told one link order from several.
@@ -487,7 +556,7 @@ mod tests {
                 against: vec![PathBuf::from("main"); programs],
                 ..Options::default()
             };
-            assert_eq!(Verdicts::new(&options, Vec::new()).layouts, layouts);
+            assert_eq!(Verdicts::so_far(&options, Vec::new()).layouts, layouts);
         }
     }
 
@@ -535,7 +604,7 @@ mod tests {
     #[test]
     fn the_json_is_read_as_it_was_written() {
         let benchmarks = vec![verdict(Conclusion::CannotTell)];
-        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
+        let verdicts = finished(benchmarks);
         let text = serde_json::to_string(&verdicts).expect("JSON");
         assert!(text.contains(r#""compared_with":"other_build""#), "{text}");
         assert!(text.contains(r#""conclusion":"cannot_tell""#), "{text}");
