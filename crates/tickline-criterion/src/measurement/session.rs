@@ -325,7 +325,7 @@ mod tests {
         let scale = session.observations().scale;
         assert_eq!(session.to_ns(&sample, 1), sample.to_ns(&scale));
         assert_eq!(session.observations().scale, scale);
-        assert_eq!(session.incidents(None).untrusted, 1);
+        assert_eq!(session.incidents(None).untrusted_samples, 1);
     }
 
     /// The line is printed by the drop, so the test runs itself in a child process, and checks the

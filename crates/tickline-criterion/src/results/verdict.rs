@@ -166,7 +166,7 @@ pub struct Verdicts {
     /// [`kept_baselines`](Self::kept_baselines).
     pub is_baseline_updated: bool,
     /// With `--update-on-pass`, the benchmarks of a run that passes whose baseline stays as it was,
-    /// because samples of this run can't be trusted ([`Incidents::untrusted`](crate::Incidents)).
+    /// because samples of this run can't be trusted ([`Incidents::untrusted_samples`](crate::Incidents)).
     #[serde(default)]
     pub kept_baselines: Vec<LeftOut>,
     /// The verdict on each benchmark, in order.

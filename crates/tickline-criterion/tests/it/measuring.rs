@@ -56,7 +56,7 @@ fn a_time_is_between_the_os_clocks_inner_and_outer_times() {
     assert!(worst_ppb > 0.0, "a rate without any uncertainty");
     let incidents = time.incidents();
     assert_eq!(
-        (incidents.samples, incidents.backwards),
+        (incidents.samples, incidents.backwards_samples),
         (10, 0),
         "{incidents:?}"
     );
