@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::arguments::{self, Options, hints};
 use crate::criterion_folder::{find, full_name, read, roots};
 use crate::measurement::measured_by::MeasuredBy;
+use crate::message::Messages;
 use crate::pairs::collector::Collector;
 use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::baseline::{Change, MIN_PARTS};
@@ -85,19 +86,25 @@ pub(crate) enum Reference {
     OtherBuild,
 }
 
-/// Stores `files` next to criterion's files of the collector's benchmark, and returns their folder.
-/// Prints a line if it does not find criterion's files.
-pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) -> Option<PathBuf> {
+/// What became of the files.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    /// criterion's folder of the benchmark; `None` if the files are not there.
+    pub(crate) folder: Option<PathBuf>,
+    /// Whether a line about the baseline has said that pairs are too short.
+    pub(crate) has_named_short_pairs: bool,
+}
+
+/// Stores `files` next to criterion's files of the collector's benchmark. Prints a line if it does
+/// not find criterion's files.
+pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) -> Stored {
     if !arguments::criterion::lets_criterion_store() {
-        return None;
+        return Stored::default();
     }
     let time = &collector.time;
     let messages = time.settings().messages;
     let chosen = time.settings().output_directory.as_deref();
-    let folder = find(chosen, &collector.collected.returned_ns, collector.begin);
-    if let Some(folder) = &folder {
-        write(collector, folder, files);
-    } else {
+    let Some(folder) = find(chosen, &collector.collected.returned_ns, collector.begin) else {
         let root = &roots(chosen)[0];
         let error = format!("criterion's files are not in {}", root.display());
         baseline_cannot_tell(
@@ -114,8 +121,12 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
                 root.display()
             ),
         );
+        return Stored::default();
+    };
+    Stored {
+        has_named_short_pairs: write(collector, &folder, files),
+        folder: Some(folder),
     }
-    folder
 }
 
 /// Adds the collector's benchmark as one that can't be compared with a baseline, if it should be.
@@ -180,16 +191,12 @@ fn change(
     }
 }
 
-/// Compares with the baseline, and writes the files.
-fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Files<'_>) {
+/// Compares with the baseline, and writes the files. Returns whether a line about the baseline has
+/// said that pairs are too short.
+fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Files<'_>) -> bool {
     let messages = collector.time.settings().messages;
     let measured_by = collector.time.measured_by();
     let name = full_name(folder).unwrap_or_default();
-    let baseline = match files.reference {
-        Reference::Baseline => arguments::criterion::baseline(),
-        Reference::OtherBuild => None,
-    };
-    let then = baseline.map(|baseline| read_baseline(folder, baseline, files.stem));
     findings().runs.push(StoredRun {
         benchmark: name.clone(),
         folder: folder.to_owned(),
@@ -199,34 +206,26 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
     files.json["benchmark"] = name.as_str().into();
     files.json["measured_by"] = json!(measured_by);
     files.json["samples_untrusted"] = collector.untrusted().into();
+    let baseline = match files.reference {
+        Reference::Baseline => arguments::criterion::baseline(),
+        Reference::OtherBuild => None,
+    };
+    let then = baseline.map(|baseline| read_baseline(folder, baseline, files.stem));
     if let Some(Ok(then)) = &then
         && let Some(line) = then.why_untrusted(&name)
     {
         messages.print(&line);
     }
     let change = then.as_ref().map(|then| change(then, &files.json));
-    match &change {
-        Some(Ok(change)) => {
-            messages.beside_criterion(change);
-            files.json["baseline"] = change.json();
-        }
-        Some(Err((_, reason))) => {
-            messages.print(&format_args!("not compared with the baseline: {reason}"));
-        }
-        None => {}
-    }
-    // A line about a change has the same.
-    if !matches!(change, Some(Ok(_)))
-        && files.reference == Reference::Baseline
-        && let Some(name) = saved_name()
-        && let Some(line) = why_too_short(&name, &files.json)
-    {
-        messages.beside_criterion(&line);
+    let has_named_short_pairs = print_change(messages, change.as_ref(), &files);
+    if let Some(Ok(change)) = &change {
+        files.json["baseline"] = change.json();
     }
     if let Err(error) = write_json(folder, &files) {
         messages.print(&format_args!("not stored: {error}"));
         // Such a run must not become the baseline, so this takes the place of any other finding.
-        return baseline_cannot_tell(measured_by, &name, ReasonCode::Failed.with(error));
+        baseline_cannot_tell(measured_by, &name, ReasonCode::Failed.with(error));
+        return has_named_short_pairs;
     }
     match change {
         Some(Ok(change)) => findings().add(
@@ -256,12 +255,34 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
     {
         messages.print(&format_args!("not drawn: {error}"));
     }
+    has_named_short_pairs
 }
 
-/// Whether this run is compared with a baseline or becomes one, so that [`store`] says what short
-/// pairs do to that.
-pub(crate) fn are_of_baseline() -> bool {
-    arguments::criterion::baseline().is_some() || saved_name().is_some()
+/// Prints the comparison with the baseline, or why there is none, and what short pairs do to the
+/// baseline that this run becomes. Returns whether a line was about short pairs.
+fn print_change(
+    messages: Messages,
+    change: Option<&Result<Change, (Conclusion, VerdictReason)>>,
+    files: &Files<'_>,
+) -> bool {
+    match change {
+        Some(Ok(change)) => {
+            messages.beside_criterion(change);
+            return change.why_hidden().is_some();
+        }
+        Some(Err((_, reason))) => {
+            messages.print(&format_args!("not compared with the baseline: {reason}"));
+        }
+        None => {}
+    }
+    let line = match files.reference {
+        Reference::Baseline => saved_name().and_then(|name| why_too_short(&name, &files.json)),
+        Reference::OtherBuild => None,
+    };
+    if let Some(line) = &line {
+        messages.beside_criterion(line);
+    }
+    line.is_some()
 }
 
 /// The name of the baseline that this run becomes: in any case, or if it passes.
