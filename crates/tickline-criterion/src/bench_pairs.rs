@@ -53,10 +53,10 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference};
 /// ```
 ///
 /// This crate prints two lines below criterion's, and a third if the cost of the readings is more
-/// than a tenth of a pair. (In a run that is saved as a baseline, or compared with one, a longer line
-/// about the baseline takes its place. In turns with another build pairs are longer, so that none
-/// comes.) The output of `cargo bench -p tickline-criterion --bench distributions -- --quick hash/64` on an AMD
-/// EPYC, family 26, model 2:
+/// than a tenth of a pair. (In a run that is saved as a baseline, or compared with one, a longer
+/// line about the baseline takes its place. In turns with another build pairs are longer, and there
+/// is no such line.) The output of `cargo bench -p tickline-criterion --bench distributions --
+/// --quick hash/64` on an AMD EPYC, family 26, model 2:
 ///
 /// ```text
 /// hash/64                 time:   [20.646 ns 20.668 ns 20.674 ns]

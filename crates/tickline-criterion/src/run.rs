@@ -7,14 +7,17 @@ use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use criterion::Criterion;
 
 use crate::arguments::{self, Options, Role, hints, near_miss};
+use crate::criterion_folder;
 use crate::measurement::time::{CounterTime, SAMPLES};
 use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};
+use crate::reason::ReasonCode;
 use crate::results::verdict::findings::{self, Findings, StoredRun};
 use crate::results::verdict::{self, BenchmarkVerdict, LeftOut, RunState, Verdicts};
 use crate::results::{files, verdict_file};
@@ -134,6 +137,7 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
             .map_err(|error| format!("--against: {error}"))
             .inspect_err(|error| store_error(error, options))?;
     }
+    let since = SystemTime::now();
     catch_missing_baseline(|| {
         benchmarks();
         Criterion::default().configure_from_args().final_summary();
@@ -142,7 +146,7 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
     if arguments::criterion::only_prints() {
         return Ok(0);
     }
-    judge_and_store(options)
+    judge_and_store(options, since)
 }
 
 /// Stores why the run ends early, with the verdicts so far.
@@ -225,12 +229,12 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
     ))
 }
 
-/// Judges the findings: updates the baseline, stores and prints the verdicts. Returns the exit
-/// code.
-fn judge_and_store(options: &Options) -> Result<u8, String> {
+/// Judges the findings of a run that began at `since`: updates the baseline, stores and prints the
+/// verdicts. Returns the exit code.
+fn judge_and_store(options: &Options, since: SystemTime) -> Result<u8, String> {
     let Findings { verdicts, runs } = std::mem::take(&mut *findings::findings());
     let mut verdicts = Verdicts::at_end(options, verdicts, why_nothing_was_compared);
-    verdicts.not_judged = not_judged(&verdicts);
+    verdicts.not_judged = not_judged(&verdicts, since);
     if options.update_on_pass && verdicts.state.exit_code() == Some(verdict::PASSES) {
         update_baseline(&mut verdicts, runs, options)?;
     }
@@ -242,15 +246,24 @@ fn judge_and_store(options: &Options) -> Result<u8, String> {
     Ok(verdicts.state.exit_code().unwrap_or(verdict::ERROR))
 }
 
-/// The benchmarks of `--against` without a verdict.
-fn not_judged(verdicts: &Verdicts) -> Vec<LeftOut> {
+/// The benchmarks without a verdict: by the lists of both builds with `--against`, or else by
+/// criterion's files of this run.
+fn not_judged(verdicts: &Verdicts, since: SystemTime) -> Vec<LeftOut> {
     let judged = &verdicts.benchmarks;
     let is_judged = |name: &str| judged.iter().any(|verdict| verdict.benchmark == name);
-    builds::not_judged(is_judged)
-        .into_iter()
-        .map(|(name, reason)| LeftOut {
-            benchmark: name.to_owned(),
-            reason,
+    let left_out = |benchmark: String, reason| LeftOut { benchmark, reason };
+    if verdicts.against.is_some() || verdicts.baseline.is_none() {
+        return builds::not_judged(is_judged)
+            .into_iter()
+            .map(|(name, reason)| left_out(name.to_owned(), reason))
+            .collect();
+    }
+    let measured = criterion_folder::stored_since(since).into_iter();
+    measured
+        .filter(|name| !is_judged(name))
+        .map(|name| {
+            let text = "--baseline compares benchmarks of bench_pairs and compare; it is of bench_function";
+            left_out(name, ReasonCode::NotOfBenchPairs.with(text))
         })
         .collect()
 }

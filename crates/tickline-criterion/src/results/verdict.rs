@@ -171,11 +171,12 @@ pub struct Verdicts {
     pub kept_baselines: Vec<LeftOut>,
     /// The verdict on each benchmark, in order.
     pub benchmarks: Vec<BenchmarkVerdict>,
-    /// With `--against`, the benchmarks of both builds without a verdict: those of `bench_function`
-    /// and [`compare`](crate::compare()), those that only the other build has, and those that were
-    /// listed and not measured. Empty without `--against`, and until the run is complete. A
-    /// benchmark that is [`New`](Conclusion::New) for all its comparisons is not judged either; it
-    /// is among [`benchmarks`](Self::benchmarks).
+    /// The benchmarks without a verdict. With `--against`: those of `bench_function` and
+    /// [`compare`](crate::compare()), those that only the other build has, and those that were
+    /// listed and not measured. With a baseline alone: those of `bench_function`, if criterion has
+    /// stored them in one of its default directories. Empty until the run is at its end. A benchmark
+    /// that is [`New`](Conclusion::New) for all its comparisons is not judged either; it is among
+    /// [`benchmarks`](Self::benchmarks).
     #[serde(default)]
     pub not_judged: Vec<LeftOut>,
 }

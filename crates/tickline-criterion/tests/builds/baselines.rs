@@ -246,6 +246,17 @@ pub(crate) fn a_limit_for_benchmarks_that_are_not_compared_is_refused(programs: 
     );
 }
 
+/// Symptom: nothing named the benchmarks to which the limit did not apply.
+pub(crate) fn a_benchmark_that_no_baseline_judges_is_named(programs: &Programs) {
+    save_main(programs, "");
+    let arguments = ["--baseline=main", "--max-regression=5000%"];
+    let (_, err) = texts(&programs.run(100, "", &arguments));
+    let line = "tickline: not judged: plain (--baseline compares benchmarks of bench_pairs and compare; it is of \
+                bench_function)\n";
+    assert!(err.contains(line), "{err}");
+    assert!(err.contains(", 1 not judged: exit code 0"), "{err}");
+}
+
 /// Symptom: the line was printed, and the exit code was 0.
 pub(crate) fn too_few_couples_for_a_limit_cannot_tell(programs: &Programs) {
     save_main(programs, "work/sides");

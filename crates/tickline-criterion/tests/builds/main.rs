@@ -151,6 +151,7 @@ const TESTS: &[(&str, Test)] = &tests![
     baselines::a_run_that_measures_nothing_updates_no_baseline,
     baselines::a_filter_that_fits_nothing_is_named,
     baselines::a_limit_for_benchmarks_that_are_not_compared_is_refused,
+    baselines::a_benchmark_that_no_baseline_judges_is_named,
     baselines::too_few_couples_for_a_limit_cannot_tell,
     baselines::a_list_is_not_judged,
     baselines::a_quick_run_has_too_few_parts_for_a_baseline,
