@@ -22,7 +22,7 @@ use crate::results::outcome::{Outcome, QUANTILES};
 use crate::results::plot::{self, Mark, Series};
 use crate::results::text::INDENT;
 use crate::results::verdict::findings::findings;
-use crate::results::verdict::{ComparedWith, Conclusion, Difference};
+use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement};
 
 /// Benchmarks whose iterations are timed individually. criterion's `Criterion` and `BenchmarkGroup`
 /// have these methods with the measurement [`CounterTime`].
@@ -270,8 +270,7 @@ fn compare_by_name(
             benchmark.name,
             ComparedWith::OtherBuild,
             collector.time.measured_by(),
-            Conclusion::New,
-            reason,
+            Judgement::new(Conclusion::New, reason),
         );
         return false;
     }
@@ -326,8 +325,7 @@ fn other_cannot_tell(collector: &Collector<1>, benchmark: Benchmark, reason: Ver
         benchmark.name,
         ComparedWith::OtherBuild,
         collector.time.measured_by(),
-        Conclusion::CannotTell,
-        reason,
+        Judgement::cannot_tell(reason),
     );
 }
 

@@ -213,7 +213,7 @@ mod tests {
             .open(folder.0.join("old").join(BENCHMARK));
         let made_old = old.and_then(|old| old.set_modified(since - Duration::from_secs(1)));
         made_old.expect("own file");
-        let found = names_below(&[folder.0.clone()], since);
+        let found = names_below(std::slice::from_ref(&folder.0), since);
         assert!(found.iter().eq(["group/new"]), "{found:?}");
     }
 

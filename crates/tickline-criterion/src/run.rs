@@ -20,7 +20,7 @@ use crate::pairs::{placement, serving};
 use crate::reason::ReasonCode;
 use crate::results::verdict::findings::{self, Findings, StoredRun};
 use crate::results::verdict::{self, BenchmarkVerdict, LeftOut, RunState, Verdicts};
-use crate::results::{files, verdict_file};
+use crate::results::{baseline_update, verdict_file};
 
 /// Runs a program's benchmarks, with this crate's options, and returns the program's exit code:
 /// what `criterion_main!` does, and more.
@@ -56,10 +56,31 @@ use crate::results::{files, verdict_file};
 ///
 /// | exit code | when |
 /// |---|---|
-/// | 0 | each benchmark passes, or has nothing to compare with because it is new; or none is compared, and neither `--against` nor a limit is given |
-/// | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
-/// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline; or `--against` or a limit, and no comparison: criterion only tests (no `--bench`, or `--test`), no benchmark is of [`BenchPairs`](crate::BenchPairs) or, without `--against`, of [`compare`](crate::compare()), or with `--against` all are new. The reason is printed |
-/// | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not entirely; or half of the interval's width is above `--max-noise`, and its high end is above `--max-regression`, or above 0 without that limit; or [more than a tenth of a pair is cost](crate::comparisons#the-latency-of-an-iteration), and its interval is neither entirely above `--max-regression` nor entirely below 0; or its comparison failed |
+/// | 0 | each benchmark passes, or is new. Without `--against` and limits also if none is compared |
+/// | 1 | a benchmark is slower by more than `--max-regression`: its whole interval is above the limit |
+/// | 2 | nothing could be compared |
+/// | 3 | none is slower, and at least one can't be told |
+///
+/// Exit code 2 comes with a printed reason:
+///
+/// - The arguments are wrong, `--against` names no such program, or the baseline is missing.
+/// - There is `--against` or a limit, and criterion only tests (no `--bench`, or `--test`).
+/// - There is `--against` or a limit, and no benchmark is of [`BenchPairs`](crate::BenchPairs); for
+///   the limit of a baseline, none of [`compare`](crate::compare()) either.
+/// - There is `--against`, and the other build has none of the benchmarks.
+///
+/// A benchmark can't be told (exit code 3) in these cases:
+///
+/// - Its estimate is above `--max-regression`, and the low end of its interval is not.
+/// - Half of its interval's width is above `--max-noise`, and the high end above `--max-regression`;
+///   without that limit, above 0.
+/// - [More than a tenth of a pair is cost](crate::comparisons#the-latency-of-an-iteration), and its
+///   interval is neither entirely above `--max-regression` nor entirely below 0.
+/// - Its comparison has failed.
+///
+/// # Panics
+///
+/// If a benchmark does.
 #[must_use = "without it a slower benchmark ends with exit code 0: write `fn main() -> ExitCode { run(..) }`"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
     match arguments::role() {
@@ -296,7 +317,7 @@ fn update_baseline(
     let so_far = Verdicts::so_far(options, verdicts.benchmarks.clone());
     verdict_file::store_so_far(&so_far, options)?;
     let name = verdicts.baseline.clone().unwrap_or_default();
-    if let Err(error) = files::update_baselines(&folders, &name) {
+    if let Err(error) = baseline_update::update_baselines(&folders, &name) {
         let error = format!("the baseline was not updated: {error}");
         verdicts.state = RunState::Failed {
             error: error.clone(),

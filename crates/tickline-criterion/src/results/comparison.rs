@@ -200,6 +200,32 @@ impl Comparison {
             || percent.excludes_zero() && percent.estimate.abs() >= self.sides.min_percent();
         self.difference_ns.excludes_zero() && (!percent.is_finite() || is_enough())
     }
+
+    fn finding(&self) -> String {
+        let [_, b] = self.sides.names();
+        if !self.is_different() {
+            "no difference found".to_owned()
+        } else if self.difference_ns.estimate < 0.0 {
+            format!("{b} is faster")
+        } else {
+            format!("{b} is slower")
+        }
+    }
+
+    /// What an overlap of iterations hides. Where a pair has one iteration, none can overlap with
+    /// the next.
+    fn overlap(&self) -> &'static str {
+        match self.sides {
+            _ if self.iterations_per_pair == 1 => "",
+            Sides::Routines => {
+                ", and what a call takes alone, because the iterations of a pair may overlap"
+            }
+            Sides::Builds | Sides::BuildsInLayouts => {
+                ", and what a call takes alone, because the iterations of a pair may overlap (latency() before iter \
+                 compares it)"
+            }
+        }
+    }
 }
 
 impl fmt::Display for Comparison {
@@ -212,13 +238,7 @@ impl fmt::Display for Comparison {
         } = self;
         let [a, b] = self.sides.names();
         let [estimate, interval] = self.estimate_and_interval();
-        let finding = if !self.is_different() {
-            "no difference found".to_owned()
-        } else if self.difference_ns.estimate < 0.0 {
-            format!("{b} is faster")
-        } else {
-            format!("{b} is slower")
-        };
+        let finding = self.finding();
         let is_short = self.median_b_ns < SHORT_NS && *iterations_per_pair > 1;
         let added = if self.sides != Sides::Routines && is_short {
             format!(" (a pair adds some ns, shared by {iterations_per_pair} of them)")
@@ -244,17 +264,7 @@ impl fmt::Display for Comparison {
         if self.disturbances.total() > 0 {
             write!(f, ": {}", self.disturbances)?;
         }
-        // Where a pair has one iteration, none can overlap with the next.
-        let overlap = match self.sides {
-            _ if *iterations_per_pair == 1 => "",
-            Sides::Routines => {
-                ", and what a call takes alone, because the iterations of a pair may overlap"
-            }
-            Sides::Builds | Sides::BuildsInLayouts => {
-                ", and what a call takes alone, because the iterations of a pair may overlap (latency() before iter \
-                 compares it)"
-            }
-        };
+        let overlap = self.overlap();
         write!(
             f,
             "\n{INDENT}not seen: {}{overlap}; a difference below {} % never counts",
