@@ -281,13 +281,9 @@ impl Row {
 /// The result of `compare` in a file.
 fn compared(file: &Path) -> Result<Found, String> {
     let json = read(file)?;
-    let ns = |name: &str| {
-        json[name]
-            .as_f64()
-            .ok_or_else(|| format!("no {name}: {json}"))
-    };
+    let percent = json["difference_percent"]["estimate"].as_f64();
     Ok(Found {
-        percent: ns("difference_ns")? / ns("median_a_ns")? * 100.0,
+        percent: percent.ok_or_else(|| format!("no difference_percent: {json}"))?,
         is_different: json["is_different"] == true,
     })
 }

@@ -234,7 +234,8 @@ impl Run {
             )
             .ok_or("nothing was compared")?;
             misjudged += usize::from(same.is_different());
-            misjudged += usize::from(!longer.is_different() || longer.percent().estimate < 0.0);
+            misjudged +=
+                usize::from(!longer.is_different() || longer.difference_percent.estimate < 0.0);
         }
         println!(
             "A against A, and A against B: {misjudged} of {} misjudged",

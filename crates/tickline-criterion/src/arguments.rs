@@ -355,6 +355,11 @@ fn texts(arguments: impl IntoIterator<Item: AsRef<OsStr>>) -> Vec<String> {
         .collect()
 }
 
+/// The path of this process's program, which is to be started again.
+pub(crate) fn this_program() -> Result<PathBuf, String> {
+    env::current_exe().map_err(|error| format!("this program's path is unknown: {error}"))
+}
+
 /// This crate's own option among the arguments of this process, if cargo has started it to measure.
 pub(crate) fn own_argument() -> Option<&'static str> {
     own_among(&env::args_os().skip(1).collect::<Vec<_>>())

@@ -10,7 +10,7 @@ use crate::criterion_folder;
 use crate::measurement::readings::Elapsed;
 use crate::measurement::time::CounterTime;
 use crate::pairs::bencher::PairBencher;
-use crate::pairs::builds::{Benchmark, listing};
+use crate::pairs::builds::{Benchmark, Turns, listing};
 use crate::pairs::collector::Collector;
 use crate::pairs::placement;
 use crate::pairs::serving::Serving;
@@ -22,7 +22,7 @@ use crate::results::outcome::{Outcome, QUANTILES};
 use crate::results::plot::{self, Mark, Series};
 use crate::results::text::INDENT;
 use crate::results::verdict::findings::findings;
-use crate::results::verdict::{ComparedWith, Conclusion, Difference};
+use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement};
 
 /// Benchmarks whose iterations are timed individually. criterion's `Criterion` and `BenchmarkGroup`
 /// have these methods with the measurement [`CounterTime`].
@@ -53,10 +53,10 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference};
 /// ```
 ///
 /// This crate prints two lines below criterion's, and a third if the cost of the readings is more
-/// than a tenth of a pair. (In a run that is saved as a baseline, or judged by one, a longer line
-/// about the baseline takes its place. With `--against` the pairs become longer by themselves.) The
-/// output of `cargo bench -p tickline-criterion --bench distributions -- --quick hash/64` on an AMD
-/// EPYC, family 26, model 2:
+/// than a tenth of a pair. (In a run that is saved as a baseline, or compared with one, a longer
+/// line about the baseline takes its place. In turns with another build pairs are longer, and there
+/// is no such line.) The output of `cargo bench -p tickline-criterion --bench distributions --
+/// --quick hash/64` on an AMD EPYC, family 26, model 2:
 ///
 /// ```text
 /// hash/64                 time:   [20.646 ns 20.668 ns 20.674 ns]
@@ -220,13 +220,6 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
     };
     time.settings().messages.beside_criterion(&outcome);
     let share = outcome.cost_share(collector.cost_ticks());
-    if against.is_none()
-        && !files::are_of_baseline()
-        && let Some(reason) = share.why_too_long()
-    {
-        let line = format!("{INDENT}{reason}");
-        time.settings().messages.beside_criterion(&line);
-    }
     let mut json = outcome.json();
     json[cost_share::KEY] = share.0.into();
     let files = files::Files {
@@ -236,46 +229,70 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         svg: &|name, base| draw(&outcome, name, base),
         reference: files::Reference::Baseline,
     };
-    let folder = files::store(collector, files);
-    if let Some(benchmark) = against {
-        let name = folder.and_then(|folder| criterion_folder::title(&folder));
-        if let Some(name) = name.filter(|name| name != benchmark.name) {
-            let error = format!(
-                "it is {name}, where the list of benchmarks has {}: they must have the same order in each run",
-                benchmark.name
-            );
-            time.settings().messages.not_compared(&error);
+    let stored = files::store(collector, files);
+    let has_taken_turns = against.is_some_and(|benchmark| {
+        let name = stored
+            .folder
+            .and_then(|folder| criterion_folder::title(&folder));
+        compare_by_name(collector, benchmark, name, budget)
+    });
+    // Pairs in turns are longer.
+    if !stored.has_named_short_pairs
+        && !has_taken_turns
+        && let Some(reason) = share.why_too_long()
+    {
+        let line = format!("{INDENT}{reason}");
+        time.settings().messages.beside_criterion(&line);
+    }
+}
+
+/// Compares this build with the other one, if that has the benchmark, whose `name` is in
+/// criterion's files. Returns whether the two took turns.
+fn compare_by_name(
+    collector: &Collector<1>,
+    benchmark: Benchmark,
+    name: Option<String>,
+    budget: Duration,
+) -> bool {
+    let messages = collector.time.settings().messages;
+    if let Some(name) = name.filter(|name| name != benchmark.name) {
+        let error = format!(
+            "it is {name}, where the list of benchmarks has {}: they must have the same order in each run",
+            benchmark.name
+        );
+        messages.not_compared(&error);
+        other_cannot_tell(collector, benchmark, ReasonCode::Failed.with(error));
+        return false;
+    }
+    if let Some(reason) = benchmark.why_not_comparable() {
+        messages.print(&format_args!("not compared: {reason}"));
+        findings().add_without(
+            benchmark.name,
+            ComparedWith::OtherBuild,
+            collector.time.measured_by(),
+            Judgement::new(Conclusion::New, reason),
+        );
+        return false;
+    }
+    match benchmark.take_turns(&collector.time, collector.pair_size, budget) {
+        Ok(turns) => {
+            report_turns(collector, benchmark, turns);
+            true
+        }
+        Err(error) => {
+            messages.not_compared(&error);
             other_cannot_tell(collector, benchmark, ReasonCode::Failed.with(error));
-        } else if let Some(reason) = benchmark.why_not_comparable() {
-            time.settings()
-                .messages
-                .print(&format_args!("not compared: {reason}"));
-            findings().add_without(
-                benchmark.name,
-                ComparedWith::OtherBuild,
-                time.measured_by(),
-                Conclusion::New,
-                reason,
-            );
-        } else {
-            compare_with_other(collector, benchmark, budget);
+            false
         }
     }
 }
 
-/// Compares this build with the other one.
-fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Duration) {
-    let turns = match benchmark.take_turns(&collector.time, collector.pair_size, budget) {
-        Ok(turns) => turns,
-        Err(error) => {
-            collector.time.settings().messages.not_compared(&error);
-            return other_cannot_tell(collector, benchmark, ReasonCode::Failed.with(error));
-        }
-    };
+/// Prints, stores and judges the comparison of both builds.
+fn report_turns(collector: &Collector<1>, benchmark: Benchmark, turns: Turns) {
     let couples = MeasuredCouples {
         collector,
         replicates: &turns.replicates,
-        iterations_per_pair: turns.iterations_per_pair,
+        iterations_per_pair: turns.iterations_per_pair.unwrap_or(1),
         disturbances: turns.disturbances,
         sides: if benchmark.layouts() > 1 {
             Sides::BuildsInLayouts
@@ -289,7 +306,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
             ComparedWith::OtherBuild,
             collector.time.measured_by(),
             Difference {
-                percent: comparison.percent(),
+                percent: comparison.difference_percent,
                 is_different: comparison.is_different(),
                 why_hidden: comparison.why_hidden(),
             },
@@ -308,8 +325,7 @@ fn other_cannot_tell(collector: &Collector<1>, benchmark: Benchmark, reason: Ver
         benchmark.name,
         ComparedWith::OtherBuild,
         collector.time.measured_by(),
-        Conclusion::CannotTell,
-        reason,
+        Judgement::cannot_tell(reason),
     );
 }
 

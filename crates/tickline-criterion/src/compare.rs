@@ -26,6 +26,10 @@ const COPIES: usize = 8;
 /// its own, in which A is as uncertain as B, and is right although the machine changes its speed.
 /// The estimates may differ a little from the difference and the ratio of these times.
 ///
+/// A couple has as many calls of each routine as take 2 us or more, so that this is a comparison of
+/// their throughput. To compare the time of a call alone, let each input depend on the result before
+/// it.
+///
 /// The interval is over eight copies of the code of each routine, at different addresses, and heap
 /// and stack are shifted between visits to the copies. What both closures have inlined is therefore
 /// at eight places. A function that only one of them calls, and that is not inlined, is at one
@@ -53,7 +57,7 @@ const COPIES: usize = 8;
 /// let comparison =
 ///     compare(&mut criterion, "parse", || text().parse::<u32>(), || text().parse::<f64>());
 /// if let Some(comparison) = comparison {
-///     println!("B takes {:+.1} % longer", comparison.percent().estimate);
+///     println!("B takes {:+.1} % longer", comparison.difference_percent.estimate);
 /// }
 /// # std::fs::remove_dir_all(directory).ok();
 /// ```

@@ -8,6 +8,7 @@
 //! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), the
 //! search begins there.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -16,6 +17,10 @@ use serde_json::Value;
 
 /// The depth of the search: group, function, parameter, and one spare level.
 const DEPTH: u32 = 4;
+
+/// criterion's files of a benchmark's last run, in the benchmark's folder: the times, and the names.
+const SAMPLE: &str = "new/sample.json";
+const BENCHMARK: &str = "new/benchmark.json";
 
 /// The largest rounding of file times: 2 s (FAT).
 const ROUNDING: Duration = Duration::from_secs(2);
@@ -56,33 +61,50 @@ pub(crate) fn find(
 }
 
 fn find_below(roots: &[PathBuf], returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
-    let (mut folders, mut found) = (roots.to_vec(), Vec::new());
-    for _ in 0..=DEPTH {
-        for folder in &folders {
-            let sample = folder.join("new/sample.json");
-            let written = fs::metadata(&sample).and_then(|data| data.modified()).ok();
-            let fits = |written: &SystemTime| {
-                *written >= since - ROUNDING && has_times(&sample, returned_ns)
-            };
-            found.extend(
-                written
-                    .filter(fits)
-                    .map(|written| (written, folder.clone())),
-            );
-        }
-        let entries = folders
+    folders_below(roots)
+        .into_iter()
+        .filter_map(|folder| Some((written(&folder.join(SAMPLE))?, folder)))
+        .filter(|(written, folder)| {
+            *written >= since - ROUNDING && has_times(&folder.join(SAMPLE), returned_ns)
+        })
+        .max_by_key(|(written, _)| *written)
+        .map(|(_, folder)| folder)
+}
+
+/// The full names of the benchmarks that criterion has stored since then, in its default
+/// directories: of this program, and of others that have run meanwhile. File times are not rounded
+/// for: the benchmarks of a program that has just ended are none of these.
+pub(crate) fn stored_since(since: SystemTime) -> BTreeSet<String> {
+    names_below(&roots(None), since)
+}
+
+fn names_below(roots: &[PathBuf], since: SystemTime) -> BTreeSet<String> {
+    folders_below(roots)
+        .iter()
+        .filter(|folder| written(&folder.join(BENCHMARK)).is_some_and(|written| written >= since))
+        .filter_map(|folder| full_name(folder))
+        .collect()
+}
+
+/// The roots, and all folders below them that may be a benchmark's.
+fn folders_below(roots: &[PathBuf]) -> Vec<PathBuf> {
+    let (mut all, mut level) = (roots.to_vec(), roots.to_vec());
+    for _ in 0..DEPTH {
+        level = level
             .iter()
             .filter_map(|folder| fs::read_dir(folder).ok())
-            .flatten();
-        folders = entries
+            .flatten()
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.is_dir())
             .collect();
+        all.extend_from_slice(&level);
     }
-    found
-        .into_iter()
-        .max_by_key(|(written, _)| *written)
-        .map(|(_, folder)| folder)
+    all
+}
+
+/// When a file was written; `None` without one.
+fn written(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|data| data.modified()).ok()
 }
 
 fn has_times(path: &Path, returned_ns: &[f64]) -> bool {
@@ -112,7 +134,7 @@ pub(crate) fn title(folder: &Path) -> Option<String> {
 }
 
 fn name_of(folder: &Path, key: &str) -> Option<String> {
-    let benchmark = read(&folder.join("new/benchmark.json")).ok()?;
+    let benchmark = read(&folder.join(BENCHMARK)).ok()?;
     benchmark[key].as_str().map(str::to_owned)
 }
 
@@ -174,6 +196,25 @@ mod tests {
         folder.write("later/new/sample.json", sample);
         let found = found(&folder, &[10.5, 20.5], now);
         assert_eq!(found, Some(folder.0.join("later")));
+    }
+
+    /// Symptom: nothing named the benchmarks of `bench_function` that a limit did not judge.
+    #[test]
+    fn the_benchmarks_that_were_stored_since_a_moment_are_named() {
+        let folder = Folder::new("stored-since");
+        let names = ["old", "group/new"];
+        for name in names {
+            let text = format!(r#"{{"full_id":"{name}"}}"#);
+            folder.write(&format!("{name}/{BENCHMARK}"), &text);
+        }
+        let since = SystemTime::now() - Duration::from_secs(60);
+        let old = fs::File::options()
+            .append(true)
+            .open(folder.0.join("old").join(BENCHMARK));
+        let made_old = old.and_then(|old| old.set_modified(since - Duration::from_secs(1)));
+        made_old.expect("own file");
+        let found = names_below(std::slice::from_ref(&folder.0), since);
+        assert!(found.iter().eq(["group/new"]), "{found:?}");
     }
 
     #[test]

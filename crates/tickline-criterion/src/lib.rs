@@ -90,9 +90,9 @@
 //!   who ran in its place. Of a wait, the CPU time of the process's other threads meanwhile, on any
 //!   CPU, may therefore be the routine's own, and only the rest is subtracted.
 //! - If such a sample may have lost 1 % of its time or more to others, it counts as
-//!   [`Incidents::unmeasured`], and a printed line says how many there are. So does a sample that
-//!   began on another thread. If the process has other threads that are always busy, most samples
-//!   that lost the CPU are unmeasured.
+//!   one of [`Incidents::uncertain_samples`], and a printed line says how many there are. So does a
+//!   sample that began on another thread. If the process has other threads that are always busy,
+//!   most samples that lost the CPU are uncertain.
 //! - The kernel does not tell a routine's child processes from other programs. **If a routine
 //!   yields to a process, this wait is subtracted**; if it sleeps until the process answers, it is
 //!   not. For such a routine turn the subtraction off.
@@ -302,7 +302,7 @@ pub use compare::compare;
 pub use measurement::builder::CounterTimeBuilder;
 pub use measurement::calibration::Calibration;
 pub use measurement::error::{Error, ErrorKind};
-pub use measurement::incidents::{Incidents, Subtracted};
+pub use measurement::incidents::{Incidents, SubtractedTime};
 pub use measurement::lost_time::NotSubtracted;
 pub use measurement::measured_by::MeasuredBy;
 pub use measurement::readings::{Elapsed, Start};
@@ -311,9 +311,10 @@ pub use pairs::bencher::PairBencher;
 pub use reason::{ReasonCode, VerdictReason};
 pub use results::comparison::Comparison;
 pub use results::verdict::{
-    BenchmarkVerdict, ComparedWith, Conclusion, LeftOut, Percent, Verdicts,
+    BenchmarkVerdict, ComparedWith, Conclusion, LeftOut, RunState, Verdicts,
 };
 pub use run::{group, run};
+pub use statistics::interval::Interval;
 
 /// Makes the README's example a doctest.
 #[cfg(doctest)]

@@ -39,8 +39,8 @@ tickline_core::named! {
         OnlyThisBuild => "only_this_build",
         /// Only the other build has it.
         OnlyOtherBuild => "only_other_build",
-        /// It is of `bench_function` or [`compare`](crate::compare()), in one of the builds at
-        /// least.
+        /// It is of `bench_function`, or, with `--against`, of [`compare`](crate::compare()): in
+        /// this build or the other.
         NotOfBenchPairs => "not_of_bench_pairs",
         /// The list of benchmarks has it, and this run did not measure it.
         NotMeasured => "not_measured",

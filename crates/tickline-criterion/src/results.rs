@@ -10,10 +10,11 @@
 //! | `verdict/judge.rs` | the limits for a comparison: conclusion, text of the reason |
 //! | `verdict_file.rs` | the file of the verdicts, after each comparison |
 //!
-//! `files.rs` stores them and reads a baseline, `replace.rs` replaces a file, `plot.rs` draws them,
-//! and `text.rs` has the form of times.
+//! `files.rs` stores them and reads a baseline, `baseline_update.rs` makes a run the baseline,
+//! `replace.rs` replaces a file, `plot.rs` draws them, and `text.rs` has the form of times.
 
 pub(crate) mod baseline;
+pub(crate) mod baseline_update;
 pub(crate) mod comparison;
 pub(crate) mod cost_share;
 pub(crate) mod files;

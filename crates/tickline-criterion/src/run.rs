@@ -4,19 +4,23 @@ use std::any::Any;
 use std::env;
 use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use criterion::Criterion;
 
 use crate::arguments::{self, Options, Role, hints, near_miss};
+use crate::criterion_folder;
 use crate::measurement::time::{CounterTime, SAMPLES};
 use crate::message::Messages;
 use crate::pairs::builds::{self, Builds, listing};
 use crate::pairs::{placement, serving};
+use crate::reason::ReasonCode;
 use crate::results::verdict::findings::{self, Findings, StoredRun};
-use crate::results::verdict::{self, LeftOut, Verdicts};
-use crate::results::{files, verdict_file};
+use crate::results::verdict::{self, BenchmarkVerdict, LeftOut, RunState, Verdicts};
+use crate::results::{baseline_update, verdict_file};
 
 /// Runs a program's benchmarks, with this crate's options, and returns the program's exit code:
 /// what `criterion_main!` does, and more.
@@ -52,10 +56,31 @@ use crate::results::{files, verdict_file};
 ///
 /// | exit code | when |
 /// |---|---|
-/// | 0 | each benchmark passes, or has nothing to compare with because it is new; or none is compared, and neither `--against` nor a limit is given |
-/// | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
-/// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline; or `--against` or a limit, and no comparison: criterion only tests (no `--bench`, or `--test`), no benchmark is of [`BenchPairs`](crate::BenchPairs) or, without `--against`, of [`compare`](crate::compare()), or with `--against` all are new. The reason is printed |
-/// | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not entirely; or half of the interval's width is above `--max-noise`, and its high end is above `--max-regression`, or above 0 without that limit; or [more than a tenth of a pair is cost](crate::comparisons#the-latency-of-an-iteration), and its interval is neither entirely above `--max-regression` nor entirely below 0; or its comparison failed |
+/// | 0 | each benchmark passes, or is new. Without `--against` and limits also if none is compared |
+/// | 1 | a benchmark is slower by more than `--max-regression`: its whole interval is above the limit |
+/// | 2 | nothing could be compared |
+/// | 3 | none is slower, and at least one can't be told |
+///
+/// Exit code 2 comes with a printed reason:
+///
+/// - The arguments are wrong, `--against` names no such program, or the baseline is missing.
+/// - There is `--against` or a limit, and criterion only tests (no `--bench`, or `--test`).
+/// - There is `--against` or a limit, and no benchmark is of [`BenchPairs`](crate::BenchPairs); for
+///   the limit of a baseline, none of [`compare`](crate::compare()) either.
+/// - There is `--against`, and the other build has none of the benchmarks.
+///
+/// A benchmark can't be told (exit code 3) in these cases:
+///
+/// - Its estimate is above `--max-regression`, and the low end of its interval is not.
+/// - Half of its interval's width is above `--max-noise`, and the high end above `--max-regression`;
+///   without that limit, above 0.
+/// - [More than a tenth of a pair is cost](crate::comparisons#the-latency-of-an-iteration), and its
+///   interval is neither entirely above `--max-regression` nor entirely below 0.
+/// - Its comparison has failed.
+///
+/// # Panics
+///
+/// If a benchmark does.
 #[must_use = "without it a slower benchmark ends with exit code 0: write `fn main() -> ExitCode { run(..) }`"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
     match arguments::role() {
@@ -133,6 +158,7 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
             .map_err(|error| format!("--against: {error}"))
             .inspect_err(|error| store_error(error, options))?;
     }
+    let since = SystemTime::now();
     catch_missing_baseline(|| {
         benchmarks();
         Criterion::default().configure_from_args().final_summary();
@@ -141,7 +167,7 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
     if arguments::criterion::only_prints() {
         return Ok(0);
     }
-    judge_and_store(options)
+    judge_and_store(options, since)
 }
 
 /// Stores why the run ends early, with the verdicts so far.
@@ -153,12 +179,22 @@ fn store_error(error: &str, options: &Options) {
 
 /// Starts the program again, with this crate's own options in a variable. Returns its exit code.
 fn run_again(own: &Options, others: Vec<OsString>) -> Result<u8, String> {
-    let failed = |error| format!("the program can't be started again: {error}");
-    let mut again = Command::new(env::current_exe().map_err(failed)?);
+    let mut again = Command::new(arguments::this_program()?);
     own.pass_on(again.args(own.for_criterion(others)))?;
-    let status = again.status().map_err(failed)?;
+    exit_code_of(&mut again)
+}
+
+/// Runs the program that was started again. Returns its exit code.
+fn exit_code_of(again: &mut Command) -> Result<u8, String> {
+    let status = again.status().map_err(|error| {
+        let program = Path::new(again.get_program()).display();
+        format!(
+            "{program} can't be started again, without the options that criterion does not know: {error}; build it \
+             again, or leave these options out"
+        )
+    })?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    code.ok_or_else(|| ended_without_code(&again, status))
+    code.ok_or_else(|| ended_without_code(again, status))
 }
 
 /// The error of a program that has ended without an exit code for this process, such as by a
@@ -214,50 +250,56 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
     ))
 }
 
-/// Judges the findings: updates the baseline, stores and prints the verdicts. Returns the exit
-/// code.
-fn judge_and_store(options: &Options) -> Result<u8, String> {
+/// Judges the findings of a run that began at `since`: updates the baseline, stores and prints the
+/// verdicts. Returns the exit code.
+fn judge_and_store(options: &Options, since: SystemTime) -> Result<u8, String> {
     let Findings { verdicts, runs } = std::mem::take(&mut *findings::findings());
-    let mut verdicts = Verdicts::new(options, verdicts);
-    verdicts.not_judged = not_judged(&verdicts);
-    if options.update_on_pass && verdicts.exit_code == 0 {
+    let mut verdicts = Verdicts::at_end(options, verdicts, why_nothing_was_compared);
+    verdicts.not_judged = not_judged(&verdicts, since);
+    if options.update_on_pass && verdicts.state.exit_code() == Some(verdict::PASSES) {
         update_baseline(&mut verdicts, runs, options)?;
     }
-    if verdicts.exit_code == verdict::ERROR {
-        let error = why_nothing_was_compared(&verdicts);
-        verdicts.error = Some(error.to_owned());
-    }
     verdict_file::store(&verdicts, options)?;
-    if let Some(error) = verdicts.error {
+    if let RunState::Failed { error } = verdicts.state {
         return Err(error);
     }
     print(&verdicts, options);
-    Ok(verdicts.exit_code)
+    Ok(verdicts.state.exit_code().unwrap_or(verdict::ERROR))
 }
 
-/// The benchmarks of `--against` without a verdict.
-fn not_judged(verdicts: &Verdicts) -> Vec<LeftOut> {
+/// The benchmarks without a verdict: by the lists of both builds with `--against`, or else by
+/// criterion's files of this run.
+fn not_judged(verdicts: &Verdicts, since: SystemTime) -> Vec<LeftOut> {
     let judged = &verdicts.benchmarks;
     let is_judged = |name: &str| judged.iter().any(|verdict| verdict.benchmark == name);
-    builds::not_judged(is_judged)
-        .into_iter()
-        .map(|(name, reason)| LeftOut {
-            benchmark: name.to_owned(),
-            reason,
+    let left_out = |benchmark: String, reason| LeftOut { benchmark, reason };
+    if verdicts.against.is_some() || verdicts.baseline.is_none() {
+        return builds::not_judged(is_judged)
+            .into_iter()
+            .map(|(name, reason)| left_out(name.to_owned(), reason))
+            .collect();
+    }
+    let measured = criterion_folder::stored_since(since).into_iter();
+    measured
+        .filter(|name| !is_judged(name))
+        .map(|name| {
+            let text = "--baseline compares benchmarks of bench_pairs and compare; it is of bench_function";
+            left_out(name, ReasonCode::NotOfBenchPairs.with(text))
         })
         .collect()
 }
 
 /// Why a run has compared nothing, although an option needs that.
-fn why_nothing_was_compared(verdicts: &Verdicts) -> &'static str {
-    if !verdicts.benchmarks.is_empty() {
+fn why_nothing_was_compared(verdicts: &[BenchmarkVerdict]) -> String {
+    let why = if !verdicts.is_empty() {
         "nothing was compared with the other build: no benchmark was measured that both builds have"
     } else if SAMPLES.get() == 0 {
         "nothing was compared: no benchmark that measures by CounterTime fits the filter"
     } else {
         "nothing was compared: all that was measured are benchmarks of bench_function; this crate compares those \
          of bench_pairs and compare, if criterion stores what it measures"
-    }
+    };
+    why.to_owned()
 }
 
 /// Makes this run the baseline, except of benchmarks with untrusted samples. If the verdicts can't
@@ -275,10 +317,11 @@ fn update_baseline(
     let so_far = Verdicts::so_far(options, verdicts.benchmarks.clone());
     verdict_file::store_so_far(&so_far, options)?;
     let name = verdicts.baseline.clone().unwrap_or_default();
-    if let Err(error) = files::update_baselines(&folders, &name) {
+    if let Err(error) = baseline_update::update_baselines(&folders, &name) {
         let error = format!("the baseline was not updated: {error}");
-        verdicts.exit_code = verdict::ERROR;
-        verdicts.error = Some(error.clone());
+        verdicts.state = RunState::Failed {
+            error: error.clone(),
+        };
         verdicts.kept_baselines.clear();
         _ = verdict_file::store(verdicts, options);
         return Err(error);
@@ -358,7 +401,7 @@ mod tests {
             baseline: Some("main".to_owned()),
             is_baseline_updated: true,
             kept_baselines,
-            ..Verdicts::new(&Options::default(), Vec::new())
+            ..Verdicts::so_far(&Options::default(), Vec::new())
         };
         let [updated, kept] = &baseline_lines(&verdicts)[..] else {
             panic!("{verdicts:?}");
@@ -370,6 +413,13 @@ mod tests {
         let expected =
             "the baseline main of b stays as it was: 3 of this run's samples can't be trusted";
         assert!(kept.starts_with(expected), "{kept}");
+    }
+
+    /// Symptom: "the program can't be started again", without the program or what to do.
+    #[test]
+    fn the_error_of_a_program_that_does_not_start_has_its_path() {
+        let error = exit_code_of(&mut Command::new("/no/such/program")).expect_err("no program");
+        assert!(error.starts_with("/no/such/program can't be"), "{error}");
     }
 
     /// Symptom: the text was "the program has ended with signal: 6 (SIGABRT)".

@@ -6,13 +6,32 @@ use tickline::Status;
 
 use crate::number::as_f64;
 
-/// The conversion of ticks into ns.
+/// The duration of a tick.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Scale {
+pub(crate) struct Rate {
     pub(crate) ns_per_tick: f64,
     /// The largest possible error of `ns_per_tick`.
     pub(crate) uncertainty_ppb: f64,
-    /// The cost of a pair of readings, which is subtracted; 0 if it is unknown.
+}
+
+impl Rate {
+    /// The clock's rate; `None` before the clock's first line.
+    pub(crate) fn of(status: &Status) -> Option<Self> {
+        let frequency_hz = as_f64(status.frequency_hz?);
+        // The status rounds to whole Hz.
+        let rounding_ppb = 0.5 / frequency_hz * 1e9;
+        Some(Self {
+            ns_per_tick: 1e9 / frequency_hz,
+            uncertainty_ppb: as_f64(status.max_drift_ppb?) + rounding_ppb,
+        })
+    }
+}
+
+/// The conversion of ticks into ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    pub(crate) rate: Rate,
+    /// What is subtracted for a pair of readings: the counter's cost; of the OS clock nothing.
     pub(crate) cost_ticks: f64,
     pub(crate) resolution_ticks: u64,
 }
@@ -20,28 +39,17 @@ pub(crate) struct Scale {
 impl Scale {
     /// The scale of the OS clock, whose ticks are ns.
     pub(crate) const WALL: Self = Self {
-        ns_per_tick: 1.0,
-        uncertainty_ppb: 0.0,
+        rate: Rate {
+            ns_per_tick: 1.0,
+            uncertainty_ppb: 0.0,
+        },
         cost_ticks: 0.0,
         resolution_ticks: 1,
     };
 
-    /// This scale at the clock's rate; `None` before the clock's first line.
-    pub(crate) fn at_rate_of(self, status: &Status) -> Option<Self> {
-        let frequency_hz = as_f64(status.frequency_hz?);
-        // The status rounds to whole Hz.
-        let rounding_ppb = 0.5 / frequency_hz * 1e9;
-        let uncertainty_ppb = as_f64(status.max_drift_ppb?) + rounding_ppb;
-        Some(Self {
-            ns_per_tick: 1e9 / frequency_hz,
-            uncertainty_ppb,
-            ..self
-        })
-    }
-
     /// A pair's time without the pair's cost, at least 0.
     pub(crate) fn net_ns(&self, ticks: f64) -> f64 {
-        (ticks - self.cost_ticks).max(0.0) * self.ns_per_tick
+        (ticks - self.cost_ticks).max(0.0) * self.rate.ns_per_tick
     }
 }
 
@@ -84,10 +92,10 @@ pub struct Calibration {
 impl From<Scale> for Calibration {
     fn from(scale: Scale) -> Self {
         Self {
-            frequency_hz: 1e9 / scale.ns_per_tick,
-            uncertainty_ppb: scale.uncertainty_ppb,
-            resolution_ns: as_f64(scale.resolution_ticks) * scale.ns_per_tick,
-            pair_cost_ns: scale.cost_ticks * scale.ns_per_tick,
+            frequency_hz: 1e9 / scale.rate.ns_per_tick,
+            uncertainty_ppb: scale.rate.uncertainty_ppb,
+            resolution_ns: as_f64(scale.resolution_ticks) * scale.rate.ns_per_tick,
+            pair_cost_ns: scale.cost_ticks * scale.rate.ns_per_tick,
         }
     }
 }
@@ -112,8 +120,10 @@ mod tests {
     use super::*;
 
     const SCALE: Scale = Scale {
-        ns_per_tick: 0.4,
-        uncertainty_ppb: 963.0,
+        rate: Rate {
+            ns_per_tick: 0.4,
+            uncertainty_ppb: 963.0,
+        },
         cost_ticks: 57.0,
         resolution_ticks: 26,
     };
@@ -140,21 +150,27 @@ mod tests {
         );
     }
 
+    /// The rate of a clock of 1 GHz.
+    fn rate(max_drift_ppb: Option<u64>) -> Option<Rate> {
+        let clock = Clock::builder().driver(Driver::Manual).build();
+        let mut status = clock.expect("a clock").status();
+        (status.frequency_hz, status.max_drift_ppb) = (Some(1_000_000_000), max_drift_ppb);
+        Rate::of(&status)
+    }
+
     #[test]
-    fn the_clocks_rate_changes_neither_cost_nor_resolution() {
-        let clock = Clock::builder()
-            .driver(Driver::Manual)
-            .build()
-            .expect("a clock");
-        let mut status = clock.status();
-        (status.frequency_hz, status.max_drift_ppb) = (Some(1_000_000_000), Some(7));
-        let scale = SCALE.at_rate_of(&status).expect("a rate");
-        assert_eq!((scale.cost_ticks, scale.resolution_ticks), (57.0, 26));
-        assert_eq!(scale.ns_per_tick, 1.0);
+    fn a_rate_is_as_uncertain_as_the_clocks_drift_and_half_a_hertz() {
         // Half a Hz of 1 GHz is 0.5 ppb.
-        assert_eq!(scale.uncertainty_ppb, 7.5);
-        status.max_drift_ppb = None;
-        assert_eq!(SCALE.at_rate_of(&status), None);
+        let expected = Rate {
+            ns_per_tick: 1.0,
+            uncertainty_ppb: 7.5,
+        };
+        assert_eq!(rate(Some(7)), Some(expected));
+    }
+
+    #[test]
+    fn a_clock_of_unknown_drift_has_no_rate() {
+        assert_eq!(rate(None), None);
     }
 
     #[test]
@@ -167,6 +183,6 @@ mod tests {
     fn the_os_clock_has_ticks_of_one_ns_and_no_cost() {
         assert_eq!(Scale::WALL.net_ns(7.0), 7.0);
         assert_eq!(Scale::WALL.resolution_ticks, 1);
-        assert_eq!(Scale::WALL.uncertainty_ppb, 0.0);
+        assert_eq!(Scale::WALL.rate.uncertainty_ppb, 0.0);
     }
 }

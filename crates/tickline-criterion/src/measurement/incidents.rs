@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tickline::{ClockState, Event, EventCounts, Status};
 
-use crate::measurement::calibration::Scale;
+use crate::measurement::calibration::{Rate, Scale};
 use crate::measurement::lost_time::LostTime;
 use crate::measurement::readings::Elapsed;
 use crate::number::as_f64;
@@ -15,7 +15,7 @@ use crate::number::as_f64;
 /// contradicts its rate.
 const VAGUE_PPB: f64 = 100_000.0;
 
-/// A sample counts as unmeasured if it may have lost this share of its time, or more.
+/// A sample counts as uncertain if it may have lost this share of its time, or more.
 const UNSURE_SHARE: f64 = 0.01;
 
 /// The time for which a measured cost of a pair is used: it changes with the core's frequency.
@@ -92,19 +92,19 @@ impl Observations {
         let before = std::mem::replace(&mut self.state, status.state);
         let incidents = &mut self.incidents;
         if self.state == ClockState::Fast {
-            self.scale = self.scale.at_rate_of(status).unwrap_or(self.scale);
+            self.scale.rate = Rate::of(status).unwrap_or(self.scale.rate);
         } else {
             // While a gate is closed, the clock's rate may be wrong, so the scale is kept.
             incidents.fallback_state = Some(self.state);
         }
         let is_fast = [before, self.state] == [ClockState::Fast; 2];
         incidents.samples += 1;
-        incidents.moved += u64::from(sample.moved > 0);
-        incidents.backwards += u64::from(sample.backwards > 0);
-        if is_fast && self.scale.uncertainty_ppb <= VAGUE_PPB {
+        incidents.moved_samples += u64::from(sample.moved > 0);
+        incidents.backwards_samples += u64::from(sample.backwards > 0);
+        if is_fast && self.scale.rate.uncertainty_ppb <= VAGUE_PPB {
             SampleTrust::Trusted
         } else {
-            incidents.untrusted += 1;
+            incidents.untrusted_samples += 1;
             SampleTrust::Untrusted
         }
     }
@@ -131,7 +131,7 @@ impl Observations {
 
     /// The number of untrusted samples.
     pub(crate) const fn untrusted(&self) -> u64 {
-        self.incidents.untrusted
+        self.incidents.untrusted_samples
     }
 
     /// Counts the time that was lost in a sample, of which this time is left.
@@ -140,11 +140,11 @@ impl Observations {
             return;
         }
         let incidents = &mut self.incidents;
-        incidents.waited.add(lost.waited_ns);
-        incidents.interrupted.add(lost.other_ns);
-        incidents.subtracted += u64::from(lost.known_ns() > 0);
+        incidents.run_delay.add(lost.waited_ns);
+        incidents.steal_and_interrupts.add(lost.other_ns);
+        incidents.corrected_samples += u64::from(lost.known_ns() > 0);
         // A sample of which nothing is left counts, too.
-        incidents.unmeasured += u64::from(as_f64(lost.unsure_ns) >= UNSURE_SHARE * left_ns);
+        incidents.uncertain_samples += u64::from(as_f64(lost.unsure_ns) >= UNSURE_SHARE * left_ns);
     }
 
     /// The incidents up to the clock's events `now`. `name` finds a benchmark's name by the times
@@ -182,14 +182,14 @@ pub(crate) enum SampleTrust {
 /// Time that was subtracted for one cause: a part of [`Incidents`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Subtracted {
+pub struct SubtractedTime {
     /// The number of samples from which time was subtracted.
     pub samples: u64,
     /// The sum over these samples.
     pub time: Duration,
 }
 
-impl Subtracted {
+impl SubtractedTime {
     fn add(&mut self, ns: u64) {
         self.samples += u64::from(ns > 0);
         self.time = self.time.saturating_add(Duration::from_nanos(ns));
@@ -197,7 +197,7 @@ impl Subtracted {
 }
 
 /// The time, in ms.
-impl fmt::Display for Subtracted {
+impl fmt::Display for SubtractedTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} ms", self.time.as_secs_f64() * 1e3)
     }
@@ -215,7 +215,7 @@ impl fmt::Display for Subtracted {
 /// let _ns = time.to_f64(&time.end(time.start()));
 /// let incidents = time.incidents();
 /// println!("{incidents}"); // usually empty
-/// assert!(incidents.moved <= incidents.samples);
+/// assert!(incidents.moved_samples <= incidents.samples);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -225,32 +225,33 @@ pub struct Incidents {
     /// The number of samples in which a pair of readings began on one CPU and ended on another. A
     /// move away and back, or between two pairs, does not count here. If no instruction reads the
     /// CPU's id with the counter (aarch64), the crate notices no move.
-    pub moved: u64,
+    pub moved_samples: u64,
     /// The number of samples in which the counter stepped back: the CPUs' counters are
     /// unsynchronised, or were reset.
-    pub backwards: u64,
+    pub backwards_samples: u64,
     /// The number of samples during which the clock did not trust the counter. Before or after such
     /// a sample a gate was closed, there was no line, or the rate was uncertain by more than 100
     /// ppm. The counter still timed these samples.
-    pub untrusted: u64,
-    /// The benchmarks of the [`untrusted`](Self::untrusted) samples, each once: criterion's names,
+    pub untrusted_samples: u64,
+    /// The benchmarks of the [`untrusted_samples`](Self::untrusted_samples), each once: criterion's names,
     /// which are in its files. For one that criterion has not stored, or not yet, a text says that.
     /// `--update-on-pass` keeps the baseline of these benchmarks
     /// ([`Verdicts::kept_baselines`](crate::Verdicts::kept_baselines)).
     pub untrusted_benchmarks: Vec<String>,
     /// The number of samples from which time was subtracted, because the kernel took the CPU from
     /// the thread.
-    pub subtracted: u64,
-    /// The subtracted time in which the thread waited for a CPU, because other programs used it.
-    pub waited: Subtracted,
+    pub corrected_samples: u64,
+    /// The subtracted time in which the thread could run and waited for a CPU, because other
+    /// programs used it: the kernel's run delay.
+    pub run_delay: SubtractedTime,
     /// The subtracted time that the hypervisor, interrupts or a CPU quota took.
-    pub interrupted: Subtracted,
+    pub steal_and_interrupts: SubtractedTime,
     /// The number of samples that may have lost 1 % or more to others, but from which this time
     /// could not be subtracted, or not exactly. In such a sample the thread blocked, so that its
     /// waits may be the routine's own; or it waited for a CPU while other threads of the process
     /// ran, to which it may have yielded; or the sample began on another thread; or it has many
     /// short pairs with long pauses between them; or nothing of it was left.
-    pub unmeasured: u64,
+    pub uncertain_samples: u64,
     /// The clock's state at the last sample after which its readings came from the OS clock.
     pub fallback_state: Option<ClockState>,
     /// The events of tickline's clock so far that can make samples wrong, with their numbers. The
@@ -258,67 +259,87 @@ pub struct Incidents {
     pub events: Vec<(Event, u64)>,
 }
 
+impl Incidents {
+    /// The line about the time that was subtracted.
+    fn corrected_line(&self) -> String {
+        let causes: Vec<String> = [
+            (self.run_delay, "of waiting for a CPU"),
+            (
+                self.steal_and_interrupts,
+                "of the hypervisor, interrupts or a CPU quota",
+            ),
+        ]
+        .into_iter()
+        .filter(|(part, _)| part.samples > 0)
+        .map(|(part, cause)| format!("{part} {cause} (in {})", part.samples))
+        .collect();
+        format!(
+            "{} of {} samples lost the CPU, and this time was subtracted: {}",
+            self.corrected_samples,
+            self.samples,
+            causes.join(", ")
+        )
+    }
+
+    /// The line about samples that can't be trusted.
+    fn untrusted_line(&self) -> String {
+        let or_state = self
+            .fallback_state
+            .map_or(String::new(), |state| format!(", or {state}"));
+        format!(
+            "{} of {} samples can't be trusted, because the counter's rate was not known{or_state}; repeat these \
+             benchmarks: {}",
+            self.untrusted_samples,
+            self.samples,
+            self.untrusted_benchmarks.join(", ")
+        )
+    }
+
+    /// The line about the clock's events.
+    fn events_line(&self) -> String {
+        let events = self
+            .events
+            .iter()
+            .map(|(event, count)| format!("{} {count}", event.code()));
+        format!(
+            "while {} samples were taken, the clock noticed events by which some may be wrong: {}",
+            self.samples,
+            events.collect::<Vec<_>>().join(", ")
+        )
+    }
+}
+
 impl fmt::Display for Incidents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            samples,
-            moved,
-            backwards,
-            untrusted,
-            untrusted_benchmarks,
-            subtracted,
-            waited,
-            interrupted,
-            unmeasured,
-            fallback_state,
-            events,
-        } = self;
+        let samples = self.samples;
         let mut lines = Vec::new();
-        if *subtracted > 0 {
-            let causes: Vec<String> = [
-                (waited, "of waiting for a CPU"),
-                (interrupted, "of the hypervisor, interrupts or a CPU quota"),
-            ]
-            .into_iter()
-            .filter(|(part, _)| part.samples > 0)
-            .map(|(part, cause)| format!("{part} {cause} (in {})", part.samples))
-            .collect();
+        if self.corrected_samples > 0 {
+            lines.push(self.corrected_line());
+        }
+        if self.uncertain_samples > 0 {
             lines.push(format!(
-                "{subtracted} of {samples} samples lost the CPU, and this time was subtracted: {}",
-                causes.join(", ")
+                "{} of {samples} samples may contain 1 % or more of others' time, which could not be told from the \
+                 routine's own: the thread blocked, other threads of the process ran, or the batches were short",
+                self.uncertain_samples
             ));
         }
-        if *unmeasured > 0 {
+        if self.moved_samples > 0 {
             lines.push(format!(
-                "{unmeasured} of {samples} samples may contain 1 % or more of others' time, which could not be told from the routine's own: the thread blocked, other threads of the process ran, or the batches were short"
+                "{} of {samples} samples contain a move of the thread to another CPU; to avoid that, bind it to one",
+                self.moved_samples
             ));
         }
-        if *moved > 0 {
+        if self.backwards_samples > 0 {
             lines.push(format!(
-                "{moved} of {samples} samples contain a move of the thread to another CPU; to avoid that, bind it to one"
+                "{} of {samples} samples are too short, because the counter stepped back: the results can't be trusted",
+                self.backwards_samples
             ));
         }
-        if *backwards > 0 {
-            lines.push(format!(
-                "{backwards} of {samples} samples are too short, because the counter stepped back: the results can't be trusted"
-            ));
+        if self.untrusted_samples > 0 {
+            lines.push(self.untrusted_line());
         }
-        if *untrusted > 0 {
-            let or_state = fallback_state.map_or(String::new(), |state| format!(", or {state}"));
-            let of = untrusted_benchmarks.join(", ");
-            lines.push(format!(
-                "{untrusted} of {samples} samples can't be trusted, because the counter's rate was not known{or_state}; repeat these benchmarks: {of}"
-            ));
-        }
-        if *samples > 0 && !events.is_empty() {
-            let events: Vec<String> = events
-                .iter()
-                .map(|(event, count)| format!("{} {count}", event.code()))
-                .collect();
-            lines.push(format!(
-                "while {samples} samples were taken, the clock noticed events by which some may be wrong: {}",
-                events.join(", ")
-            ));
+        if samples > 0 && !self.events.is_empty() {
+            lines.push(self.events_line());
         }
         f.write_str(&lines.join("\n"))
     }

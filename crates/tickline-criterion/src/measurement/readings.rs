@@ -282,7 +282,7 @@ impl Elapsed {
     /// the ticks contribute at least 0.
     pub(crate) fn to_ns(self, scale: &Scale) -> f64 {
         let net_ticks = as_f64(self.ticks) - as_f64(self.pairs) * scale.cost_ticks;
-        let net_ns = net_ticks * scale.ns_per_tick - as_f64(self.lost.known_ns());
+        let net_ns = net_ticks * scale.rate.ns_per_tick - as_f64(self.lost.known_ns());
         net_ns.max(0.0) + as_f64(self.other_ps) / PS_PER_NS
     }
 }
@@ -317,6 +317,7 @@ impl From<Duration> for Elapsed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measurement::calibration::Rate;
 
     fn pair(start_ticks: u64, end_ticks: u64) -> Elapsed {
         Elapsed::from_pair(PairReads {
@@ -328,7 +329,10 @@ mod tests {
 
     const fn scale(ns_per_tick: f64, cost_ticks: f64) -> Scale {
         Scale {
-            ns_per_tick,
+            rate: Rate {
+                ns_per_tick,
+                uncertainty_ppb: 0.0,
+            },
             cost_ticks,
             ..Scale::WALL
         }

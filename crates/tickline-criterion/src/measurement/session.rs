@@ -8,7 +8,7 @@ use tickline::{Clock, ClockState, EventCounts, Reason, Status};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use crate::criterion_folder;
-use crate::measurement::calibration::{Scale, least_ns};
+use crate::measurement::calibration::{Rate, Scale, least_ns};
 use crate::measurement::error::{Error, ErrorKind};
 use crate::measurement::incidents::{Incidents, Observations};
 use crate::measurement::noise_loop::NoiseLoop;
@@ -40,16 +40,15 @@ impl Session {
         counter: HardwareCounter,
         settle: Duration,
     ) -> Result<Self, Error> {
-        let (scale, events) = wait_for_rate(&clock, settle)?;
+        let (rate, events) = wait_for_rate(&clock, settle)?;
         // The first result is dropped, because a processor that was idle may still be speeding up.
         let [_, cost_ticks] = [(); 2].map(|()| pair_ticks(pair_clock));
-        let resolution_ticks = resolution_ticks(&counter);
         let scale = Scale {
+            rate,
             cost_ticks,
-            resolution_ticks,
-            ..scale
+            resolution_ticks: resolution_ticks(&counter),
         };
-        let noise_loop = NoiseLoop::start(counter, scale.ns_per_tick);
+        let noise_loop = NoiseLoop::start(counter, rate.ns_per_tick);
         Ok(Self {
             clock,
             pair_clock,
@@ -111,23 +110,23 @@ impl Session {
 
 /// Waits until the clock's rate is known to [`GOAL_PPB`], at most `limit`. Returns the rate, and
 /// the clock's events until then.
-fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Scale, EventCounts), Error> {
+fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Rate, EventCounts), Error> {
     let begin = Instant::now();
     loop {
         let status = clock.status();
         if let Some(result) = end_of_wait(&status, begin.elapsed(), limit) {
-            return result.map(|scale| (scale, status.events));
+            return result.map(|rate| (rate, status.events));
         }
         std::thread::sleep(POLL);
     }
 }
 
 /// The result of a wait that has lasted for `waited`, of at most `limit`; `None` if it goes on.
-fn end_of_wait(status: &Status, waited: Duration, limit: Duration) -> Option<Result<Scale, Error>> {
+fn end_of_wait(status: &Status, waited: Duration, limit: Duration) -> Option<Result<Rate, Error>> {
     let is_over = waited >= limit;
-    match (status.state, Scale::WALL.at_rate_of(status)) {
-        (ClockState::Fast, Some(scale)) if is_over || scale.uncertainty_ppb <= GOAL_PPB => {
-            Some(Ok(scale))
+    match (status.state, Rate::of(status)) {
+        (ClockState::Fast, Some(rate)) if is_over || rate.uncertainty_ppb <= GOAL_PPB => {
+            Some(Ok(rate))
         }
         (ClockState::Fallback(reason), _)
             if is_over || status.is_judged && !is_temporary(reason) =>
@@ -207,8 +206,8 @@ mod tests {
     #[test]
     fn a_rate_that_is_less_well_known_is_used_at_the_limit() {
         let status = status(ClockState::Fast, Some(50_000));
-        let scale = end_of_wait(&status, LIMIT, LIMIT).expect("the end");
-        assert_eq!(scale.expect("a rate").uncertainty_ppb, 50_000.5);
+        let rate = end_of_wait(&status, LIMIT, LIMIT).expect("the end");
+        assert_eq!(rate.expect("a rate").uncertainty_ppb, 50_000.5);
     }
 
     #[test]
@@ -326,7 +325,7 @@ mod tests {
         let scale = session.observations().scale;
         assert_eq!(session.to_ns(&sample, 1), sample.to_ns(&scale));
         assert_eq!(session.observations().scale, scale);
-        assert_eq!(session.incidents(None).untrusted, 1);
+        assert_eq!(session.incidents(None).untrusted_samples, 1);
     }
 
     /// The line is printed by the drop, so the test runs itself in a child process, and checks the

@@ -119,7 +119,9 @@ impl CounterTime {
         let meter = match &session {
             Err(_) => Err(NotSubtracted::WallTime),
             Ok(_) if settings.counting == Counting::All => Err(NotSubtracted::Included),
-            Ok(session) => ThreadMeter::calibrate(clock, session.observations().scale.ns_per_tick),
+            Ok(session) => {
+                ThreadMeter::calibrate(clock, session.observations().scale.rate.ns_per_tick)
+            }
         };
         Self {
             shared: Arc::new(Shared {

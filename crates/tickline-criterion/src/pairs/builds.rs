@@ -66,8 +66,7 @@ impl Builds {
     pub(crate) fn start(options: &Options) -> Result<(), String> {
         let first = options.against.first().ok_or("there is no program")?;
         let [theirs, layouts] = [absolute(&options.against)?, absolute(&options.layouts)?];
-        let ours = std::env::current_exe();
-        let ours = ours.map_err(|error| format!("this program's path is unknown: {error}"))?;
+        let ours = arguments::this_program()?;
         let builds = Self {
             // Of this build, criterion's own words about a wrong argument are shown.
             ours: list(&ours, Build::This).map_err(|error| format!("this build: {error}"))?,
@@ -181,7 +180,7 @@ impl Benchmark {
         let _bound = system_facts::bind_to_present_cpu()?;
         let plan = Plan::of(budget);
         let mut turns = Turns {
-            iterations_per_pair: u64::from(pair_size == PairSize::One),
+            iterations_per_pair: (pair_size == PairSize::One).then_some(1),
             ..Turns::default()
         };
         // The processes of one layout have one place for their code, so that they are one replicate
@@ -294,10 +293,10 @@ pub(crate) struct Turns {
     pub(crate) replicates: Vec<Replicate>,
     /// The disturbances of pairs of both builds.
     pub(crate) disturbances: Disturbances,
-    /// The number of iterations in a pair; 0 until the first process has chosen it, if it may.
-    pub(crate) iterations_per_pair: u64,
-    /// The number of iterations in a slice; 0 until the first process has chosen it.
-    iterations: u64,
+    /// The number of iterations in a pair; `None` until the first process has chosen it, if it may.
+    pub(crate) iterations_per_pair: Option<u64>,
+    /// The number of iterations in a slice; `None` until the first process has chosen it.
+    iterations: Option<u64>,
 }
 
 impl Turns {
@@ -311,10 +310,11 @@ impl Turns {
     ) -> Result<(), String> {
         let (begin, first) = (Instant::now(), random_side());
         let mut processes = [None, None];
+        let mut iterations = 1;
         for side in [first, 1 - first] {
             let program = &benchmark.builds.programs[side][replicate % benchmark.layouts()];
             let mut process = Process::start(program, benchmark.name, measurement)?;
-            self.warm_up(&mut process, plan, measurement)?;
+            iterations = self.warm_up(&mut process, plan, measurement)?;
             processes[side] = Some(process);
         }
         for slice in 0..plan.slices {
@@ -325,7 +325,7 @@ impl Turns {
             let (first, mut ticks) = (random_side(), [Vec::new(), Vec::new()]);
             for side in [first, 1 - first] {
                 let process = processes[side].as_mut().ok_or("it was not started")?;
-                let slice = process.slice(self.request())?;
+                let slice = process.slice(self.request(iterations))?;
                 self.disturbances.add_all(slice.disturbances);
                 ticks[side] = slice.ticks;
             }
@@ -341,25 +341,23 @@ impl Turns {
         Ok(())
     }
 
-    const fn request(&self) -> Request {
+    /// The request for a slice of `iterations`.
+    const fn request(&self, iterations: u64) -> Request {
         Request {
-            iterations: self.iterations,
+            iterations,
             iterations_per_pair: self.iterations_per_pair,
         }
     }
 
     /// Takes slices that do not count. The first process chooses the size of pairs and slices.
+    /// Returns the number of iterations in a slice.
     fn warm_up(
         &mut self,
         process: &mut Process,
         plan: &Plan,
         measurement: &CounterTime,
-    ) -> Result<(), String> {
-        let shortest = Request {
-            iterations: 1,
-            ..self.request()
-        };
-        let slice = process.slice(shortest)?;
+    ) -> Result<u64, String> {
+        let slice = process.slice(self.request(1))?;
         let clock = measurement.measured_by();
         if slice.clock != clock {
             return Err(format!(
@@ -367,25 +365,30 @@ impl Turns {
                 slice.clock
             ));
         }
-        if self.iterations == 0 {
-            let max = max_pairs(slice.ticks, measurement.scale().ns_per_tick, plan.slice);
-            let iterations_per_pair = slice.iterations_per_pair;
-            let pairs = pairs_of_slice(max, plan.slice, |pairs| {
-                let begin = Instant::now();
-                let request = Request {
-                    iterations: pairs.saturating_mul(iterations_per_pair),
-                    iterations_per_pair,
-                };
-                process.slice(request).map(|_| begin.elapsed())
-            })?;
-            self.iterations_per_pair = iterations_per_pair;
-            self.iterations = pairs.saturating_mul(iterations_per_pair);
-        }
+        let iterations_per_pair = *self
+            .iterations_per_pair
+            .get_or_insert(slice.iterations_per_pair);
+        let iterations = match self.iterations {
+            Some(iterations) => iterations,
+            None => {
+                let ns_per_tick = measurement.scale().rate.ns_per_tick;
+                let max = max_pairs(slice.ticks, ns_per_tick, plan.slice);
+                let pairs = pairs_of_slice(max, plan.slice, |pairs| {
+                    let begin = Instant::now();
+                    let iterations = pairs.saturating_mul(iterations_per_pair);
+                    process
+                        .slice(self.request(iterations))
+                        .map(|_| begin.elapsed())
+                })?;
+                pairs.saturating_mul(iterations_per_pair)
+            }
+        };
+        self.iterations = Some(iterations);
         // A routine of many ms is warm after one call.
-        if self.iterations > self.iterations_per_pair {
-            process.slice(self.request())?;
+        if iterations > iterations_per_pair {
+            process.slice(self.request(iterations))?;
         }
-        Ok(())
+        Ok(iterations)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::measurement::time::{BENCHERS, CounterTime, SAMPLES};
 use crate::number::{as_f64, count, index};
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
-use crate::pairs::serving::{Request, ServedSlice, Serving};
+use crate::pairs::serving::{ServedSlice, Serving};
 use crate::pairs::slice::Slice;
 use crate::statistics::couples::{Couple, Replicate};
 use crate::statistics::distribution::{Distribution, quantile};
@@ -196,7 +196,7 @@ impl<const N: usize> Collector<N> {
         let (time, bencher) = (CounterTime::current(), BENCHERS.get());
         let ns_per_tick = serving
             .as_ref()
-            .map_or(time.scale().ns_per_tick, |serving| serving.ns_per_tick);
+            .map_or(time.scale().rate.ns_per_tick, |serving| serving.ns_per_tick);
         Self {
             untrusted: time.untrusted(),
             serving,
@@ -232,9 +232,7 @@ impl<const N: usize> Collector<N> {
             return Some(iterations);
         };
         let request = serving.next_request()?;
-        if request.iterations_per_pair > 0 {
-            self.iterations_per_pair = Some(request.iterations_per_pair);
-        }
+        self.iterations_per_pair = request.iterations_per_pair.or(self.iterations_per_pair);
         Some(request.iterations)
     }
 
@@ -251,11 +249,9 @@ impl<const N: usize> Collector<N> {
 
     /// The cost of a pair, ticks, also if it is not subtracted.
     pub(crate) fn cost_ticks(&self) -> f64 {
-        match self.time.scale().cost_ticks {
-            // The scale has no cost for the OS clock, so it is measured here. A single pair of a
-            // clock with a long step reads as 0.
-            0.0 => pair_ticks(self.time.pair_clock()),
-            ticks => ticks,
+        match self.time.session() {
+            Some(session) => session.observations().scale.cost_ticks,
+            None => pair_ticks(self.time.pair_clock()),
         }
     }
 
@@ -280,29 +276,27 @@ impl<const N: usize> Collector<N> {
         if let Some(iterations) = self.iterations_per_pair {
             return iterations;
         }
-        let iterations = iterations_lasting(
-            self.min_pair_ticks(inputs, || self.cost_ticks()),
-            trial_ticks,
-        );
+        let iterations = match self.min_pair_ticks(inputs, || self.cost_ticks()) {
+            Some(min_ticks) => iterations_lasting(min_ticks, trial_ticks),
+            None => 1,
+        };
         *self.iterations_per_pair.insert(iterations)
     }
 
-    /// The shortest duration of a pair whose readings cost so much, ticks. 0 if any is long enough.
-    fn min_pair_ticks(&self, inputs: Inputs, cost_ticks: impl FnOnce() -> f64) -> f64 {
+    /// The shortest duration of a pair whose readings cost so much, ticks. `None` if a pair has one
+    /// iteration, however short.
+    fn min_pair_ticks(&self, inputs: Inputs, cost_ticks: impl FnOnce() -> f64) -> Option<f64> {
         let chosen = match self.pair_size {
             PairSize::CostShare(share) => Some(share),
             PairSize::Usual | PairSize::One => None,
         };
-        let (of_turns, min_ns) = if self.is_in_turns() {
-            let share = (inputs == Inputs::None).then_some(SHARE_IN_TURNS);
-            (share, PAIR_NS)
-        } else {
-            (None, 0.0)
-        };
-        match chosen.into_iter().chain(of_turns).reduce(f64::min) {
-            Some(share) => (cost_ticks() / share).max(min_ns / self.ns_per_tick),
-            None => min_ns / self.ns_per_tick,
+        if !self.is_in_turns() {
+            return chosen.map(|share| cost_ticks() / share);
         }
+        let of_turns = (inputs == Inputs::None).then_some(SHARE_IN_TURNS);
+        let share = chosen.into_iter().chain(of_turns).reduce(f64::min);
+        let min_ticks = PAIR_NS / self.ns_per_tick;
+        Some(share.map_or(min_ticks, |share| min_ticks.max(cost_ticks() / share)))
     }
 
     /// Begins a sample of `iterations`.
@@ -315,16 +309,14 @@ impl<const N: usize> Collector<N> {
             self.measuring_since = Instant::now();
         }
         let min_groups = if self.is_in_turns() { MIN_GROUPS } else { 1 };
-        let iterations_per_pair = self.iterations_per_pair();
-        let wanted = iterations.div_ceil(iterations_per_pair).max(min_groups);
+        let wanted = iterations
+            .div_ceil(self.iterations_per_pair())
+            .max(min_groups);
         self.monitor.begin(&self.time);
         let block = Vec::with_capacity(BLOCK_PAIRS.min(index(wanted)));
         Sample {
             collector: self,
-            request: Request {
-                iterations,
-                iterations_per_pair,
-            },
+            iterations,
             wanted,
             groups_in_slices: 0,
             block,
@@ -355,8 +347,7 @@ pub(crate) enum Inputs {
 fn iterations_lasting(min_ticks: f64, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
     let mut min_trial_ticks = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
     let mut iterations = 1;
-    while min_ticks > 0.0
-        && iterations < MAX_ITERATIONS
+    while iterations < MAX_ITERATIONS
         && min_trial_ticks(iterations).is_some_and(|ticks| as_f64(ticks) < min_ticks)
     {
         iterations *= 2;
@@ -368,7 +359,8 @@ fn iterations_lasting(min_ticks: f64, mut trial_ticks: impl FnMut(u64) -> u64) -
 #[derive(Debug)]
 pub(crate) struct Sample<'a, const N: usize> {
     collector: &'a mut Collector<N>,
-    request: Request,
+    /// The number of iterations for which criterion gets a time.
+    iterations: u64,
     /// The requested number of groups that count.
     wanted: u64,
     /// The number of groups in complete slices.
@@ -505,12 +497,14 @@ impl<const N: usize> Sample<'_, N> {
     /// the iterations.
     pub(crate) fn finish(self) -> Elapsed {
         let Self {
-            collector, request, ..
+            collector,
+            iterations,
+            ..
         } = self;
         let scale = collector.time.scale();
         let ticks = collector.collected.sample_ticks(scale.resolution_ticks);
-        let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(request.iterations_per_pair);
-        let returned = Elapsed::from_ns(each_ns * as_f64(request.iterations));
+        let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(collector.iterations_per_pair());
+        let returned = Elapsed::from_ns(each_ns * as_f64(iterations));
         collector.collected.sample_times_ns.push(each_ns);
         collector
             .collected

@@ -7,7 +7,7 @@
 //!
 //! | line | sent to | meaning |
 //! |---|---|---|
-//! | `[5000,64]` | the serving process | take a slice of at most 5,000 iterations, 64 in a pair; 0: choose |
+//! | `{"iterations":5000,"iterations_per_pair":64}` | the serving process | a [`Request`] |
 //! | `tickline-criterion: {"clock":"counter",..}` | the driving process | a [`ServedSlice`] |
 
 use std::fs::File;
@@ -30,11 +30,12 @@ pub(crate) const MARK: &str = "tickline-criterion: ";
 const MAX_PAIRS: usize = 8_192;
 
 /// A request for a slice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Request {
+    /// The largest number of iterations.
     pub(crate) iterations: u64,
-    /// The number of iterations in a pair; 0 if the serving process chooses it.
-    pub(crate) iterations_per_pair: u64,
+    /// The number of iterations in a pair; `None` if the serving process chooses it.
+    pub(crate) iterations_per_pair: Option<u64>,
 }
 
 /// The reply to a request.
@@ -90,12 +91,9 @@ impl Serving {
             Some([requests, _]) => BufReader::new(requests).read_line(&mut line),
             None => io::stdin().read_line(&mut line),
         };
-        let (iterations, iterations_per_pair) = serde_json::from_str(&line).ok()?;
+        let request = serde_json::from_str(&line).ok()?;
         self.heap.shift();
-        Some(Request {
-            iterations,
-            iterations_per_pair,
-        })
+        Some(request)
     }
 
     /// Replies to the last request.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::number::middle;
 use crate::results::cost_share::CostShare;
 use crate::results::text::{INDENT, Ns, signed_percent};
-use crate::results::verdict::Percent;
+use crate::statistics::interval::Interval;
 
 /// The smallest reported difference, %. A smaller one may come from a change of the core's
 /// frequency that is not noticed within a run ([`crate::pairs::system_facts`]).
@@ -25,11 +25,9 @@ const MIN_PERCENT: f64 = 2.0;
 /// The smallest number of parts of a run, for a range of nine tenths.
 pub(crate) const MIN_PARTS: usize = 10;
 
-/// The middle nine tenths of a run's parts, ns: the low end, the median, and the high end.
-type Range = [f64; 3];
-
-/// The range of a run that [`files`](crate::results::files) has stored.
-fn range(stored: &Value) -> Option<Range> {
+/// The median of a run's parts, ns, with the ends of their middle nine tenths. The run is one that
+/// [`files`](crate::results::files) has stored.
+fn range_ns(stored: &Value) -> Option<Interval> {
     // Distributions have samples, comparisons rounds.
     let parts_ns = ["sample_times_ns", "rounds_ns"]
         .into_iter()
@@ -37,15 +35,19 @@ fn range(stored: &Value) -> Option<Range> {
     let mut ns: Vec<f64> = parts_ns.iter().filter_map(Value::as_f64).collect();
     ns.sort_unstable_by(f64::total_cmp);
     let (last, tail) = (ns.len().checked_sub(1)?, ns.len() / 20);
-    (ns.len() >= MIN_PARTS).then(|| [ns[tail], middle(&ns), ns[last - tail]])
+    (ns.len() >= MIN_PARTS).then(|| Interval {
+        estimate: middle(&ns),
+        low: ns[tail],
+        high: ns[last - tail],
+    })
 }
 
 /// The ranges of a stored run and of this run. Its text is printed below criterion's line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Change {
     name: String,
-    then: Range,
-    now: Range,
+    then_ns: Interval,
+    now_ns: Interval,
     /// The time of A then, ns, if the ranges are of differences in a comparison: a percentage is of
     /// this time. `None` if they are of times, which have a ratio.
     a_ns: Option<f64>,
@@ -59,8 +61,8 @@ impl Change {
     pub(crate) fn new(name: &str, then: &Value, now: &Value) -> Option<Self> {
         Some(Self {
             name: name.to_owned(),
-            then: range(then)?,
-            now: range(now)?,
+            then_ns: range_ns(then)?,
+            now_ns: range_ns(now)?,
             a_ns: then["median_a_ns"].as_f64(),
             cost_share: [then, now]
                 .into_iter()
@@ -75,27 +77,32 @@ impl Change {
     }
 
     /// The change, %, between what the ranges of both runs allow.
-    pub(crate) fn percent(&self) -> Percent {
+    pub(crate) fn percent(&self) -> Interval {
         let percent = |then: f64, now: f64| (now - then) / self.a_ns.unwrap_or(then) * 100.0;
-        let ([low_then, middle_then, high_then], [low, middle, high]) = (self.then, self.now);
-        Percent {
-            estimate: percent(middle_then, middle),
-            low: percent(high_then, low),
-            high: percent(low_then, high),
+        let Self {
+            then_ns, now_ns, ..
+        } = self;
+        Interval {
+            estimate: percent(then_ns.estimate, now_ns.estimate),
+            low: percent(then_ns.high, now_ns.low),
+            high: percent(then_ns.low, now_ns.high),
         }
     }
 
     pub(crate) fn is_different(&self) -> bool {
-        let ([low_then, _, high_then], [low, _, high]) = (self.then, self.now);
-        (low > high_then || high < low_then) && self.percent().estimate.abs() >= MIN_PERCENT
+        let Self {
+            then_ns, now_ns, ..
+        } = self;
+        let do_overlap = now_ns.low <= then_ns.high && now_ns.high >= then_ns.low;
+        !do_overlap && self.percent().estimate.abs() >= MIN_PERCENT
     }
 
     pub(crate) fn json(&self) -> Value {
         json!({
             "name": self.name,
             "in_turns": false,
-            "then_ns": self.then,
-            "now_ns": self.now,
+            "then_ns": self.then_ns,
+            "now_ns": self.now_ns,
             "percent": self.percent().estimate,
             "is_different": self.is_different(),
         })
@@ -115,7 +122,8 @@ impl fmt::Display for Change {
                 (Some(_), false) => "more now, by more than either run scatters",
             }
         };
-        let ([low_then, then, high_then], [low, now, high]) = (self.then.map(Ns), self.now.map(Ns));
+        let [low_then, then, high_then] = self.then_ns.in_order().map(Ns);
+        let [low, now, high] = self.now_ns.in_order().map(Ns);
         let (median, of_a) = match self.a_ns {
             Some(_) => ("B less A, median of rounds,", " of A"),
             None => ("median of samples", ""),
@@ -183,15 +191,10 @@ mod tests {
             json!({ "sample_times_ns": samples })
         };
         let change = Change::new("main", &run(100), &run(109)).expect("20 samples");
-        let Percent {
-            estimate,
-            low,
-            high,
-        } = change.percent();
         // The middle nine tenths of 20 samples leave out one at each end.
-        let expected = [(109.5, 118.5), (118.0, 110.0), (101.0, 127.0)]
+        let expected = [(118.0, 110.0), (109.5, 118.5), (101.0, 127.0)]
             .map(|(then, now)| (now - then) / then * 100.0);
-        for (found, expected) in [estimate, low, high].into_iter().zip(expected) {
+        for (found, expected) in change.percent().in_order().into_iter().zip(expected) {
             assert!((found - expected).abs() < 1e-9, "{change:?}");
         }
     }
@@ -236,8 +239,8 @@ mod tests {
             json!({
                 "name": "main",
                 "in_turns": false,
-                "then_ns": [200.0, 200.0, 200.0],
-                "now_ns": [210.0, 210.0, 210.0],
+                "then_ns": { "estimate": 200.0, "low": 200.0, "high": 200.0 },
+                "now_ns": { "estimate": 210.0, "low": 210.0, "high": 210.0 },
                 "percent": 5.0,
                 "is_different": true,
             })
@@ -251,7 +254,8 @@ mod tests {
             json!({ "sample_times_ns": parts }),
             json!({ "rounds_ns": parts }),
         ] {
-            assert_eq!(range(&run), Some([5.0, 49.5, 94.0]));
+            let range_ns = range_ns(&run).map(Interval::in_order);
+            assert_eq!(range_ns, Some([5.0, 49.5, 94.0]));
         }
     }
 

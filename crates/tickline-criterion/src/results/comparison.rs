@@ -14,9 +14,9 @@ use crate::results::cost_share::{self, CostShare};
 use crate::results::files;
 use crate::results::plot::{self, Mark, Series};
 use crate::results::text::{INDENT, Ns, iterations, signed, signed_percent, unit};
-use crate::results::verdict::Percent;
 use crate::statistics::couples::{Couple, MIN_COUPLES, Replicate, analyse, median_of};
 use crate::statistics::distribution::Distribution;
+use crate::statistics::interval::Interval;
 use crate::statistics::signed_rank::MIN_REPLICATES;
 
 /// The two times of a couple may differ by this, ns, even if both routines are the same: some
@@ -96,13 +96,14 @@ pub struct Comparison {
     pub median_a_ns: f64,
     /// The time of B, ns: the second routine, or this build.
     pub median_b_ns: f64,
-    /// How much longer B takes than A, ns: the estimate of Hodges and Lehmann over the replicates.
-    pub difference_ns: f64,
-    /// The low end of the interval that contains the difference with 95 % confidence, ns. The
-    /// interval is over [`replicates`](Self::replicates), and allows for 1 ns a pair.
-    pub low_ns: f64,
-    /// The high end of the interval, ns.
-    pub high_ns: f64,
+    /// How much longer B takes than A, ns: the estimate of Hodges and Lehmann over the
+    /// [`replicates`](Self::replicates), with the interval that contains the difference with 95 %
+    /// confidence. The interval allows for 1 ns a pair.
+    pub difference_ns: Interval,
+    /// How much longer B takes than A, %: the ratio of their times, less 1, estimated in the same
+    /// way. The estimate may differ a little from the difference in ns divided by the time of A. Not
+    /// finite if A takes no time.
+    pub difference_percent: Interval,
     /// The number of couples that count. A couple is a time of A and the time of B next to it. If
     /// all pairs are included, disturbed couples count.
     pub couples_counted: u64,
@@ -110,7 +111,6 @@ pub struct Comparison {
     pub couples_disturbed: u64,
     /// The number of iterations of each routine in a couple.
     pub iterations_per_pair: u64,
-    percent: Percent,
     replicates_ns: Vec<f64>,
     rounds_ns: Vec<f64>,
     disturbances: Disturbances,
@@ -123,14 +123,6 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// How much longer B takes than A, %, with its interval of 95 %: the ratio of their times, less
-    /// 1, by the estimate of Hodges and Lehmann over the replicates. The estimate may differ a
-    /// little from the difference divided by the time of A. Not finite if A takes no time.
-    #[must_use]
-    pub const fn percent(&self) -> Percent {
-        self.percent
-    }
-
     /// The number of placements of code, heap and stack over which the interval is: copies of the
     /// code for [`compare`](crate::compare), processes of each build for `--against`, layouts with
     /// `--layout`.
@@ -143,13 +135,11 @@ impl Comparison {
     /// differ a little from the difference of the medians.
     fn estimate_and_interval(&self) -> [String; 2] {
         let (unit_ns, unit) = unit(self.median_a_ns.max(self.median_b_ns));
-        let [estimate, low, high] =
-            [self.difference_ns, self.low_ns, self.high_ns].map(|ns| signed(ns / unit_ns, 3));
-        let percent = self.percent();
+        let in_order = self.difference_ns.in_order();
+        let [low, estimate, high] = in_order.map(|ns| signed(ns / unit_ns, 3));
         // There is no percentage of a time of 0.
-        let [of_estimate, of_interval] = if percent.is_finite() {
-            let [estimate, low, high] =
-                [percent.estimate, percent.low, percent.high].map(signed_percent);
+        let [of_estimate, of_interval] = if self.difference_percent.is_finite() {
+            let [low, estimate, high] = self.difference_percent.in_order().map(signed_percent);
             [format!(" ({estimate} %)"), format!(" ([{low}, {high}] %)")]
         } else {
             [String::new(), String::new()]
@@ -179,9 +169,7 @@ impl Comparison {
             "median_a_ns": self.median_a_ns,
             "median_b_ns": self.median_b_ns,
             "difference_ns": self.difference_ns,
-            "low_ns": self.low_ns,
-            "high_ns": self.high_ns,
-            "difference_percent": self.percent.is_finite().then_some(self.percent),
+            "difference_percent": self.difference_percent.is_finite().then_some(self.difference_percent),
             "replicates": self.sides.replicates(),
             "replicates_ns": self.replicates_ns,
             "rounds_ns": self.rounds_ns,
@@ -207,14 +195,36 @@ impl Comparison {
     /// can come from the addresses of code that the interval does not have in it.
     #[must_use]
     pub fn is_different(&self) -> bool {
-        let Percent {
-            estimate,
-            low,
-            high,
-        } = self.percent;
-        let excludes_zero = |low: f64, high: f64| low > 0.0 || high < 0.0;
-        let is_enough = || excludes_zero(low, high) && estimate.abs() >= self.sides.min_percent();
-        excludes_zero(self.low_ns, self.high_ns) && (!self.percent.is_finite() || is_enough())
+        let percent = self.difference_percent;
+        let is_enough =
+            || percent.excludes_zero() && percent.estimate.abs() >= self.sides.min_percent();
+        self.difference_ns.excludes_zero() && (!percent.is_finite() || is_enough())
+    }
+
+    fn finding(&self) -> String {
+        let [_, b] = self.sides.names();
+        if !self.is_different() {
+            "no difference found".to_owned()
+        } else if self.difference_ns.estimate < 0.0 {
+            format!("{b} is faster")
+        } else {
+            format!("{b} is slower")
+        }
+    }
+
+    /// What an overlap of iterations hides. Where a pair has one iteration, none can overlap with
+    /// the next.
+    fn overlap(&self) -> &'static str {
+        match self.sides {
+            _ if self.iterations_per_pair == 1 => "",
+            Sides::Routines => {
+                ", and what a call takes alone, because the iterations of a pair may overlap"
+            }
+            Sides::Builds | Sides::BuildsInLayouts => {
+                ", and what a call takes alone, because the iterations of a pair may overlap (latency() before iter \
+                 compares it)"
+            }
+        }
     }
 }
 
@@ -228,13 +238,7 @@ impl fmt::Display for Comparison {
         } = self;
         let [a, b] = self.sides.names();
         let [estimate, interval] = self.estimate_and_interval();
-        let finding = if !self.is_different() {
-            "no difference found".to_owned()
-        } else if self.difference_ns < 0.0 {
-            format!("{b} is faster")
-        } else {
-            format!("{b} is slower")
-        };
+        let finding = self.finding();
         let is_short = self.median_b_ns < SHORT_NS && *iterations_per_pair > 1;
         let added = if self.sides != Sides::Routines && is_short {
             format!(" (a pair adds some ns, shared by {iterations_per_pair} of them)")
@@ -260,17 +264,7 @@ impl fmt::Display for Comparison {
         if self.disturbances.total() > 0 {
             write!(f, ": {}", self.disturbances)?;
         }
-        // Where a pair has one iteration, none can overlap with the next.
-        let overlap = match self.sides {
-            _ if *iterations_per_pair == 1 => "",
-            Sides::Routines => {
-                ", and what a call takes alone, because the iterations of a pair may overlap"
-            }
-            Sides::Builds | Sides::BuildsInLayouts => {
-                ", and what a call takes alone, because the iterations of a pair may overlap (latency() before iter \
-                 compares it)"
-            }
-        };
+        let overlap = self.overlap();
         write!(
             f,
             "\n{INDENT}not seen: {}{overlap}; a difference below {} % never counts",
@@ -340,24 +334,18 @@ impl<const N: usize> MeasuredCouples<'_, N> {
         let [median_a_ns, median_b_ns] =
             analysis.times.map(|ticks| scale.net_ns(ticks) / iterations);
         // Both medians contain the cost of a pair, so their difference does not contain it.
-        let ns = |ticks: f64| ticks * scale.ns_per_tick / iterations;
+        let ns = |ticks: f64| ticks * scale.rate.ns_per_tick / iterations;
         let error_ns = PAIR_ERROR_NS / iterations;
         let percent = |log_ratio: f64| log_ratio.exp_m1() * 100.0;
         let error_percent = error_ns / median_a_ns * 100.0;
         Some(Comparison {
             median_a_ns,
             median_b_ns,
-            difference_ns: ns(analysis.difference.estimate),
-            low_ns: ns(analysis.difference.low) - error_ns,
-            high_ns: ns(analysis.difference.high) + error_ns,
+            difference_ns: analysis.difference.map(ns).widened(error_ns),
+            difference_percent: analysis.log_ratio.map(percent).widened(error_percent),
             couples_counted: count(self.couples().count()),
             couples_disturbed: self.disturbances.total(),
             iterations_per_pair: self.iterations_per_pair,
-            percent: Percent {
-                estimate: percent(analysis.log_ratio.estimate),
-                low: percent(analysis.log_ratio.low) - error_percent,
-                high: percent(analysis.log_ratio.high) + error_percent,
-            },
             replicates_ns: analysis.replicates.into_iter().map(ns).collect(),
             rounds_ns: analysis.rounds.into_iter().map(ns).collect(),
             disturbances: self.disturbances.clone(),

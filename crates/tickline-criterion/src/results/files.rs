@@ -1,9 +1,7 @@
 //! This crate's files, next to criterion's files of a benchmark.
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
@@ -13,6 +11,7 @@ use serde_json::{Value, json};
 use crate::arguments::{self, Options, hints};
 use crate::criterion_folder::{find, full_name, read, roots};
 use crate::measurement::measured_by::MeasuredBy;
+use crate::message::Messages;
 use crate::pairs::collector::Collector;
 use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::baseline::{Change, MIN_PARTS};
@@ -20,7 +19,7 @@ use crate::results::cost_share::CostShare;
 use crate::results::replace::replace;
 use crate::results::text::INDENT;
 use crate::results::verdict::findings::{StoredRun, findings};
-use crate::results::verdict::{ComparedWith, Conclusion, Difference};
+use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement};
 
 /// A baseline of a benchmark.
 pub(crate) struct Baseline {
@@ -85,19 +84,25 @@ pub(crate) enum Reference {
     OtherBuild,
 }
 
-/// Stores `files` next to criterion's files of the collector's benchmark, and returns their folder.
-/// Prints a line if it does not find criterion's files.
-pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) -> Option<PathBuf> {
+/// What became of the files.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    /// criterion's folder of the benchmark; `None` if the files are not there.
+    pub(crate) folder: Option<PathBuf>,
+    /// Whether a line about the baseline has said that pairs are too short.
+    pub(crate) has_named_short_pairs: bool,
+}
+
+/// Stores `files` next to criterion's files of the collector's benchmark. Prints a line if it does
+/// not find criterion's files.
+pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) -> Stored {
     if !arguments::criterion::lets_criterion_store() {
-        return None;
+        return Stored::default();
     }
     let time = &collector.time;
     let messages = time.settings().messages;
     let chosen = time.settings().output_directory.as_deref();
-    let folder = find(chosen, &collector.collected.returned_ns, collector.begin);
-    if let Some(folder) = &folder {
-        write(collector, folder, files);
-    } else {
+    let Some(folder) = find(chosen, &collector.collected.returned_ns, collector.begin) else {
         let root = &roots(chosen)[0];
         let error = format!("criterion's files are not in {}", root.display());
         baseline_cannot_tell(
@@ -114,8 +119,12 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
                 root.display()
             ),
         );
+        return Stored::default();
+    };
+    Stored {
+        has_named_short_pairs: write(collector, &folder, files),
+        folder: Some(folder),
     }
-    folder
 }
 
 /// Adds the collector's benchmark as one that can't be compared with a baseline, if it should be.
@@ -134,8 +143,7 @@ fn baseline_cannot_tell(measured_by: MeasuredBy, benchmark: &str, reason: Verdic
             benchmark,
             ComparedWith::Baseline,
             measured_by,
-            Conclusion::CannotTell,
-            reason,
+            Judgement::cannot_tell(reason),
         );
     }
 }
@@ -153,43 +161,34 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, St
 }
 
 /// The comparison of this run with a baseline, or what there is to say without it.
-fn change(
-    then: &Result<Baseline, String>,
-    now: &Value,
-) -> Result<Change, (Conclusion, VerdictReason)> {
+fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, Judgement> {
     match then {
         Ok(then) => {
             if let Some(error) = then.why_other_clock(now) {
-                return Err((Conclusion::CannotTell, ReasonCode::OtherClock.with(error)));
+                return Err(Judgement::cannot_tell(ReasonCode::OtherClock.with(error)));
             }
             Change::new(&then.name, &then.json, now).ok_or_else(|| {
                 let error = format!(
                     "a run has fewer than {MIN_PARTS} samples, or rounds of a comparison, as in criterion's quick \
                      mode; measure both runs without --quick"
                 );
-                (
-                    Conclusion::CannotTell,
-                    ReasonCode::TooFewSamples.with(error),
-                )
+                Judgement::cannot_tell(ReasonCode::TooFewSamples.with(error))
             })
         }
-        Err(error) if arguments::criterion::allows_missing_baseline() => {
-            Err((Conclusion::New, ReasonCode::NoBaseline.with(error)))
-        }
-        Err(error) => Err((Conclusion::CannotTell, ReasonCode::NoBaseline.with(error))),
+        Err(error) if arguments::criterion::allows_missing_baseline() => Err(Judgement::new(
+            Conclusion::New,
+            ReasonCode::NoBaseline.with(error),
+        )),
+        Err(error) => Err(Judgement::cannot_tell(ReasonCode::NoBaseline.with(error))),
     }
 }
 
-/// Compares with the baseline, and writes the files.
-fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Files<'_>) {
+/// Compares with the baseline, and writes the files. Returns whether a line about the baseline has
+/// said that pairs are too short.
+fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Files<'_>) -> bool {
     let messages = collector.time.settings().messages;
     let measured_by = collector.time.measured_by();
     let name = full_name(folder).unwrap_or_default();
-    let baseline = match files.reference {
-        Reference::Baseline => arguments::criterion::baseline(),
-        Reference::OtherBuild => None,
-    };
-    let then = baseline.map(|baseline| read_baseline(folder, baseline, files.stem));
     findings().runs.push(StoredRun {
         benchmark: name.clone(),
         folder: folder.to_owned(),
@@ -199,34 +198,26 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
     files.json["benchmark"] = name.as_str().into();
     files.json["measured_by"] = json!(measured_by);
     files.json["samples_untrusted"] = collector.untrusted().into();
+    let baseline = match files.reference {
+        Reference::Baseline => arguments::criterion::baseline(),
+        Reference::OtherBuild => None,
+    };
+    let then = baseline.map(|baseline| read_baseline(folder, baseline, files.stem));
     if let Some(Ok(then)) = &then
         && let Some(line) = then.why_untrusted(&name)
     {
         messages.print(&line);
     }
     let change = then.as_ref().map(|then| change(then, &files.json));
-    match &change {
-        Some(Ok(change)) => {
-            messages.beside_criterion(change);
-            files.json["baseline"] = change.json();
-        }
-        Some(Err((_, reason))) => {
-            messages.print(&format_args!("not compared with the baseline: {reason}"));
-        }
-        None => {}
-    }
-    // A line about a change has the same.
-    if !matches!(change, Some(Ok(_)))
-        && files.reference == Reference::Baseline
-        && let Some(name) = saved_name()
-        && let Some(line) = why_too_short(&name, &files.json)
-    {
-        messages.beside_criterion(&line);
+    let has_named_short_pairs = print_change(messages, change.as_ref(), &files);
+    if let Some(Ok(change)) = &change {
+        files.json["baseline"] = change.json();
     }
     if let Err(error) = write_json(folder, &files) {
         messages.print(&format_args!("not stored: {error}"));
         // Such a run must not become the baseline, so this takes the place of any other finding.
-        return baseline_cannot_tell(measured_by, &name, ReasonCode::Failed.with(error));
+        baseline_cannot_tell(measured_by, &name, ReasonCode::Failed.with(error));
+        return has_named_short_pairs;
     }
     match change {
         Some(Ok(change)) => findings().add(
@@ -239,14 +230,8 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
                 why_hidden: change.why_hidden(),
             },
         ),
-        Some(Err((conclusion, reason))) => {
-            findings().add_without(
-                &name,
-                ComparedWith::Baseline,
-                measured_by,
-                conclusion,
-                reason,
-            );
+        Some(Err(judgement)) => {
+            findings().add_without(&name, ComparedWith::Baseline, measured_by, judgement);
         }
         None => {}
     }
@@ -256,12 +241,36 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
     {
         messages.print(&format_args!("not drawn: {error}"));
     }
+    has_named_short_pairs
 }
 
-/// Whether this run is compared with a baseline or becomes one, so that [`store`] says what short
-/// pairs do to that.
-pub(crate) fn are_of_baseline() -> bool {
-    arguments::criterion::baseline().is_some() || saved_name().is_some()
+/// Prints the comparison with the baseline, or why there is none, and what short pairs do to the
+/// baseline that this run becomes. Returns whether a line was about short pairs.
+fn print_change(
+    messages: Messages,
+    change: Option<&Result<Change, Judgement>>,
+    files: &Files<'_>,
+) -> bool {
+    match change {
+        Some(Ok(change)) => {
+            messages.beside_criterion(change);
+            return change.why_hidden().is_some();
+        }
+        Some(Err(judgement)) => {
+            if let Some(reason) = &judgement.reason {
+                messages.print(&format_args!("not compared with the baseline: {reason}"));
+            }
+        }
+        None => {}
+    }
+    let line = match files.reference {
+        Reference::Baseline => saved_name().and_then(|name| why_too_short(&name, &files.json)),
+        Reference::OtherBuild => None,
+    };
+    if let Some(line) = &line {
+        messages.beside_criterion(line);
+    }
+    line.is_some()
 }
 
 /// The name of the baseline that this run becomes: in any case, or if it passes.
@@ -310,96 +319,6 @@ fn write_plot(
     link(&text, files.heading, &svg, files.stem).map_or(Ok(()), |text| replace(&index, &text))
 }
 
-/// Makes this run the baseline `name` of the benchmarks in `folders`: criterion's files and this
-/// crate's. After an error all old baselines are unchanged: the copies are made first, and moves
-/// that were made are undone.
-pub(crate) fn update_baselines(folders: &BTreeSet<PathBuf>, name: &str) -> Result<(), String> {
-    let mut updates: Vec<Update> = folders
-        .iter()
-        .map(|folder| Update::new(folder, name))
-        .collect();
-    let updated = updates.iter().try_for_each(Update::copy);
-    let updated = updated.and_then(|()| updates.iter_mut().try_for_each(Update::make));
-    if updated.is_err() {
-        updates.iter_mut().for_each(Update::undo);
-    }
-    updates.iter().for_each(Update::remove_rest);
-    updated
-}
-
-/// The update of a benchmark's baseline.
-#[derive(Debug)]
-struct Update {
-    /// This run.
-    run: PathBuf,
-    baseline: PathBuf,
-    /// The copy of the run, until it is the baseline.
-    new: PathBuf,
-    /// The former baseline.
-    old: PathBuf,
-    is_made: bool,
-}
-
-impl Update {
-    fn new(folder: &Path, name: &str) -> Self {
-        let beside = |what: &str| folder.join(format!("{name}-{what}-{}", std::process::id()));
-        Self {
-            run: folder.join("new"),
-            baseline: folder.join(name),
-            new: beside("new"),
-            old: beside("old"),
-            is_made: false,
-        }
-    }
-
-    /// Copies the run next to the baseline.
-    fn copy(&self) -> Result<(), String> {
-        let copy = || -> io::Result<()> {
-            fs::create_dir_all(&self.new)?;
-            for entry in fs::read_dir(&self.run)? {
-                let entry = entry?;
-                fs::copy(entry.path(), self.new.join(entry.file_name()))?;
-            }
-            Ok(())
-        };
-        self.named(copy())
-    }
-
-    /// Makes the copy the baseline.
-    fn make(&mut self) -> Result<(), String> {
-        if self.baseline.exists() {
-            self.named(fs::rename(&self.baseline, &self.old))?;
-        }
-        self.named(fs::rename(&self.new, &self.baseline))?;
-        self.is_made = true;
-        Ok(())
-    }
-
-    /// Makes the former baseline the baseline again.
-    fn undo(&mut self) {
-        if self.is_made {
-            _ = fs::rename(&self.baseline, &self.new);
-        }
-        if !self.baseline.exists() {
-            _ = fs::rename(&self.old, &self.baseline);
-        }
-    }
-
-    /// Removes the copy, and the former baseline if there is a baseline: it is the last copy of
-    /// otherwise lost files.
-    fn remove_rest(&self) {
-        _ = fs::remove_dir_all(&self.new);
-        if self.baseline.exists() {
-            _ = fs::remove_dir_all(&self.old);
-        }
-    }
-
-    /// The result, with the baseline's path in the text of an error.
-    fn named(&self, result: io::Result<()>) -> Result<(), String> {
-        result.map_err(|error| format!("{}: {error}", self.baseline.display()))
-    }
-}
-
 /// The report with the plot at its end. `None` if the report already has the plot, or has no end.
 fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
     if report.contains(svg) {
@@ -419,8 +338,6 @@ fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    use crate::test_folder::Folder;
 
     /// Symptom: `--save-baseline` stored such samples, and each later run was compared with them.
     #[test]
@@ -491,92 +408,5 @@ mod tests {
     #[test]
     fn a_report_without_an_end_gets_no_plot() {
         assert_eq!(link("<p>", "Pairs", "pairs.svg", "pairs"), None);
-    }
-
-    /// A benchmark with a baseline.
-    fn with_baseline(test: &str) -> Folder {
-        let folder = Folder::new(test);
-        folder.write("main/gone.json", "old");
-        folder.write("main/pairs.json", "old");
-        folder
-    }
-
-    #[test]
-    fn without_a_run_a_baseline_stays() {
-        let folder = with_baseline("update-without");
-        update_baselines(&BTreeSet::from([folder.0.clone()]), "main").expect_err("there is no run");
-        assert_eq!(folder.read("main/gone.json").as_deref(), Some("old"));
-    }
-
-    #[test]
-    fn an_updated_baseline_has_the_files_of_the_run_and_no_others() {
-        let folder = with_baseline("update");
-        folder.write("new/pairs.json", "new");
-        update_baselines(&BTreeSet::from([folder.0.clone()]), "main").expect("there is a run");
-        assert_eq!(folder.read("main/pairs.json").as_deref(), Some("new"));
-        assert_eq!(folder.entries("main"), 1);
-    }
-
-    #[test]
-    fn an_update_leaves_the_run_and_the_baseline_alone_in_the_folder() {
-        let folder = with_baseline("update-rest");
-        folder.write("new/pairs.json", "new");
-        update_baselines(&BTreeSet::from([folder.0.clone()]), "main").expect("there is a run");
-        assert_eq!(folder.entries(""), 2);
-    }
-
-    /// Three benchmarks: one with a baseline and a run, one with a run, and one without files.
-    fn three_benchmarks(test: &str) -> (Folder, [PathBuf; 3]) {
-        let folder = Folder::new(test);
-        folder.write("a/main/pairs.json", "old");
-        folder.write("a/new/pairs.json", "new");
-        folder.write("b/new/pairs.json", "new");
-        let folders = ["a", "b", "c"].map(|name| folder.0.join(name));
-        fs::create_dir_all(&folders[2]).expect("a folder without a run");
-        (folder, folders)
-    }
-
-    /// The same. The third has a run, and its baseline can't be moved to the place of another file.
-    fn third_cannot_be_moved(test: &str) -> (Folder, [PathBuf; 3]) {
-        let (folder, folders) = three_benchmarks(test);
-        folder.write("c/new/pairs.json", "new");
-        folder.write("c/main/pairs.json", "old");
-        folder.write(&format!("c/main-old-{}/in the way", std::process::id()), "");
-        (folder, folders)
-    }
-
-    #[test]
-    fn an_error_names_the_baseline_that_cannot_be_updated() {
-        let (folder, folders) = three_benchmarks("undo-name");
-        let error = update_baselines(&folders.into(), "main").expect_err("c has no run");
-        let baseline = folder.0.join("c").join("main");
-        assert!(
-            error.starts_with(&format!("{}: ", baseline.display())),
-            "{error}"
-        );
-    }
-
-    /// Symptom: the baselines of the benchmarks before the one that failed were this run's,
-    /// although the baseline was said to be not updated.
-    #[test]
-    fn if_one_run_cannot_be_copied_no_baseline_is_updated() {
-        let (folder, folders) = three_benchmarks("undo-copy");
-        update_baselines(&folders.into(), "main").expect_err("c has no run");
-        assert_eq!(folder.read("a/main/pairs.json").as_deref(), Some("old"));
-    }
-
-    #[test]
-    fn if_one_baseline_cannot_be_moved_the_others_are_as_before() {
-        let (folder, folders) = third_cannot_be_moved("undo-move");
-        update_baselines(&folders.into(), "main").expect_err("c has something in the way");
-        assert_eq!(folder.read("a/main/pairs.json").as_deref(), Some("old"));
-        assert_eq!(folder.read("b/main/pairs.json"), None, "it had no baseline");
-    }
-
-    #[test]
-    fn an_update_that_fails_leaves_no_copies() {
-        let (folder, folders) = third_cannot_be_moved("undo-rest");
-        update_baselines(&folders.into(), "main").expect_err("c has something in the way");
-        assert_eq!(folder.entries("a"), 2);
     }
 }

@@ -84,8 +84,8 @@ impl<'a> Outcome<'a> {
         let times_ns = self.quantiles_ns.into_iter().chain([self.max_ns]);
         json!({
             "iterations_per_pair": self.iterations,
-            "pair_cost_subtracted_ns": scale.cost_ticks * scale.ns_per_tick,
-            "resolution_ns": as_f64(scale.resolution_ticks) * scale.ns_per_tick,
+            "pair_cost_subtracted_ns": scale.cost_ticks * scale.rate.ns_per_tick,
+            "resolution_ns": as_f64(scale.resolution_ticks) * scale.rate.ns_per_tick,
             "pairs": collected.groups,
             "pairs_counted": shown.0.len(),
             "disturbed_are": self.counting.name(),
@@ -102,7 +102,8 @@ impl<'a> Outcome<'a> {
 
     /// The share of the pair's cost in the median pair.
     pub(crate) fn cost_share(&self, cost_ticks: f64) -> CostShare {
-        let net_ticks = self.quantiles_ns[0] * as_f64(self.iterations) / self.scale.ns_per_tick;
+        let net_ticks =
+            self.quantiles_ns[0] * as_f64(self.iterations) / self.scale.rate.ns_per_tick;
         CostShare::new(cost_ticks, net_ticks + self.scale.cost_ticks)
     }
 
@@ -153,16 +154,19 @@ impl fmt::Display for Outcome<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measurement::calibration::Rate;
     use crate::measurement::noise_loop::Noise;
     use crate::measurement::readings::PairReads;
     use crate::pairs::disturbance::Disturbance;
     use crate::pairs::slice::Slice;
 
     const SCALE: Scale = Scale {
-        ns_per_tick: 0.5,
+        rate: Rate {
+            ns_per_tick: 0.5,
+            uncertainty_ppb: 0.0,
+        },
         cost_ticks: 40.0,
         resolution_ticks: 2,
-        ..Scale::WALL
     };
 
     fn found(blocks: &[(u64, usize, Option<Disturbance>)]) -> Collected<1> {

@@ -4,7 +4,9 @@
 //! faster, in the middle or in the tail, where its curve is to the left of another curve.
 
 use std::error::Error;
+use std::ops::Range;
 
+use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use crate::number::as_f64;
@@ -45,40 +47,17 @@ pub(crate) fn draw(
 ) -> Result<String, Box<dyn Error>> {
     let mut svg = String::new();
     let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
-    root.draw(&Text::new(
-        title.to_owned(),
-        (16, 12),
-        (FONT, 20).into_font(),
-    ))?;
-    root.draw(&Text::new(
-        subtitle.to_owned(),
-        (16, 40),
-        (FONT, 13).into_font().color(&GREY),
-    ))?;
+    draw_titles(&root, title, subtitle)?;
     let (_, area) = root.split_vertically(TITLE_HEIGHT);
     let all: Vec<_> = series
         .iter()
         .map(|one| tail_shares(one.histogram))
         .collect();
-    let times = || {
-        all.iter()
-            .flatten()
-            .filter(|(_, share)| *share >= MIN_SHARE)
-            .map(|(ns, _)| *ns)
-    };
-    let (left, right) = (
-        times().fold(f64::INFINITY, f64::min),
-        times().fold(MIN_NS, f64::max),
-    );
     let mut chart = ChartBuilder::on(&area)
         .margin(12)
         .x_label_area_size(34)
         .y_label_area_size(62)
-        .build_cartesian_2d(
-            (left / 1.1..right * 1.3).log_scale(),
-            (MIN_SHARE..120.0).log_scale(),
-        )?;
+        .build_cartesian_2d(times_ns(&all).log_scale(), (MIN_SHARE..120.0).log_scale())?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -115,6 +94,34 @@ pub(crate) fn draw(
     root.present()?;
     drop((chart, area, root));
     Ok(svg)
+}
+
+fn draw_titles(
+    root: &DrawingArea<SVGBackend<'_>, Shift>,
+    title: &str,
+    subtitle: &str,
+) -> Result<(), Box<dyn Error>> {
+    root.fill(&WHITE)?;
+    let style = (FONT, 20).into_font();
+    root.draw(&Text::new(title.to_owned(), (16, 12), style))?;
+    let style = (FONT, 13).into_font().color(&GREY);
+    root.draw(&Text::new(subtitle.to_owned(), (16, 40), style))?;
+    Ok(())
+}
+
+/// The range of the axis of times, ns, with room at both ends.
+fn times_ns(curves: &[Vec<(f64, f64)>]) -> Range<f64> {
+    let visible = || {
+        let points = curves.iter().flatten();
+        points
+            .filter(|(_, share)| *share >= MIN_SHARE)
+            .map(|(ns, _)| *ns)
+    };
+    let (left, right) = (
+        visible().fold(f64::INFINITY, f64::min),
+        visible().fold(MIN_NS, f64::max),
+    );
+    left / 1.1..right * 1.3
 }
 
 /// The points of the curve: times, and the share of pairs that took at least as long, %.

@@ -8,47 +8,21 @@ use serde::{Deserialize, Serialize};
 use crate::arguments::{self, Options};
 use crate::measurement::measured_by::MeasuredBy;
 use crate::reason::VerdictReason;
+use crate::statistics::interval::Interval;
 
 pub(crate) mod findings;
 mod judge;
 
-pub(crate) use judge::Difference;
+pub(crate) use judge::{Difference, Judgement};
 
 /// The version of [`Verdicts`].
 const VERSION: u32 = 1;
 
 /// The exit codes of [`run`](crate::run).
-pub(crate) const SLOWER: u8 = 1;
+pub(crate) const PASSES: u8 = 0;
+const SLOWER: u8 = 1;
 pub(crate) const ERROR: u8 = 2;
-pub(crate) const CANNOT_TELL: u8 = 3;
-
-/// A difference, in % of the time of A, of the other build or of the baseline: the ratio of both
-/// times, minus one. Positive: B or this run takes longer. Of a [`compare`](crate::compare()) with
-/// a baseline it is the change of the difference between A and B, in % of A's time in the baseline.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Percent {
-    /// The estimate, %.
-    pub estimate: f64,
-    /// The low end, %: of the ratio's interval of 95 % for routines and builds in turns; for a
-    /// baseline, of what the scatter of both runs allows, its fastest time now against its slowest
-    /// then.
-    pub low: f64,
-    /// The high end, %.
-    pub high: f64,
-}
-
-impl Percent {
-    /// Half of the interval's width.
-    fn noise(self) -> f64 {
-        (self.high - self.low) / 2.0
-    }
-
-    /// Whether there is such a percentage: there is none of a time of 0.
-    pub(crate) fn is_finite(self) -> bool {
-        self.estimate.is_finite() && self.low.is_finite() && self.high.is_finite()
-    }
-}
+const CANNOT_TELL: u8 = 3;
 
 /// What a benchmark is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,8 +63,13 @@ pub struct BenchmarkVerdict {
     /// The clock that measured this run; `None` in a file that does not say so.
     #[serde(default)]
     pub measured_by: Option<MeasuredBy>,
-    /// The difference; `None` without a comparison.
-    pub difference_percent: Option<Percent>,
+    /// How much longer this run takes, in % of the time of the other build or of the baseline: the
+    /// ratio of both times, less 1. For a benchmark of [`compare`](crate::compare()), which only a
+    /// baseline judges: how much the difference between A and B has grown, in % of A's time in the
+    /// baseline. With the other build, the interval is one of 95 %. With a baseline, it is what the
+    /// scatter of both runs allows: from the fastest now against the slowest then, to the slowest
+    /// now against the fastest then. `None` without a comparison, or with a time of 0.
+    pub difference_percent: Option<Interval>,
     /// Whether there is a difference, of any size, that the measurement distinguishes from zero.
     pub is_different: bool,
     /// The conclusion.
@@ -109,21 +88,54 @@ pub struct LeftOut {
     pub reason: VerdictReason,
 }
 
+/// How far a run has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunState {
+    /// The run goes on, or was killed, or criterion has ended it, say because of a wrong argument.
+    /// [`Verdicts::benchmarks`] has those that were done by then.
+    Unfinished,
+    /// An error has ended the run with exit code 2, or it has compared nothing.
+    Failed {
+        /// The error, as printed.
+        error: String,
+    },
+    /// All benchmarks are judged.
+    Finished {
+        /// The program's exit code: 0, 1 or 3. [`run`](crate::run()) lists their meanings.
+        exit_code: u8,
+    },
+}
+
+impl RunState {
+    /// The program's exit code; `None` of a run that is not at its end.
+    #[must_use]
+    pub const fn exit_code(&self) -> Option<u8> {
+        match *self {
+            Self::Unfinished => None,
+            Self::Failed { .. } => Some(ERROR),
+            Self::Finished { exit_code } => Some(exit_code),
+        }
+    }
+}
+
 /// The verdicts of a program: the file of `--verdicts FILE`, which is replaced after each
 /// benchmark.
 ///
 /// ```
 /// let text = r#"{"version":1,"against":"/tmp/main","layouts":8,"baseline":null,
-///     "max_regression_percent":3.0,"max_noise_percent":null,"exit_code":1,"is_complete":true,
+///     "max_regression_percent":3.0,"max_noise_percent":null,"state":"finished","exit_code":1,
 ///     "is_baseline_updated":false,"benchmarks":[
 ///     {"benchmark":"parse/sum","compared_with":"other_build","measured_by":"counter",
 ///     "is_different":true,"difference_percent":{"estimate":17.2,"low":16.4,"high":18.0},
 ///     "conclusion":"slower","reason":{"code":"above_limit","text":"slower by more than 3 %"}}],
 ///     "not_judged":[{"benchmark":"parse/old",
 ///     "reason":{"code":"only_other_build","text":"only the other build has it"}}]}"#;
-/// use tickline_criterion::{Conclusion, ReasonCode, Verdicts};
+/// use tickline_criterion::{Conclusion, ReasonCode, RunState, Verdicts};
 ///
 /// let verdicts: Verdicts = serde_json::from_str(text)?;
+/// assert_eq!(verdicts.state, RunState::Finished { exit_code: 1 });
 /// assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Slower);
 /// assert_eq!(verdicts.not_judged[0].reason.code, ReasonCode::OnlyOtherBuild);
 /// # Ok::<(), serde_json::Error>(())
@@ -146,35 +158,32 @@ pub struct Verdicts {
     /// The limit of `--max-noise`, %. Noise counts only if the interval's high end is above
     /// `--max-regression`, or above 0 without that limit.
     pub max_noise_percent: Option<f64>,
-    /// The program's exit code; 2 until the run is complete.
-    pub exit_code: u8,
-    /// Whether the run came to its end. If not, it goes on, or was killed, or an error ended it,
-    /// and [`benchmarks`](Self::benchmarks) has those that were done by then.
-    pub is_complete: bool,
-    /// The error that ended the run with exit code 2, as printed. `None`, and absent from the file,
-    /// without one, and if criterion itself ended the program, say because of a wrong argument.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
+    /// How far the run has come. Its fields are those of the file: `state`, and `exit_code` or
+    /// `error`.
+    #[serde(flatten)]
+    pub state: RunState,
     /// Whether `--update-on-pass` has replaced the baseline, except of
     /// [`kept_baselines`](Self::kept_baselines).
     pub is_baseline_updated: bool,
     /// With `--update-on-pass`, the benchmarks of a run that passes whose baseline stays as it was,
-    /// because samples of this run can't be trusted ([`Incidents::untrusted`](crate::Incidents)).
+    /// because samples of this run can't be trusted ([`Incidents::untrusted_samples`](crate::Incidents)).
     #[serde(default)]
     pub kept_baselines: Vec<LeftOut>,
     /// The verdict on each benchmark, in order.
     pub benchmarks: Vec<BenchmarkVerdict>,
-    /// With `--against`, the benchmarks of both builds without a verdict: those of `bench_function`
-    /// and [`compare`](crate::compare()), those that only the other build has, and those that were
-    /// listed and not measured. Empty without `--against`, and until the run is complete. A
-    /// benchmark that is [`New`](Conclusion::New) for all its comparisons is not judged either; it
-    /// is among [`benchmarks`](Self::benchmarks).
+    /// The benchmarks without a verdict. With `--against`: those of `bench_function` and
+    /// [`compare`](crate::compare()), those that only the other build has, and those that were
+    /// listed and not measured. With a baseline alone: those of `bench_function`, if criterion has
+    /// stored them in one of its default directories. Empty until the run is at its end. A benchmark
+    /// that is [`New`](Conclusion::New) for all its comparisons is not judged either; it is among
+    /// [`benchmarks`](Self::benchmarks).
     #[serde(default)]
     pub not_judged: Vec<LeftOut>,
 }
 
 impl Verdicts {
-    pub(crate) fn new(options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
+    /// What the file says until the end of the run.
+    pub(crate) fn so_far(options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
         Self {
             version: VERSION,
             against: options
@@ -185,9 +194,7 @@ impl Verdicts {
             baseline: arguments::criterion::baseline(),
             max_regression_percent: options.max_regression_percent,
             max_noise_percent: options.max_noise_percent,
-            exit_code: exit_code(options, &benchmarks),
-            is_complete: true,
-            error: None,
+            state: RunState::Unfinished,
             is_baseline_updated: false,
             kept_baselines: Vec::new(),
             benchmarks,
@@ -210,19 +217,30 @@ impl Verdicts {
         })
     }
 
-    /// What the file says until the end of the run.
-    pub(crate) fn so_far(options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
+    /// What the file says at the end. `why_nothing_is_compared` has the error of a run without the
+    /// comparison that an option needs.
+    pub(crate) fn at_end(
+        options: &Options,
+        benchmarks: Vec<BenchmarkVerdict>,
+        why_nothing_is_compared: impl FnOnce(&[BenchmarkVerdict]) -> String,
+    ) -> Self {
+        let state = match exit_code(options, &benchmarks) {
+            Some(exit_code) => RunState::Finished { exit_code },
+            None => RunState::Failed {
+                error: why_nothing_is_compared(&benchmarks),
+            },
+        };
         Self {
-            exit_code: ERROR,
-            is_complete: false,
-            ..Self::new(options, benchmarks)
+            state,
+            ..Self::so_far(options, benchmarks)
         }
     }
 
     /// What the file says after an error.
     pub(crate) fn after(error: &str, options: &Options, benchmarks: Vec<BenchmarkVerdict>) -> Self {
+        let error = error.to_owned();
         Self {
-            error: Some(error.to_owned()),
+            state: RunState::Failed { error },
             ..Self::so_far(options, benchmarks)
         }
     }
@@ -286,25 +304,29 @@ impl fmt::Display for Verdicts {
         if !self.not_judged.is_empty() {
             write!(f, ", {} not judged", self.not_judged.len())?;
         }
-        write!(f, ": exit code {}", self.exit_code)
+        match self.state.exit_code() {
+            Some(code) => write!(f, ": exit code {code}"),
+            None => Ok(()),
+        }
     }
 }
 
-/// The exit code of a program with these verdicts. Options that need verdicts need at least one.
-fn exit_code(options: &Options, verdicts: &[BenchmarkVerdict]) -> u8 {
+/// The exit code of a program with these verdicts. `None` if an option needs a comparison, and
+/// there is none.
+fn exit_code(options: &Options, verdicts: &[BenchmarkVerdict]) -> Option<u8> {
     let has = |conclusion| {
         verdicts
             .iter()
             .any(|verdict| verdict.conclusion == conclusion)
     };
     if has(Conclusion::Slower) {
-        SLOWER
+        Some(SLOWER)
     } else if has(Conclusion::CannotTell) {
-        CANNOT_TELL
+        Some(CANNOT_TELL)
     } else if lacks_a_comparison(options, verdicts) {
-        ERROR
+        None
     } else {
-        0
+        Some(PASSES)
     }
 }
 
@@ -318,254 +340,4 @@ fn lacks_a_comparison(options: &Options, verdicts: &[BenchmarkVerdict]) -> bool 
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use super::*;
-    use crate::reason::ReasonCode;
-
-    pub(super) fn options(max_regression: f64, max_noise: f64) -> Options {
-        Options {
-            max_regression_percent: Some(max_regression),
-            max_noise_percent: Some(max_noise),
-            ..Options::default()
-        }
-    }
-
-    pub(super) fn percent(estimate: f64, noise: f64) -> Percent {
-        Percent {
-            estimate,
-            low: estimate - noise,
-            high: estimate + noise,
-        }
-    }
-
-    fn verdict(conclusion: Conclusion) -> BenchmarkVerdict {
-        BenchmarkVerdict {
-            benchmark: "a/b".to_owned(),
-            compared_with: ComparedWith::OtherBuild,
-            measured_by: Some(MeasuredBy::Counter),
-            difference_percent: Some(percent(5.0, 1.0)),
-            is_different: true,
-            conclusion,
-            reason: Some(ReasonCode::Noise.with("why")),
-        }
-    }
-
-    #[test]
-    fn one_slower_benchmark_decides_the_exit_code_then_one_that_cannot_be_told() {
-        use Conclusion::{CannotTell, New, Passes, Slower};
-        for (conclusions, code) in [
-            (&[Passes, New][..], 0),
-            (&[Passes, CannotTell, New], 3),
-            (&[CannotTell, Slower, Passes], 1),
-        ] {
-            let verdicts: Vec<BenchmarkVerdict> =
-                conclusions.iter().copied().map(verdict).collect();
-            let found = exit_code(&options(3.0, 2.0), &verdicts);
-            assert_eq!(found, code, "{conclusions:?}");
-        }
-    }
-
-    /// Symptom: a limit passed, although nothing was compared with it.
-    #[test]
-    fn without_a_verdict_only_a_run_without_limits_passes() {
-        assert_eq!(exit_code(&options(3.0, 2.0), &[]), ERROR);
-        assert_eq!(exit_code(&Options::default(), &[]), 0);
-    }
-
-    /// Symptom: the exit code was 0, and the file had no benchmark.
-    #[test]
-    fn with_another_build_a_run_that_compared_none_with_it_is_an_error() {
-        let options = Options {
-            against: vec![PathBuf::from("main")],
-            ..Options::default()
-        };
-        let of_baseline = BenchmarkVerdict {
-            compared_with: ComparedWith::Baseline,
-            ..verdict(Conclusion::Passes)
-        };
-        for (verdicts, code) in [
-            (vec![], ERROR),
-            (vec![verdict(Conclusion::New)], ERROR),
-            (vec![of_baseline], ERROR),
-            (
-                vec![verdict(Conclusion::New), verdict(Conclusion::Passes)],
-                0,
-            ),
-        ] {
-            assert_eq!(exit_code(&options, &verdicts), code, "{verdicts:?}");
-        }
-    }
-
-    #[test]
-    fn the_text_names_what_does_not_pass_and_the_exit_code() {
-        let benchmarks = vec![verdict(Conclusion::Passes), verdict(Conclusion::Slower)];
-        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
-        assert_eq!(
-            verdicts.to_string(),
-            "SLOWER: a/b: why\n1 pass, 1 slower, 0 can't be told: exit code 1"
-        );
-    }
-
-    /// Symptom: two lines about a benchmark had the same beginning, and other percentages.
-    #[test]
-    fn the_text_names_what_a_benchmark_is_compared_with_if_there_are_two() {
-        let by_baseline = BenchmarkVerdict {
-            compared_with: ComparedWith::Baseline,
-            ..verdict(Conclusion::Slower)
-        };
-        let benchmarks = vec![by_baseline, verdict(Conclusion::Slower)];
-        let text = Verdicts::new(&options(3.0, 2.0), benchmarks).to_string();
-        assert!(
-            text.starts_with(
-                "SLOWER: a/b (by the baseline): why\nSLOWER: a/b (by the other build): why\n"
-            ),
-            "{text}"
-        );
-    }
-
-    /// Symptom: after a benchmark got another name, a limit passed without a word about it.
-    #[test]
-    fn the_text_counts_the_new_benchmarks() {
-        let benchmarks = vec![verdict(Conclusion::New), verdict(Conclusion::New)];
-        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
-        assert_eq!(
-            verdicts.to_string().lines().last(),
-            Some("0 pass, 0 slower, 0 can't be told, 2 new: exit code 0")
-        );
-    }
-
-    /// Symptom: nothing named the benchmarks to which the limit did not apply.
-    #[test]
-    fn the_text_names_what_is_not_judged() {
-        let added = BenchmarkVerdict {
-            benchmark: "added".to_owned(),
-            ..verdict(Conclusion::New)
-        };
-        let benchmarks = vec![verdict(Conclusion::Passes), added];
-        let mut verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
-        verdicts.not_judged = vec![LeftOut {
-            benchmark: "old".to_owned(),
-            reason: ReasonCode::OnlyOtherBuild.with("only the other build has it"),
-        }];
-        assert_eq!(
-            verdicts.to_string(),
-            "not judged: added (new: why)\nnot judged: old (only the other build has it)\n\
-             1 pass, 0 slower, 0 can't be told, 1 new, 1 not judged: exit code 0"
-        );
-    }
-
-    #[test]
-    fn a_benchmark_that_one_of_two_comparisons_judges_is_judged() {
-        let by_baseline = BenchmarkVerdict {
-            compared_with: ComparedWith::Baseline,
-            ..verdict(Conclusion::New)
-        };
-        let benchmarks = vec![verdict(Conclusion::Passes), by_baseline];
-        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
-        assert_eq!(
-            verdicts.to_string(),
-            "1 pass, 0 slower, 0 can't be told, 1 new: exit code 0"
-        );
-    }
-
-    #[test]
-    fn the_file_of_an_older_version_names_nothing_that_is_not_judged() {
-        let verdicts = Verdicts::new(&options(3.0, 2.0), Vec::new());
-        let mut json = serde_json::to_value(&verdicts).expect("JSON");
-        json.as_object_mut()
-            .and_then(|object| object.remove("not_judged"))
-            .expect("a list");
-        let read: Verdicts = serde_json::from_value(json).expect("verdicts");
-        assert_eq!(read, verdicts);
-    }
-
-    #[test]
-    fn the_file_of_an_older_version_names_no_clock() {
-        let mut json = serde_json::to_value(verdict(Conclusion::Passes)).expect("JSON");
-        json.as_object_mut()
-            .and_then(|object| object.remove("measured_by"))
-            .expect("a clock");
-        let read: BenchmarkVerdict = serde_json::from_value(json).expect("a verdict");
-        assert_eq!(read.measured_by, None);
-    }
-
-    #[test]
-    fn the_json_has_an_error_only_if_there_is_one() {
-        let text = |verdicts: &Verdicts| serde_json::to_string(verdicts).expect("JSON");
-        let options = Options::default();
-        let without = text(&Verdicts::so_far(&options, Vec::new()));
-        assert!(!without.contains("error"), "{without}");
-        let with = text(&Verdicts::after("why", &options, Vec::new()));
-        assert!(with.contains(r#""error":"why""#), "{with}");
-    }
-
-    /// Symptom: nothing in the file told one link order from several.
-    #[test]
-    fn the_json_has_the_number_of_layouts_if_there_is_another_build() {
-        for (programs, layouts) in [(0, None), (1, Some(1)), (6, Some(6))] {
-            let options = Options {
-                against: vec![PathBuf::from("main"); programs],
-                ..Options::default()
-            };
-            assert_eq!(Verdicts::new(&options, Vec::new()).layouts, layouts);
-        }
-    }
-
-    /// The texts of all variants in JSON. If one is missing here, this does not compile.
-    macro_rules! texts {
-        ($type:ident: $($variant:ident),+) => {{
-            _ = |one: $type| match one {
-                $($type::$variant => (),)+
-            };
-            vec![$(serde_json::to_value($type::$variant).expect("JSON")),+]
-        }};
-    }
-
-    #[test]
-    fn the_documents_list_the_texts_of_the_json() {
-        let page = include_str!("../../docs/comparisons.md");
-        let conclusions = texts!(Conclusion: Passes, Slower, CannotTell, New);
-        let compared_with = texts!(ComparedWith: OtherBuild, Baseline);
-        let measured_by = texts!(MeasuredBy: Counter, OsClock);
-        let codes = ReasonCode::ALL
-            .iter()
-            .map(|code| serde_json::to_value(code).expect("JSON"))
-            .collect();
-        for (field, texts) in [
-            ("conclusion", conclusions),
-            ("compared_with", compared_with),
-            ("measured_by", measured_by),
-            ("reason.code", codes),
-        ] {
-            for text in texts {
-                let row = format!("| `{field}` | `{}` |", text.as_str().expect("a text"));
-                assert!(page.contains(&row), "{row}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_code_of_a_reason_is_its_text_in_the_json() {
-        for code in ReasonCode::ALL {
-            let text = serde_json::to_value(code).expect("JSON");
-            assert_eq!(text, code.code(), "{code:?}");
-        }
-    }
-
-    #[test]
-    fn the_json_is_read_as_it_was_written() {
-        let benchmarks = vec![verdict(Conclusion::CannotTell)];
-        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
-        let text = serde_json::to_string(&verdicts).expect("JSON");
-        assert!(text.contains(r#""compared_with":"other_build""#), "{text}");
-        assert!(text.contains(r#""conclusion":"cannot_tell""#), "{text}");
-        let reason = r#""reason":{"code":"noise","text":"why"}"#;
-        assert!(text.contains(reason), "{text}");
-        assert_eq!(
-            serde_json::from_str::<Verdicts>(&text).expect("JSON"),
-            verdicts
-        );
-    }
-}
+mod tests;

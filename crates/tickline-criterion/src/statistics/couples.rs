@@ -26,7 +26,8 @@
 
 use crate::number::{as_f64, middle};
 use crate::statistics::distribution::median;
-use crate::statistics::signed_rank::{Interval, MIN_REPLICATES, interval};
+use crate::statistics::interval::Interval;
+use crate::statistics::signed_rank::{MIN_REPLICATES, interval};
 
 /// The largest number of rounds in a replicate. Longer measurements have longer rounds.
 const MAX_ROUNDS: usize = 8;

@@ -40,20 +40,13 @@
 //! | one process, its rounds as replicates | placement is the same in all rounds: misses 0 in more than 60 % of runs (a test in `couples.rs`) |
 
 use crate::number::middle;
+use crate::statistics::interval::Interval;
 
 /// The smallest number of replicates for an interval of 95 %.
 pub(crate) const MIN_REPLICATES: usize = 6;
 
 /// The largest probability that the interval misses the difference on one side.
 const ONE_SIDE: f64 = 0.025;
-
-/// A difference and its bounds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Interval {
-    pub(crate) estimate: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-}
 
 /// The rank from either end of the Walsh averages at which the interval of `replicates` ends; 0 if
 /// there are too few.

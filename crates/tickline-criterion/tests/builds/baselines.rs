@@ -61,6 +61,35 @@ pub(crate) fn a_line_says_once_that_pairs_are_short(programs: &Programs) {
     }
 }
 
+/// Symptom: a run with a baseline was never called short if it was not compared with it.
+pub(crate) fn a_run_that_is_not_compared_with_its_baseline_is_called_short(programs: &Programs) {
+    save_main(programs, "work/spin");
+    // As of the quick mode, which has too few samples.
+    let file = programs.0.join("work/spin/main/pairs.json");
+    let mut json = programs.json("work/spin/main/pairs.json");
+    json["sample_times_ns"] = [20.0].as_slice().into();
+    fs::write(&file, json.to_string()).expect("the baseline");
+    for (option, tickline) in [
+        ("-bmain", "on"),
+        ("-bmain", "off"), // by another clock
+        ("--baseline-lenient=new", "on"),
+    ] {
+        let mut command = programs.command(1, "work/spin", &[option]);
+        let output = command.env("TICKLINE", tickline).output();
+        let (out, err) = texts(&output.expect("a program"));
+        let lines = out.matches(" % of a pair is the cost of its readings");
+        assert_eq!(lines.count(), 1, "{option} {tickline}: {out}\n{err}");
+    }
+}
+
+/// Symptom: with `--against` no benchmark was called short, although this one takes no turns.
+pub(crate) fn a_short_routine_that_the_other_build_lacks_is_called_short(programs: &Programs) {
+    let (out, err) = texts(&programs.against(130, "spin", 100));
+    let (added, _) = out.split_once("work/spin").expect("both benchmarks");
+    let line = " % of a pair is the cost of its readings";
+    assert_eq!(added.matches(line).count(), 1, "{out}\n{err}");
+}
+
 /// Compares a run with its baseline, which did fewer steps: 100 in place of 3,000, and in the
 /// second routine of `compare` 200 in place of 3,100. On a busy machine times scatter by a factor
 /// of two. Returns the standard output.
@@ -215,6 +244,17 @@ pub(crate) fn a_limit_for_benchmarks_that_are_not_compared_is_refused(programs: 
         &output,
         "all that was measured are benchmarks of bench_function",
     );
+}
+
+/// Symptom: nothing named the benchmarks to which the limit did not apply.
+pub(crate) fn a_benchmark_that_no_baseline_judges_is_named(programs: &Programs) {
+    save_main(programs, "");
+    let arguments = ["--baseline=main", "--max-regression=5000%"];
+    let (_, err) = texts(&programs.run(100, "", &arguments));
+    let line = "tickline: not judged: plain (--baseline compares benchmarks of bench_pairs and compare; it is of \
+                bench_function)\n";
+    assert!(err.contains(line), "{err}");
+    assert!(err.contains(", 1 not judged: exit code 0"), "{err}");
 }
 
 /// Symptom: the line was printed, and the exit code was 0.

@@ -218,7 +218,7 @@ fn move_in_a_sample() -> Option<CounterTime> {
         return None;
     }
     time.to_f64(&time.end(time.start()));
-    assert_eq!(time.incidents().moved, 0);
+    assert_eq!(time.incidents().moved_samples, 0);
     let start = time.start();
     assert!(
         core_affinity::set_for_current(to),
@@ -248,7 +248,7 @@ fn a_move_is_counted_once_a_sample() {
     if is_child() {
         if let Some(time) = move_in_a_sample() {
             let incidents = time.incidents();
-            assert_eq!((incidents.samples, incidents.moved), (2, 1));
+            assert_eq!((incidents.samples, incidents.moved_samples), (2, 1));
         }
         return;
     }

@@ -32,17 +32,18 @@ fn with(status: &Status, change: impl FnOnce(&mut Status)) -> Status {
 }
 
 fn observations(status: &Status) -> Observations {
-    Observations::new(
-        Scale::WALL.at_rate_of(status).expect("a rate"),
-        status.events,
-    )
+    let scale = Scale {
+        rate: Rate::of(status).expect("a rate"),
+        ..Scale::WALL
+    };
+    Observations::new(scale, status.events)
 }
 
 #[test]
 fn the_rate_is_the_clocks_while_its_gates_are_open() {
     let open = status();
     let mut observations = observations(&open);
-    let first = observations.scale;
+    let first = observations.scale.rate;
     assert!((first.ns_per_tick - 0.4).abs() < 1e-12, "{first:?}");
     assert!((first.uncertainty_ppb - 500.2).abs() < 1e-6, "{first:?}");
     let faster = with(&open, |status| status.frequency_hz = Some(5_000_000_000));
@@ -50,10 +51,13 @@ fn the_rate_is_the_clocks_while_its_gates_are_open() {
         &Elapsed::default(),
         &with(&faster, |status| status.state = CLOSED),
     );
-    assert_eq!(observations.scale, first, "a rate behind a closed gate");
+    assert_eq!(
+        observations.scale.rate, first,
+        "a rate behind a closed gate"
+    );
     observations.count(&Elapsed::default(), &faster);
     assert!(
-        (observations.scale.ns_per_tick - 0.2).abs() < 1e-12,
+        (observations.scale.rate.ns_per_tick - 0.2).abs() < 1e-12,
         "{observations:?}"
     );
 }
@@ -197,17 +201,20 @@ fn a_cause_for_which_nothing_was_subtracted_is_not_named() {
 }
 
 #[test]
-fn a_sample_of_which_a_hundredth_is_unsure_counts_as_unmeasured() {
+fn a_sample_of_which_a_hundredth_is_unsure_counts_as_uncertain() {
     let open = status();
     let mut observations = observations(&open);
-    for (lost, unmeasured) in [
+    for (lost, uncertain) in [
         (lost(0, 0, 9_999), 0),
         (lost(0, 0, 10_000), 1),
         (lost(500, 0, 10_000), 2),
     ] {
         observations.count(&Elapsed::default(), &open);
         observations.count_lost(&lost, 1e6);
-        assert_eq!(observations.incidents.unmeasured, unmeasured, "{lost:?}");
+        assert_eq!(
+            observations.incidents.uncertain_samples, uncertain,
+            "{lost:?}"
+        );
     }
     let text = observations.incidents(&open.events, no_name).to_string();
     assert!(
@@ -217,10 +224,10 @@ fn a_sample_of_which_a_hundredth_is_unsure_counts_as_unmeasured() {
 }
 
 #[test]
-fn a_sample_of_which_nothing_is_left_counts_as_unmeasured() {
+fn a_sample_of_which_nothing_is_left_counts_as_uncertain() {
     let mut observations = observations(&status());
     observations.count_lost(&lost(1_000, 0, 0), 0.0);
-    assert_eq!(observations.incidents.unmeasured, 1);
+    assert_eq!(observations.incidents.uncertain_samples, 1);
 }
 
 #[test]
@@ -287,18 +294,18 @@ fn the_cost_of_a_pair_is_measured_again_when_it_is_old_and_no_gate_is_closed() {
 }
 
 #[test]
-fn a_sample_counts_as_subtracted_only_if_time_was() {
+fn a_sample_counts_as_corrected_only_if_time_was() {
     let mut observed = observations(&status());
     let unsure = LostTime {
         unsure_ns: 10,
         ..LostTime::default()
     };
     observed.count_lost(&unsure, 1e9);
-    assert_eq!(observed.incidents.subtracted, 0);
+    assert_eq!(observed.incidents.corrected_samples, 0);
     let waited = LostTime {
         waited_ns: 10,
         ..LostTime::default()
     };
     observed.count_lost(&waited, 1e9);
-    assert_eq!(observed.incidents.subtracted, 1);
+    assert_eq!(observed.incidents.corrected_samples, 1);
 }

@@ -16,7 +16,7 @@ use crate::pairs::serving::MARK;
 use crate::reason::{ReasonCode, VerdictReason};
 
 /// The first line of a program that lists its benchmarks, with the version of the turns.
-const GREETING: &str = "turns 4";
+const GREETING: &str = "turns 5";
 
 /// How long a program may take until its first line. It prints the line before all else.
 const GREETING_TIME: Duration = Duration::from_secs(10);

@@ -64,7 +64,7 @@ impl Process {
         let arguments = ["--bench", "--test", "--exact", "--", benchmark];
         let ns_per_tick = measurement
             .session()
-            .map(|_| measurement.scale().ns_per_tick);
+            .map(|_| measurement.scale().rate.ns_per_tick);
         let mut command = Command::new(copy.as_ref().map_or(program, ProgramCopy::path));
         command.args(arguments);
         arguments::prepare_serving(&mut command, ns_per_tick, placement::padding())
@@ -104,11 +104,11 @@ impl Process {
 
     /// Requests a slice.
     pub(super) fn slice(&mut self, request: Request) -> Result<ServedSlice, String> {
+        let request = serde_json::to_string(&request).map_err(|error| error.to_string())?;
         // If the process has ended, the write fails, and so does the read of the reply.
-        self.requests.as_mut().map(|to| {
-            let (iterations, each) = (request.iterations, request.iterations_per_pair);
-            writeln!(to, "[{iterations},{each}]")
-        });
+        self.requests
+            .as_mut()
+            .map(|requests| writeln!(requests, "{request}"));
         let mut lines = std::iter::from_fn(|| next_line(&self.output, &mut self.child));
         let reply = lines.find_map(|line| line.strip_prefix(MARK).map(str::to_owned));
         let reply = reply.ok_or_else(|| {
@@ -186,7 +186,7 @@ mod tests {
 
     const REQUEST: Request = Request {
         iterations: 1,
-        iterations_per_pair: 1,
+        iterations_per_pair: Some(1),
     };
 
     /// Symptom: after a line that is not UTF-8 nobody read, the process waited for room in its

@@ -1,22 +1,27 @@
 use super::*;
 use crate::pairs::disturbance::Disturbance;
 
+/// A value that is known to 1.
+fn around(estimate: f64) -> Interval {
+    let (low, high) = (estimate, estimate);
+    Interval {
+        estimate,
+        low,
+        high,
+    }
+    .widened(1.0)
+}
+
 /// A takes 200 ns; B takes longer by `ns`, known to 1 ns.
 fn comparison(ns: f64) -> Comparison {
     Comparison {
         median_a_ns: 200.0,
         median_b_ns: 200.0 + ns,
-        difference_ns: ns,
-        low_ns: ns - 1.0,
-        high_ns: ns + 1.0,
+        difference_ns: around(ns),
+        difference_percent: around(ns).map(|ns| ns / 2.0),
         couples_counted: 3_000,
         couples_disturbed: 0,
         iterations_per_pair: 16,
-        percent: Percent {
-            estimate: ns / 2.0,
-            low: (ns - 1.0) / 2.0,
-            high: (ns + 1.0) / 2.0,
-        },
         replicates_ns: vec![ns; 10],
         rounds_ns: vec![ns; 60],
         disturbances: Disturbances::default(),
@@ -33,7 +38,10 @@ fn a_difference_excludes_zero_and_is_at_least_half_a_percent() {
         assert_eq!(comparison(ns).is_different(), is_different, "{ns}");
     }
     let small = Comparison {
-        low_ns: 0.8,
+        difference_ns: Interval {
+            low: 0.8,
+            ..around(0.9)
+        },
         ..comparison(0.9)
     };
     assert!(!small.is_different(), "{small}");
@@ -43,9 +51,9 @@ fn a_difference_excludes_zero_and_is_at_least_half_a_percent() {
 #[test]
 fn an_interval_with_zero_in_it_is_no_difference() {
     let unsure = Comparison {
-        percent: Percent {
+        difference_percent: Interval {
             low: -0.1,
-            ..comparison(3.0).percent
+            ..comparison(3.0).difference_percent
         },
         ..comparison(3.0)
     };
@@ -195,7 +203,7 @@ fn of_a_time_of_zero_the_text_has_no_percentage() {
     for ns in [0.0, 2.0] {
         let text = Comparison {
             median_a_ns: 0.0,
-            percent: Percent {
+            difference_percent: Interval {
                 estimate: f64::INFINITY,
                 low: f64::NAN,
                 high: f64::INFINITY,

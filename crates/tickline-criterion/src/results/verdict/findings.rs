@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::judge::{Difference, judge_difference};
-use super::{BenchmarkVerdict, ComparedWith, Conclusion, LeftOut, Verdicts};
+use super::judge::{Difference, Judgement, judge_difference};
+use super::{BenchmarkVerdict, ComparedWith, LeftOut, Verdicts};
 use crate::arguments::Options;
 use crate::measurement::measured_by::MeasuredBy;
-use crate::reason::{ReasonCode, VerdictReason};
+use crate::reason::ReasonCode;
 use crate::results::verdict_file;
 
 /// The findings of this process so far.
@@ -66,15 +66,6 @@ pub(crate) fn findings() -> MutexGuard<'static, Findings> {
 }
 
 impl Findings {
-    /// Adds a verdict, and stores all so far: a run may be killed.
-    fn push(&mut self, verdict: BenchmarkVerdict) {
-        self.verdicts.push(verdict);
-        let options = Options::of_this_process();
-        let so_far = Verdicts::so_far(options, self.verdicts.clone());
-        // The file at the end is another try, whose error counts.
-        _ = verdict_file::store_so_far(&so_far, options);
-    }
-
     /// Adds a difference.
     pub(crate) fn add(
         &mut self,
@@ -84,16 +75,13 @@ impl Findings {
         difference: Difference,
     ) {
         let options = Options::of_this_process();
-        let (conclusion, reason) = judge_difference(options, compared_with, &difference);
+        let judgement = judge_difference(options, compared_with, &difference);
+        let without = verdict(benchmark, compared_with, measured_by, judgement);
         self.push(BenchmarkVerdict {
-            benchmark: benchmark.to_owned(),
-            compared_with,
-            measured_by: Some(measured_by),
             // JSON has no other numbers.
             difference_percent: difference.percent.is_finite().then_some(difference.percent),
             is_different: difference.is_different,
-            conclusion,
-            reason,
+            ..without
         });
     }
 
@@ -103,18 +91,36 @@ impl Findings {
         benchmark: &str,
         compared_with: ComparedWith,
         measured_by: MeasuredBy,
-        conclusion: Conclusion,
-        reason: VerdictReason,
+        judgement: Judgement,
     ) {
-        self.push(BenchmarkVerdict {
-            benchmark: benchmark.to_owned(),
-            compared_with,
-            measured_by: Some(measured_by),
-            difference_percent: None,
-            is_different: false,
-            conclusion,
-            reason: Some(reason),
-        });
+        self.push(verdict(benchmark, compared_with, measured_by, judgement));
+    }
+
+    /// Adds a verdict, and stores all so far: a run may be killed.
+    fn push(&mut self, verdict: BenchmarkVerdict) {
+        self.verdicts.push(verdict);
+        let options = Options::of_this_process();
+        let so_far = Verdicts::so_far(options, self.verdicts.clone());
+        // The file at the end is another try, whose error counts.
+        _ = verdict_file::store_so_far(&so_far, options);
+    }
+}
+
+/// The verdict on a benchmark without a difference.
+fn verdict(
+    benchmark: &str,
+    compared_with: ComparedWith,
+    measured_by: MeasuredBy,
+    judgement: Judgement,
+) -> BenchmarkVerdict {
+    BenchmarkVerdict {
+        benchmark: benchmark.to_owned(),
+        compared_with,
+        measured_by: Some(measured_by),
+        difference_percent: None,
+        is_different: false,
+        conclusion: judgement.conclusion,
+        reason: judgement.reason,
     }
 }
 

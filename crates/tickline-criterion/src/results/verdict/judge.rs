@@ -1,15 +1,16 @@
 //! The conclusion about a difference by the limits of `--max-regression` and `--max-noise`, and the
 //! text of its reason.
 
-use super::{ComparedWith, Conclusion, Percent};
+use super::{ComparedWith, Conclusion};
 use crate::arguments::Options;
 use crate::reason::{ReasonCode, VerdictReason};
 use crate::results::text::signed_percent;
+use crate::statistics::interval::Interval;
 
 /// What a measurement has found between two builds, or between a run and its baseline.
 #[derive(Debug, Clone)]
 pub(crate) struct Difference {
-    pub(crate) percent: Percent,
+    pub(crate) percent: Interval,
     /// Whether the measurement distinguishes the difference from zero. This is what is printed
     /// above the verdict.
     pub(crate) is_different: bool,
@@ -18,73 +19,90 @@ pub(crate) struct Difference {
     pub(crate) why_hidden: Option<String>,
 }
 
-/// Judges a difference by the limits of `--max-regression` and `--max-noise`. Returns the
-/// conclusion and its reason.
+/// The conclusion about a benchmark, with its reason.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Judgement {
+    pub(crate) conclusion: Conclusion,
+    /// `None` if the benchmark passes.
+    pub(crate) reason: Option<VerdictReason>,
+}
+
+impl Judgement {
+    const PASSES: Self = Self {
+        conclusion: Conclusion::Passes,
+        reason: None,
+    };
+
+    pub(crate) fn new(conclusion: Conclusion, reason: VerdictReason) -> Self {
+        Self {
+            conclusion,
+            reason: Some(reason),
+        }
+    }
+
+    pub(crate) fn cannot_tell(reason: VerdictReason) -> Self {
+        Self::new(Conclusion::CannotTell, reason)
+    }
+}
+
+/// Judges a difference by the limits of `--max-regression` and `--max-noise`.
 pub(super) fn judge_difference(
     options: &Options,
     compared_with: ComparedWith,
     difference: &Difference,
-) -> (Conclusion, Option<VerdictReason>) {
-    let cannot_tell = |reason| (Conclusion::CannotTell, Some(reason));
-    let &Difference {
-        percent,
-        is_different,
-        ref why_hidden,
-    } = difference;
-    if options.have_limits() && !percent.is_finite() {
+) -> Judgement {
+    if !options.have_limits() {
+        return Judgement::PASSES;
+    }
+    let percent = difference.percent;
+    if !percent.is_finite() {
         let reason = "it is compared with a time of 0, of which there is no percentage; let it do more, or leave it out \
                       by a filter";
-        return cannot_tell(ReasonCode::NoTime.with(reason));
+        return Judgement::cannot_tell(ReasonCode::NoTime.with(reason));
     }
-    let Percent {
-        estimate,
-        low,
-        high,
-    } = percent;
-    let [estimate_text, low_text, high_text] = [estimate, low, high].map(signed_percent);
-    let range = format!("{estimate_text} %, from {low_text} to {high_text} %");
+    let [low, estimate, high] = percent.in_order().map(signed_percent);
+    let range = format!("{estimate} %, from {low} to {high} %");
     if let Some(limit) = options.max_regression_percent
-        && low > limit
+        && percent.low > limit
     {
         let caveat = caveat(options, compared_with);
         let reason = format!("slower by more than {limit} %: {range}{caveat}");
-        return (
-            Conclusion::Slower,
-            Some(ReasonCode::AboveLimit.with(reason)),
-        );
+        return Judgement::new(Conclusion::Slower, ReasonCode::AboveLimit.with(reason));
     }
-    if options.have_limits()
-        && high > 0.0
-        && let Some(reason) = why_hidden
+    if percent.high > 0.0
+        && let Some(reason) = &difference.why_hidden
     {
-        return cannot_tell(ReasonCode::TooShort.with(reason));
+        return Judgement::cannot_tell(ReasonCode::TooShort.with(reason));
     }
+    let advice = advice(options, compared_with);
     if let Some(limit) = options.max_regression_percent
-        && estimate > limit
+        && percent.estimate > limit
     {
-        let advice = advice(options, compared_with);
         let reason = format!("it may be slower by more than {limit} % or not: {range}{advice}");
-        return cannot_tell(ReasonCode::AroundLimit.with(reason));
+        return Judgement::cannot_tell(ReasonCode::AroundLimit.with(reason));
     }
-    // Noise below the limit hides no regression.
-    let may_be_slower = high > options.max_regression_percent.unwrap_or(0.0);
-    if let Some(limit) = options.max_noise_percent
-        && percent.noise() > limit
-        && may_be_slower
-    {
-        let slower = if is_different && low > 0.0 {
-            "slower, but by how much can't be told: "
-        } else {
-            ""
-        };
-        let reason = format!(
-            "{slower}the noise of {:.2} % is above {limit} %{}",
-            percent.noise(),
-            advice(options, compared_with)
-        );
-        return cannot_tell(ReasonCode::Noise.with(reason));
+    match too_much_noise(options, difference) {
+        Some(reason) => Judgement::cannot_tell(ReasonCode::Noise.with(format!("{reason}{advice}"))),
+        None => Judgement::PASSES,
     }
-    (Conclusion::Passes, None)
+}
+
+/// Why the noise is too much. `None` if it is not, and if even the interval's high end is allowed: it
+/// then hides no regression.
+fn too_much_noise(options: &Options, difference: &Difference) -> Option<String> {
+    let limit = options.max_noise_percent?;
+    let (percent, noise) = (difference.percent, difference.percent.half_width());
+    if noise <= limit || percent.high <= options.max_regression_percent.unwrap_or(0.0) {
+        return None;
+    }
+    let slower = if difference.is_different && percent.low > 0.0 {
+        "slower, but by how much can't be told: "
+    } else {
+        ""
+    };
+    Some(format!(
+        "{slower}the noise of {noise:.2} % is above {limit} %"
+    ))
 }
 
 /// What narrows the interval, for the end of the reason.
@@ -118,7 +136,7 @@ mod tests {
     use crate::statistics::signed_rank::tests::{heavy_tails, two_modes, uniform};
 
     /// Judges a difference that the measurement distinguishes from zero.
-    fn judge(options: &Options, percent: Percent) -> (Conclusion, Option<VerdictReason>) {
+    fn judge(options: &Options, percent: Interval) -> Judgement {
         let difference = Difference {
             percent,
             is_different: true,
@@ -128,8 +146,8 @@ mod tests {
     }
 
     /// The text of a finding's reason.
-    fn text((_, reason): (Conclusion, Option<VerdictReason>)) -> String {
-        reason.expect("a reason").text
+    fn text(judgement: Judgement) -> String {
+        judgement.reason.expect("a reason").text
     }
 
     /// Both limits, with `layouts` layouts of each build.
@@ -148,7 +166,7 @@ mod tests {
             (2.9, 1.0, Conclusion::Passes),
             (-9.0, 1.0, Conclusion::Passes),
         ] {
-            let found = judge(&options(3.0, 2.0), percent(estimate, noise)).0;
+            let found = judge(&options(3.0, 2.0), percent(estimate, noise)).conclusion;
             assert_eq!(found, conclusion, "{estimate}");
         }
     }
@@ -163,7 +181,7 @@ mod tests {
             (f64::INFINITY, 1.0, Some(ReasonCode::NoTime)),
             (2.0, 1.0, None),
         ] {
-            let reason = judge(&options(3.0, 2.0), percent(estimate, noise)).1;
+            let reason = judge(&options(3.0, 2.0), percent(estimate, noise)).reason;
             assert_eq!(reason.map(|reason| reason.code), code, "{estimate}");
         }
     }
@@ -182,7 +200,7 @@ mod tests {
             (without_regression.clone(), -3.0, 2.9, Conclusion::Passes),
             (without_regression, -2.5, 2.9, Conclusion::CannotTell),
         ] {
-            let found = judge(&options, percent(estimate, noise)).0;
+            let found = judge(&options, percent(estimate, noise)).conclusion;
             assert_eq!(found, conclusion, "{estimate}");
         }
     }
@@ -192,12 +210,12 @@ mod tests {
     fn a_percentage_of_no_time_cannot_tell() {
         let (nothing, all) = (f64::NAN, f64::INFINITY);
         for (estimate, low, high) in [(nothing, nothing, nothing), (all, nothing, all)] {
-            let difference = Percent {
+            let difference = Interval {
                 estimate,
                 low,
                 high,
             };
-            let found = judge(&options(3.0, 2.0), difference).0;
+            let found = judge(&options(3.0, 2.0), difference).conclusion;
             assert_eq!(found, Conclusion::CannotTell, "{difference:?}");
         }
     }
@@ -213,14 +231,17 @@ mod tests {
             };
             judge_difference(options, ComparedWith::Baseline, &difference)
         };
-        let hidden = (
-            Conclusion::CannotTell,
-            Some(ReasonCode::TooShort.with("why")),
-        );
+        let hidden = Judgement::cannot_tell(ReasonCode::TooShort.with("why"));
         assert_eq!(of_percent(&options(3.0, 2.0), 1.0), hidden);
         assert_eq!(of_percent(&options(3.0, 2.0), 3.5), hidden);
-        assert_eq!(of_percent(&options(3.0, 2.0), 9.0).0, Conclusion::Slower);
-        assert_eq!(of_percent(&Options::default(), 9.0).0, Conclusion::Passes);
+        assert_eq!(
+            of_percent(&options(3.0, 2.0), 9.0).conclusion,
+            Conclusion::Slower
+        );
+        assert_eq!(
+            of_percent(&Options::default(), 9.0).conclusion,
+            Conclusion::Passes
+        );
     }
 
     /// Symptom: a benchmark that took half of the time could not be told.
@@ -233,7 +254,8 @@ mod tests {
                 is_different: true,
                 why_hidden: Some("why".to_owned()),
             };
-            let found = judge_difference(&options(3.0, 2.0), ComparedWith::Baseline, &difference).0;
+            let found = judge_difference(&options(3.0, 2.0), ComparedWith::Baseline, &difference)
+                .conclusion;
             assert_eq!(found, conclusion, "{estimate}");
         }
     }
@@ -241,13 +263,13 @@ mod tests {
     #[test]
     fn a_wide_interval_around_the_limit_cannot_tell() {
         let found = judge(&options(3.0, 2.0), percent(2.0, 2.5));
-        assert_eq!(found.0, Conclusion::CannotTell);
+        assert_eq!(found.conclusion, Conclusion::CannotTell);
         let reason = text(found);
         assert!(
             reason.starts_with("the noise of 2.50 % is above 2 %"),
             "{reason}"
         );
-        let slower = judge(&options(3.0, 2.0), percent(30.0, 2.5)).0;
+        let slower = judge(&options(3.0, 2.0), percent(30.0, 2.5)).conclusion;
         assert_eq!(slower, Conclusion::Slower, "noise does not hide it");
     }
 
@@ -260,7 +282,7 @@ mod tests {
             ..options(3.0, 2.0)
         };
         let found = judge(&without_regression, percent(5.0, 4.75));
-        assert_eq!(found.0, Conclusion::CannotTell);
+        assert_eq!(found.conclusion, Conclusion::CannotTell);
         let reason = text(found);
         assert!(
             reason.starts_with("slower, but by how much can't be told: the noise of 4.75 %"),
@@ -359,7 +381,7 @@ mod tests {
     #[test]
     fn without_limits_all_pass() {
         let found = judge(&Options::default(), percent(50.0, 9.0));
-        assert_eq!(found, (Conclusion::Passes, None));
+        assert_eq!(found, Judgement::PASSES);
     }
 
     /// The shares, %, of simulated comparisons of equal builds that are judged slower, and that
@@ -378,12 +400,7 @@ mod tests {
                     .map(|_| time(&mut uniform) - time(&mut uniform))
                     .collect();
                 let found = interval(&differences).expect("enough");
-                let percent = Percent {
-                    estimate: found.estimate,
-                    low: found.low,
-                    high: found.high,
-                };
-                judge(options, percent).0
+                judge(options, found).conclusion
             })
             .collect();
         [Conclusion::Slower, Conclusion::CannotTell].map(|one| {
