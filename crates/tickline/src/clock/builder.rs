@@ -9,7 +9,7 @@ use tickline_core::gate::Trust;
 use crate::clock::Clock;
 use crate::clock::global::ClockGuard;
 use crate::error::{Error, ErrorKind};
-use crate::per_cpu::{self, Unmet};
+use crate::per_cpu::{Requirements, Unmet};
 use crate::settings::{Driver, LinePerCpu, Probes, Settings};
 
 /// The shortest and the longest time between two stores of the recent time. A sleeping thread can
@@ -199,7 +199,9 @@ impl ClockBuilder {
             let text = "line_per_cpu needs Probes::Full, not Probes::Minimal";
             return Err(Error::new(ErrorKind::IncompatibleSettings, text));
         }
-        per_cpu::requirements().map(|_| ()).map_err(no_line_per_cpu)
+        Requirements::of_this_machine()
+            .map(|_| ())
+            .map_err(no_line_per_cpu)
     }
 }
 

@@ -225,7 +225,7 @@ fn a_judge_that_cannot_read_the_result_leaves_it_to_the_next() {
 #[test]
 fn unsynchronised_counters_get_a_line_for_each_cpu() {
     const ALONE: &str = "TICKLINE_TEST_ALONE";
-    if let Some(reason) = crate::per_cpu::requirements().err() {
+    if let Some(reason) = crate::per_cpu::Requirements::of_this_machine().err() {
         return skip(reason);
     }
     if std::env::var_os(ALONE).is_none() {
