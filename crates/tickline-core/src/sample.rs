@@ -113,12 +113,8 @@ impl Sample {
 
     /// The middle between the two points, at the lower point's tick.
     #[inline(never)]
-    pub(crate) fn middle(&self, slope: Slope) -> (u64, FixedNs) {
-        let below = FixedNs::from_ns(self.lower.ns);
-        (
-            self.lower.ticks,
-            below.saturating_add(self.width(slope).half()),
-        )
+    pub(crate) fn middle(&self, slope: Slope) -> FixedNs {
+        FixedNs::from_ns(self.lower.ns).saturating_add(self.width(slope).half())
     }
 }
 

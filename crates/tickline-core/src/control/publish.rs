@@ -89,8 +89,12 @@ impl Control {
         // There is only one sample since a jump or a change of rate. It shows the reference's time;
         // the slope stays the old one.
         let slope = self.target_slope.unwrap_or(old);
-        let (ticks, ns) = history.newest()?.middle(slope);
-        Some(Target { ticks, ns, slope })
+        let newest = history.newest()?;
+        Some(Target {
+            ticks: newest.lower.ticks,
+            ns: newest.middle(slope),
+            slope,
+        })
     }
 
     /// The bounds around `slope`, widened by the allowance; `None` without a sample.

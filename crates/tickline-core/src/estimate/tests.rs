@@ -22,7 +22,7 @@ fn agreeing(seconds: u64) -> History {
 /// these out.
 fn add(history: &mut History, ticks: u64, ns: i64) -> usize {
     history.push(Sample::from_bracket(ticks - 15, ns, ticks + 15, RESOLUTIONS).unwrap());
-    let (_, dropped) = history.fit();
+    let FitResult { dropped, .. } = history.fit();
     history.thin(ghz());
     dropped
 }
@@ -61,7 +61,7 @@ fn the_bounds_hold_through_a_change_of_rate_that_the_polygon_misses() {
     let last = 61_000_000_000_u64;
     let dropped = add(&mut history, last, i64::try_from(last).unwrap() + 12);
     assert_eq!(dropped, 0, "the set stays feasible");
-    let fit = history.fit().0.unwrap();
+    let fit = history.fit().slopes.unwrap();
     let at = last + 2_000_000_000;
     let truth = i64::try_from(at).unwrap() + 12 + 40;
     let polygon_top = history.upper_bound(at, fit.slope_max).unwrap();
@@ -89,12 +89,21 @@ fn old_samples_are_forgotten() {
     assert_eq!(history.samples().len(), 1);
 }
 
+const NO_SLOPES: FitResult = FitResult {
+    slopes: None,
+    dropped: 0,
+};
+
+#[test]
+fn an_empty_history_gives_no_slope() {
+    assert_eq!(History::new().fit(), NO_SLOPES);
+}
+
 #[test]
 fn one_sample_gives_no_slope() {
     let mut history = History::new();
-    assert_eq!(history.fit(), (None, 0));
     add(&mut history, 1_000_000, 1_000);
-    assert_eq!(history.fit(), (None, 0));
+    assert_eq!(history.fit(), NO_SLOPES);
 }
 
 /// A slope on a fine grid is feasible if it is between the two extremes, and only then.
@@ -109,7 +118,7 @@ fn the_extremes_are_those_of_all_feasible_slopes() {
     ] {
         add(&mut history, ticks, ns);
     }
-    let fit = history.fit().0.unwrap();
+    let fit = history.fit().slopes.unwrap();
     let samples = history.samples();
     for ppm in (-3_000..3_000_i64).step_by(if cfg!(miri) { 97 } else { 1 }) {
         let slope = ghz().adjusted_ppb(ppm * 1_000);
@@ -136,7 +145,7 @@ fn a_change_of_rate_drops_the_samples_from_before_it() {
         );
     }
     assert!(dropped > 0, "the change went unnoticed");
-    let (fit, slope) = (history.fit().0.unwrap(), ghz().adjusted_ppb(5_000));
+    let (fit, slope) = (history.fit().slopes.unwrap(), ghz().adjusted_ppb(5_000));
     assert!(
         fit.slope_min <= slope && slope <= fit.slope_max,
         "{fit:?} without {slope:?}"
@@ -153,7 +162,7 @@ fn dither_is_no_change_of_rate() {
         let ns = i64::try_from(ticks).unwrap() + if step % 2 == 0 { 40 } else { 0 };
         assert_eq!(add(&mut history, ticks, ns), 0, "at step {step}");
     }
-    assert!(!history.fit().0.unwrap().is_exact);
+    assert!(!history.fit().slopes.unwrap().is_exact);
 }
 
 /// Ages of 2^38 ns (275 s) down to 1 ns are more doublings than there are places.
@@ -165,6 +174,6 @@ fn a_full_history_goes_on() {
         add(&mut history, end - age, i64::try_from(end - age).unwrap());
     }
     assert_eq!(history.samples().len(), CAPACITY);
-    let (fit, dropped) = history.fit();
-    assert_eq!((fit.is_some(), dropped), (true, 0));
+    let FitResult { slopes, dropped } = history.fit();
+    assert_eq!((slopes.is_some(), dropped), (true, 0));
 }
