@@ -92,8 +92,9 @@ impl ClockBuilder {
     /// onto a CPU late. That CPU's line is valid for eight intervals, and for as many sixteenths of
     /// one at first, while the clock learns how steady the OS clock is. When the line has ended,
     /// readings on the CPU come from the OS clock until the thread has been there. If the thread is
-    /// always later than four intervals, its samples never join, so the lines stay short. With 12
-    /// busy threads on each of two CPUs it was up to 0.9 s late:
+    /// always later than four intervals, its samples never join, so the lines stay short. Ask
+    /// [`Reading::is_from_counter`](crate::Reading::is_from_counter) for the share on your machine.
+    /// With 12 busy threads on each of two CPUs the thread was up to 0.9 s late:
     ///
     /// | interval, ms | readings by the counter in seconds 2 to 5, % | after 16 s, % |
     /// |---|---|---|
