@@ -241,6 +241,14 @@ fn a_fallback_closes_the_gate_of_its_reason_and_no_other() {
             assert_eq!(verdict.closed_by(), expected, "{reason:?}: {verdict:?}");
         }
     }
+}
+
+#[test]
+fn a_gate_opens_when_the_backend_serves_again() {
+    let own = Own::at(5_000);
+    let clock = Clock::from_backend(Arc::<Own>::clone(&own));
+    own.set_state(ClockState::Fallback(Reason::Slow));
+    assert_eq!(clock.status().reason(), Some(Reason::Slow));
     own.set_state(ClockState::Backend);
     assert_eq!(clock.status().reason(), None);
 }
