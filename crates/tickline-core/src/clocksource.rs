@@ -50,6 +50,24 @@ pub enum Clocksource {
     Unknown,
 }
 
+/// Whether a kernel accepts a CPU counter's clocksource: [`Clocksource::acceptance`].
+///
+/// ```
+/// use tickline_core::clocksource::Acceptance;
+/// use tickline_core::gate::Facts;
+///
+/// assert_eq!(Facts::UNKNOWN.acceptance, Acceptance::Unknown);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Acceptance {
+    /// The kernel would keep time with the counter.
+    Accepted,
+    /// The kernel does not list the counter, or has marked it unstable.
+    Rejected,
+    /// The kernel has no list, or nobody may read it.
+    Unknown,
+}
+
 impl Clocksource {
     /// The file of sysfs with the name of the kernel's clocksource, for
     /// [`from_name`](Self::from_name): `Documentation/ABI/testing/sysfs-devices-system-clocksource`
@@ -65,7 +83,7 @@ impl Clocksource {
     pub const CURRENT_FILE: &'static CStr =
         c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-    /// The file of sysfs with the list of clocksources, for [`is_accepted`](Self::is_accepted).
+    /// The file of sysfs with the list of clocksources, for [`acceptance`](Self::acceptance).
     pub const AVAILABLE_FILE: &'static CStr =
         c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
@@ -106,7 +124,8 @@ impl Clocksource {
     }
 
     /// Whether a kernel accepts this CPU counter's clocksource, by its list as
-    /// `available_clocksource` in sysfs spells it; `None` for an empty list.
+    /// `available_clocksource` in sysfs spells it. [`Unknown`](Acceptance::Unknown) for an empty
+    /// list.
     ///
     /// The list begins with the clocksource that the kernel rates highest (`clocksource_enqueue`,
     /// `kernel/time/clocksource.c`). A kernel rates each counter above the timers hpet (250),
@@ -115,23 +134,24 @@ impl Clocksource {
     /// one-shot mode (`available_clocksource_show`). So a counter behind a timer is not accepted.
     ///
     /// ```
-    /// use tickline_core::clocksource::Clocksource;
+    /// use tickline_core::clocksource::{Acceptance, Clocksource};
     ///
-    /// assert_eq!(Clocksource::Tsc.is_accepted(b"tsc hpet acpi_pm \n"), Some(true));
-    /// assert_eq!(Clocksource::Tsc.is_accepted(b"hpet acpi_pm jiffies tsc \n"), Some(false));
+    /// let acceptance = |list: &str| Clocksource::Tsc.acceptance(list.as_bytes());
+    /// assert_eq!(acceptance("tsc hpet acpi_pm \n"), Acceptance::Accepted);
+    /// assert_eq!(acceptance("hpet acpi_pm jiffies tsc \n"), Acceptance::Rejected);
     /// ```
     #[must_use]
-    pub fn is_accepted(self, list: &[u8]) -> Option<bool> {
-        let mut accepts = None;
+    pub fn acceptance(self, list: &[u8]) -> Acceptance {
+        let mut acceptance = Acceptance::Unknown;
         for name in list.split(u8::is_ascii_whitespace) {
             match Self::from_name(name) {
                 Self::Unknown => {} // empty, at a second space
-                named if named == self => return Some(true),
-                Self::Hpet | Self::AcpiPm | Self::Jiffies => return Some(false),
-                _ => accepts = Some(false),
+                named if named == self => return Acceptance::Accepted,
+                Self::Hpet | Self::AcpiPm | Self::Jiffies => return Acceptance::Rejected,
+                _ => acceptance = Acceptance::Rejected,
             }
         }
-        accepts
+        acceptance
     }
 
     /// The resolutions of a counter that moves by `counter_ticks` at a time, and of the clock that
@@ -214,8 +234,8 @@ mod tests {
                 "{bytes:?}"
             );
             assert_ne!(
-                Clocksource::ArchSysCounter.is_accepted(bytes),
-                Some(true),
+                Clocksource::ArchSysCounter.acceptance(bytes),
+                Acceptance::Accepted,
                 "{bytes:?}"
             );
         }

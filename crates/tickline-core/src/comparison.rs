@@ -102,26 +102,41 @@ impl CounterDifference {
             .saturating_add(resolution_ticks)
     }
 
-    /// Whether counters of this resolution are synchronised. `Some(false)` is proven: even the
-    /// smallest possible difference is above the resolution. `None` if the range is too wide:
-    /// the largest possible difference is above `allowed_ticks` ([`allowed_difference_ticks`]).
+    /// Whether counters of this resolution are synchronised, if their difference may be at most
+    /// `allowed_ticks` ([`allowed_difference_ticks`]).
     ///
     /// ```
-    /// use tickline_core::comparison::{CounterDifference, allowed_difference_ticks};
+    /// use tickline_core::comparison::{CounterDifference, Synchronisation, allowed_difference_ticks};
     ///
     /// let allowed_ticks = allowed_difference_ticks(3, 1); // 4,998 ticks at 3 GHz
     /// let of = |min_ticks, max_ticks| CounterDifference { min_ticks, max_ticks };
-    /// assert_eq!(of(-300, 400).are_synchronised(1, allowed_ticks), Some(true));
-    /// assert_eq!(of(-60_000, 60_000).are_synchronised(1, allowed_ticks), None);
-    /// assert_eq!(of(10, 60_000).are_synchronised(1, allowed_ticks), Some(false));
+    /// let found = |difference: CounterDifference| difference.synchronisation(1, allowed_ticks);
+    /// assert_eq!(found(of(-300, 400)), Synchronisation::Synchronised);
+    /// assert_eq!(found(of(10, 60_000)), Synchronisation::Unsynchronised);
+    /// assert_eq!(found(of(-60_000, 60_000)), Synchronisation::Unknown);
     /// ```
     #[must_use]
-    pub fn are_synchronised(&self, resolution_ticks: u64, allowed_ticks: u64) -> Option<bool> {
+    pub fn synchronisation(&self, resolution_ticks: u64, allowed_ticks: u64) -> Synchronisation {
         if self.size_ticks() > resolution_ticks {
-            return Some(false);
+            Synchronisation::Unsynchronised
+        } else if self.largest_ticks(resolution_ticks) <= allowed_ticks {
+            Synchronisation::Synchronised
+        } else {
+            Synchronisation::Unknown
         }
-        (self.largest_ticks(resolution_ticks) <= allowed_ticks).then_some(true)
     }
+}
+
+/// Whether two counters are synchronised, by the range of their difference:
+/// [`CounterDifference::synchronisation`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Synchronisation {
+    /// Even the largest possible difference is allowed.
+    Synchronised,
+    /// Even the smallest possible difference is above the counters' resolution.
+    Unsynchronised,
+    /// Neither is shown: the range is too wide.
+    Unknown,
 }
 
 /// The result of a comparison of the CPUs' counters.
@@ -188,8 +203,9 @@ mod tests {
         difference
     }
 
-    #[test]
-    fn the_range_contains_the_difference_and_no_more_than_two_exchanges() {
+    /// Calls `check` with true differences of every size, also across the wrap of the counter, and
+    /// with the range that exchanges show.
+    fn check_ranges(check: impl Fn(i64, CounterDifference)) {
         let before_the_wrap = u64::MAX - 3_000;
         for start_ticks in [1 << 40, before_the_wrap] {
             for true_ticks in [
@@ -205,57 +221,71 @@ mod tests {
                 66_930,
                 i64::MAX / 2,
             ] {
-                let difference = measured(true_ticks, start_ticks);
-                let CounterDifference {
-                    min_ticks,
-                    max_ticks,
-                } = difference;
-                assert!(
-                    min_ticks <= true_ticks && true_ticks <= max_ticks,
-                    "{true_ticks}: {difference:?}"
-                );
-                assert!(
-                    max_ticks.abs_diff(min_ticks) <= 130,
-                    "{true_ticks}: {difference:?}"
-                );
-                // An exchange takes 60 ticks or more, so it can't tell less from 0.
-                let sizes = if true_ticks.abs() < 60 {
-                    0..=0
-                } else {
-                    true_ticks.unsigned_abs() - 130..=true_ticks.unsigned_abs()
-                };
-                assert!(
-                    sizes.contains(&difference.size_ticks()),
-                    "{true_ticks}: {difference:?}"
-                );
+                check(true_ticks, measured(true_ticks, start_ticks));
             }
         }
-        assert_eq!(
-            CounterDifference::UNKNOWN.size_ticks(),
-            0,
-            "nothing known is nothing found"
-        );
+    }
+
+    #[test]
+    fn the_range_contains_the_difference() {
+        check_ranges(|true_ticks, difference| {
+            let range = difference.min_ticks..=difference.max_ticks;
+            assert!(range.contains(&true_ticks), "{true_ticks}: {difference:?}");
+        });
+    }
+
+    #[test]
+    fn the_range_is_no_wider_than_two_exchanges() {
+        check_ranges(|true_ticks, difference| {
+            let width_ticks = difference.max_ticks.abs_diff(difference.min_ticks);
+            assert!(width_ticks <= 130, "{true_ticks}: {difference:?}");
+        });
+    }
+
+    #[test]
+    fn the_size_of_a_difference_is_short_of_it_by_no_more_than_the_range() {
+        check_ranges(|true_ticks, difference| {
+            // An exchange takes 60 ticks or more, so it can't tell less from 0.
+            let sizes = if true_ticks.abs() < 60 {
+                0..=0
+            } else {
+                true_ticks.unsigned_abs() - 130..=true_ticks.unsigned_abs()
+            };
+            let size_ticks = difference.size_ticks();
+            assert!(sizes.contains(&size_ticks), "{true_ticks}: {difference:?}");
+        });
+    }
+
+    #[test]
+    fn before_the_first_exchange_no_difference_is_found() {
+        assert_eq!(CounterDifference::UNKNOWN.size_ticks(), 0);
     }
 
     /// Whether counters of 1 GHz whose difference is in this range, ns, are synchronised.
-    fn are_synchronised(min_ns: i64, max_ns: i64, resolution_ticks: u64) -> Option<bool> {
+    fn synchronisation(min_ns: i64, max_ns: i64, resolution_ticks: u64) -> Synchronisation {
         let difference = CounterDifference {
             min_ticks: min_ns,
             max_ticks: max_ns,
         };
-        difference.are_synchronised(resolution_ticks, allowed_difference_ticks(1, 1))
+        difference.synchronisation(resolution_ticks, allowed_difference_ticks(1, 1))
     }
 
     #[test]
     fn counters_whose_difference_is_at_most_small_are_synchronised() {
-        assert_eq!(are_synchronised(-1_666, 1_666, 0), Some(true));
+        assert_eq!(
+            synchronisation(-1_666, 1_666, 0),
+            Synchronisation::Synchronised
+        );
     }
 
     /// Both counters may have been up to one resolution further than they said.
     #[test]
     fn the_largest_difference_includes_the_resolution() {
-        assert_eq!(are_synchronised(-1_600, 1_600, 66), Some(true));
-        assert_eq!(are_synchronised(-1_600, 1_600, 67), None);
+        assert_eq!(
+            synchronisation(-1_600, 1_600, 66),
+            Synchronisation::Synchronised
+        );
+        assert_eq!(synchronisation(-1_600, 1_600, 67), Synchronisation::Unknown);
     }
 
     #[test]
@@ -269,26 +299,36 @@ mod tests {
     /// counters 20 us apart passed as synchronised.
     #[test]
     fn a_range_that_is_too_wide_shows_nothing() {
-        assert_eq!(are_synchronised(-20_000, 20_000, 0), None);
-        assert_eq!(are_synchronised(-1_667, 10, 0), None);
-        assert_eq!(are_synchronised(-10, 1_667, 0), None);
+        assert_eq!(
+            synchronisation(-20_000, 20_000, 0),
+            Synchronisation::Unknown
+        );
+        assert_eq!(synchronisation(-1_667, 10, 0), Synchronisation::Unknown);
+        assert_eq!(synchronisation(-10, 1_667, 0), Synchronisation::Unknown);
     }
 
     #[test]
     fn before_the_first_exchange_nothing_is_shown() {
         let unknown = CounterDifference::UNKNOWN;
-        assert_eq!(unknown.are_synchronised(0, u64::MAX >> 1), None);
+        let found = unknown.synchronisation(0, u64::MAX >> 1);
+        assert_eq!(found, Synchronisation::Unknown);
     }
 
     #[test]
     fn a_wide_range_without_0_shows_unsynchronised_counters() {
-        assert_eq!(are_synchronised(10, 40_000, 0), Some(false));
-        assert_eq!(are_synchronised(-40_000, -10, 0), Some(false));
+        assert_eq!(
+            synchronisation(10, 40_000, 0),
+            Synchronisation::Unsynchronised
+        );
+        assert_eq!(
+            synchronisation(-40_000, -10, 0),
+            Synchronisation::Unsynchronised
+        );
     }
 
     #[test]
     fn a_difference_of_one_resolution_is_none() {
-        assert_eq!(are_synchronised(26, 90, 26), Some(true));
-        assert_eq!(are_synchronised(27, 90, 26), Some(false));
+        assert_eq!(synchronisation(26, 90, 26), Synchronisation::Synchronised);
+        assert_eq!(synchronisation(27, 90, 26), Synchronisation::Unsynchronised);
     }
 }

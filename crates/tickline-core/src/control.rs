@@ -247,6 +247,14 @@ struct Sampled {
     fit: Option<Fit>,
 }
 
+/// Why no sample of an iteration has made a line.
+enum NoUsableSample {
+    /// Each was too old when it was complete; the last one had this age.
+    TooOld(SampleAge),
+    /// The samples failed for various reasons, or the counter ran backwards in all brackets.
+    Various,
+}
+
 /// Why a line could not be published.
 enum NotPublished {
     /// There is no sample; the writer takes one.
@@ -323,14 +331,13 @@ impl Control {
             counter,
             reference,
         };
-        let (iteration, too_old) = match self.sample_and_publish(&access) {
-            Ok(iteration) => (iteration, None),
-            Err(too_old) => {
-                let in_ns = self.retry_interval_ns();
-                (Iteration::new(Outcome::RetrySoon, in_ns), too_old)
-            }
-        };
-        shared.figures.record_iteration(too_old);
+        let result = self.sample_and_publish(&access);
+        shared.figures.record_iteration(match result {
+            Err(NoUsableSample::TooOld(age)) => Some(age),
+            Ok(_) | Err(NoUsableSample::Various) => None,
+        });
+        let iteration =
+            result.unwrap_or_else(|_| Iteration::new(Outcome::RetrySoon, self.retry_interval_ns()));
         self.iterations_without_line = match iteration.outcome {
             Outcome::Published | Outcome::PublishedFirst | Outcome::Barred => 0,
             _ => self.iterations_without_line.saturating_add(1),
@@ -338,15 +345,14 @@ impl Control {
         iteration
     }
 
-    /// Takes samples until one makes a line, or shows that there can be none now. Otherwise the
-    /// error is the age of the last sample, if each of them was too old.
+    /// Takes samples until one makes a line, or shows that there can be none now.
     fn sample_and_publish(
         &mut self,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
-    ) -> Result<Iteration, Option<SampleAge>> {
+    ) -> Result<Iteration, NoUsableSample> {
         let shared = access.shared;
-        let mut last_age = None;
         let mut too_old_samples: u32 = 0;
+        let mut failure = NoUsableSample::Various;
         for _ in 0..MAX_SAMPLES {
             let Some(sampled) = self.take_sample(access) else {
                 continue;
@@ -365,8 +371,10 @@ impl Control {
                 Ok(iteration) => return Ok(iteration),
                 Err(why) => {
                     if let NotPublished::SamplesTooOld(age) = why {
-                        last_age = Some(age);
                         too_old_samples = too_old_samples.saturating_add(1);
+                        if too_old_samples == MAX_SAMPLES {
+                            failure = NoUsableSample::TooOld(age);
+                        }
                     }
                     if let Some(iteration) = self.end_without_line(&why, shared) {
                         return Ok(iteration);
@@ -374,11 +382,7 @@ impl Control {
                 }
             }
         }
-        if too_old_samples == MAX_SAMPLES {
-            Err(last_age)
-        } else {
-            Err(None)
-        }
+        Err(failure)
     }
 
     /// Takes a burst, adds its sample to the history, and fits lines to the history. `None` if the

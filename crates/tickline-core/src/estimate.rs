@@ -63,6 +63,15 @@ pub(crate) struct Fit {
     pub(crate) is_exact: bool,
 }
 
+/// The result of a fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FitResult {
+    /// The feasible slopes; `None` with fewer than two samples.
+    pub(crate) slopes: Option<Fit>,
+    /// The number of samples that the fit dropped, because they contradicted newer ones.
+    pub(crate) dropped: usize,
+}
+
 /// The reference's present time and rate: the line to steer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target {
@@ -266,24 +275,24 @@ impl History {
         self.len = self.len.saturating_sub(1);
     }
 
-    /// The feasible slopes, and the number of samples that the call dropped. If there are no
-    /// feasible slopes, the reference has changed its rate. The call then drops the oldest samples
-    /// until there are feasible slopes. `None` with fewer than two samples.
-    pub(crate) fn fit(&mut self) -> (Option<Fit>, usize) {
+    /// The feasible slopes. If there are none, the reference has changed its rate. The call then
+    /// drops the oldest samples until there are feasible slopes.
+    pub(crate) fn fit(&mut self) -> FitResult {
         let mut dropped: usize = 0;
         loop {
             if self.len < 2 {
-                return (None, dropped);
+                return FitResult {
+                    slopes: None,
+                    dropped,
+                };
             }
             for tolerance_ns in [0, self.fit_tolerance_ns()] {
                 if let Some(fit) = self.slopes_within(tolerance_ns) {
-                    return (
-                        Some(Fit {
-                            is_exact: tolerance_ns == 0,
-                            ..fit
-                        }),
-                        dropped,
-                    );
+                    let slopes = Some(Fit {
+                        is_exact: tolerance_ns == 0,
+                        ..fit
+                    });
+                    return FitResult { slopes, dropped };
                 }
             }
             self.drop_oldest();

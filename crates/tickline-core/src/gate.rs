@@ -45,7 +45,7 @@ mod tests;
 
 pub use facts::{Cost, Facts, SwitchedOffBy, Trust};
 
-use crate::clocksource::Clocksource;
+use crate::clocksource::{Acceptance, Clocksource};
 use crate::comparison::CounterComparison;
 use crate::shared::Figures;
 
@@ -297,10 +297,10 @@ const fn kernel_verdict(facts: &Facts) -> KernelVerdict {
         (Clocksource::KvmClock | Clocksource::Xen, Clocksource::Tsc) => KernelVerdict::NotRejected,
         (Clocksource::HypervPage, Clocksource::Tsc) => KernelVerdict::HypervisorPolicy,
         (Clocksource::Unknown, _) => KernelVerdict::Unknown,
-        _ => match facts.kernel_accepts {
-            Some(true) => KernelVerdict::NotRejected,
-            Some(false) => KernelVerdict::Rejects,
-            None => KernelVerdict::Unknown,
+        _ => match facts.acceptance {
+            Acceptance::Accepted => KernelVerdict::NotRejected,
+            Acceptance::Rejected => KernelVerdict::Rejects,
+            Acceptance::Unknown => KernelVerdict::Unknown,
         },
     }
 }

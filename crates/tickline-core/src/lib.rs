@@ -123,7 +123,8 @@
 //!   a program makes have a `new`, and their fields are public.
 //! - **What a driver must handle in full** gets no variant: [`driver::Next`],
 //!   [`keeper::Stage`](gate::keeper::Stage), [`keeper::LineKind`](gate::keeper::LineKind),
-//!   [`per_cpu::Stay`], [`shared::ReadingSource`], [`state::Phase`], [`reference::Timescale`].
+//!   [`per_cpu::Stay`], [`shared::ReadingSource`], [`state::Phase`], [`reference::Timescale`],
+//!   [`clocksource::Acceptance`], [`comparison::Synchronisation`].
 //! - **What a program fills in field by field** gets no field, such as [`line::Line`],
 //!   [`cell::Bounds`], [`counter::CpuRead`] and [`gate::Cost`].
 //! - **The traits** get no method without a default.

@@ -92,7 +92,7 @@
 //! | Which CPUs are calibrated? | The CPUs on which the thread may run now, and those on which a reader found no line. So a growing cpuset, a CPU that comes back, and threads with CPU masks of their own need no rule. |
 //! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If lines lasted for 50 us at first, and each pass over the CPUs added one sample to each, every line would end before the next pass, and readings would cost as much as the reference meanwhile. |
 //! | And with many CPUs? | A [`Pass`] waits on CPUs for one interval in total. Later CPUs then get one sample in each pass. If it waited on all of them, the control loops of the first CPUs would forget their samples meanwhile (`stability.rs`: a break of four intervals), and lines would never last: with an interval of 10 ms on 16 CPUs, with the default on 1,000 (`per_cpu/tests/passes.rs`). |
-//! | Why are windows twice as long? | For the same reason: with three other threads on each CPU, the calibrating thread was late by up to 200 ms. The price: a dead driver is noticed later, after 8 intervals. |
+//! | Why are windows twice as long? | For the same reason: on a busy CPU the calibrating thread waits for its turn behind the others. The price: a dead driver is noticed later, after 8 intervals. |
 
 use core::cell::Cell;
 

@@ -251,19 +251,26 @@ mod tests {
     }
 
     #[test]
-    fn a_kernels_rate_is_of_the_steering_and_the_offset() {
-        let steering_ppb = steering_from_timex_ppb(-30_000, 10_833);
-        let rate_ppb = |offset_ns, constant| kernel_rate_ppb(steering_ppb, offset_ns, constant);
-        assert_eq!(rate_ppb(300_000_000, None), 83_270_000);
-        assert_eq!(
-            rate_ppb(300_000_000, Some(0)),
-            183_270_000,
-            "and a quarter of 0.4 s"
-        );
-        assert_eq!(rate_ppb(-1_023_000, Some(8)), 83_270_000 - 1_000);
-        assert_eq!(
-            rate_ppb(-1_023_000, Some(8)),
-            rate_ppb(-4_095_000, Some(i64::MAX))
-        );
+    fn a_kernels_steering_is_of_its_frequency_and_its_tick() {
+        assert_eq!(steering_from_timex_ppb(-30_000, 10_833), 83_270_000);
+    }
+
+    #[test]
+    fn an_offset_that_the_kernel_does_not_remove_leaves_the_rate_as_it_is() {
+        assert_eq!(kernel_rate_ppb(70_000, 300_000_000, None), 70_000);
+    }
+
+    #[test]
+    fn an_offset_that_the_kernel_removes_adds_its_part_of_a_second_to_the_rate() {
+        let rate_ppb = |offset_ns, constant| kernel_rate_ppb(70_000, offset_ns, Some(constant));
+        // The kernel has removed a quarter of 0.4 s, and one part in 1,024 of 1.024 ms.
+        assert_eq!(rate_ppb(300_000_000, 0), 100_070_000);
+        assert_eq!(rate_ppb(-1_023_000, 8), 70_000 - 1_000);
+    }
+
+    #[test]
+    fn a_time_constant_is_at_most_10() {
+        let by_constant = [10, i64::MAX].map(|it| kernel_rate_ppb(0, -4_095_000, Some(it)));
+        assert_eq!(by_constant, [-1_000; 2]);
     }
 }

@@ -22,22 +22,21 @@
 //!   brackets or 10 us. On Zen 5 few brackets show the short side before or after the kernel's read
 //!   (shares: `PLATFORM.md`). So 32 brackets miss the short side after the read in every seventh
 //!   burst (0.94^32), and the middle of such a sample is off by 5 ns.
-//! - **Each eighth burst takes all its brackets**, however narrow its sample, because all samples
-//!   kept may have missed the short side. On a Zen 5 host with busy neighbours the narrowest sample
-//!   stayed at 40 ns for minutes; a full burst finds 20 to 30. This lowers the bound from 45 ns to
-//!   between 18 and 23 ns.
+//! - **Each eighth burst takes all its brackets**, however narrow its sample. All samples kept may
+//!   have missed the short side, and the narrowest of them then asks for no more brackets.
 //! - **A bracket ends half a read before and after the kernel's read.** Where the kernel keeps time
 //!   with the TSC, its vDSO reads the TSC between the bracket's two reads, and reads take time. The
 //!   quickest pair of successive reads in the burst shows how long a read takes. Twice the
 //!   counter's resolution is subtracted from it, because that much of it may be rounding. Half of
 //!   the rest is subtracted from either side of the bracket. The other half allows for the unknown
 //!   moment within a read at which the CPU takes the value, and for a change of the CPU's
-//!   frequency. On an Intel Xeon, family 6, model 207, this narrows 38 ns by about 15 (computed
-//!   from the costs in its record, not measured). On Zen 5 it narrows nothing.
+//!   frequency. On an Intel Xeon this narrows brackets: a read takes 24 ticks or more, and the
+//!   resolution is 2. On Zen 5 it narrows nothing: an ordered read takes less than twice the
+//!   resolution, 20 ns. (Figures: `PLATFORM.md`.)
 //! - **The counter's resolution does not widen a bracket where the kernel keeps time with the same
 //!   counter.** The kernel's value `r` lies between the two values read, so `L(before) < r + 1` and
-//!   `L(after) >= r` hold without it. With it, bounds were 28 ns instead of 18 to 22, and the mean
-//!   offset was -5 ns instead of 0.
+//!   `L(after) >= r` hold without it. With it, each sample would be wider by the resolution, and
+//!   its middle, to which the line is steered, lower by half of that: 10 ns and 5 ns on Zen 5.
 //! - **With any other reference the resolution counts.** A read returns the tick at which the
 //!   counter last moved; the reference has moved on since. So the resolution raises the upper
 //!   bound.
@@ -113,12 +112,8 @@ impl Sample {
 
     /// The middle between the two points, at the lower point's tick.
     #[inline(never)]
-    pub(crate) fn middle(&self, slope: Slope) -> (u64, FixedNs) {
-        let below = FixedNs::from_ns(self.lower.ns);
-        (
-            self.lower.ticks,
-            below.saturating_add(self.width(slope).half()),
-        )
+    pub(crate) fn middle(&self, slope: Slope) -> FixedNs {
+        FixedNs::from_ns(self.lower.ns).saturating_add(self.width(slope).half())
     }
 }
 

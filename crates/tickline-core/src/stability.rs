@@ -20,7 +20,7 @@ mod dither;
 mod interval_and_bounds;
 
 use crate::cell::Bounds;
-use crate::estimate::{Fit, History, Target};
+use crate::estimate::{Fit, FitResult, History, Target};
 use crate::line::Slope;
 use crate::reference::MAX_KERNEL_SLEW_PPB;
 use crate::sample::Sample;
@@ -307,10 +307,10 @@ impl StabilityMonitor {
     /// The distance of `sample`'s middle from the last target.
     fn distance(&self, sample: &Sample, slope: Slope) -> Option<FixedNs> {
         let target = &self.published.as_ref()?.target;
-        let (ticks, middle) = sample.middle(slope);
         Some(
-            middle
-                .saturating_sub(target.fixed_at(ticks))
+            sample
+                .middle(slope)
+                .saturating_sub(target.fixed_at(sample.lower.ticks))
                 .saturating_abs(),
         )
     }
@@ -367,7 +367,10 @@ impl StabilityMonitor {
     /// The feasible slopes, if they are certain enough to be used. Old samples that contradict the
     /// newest are dropped, and the others are thinned out; `slope` is the best known slope.
     pub(crate) fn refit(&mut self, slope: Slope, events: &EventCounters) -> Option<Fit> {
-        let (fit, dropped) = self.history.fit();
+        let FitResult {
+            slopes: fit,
+            dropped,
+        } = self.history.fit();
         self.history.thin(slope);
         let within = self.slopes_within_dither();
         self.add_fit(fit.as_ref(), within.as_ref(), dropped, events);

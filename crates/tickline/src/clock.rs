@@ -149,8 +149,9 @@ unsafe impl Send for Clock {}
 // `_owned`.
 unsafe impl Sync for Clock {}
 
-// A panic leaves no clock half changed: only `std_anchor` can panic, which changes nothing. A
-// backend must not panic.
+// A panic leaves no clock half changed. `std_anchor`, which may panic, changes nothing. A method of
+// a backend that panics all the same leaves only the backend half changed: a clock with a backend
+// has nothing of its own that changes.
 impl UnwindSafe for Clock {}
 impl RefUnwindSafe for Clock {}
 
@@ -443,11 +444,12 @@ impl Clock {
         self.engine().probes()
     }
 
-    /// The two lines of counter ticks between which `CLOCK_MONOTONIC` is, with the offset of Unix
-    /// time: for a program that converts ticks which were read elsewhere, by another process or a
-    /// device. The conditions are those of [`Reading`]. Both lines are in nanoseconds. The next
-    /// recalibration replaces them. They are for ticks from their start on: ask for them before the
-    /// ticks are read.
+    /// The bounds of `CLOCK_MONOTONIC`, ns: two lines that turn the counter's ticks into its
+    /// earliest and its latest time, and the offset of Unix time. They are for a program that
+    /// converts ticks which another process or a device has read.
+    ///
+    /// The bounds hold on the conditions of [`Reading`], until the next recalibration replaces
+    /// them. They are for ticks from the lines' start on: ask for them before the ticks are read.
     ///
     /// `None` if readings don't come from one line for all CPUs that is in its window: without a
     /// line, with a line for each CPU ([`LinePerCpu`](crate::LinePerCpu)), and with a [`Backend`].

@@ -126,9 +126,11 @@
 //! If the counters have one rate, but were not started together, each CPU can have a line of its
 //! own ([`ClockBuilder::line_per_cpu`]). By default a clock with a thread gives each CPU one once
 //! it has found the counters unsynchronised. The table in [Order](#order) then holds on one CPU
-//! while its line lasts. A reading, even an ordered one, may step back by the sum of the bounds of
-//! both readings between two CPUs, and when lines start or end ([`LinePerCpu`]). With
+//! while its line lasts; [`LinePerCpu`] says when a reading may step back, and how far. With
 //! [`LinePerCpu::Off`] readings come from the OS clock on such a machine, in order.
+//!
+//! On a busy machine the thread gets onto a CPU late, and many readings come from the OS clock
+//! meanwhile: [`ClockBuilder::line_per_cpu`] has figures, and says which interval helps.
 //!
 //! # Cost
 //!

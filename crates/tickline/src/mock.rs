@@ -75,8 +75,21 @@ struct MockTime {
     monotonic_ns: AtomicU64,
     /// Unix minus monotonic, ns.
     unix_offset_ns: AtomicI64,
-    /// The clock that the mock follows, if any, and its time when the mock was created.
-    followed: Option<(fn() -> StdInstant, StdInstant)>,
+    /// The clock that the mock follows, if any.
+    followed: Option<Followed>,
+}
+
+#[derive(Debug)]
+struct Followed {
+    now: fn() -> StdInstant,
+    /// Its time when the mock was created.
+    start: StdInstant,
+}
+
+impl Followed {
+    fn elapsed(&self) -> Duration {
+        (self.now)().saturating_duration_since(self.start)
+    }
 }
 
 impl MockTime {
@@ -95,9 +108,10 @@ impl MockTime {
     fn monotonic_ns(&self) -> u64 {
         // ORDERING: Relaxed, as in `advance`.
         let by_hand_ns = self.monotonic_ns.load(Ordering::Relaxed);
-        let followed = self.followed.map_or(Duration::ZERO, |(now, start)| {
-            now().saturating_duration_since(start)
-        });
+        let followed = self
+            .followed
+            .as_ref()
+            .map_or(Duration::ZERO, Followed::elapsed);
         let followed_ns = u64::try_from(followed.as_nanos()).unwrap_or(u64::MAX);
         by_hand_ns.saturating_add(followed_ns).min(END_NS)
     }
@@ -150,7 +164,7 @@ impl MockClock {
         let time = Arc::new(MockTime {
             monotonic_ns: AtomicU64::new(START_NS),
             unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
-            followed: clock.map(|now| (now, now())),
+            followed: clock.map(|now| Followed { now, start: now() }),
         });
         let mut engine = Engine::new(Driver::Manual);
         engine.set_backend(Arc::<MockTime>::clone(&time));

@@ -74,12 +74,23 @@ impl fmt::Display for Unmet {
     }
 }
 
-/// The requirements of a line for each CPU: a counter that also reads the CPU's id, and the number
-/// of ids. The error says which requirement is not met.
-pub(crate) fn requirements() -> Result<(HardwareCpuCounter, usize), Unmet> {
-    let counter = HardwareCpuCounter::if_present().ok_or(Unmet::Instruction)?;
-    let ids = sys::cpu_ids().ok_or(Unmet::CpuList)?;
-    Ok((counter, checked_ids(ids)?))
+/// The requirements of a line for each CPU, on a machine that meets them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Requirements {
+    /// A counter that also reads the CPU's id.
+    counter: HardwareCpuCounter,
+    /// The number of CPU ids that this system has.
+    cpu_ids: usize,
+}
+
+impl Requirements {
+    /// The error says which requirement this machine does not meet.
+    pub(crate) fn of_this_machine() -> Result<Self, Unmet> {
+        let counter = HardwareCpuCounter::if_present().ok_or(Unmet::Instruction)?;
+        let ids = sys::cpu_ids().ok_or(Unmet::CpuList)?;
+        let cpu_ids = checked_ids(ids)?;
+        Ok(Self { counter, cpu_ids })
+    }
 }
 
 /// The number of CPU ids, if it is not more than a counter can distinguish.
@@ -160,15 +171,15 @@ pub(crate) struct CpuLines {
 impl CpuLines {
     /// A table for this system. The error says which requirement is not met.
     pub(crate) fn new() -> Result<Box<Self>, Unmet> {
-        requirements().map(|(counter, ids)| Box::new(Self::with_ids(counter, ids)))
+        Requirements::of_this_machine().map(|required| Box::new(Self::with(required)))
     }
 
-    fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
+    fn with(Requirements { counter, cpu_ids }: Requirements) -> Self {
         Self {
-            clocks: (0..ids)
+            clocks: (0..cpu_ids)
                 .map(|_| SharedClock::new(LineCell::with_high_water_mark(0)))
                 .collect(),
-            records: (0..ids).map(|_| CpuRecord::default()).collect(),
+            records: (0..cpu_ids).map(|_| CpuRecord::default()).collect(),
             counter,
             read_and_report_miss: Self::read_and_report_miss_here,
         }

@@ -19,9 +19,8 @@ use crate::unix_time::UnixTime;
 /// since the last recalibration; a jump voids the range until the next one.
 ///
 /// The range takes the CPUs' counters for equal. If the kernel keeps time by a device instead of
-/// the counter, a reading may be off by what a comparison of the counters can't show: up to the
-/// time of an exchange between two CPUs, mostly 0.1 to 0.4 us
-/// ([`CounterComparison`](crate::CounterComparison) has it).
+/// the counter, a reading may be off by what a comparison of the counters [can't
+/// show](crate#not-guaranteed).
 ///
 /// ```
 /// let reading = tickline::Clock::global().reading();

@@ -35,8 +35,8 @@ pub(crate) use linux::interrupted;
 pub use system::StoppableSleep;
 pub(crate) use system::{
     AffinityGuard, CpuMask, PreserveErrno, Releases, RobustFutex, SignalsBlocked, Thread,
-    clocksource, comparable_cpus, cpu_ids, disable_fork_token, forbid_reading_files,
-    kernel_accepts_counter, lock_token, map_beginning, may_read_counter, naming_this_thread,
+    acceptance_of_counter, clocksource, comparable_cpus, cpu_ids, disable_fork_token,
+    forbid_reading_files, lock_token, map_beginning, may_read_counter, naming_this_thread,
     pin_this_thread, process_number, process_token, variable_at_start,
 };
 

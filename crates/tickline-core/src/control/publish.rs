@@ -89,8 +89,12 @@ impl Control {
         // There is only one sample since a jump or a change of rate. It shows the reference's time;
         // the slope stays the old one.
         let slope = self.target_slope.unwrap_or(old);
-        let (ticks, ns) = history.newest()?.middle(slope);
-        Some(Target { ticks, ns, slope })
+        let newest = history.newest()?;
+        Some(Target {
+            ticks: newest.lower.ticks,
+            ns: newest.middle(slope),
+            slope,
+        })
     }
 
     /// The bounds around `slope`, widened by the allowance; `None` without a sample.
@@ -220,9 +224,8 @@ impl Control {
             self.lead_in_ticks(old_slope),
         );
         // A warm-up. A thread that has just woken has cold caches, and would keep the readers
-        // waiting for microseconds. Without the warm-up, a reader helped in one replacement of 25.
-        // The warm-up also shows whether the next line can be built, before the old line is
-        // withdrawn.
+        // waiting for microseconds, until they help. The warm-up also shows whether the next line
+        // can be built, before the old line is withdrawn.
         let built_window_ticks = self.warm_up(plan, old, before_ticks, window_ticks)?;
         let correction = self.swap_lines(plan, old, access, window_ticks)?;
         self.has_proven_slope = plan.has_proven_slope;

@@ -22,7 +22,7 @@ fn agreeing(seconds: u64) -> History {
 /// these out.
 fn add(history: &mut History, ticks: u64, ns: i64) -> usize {
     history.push(Sample::from_bracket(ticks - 15, ns, ticks + 15, RESOLUTIONS).unwrap());
-    let (_, dropped) = history.fit();
+    let FitResult { dropped, .. } = history.fit();
     history.thin(ghz());
     dropped
 }
@@ -61,7 +61,7 @@ fn the_bounds_hold_through_a_change_of_rate_that_the_polygon_misses() {
     let last = 61_000_000_000_u64;
     let dropped = add(&mut history, last, i64::try_from(last).unwrap() + 12);
     assert_eq!(dropped, 0, "the set stays feasible");
-    let fit = history.fit().0.unwrap();
+    let fit = history.fit().slopes.unwrap();
     let at = last + 2_000_000_000;
     let truth = i64::try_from(at).unwrap() + 12 + 40;
     let polygon_top = history.upper_bound(at, fit.slope_max).unwrap();
@@ -89,12 +89,21 @@ fn old_samples_are_forgotten() {
     assert_eq!(history.samples().len(), 1);
 }
 
+const NO_SLOPES: FitResult = FitResult {
+    slopes: None,
+    dropped: 0,
+};
+
+#[test]
+fn an_empty_history_gives_no_slope() {
+    assert_eq!(History::new().fit(), NO_SLOPES);
+}
+
 #[test]
 fn one_sample_gives_no_slope() {
     let mut history = History::new();
-    assert_eq!(history.fit(), (None, 0));
     add(&mut history, 1_000_000, 1_000);
-    assert_eq!(history.fit(), (None, 0));
+    assert_eq!(history.fit(), NO_SLOPES);
 }
 
 /// A slope on a fine grid is feasible if it is between the two extremes, and only then.
@@ -109,7 +118,7 @@ fn the_extremes_are_those_of_all_feasible_slopes() {
     ] {
         add(&mut history, ticks, ns);
     }
-    let fit = history.fit().0.unwrap();
+    let fit = history.fit().slopes.unwrap();
     let samples = history.samples();
     for ppm in (-3_000..3_000_i64).step_by(if cfg!(miri) { 97 } else { 1 }) {
         let slope = ghz().adjusted_ppb(ppm * 1_000);
@@ -136,24 +145,35 @@ fn a_change_of_rate_drops_the_samples_from_before_it() {
         );
     }
     assert!(dropped > 0, "the change went unnoticed");
-    let (fit, slope) = (history.fit().0.unwrap(), ghz().adjusted_ppb(5_000));
+    let (fit, slope) = (history.fit().slopes.unwrap(), ghz().adjusted_ppb(5_000));
     assert!(
         fit.slope_min <= slope && slope <= fit.slope_max,
         "{fit:?} without {slope:?}"
     );
 }
 
-/// The kernel's slope alternates by 0.2 ppm each 100 ms: 20 ns up, 20 ns down. That is more than
-/// the brackets leave open.
+/// Adds samples of a kernel whose slope alternates by 0.2 ppm each 100 ms: 20 ns up, 20 ns down.
+/// That is more than the brackets leave open. Returns the number of samples that were dropped.
+fn add_dither(history: &mut History) -> usize {
+    let steps = if cfg!(miri) { 20 } else { 200_u64 };
+    let add_step = |step| {
+        let ticks = step * 100_000_000;
+        let dither_ns = if step % 2 == 0 { 40 } else { 0 };
+        add(history, ticks, i64::try_from(ticks).unwrap() + dither_ns)
+    };
+    (1..=steps).map(add_step).sum()
+}
+
 #[test]
 fn dither_is_no_change_of_rate() {
+    assert_eq!(add_dither(&mut History::new()), 0);
+}
+
+#[test]
+fn a_fit_to_samples_with_dither_needs_the_tolerance() {
     let mut history = History::new();
-    for step in 1..=if cfg!(miri) { 20 } else { 200_u64 } {
-        let ticks = step * 100_000_000;
-        let ns = i64::try_from(ticks).unwrap() + if step % 2 == 0 { 40 } else { 0 };
-        assert_eq!(add(&mut history, ticks, ns), 0, "at step {step}");
-    }
-    assert!(!history.fit().0.unwrap().is_exact);
+    add_dither(&mut history);
+    assert!(!history.fit().slopes.unwrap().is_exact);
 }
 
 /// Ages of 2^38 ns (275 s) down to 1 ns are more doublings than there are places.
@@ -165,6 +185,6 @@ fn a_full_history_goes_on() {
         add(&mut history, end - age, i64::try_from(end - age).unwrap());
     }
     assert_eq!(history.samples().len(), CAPACITY);
-    let (fit, dropped) = history.fit();
-    assert_eq!((fit.is_some(), dropped), (true, 0));
+    let FitResult { slopes, dropped } = history.fit();
+    assert_eq!((slopes.is_some(), dropped), (true, 0));
 }

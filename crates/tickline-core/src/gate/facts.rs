@@ -1,7 +1,7 @@
 //! The facts that the gates judge. Other code collects them.
 
 use super::Reason;
-use crate::clocksource::Clocksource;
+use crate::clocksource::{Acceptance, Clocksource};
 use crate::comparison::CounterComparison;
 
 crate::named! {
@@ -114,8 +114,8 @@ pub struct Facts {
     pub clocksource: Clocksource,
     /// The clocksource that a kernel names if it keeps time with this target's counter.
     pub matching_clocksource: Clocksource,
-    /// Whether the kernel would accept that clocksource; `None` if it does not say.
-    pub kernel_accepts: Option<bool>,
+    /// Whether the kernel would keep time with that clocksource.
+    pub acceptance: Acceptance,
     /// The result of a comparison of the CPUs' counters.
     pub comparison: CounterComparison,
     /// Whether each CPU has a line of its own.
@@ -144,7 +144,7 @@ impl Facts {
         is_virtual: true, // `needs_comparison` then holds, whatever else is known
         clocksource: Clocksource::Unknown,
         matching_clocksource: Clocksource::Unknown,
-        kernel_accepts: None,
+        acceptance: Acceptance::Unknown,
         comparison: CounterComparison::Pending,
         has_line_per_cpu: false,
         cost: None,

@@ -141,11 +141,18 @@ fn no_code_stands_for_two_reasons_gates_trusts_or_events() {
 
 #[test]
 fn lists_are_searched_for_whole_names() {
-    let accepted = |list: &str| Clocksource::Tsc.is_accepted(list.as_bytes());
-    assert_eq!(accepted("kvm-clock tsc hpet \n"), Some(true));
+    let acceptance = |list: &str| Clocksource::Tsc.acceptance(list.as_bytes());
+    assert_eq!(acceptance("kvm-clock tsc hpet \n"), Acceptance::Accepted);
     let near = "hyperv_clocksource_tsc_page tsc-early acpi_pm \n";
-    assert_eq!(accepted(near), Some(false));
-    assert_eq!([accepted(" \n"), accepted("")], [None, None]);
+    assert_eq!(acceptance(near), Acceptance::Rejected);
+}
+
+#[test]
+fn an_empty_list_accepts_and_rejects_no_counter() {
+    for list in [" \n", ""] {
+        let acceptance = Clocksource::Tsc.acceptance(list.as_bytes());
+        assert_eq!(acceptance, Acceptance::Unknown, "{list:?}");
+    }
 }
 
 /// A kernel rates a counter that it has marked unstable below every timer.
@@ -158,14 +165,19 @@ fn a_counter_that_is_listed_behind_a_timer_is_not_accepted() {
         "refined-jiffies tsc",
     ] {
         assert_eq!(
-            Clocksource::Tsc.is_accepted(list.as_bytes()),
-            Some(false),
+            Clocksource::Tsc.acceptance(list.as_bytes()),
+            Acceptance::Rejected,
             "{list}"
         );
     }
-    // Some boards have a timer of their own that the kernel rates above the counter.
+}
+
+/// Some boards have a timer of their own that the kernel rates above the counter.
+#[test]
+fn a_counter_that_is_listed_behind_a_boards_timer_is_accepted() {
     let counter = Clocksource::ArchSysCounter;
-    assert_eq!(counter.is_accepted(b"mct-frc arch_sys_counter"), Some(true));
+    let acceptance = counter.acceptance(b"mct-frc arch_sys_counter");
+    assert_eq!(acceptance, Acceptance::Accepted);
 }
 
 /// `hyperv_clocksource_tsc_page` is not `tsc`.

@@ -111,30 +111,53 @@ fn calibrate(
     }
 }
 
-/// The first lines are short, so the thread stays until there is one that lasts until it is back.
-/// If the kernel changes its clocksource, the control loop begins anew, because the old samples say
-/// nothing about the new clock. Symptom: the bounds went on as if the new clock had no steps.
-#[test]
-fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
-    let (board, clocks, _) = steady_board(PlainRead::One);
-    let mut resolutions = RESOLUTIONS;
-    let mut calibration = CpuControl::new(&new_pass(board.machine));
-    let now_ns = || board.machine.truth_ns();
-    let pass = |calibration: &mut CpuControl, resolutions: Resolutions| {
-        calibration.begin(&Pass::begin(resolutions, INTERVAL_NS, board.machine));
-        loop {
-            let done = calibration.iterate(&clocks[0], 0, board, board.machine);
-            match done.stay {
-                Stay::Again => {}
-                Stay::Wait { ns } => board.machine.pass(ns),
-                Stay::Leave => return done.iteration.unwrap().next_in_ns,
-            }
+/// Calibrates CPU 0 in a pass of its own. Returns the time until the next calibration, ns.
+fn calibrate_in_pass(
+    calibration: &mut CpuControl,
+    resolutions: Resolutions,
+    board: &Board,
+    clocks: &Clocks,
+) -> u64 {
+    calibration.begin(&Pass::begin(resolutions, INTERVAL_NS, board.machine));
+    loop {
+        let done = calibration.iterate(&clocks[0], 0, board, board.machine);
+        match done.stay {
+            Stay::Again => {}
+            Stay::Wait { ns } => board.machine.pass(ns),
+            Stay::Leave => return done.iteration.expect("on the CPU").next_in_ns,
         }
-    };
-    assert!(pass(&mut calibration, resolutions) > STAY_NS);
-    assert!(!calibration.is_ready(now_ns()) && calibration.is_ready(calibration.due_ns()));
+    }
+}
+
+/// The first lines are short, so the thread stays until there is one that lasts until it is back.
+#[test]
+fn a_pass_leaves_a_line_that_lasts() {
+    let (board, clocks, _) = steady_board(PlainRead::One);
+    let mut calibration = CpuControl::new(&new_pass(board.machine));
+    let next_in_ns = calibrate_in_pass(&mut calibration, RESOLUTIONS, board, clocks);
+    assert!(next_in_ns > STAY_NS);
+}
+
+#[test]
+fn a_cpu_whose_line_lasts_is_ready_when_it_is_due_and_not_before() {
+    let (board, clocks, _) = steady_board(PlainRead::One);
+    let mut calibration = CpuControl::new(&new_pass(board.machine));
+    calibrate_in_pass(&mut calibration, RESOLUTIONS, board, clocks);
+    let times_ns = [board.machine.truth_ns(), calibration.due_ns()];
+    let ready = times_ns.map(|now_ns| calibration.is_ready(now_ns));
+    assert_eq!(ready, [false, true]);
+}
+
+/// The kernel changes its clocksource. The old samples say nothing about the new clock. Symptom:
+/// the bounds went on as if the new clock had no steps.
+#[test]
+fn a_pass_with_other_resolutions_begins_the_loop_anew() {
+    let (board, clocks, _) = steady_board(PlainRead::One);
+    let mut calibration = CpuControl::new(&new_pass(board.machine));
+    let mut resolutions = RESOLUTIONS;
+    calibrate_in_pass(&mut calibration, resolutions, board, clocks);
     resolutions.reference_ns = 20_000;
-    pass(&mut calibration, resolutions);
+    calibrate_in_pass(&mut calibration, resolutions, board, clocks);
     assert!(!clocks[0].cell.load().is_published());
 }
 
@@ -361,6 +384,12 @@ fn an_id_outside_of_the_table_reads_nothing() {
             .all(|reading| reading(clocks, board).is_none())
     );
     assert!(read_ordered_on_this_cpu(clocks, board, board.machine).is_none());
+}
+
+#[test]
+fn a_thread_on_another_cpu_calibrates_nothing_and_leaves() {
+    let (board, clocks, _) = steady_board(PlainRead::Two);
+    board.on.set(1);
     let mut calibration = CpuControl::new(&new_pass(board.machine));
     assert_eq!(
         calibration.iterate(&clocks[0], 0, board, board.machine),

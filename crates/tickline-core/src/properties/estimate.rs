@@ -1,7 +1,7 @@
 //! Properties of brackets and histories at extreme values: no value overflows, and saturated values
 //! err on the safe side. The simulator checks at each reading that bounds contain the reference.
 
-use crate::estimate::{Allowance, CAPACITY, History};
+use crate::estimate::{Allowance, CAPACITY, FitResult, History};
 use crate::reference::{ReferenceKind, Resolutions};
 use crate::sample::{Point, Sample};
 use crate::units::FixedNs;
@@ -74,7 +74,7 @@ proptest! {
                 lower: Point { ticks: lower_ticks, ns: lower_ns },
             });
             let before = history.samples().len();
-            let (fit, dropped) = history.fit();
+            let FitResult { slopes: fit, dropped } = history.fit();
             assert_eq!(history.samples().len() + dropped, before);
             assert!(fit.is_some() || history.samples().len() < 2, "{history:?}");
             if let Some(fit) = fit {

@@ -88,27 +88,65 @@ proptest! {
         }
     }
 
-    /// Whole nanoseconds in the three directions, and sums; saturating.
     #[test]
-    fn fixed_point_values_keep_their_direction(
+    fn a_fixed_point_value_is_rounded_in_the_direction_of_the_name(fixed in fixed()) {
+        let exact = units(fixed);
+        let to_nearest = &exact + wide(UNITS_PER_NS / 2);
+        assert_eq!(fixed.floor_ns(), clamped_i64(floor_ns(&exact)));
+        assert_eq!(fixed.ceil_ns(), clamped_i64(ceil_ns(&exact)));
+        assert_eq!(fixed.round_ns(), clamped_i64(floor_ns(&to_nearest)));
+    }
+
+    #[test]
+    fn whole_nanoseconds_become_a_fixed_point_value_exactly(ns in signed_number()) {
+        for ns in [ns, 1] {
+            assert_eq!(units(FixedNs::from_ns(ns)), wide(ns) * UNITS_PER_NS);
+        }
+    }
+
+    #[test]
+    fn a_fixed_point_value_has_whole_nanoseconds_and_a_fraction_above_them(fixed in fixed()) {
+        let exact = units(fixed);
+        let (whole_ns, fraction) = fixed.parts();
+        let expected = (fixed.floor_ns(), &exact - floor_ns(&exact) * UNITS_PER_NS);
+        assert_eq!((whole_ns, wide(fraction)), expected);
+    }
+
+    #[test]
+    fn a_fixed_point_value_is_made_of_its_parts_exactly((fixed, ns) in (fixed(), signed_number())) {
+        let (_, fraction) = fixed.parts();
+        for ns in [ns, 1] {
+            assert_eq!(units(FixedNs::from_parts(ns, fraction)), wide(ns) * UNITS_PER_NS + fraction);
+        }
+    }
+
+    #[test]
+    fn sums_and_differences_of_fixed_point_values_saturate(
         (fixed, other, ns) in (fixed(), fixed(), signed_number())
     ) {
-        for (other, ns) in [(other, ns), (FixedNs::from_bits(i128::from(ns)), 1)] {
+        for other in [other, FixedNs::from_bits(i128::from(ns))] {
             let (exact, other_exact) = (units(fixed), units(other));
-            let (floor, half) = (floor_ns(&exact), wide(UNITS_PER_NS / 2));
-            assert_eq!(fixed.floor_ns(), clamped_i64(floor.clone()));
-            assert_eq!(fixed.ceil_ns(), clamped_i64(ceil_ns(&exact)));
-            assert_eq!(fixed.round_ns(), clamped_i64(floor_ns(&(&exact + half))));
-            assert_eq!(units(FixedNs::from_ns(ns)), wide(ns) * UNITS_PER_NS);
-            let (whole_ns, fraction) = fixed.parts();
-            let expected = (fixed.floor_ns(), &exact - &floor * UNITS_PER_NS);
-            assert_eq!((whole_ns, wide(fraction)), expected);
-            assert_eq!(units(FixedNs::from_parts(ns, fraction)), wide(ns) * UNITS_PER_NS + fraction);
-            let sum_difference = [&exact + &other_exact, &exact - &other_exact].map(clamped_fixed);
-            assert_eq!([fixed.saturating_add(other), fixed.saturating_sub(other)], sum_difference, "{other:?}");
-            assert_eq!(fixed.saturating_mul(ns), clamped_fixed(&exact * ns), "times {ns}");
-            assert_eq!(fixed.saturating_abs(), clamped_fixed(exact.clone().max(-&exact)));
-            assert_eq!(units(fixed.half()), floor_div(&exact, &wide(2)));
+            let expected = [&exact + &other_exact, &exact - &other_exact].map(clamped_fixed);
+            let found = [fixed.saturating_add(other), fixed.saturating_sub(other)];
+            assert_eq!(found, expected, "{other:?}");
         }
+    }
+
+    #[test]
+    fn multiples_of_fixed_point_values_saturate((fixed, ns) in (fixed(), signed_number())) {
+        for ns in [ns, 1] {
+            assert_eq!(fixed.saturating_mul(ns), clamped_fixed(units(fixed) * ns), "times {ns}");
+        }
+    }
+
+    #[test]
+    fn the_size_of_a_fixed_point_value_saturates(fixed in fixed()) {
+        let exact = units(fixed);
+        assert_eq!(fixed.saturating_abs(), clamped_fixed(exact.clone().max(-exact)));
+    }
+
+    #[test]
+    fn half_of_a_fixed_point_value_is_rounded_down(fixed in fixed()) {
+        assert_eq!(units(fixed.half()), floor_div(&units(fixed), &wide(2)));
     }
 }

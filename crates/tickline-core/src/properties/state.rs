@@ -144,36 +144,95 @@ pub(super) fn line_in_use() -> impl Strategy<Value = (Oracle, u64)> {
     })
 }
 
+/// A published line, its slot, and a high-water mark.
+fn line_and_mark() -> impl Strategy<Value = (LineState, usize, i64)> {
+    (beginning(), signed_number(), signed_number()).prop_map(|((before, line), b, mark_ns)| {
+        let slot = 1 - before.line.state.slot();
+        (line.with_b(b).line.state, slot, mark_ns)
+    })
+}
+
+/// The states of a clock that has this published line: in use, being replaced, being barred.
+fn with_a_line(line: LineState) -> [LineState; 3] {
+    [line, line.replacing(), line.barred()]
+}
+
 proptest! {
     #![proptest_config(config(CHEAP))]
 
-    /// Every operation on a line keeps the right parts of its state.
     #[test]
-    fn states_have_what_they_were_made_of(
-        ((before, line), b, high_water_ns) in (beginning(), signed_number(), signed_number())
-    ) {
-        let (line, unix) = (line.with_b(b).line.state, line.m & FAST_PATH_UNIX != 0);
-        let slot = 1 - before.line.state.slot();
-        let fast = has_atomics();
-        assert_eq!((line.allows_fast_path(), line.allows_fast_unix()), (fast, fast && unix), "{line:?}");
-        let (replacing, barred) = (line.replacing(), line.barred());
-        assert_eq!(replacing.barred(), barred, "in either order");
-        for (state, phase) in
-            [(line, Phase::Published), (replacing, Phase::Replacing), (barred, Phase::Replacing)]
-        {
-            let ended = state.without_line(high_water_ns);
+    fn a_published_line_allows_the_fast_paths_that_it_serves((line, _, _) in line_and_mark()) {
+        let (fast, unix) = (has_atomics(), line.m & FAST_PATH_UNIX != 0);
+        let found = (line.allows_fast_path(), line.allows_fast_unix());
+        assert_eq!(found, (fast, fast && unix), "{line:?}");
+    }
+
+    #[test]
+    fn a_line_is_barred_alike_before_and_after_its_replacement_begins((line, _, _) in line_and_mark()) {
+        assert_eq!(line.replacing().barred(), line.barred());
+    }
+
+    #[test]
+    fn a_first_publication_that_is_given_up_leaves_the_state_before_it((line, _, mark_ns) in line_and_mark()) {
+        for state in with_a_line(line) {
+            let ended = state.without_line(mark_ns);
+            assert_eq!(ended.first_publication().given_up(), ended);
+        }
+    }
+
+    #[test]
+    fn a_first_publication_that_is_given_up_stays_barred((line, _, mark_ns) in line_and_mark()) {
+        for state in with_a_line(line) {
+            let ended = state.without_line(mark_ns);
+            let barred = ended.first_publication().barred();
+            assert_eq!(barred.given_up(), ended.barred(), "{ended:?}");
+        }
+    }
+
+    #[test]
+    fn an_unbarred_clock_has_no_line((line, slot, mark_ns) in line_and_mark()) {
+        for state in with_a_line(line) {
+            let turned = state.without_line(mark_ns).barred().unbarred();
+            let found = (turned.phase(), turned.slot(), turned.is_barred());
+            assert_eq!(found, (Phase::NoLine, slot, false));
+        }
+    }
+
+    #[test]
+    fn every_state_without_a_line_keeps_the_high_water_mark((line, _, mark_ns) in line_and_mark()) {
+        for state in with_a_line(line) {
+            let ended = state.without_line(mark_ns);
+            for state in [ended, ended.first_publication(), ended.barred().unbarred()] {
+                assert_eq!(state.high_water_ns(), mark_ns, "{state:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_state_has_its_phase_and_the_lines_slot_and_bar((line, slot, mark_ns) in line_and_mark()) {
+        let [published, replacing, barred] = with_a_line(line);
+        for (state, phase) in [
+            (published, Phase::Published),
+            (replacing, Phase::Replacing),
+            (barred, Phase::Replacing),
+        ] {
+            let ended = state.without_line(mark_ns);
             let first = ended.first_publication();
-            assert_eq!(first.given_up(), ended);
-            assert_eq!(first.barred().given_up(), ended.barred(), "{ended:?}");
-            let turned = ended.barred().unbarred();
-            assert_eq!((turned.phase(), turned.slot(), turned.is_barred()), (Phase::NoLine, slot, false));
-            assert_eq!([ended, first, turned].map(LineState::high_water_ns), [high_water_ns; 3], "{turned:?}");
             for (next, phase) in [(state, phase), (ended, Phase::NoLine), (first, Phase::FirstPublication)] {
                 let expected = (phase, slot, state == barred);
                 assert_eq!((next.phase(), next.slot(), next.is_barred()), expected, "{next:?}");
-                assert_eq!(next.is_published(), next == line, "{next:?}");
-                assert!(next == line || !next.allows_fast_path() && !next.allows_fast_unix(), "{next:?}");
+                assert_eq!(next.is_published(), phase == Phase::Published, "{next:?}");
             }
+        }
+    }
+
+    #[test]
+    fn only_a_published_line_allows_a_fast_path((line, _, mark_ns) in line_and_mark()) {
+        let [_, replacing, barred] = with_a_line(line);
+        let ended = with_a_line(line).map(|state| state.without_line(mark_ns));
+        let first = ended.map(LineState::first_publication);
+        for state in [replacing, barred].into_iter().chain(ended).chain(first) {
+            assert!(!state.allows_fast_path() && !state.allows_fast_unix(), "{state:?}");
         }
     }
 

@@ -9,7 +9,7 @@ use tickline_core::gate::Trust;
 use crate::clock::Clock;
 use crate::clock::global::ClockGuard;
 use crate::error::{Error, ErrorKind};
-use crate::per_cpu::{self, Unmet};
+use crate::per_cpu::{Requirements, Unmet};
 use crate::settings::{Driver, LinePerCpu, Probes, Settings};
 
 /// The shortest and the longest time between two stores of the recent time. A sleeping thread can
@@ -92,8 +92,9 @@ impl ClockBuilder {
     /// onto a CPU late. That CPU's line is valid for eight intervals, and for as many sixteenths of
     /// one at first, while the clock learns how steady the OS clock is. When the line has ended,
     /// readings on the CPU come from the OS clock until the thread has been there. If the thread is
-    /// always later than four intervals, its samples never join, so the lines stay short. With 12
-    /// busy threads on each of two CPUs it was up to 0.9 s late:
+    /// always later than four intervals, its samples never join, so the lines stay short. Ask
+    /// [`Reading::is_from_counter`](crate::Reading::is_from_counter) for the share on your machine.
+    /// With 12 busy threads on each of two CPUs the thread was up to 0.9 s late:
     ///
     /// | interval, ms | readings by the counter in seconds 2 to 5, % | after 16 s, % |
     /// |---|---|---|
@@ -199,7 +200,9 @@ impl ClockBuilder {
             let text = "line_per_cpu needs Probes::Full, not Probes::Minimal";
             return Err(Error::new(ErrorKind::IncompatibleSettings, text));
         }
-        per_cpu::requirements().map(|_| ()).map_err(no_line_per_cpu)
+        Requirements::of_this_machine()
+            .map(|_| ())
+            .map_err(no_line_per_cpu)
     }
 }
 

@@ -27,9 +27,8 @@ use crate::thread::ClockThread;
 /// libraries: a library's readings use the thread that the program has started.
 ///
 /// If a comparison by the thread finds that the CPUs' counters differ, each CPU gets a line of its
-/// own. A reading, even an ordered one, may then step back by the sum of the bounds of both
-/// readings: between two CPUs, and when lines start or end ([`LinePerCpu`](crate::LinePerCpu)). For
-/// the order on such machines, too, start the thread with
+/// own. The order of readings is then weaker, also of ordered ones
+/// ([`LinePerCpu`](crate::LinePerCpu)). For the order on such machines, too, start the thread with
 /// [`LinePerCpu::Off`](crate::LinePerCpu::Off): readings come from the OS clock there.
 ///
 /// The thread wakes twice a second, and runs until the last guard is dropped: a plugin drops its

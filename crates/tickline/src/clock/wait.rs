@@ -72,9 +72,10 @@ impl Clock {
     /// [`Disrupted`](ClockState::Disrupted), in which readings come from the counter.
     ///
     /// With a line for each CPU the call waits until the CPU on which it runs has one, or has gone
-    /// without for 15 s, or all CPUs' lines have ended, as in a forked child; other CPUs may have
-    /// none yet ([`Status::per_cpu`]). If the timeout ends this wait, the state is
-    /// [`Fast`](ClockState::Fast), and the status has no bound.
+    /// without for 15 s ([`CpuStatus::state`](crate::CpuStatus::state)), or all CPUs' lines have
+    /// ended, as in a forked child. Other CPUs may have none yet ([`Status::per_cpu`]): readings
+    /// come from the OS clock there, also those of this thread, if it is moved. If the timeout ends
+    /// this wait, the state is [`Fast`](ClockState::Fast), and the status has no bound.
     ///
     /// The status has no bound while the line is being replaced, for some microseconds, or while
     /// its driver is late to replace it, on a busy machine. The call then reads the status up to

@@ -271,10 +271,35 @@ impl Engine {
 /// The OS clock's monotonic time; [`ZERO`](Instant::ZERO) if the system's library returns a
 /// negative one, because a reading is not negative (`Instant::as_nanos_of_reading`).
 fn os_now() -> Instant {
-    Instant::from_signed_nanos(OsClock.monotonic_ns().max(0))
+    not_negative(OsClock.monotonic_ns())
+}
+
+#[inline]
+fn not_negative(os_ns: i64) -> Instant {
+    Instant::from_signed_nanos(os_ns.max(0))
 }
 
 /// The OS clock's Unix time.
 fn os_unix_now() -> UnixTime {
     UnixTime::saturating_from_nanos(OsClock.unix_ns())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_time_of_the_os_clock_becomes_zero() {
+        for os_ns in [-1, i64::MIN] {
+            assert_eq!(not_negative(os_ns), Instant::ZERO, "{os_ns} ns");
+        }
+    }
+
+    #[test]
+    fn any_other_time_of_the_os_clock_stays_as_it_is() {
+        for os_ns in [0, 1, i64::MAX] {
+            let expected = Instant::from_signed_nanos(os_ns);
+            assert_eq!(not_negative(os_ns), expected, "{os_ns} ns");
+        }
+    }
 }

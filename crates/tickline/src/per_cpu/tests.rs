@@ -42,7 +42,8 @@ impl<'a> Passes<'a> {
         reason = "some targets have no counter that reads the CPU's id"
     )]
     fn new(clock: &'a DrivenClock) -> Option<Self> {
-        let (counter, ids) = requirements().map_err(skip).ok()?;
+        let Requirements { counter, cpu_ids } =
+            Requirements::of_this_machine().map_err(skip).ok()?;
         if !sys::may_read_counter() {
             skip("the counter cannot be used here");
             return None;
@@ -63,8 +64,11 @@ impl<'a> Passes<'a> {
         else {
             panic!("every gate is open");
         };
-        let cpu_lines = CpuLines::with_ids(counter, ids + 3);
-        let absent = ids + 1;
+        let cpu_lines = CpuLines::with(Requirements {
+            counter,
+            cpu_ids: cpu_ids + 3,
+        });
+        let absent = cpu_ids + 1;
         cpu_lines.records[absent].report_miss();
         Some(Self {
             cpu_lines,
@@ -363,7 +367,11 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
     loop {
         match engine.cpu_lines() {
             Some(cpu_lines) => return Some((thread, cpu_lines)),
-            None if requirements().is_err() || engine.clock.stage().is_closed() => break,
+            None if Requirements::of_this_machine().is_err()
+                || engine.clock.stage().is_closed() =>
+            {
+                break;
+            }
             None => std::thread::yield_now(),
         }
     }

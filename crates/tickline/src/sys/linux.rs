@@ -15,7 +15,7 @@ mod thread;
 mod thread_end;
 
 pub(crate) use affinity::{AffinityGuard, CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
-pub(crate) use clocksource::{clocksource, kernel_accepts_counter};
+pub(crate) use clocksource::{acceptance_of_counter, clocksource};
 pub(crate) use environment::variable_at_start;
 pub(crate) use file::map_beginning;
 pub(crate) use fork::{disable_fork_token, lock_token, process_number, process_token};

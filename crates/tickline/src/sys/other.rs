@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use tickline_core::clocksource::Clocksource;
+use tickline_core::clocksource::{Acceptance, Clocksource};
 use tickline_core::try_lock::LockToken;
 
 use super::{STACK_BYTES, WakeCause};
@@ -265,8 +265,8 @@ pub(crate) fn clocksource() -> Clocksource {
 }
 
 /// Unknown.
-pub(crate) fn kernel_accepts_counter() -> Option<bool> {
-    None
+pub(crate) fn acceptance_of_counter() -> Acceptance {
+    Acceptance::Unknown
 }
 
 /// What `convert` makes of the value that the variable `name` has now, or of `None` if it is not

@@ -150,20 +150,51 @@ mod tests {
         std::fs::remove_file(device.to_str().expect("a path in UTF-8")).expect("removed");
     }
 
+    /// No file can have this name.
+    const ABSENT: &CStr = c"/dev/null/vmclock";
+
     #[test]
-    fn a_call_says_why_it_has_mapped_nothing() {
+    fn a_device_that_is_absent_is_unreadable() {
+        assert_eq!(VmClock::new().map(ABSENT), VmClockMapping::Unreadable);
+    }
+
+    #[test]
+    fn a_file_without_a_page_is_unreadable() {
+        let (_file, device) = device("empty");
+        assert_eq!(VmClock::new().map(&device), VmClockMapping::Unreadable);
+        remove(&device);
+    }
+
+    #[test]
+    fn a_page_of_something_else_is_no_vmclock_and_has_no_marker() {
         let (file, device) = device("no-vmclock");
         let vmclock = VmClock::new();
-        assert_eq!(vmclock.map(&device), VmClockMapping::Unreadable, "no page");
         file.set_len(4_096).expect("room");
         assert_eq!(vmclock.map(&device), VmClockMapping::NoVmClock);
         assert_eq!(vmclock.marker(), None);
+        remove(&device);
+    }
+
+    #[test]
+    fn a_page_that_becomes_a_vmclock_can_be_mapped_later() {
+        let (file, device) = device("late-vmclock");
+        let vmclock = VmClock::new();
+        file.set_len(4_096).expect("room");
+        assert_eq!(vmclock.map(&device), VmClockMapping::NoVmClock);
         file.write_all_at(&MAGIC.to_ne_bytes(), 0).expect("written");
         assert_eq!(vmclock.map(&device), VmClockMapping::Mapped);
         remove(&device);
-        let other = c"/dev/null/vmclock";
-        assert_eq!(vmclock.map(other), VmClockMapping::AlreadyMapped);
-        assert_eq!(VmClock::new().map(other), VmClockMapping::Unreadable);
+    }
+
+    #[test]
+    fn a_process_that_has_mapped_a_vmclock_maps_no_other() {
+        let (file, device) = device("first-vmclock");
+        let vmclock = VmClock::new();
+        file.set_len(4_096).expect("room");
+        file.write_all_at(&MAGIC.to_ne_bytes(), 0).expect("written");
+        assert_eq!(vmclock.map(&device), VmClockMapping::Mapped);
+        remove(&device);
+        assert_eq!(vmclock.map(ABSENT), VmClockMapping::AlreadyMapped);
     }
 
     #[test]

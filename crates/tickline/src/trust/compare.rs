@@ -13,7 +13,9 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tickline_core::comparison::{CounterComparison, CounterDifference, allowed_difference_ticks};
+use tickline_core::comparison::{
+    CounterComparison, CounterDifference, Synchronisation, allowed_difference_ticks,
+};
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 use tickline_core::reference::Reference;
 use tickline_core::try_lock::{LockGuard, LockToken, TryLock};
@@ -343,10 +345,14 @@ impl Comparer<'_> {
                 .unsigned_abs()
                 .max(REST_NS);
             let allowed_ticks = self.first.allowed_difference_ticks(self.counter);
-            match exchanges.are_synchronised(self.resolution_ticks, allowed_ticks) {
-                Some(true) => return PairComparison::Synchronised(exchanges.difference),
-                Some(false) => return PairComparison::Unsynchronised(exchanges.difference),
-                None => {}
+            match exchanges.synchronisation(self.resolution_ticks, allowed_ticks) {
+                Synchronisation::Synchronised => {
+                    return PairComparison::Synchronised(exchanges.difference);
+                }
+                Synchronisation::Unsynchronised => {
+                    return PairComparison::Unsynchronised(exchanges.difference);
+                }
+                Synchronisation::Unknown => {}
             }
         }
         PairComparison::Impossible

@@ -10,7 +10,7 @@ use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tickline_core::comparison::CounterDifference;
+use tickline_core::comparison::{CounterDifference, Synchronisation};
 use tickline_core::counter::{Counter, HardwareCounter};
 use tickline_core::reference::Reference;
 use tickline_core::units::ticks_between;
@@ -169,12 +169,16 @@ impl Exchanges {
         self.round_trips >= MIN_ROUND_TRIPS
     }
 
-    /// Whether the two counters are [synchronised](CounterDifference::are_synchronised). `None`
+    /// Whether the two counters are [synchronised](CounterDifference::synchronisation). `Unknown`
     /// also if there were too few round trips for a result.
     #[must_use]
-    pub fn are_synchronised(&self, resolution_ticks: u64, allowed_ticks: u64) -> Option<bool> {
-        let difference = self.are_enough().then_some(self.difference)?;
-        difference.are_synchronised(resolution_ticks, allowed_ticks)
+    pub fn synchronisation(&self, resolution_ticks: u64, allowed_ticks: u64) -> Synchronisation {
+        if self.are_enough() {
+            self.difference
+                .synchronisation(resolution_ticks, allowed_ticks)
+        } else {
+            Synchronisation::Unknown
+        }
     }
 
     /// Adds an exchange by `add`, [`CounterDifference::add_sent`] or
@@ -413,8 +417,11 @@ mod tests {
             },
             ..Exchanges::NONE
         };
-        let found = [49, 50].map(|trips| after(trips).are_synchronised(0, 90));
-        assert_eq!(found, [None, Some(true)]);
+        let found = [49, 50].map(|trips| after(trips).synchronisation(0, 90));
+        assert_eq!(
+            found,
+            [Synchronisation::Unknown, Synchronisation::Synchronised]
+        );
     }
 
     /// Two exchanges without a step back, and their sum with one that has a step of 10 ticks.
@@ -449,12 +456,18 @@ mod tests {
     }
 
     #[test]
-    fn work_is_done_on_the_cpu_that_was_named_or_not_at_all() {
+    fn on_a_cpu_that_does_not_exist_no_work_is_done() {
         assert_eq!(on_cpu(u32::MAX, || ()), None);
-        assert_eq!(
-            [between(0, u32::MAX), between(u32::MAX, 0)],
-            [Exchanges::NONE; 2]
-        );
+    }
+
+    #[test]
+    fn with_a_cpu_that_does_not_exist_there_is_no_exchange() {
+        let exchanges = [between(0, u32::MAX), between(u32::MAX, 0)];
+        assert_eq!(exchanges, [Exchanges::NONE; 2]);
+    }
+
+    #[test]
+    fn work_is_done_on_the_cpu_that_was_named() {
         let Some(&cpu) = cpus().last() else {
             return skip("a kernel that does not say where threads may run, or isolated CPUs only");
         };

@@ -16,7 +16,7 @@ pub(crate) use cpu::is_virtual;
 
 use tickline_core::gate::{self, Facts};
 
-use crate::sys::{clocksource, kernel_accepts_counter};
+use crate::sys::{acceptance_of_counter, clocksource};
 use crate::trust::compare;
 
 /// Whether tickline may read the counter. A read raises SIGSEGV if the process may not read the
@@ -39,12 +39,12 @@ pub(crate) fn are_current(facts: &Facts) -> bool {
         // later, because its watchdog runs on, or may accept it late.
         && (!is_usable(facts)
             || facts.clocksource == facts.matching_clocksource
-            || facts.kernel_accepts == kernel_accepts_counter())
+            || facts.acceptance == acceptance_of_counter())
 }
 
 #[cfg(test)]
 mod tests {
-    use tickline_core::clocksource::Clocksource;
+    use tickline_core::clocksource::{Acceptance, Clocksource};
     use tickline_core::gate::SwitchedOffBy;
 
     use super::*;
@@ -55,7 +55,7 @@ mod tests {
         let mut facts = Facts::UNKNOWN;
         Collector::new().finish(0, Probes::Full, &mut facts);
         // The collector skips this fact if the kernel keeps time with the counter.
-        facts.kernel_accepts = kernel_accepts_counter();
+        facts.acceptance = acceptance_of_counter();
         facts
     }
 
@@ -92,7 +92,10 @@ mod tests {
     #[test]
     fn facts_are_not_current_once_the_kernel_rejects_a_counter_that_it_does_not_use() {
         let mut facts = of_a_counter_that_the_kernel_does_not_use();
-        facts.kernel_accepts = Some(facts.kernel_accepts != Some(true));
+        facts.acceptance = match facts.acceptance {
+            Acceptance::Accepted => Acceptance::Rejected,
+            Acceptance::Rejected | Acceptance::Unknown => Acceptance::Accepted,
+        };
         assert!(!are_current_but_for_the_comparison(facts));
     }
 

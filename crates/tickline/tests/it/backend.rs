@@ -65,34 +65,58 @@ impl Backend for Own {
     }
 }
 
+/// Every reading of monotonic time, ns.
+fn read_ns(clock: &Clock) -> [u64; 3] {
+    [clock.now(), clock.now_ordered(), clock.recent()].map(Instant::as_nanos)
+}
+
 #[test]
-fn every_reading_of_the_clock_is_the_backends_on_every_thread() {
+fn every_monotonic_reading_of_the_clock_is_the_backends() {
+    let clock = Clock::from_backend(Own::at(5_000));
+    assert_eq!(read_ns(&clock), [5_000; 3]);
+}
+
+#[test]
+fn unix_time_of_the_clock_is_the_backends() {
+    let clock = Clock::from_backend(Own::at(5_000));
+    assert_eq!(clock.unix_now().as_nanos(), 5_000_000);
+}
+
+#[test]
+fn a_clone_on_another_thread_shows_the_backends_present_time() {
     let own = Own::at(5_000);
     let clock = Clock::from_backend(Arc::<Own>::clone(&own));
-    let reads_ns =
-        |clock: &Clock| [clock.now(), clock.now_ordered(), clock.recent()].map(Instant::as_nanos);
-    assert_eq!(reads_ns(&clock), [5_000; 3]);
-    assert_eq!(clock.unix_now().as_nanos(), 5_000_000);
     own.ns.store(6_000, Ordering::Relaxed);
-    let clone = clock.clone();
-    let elsewhere = std::thread::spawn(move || reads_ns(&clone));
+    let elsewhere = std::thread::spawn(move || read_ns(&clock));
     assert_eq!(elsewhere.join().unwrap(), [6_000; 3]);
-    assert!(
-        Instant::now().as_nanos() != 6_000,
-        "the global clock is another"
-    );
+}
+
+#[test]
+fn the_global_clock_does_not_read_the_backend_of_another() {
+    let _clock = Clock::from_backend(Own::at(6_000));
+    assert_ne!(Instant::now().as_nanos(), 6_000);
 }
 
 #[test]
 fn the_bounds_of_a_reading_are_the_backends() {
-    let clock = Clock::from_backend(Own::at(5_000));
-    let (reading, unix) = (clock.reading(), clock.unix_reading());
+    let reading = Clock::from_backend(Own::at(5_000)).reading();
     let ns = [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos);
     assert_eq!(ns, [4_998, 5_000, 5_003]);
-    assert!(!reading.is_from_counter());
+}
+
+#[test]
+fn the_bounds_of_a_reading_of_unix_time_are_the_backends() {
+    let unix = Clock::from_backend(Own::at(5_000)).unix_reading();
     let unix_ns = [unix.earliest(), unix.time(), unix.latest()].map(UnixTime::as_nanos);
     assert_eq!(unix_ns, [4_999_980, 5_000_000, 5_000_030]);
-    assert!(unix.is_from_counter());
+}
+
+/// Only this backend's Unix time is from the counter.
+#[test]
+fn the_backend_says_whether_a_reading_is_from_the_counter() {
+    let clock = Clock::from_backend(Own::at(5_000));
+    assert!(!clock.reading().is_from_counter());
+    assert!(clock.unix_reading().is_from_counter());
 }
 
 /// A simulation whose present is before the zero of its time.
@@ -158,16 +182,36 @@ fn a_disabled_backend_is_still_read() {
 }
 
 #[test]
-fn a_clock_with_a_backend_has_no_control_loop() {
+fn the_maintenance_of_a_clock_with_a_backend_is_never_due_at_once() {
     let clock = Clock::from_backend(Own::at(5_000));
     assert!((0..100).all(|_| !clock.maintain().is_zero()));
-    let status = clock.status();
-    assert_eq!(status.driver, None);
-    assert!(status.is_judged, "there is nothing to wait for");
+}
+
+#[test]
+fn a_clock_with_a_backend_has_no_driver() {
+    let clock = Clock::from_backend(Own::at(5_000));
+    assert_eq!(clock.status().driver, None);
+}
+
+/// There is nothing to wait for.
+#[test]
+fn a_clock_with_a_backend_counts_as_judged() {
+    let clock = Clock::from_backend(Own::at(5_000));
+    assert!(clock.status().is_judged);
+}
+
+#[test]
+fn a_clock_with_a_backend_has_no_line() {
+    let clock = Clock::from_backend(Own::at(5_000));
+    assert_eq!(clock.bounds(), None);
+    assert!(clock.status().per_cpu.is_empty());
+}
+
+#[test]
+fn a_clock_with_a_backend_has_no_figures_and_no_events() {
+    let status = Clock::from_backend(Own::at(5_000)).status();
     let figures = [status.frequency_hz, status.bound_ns, status.max_drift_ppb];
     assert_eq!(figures, [None; 3]);
-    assert_eq!(clock.bounds(), None);
-    assert!(status.per_cpu.is_empty());
     assert_eq!(status.events.iter().map(|(_, count)| count).sum::<u64>(), 0);
 }
 
@@ -197,6 +241,14 @@ fn a_fallback_closes_the_gate_of_its_reason_and_no_other() {
             assert_eq!(verdict.closed_by(), expected, "{reason:?}: {verdict:?}");
         }
     }
+}
+
+#[test]
+fn a_gate_opens_when_the_backend_serves_again() {
+    let own = Own::at(5_000);
+    let clock = Clock::from_backend(Arc::<Own>::clone(&own));
+    own.set_state(ClockState::Fallback(Reason::Slow));
+    assert_eq!(clock.status().reason(), Some(Reason::Slow));
     own.set_state(ClockState::Backend);
     assert_eq!(clock.status().reason(), None);
 }

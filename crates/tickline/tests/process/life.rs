@@ -105,46 +105,66 @@ fn a_daemon_has_a_clock() {
     run_in_fork(|| {
         // SAFETY: the call has no precondition.
         unsafe { libc::setsid() };
-        let fault = code_of_fork(|| {
+        let code = code_of_fork(|| {
             for descriptor in 0..256 {
                 // SAFETY: this process owns all descriptors that it closes here.
                 unsafe { libc::close(descriptor) };
             }
-            daemon(last)
+            daemon(last).err().map_or(0, |fault| fault as i32)
         });
-        assert_eq!(fault, 0, "the check of the daemon that failed");
+        let fault = Fault::ALL.into_iter().find(|fault| *fault as i32 == code);
+        assert_eq!(code, 0, "{fault:?}");
     });
     drop(guard);
 }
 
-/// The number of the first check that failed.
-fn daemon(parents_last: u64) -> i32 {
+/// The check of a daemon that failed, and its exit code: a daemon has no stderr for a panic's text.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    NotDrivenByReaders = 1,
+    DoesNotSettleWithReaders,
+    DoesNotStart,
+    DoesNotSettleWithItsThread,
+    NotDrivenByItsThread,
+    HoldsAStandardStream,
+    LeavesADescriptor,
+}
+
+impl Fault {
+    const ALL: [Self; 7] = [
+        Self::NotDrivenByReaders,
+        Self::DoesNotSettleWithReaders,
+        Self::DoesNotStart,
+        Self::DoesNotSettleWithItsThread,
+        Self::NotDrivenByItsThread,
+        Self::HoldsAStandardStream,
+        Self::LeavesADescriptor,
+    ];
+
+    /// This fault, unless `is_right`.
+    fn unless(self, is_right: bool) -> Result<(), Self> {
+        if is_right { Ok(()) } else { Err(self) }
+    }
+}
+
+fn daemon(parents_last: u64) -> Result<(), Fault> {
     let clock = Clock::global();
-    if clock.status().driver != Some(Driver::Reader) {
-        return 1;
-    }
-    if !settles(clock, parents_last) {
-        return 2;
-    }
-    let Ok(guard) = tickline::start() else {
-        return 3;
-    };
-    if !settles(clock, clock.now_ordered().as_nanos())
-        || clock.status().driver != Some(Driver::Thread)
-    {
-        return 4;
-    }
+    let is_driven_by = |driver| clock.status().driver == Some(driver);
+    Fault::NotDrivenByReaders.unless(is_driven_by(Driver::Reader))?;
+    Fault::DoesNotSettleWithReaders.unless(settles(clock, parents_last))?;
+    let guard = tickline::start().map_err(|_| Fault::DoesNotStart)?;
+    let last = clock.now_ordered().as_nanos();
+    Fault::DoesNotSettleWithItsThread.unless(settles(clock, last))?;
+    Fault::NotDrivenByItsThread.unless(is_driven_by(Driver::Thread))?;
     // The program's next files are to be its standard streams, not the timer. The thread opens
     // files of the kernel for a moment.
     let are_free = |_| {
         std::thread::sleep(Duration::from_millis(1));
         !(0..3).any(is_open)
     };
-    if !(0..1_000).any(are_free) {
-        return 5;
-    }
+    Fault::HoldsAStandardStream.unless((0..1_000).any(are_free))?;
     drop(guard);
-    if (0..64).any(is_open) { 6 } else { 0 }
+    Fault::LeavesADescriptor.unless(!(0..64).any(is_open))
 }
 
 // ---- numbers ----------------------------------------------------------------------------------
@@ -375,9 +395,8 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
         if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
             return CANNOT;
         }
-        if tickline::for_program::exchange::between(0, 0).count != 0 {
-            return 1;
-        }
+        let exchanges = tickline::for_program::exchange::between(0, 0);
+        assert_eq!(exchanges.count, 0, "an exchange reads the counter");
         for driver in [Driver::Reader, Driver::Thread] {
             let mut last = 0;
             let clock = Clock::builder()

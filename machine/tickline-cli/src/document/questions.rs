@@ -1,7 +1,7 @@
 //! What rules and texts ask about a document of this machine or of a recorded machine. A missing
 //! fact is unknown.
 
-use tickline_core::clocksource::Clocksource;
+use tickline_core::clocksource::{Acceptance, Clocksource};
 
 use super::Document;
 use super::kernel_log::Cause;
@@ -155,7 +155,7 @@ impl Document {
     pub(crate) fn accepts_tsc(&self) -> Option<bool> {
         let list = self.machine.available_clocksources.as_deref()?;
         Some(
-            Clocksource::Tsc.is_accepted(list.as_bytes()) == Some(true)
+            Clocksource::Tsc.acceptance(list.as_bytes()) == Acceptance::Accepted
                 && self.rejection().is_none(),
         )
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickline::for_program::exchange::{self, Exchanges};
-use tickline_core::comparison::MAX_DIFFERENCE_NS;
+use tickline_core::comparison::{MAX_DIFFERENCE_NS, Synchronisation};
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
 use super::admitted_counter;
@@ -260,9 +260,11 @@ fn pair_result(
         largest_warp_ns: ns(as_f64(difference.size_ticks())),
         offset_least_ns: is_known.then(|| ns(signed_f64(difference.min_ticks))),
         offset_most_ns: is_known.then(|| ns(signed_f64(difference.max_ticks))),
-        synchronised: exchanges
-            .are_synchronised(resolution_ticks, u64::MAX)
-            .filter(|is_synchronised| is_near || !is_synchronised),
+        synchronised: match exchanges.synchronisation(resolution_ticks, u64::MAX) {
+            Synchronisation::Synchronised => is_near.then_some(true),
+            Synchronisation::Unsynchronised => Some(false),
+            Synchronisation::Unknown => None,
+        },
     }
 }
 

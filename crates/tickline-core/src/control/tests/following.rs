@@ -429,52 +429,6 @@ fn a_new_loop_does_not_go_on_with_the_slope_of_an_existing_line() {
     assert!(clock.by_line() >= Some(before));
 }
 
-/// If an iteration takes longer than half of the interval, its samples are too old for any line,
-/// because the reference may have changed its rate since. Symptom: at an interval of 1 ms, samples
-/// that took 37 to 75 ms made lines, and a change by 1 % put these lines off by hundreds of
-/// microseconds.
-#[test]
-fn a_machine_too_slow_for_its_interval_gets_no_line() {
-    let (machine, clock, mut control) = new_clock();
-    machine.reference_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
-    control.config.interval_ns = 1_000_000;
-    clock.iterations(200, &mut control);
-    assert_eq!(clock.event_count(Event::Replacement), 0);
-    assert!(clock.figures().too_old_sample.is_some());
-    // The machine is quick again: the next iterations make a line, and the figure is reset.
-    machine.reference_ticks.set((10, 10));
-    clock.iterations(80, &mut control);
-    assert!(clock.read_ns(machine).is_some() && clock.figures().too_old_sample.is_none());
-}
-
-/// Symptom, by reading: after four preemptions in the hours since the last line, the status said
-/// that the interval was too short.
-#[test]
-fn samples_are_too_old_only_in_iterations_in_a_row() {
-    let (machine, clock, mut control) = new_clock();
-    control.config.interval_ns = 1_000_000;
-    for _ in 0..100 {
-        machine.reference_ticks.set((300_000, 300_000));
-        clock.iterations(3, &mut control);
-        // An iteration that has nothing to do with old samples: the clock is barred.
-        clock.bar(machine, machine);
-        clock.iterations(1, &mut control);
-        clock.unbar(machine, machine);
-        assert!(clock.figures().too_old_sample.is_none());
-    }
-}
-
-#[test]
-fn the_figures_have_the_age_of_samples_that_are_too_old() {
-    let (machine, clock, mut control) = new_clock();
-    machine.reference_ticks.set((300_000, 300_000));
-    control.config.interval_ns = 1_000_000;
-    clock.iterations(200, &mut control);
-    let sample = clock.figures().too_old_sample.expect("samples are too old");
-    assert!(sample.age_ns > sample.limit_ns, "{sample:?}");
-    assert!(sample.limit_ns.abs_diff(500_000) < 5_000, "{sample:?}");
-}
-
 /// Even if sampling takes long, the first line's window is not much longer than the interval,
 /// because a suspend may put readings ahead by as much as the window. Here sampling takes 40 ms,
 /// most of it before the brackets, so the samples are young when they are used.

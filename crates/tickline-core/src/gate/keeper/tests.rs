@@ -301,12 +301,22 @@ fn a_first_judgement_is_due_at_once() {
     assert!(kept.is_due(i64::MIN));
 }
 
-#[test]
-fn a_gate_whose_reason_may_pass_is_judged_again_at_the_time_of_its_retry() {
+/// A clock with a closed gate that is judged again at 100 ns.
+fn waiting() -> &'static Kept {
     let kept = Kept::new();
     let retry_at_ns = Some(100);
     assert!(!kept.judge_if_due(0, || Decision::Closed { retry_at_ns }));
-    assert_eq!(kept.keeper.stage(), Stage::Waiting);
+    kept
+}
+
+#[test]
+fn a_clock_whose_gate_may_open_by_itself_waits() {
+    assert_eq!(waiting().keeper.stage(), Stage::Waiting);
+}
+
+#[test]
+fn a_gate_whose_reason_may_pass_is_judged_again_at_the_time_of_its_retry() {
+    let kept = waiting();
     assert_eq!((kept.is_due(99), kept.is_due(100)), (false, true));
     assert!(!kept.judge_if_due(99, || panic!("not yet")));
     assert!(kept.judge_if_due(100, || OPEN));
@@ -314,9 +324,7 @@ fn a_gate_whose_reason_may_pass_is_judged_again_at_the_time_of_its_retry() {
 
 #[test]
 fn a_gate_whose_reason_may_pass_can_be_closed_for_good_later() {
-    let kept = Kept::new();
-    let retry_at_ns = Some(100);
-    kept.judge_if_due(0, || Decision::Closed { retry_at_ns });
+    let kept = waiting();
     assert!(!kept.judge_if_due(100, || FOR_GOOD));
     assert_eq!(kept.keeper.stage(), Stage::Closed);
 }

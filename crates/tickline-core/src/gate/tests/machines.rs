@@ -1,6 +1,6 @@
 //! Machines, described by their differences from a PC whose kernel keeps time with the TSC.
 
-use crate::clocksource::Clocksource;
+use crate::clocksource::{Acceptance, Clocksource};
 use crate::comparison::{CounterComparison, CounterDifference};
 use crate::gate::{Cost, Facts, Gate, Reason, SwitchedOffBy, Trust, Verdict, first_closed, judge};
 
@@ -53,7 +53,7 @@ pub(super) fn pc() -> Machine {
             is_virtual: false, // asks for a comparison, and judges nothing
             clocksource: counter,
             matching_clocksource: counter,
-            kernel_accepts: Some(true),
+            acceptance: Acceptance::Accepted,
             cost: None,
             resolution_ticks: Some(26),
             ..Facts::UNKNOWN
@@ -75,9 +75,9 @@ impl Machine {
     pub(super) fn with_kernel(mut self, current: &str, available: &str) -> Self {
         let facts = &mut self.facts;
         facts.clocksource = Clocksource::from_name(format!("{current}\n").as_bytes());
-        facts.kernel_accepts = facts
+        facts.acceptance = facts
             .matching_clocksource
-            .is_accepted(format!("{available} \n").as_bytes());
+            .acceptance(format!("{available} \n").as_bytes());
         self
     }
 

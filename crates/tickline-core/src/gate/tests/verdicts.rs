@@ -1,7 +1,7 @@
 //! The verdicts on whole machines: who may use the counter, by which trust, and after what.
 
 use super::machines::*;
-use crate::clocksource::Clocksource;
+use crate::clocksource::{Acceptance, Clocksource};
 use crate::comparison::CounterComparison;
 use crate::gate::{Gate, Reason, SwitchedOffBy, Trust};
 
@@ -30,7 +30,11 @@ fn a_kernel_speaks_only_for_the_counter_that_it_keeps_time_with() {
             let machine = pc().where_fact(|facts| {
                 facts.clocksource = kernels;
                 facts.matching_clocksource = own;
-                facts.kernel_accepts = Some(kernels == own);
+                facts.acceptance = if kernels == own {
+                    Acceptance::Accepted
+                } else {
+                    Acceptance::Rejected
+                };
             });
             let expected = if kernels == own {
                 OPEN
@@ -107,8 +111,8 @@ fn a_masked_sysfs_leaves_the_counter_to_a_comparison() {
 /// What a kernel would accept says nothing of a clock without a name.
 #[test]
 fn a_masked_clocksource_is_unknown_whatever_the_kernel_would_accept() {
-    for accepts in [true, false] {
-        let machine = without_sysfs().where_fact(|facts| facts.kernel_accepts = Some(accepts));
+    for acceptance in [Acceptance::Accepted, Acceptance::Rejected] {
+        let machine = without_sysfs().where_fact(|facts| facts.acceptance = acceptance);
         assert_eq!(
             machine.judged_by(Trust::Kernel),
             closed(Reason::KernelUnknown)

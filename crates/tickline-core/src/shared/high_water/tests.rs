@@ -2,7 +2,9 @@
 
 use crate::cell::StateCell;
 use crate::shared::ReadingSource;
-use crate::testing::{HookedClock, Step, interrupted, is_replacing, new_clock, steady_clock};
+use crate::testing::{
+    HookedClock, Machine, Step, interrupted, is_replacing, new_clock, steady_clock,
+};
 
 /// Rule 5: in a suspend the counter ran on and the reference did not. The reference is then behind
 /// the line's readings. The high-water mark keeps readings from stepping back, and is ahead by no
@@ -40,63 +42,82 @@ fn rule_5_the_high_water_mark_after_a_sleep_counts_on_an_earlier_suspend() {
     }
 }
 
+/// The end of the line's window, by the line, ns.
+fn window_end_ns(clock: &HookedClock) -> i64 {
+    let line = clock.cell.snapshot();
+    line.ns_at(line.window_end_ticks())
+}
+
+/// A steady clock is 100 ms into a window of 1 s, of a line that is valid for 2 s.
+const SUSPENDS_PAST_THE_WINDOW_NS: [u64; 2] = [1_100_000_000, 2_000_000_000];
+
 /// Rule 12: past the window a line counts only for ticks that the reference vouches for. If it does
 /// not vouch, the machine was suspended while the counter ran, and a reading by the line would be
 /// ahead by the length of the suspend.
 #[test]
-fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
-    let window_end_ns = |clock: &HookedClock| {
-        let state = clock.cell.snapshot();
-        state.ns_at(state.window_end_ticks())
-    };
-    // The clock is 100 ms into a window of 1 s, of a line that is valid for 2 s. Neither a reader
-    // nor a writer goes on with that line.
-    for (asleep_ns, by_writer) in [1_100_000_000, 2_000_000_000]
-        .into_iter()
-        .flat_map(|ns| [(ns, false), (ns, true)])
-    {
+fn rule_12_after_a_suspend_no_reader_goes_on_with_the_line() {
+    for asleep_ns in SUSPENDS_PAST_THE_WINDOW_NS {
+        let (machine, clock, _) = steady_clock();
+        machine.suspend(asleep_ns);
+        let bounded = clock.read_ordered_bounded_while_valid(machine, machine);
+        assert_eq!(bounded, None, "{asleep_ns}");
+        let reading = clock.slow();
+        assert!(
+            matches!(reading.source, ReadingSource::Reference { .. }),
+            "{asleep_ns}: {reading:?}"
+        );
+    }
+}
+
+#[test]
+fn rule_12_after_a_suspend_a_reading_is_not_past_the_lines_window() {
+    for asleep_ns in SUSPENDS_PAST_THE_WINDOW_NS {
+        let (machine, clock, _) = steady_clock();
+        let end_ns = window_end_ns(clock);
+        machine.suspend(asleep_ns);
+        let past_ns = clock.slow().ns - end_ns;
+        assert!(past_ns <= 2_000, "{asleep_ns}: {past_ns} ns past it");
+    }
+}
+
+/// The line that the writer publishes may go on from the window's end.
+#[test]
+fn rule_12_after_a_suspend_no_writer_goes_on_with_the_line() {
+    for asleep_ns in SUSPENDS_PAST_THE_WINDOW_NS {
         let (machine, clock, mut control) = steady_clock();
         let end_ns = window_end_ns(clock);
         machine.suspend(asleep_ns);
-        if by_writer {
-            _ = clock.iterate(&mut control);
-        } else {
-            assert_eq!(
-                clock.read_ordered_bounded_while_valid(machine, machine),
-                None,
-                "{asleep_ns}"
-            );
-        }
-        let reading = clock.slow();
-        assert!(
-            by_writer || matches!(reading.source, ReadingSource::Reference { .. }),
-            "{asleep_ns}: {reading:?}"
-        );
-        let past_ns = reading.ns - end_ns;
-        assert!(
-            past_ns <= if by_writer { 2_000_000 } else { 2_000 },
-            "{asleep_ns}: {past_ns} ns past it"
-        );
+        _ = clock.iterate(&mut control);
+        let past_ns = clock.slow().ns - end_ns;
+        assert!(past_ns <= 2_000_000, "{asleep_ns}: {past_ns} ns past it");
     }
-    // Without a suspend the line goes on to the end of its validity. The slow path says how long
-    // ago the window ended.
+}
+
+/// A clock 1.8 s after its last iteration. The window has lasted 1 s, and the validity lasts 2 s.
+fn clock_past_its_window() -> (&'static Machine, &'static HookedClock) {
     let (machine, clock, _) = steady_clock();
     machine.pass(1_800_000_000);
     assert_eq!(clock.read_ns(machine), None);
+    (machine, clock)
+}
+
+#[test]
+fn rule_12_without_a_suspend_the_line_goes_on_past_its_window() {
+    let (machine, clock) = clock_past_its_window();
+    assert!(clock.slow().ns.abs_diff(machine.truth_ns()) < 100);
+    let bounded = clock.read_ordered_bounded_while_valid(machine, machine);
+    assert!(bounded.is_some());
+}
+
+#[test]
+fn a_reading_past_the_window_says_how_long_ago_it_ended() {
+    let (_, clock) = clock_past_its_window();
     let reading = clock.slow();
     let ReadingSource::Line { overdue_ns } = reading.source else {
         panic!("{reading:?}")
     };
-    assert!(
-        (890_000_000..910_000_000).contains(&overdue_ns),
-        "{overdue_ns}"
-    );
-    assert!(reading.ns.abs_diff(machine.truth_ns()) < 100);
-    assert!(
-        clock
-            .read_ordered_bounded_while_valid(machine, machine)
-            .is_some()
-    );
+    let expected_ns = 890_000_000..910_000_000;
+    assert!(expected_ns.contains(&overdue_ns), "{overdue_ns}");
 }
 
 /// Rules 5 and 12: a thread finds that the reference does not vouch for the line, and is stopped

@@ -1,6 +1,6 @@
 //! Linux: the kernel's clocksource, by sysfs.
 
-use tickline_core::clocksource::Clocksource;
+use tickline_core::clocksource::{Acceptance, Clocksource};
 use tickline_core::counter::HardwareCounter;
 
 use super::file::read;
@@ -15,10 +15,9 @@ pub(crate) fn clocksource() -> Clocksource {
     Clocksource::from_name(read(Clocksource::CURRENT_FILE, &mut [0; NAME_BYTES]))
 }
 
-/// Whether the kernel would keep time with this target's counter; `None` if it does not say.
-pub(crate) fn kernel_accepts_counter() -> Option<bool> {
-    HardwareCounter::CLOCKSOURCE
-        .is_accepted(read(Clocksource::AVAILABLE_FILE, &mut [0; LIST_BYTES]))
+/// Whether the kernel would keep time with this target's counter.
+pub(crate) fn acceptance_of_counter() -> Acceptance {
+    HardwareCounter::CLOCKSOURCE.acceptance(read(Clocksource::AVAILABLE_FILE, &mut [0; LIST_BYTES]))
 }
 
 // Miri does not show a program the machine's files.
@@ -44,7 +43,8 @@ mod tests {
 
     #[test]
     fn the_kernel_accepts_the_counter_by_its_whole_list() {
-        let accepted = HardwareCounter::CLOCKSOURCE.is_accepted(&text(Clocksource::AVAILABLE_FILE));
-        assert_eq!(kernel_accepts_counter(), accepted);
+        let list = text(Clocksource::AVAILABLE_FILE);
+        let by_whole_list = HardwareCounter::CLOCKSOURCE.acceptance(&list);
+        assert_eq!(acceptance_of_counter(), by_whole_list);
     }
 }

@@ -68,9 +68,11 @@ fn enough_exchanges_make_a_comparison() {
         let resolution_ticks = resolution_ticks(&counter);
         let between = |other: &u32| {
             let exchanges = exchange::between(first, *other);
-            exchanges.are_synchronised(resolution_ticks, rate.allowed_difference_ticks(counter))
+            exchanges.synchronisation(resolution_ticks, rate.allowed_difference_ticks(counter))
         };
-        let were_enough = others.iter().all(|other| between(other).is_some());
+        let were_enough = others
+            .iter()
+            .all(|other| between(other) != Synchronisation::Unknown);
         let comparison = compare(&StoppableSleep::plain());
         if comparison != Some(CounterComparison::Impossible) {
             return;
@@ -225,7 +227,7 @@ fn a_judge_that_cannot_read_the_result_leaves_it_to_the_next() {
 #[test]
 fn unsynchronised_counters_get_a_line_for_each_cpu() {
     const ALONE: &str = "TICKLINE_TEST_ALONE";
-    if let Some(reason) = crate::per_cpu::requirements().err() {
+    if let Some(reason) = crate::per_cpu::Requirements::of_this_machine().err() {
         return skip(reason);
     }
     if std::env::var_os(ALONE).is_none() {
@@ -281,33 +283,57 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
     assert!(until("one line again", &auto, one) && until("one line again", &off, one));
 }
 
+/// The last result after comparisons with these results, one after the other, at 0 ns.
+fn after(comparisons: impl IntoIterator<Item = CounterComparison>) -> LastResult {
+    let results = comparisons.into_iter().fold(None, |last, comparison| {
+        Some(LastResult::after(last, comparison, MARKER, 0))
+    });
+    results.expect("a comparison")
+}
+
 #[test]
-fn a_result_outlives_impossible_comparisons_which_are_tried_ever_later() {
-    let first = LastResult::after(None, CounterComparison::Impossible, MARKER, 0);
-    assert_eq!(
-        (first.comparison, first.due_ns),
-        (CounterComparison::Impossible, RETRY_NS)
-    );
-    let second = LastResult::after(Some(first), CounterComparison::Impossible, MARKER, 0);
-    assert_eq!(
-        (second.comparison, second.due_ns),
-        (CounterComparison::Impossible, 2 * RETRY_NS)
-    );
-    let found = LastResult::after(Some(second), SYNCHRONISED, MARKER, 0);
-    assert_eq!(
-        (found.comparison, found.failures, found.due_ns),
-        (SYNCHRONISED, 0, RESULT_LASTS_NS)
-    );
-    let mut known = found;
-    for _ in 0..100 {
-        known = LastResult::after(Some(known), CounterComparison::Impossible, MARKER, 0);
-        assert_eq!(known.comparison, SYNCHRONISED);
-        assert!((RETRY_NS..=RESULT_LASTS_NS).contains(&known.due_ns));
+fn without_a_result_an_impossible_comparison_counts() {
+    for tries in [1, 2] {
+        let last = after(vec![CounterComparison::Impossible; tries]);
+        assert_eq!(last.comparison, CounterComparison::Impossible);
     }
-    assert_eq!(
-        LastResult::after(Some(known), UNSYNCHRONISED, MARKER, 0).comparison,
-        UNSYNCHRONISED
-    );
+}
+
+#[test]
+fn an_impossible_comparison_is_tried_again_ever_later() {
+    let due_ns = [1, 2].map(|tries| after(vec![CounterComparison::Impossible; tries]).due_ns);
+    assert_eq!(due_ns, [RETRY_NS, 2 * RETRY_NS]);
+}
+
+#[test]
+fn an_impossible_comparison_is_tried_again_no_later_than_a_result_lasts() {
+    for tries in 1..=100 {
+        let due_ns = after(vec![CounterComparison::Impossible; tries]).due_ns;
+        assert!((RETRY_NS..=RESULT_LASTS_NS).contains(&due_ns), "{tries}");
+    }
+}
+
+#[test]
+fn a_result_ends_the_row_of_impossible_comparisons() {
+    let found = after([CounterComparison::Impossible, SYNCHRONISED]);
+    let expected = (SYNCHRONISED, 0, RESULT_LASTS_NS);
+    assert_eq!((found.comparison, found.failures, found.due_ns), expected);
+}
+
+#[test]
+fn a_result_outlives_impossible_comparisons() {
+    for tries in 1..=100 {
+        let impossible = vec![CounterComparison::Impossible; tries];
+        let last = after([SYNCHRONISED].into_iter().chain(impossible));
+        assert_eq!(last.comparison, SYNCHRONISED, "after {tries}");
+    }
+}
+
+#[test]
+fn a_later_result_replaces_the_earlier_one() {
+    let impossible = CounterComparison::Impossible;
+    let last = after([SYNCHRONISED, impossible, UNSYNCHRONISED]);
+    assert_eq!(last.comparison, UNSYNCHRONISED);
 }
 
 /// The comparison by which the counters agreed, on the host with `marker`, as seen on the host with

@@ -9,7 +9,7 @@
 //!
 //! The collector makes no decision, does not allocate, and may run in a signal handler.
 
-use tickline_core::clocksource::Clocksource;
+use tickline_core::clocksource::{Acceptance, Clocksource};
 use tickline_core::comparison::CounterComparison;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::{Cost, Facts, SwitchedOffBy};
@@ -21,7 +21,7 @@ use crate::environment::{EnvironmentSwitch, environment_switch};
 use crate::settings::Probes;
 use crate::sys::reference::OsClock;
 use crate::sys::vmclock::VMCLOCK;
-use crate::sys::{COUNTER, clocksource, kernel_accepts_counter, may_read_counter};
+use crate::sys::{COUNTER, acceptance_of_counter, clocksource, may_read_counter};
 
 /// The age at which a collection begins anew, ns. A program may stop reading between two tasks.
 const COLLECTION_LASTS_NS: i64 = 1_000_000_000;
@@ -35,7 +35,7 @@ enum Task {
     Virtual,
     Environment,
     Clocksource,
-    KernelAccepts,
+    Acceptance,
     /// Collects no fact: maps the hypervisor's device, which samples need.
     VmClock,
     Resolution,
@@ -49,7 +49,7 @@ const TASKS: [Task; 9] = [
     Task::Virtual,
     Task::Environment,
     Task::Clocksource,
-    Task::KernelAccepts,
+    Task::Acceptance,
     Task::VmClock,
     Task::Resolution,
     Task::Cost,
@@ -64,7 +64,7 @@ pub(crate) struct Collector {
     /// The count of changes of the keeper's word at the beginning of this collection.
     changes: u64,
     clocksource: Clocksource,
-    kernel_accepts: Option<bool>,
+    acceptance: Acceptance,
     resolution_ticks: Option<u64>,
     cost: Option<Cost>,
 }
@@ -94,7 +94,7 @@ impl Collector {
             begun_ns: 0,
             changes: 0,
             clocksource: Clocksource::Unknown,
-            kernel_accepts: None,
+            acceptance: Acceptance::Unknown,
             resolution_ticks: None,
             cost: None,
         }
@@ -104,7 +104,7 @@ impl Collector {
     pub(crate) fn discard_facts(&mut self) {
         self.next = 0;
         self.clocksource = Clocksource::Unknown;
-        self.kernel_accepts = None;
+        self.acceptance = Acceptance::Unknown;
         self.resolution_ticks = None;
         self.cost = None;
     }
@@ -139,10 +139,10 @@ impl Collector {
                     self.clocksource = clocksource();
                 }
             }
-            Task::KernelAccepts => {
+            Task::Acceptance => {
                 // A kernel that keeps time with the counter accepts it.
                 if probes == Probes::Full && self.clocksource != HardwareCounter::CLOCKSOURCE {
-                    self.kernel_accepts = kernel_accepts_counter();
+                    self.acceptance = acceptance_of_counter();
                 }
             }
             Task::VmClock => {
@@ -199,7 +199,7 @@ impl Collector {
         // The probes may have changed since the tasks ran.
         if probes == Probes::Full {
             facts.clocksource = self.clocksource;
-            facts.kernel_accepts = self.kernel_accepts;
+            facts.acceptance = self.acceptance;
         }
         if !may_measure {
             facts.comparison = CounterComparison::Pending;

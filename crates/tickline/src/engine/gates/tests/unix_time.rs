@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tickline_core::driver::reader_may_judge_at;
 
 use super::*;
-use crate::per_cpu::{CpuLines, requirements};
+use crate::per_cpu::{CpuLines, Requirements};
 use crate::settings::LinePerCpu;
 use crate::thread::ClockThread;
 
@@ -52,7 +52,7 @@ fn engine_with_cpu_lines() -> Option<(ClockThread<Arc<Engine>>, Arc<Engine>)> {
     engine.apply(&settings);
     let thread = ClockThread::start(Arc::clone(&engine), settings).expect("a thread");
     while engine.cpu_lines().is_none() {
-        if requirements().is_err() || engine.clock.stage().is_closed() {
+        if Requirements::of_this_machine().is_err() || engine.clock.stage().is_closed() {
             skip("there can be no line for each CPU here");
             return None;
         }

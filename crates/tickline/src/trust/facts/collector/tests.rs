@@ -88,31 +88,31 @@ fn a_reader_runs_one_task_a_call() {
 }
 
 /// The kernel's answer about the counter after the task, if it keeps time with `clocksource`.
-fn kernel_accepts(clocksource: Clocksource, probes: Probes) -> Option<bool> {
+fn acceptance(clocksource: Clocksource, probes: Probes) -> Acceptance {
     let mut collector = Collector {
         clocksource,
         ..Collector::new()
     };
-    collector.run(Task::KernelAccepts, probes, CounterComparison::Pending);
-    collector.kernel_accepts
+    collector.run(Task::Acceptance, probes, CounterComparison::Pending);
+    collector.acceptance
 }
 
 #[test]
 fn a_kernel_that_keeps_time_with_something_else_is_asked_for_the_counter() {
-    let accepts = kernel_accepts(Clocksource::Hpet, Probes::Full);
-    assert_eq!(accepts, kernel_accepts_counter());
+    let acceptance = acceptance(Clocksource::Hpet, Probes::Full);
+    assert_eq!(acceptance, acceptance_of_counter());
 }
 
 #[test]
 fn a_kernel_that_keeps_time_with_the_counter_is_not_asked_for_it() {
-    let accepts = kernel_accepts(HardwareCounter::CLOCKSOURCE, Probes::Full);
-    assert_eq!(accepts, None);
+    let acceptance = acceptance(HardwareCounter::CLOCKSOURCE, Probes::Full);
+    assert_eq!(acceptance, Acceptance::Unknown);
 }
 
 #[test]
 fn with_minimal_probes_no_kernel_is_asked_for_the_counter() {
-    let accepts = kernel_accepts(Clocksource::Hpet, Probes::Minimal);
-    assert_eq!(accepts, None);
+    let acceptance = acceptance(Clocksource::Hpet, Probes::Minimal);
+    assert_eq!(acceptance, Acceptance::Unknown);
 }
 
 /// The kernel's clocksource after the task.
