@@ -141,6 +141,7 @@
 mod claim;
 mod claim_maker;
 mod deadline;
+mod expected_source;
 mod history;
 mod interval;
 mod latch;
@@ -162,7 +163,7 @@ mod wait;
 
 /// What the kernel says of its clock (adjtimex(2)).
 pub mod kernel {
-    pub use crate::sys::{KernelClock, UNSET_ERROR_US, known_esterror_us, offset_as_error_us};
+    pub use crate::sys::{KernelClock, KernelErrors, UNSET_ERROR_US};
 }
 
 pub use reading::{UtcReading, UtcSource};

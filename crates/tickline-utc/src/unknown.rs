@@ -9,6 +9,16 @@ use crate::source::MAX_FREQUENCY_PPB;
 /// The largest error of a claim, ns: the largest dispersion of an NTP server (RFC 5905, `MAXDISP`).
 pub(crate) const MAX_ERROR_NS: i64 = 16_000_000_000;
 
+pub(crate) const DAY_NS: i64 = 86_400_000_000_000;
+
+/// The earliest time of a plausible report, ns since 1970: no reading of its claim may be before
+/// 1970.
+pub(crate) const MIN_TIME_NS: i64 = DAY_NS;
+
+/// The latest time of a plausible report, ns since 1970: no reading of its claim, which holds for a
+/// day at most, may overflow.
+pub(crate) const MAX_TIME_NS: i64 = i64::MAX - 2 * DAY_NS;
+
 /// The largest rate of a plausible report, ppb. The value is chosen: above the rates of slews,
 /// which count as steps from 12.5 % on (`SLEW_PARTS` in `source.rs`).
 pub(crate) const MAX_RATE_PPB: i64 = 200_000_000;
@@ -158,29 +168,40 @@ impl std::error::Error for UtcUnknown {}
 /// ```
 /// use tickline_utc::Unbounded;
 ///
-/// let text = Unbounded::Error { ms: 17_500 }.to_string();
+/// let text = Unbounded::ErrorTooLarge { ms: 17_500 }.to_string();
 /// assert_eq!(text, "it states an error of 17.5 s, above the limit of 16 s");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unbounded {
     /// Any source: it states an error above 16 s.
-    Error {
+    ErrorTooLarge {
         /// The error, ms, rounded up; at most `u32::MAX`.
         ms: u32,
     },
     /// Any source: by its figures, the rate of UTC against `CLOCK_MONOTONIC_RAW` may be off by more
     /// than 20 %.
-    Rate {
+    RateTooLarge {
         /// The rate that is farthest off, ppm, rounded away from 0.
         ppm: i32,
     },
-    /// Any source: UTC would be before 1970-01-02, or after 2262.
-    Time,
-    /// Any source: of its limits, the lower one is above the upper one.
-    Disordered,
+    /// Any source: UTC would be before 1970-01-02, or after 2262-04-09.
+    TimeOutOfRange {
+        /// The time since 1970-01-01, days, rounded away from the limit.
+        days: i32,
+    },
+    /// Any source: the earliest time that it states for UTC is after the latest one.
+    TimesCrossed {
+        /// The difference of the two, ms, rounded up; at most `u32::MAX`.
+        ms: u32,
+    },
+    /// Any source: the lowest rate that it states for UTC is above the highest one.
+    RatesCrossed {
+        /// The difference of the two, ppm, rounded up; at most `u32::MAX`.
+        ppm: u32,
+    },
     /// clock-bound: its status is neither synchronised nor free running.
-    Status(u32),
+    ClockBoundStatus(u32),
     /// chronyd says that it is not synchronised, or names no reference.
     FollowsNothing,
     /// chronyd follows its own clock.
@@ -188,7 +209,7 @@ pub enum Unbounded {
     /// The kernel says that its clock is not synchronised.
     KernelUnsynchronised,
     /// The kernel's clock is steered by more than 500 ppm.
-    Steering {
+    SteeringTooLarge {
         /// The steering, ppm, rounded away from 0.
         ppm: i32,
     },
@@ -205,10 +226,10 @@ pub enum Unbounded {
     /// ptp4l: its grandmaster's time is not traceable.
     NotTraceable,
     /// ptp4l: its grandmaster's class is neither 6 nor 7.
-    ClockClass(u8),
+    OtherClockClass(u8),
     /// ptp4l: its grandmaster's accuracy has this code, which stands for no accuracy, or for more
     /// than 10 s (IEEE 1588-2019, table 5).
-    Accuracy(u8),
+    NoAccuracy(u8),
     /// ptp4l measures the delay of the last link alone.
     LinkDelay,
     /// ptp4l has not measured the path.
@@ -222,18 +243,21 @@ pub enum Unbounded {
 }
 
 /// Each cause by its number in a published claim (`Unbounded::to_numbers`), made of its figure.
-const CAUSES: [fn(u32) -> Unbounded; 22] = [
-    |ms| Unbounded::Error { ms },
-    |ppm| Unbounded::Rate {
+const CAUSES: [fn(u32) -> Unbounded; 23] = [
+    |ms| Unbounded::ErrorTooLarge { ms },
+    |ppm| Unbounded::RateTooLarge {
         ppm: ppm.cast_signed(),
     },
-    |_| Unbounded::Time,
-    |_| Unbounded::Disordered,
-    Unbounded::Status,
+    |days| Unbounded::TimeOutOfRange {
+        days: days.cast_signed(),
+    },
+    |ms| Unbounded::TimesCrossed { ms },
+    |ppm| Unbounded::RatesCrossed { ppm },
+    Unbounded::ClockBoundStatus,
     |_| Unbounded::FollowsNothing,
     |_| Unbounded::FollowsItself,
     |_| Unbounded::KernelUnsynchronised,
-    |ppm| Unbounded::Steering {
+    |ppm| Unbounded::SteeringTooLarge {
         ppm: ppm.cast_signed(),
     },
     |_| Unbounded::NoMaster,
@@ -242,8 +266,8 @@ const CAUSES: [fn(u32) -> Unbounded; 22] = [
     |_| Unbounded::NoTai,
     |_| Unbounded::NoUtcOffset,
     |_| Unbounded::NotTraceable,
-    |class| Unbounded::ClockClass(class.to_le_bytes()[0]),
-    |code| Unbounded::Accuracy(code.to_le_bytes()[0]),
+    |class| Unbounded::OtherClockClass(class.to_le_bytes()[0]),
+    |code| Unbounded::NoAccuracy(code.to_le_bytes()[0]),
     |_| Unbounded::LinkDelay,
     |_| Unbounded::NoPathDelay,
     |_| Unbounded::UnreadableClock,
@@ -254,22 +278,47 @@ const CAUSES: [fn(u32) -> Unbounded; 22] = [
 impl Unbounded {
     /// An error of this many ns.
     pub(crate) fn by_error(ns: i64) -> Self {
-        let ms = ns.unsigned_abs().div_ceil(1_000_000);
-        Self::Error {
-            ms: u32::try_from(ms).unwrap_or(u32::MAX),
+        Self::ErrorTooLarge {
+            ms: rounded_up(ns, 1_000_000),
+        }
+    }
+
+    /// A time of this many ns since 1970, which is beyond a limit.
+    pub(crate) fn by_time(ns: i64) -> Self {
+        let days = if ns < MIN_TIME_NS {
+            ns.div_euclid(DAY_NS)
+        } else {
+            ns.div_euclid(DAY_NS) + 1
+        };
+        Self::TimeOutOfRange {
+            days: i32::try_from(days).unwrap_or(i32::MAX),
+        }
+    }
+
+    /// An earliest time that is this many ns after the latest one.
+    pub(crate) fn by_crossed_times(ns: i64) -> Self {
+        Self::TimesCrossed {
+            ms: rounded_up(ns, 1_000_000),
+        }
+    }
+
+    /// A lowest rate that is this many ppb above the highest one.
+    pub(crate) fn by_crossed_rates(ppb: i64) -> Self {
+        Self::RatesCrossed {
+            ppm: rounded_up(ppb, 1_000),
         }
     }
 
     /// A rate of this many ppb.
     pub(crate) fn by_rate(ppb: i64) -> Self {
-        Self::Rate {
+        Self::RateTooLarge {
             ppm: outward_ppm(ppb),
         }
     }
 
     /// A steering of this many ppb.
     pub(crate) fn by_steering(ppb: i64) -> Self {
-        Self::Steering {
+        Self::SteeringTooLarge {
             ppm: outward_ppm(ppb),
         }
     }
@@ -277,28 +326,29 @@ impl Unbounded {
     /// The cause's place in [`CAUSES`], and its figure.
     fn to_numbers(self) -> (u8, u32) {
         match self {
-            Self::Error { ms } => (0, ms),
-            Self::Rate { ppm } => (1, ppm.cast_unsigned()),
-            Self::Time => (2, 0),
-            Self::Disordered => (3, 0),
-            Self::Status(status) => (4, status),
-            Self::FollowsNothing => (5, 0),
-            Self::FollowsItself => (6, 0),
-            Self::KernelUnsynchronised => (7, 0),
-            Self::Steering { ppm } => (8, ppm.cast_unsigned()),
-            Self::NoMaster => (9, 0),
-            Self::NotLocked => (10, 0),
-            Self::IsGrandmaster => (11, 0),
-            Self::NoTai => (12, 0),
-            Self::NoUtcOffset => (13, 0),
-            Self::NotTraceable => (14, 0),
-            Self::ClockClass(class) => (15, class.into()),
-            Self::Accuracy(code) => (16, code.into()),
-            Self::LinkDelay => (17, 0),
-            Self::NoPathDelay => (18, 0),
-            Self::UnreadableClock => (19, 0),
-            Self::NoClockOfLastSync => (20, 0),
-            Self::ClocksOfLastSync => (21, 0),
+            Self::ErrorTooLarge { ms } => (0, ms),
+            Self::RateTooLarge { ppm } => (1, ppm.cast_unsigned()),
+            Self::TimeOutOfRange { days } => (2, days.cast_unsigned()),
+            Self::TimesCrossed { ms } => (3, ms),
+            Self::RatesCrossed { ppm } => (4, ppm),
+            Self::ClockBoundStatus(status) => (5, status),
+            Self::FollowsNothing => (6, 0),
+            Self::FollowsItself => (7, 0),
+            Self::KernelUnsynchronised => (8, 0),
+            Self::SteeringTooLarge { ppm } => (9, ppm.cast_unsigned()),
+            Self::NoMaster => (10, 0),
+            Self::NotLocked => (11, 0),
+            Self::IsGrandmaster => (12, 0),
+            Self::NoTai => (13, 0),
+            Self::NoUtcOffset => (14, 0),
+            Self::NotTraceable => (15, 0),
+            Self::OtherClockClass(class) => (16, class.into()),
+            Self::NoAccuracy(code) => (17, code.into()),
+            Self::LinkDelay => (18, 0),
+            Self::NoPathDelay => (19, 0),
+            Self::UnreadableClock => (20, 0),
+            Self::NoClockOfLastSync => (21, 0),
+            Self::ClocksOfLastSync => (22, 0),
         }
     }
 
@@ -309,14 +359,16 @@ impl Unbounded {
     /// What the user can do.
     fn remedy(self) -> &'static str {
         match self {
-            Self::Error { .. } => {
+            Self::ErrorTooLarge { .. } => {
                 "wait until it has measured again, and see which servers it reaches (`tickline doctor`)"
             }
-            Self::Rate { .. } | Self::Disordered => {
+            Self::RateTooLarge { .. } | Self::TimesCrossed { .. } | Self::RatesCrossed { .. } => {
                 "restart the source, and see what it states (`tickline doctor`)"
             }
-            Self::Time => "set the machine's clock",
-            Self::Status(_) => "see whether the NTP daemon beside clock-bound follows a server",
+            Self::TimeOutOfRange { .. } => "set the machine's clock",
+            Self::ClockBoundStatus(_) => {
+                "see whether the NTP daemon beside clock-bound follows a server"
+            }
             Self::FollowsNothing => "`chronyc sources` shows which servers it reaches",
             Self::FollowsItself => {
                 "give it a server, and see with `chronyc sources` whether it reaches that"
@@ -324,7 +376,9 @@ impl Unbounded {
             Self::KernelUnsynchronised => {
                 "start an NTP daemon that follows a server (chronyd with `rtcsync`), or let this process reach chronyd"
             }
-            Self::Steering { .. } => "restart the NTP daemon, which may have ended during a slew",
+            Self::SteeringTooLarge { .. } => {
+                "restart the NTP daemon, which may have ended during a slew"
+            }
             Self::NoMaster => "see whether Announce and Sync messages come (ptp4l's log)",
             Self::NotLocked => "wait until it is, or take `free_running` out of ptp4l's options",
             Self::IsGrandmaster => {
@@ -333,8 +387,8 @@ impl Unbounded {
             Self::NoTai
             | Self::NoUtcOffset
             | Self::NotTraceable
-            | Self::ClockClass(_)
-            | Self::Accuracy(_) => "see whether the grandmaster has a reference, such as GPS",
+            | Self::OtherClockClass(_)
+            | Self::NoAccuracy(_) => "see whether the grandmaster has a reference, such as GPS",
             Self::LinkDelay => "configure ptp4l with `delay_mechanism E2E`",
             Self::NoPathDelay => "wait for its first measurements of the delay",
             Self::UnreadableClock => {
@@ -349,6 +403,11 @@ impl Unbounded {
     }
 }
 
+/// The size of `value` in units of `unit`, so that one above 0 stays above it.
+fn rounded_up(value: i64, unit: u64) -> u32 {
+    u32::try_from(value.unsigned_abs().div_ceil(unit)).unwrap_or(u32::MAX)
+}
+
 /// A rate in ppm, rounded away from 0, so that one above a limit stays above it.
 fn outward_ppm(ppb: i64) -> i32 {
     let size = i32::try_from(ppb.unsigned_abs().div_ceil(1_000)).unwrap_or(i32::MAX);
@@ -359,23 +418,41 @@ impl fmt::Display for Unbounded {
     /// The cause with the value and the limit, for people; "it" is the source.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Error { ms } => {
+            Self::ErrorTooLarge { ms } => {
                 let (seconds, limit_s) = (f64::from(*ms) / 1e3, MAX_ERROR_NS / 1_000_000_000);
                 return write!(
                     f,
                     "it states an error of {seconds} s, above the limit of {limit_s} s"
                 );
             }
-            Self::Rate { ppm } => {
+            Self::RateTooLarge { ppm } => {
                 let limit_ppm = MAX_RATE_PPB / 1_000;
                 return write!(
                     f,
                     "it states a rate that is off by {ppm} ppm, and {limit_ppm} ppm is the limit"
                 );
             }
-            Self::Time => "its time is before 1970-01-02 or after 2262",
-            Self::Disordered => "the lower limit that it states is above the upper one",
-            Self::Status(status) => {
+            Self::TimeOutOfRange { days } => {
+                let [min_days, max_days] = [MIN_TIME_NS, MAX_TIME_NS].map(|ns| ns / DAY_NS);
+                return write!(
+                    f,
+                    "its time is {days} days after 1970-01-01, and the limits are {min_days} and \
+                     {max_days} days (in 2262)"
+                );
+            }
+            Self::TimesCrossed { ms } => {
+                return write!(
+                    f,
+                    "the earliest time that it states for UTC is {ms} ms after the latest one"
+                );
+            }
+            Self::RatesCrossed { ppm } => {
+                return write!(
+                    f,
+                    "the lowest rate that it states for UTC is {ppm} ppm above the highest one"
+                );
+            }
+            Self::ClockBoundStatus(status) => {
                 return write!(
                     f,
                     "its status is {status}, neither 1 (synchronised) nor 2 (free running)"
@@ -384,7 +461,7 @@ impl fmt::Display for Unbounded {
             Self::FollowsNothing => "it follows no clock",
             Self::FollowsItself => "it follows its own clock",
             Self::KernelUnsynchronised => "the kernel says that its clock is not synchronised",
-            Self::Steering { ppm } => {
+            Self::SteeringTooLarge { ppm } => {
                 let limit_ppm = MAX_FREQUENCY_PPB / 1_000;
                 return write!(
                     f,
@@ -397,13 +474,13 @@ impl fmt::Display for Unbounded {
             Self::NoTai => "its grandmaster does not serve TAI",
             Self::NoUtcOffset => "its grandmaster does not vouch for the offset of UTC",
             Self::NotTraceable => "its grandmaster's time is not traceable",
-            Self::ClockClass(class) => {
+            Self::OtherClockClass(class) => {
                 return write!(
                     f,
                     "its grandmaster follows no primary reference: its class is {class}, neither 6 nor 7"
                 );
             }
-            Self::Accuracy(code) => {
+            Self::NoAccuracy(code) => {
                 return write!(
                     f,
                     "its grandmaster states no accuracy, or one above 10 s: the code is {code:#04x}"
@@ -435,9 +512,9 @@ mod tests {
     fn each_reason_survives_its_word() {
         let by = |source, cause| UtcUnknown::Unsynchronised(source, cause);
         let with_figures = [
-            by(UtcSource::ClockBound, Unbounded::Status(u32::MAX)),
+            by(UtcSource::ClockBound, Unbounded::ClockBoundStatus(u32::MAX)),
             by(UtcSource::Chronyd, Unbounded::by_rate(-300_000_001)),
-            by(UtcSource::Ptp4l, Unbounded::ClockClass(255)),
+            by(UtcSource::Ptp4l, Unbounded::OtherClockClass(255)),
         ];
         for why in UtcUnknown::EXAMPLES.iter().copied().chain(with_figures) {
             assert_eq!(UtcUnknown::from_word(why.to_word()), why);
@@ -469,9 +546,25 @@ mod tests {
                 Unbounded::by_steering(500_001),
                 ["501 ppm", "500 ppm is the limit"],
             ),
-            (Unbounded::Status(4), ["is 4", "1 (synchronised)"]),
-            (Unbounded::ClockClass(52), ["is 52", "neither 6 nor 7"]),
-            (Unbounded::Accuracy(0xFE), ["0xfe", "above 10 s"]),
+            (
+                Unbounded::by_time(MIN_TIME_NS - 1),
+                ["its time is 0 days", "limits are 1 and"],
+            ),
+            (
+                Unbounded::by_time(MAX_TIME_NS + 1),
+                ["its time is 106750 days", "106749 days"],
+            ),
+            (
+                Unbounded::by_crossed_times(1),
+                ["1 ms after", "the latest one"],
+            ),
+            (
+                Unbounded::by_crossed_rates(1_001),
+                ["2 ppm above", "the highest one"],
+            ),
+            (Unbounded::ClockBoundStatus(4), ["is 4", "1 (synchronised)"]),
+            (Unbounded::OtherClockClass(52), ["is 52", "neither 6 nor 7"]),
+            (Unbounded::NoAccuracy(0xFE), ["0xfe", "above 10 s"]),
         ] {
             let text = cause.to_string();
             assert!(text.contains(value) && text.contains(limit), "{text}");
@@ -483,11 +576,11 @@ mod tests {
         let extremes = [i64::MIN, i64::MAX].map(Unbounded::by_rate);
         assert_eq!(
             extremes,
-            [i32::MIN + 1, i32::MAX].map(|ppm| Unbounded::Rate { ppm })
+            [i32::MIN + 1, i32::MAX].map(|ppm| Unbounded::RateTooLarge { ppm })
         );
         assert_eq!(
             Unbounded::by_error(i64::MIN),
-            Unbounded::Error { ms: u32::MAX }
+            Unbounded::ErrorTooLarge { ms: u32::MAX }
         );
     }
 }

@@ -34,7 +34,7 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use super::{MeasurementId, Origin, Report};
+use super::{MeasurementId, Origin, Report, SourceAnswer};
 use crate::deadline::Deadline;
 use crate::interval::Interval;
 use crate::moment::Moment;
@@ -237,7 +237,7 @@ impl ChronydSource {
         phc_bound_ns: i64,
         clock: Option<&KernelClock>,
         moments: [&Moment; 2],
-    ) -> Result<Report, UtcUnknown> {
+    ) -> SourceAnswer {
         let steering = self
             .steering
             .get_or_insert_with(|| Steering::new(tick_adjustment_ppb()));
@@ -253,11 +253,7 @@ impl ChronydSource {
 
 /// The report in chronyd's state. This machine's hardware clocks have an error of up to
 /// `phc_bound_ns`. UTC has one of `rates_ppb`, if chronyd's frequency is exact.
-fn report(
-    tracking: &Tracking,
-    phc_bound_ns: i64,
-    rates_ppb: Interval<i64>,
-) -> Result<Report, UtcUnknown> {
+fn report(tracking: &Tracking, phc_bound_ns: i64, rates_ppb: Interval<i64>) -> SourceAnswer {
     if let Some(why) = tracking.why_unbounded() {
         return Err(UtcUnknown::Unsynchronised(UtcSource::Chronyd, why));
     }
