@@ -10,8 +10,8 @@
 //! | a server | [`Writer`], and what it takes and returns |
 //! | a simulator, or a test that needs a page with a line | all of it |
 //!
-//! A writer calls [`Writer::iterate`] with the bounds of the OS clock. Its memory is the page's file
-//! (`page_file::LockedPageFile`, feature `file`), a page in the program's own memory
+//! A writer calls [`Writer::iterate`] with the bounds of the OS clock. Its memory is the page's
+//! file (`page_file::LockedPageFile`, feature `file`), a page in the program's own memory
 //! ([`WritablePage::cell`](crate::WritablePage::cell)), or a simulator's.
 //!
 //! ```
@@ -166,8 +166,8 @@ pub trait LeaseMemory {
 /// The memory of a page, as its writer changes it.
 ///
 /// A server only passes its memory to a [`Writer`], which calls these methods. The trait is for
-/// simulators and tests, which wrap a [`LeaseCell`] in a type of their own. So a later minor release
-/// adds only methods that have a body.
+/// simulators and tests, which wrap a [`LeaseCell`] in a type of their own. So a later minor
+/// release adds only methods that have a body.
 pub trait LeaseStore: LeaseMemory {
     /// Fills a slot that the word does not name.
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]);
