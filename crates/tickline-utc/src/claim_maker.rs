@@ -32,7 +32,7 @@ use crate::moment::Moment;
 use crate::rate::{CounterRate, WANDER_PPB, plus_ppb};
 use crate::source::{Report, SourceAnswer, SourceAnswers, Sources};
 use crate::sys::KernelClock;
-use crate::unknown::{DAY_NS, MAX_ERROR_NS, MAX_RATE_PPB, MAX_TIME_NS, MIN_TIME_NS};
+use crate::unbounded::{DAY_NS, MAX_ERROR_NS, MAX_RATE_PPB, MAX_TIME_NS, MIN_TIME_NS};
 use crate::{Unbounded, UtcSource, UtcUnknown};
 
 /// The period of the polls, ns, unless the clock's interval is longer.
@@ -63,8 +63,8 @@ pub(crate) struct ClaimMaker {
     /// The source of the last report that counted. It misses a request without a report of it or a
     /// better one.
     reporting: ExpectedSource,
-    /// The source whose cause readings fail with. It misses a request at which a worse source states
-    /// a cause.
+    /// The source whose cause readings fail with. It misses a request at which a worse source
+    /// states a cause.
     unsynchronised: ExpectedSource,
     /// The end of a UTC day with a leap second, ns since 1970.
     leap_at_ns: Option<i64>,

@@ -28,8 +28,8 @@ impl ExpectedSource {
         self.first_miss_ns = None;
     }
 
-    /// Counts the request at `raw_ns`; `misses` says whether a source has missed it. Returns whether
-    /// the expected source is late: this is the first request in a row that it misses.
+    /// Counts the request at `raw_ns`; `misses` says whether a source has missed it. Returns
+    /// whether the expected source is late: this is the first request in a row that it misses.
     pub(crate) fn count_request(
         &mut self,
         misses: impl FnOnce(UtcSource) -> bool,

@@ -53,8 +53,8 @@ impl Measurement {
             let last = &self.last.claim;
             return utc_ns.overlaps(last.utc_ns.plus(last.by_raw.between_ns(raw_ns)));
         }
-        // The first claim alone would miss a small step, because the range has grown since. The last
-        // claim alone would let small differences add up.
+        // The first claim alone would miss a small step, because the range has grown since. The
+        // last claim alone would let small differences add up.
         self.first.is_repeated_by(utc_ns, raw_ns) && self.last.is_repeated_by(utc_ns, raw_ns)
     }
 }

@@ -157,6 +157,7 @@ mod reading;
 mod shared;
 mod source;
 mod sys;
+mod unbounded;
 mod unknown;
 mod utc;
 mod wait;
@@ -168,7 +169,8 @@ pub mod kernel {
 
 pub use reading::{UtcReading, UtcSource};
 pub use source::{chronyd, ptp4l};
-pub use unknown::{Unbounded, UtcUnknown};
+pub use unbounded::Unbounded;
+pub use unknown::UtcUnknown;
 pub use utc::Utc;
 pub use wait::UtcNotWithin;
 

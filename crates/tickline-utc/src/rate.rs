@@ -64,7 +64,8 @@ impl CounterRate {
     }
 
     /// Begins a new measurement if no rate follows from `base`, although the two moments are far
-    /// enough apart. Fails if the counter was set back, to a value before the base or just after it.
+    /// enough apart. Fails if the counter was set back, to a value before the base or just after
+    /// it.
     fn begin_if_rate_is_lost(
         &mut self,
         base: &Moment,

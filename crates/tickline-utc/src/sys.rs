@@ -87,8 +87,8 @@ impl KernelClock {
     }
 }
 
-/// The errors of its clock that the kernel states: what a daemon has set, and what the maximum error
-/// has grown by since.
+/// The errors that the kernel states of its clock: what a daemon has set, and what the maximum
+/// error has grown by since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelErrors {
     /// The maximum error, us; [`UNSET_ERROR_US`] until a daemon sets it.

@@ -1,23 +1,15 @@
 //! The request to chronyd: by its Unix socket where this user may use it, else at its UDP port; and
 //! whether the one who answers can be chronyd.
 //!
-//! | asked | who can answer | what must hold of an answer |
-//! |---|---|---|
-//! | by the Unix socket | whoever may write the socket's folder: root, chronyd's user and its group (mode 0770 at most, `CNF_CreateDirs` in `conf.c`) | not every user can replace the socket. In a folder that every user may write, the sticky bit protects a socket that is there |
-//! | at the UDP port | each program that may bind the port. In a container that is any user's, because container engines set `net.ipv4.ip_unprivileged_port_start` to 0 | each socket that the kernel lists at the port, whatever its address, is root's, chronyd's user's, or this process's user's |
+//! The head of `chronyd.rs` says who can answer where, and which answers count. What the checks rest
+//! on:
 //!
-//! An answer must also repeat the request's random number. The kernel's list is `/proc/net/udp`
-//! (proc_net_tcp(5)). Without it, as in a container that hides `/proc/net`, an answer counts, and
-//! [`Answer::user`] is `None`.
-//!
-//! These can answer in chronyd's place all the same:
-//!
-//! - members of chronyd's group, by the socket;
-//! - root in this container, or in another one that shares the host's network;
-//! - a program that has closed its socket before the list is read;
-//! - a program whose socket at the port is missing from the list. The kernel hands out a long list in
-//!   parts, and a socket can be missing if another one was closed between two parts. A list that
-//!   lacks the port altogether is therefore read again.
+//! - chronyd's folder has mode 0770 at most (`CNF_CreateDirs` in `conf.c`). In a folder that every
+//!   user may write, the sticky bit protects a socket that is there.
+//! - The kernel's list of the sockets at a port, with their users, is `/proc/net/udp`
+//!   (proc_net_tcp(5)). The kernel hands out a long list in parts, and a socket can be missing if
+//!   another one was closed between two parts. So a list without the port is read again. A
+//!   stranger's socket beside chronyd's at the port can be missing in the same way.
 
 use core::fmt;
 use std::collections::hash_map::RandomState;
@@ -212,15 +204,16 @@ pub fn ask(timeout: Duration) -> Result<Answer, NoAnswer> {
 /// When the socket is asked before the port.
 #[derive(Debug, Default)]
 struct SocketUse {
-    /// Whether this user may not use the socket. A system that logs each refusal is not asked again.
+    /// Whether this user may not use the socket. A system that logs each refusal is not asked
+    /// again.
     is_denied: bool,
     /// The requests in a row that chronyd has answered at its port, and not by its socket.
     unanswered: u8,
 }
 
 impl SocketUse {
-    /// After so many requests the socket is left out: SELinux may let chronyd receive there, but not
-    /// send.
+    /// After so many requests the socket is left out: SELinux may let chronyd receive there, but
+    /// not send.
     const MOST_UNANSWERED: u8 = 3;
 
     /// The requests from one such try to the next: the machine may have been busy.
