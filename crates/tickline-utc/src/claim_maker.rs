@@ -232,17 +232,20 @@ impl ClaimMaker {
         let (Some(start), Some(slopes)) = (moment.ticks, self.rate.slopes) else {
             return Extrapolation::default();
         };
-        let (slowest, fastest) = (slopes.least, slopes.greatest);
-        let (slowest_ppb, fastest_ppb) = (report.rates_ppb.least, report.rates_ppb.greatest);
-        let valid_ticks =
-            u64::try_from((u128::from(valid_raw_ns) << SLOPE_BITS) / u128::from(fastest.max(1)));
+        let rates_ppb = report.rates_ppb;
+        let valid_ticks = u64::try_from(
+            (u128::from(valid_raw_ns) << SLOPE_BITS) / u128::from(slopes.greatest.max(1)),
+        );
         Extrapolation {
             start,
             valid: valid_ticks.unwrap_or(MAX_VALID).min(MAX_VALID),
             // The rates are multiplied: a sum lacks their product, 0.5 ppb at 500 and 1 ppm.
             slopes: Interval {
-                least: plus_ppb(plus_ppb(slowest, slowest_ppb), -WANDER_PPB),
-                greatest: plus_ppb(plus_ppb(fastest, fastest_ppb) + 1, WANDER_PPB) + 1,
+                least: plus_ppb(plus_ppb(slopes.least, rates_ppb.least), -WANDER_PPB),
+                greatest: plus_ppb(
+                    plus_ppb(slopes.greatest, rates_ppb.greatest) + 1,
+                    WANDER_PPB,
+                ) + 1,
             },
         }
     }

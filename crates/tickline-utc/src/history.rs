@@ -13,9 +13,9 @@ pub(crate) struct History {
     /// The last measurement of each source that is believed; the source that answered last comes
     /// last. A report must agree with that one, and with the one that it repeats.
     measured: Vec<Measurement>,
-    /// After a disruption: the first measurement of each source since. The source is believed when
-    /// it has another one. `None` before any disruption.
-    before: Option<Vec<MeasurementId>>,
+    /// After a disruption: the first measurement that each source has stated since, which may be
+    /// from before. The source is believed when it has another one. `None` before any disruption.
+    first_stated: Option<Vec<MeasurementId>>,
     /// Whether the OS clock was set since a report was last judged.
     was_clock_set: bool,
 }
@@ -73,19 +73,19 @@ impl History {
     /// Demands a new measurement from each source.
     pub(crate) fn disrupt(&mut self) {
         self.measured.clear();
-        self.before = Some(Vec::new());
+        self.first_stated = Some(Vec::new());
         self.was_clock_set = false;
     }
 
     /// Remembers the measurements of all sources after a disruption, so that each is believed once
     /// it has another one, also if a better source answers meanwhile.
     pub(crate) fn remember(&mut self, measurements: Vec<MeasurementId>) {
-        let Some(before) = &mut self.before else {
+        let Some(stated) = &mut self.first_stated else {
             return;
         };
         for id in measurements {
-            if before.iter().all(|before| before.origin != id.origin) {
-                before.push(id);
+            if stated.iter().all(|first| first.origin != id.origin) {
+                stated.push(id);
             }
         }
     }
@@ -106,15 +106,15 @@ impl History {
         if core::mem::take(&mut self.was_clock_set) {
             // The other sources may not know that the clock was set.
             self.measured.retain(|past| is_comparable && past.id == id);
-            self.before = Some(Vec::new());
+            self.first_stated = Some(Vec::new());
         }
         let is_believed = self.measured.iter().any(|past| past.id.origin == id.origin);
-        let is_another = |before: &Vec<MeasurementId>| {
-            before
+        let is_another = |stated: &Vec<MeasurementId>| {
+            stated
                 .iter()
-                .any(|old| old.origin == id.origin && *old != id)
+                .any(|first| first.origin == id.origin && *first != id)
         };
-        if is_believed || self.before.as_ref().is_none_or(is_another) {
+        if is_believed || self.first_stated.as_ref().is_none_or(is_another) {
             Ok(())
         } else {
             Err(UtcUnknown::Disrupted)

@@ -131,7 +131,8 @@ impl Sources {
     ) -> Option<SourceAnswers> {
         let steered = os.steering_ppb();
         let before = moment()?;
-        let (segments, tracking) = (clock_bound::read(), self.chronyd.ask());
+        let segments = clock_bound::read();
+        let tracking = self.chronyd.ask();
         let by_ptp4l = ptp4l::answer(os, steered.unwrap_or(0));
         let clock = kernel_clock();
         let by_kernel = clock.as_ref().and_then(|clock| self.kernel.report(clock));

@@ -16,6 +16,14 @@ pub(crate) use system::{
     ClockDevice, ManagementSocket, ask_by_socket, owner, read_beginning, user,
 };
 
+/// Whose a file is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileOwner {
+    pub(crate) user: u32,
+    /// The mode of the file (inode(7)).
+    pub(crate) mode: u32,
+}
+
 /// The estimated error before any daemon has set it, us (`NTP_PHASE_LIMIT` in
 /// `include/linux/timex.h`).
 pub const UNSET_ERROR_US: i64 = 16_000_000;
@@ -33,6 +41,15 @@ const TIME_ERROR: i32 = 5;
 
 /// What the kernel says of its clock (adjtimex(2)), in 64 bits and one unit each. A caller may make
 /// one, for a test: the call is a part of Linux' stable interface, so no field will be added.
+///
+/// ```
+/// use tickline_utc::kernel::KernelClock;
+///
+/// match KernelClock::read() {
+///     Some(clock) => println!("synchronised: {}", clock.is_synchronised()),
+///     None => println!("the kernel may not be asked, or is not Linux"),
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct KernelClock {
     /// The correction of the clock's rate, ppb, without the correction by the tick.
@@ -89,6 +106,14 @@ impl KernelClock {
 
 /// The errors that the kernel states of its clock: what a daemon has set, and what the maximum
 /// error has grown by since.
+///
+/// ```
+/// use tickline_utc::kernel::KernelErrors;
+///
+/// // A daemon has set its offset of 7 us as both errors, four seconds ago.
+/// let errors = KernelErrors { maximum_us: 2_007, estimated_us: 7 };
+/// assert_eq!(errors.offset_in_both_us(), Some(7));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelErrors {
     /// The maximum error, us; [`UNSET_ERROR_US`] until a daemon sets it.

@@ -277,7 +277,8 @@ impl fmt::Display for Unbounded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ErrorTooLarge { ms } => {
-                let (seconds, limit_s) = (f64::from(*ms) / 1e3, MAX_ERROR_NS / 1_000_000_000);
+                let seconds = f64::from(*ms) / 1e3;
+                let limit_s = MAX_ERROR_NS / 1_000_000_000;
                 return write!(
                     f,
                     "it states an error of {seconds} s, above the limit of {limit_s} s"

@@ -132,8 +132,10 @@ impl Tracking {
         };
         let ns = |at: usize| scaled(word(at), 1_000_000_000);
         let ppb = |at: usize| scaled(word(at), 1_000);
-        let (is_success, is_mine) = ((half(6), half(8)) == (5, 0), reply[16..20] == sequence);
-        (reply.starts_with(&[6, 2]) && is_success && is_mine).then(|| Self {
+        // Version 6, a reply; RPY_TRACKING, STT_SUCCESS.
+        let is_tracking = reply.starts_with(&[6, 2]) && half(6) == 5 && half(8) == 0;
+        let is_mine = reply[16..20] == sequence;
+        (is_tracking && is_mine).then(|| Self {
             reference: word(28).to_be_bytes(),
             is_clock: half(48) == 0,
             stratum: half(52),
@@ -155,6 +157,7 @@ impl Tracking {
     }
 
     /// Whether chronyd follows another clock than its own.
+    #[must_use]
     pub fn is_synchronised(&self) -> bool {
         self.why_unbounded().is_none()
     }

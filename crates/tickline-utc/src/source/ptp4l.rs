@@ -40,6 +40,7 @@ use std::time::Duration;
 use tickline_core::reference::Reference;
 
 use super::daemon_socket::user_of;
+use super::phc::HardwareClock;
 use super::{
     MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, SourceAnswer, phc, unknown_rates_ppb,
 };
@@ -476,8 +477,8 @@ fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Option<Vec<LocalCloc
         offset_ns: Interval::at(0),
         error_ns: 0,
     };
-    let by_device = |(device, error_ns): (ClockDevice, i64)| {
-        let [earliest_ns, ns, latest_ns] = narrowest(&device, os)?;
+    let by_device = |clock: HardwareClock| {
+        let [earliest_ns, ns, latest_ns] = narrowest(&clock.device, os)?;
         let utc_ns = ns.checked_sub(i64::from(status.utc_offset_s) * 1_000_000_000)?;
         Some(LocalClock {
             ns,
@@ -486,10 +487,10 @@ fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Option<Vec<LocalCloc
                 least: utc_ns.checked_sub(latest_ns)?,
                 greatest: utc_ns.checked_sub(earliest_ns)?,
             },
-            error_ns,
+            error_ns: clock.error_ns,
         })
     };
-    let devices = phc::devices()?.into_iter().map(by_device);
+    let devices = phc::clocks()?.into_iter().map(by_device);
     devices.chain([Some(realtime)]).collect()
 }
 
