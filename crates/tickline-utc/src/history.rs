@@ -5,7 +5,8 @@ use crate::UtcUnknown;
 use crate::claim::Claim;
 use crate::interval::Interval;
 use crate::moment::Moment;
-use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Report};
+use crate::source::{MeasurementId, Report};
+use crate::unbounded::MAX_FREQUENCY_PPB;
 
 /// The earlier measurements of the sources, and the last claim.
 #[derive(Debug, Default)]

@@ -6,6 +6,7 @@ use tickline_core::reference::Reference;
 use crate::interval::Interval;
 use crate::moment::Moment;
 use crate::sys::KernelClock;
+use crate::unbounded::MAX_FREQUENCY_PPB;
 use crate::{UtcSource, UtcUnknown};
 
 pub mod chronyd;
@@ -17,9 +18,6 @@ pub mod ptp4l;
 
 pub(crate) use chronyd::ChronydSource;
 pub(crate) use kernel::KernelSource;
-
-/// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).
-pub(crate) const MAX_FREQUENCY_PPB: i64 = 500_000;
 
 /// The report of a source about one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

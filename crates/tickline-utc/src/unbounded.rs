@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use crate::source::MAX_FREQUENCY_PPB;
+/// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).
+pub(crate) const MAX_FREQUENCY_PPB: i64 = 500_000;
 
 /// The largest error of a claim, ns: the largest dispersion of an NTP server (RFC 5905, `MAXDISP`).
 pub(crate) const MAX_ERROR_NS: i64 = 16_000_000_000;

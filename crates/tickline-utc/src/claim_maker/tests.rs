@@ -6,7 +6,8 @@ use tickline_core::clocksource::Clocksource;
 use super::*;
 use crate::UtcReading;
 use crate::latch::RawMoment;
-use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Origin};
+use crate::source::{MeasurementId, Origin};
+use crate::unbounded::MAX_FREQUENCY_PPB;
 
 mod disruptions;
 mod leap_seconds;

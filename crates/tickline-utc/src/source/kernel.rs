@@ -15,9 +15,10 @@
 
 use core::num::NonZeroU16;
 
-use super::{MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, SourceAnswer, unknown_rates_ppb};
+use super::{MeasurementId, Origin, Report, SourceAnswer, unknown_rates_ppb};
 use crate::interval::Interval;
 use crate::sys::{GROWTH_US, KernelClock};
+use crate::unbounded::MAX_FREQUENCY_PPB;
 use crate::{Unbounded, UtcSource, UtcUnknown};
 
 #[derive(Debug, Default)]

@@ -41,12 +41,11 @@ use tickline_core::reference::Reference;
 
 use super::daemon_socket::user_of;
 use super::phc::HardwareClock;
-use super::{
-    MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, SourceAnswer, phc, unknown_rates_ppb,
-};
+use super::{MeasurementId, Origin, Report, SourceAnswer, phc, unknown_rates_ppb};
 use crate::deadline::Deadline;
 use crate::interval::Interval;
 use crate::sys::{self, ClockDevice, ManagementSocket};
+use crate::unbounded::MAX_FREQUENCY_PPB;
 use crate::{Unbounded, UtcSource, UtcUnknown};
 
 mod message;

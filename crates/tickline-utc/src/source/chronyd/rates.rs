@@ -27,7 +27,7 @@ use super::TICK_PPB;
 use super::Tracking;
 use crate::interval::Interval;
 use crate::moment::Moment;
-use crate::source::MAX_FREQUENCY_PPB;
+use crate::unbounded::MAX_FREQUENCY_PPB;
 
 /// The largest compensation for the temperature, ppb (`MAX_COMP` in chrony's `tempcomp.c`).
 const MAX_COMPENSATION_PPB: i64 = 10_000;
