@@ -146,6 +146,18 @@ fn a_report_must_be_plausible() {
             Some(Unbounded::RateTooLarge { ppm: 200_001 }),
         ),
         (with(1, 0), Some(Unbounded::RatesCrossed { ppm: 1 })),
+        (
+            report_within(-1_000, 0, 0),
+            Some(Unbounded::TimesCrossed { ms: 1 }),
+        ),
+        (
+            report_of(-START_NS, 0),
+            Some(Unbounded::TimeOutOfRange { days: -1 }),
+        ),
+        (
+            report_of(MAX_TIME_NS - START_NS, 0),
+            Some(Unbounded::TimeOutOfRange { days: 106_750 }),
+        ),
     ] {
         let expected = why.map_or(BY_CHRONYD, |why| Some(by_chronyd(why)));
         assert_claims(&mut ClaimMaker::default(), &[(moment(0), answer, expected)]);
