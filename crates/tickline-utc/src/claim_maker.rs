@@ -6,7 +6,7 @@
 //! | [`Moment`] | the counter, `CLOCK_MONOTONIC_RAW` and `CLOCK_REALTIME` at one moment, and how well that moment is known |
 //! | [`CounterRate`] | the counter's rate against `CLOCK_MONOTONIC_RAW`, from two moments |
 //! | poll | what the thread does once in a period: it makes a request, and up to two more if a step or a slew has spoilt the first |
-//! | request, [`Answer`] | one question to all sources; what the best of them says: a report, or why it has none |
+//! | request, [`SourceAnswer`] | one question to all sources; what the best of them says: a report, or why it has none |
 //! | [`Report`] | UTC minus `CLOCK_REALTIME` now, the rate of UTC against `CLOCK_MONOTONIC_RAW`, and which measurement of the source they rest on |
 //! | [`History`] | the measurements of the sources that are believed, and their claims |
 //! | [`Claim`] | the data that readers extrapolate |
@@ -24,26 +24,25 @@ use core::time::Duration;
 use tickline_core::reference::Reference;
 
 use crate::claim::{Claim, Extrapolation, MAX_VALID, SLOPE_BITS};
+use crate::expected_source::ExpectedSource;
 use crate::history::History;
 use crate::interval::Interval;
 use crate::latch::ClaimLatch;
 use crate::moment::Moment;
 use crate::rate::{CounterRate, WANDER_PPB, plus_ppb};
-use crate::source::{Answer, Answers, Report, Sources};
+use crate::source::{Report, SourceAnswer, SourceAnswers, Sources};
 use crate::sys::KernelClock;
-use crate::unknown::{MAX_ERROR_NS, MAX_RATE_PPB};
+use crate::unbounded::{DAY_NS, MAX_ERROR_NS, MAX_RATE_PPB, MAX_TIME_NS, MIN_TIME_NS};
 use crate::{Unbounded, UtcSource, UtcUnknown};
 
 /// The period of the polls, ns, unless the clock's interval is longer.
-const POLL_NS: i64 = 1_000_000_000;
+pub(crate) const POLL_NS: i64 = 1_000_000_000;
 
 /// The longest time between two polls, ns, of a thread that wakes up late by half a period.
 const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
 
 /// The pause after the first poll. A rate is measured over 4 ms at least (`rate.rs`).
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
-
-const DAY_NS: i64 = 86_400_000_000_000;
 
 /// The time before and after a leap second in which readings fail, ns: the source, the kernel and
 /// the thread need a moment to apply it.
@@ -61,16 +60,12 @@ pub(crate) struct ClaimMaker {
     history: History,
     /// The moment of the last request.
     moment: Option<Moment>,
-    /// The source of the last report that was not late.
-    awaited: Option<UtcSource>,
-    /// The first request of the present row of misses, by `CLOCK_MONOTONIC_RAW`, ns. A request
-    /// without a report of that source or a better one is a miss.
-    missed_ns: Option<i64>,
-    /// The source whose cause readings fail with.
-    named: Option<UtcSource>,
-    /// The first request of the present row of those in which a worse source states a cause in
-    /// place of `named`, by `CLOCK_MONOTONIC_RAW`, ns.
-    unnamed_ns: Option<i64>,
+    /// The source of the last report that counted. It misses a request without a report of it or a
+    /// better one.
+    reporting: ExpectedSource,
+    /// The source whose cause readings fail with. It misses a request at which a worse source
+    /// states a cause.
+    unsynchronised: ExpectedSource,
     /// The end of a UTC day with a leap second, ns since 1970.
     leap_at_ns: Option<i64>,
 }
@@ -82,7 +77,7 @@ impl ClaimMaker {
         os: &impl Reference,
         moment: impl Fn() -> Option<Moment>,
         kernel_clock: impl FnOnce() -> Option<KernelClock>,
-    ) -> Option<Answers> {
+    ) -> Option<SourceAnswers> {
         self.sources.ask(self.rate.slopes, os, moment, kernel_clock)
     }
 
@@ -90,20 +85,25 @@ impl ClaimMaker {
     /// claim goes on if this is the first request in a row without a report of the last source or a
     /// better one, unless the answers show a disruption; or the first one without the cause of the
     /// source that is named as unsynchronised.
-    pub(crate) fn publish(&mut self, answers: Answers, interval_ns: u64, latch: &ClaimLatch) {
+    pub(crate) fn publish(&mut self, answers: SourceAnswers, interval_ns: u64, latch: &ClaimLatch) {
         if let Some(claim) = self.next_claim(answers, valid_ns(interval_ns)) {
             latch.publish(&claim);
         }
     }
 
     /// The claim to publish; it holds for at most `valid_ns`. `None` if the last claim goes on.
-    pub(crate) fn next_claim(&mut self, answers: Answers, valid_ns: i64) -> Option<Claim> {
+    pub(crate) fn next_claim(&mut self, answers: SourceAnswers, valid_ns: i64) -> Option<Claim> {
         let claim = self.claim_of_answer(&answers.moment, answers.best, valid_ns);
         self.history.remember(answers.measurements);
         claim
     }
 
-    fn claim_of_answer(&mut self, moment: &Moment, answer: Answer, valid_ns: i64) -> Option<Claim> {
+    fn claim_of_answer(
+        &mut self,
+        moment: &Moment,
+        answer: SourceAnswer,
+        valid_ns: i64,
+    ) -> Option<Claim> {
         let has_gap = self
             .moment
             .is_some_and(|last| moment.is_disrupted_since(&last));
@@ -120,50 +120,41 @@ impl ClaimMaker {
         if is_disrupted {
             self.history.disrupt();
         }
-        let is_missed = self.awaited.is_some_and(|awaited| {
+        let misses = |expected: UtcSource| {
             answer.map_or(true, |report| {
-                awaited.is_better_than(report.id.origin.source())
+                expected.is_better_than(report.id.origin.source())
             })
-        });
+        };
         // A source that misses one request is late; its last claim goes on, also if a worse source
         // answers. A source that misses two is taken for dead. After a disruption the second
         // request follows at once, so it does not count as a second miss.
-        let is_late = is_first_miss(&mut self.missed_ns, is_missed, moment.raw_ns);
+        let is_late = self.reporting.count_request(misses, moment.raw_ns);
         let claim = match answer {
             _ if is_late => {
                 return is_disrupted.then(|| {
-                    self.named = None;
+                    self.unsynchronised.set(None);
                     Claim::none(UtcUnknown::Disrupted)
                 });
             }
             Ok(report) => {
-                (self.awaited, self.missed_ns) = (Some(report.id.origin.source()), None);
+                self.reporting.set(Some(report.id.origin.source()));
                 self.claim_of_report(moment, &report, valid_ns)
             }
             Err(UtcUnknown::NoSource) if !self.history.is_empty() => Err(UtcUnknown::Expired),
             Err(failure) => Err(failure),
         };
         // The cause of a source that is late once goes on as well.
-        let is_late = self.named_source_is_late(moment, claim.as_ref().err());
-        (!is_late).then(|| claim.unwrap_or_else(Claim::none))
-    }
-
-    /// Whether the source that is named as unsynchronised misses its first request in a row: a
-    /// worse source has stated `failure`. If not, that one's source is named next.
-    fn named_source_is_late(&mut self, moment: &Moment, failure: Option<&UtcUnknown>) -> bool {
-        let source = match failure {
-            Some(UtcUnknown::Unsynchronised(source, _)) => Some(*source),
+        let unsynchronised = match claim {
+            Err(UtcUnknown::Unsynchronised(source, _)) => Some(source),
             _ => None,
         };
-        let is_missed = self
-            .named
-            .zip(source)
-            .is_some_and(|(named, source)| named.is_better_than(source));
-        let is_late = is_first_miss(&mut self.unnamed_ns, is_missed, moment.raw_ns);
-        if !is_late {
-            self.named = source;
+        let misses =
+            |expected: UtcSource| unsynchronised.is_some_and(|by| expected.is_better_than(by));
+        if self.unsynchronised.count_request(misses, moment.raw_ns) {
+            return None;
         }
-        is_late
+        self.unsynchronised.set(unsynchronised);
+        Some(claim.unwrap_or_else(Claim::none))
     }
 
     /// Whether the counter's rate is known. clock-bound's segment, and a claim by the counter, need
@@ -196,7 +187,8 @@ impl ClaimMaker {
     /// comes at once, so it is not the second one that a source misses.
     pub(crate) fn record_clock_set(&mut self) {
         self.history.record_clock_set();
-        (self.missed_ns, self.named) = (None, None);
+        self.reporting.forgive();
+        self.unsynchronised.set(None);
     }
 
     fn claim_of_report(
@@ -240,17 +232,20 @@ impl ClaimMaker {
         let (Some(start), Some(slopes)) = (moment.ticks, self.rate.slopes) else {
             return Extrapolation::default();
         };
-        let (slowest, fastest) = (slopes.least, slopes.greatest);
-        let (slowest_ppb, fastest_ppb) = (report.rates_ppb.least, report.rates_ppb.greatest);
-        let valid_ticks =
-            u64::try_from((u128::from(valid_raw_ns) << SLOPE_BITS) / u128::from(fastest.max(1)));
+        let rates_ppb = report.rates_ppb;
+        let valid_ticks = u64::try_from(
+            (u128::from(valid_raw_ns) << SLOPE_BITS) / u128::from(slopes.greatest.max(1)),
+        );
         Extrapolation {
             start,
             valid: valid_ticks.unwrap_or(MAX_VALID).min(MAX_VALID),
             // The rates are multiplied: a sum lacks their product, 0.5 ppb at 500 and 1 ppm.
             slopes: Interval {
-                least: plus_ppb(plus_ppb(slowest, slowest_ppb), -WANDER_PPB),
-                greatest: plus_ppb(plus_ppb(fastest, fastest_ppb) + 1, WANDER_PPB) + 1,
+                least: plus_ppb(plus_ppb(slopes.least, rates_ppb.least), -WANDER_PPB),
+                greatest: plus_ppb(
+                    plus_ppb(slopes.greatest, rates_ppb.greatest) + 1,
+                    WANDER_PPB,
+                ) + 1,
             },
         }
     }
@@ -282,13 +277,6 @@ impl ClaimMaker {
     }
 }
 
-/// Whether a request at `raw_ns` is missed, and is the first miss in its row, which began at
-/// `first_ns`. A request that follows at once counts as the same one.
-fn is_first_miss(first_ns: &mut Option<i64>, is_missed: bool, raw_ns: i64) -> bool {
-    *first_ns = is_missed.then(|| first_ns.unwrap_or(raw_ns));
-    first_ns.is_some_and(|first_ns| raw_ns.saturating_sub(first_ns) < POLL_NS / 2)
-}
-
 /// The longest time for which a claim holds if the clock's interval is `interval_ns`. The second
 /// request in a row without an answer ends a claim; this limit is for a thread that is late with
 /// that request.
@@ -303,16 +291,22 @@ fn utc_at(moment: &Moment, report: &Report) -> Result<Interval<i64>, Unbounded> 
         .plus(report.offset_ns)
         .widened_by(moment.width_ns);
     let (slowest_ppb, fastest_ppb) = (report.rates_ppb.least, report.rates_ppb.greatest);
-    if utc_ns.width() < 0 || slowest_ppb > fastest_ppb {
-        return Err(Unbounded::Disordered);
+    if utc_ns.width() < 0 {
+        return Err(Unbounded::by_crossed_times(utc_ns.width()));
+    }
+    if report.rates_ppb.width() < 0 {
+        return Err(Unbounded::by_crossed_rates(report.rates_ppb.width()));
     }
     if utc_ns.width() > 2 * MAX_ERROR_NS {
         return Err(Unbounded::by_error(utc_ns.width() / 2 + utc_ns.width() % 2));
     }
     // BOUND: a day can be added, since the times are far enough from the ends of the range. The
     // rates are near 1 and in order.
-    if utc_ns.least < DAY_NS || utc_ns.greatest > i64::MAX - 2 * DAY_NS {
-        return Err(Unbounded::Time);
+    if utc_ns.least < MIN_TIME_NS {
+        return Err(Unbounded::by_time(utc_ns.least));
+    }
+    if utc_ns.greatest > MAX_TIME_NS {
+        return Err(Unbounded::by_time(utc_ns.greatest));
     }
     let farthest_ppb = if slowest_ppb.unsigned_abs() > fastest_ppb.unsigned_abs() {
         slowest_ppb

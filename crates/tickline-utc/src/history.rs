@@ -5,7 +5,8 @@ use crate::UtcUnknown;
 use crate::claim::Claim;
 use crate::interval::Interval;
 use crate::moment::Moment;
-use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Report};
+use crate::source::{MeasurementId, Report};
+use crate::unbounded::MAX_FREQUENCY_PPB;
 
 /// The earlier measurements of the sources, and the last claim.
 #[derive(Debug, Default)]
@@ -13,9 +14,9 @@ pub(crate) struct History {
     /// The last measurement of each source that is believed; the source that answered last comes
     /// last. A report must agree with that one, and with the one that it repeats.
     measured: Vec<Measurement>,
-    /// After a disruption: the first measurement of each source since. The source is believed when
-    /// it has another one. `None` before any disruption.
-    before: Option<Vec<MeasurementId>>,
+    /// After a disruption: the first measurement that each source has stated since, which may be
+    /// from before. The source is believed when it has another one. `None` before any disruption.
+    first_stated: Option<Vec<MeasurementId>>,
     /// Whether the OS clock was set since a report was last judged.
     was_clock_set: bool,
 }
@@ -24,28 +25,38 @@ pub(crate) struct History {
 #[derive(Debug, Clone, Copy)]
 struct Measurement {
     id: MeasurementId,
-    /// The first claim, and the last one. Each with twice the error that reading the clocks and its
-    /// request add to either side of the source's claim, ns.
-    claims: [(Claim, i64); 2],
+    first: PastClaim,
+    last: PastClaim,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PastClaim {
+    claim: Claim,
+    /// Twice the error that reading the clocks and the request add to either side of the source's
+    /// own claim, ns.
+    tolerance_ns: i64,
+}
+
+impl PastClaim {
+    /// Whether a claim of `utc_ns` at `raw_ns` says the same: it reaches both ends of this one.
+    fn is_repeated_by(&self, utc_ns: Interval<i64>, raw_ns: i64) -> bool {
+        let since_ns = self.claim.by_raw.between_ns(raw_ns);
+        let reached_ns = |end_ns: i64| Interval::around(end_ns, self.tolerance_ns).plus(since_ns);
+        utc_ns.least <= reached_ns(self.claim.utc_ns.least).greatest
+            && utc_ns.greatest >= reached_ns(self.claim.utc_ns.greatest).least
+    }
 }
 
 impl Measurement {
     /// Whether a claim of `utc_ns` at `raw_ns` can be true if the claims of this measurement are.
     fn agrees(&self, raw_ns: i64, id: MeasurementId, utc_ns: Interval<i64>) -> bool {
-        let since_ns = |before: &Claim| before.by_raw.between_ns(raw_ns);
         if id != self.id {
-            let (last, _) = &self.claims[1];
-            return utc_ns.overlaps(last.utc_ns.plus(since_ns(last)));
+            let last = &self.last.claim;
+            return utc_ns.overlaps(last.utc_ns.plus(last.by_raw.between_ns(raw_ns)));
         }
-        // Compare with both. The first claim alone would miss a small step, because the range
-        // has grown since. The last claim alone would let small differences add up.
-        self.claims.iter().all(|(before, tolerance_ns)| {
-            // The same measurement says the same: the claim reaches both ends of the earlier one.
-            let reached_ns =
-                |end_ns: i64| Interval::around(end_ns, *tolerance_ns).plus(since_ns(before));
-            utc_ns.least <= reached_ns(before.utc_ns.least).greatest
-                && utc_ns.greatest >= reached_ns(before.utc_ns.greatest).least
-        })
+        // The first claim alone would miss a small step, because the range has grown since. The
+        // last claim alone would let small differences add up.
+        self.first.is_repeated_by(utc_ns, raw_ns) && self.last.is_repeated_by(utc_ns, raw_ns)
     }
 }
 
@@ -63,18 +74,19 @@ impl History {
     /// Demands a new measurement from each source.
     pub(crate) fn disrupt(&mut self) {
         self.measured.clear();
-        (self.before, self.was_clock_set) = (Some(Vec::new()), false);
+        self.first_stated = Some(Vec::new());
+        self.was_clock_set = false;
     }
 
     /// Remembers the measurements of all sources after a disruption, so that each is believed once
     /// it has another one, also if a better source answers meanwhile.
     pub(crate) fn remember(&mut self, measurements: Vec<MeasurementId>) {
-        let Some(before) = &mut self.before else {
+        let Some(stated) = &mut self.first_stated else {
             return;
         };
         for id in measurements {
-            if before.iter().all(|before| before.origin != id.origin) {
-                before.push(id);
+            if stated.iter().all(|first| first.origin != id.origin) {
+                stated.push(id);
             }
         }
     }
@@ -90,20 +102,20 @@ impl History {
     pub(crate) fn expect_another_measurement(&mut self, report: &Report) -> Result<(), UtcUnknown> {
         let id = report.id;
         let source_knows_rate = report.rates_ppb.width() < 2 * MAX_FREQUENCY_PPB;
-        let is_repeated = |past: &Measurement| past.id == id && past.claims[0] != past.claims[1];
+        let is_repeated = |past: &Measurement| past.id == id && past.first != past.last;
         let is_comparable = source_knows_rate && self.measured.iter().any(is_repeated);
         if core::mem::take(&mut self.was_clock_set) {
             // The other sources may not know that the clock was set.
             self.measured.retain(|past| is_comparable && past.id == id);
-            self.before = Some(Vec::new());
+            self.first_stated = Some(Vec::new());
         }
         let is_believed = self.measured.iter().any(|past| past.id.origin == id.origin);
-        let is_another = |before: &Vec<MeasurementId>| {
-            before
+        let is_another = |stated: &Vec<MeasurementId>| {
+            stated
                 .iter()
-                .any(|old| old.origin == id.origin && *old != id)
+                .any(|first| first.origin == id.origin && *first != id)
         };
-        if is_believed || self.before.as_ref().is_none_or(is_another) {
+        if is_believed || self.first_stated.as_ref().is_none_or(is_another) {
             Ok(())
         } else {
             Err(UtcUnknown::Disrupted)
@@ -124,23 +136,20 @@ impl History {
             .width_ns
             .saturating_add(report.request_ns)
             .saturating_mul(2);
-        let past = &self.measured;
-        let same = past.iter().find(|past| past.id == id);
-        if !same
-            .into_iter()
-            .chain(past.last())
-            .all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns))
-        {
+        let newest = self.measured.last();
+        let same = self.measured.iter().find(|past| past.id == id);
+        let mut must_agree = newest.into_iter().chain(same);
+        if !must_agree.all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns)) {
             self.disrupt();
             return Err(UtcUnknown::Disrupted);
         }
-        let last = (claim, tolerance_ns);
-        let first = same.map_or(last, |same| same.claims[0]);
+        let last = PastClaim {
+            claim,
+            tolerance_ns,
+        };
+        let first = same.map_or(last, |same| same.first);
         self.measured.retain(|past| past.id.origin != id.origin);
-        self.measured.push(Measurement {
-            id,
-            claims: [first, last],
-        });
+        self.measured.push(Measurement { id, first, last });
         Ok(())
     }
 }

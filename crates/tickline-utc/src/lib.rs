@@ -141,6 +141,7 @@
 mod claim;
 mod claim_maker;
 mod deadline;
+mod expected_source;
 mod history;
 mod interval;
 mod latch;
@@ -156,18 +157,20 @@ mod reading;
 mod shared;
 mod source;
 mod sys;
+mod unbounded;
 mod unknown;
 mod utc;
 mod wait;
 
 /// What the kernel says of its clock (adjtimex(2)).
 pub mod kernel {
-    pub use crate::sys::{KernelClock, UNSET_ERROR_US, known_esterror_us, offset_as_error_us};
+    pub use crate::sys::{KernelClock, KernelErrors, UNSET_ERROR_US};
 }
 
 pub use reading::{UtcReading, UtcSource};
 pub use source::{chronyd, ptp4l};
-pub use unknown::{Unbounded, UtcUnknown};
+pub use unbounded::Unbounded;
+pub use unknown::UtcUnknown;
 pub use utc::Utc;
 pub use wait::UtcNotWithin;
 

@@ -72,7 +72,8 @@ fn read_moment(
 ) -> Option<Moment> {
     let read_once = || {
         let raw_ns = OsClock::raw_ns()?;
-        let (ticks, realtime_ns) = (shared.clock.ticks_ordered(), OsClock.unix_ns());
+        let ticks = shared.clock.ticks_ordered();
+        let realtime_ns = OsClock.unix_ns();
         let width_ns = OsClock::raw_ns()?.saturating_sub(raw_ns);
         // Three readings are rounded down: of the first clock, of `CLOCK_REALTIME`, and of the
         // clock by which a reader extrapolates.

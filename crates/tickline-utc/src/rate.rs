@@ -24,35 +24,28 @@ pub(crate) struct CounterJumped;
 /// Measures how long a tick is by `CLOCK_MONOTONIC_RAW`.
 #[derive(Debug, Default)]
 pub(crate) struct CounterRate {
-    /// The base of the measurement, and the next base.
-    bases: Option<[Moment; 2]>,
+    bases: Option<Bases>,
     /// The time of a tick, as last measured, ns with [`SLOPE_BITS`] fraction bits.
     pub(crate) slopes: Option<Interval<u64>>,
+}
+
+/// The moments from which the rate is measured.
+#[derive(Debug, Clone, Copy)]
+struct Bases {
+    present: Moment,
+    next: Moment,
 }
 
 impl CounterRate {
     /// Measures the counter's rate from the base to `moment`, if that is possible yet. Fails if the
     /// counter is known to have jumped or to have changed its rate.
     pub(crate) fn measure(&mut self, moment: &Moment) -> Result<(), CounterJumped> {
-        let Some([base, next]) = self.bases else {
+        let Some(bases) = self.bases else {
             self.begin(moment);
             return Ok(());
         };
-        let since_ns = |base: &Moment| moment.raw_ns - base.raw_ns;
-        let Some(slopes) = slopes_between(&base, moment) else {
-            let is_long_enough = since_ns(&base) >= MIN_RATE_BASE_NS;
-            // The counter was set back, to a value before the base or just after it.
-            let is_set_back =
-                |(before, now)| now < before || is_long_enough && self.slopes.is_some();
-            let is_behind = base.ticks.zip(moment.ticks).is_some_and(is_set_back);
-            if is_behind || is_long_enough {
-                self.begin(moment);
-            }
-            return if is_behind {
-                Err(CounterJumped)
-            } else {
-                Ok(())
-            };
+        let Some(slopes) = slopes_between(&bases.present, moment) else {
+            return self.begin_if_rate_is_lost(&bases.present, moment);
         };
         // A jump of the counter would look like another rate. And a kernel may measure a suspend of
         // less than a second as 0: the counter then ran on, and no clock did.
@@ -66,24 +59,59 @@ impl CounterRate {
             return Err(CounterJumped);
         }
         self.slopes = Some(slopes);
-        self.bases = Some([
-            if since_ns(&base) >= 2 * RATE_BASE_NS {
-                next
-            } else {
-                base
-            },
-            if since_ns(&next) >= RATE_BASE_NS {
-                *moment
-            } else {
-                next
-            },
-        ]);
+        self.bases = Some(bases.advanced_to(moment));
+        Ok(())
+    }
+
+    /// Begins a new measurement if no rate follows from `base`, although the two moments are far
+    /// enough apart. Fails if the counter was set back, to a value before the base or just after
+    /// it.
+    fn begin_if_rate_is_lost(
+        &mut self,
+        base: &Moment,
+        moment: &Moment,
+    ) -> Result<(), CounterJumped> {
+        let is_long_enough = moment.raw_ns - base.raw_ns >= MIN_RATE_BASE_NS;
+        let had_rate = self.slopes.is_some();
+        let is_set_back = base
+            .ticks
+            .zip(moment.ticks)
+            .is_some_and(|(before, now)| now < before || is_long_enough && had_rate);
+        if is_set_back || is_long_enough {
+            self.begin(moment);
+        }
+        if is_set_back {
+            return Err(CounterJumped);
+        }
         Ok(())
     }
 
     /// Begins a new measurement.
     pub(crate) fn begin(&mut self, moment: &Moment) {
-        (self.bases, self.slopes) = (Some([*moment; 2]), None);
+        self.bases = Some(Bases {
+            present: *moment,
+            next: *moment,
+        });
+        self.slopes = None;
+    }
+}
+
+impl Bases {
+    /// The bases after a measurement at `moment`.
+    fn advanced_to(self, moment: &Moment) -> Self {
+        let is_older = |base: &Moment, ns: i64| moment.raw_ns - base.raw_ns >= ns;
+        Self {
+            present: if is_older(&self.present, 2 * RATE_BASE_NS) {
+                self.next
+            } else {
+                self.present
+            },
+            next: if is_older(&self.next, RATE_BASE_NS) {
+                *moment
+            } else {
+                self.next
+            },
+        }
     }
 }
 

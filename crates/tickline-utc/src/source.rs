@@ -6,6 +6,7 @@ use tickline_core::reference::Reference;
 use crate::interval::Interval;
 use crate::moment::Moment;
 use crate::sys::KernelClock;
+use crate::unbounded::MAX_FREQUENCY_PPB;
 use crate::{UtcSource, UtcUnknown};
 
 pub mod chronyd;
@@ -17,9 +18,6 @@ pub mod ptp4l;
 
 pub(crate) use chronyd::ChronydSource;
 pub(crate) use kernel::KernelSource;
-
-/// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).
-pub(crate) const MAX_FREQUENCY_PPB: i64 = 500_000;
 
 /// The report of a source about one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,24 +67,24 @@ impl Origin {
 }
 
 /// A source's report, or why it has none.
-pub(crate) type Answer = Result<Report, UtcUnknown>;
+pub(crate) type SourceAnswer = Result<Report, UtcUnknown>;
 
 /// The answers of the sources to one request.
 #[derive(Debug)]
-pub(crate) struct Answers {
+pub(crate) struct SourceAnswers {
     /// The moment after the request.
     pub(crate) moment: Moment,
     /// The best source's answer about that moment.
-    pub(crate) best: Answer,
+    pub(crate) best: SourceAnswer,
     /// The measurements of all sources.
     pub(crate) measurements: Vec<MeasurementId>,
 }
 
-impl Answers {
+impl SourceAnswers {
     /// What the sources, the best one first, have answered between two moments. `None` if meanwhile
     /// the clock was set, or the machine was suspended.
     fn new<const N: usize>(
-        answers: [Option<Answer>; N],
+        answers: [Option<SourceAnswer>; N],
         kernel: &KernelSource,
         [before, after]: [&Moment; 2],
     ) -> Option<Self> {
@@ -128,10 +126,11 @@ impl Sources {
         os: &impl Reference,
         moment: impl Fn() -> Option<Moment>,
         kernel_clock: impl FnOnce() -> Option<KernelClock>,
-    ) -> Option<Answers> {
+    ) -> Option<SourceAnswers> {
         let steered = os.steering_ppb();
         let before = moment()?;
-        let (segments, tracking) = (clock_bound::read(), self.chronyd.ask());
+        let segments = clock_bound::read();
+        let tracking = self.chronyd.ask();
         let by_ptp4l = ptp4l::answer(os, steered.unwrap_or(0));
         let clock = kernel_clock();
         let by_kernel = clock.as_ref().and_then(|clock| self.kernel.report(clock));
@@ -148,7 +147,7 @@ impl Sources {
                 .report(&tracking, phc_bound_ns, clock.as_ref(), [&before, &after])
         });
         let answers = [version_3, version_2, by_chronyd, by_ptp4l, by_kernel];
-        Answers::new(answers, &self.kernel, [&before, &after])
+        SourceAnswers::new(answers, &self.kernel, [&before, &after])
     }
 }
 
@@ -156,7 +155,7 @@ impl Sources {
 /// one, why the last source has none. If several are not synchronised, the best of them says why:
 /// it is the one to mend. If a source reports a disruption, those behind it may not have noticed,
 /// so they don't count.
-fn best(answers: impl IntoIterator<Item = Option<Answer>>) -> Answer {
+fn best(answers: impl IntoIterator<Item = Option<SourceAnswer>>) -> SourceAnswer {
     let mut best = Err(UtcUnknown::NoSource);
     let mut first_unsynchronised = None;
     for answer in answers.into_iter().flatten() {
@@ -182,7 +181,7 @@ fn unknown_rates_ppb(steered_ppb: i64) -> Interval<i64> {
 /// Widens an answer about some moment between `before` and `after`, so that it holds at `after`.
 /// `None` if `CLOCK_REALTIME` was set between the two, or the machine was suspended: the answer may
 /// be from before that, and then says nothing of the time after.
-fn widen(before: &Moment, after: &Moment, answer: Answer) -> Option<Answer> {
+fn widen(before: &Moment, after: &Moment, answer: SourceAnswer) -> Option<SourceAnswer> {
     let ahead_ns = |moment: &Moment| moment.realtime_ns.saturating_sub(moment.raw_ns);
     let width_ns = before.width_ns.max(after.width_ns);
     let age_ns = after

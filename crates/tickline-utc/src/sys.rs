@@ -16,6 +16,14 @@ pub(crate) use system::{
     ClockDevice, ManagementSocket, ask_by_socket, owner, read_beginning, user,
 };
 
+/// Whose a file is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileOwner {
+    pub(crate) user: u32,
+    /// The mode of the file (inode(7)).
+    pub(crate) mode: u32,
+}
+
 /// The estimated error before any daemon has set it, us (`NTP_PHASE_LIMIT` in
 /// `include/linux/timex.h`).
 pub const UNSET_ERROR_US: i64 = 16_000_000;
@@ -33,6 +41,15 @@ const TIME_ERROR: i32 = 5;
 
 /// What the kernel says of its clock (adjtimex(2)), in 64 bits and one unit each. A caller may make
 /// one, for a test: the call is a part of Linux' stable interface, so no field will be added.
+///
+/// ```
+/// use tickline_utc::kernel::KernelClock;
+///
+/// match KernelClock::read() {
+///     Some(clock) => println!("synchronised: {}", clock.is_synchronised()),
+///     None => println!("the kernel may not be asked, or is not Linux"),
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct KernelClock {
     /// The correction of the clock's rate, ppb, without the correction by the tick.
@@ -43,13 +60,11 @@ pub struct KernelClock {
     pub offset_ns: i64,
     /// The time constant of that slew, the exponent of adjtimex(2): no unit.
     pub time_constant: i64,
-    /// The maximum error, us.
-    pub maxerror_us: i64,
-    /// The estimated error, us; [`UNSET_ERROR_US`] until a daemon sets it.
-    pub esterror_us: i64,
-    /// The bits of the status (`STA_PLL` and others).
+    /// The maximum and the estimated error.
+    pub errors: KernelErrors,
+    /// The bits of the status (`STA_PLL` and others, of the crate `libc`).
     pub status: i32,
-    /// The state that the call has returned (`TIME_OK` and others).
+    /// The state that the call has returned (`TIME_OK` and others, of the crate `libc`).
     pub state: i32,
     /// TAI minus UTC, s; 0 if the kernel does not know.
     pub tai_offset_s: i64,
@@ -87,43 +102,53 @@ impl KernelClock {
     pub fn leap_second_today(&self) -> bool {
         self.state != TIME_WAIT && self.status & (STA_INS | STA_DEL) != 0
     }
+}
 
+/// The errors that the kernel states of its clock: what a daemon has set, and what the maximum
+/// error has grown by since.
+///
+/// ```
+/// use tickline_utc::kernel::KernelErrors;
+///
+/// // A daemon has set its offset of 7 us as both errors, four seconds ago.
+/// let errors = KernelErrors { maximum_us: 2_007, estimated_us: 7 };
+/// assert_eq!(errors.offset_in_both_us(), Some(7));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelErrors {
+    /// The maximum error, us; [`UNSET_ERROR_US`] until a daemon sets it.
+    pub maximum_us: i64,
+    /// The estimated error, us; [`UNSET_ERROR_US`] until a daemon sets it.
+    pub estimated_us: i64,
+}
+
+impl KernelErrors {
     /// The estimated error, us; `None` if no daemon has set it. phc2sys and OpenNTPD set the
     /// maximum error only (`sysclk_set_sync` in linuxptp's `clockadj.c`).
     #[must_use]
-    pub fn known_esterror_us(&self) -> Option<i64> {
-        known_esterror_us(self.esterror_us)
+    pub fn known_estimated_us(self) -> Option<i64> {
+        if self.estimated_us == UNSET_ERROR_US {
+            return None;
+        }
+        Some(self.estimated_us)
     }
 
-    /// The offset that a daemon has set as both errors: [`offset_as_error_us`].
+    /// The offset that a daemon has set as both errors, us; `None` if the two differ by more than
+    /// the growth of the maximum error. ptpd does so at each update, whatever the offset's sign
+    /// (`informClockSource` in `src/dep/sys.c`).
+    ///
+    /// That maximum error leaves out the network and the master's own error, so it bounds nothing.
+    /// Other daemons add half of the root delay and the dispersion; their errors differ like ptpd's
+    /// by chance, one time in 500.
     #[must_use]
-    pub fn offset_as_error_us(&self) -> Option<i64> {
-        offset_as_error_us(self.maxerror_us, self.esterror_us)
+    pub fn offset_in_both_us(self) -> Option<i64> {
+        let offset_us = self.known_estimated_us()?;
+        let grown_us = self.maximum_us.saturating_sub(offset_us);
+        if offset_us == 0 || grown_us < 0 || grown_us % GROWTH_US != 0 {
+            return None;
+        }
+        Some(offset_us)
     }
-}
-
-/// An estimated error, us; `None` if it is the one with which the kernel starts.
-#[must_use]
-pub fn known_esterror_us(esterror_us: i64) -> Option<i64> {
-    if esterror_us == UNSET_ERROR_US {
-        return None;
-    }
-    Some(esterror_us)
-}
-
-/// The offset that a daemon has set as the estimated and as the maximum error, us; `None` if the
-/// two differ by more than the growth of the maximum error. ptpd does so at each update, whatever
-/// the offset's sign (`informClockSource` in `src/dep/sys.c`). That maximum error leaves out the
-/// network and the master's own error, so it bounds nothing. Other daemons add half of the root
-/// delay and the dispersion; their errors differ like ptpd's by chance, one time in 500.
-#[must_use]
-pub fn offset_as_error_us(maxerror_us: i64, esterror_us: i64) -> Option<i64> {
-    let offset_us = known_esterror_us(esterror_us)?;
-    let grown_us = maxerror_us.saturating_sub(offset_us);
-    if offset_us == 0 || grown_us < 0 || grown_us % GROWTH_US != 0 {
-        return None;
-    }
-    Some(offset_us)
 }
 
 /// The constant by which the kernel's command line raises the clock's rate, ppb: adjtimex(2) does
@@ -180,7 +205,7 @@ mod tests {
 
     #[test]
     fn an_offset_as_both_errors_is_known_until_the_next_update() {
-        for (maxerror_us, esterror_us, offset_us) in [
+        for (maximum_us, estimated_us, offset_us) in [
             (7, 7, Some(7)),
             (2_007, 7, Some(7)),
             (700_007, 7, Some(7)),
@@ -189,11 +214,11 @@ mod tests {
             (0, 0, None),
             (UNSET_ERROR_US, UNSET_ERROR_US, None),
         ] {
-            assert_eq!(
-                offset_as_error_us(maxerror_us, esterror_us),
-                offset_us,
-                "{maxerror_us} {esterror_us}"
-            );
+            let errors = KernelErrors {
+                maximum_us,
+                estimated_us,
+            };
+            assert_eq!(errors.offset_in_both_us(), offset_us, "{errors:?}");
         }
     }
 }

@@ -9,10 +9,10 @@
 //! | a reader, which attaches to a page by itself | what it passes to a reading and gets from it: [`ReaderOs`], [`ProcessHighWater`], [`PageReading`] |
 //! | a server | [`Writer`], and what it takes and returns |
 //! | a simulator, or a test that needs a page with a line | all of it |
-//! A writer calls [`Writer::iterate`] with
-//! the bounds of the OS clock. Its memory is the page's file (`page_file::LockedPageFile`, feature
-//! `file`), a page in the program's own memory ([`WritablePage::cell`](crate::WritablePage::cell)),
-//! or a simulator's.
+//!
+//! A writer calls [`Writer::iterate`] with the bounds of the OS clock. Its memory is the page's
+//! file (`page_file::LockedPageFile`, feature `file`), a page in the program's own memory
+//! ([`WritablePage::cell`](crate::WritablePage::cell)), or a simulator's.
 //!
 //! ```
 //! use core::cell::Cell;
@@ -164,6 +164,10 @@ pub trait LeaseMemory {
 }
 
 /// The memory of a page, as its writer changes it.
+///
+/// A server only passes its memory to a [`Writer`], which calls these methods. The trait is for
+/// simulators and tests, which wrap a [`LeaseCell`] in a type of their own. So a later minor
+/// release adds only methods that have a body.
 pub trait LeaseStore: LeaseMemory {
     /// Fills a slot that the word does not name.
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]);
@@ -172,9 +176,11 @@ pub trait LeaseStore: LeaseMemory {
     fn try_swap(&self, from: LeaseWord, to: LeaseWord) -> bool;
 
     /// Swaps the word if the counter is in this range of `ticks`, also if it wraps there (rule W2).
+    ///
     /// Little time should pass between the read of the counter and the swap. Where the system
-    /// supports it, a program therefore does both in one restartable sequence, which no preemption,
-    /// stop or suspend can divide.
+    /// supports it, `page_file::LockedPageFile` does both in one restartable sequence, which no
+    /// preemption, stop or suspend can divide. That sequence reads this target's counter itself,
+    /// which `counter` must then be.
     fn try_swap_between(
         &self,
         from: LeaseWord,

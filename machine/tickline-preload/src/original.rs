@@ -38,10 +38,8 @@ pub(crate) const NANOS: i64 = 1_000_000_000;
 fn in_vdso(offset: &AtomicUsize) -> Option<NonNull<u8>> {
     // ORDERING: Relaxed, for both: they are stored before any symbol leads here. Only the start
     // changes later (`set_vdso_start`).
-    let (start, offset) = (
-        state().vdso.load(Ordering::Relaxed),
-        offset.load(Ordering::Relaxed),
-    );
+    let start = state().vdso.load(Ordering::Relaxed);
+    let offset = offset.load(Ordering::Relaxed);
     if offset == 0 {
         return None;
     }

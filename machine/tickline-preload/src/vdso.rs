@@ -37,17 +37,27 @@ const EXECUTE: MprotectFlags = MprotectFlags::READ.union(MprotectFlags::EXEC);
 /// The limit of symbols to redirect. Two functions with two names each have four.
 const MAX_SYMBOLS: usize = 8;
 
-/// The size of a [`trampoline`], bytes.
+/// The size of a trampoline's code, bytes.
 const TRAMPOLINE_BYTES: usize = 24;
 
-/// Code for the offset `offset` in the image, which jumps to `function`. The code passes the vDSO's
-/// start as a third argument, so that `function` notices if the program has moved the vDSO.
-fn trampoline(offset: usize, function: usize) -> [u8; TRAMPOLINE_BYTES] {
-    let mut code = *b"\x48\x8d\x15....\xff\x25\x03\0\0\0\xcc\xcc\xcc........";
-    // lea rdx, [rip - (offset + 7)]; jmp [rip + 3]; the function's address.
-    code[3..7].copy_from_slice(&(offset + 7).wrapping_neg().to_le_bytes()[..4]);
-    code[16..].copy_from_slice(&function.to_le_bytes());
-    code
+/// Code in the image that jumps to a function of this library.
+struct Trampoline {
+    /// Its offset in the image, bytes.
+    offset: usize,
+    /// The function's address.
+    function: usize,
+}
+
+impl Trampoline {
+    /// The code. It passes the vDSO's start as a third argument, so that the function notices if
+    /// the program has moved the vDSO.
+    fn code(&self) -> [u8; TRAMPOLINE_BYTES] {
+        let mut code = *b"\x48\x8d\x15....\xff\x25\x03\0\0\0\xcc\xcc\xcc........";
+        // lea rdx, [rip - (offset + 7)]; jmp [rip + 3]; the function's address.
+        code[3..7].copy_from_slice(&(self.offset + 7).wrapping_neg().to_le_bytes()[..4]);
+        code[16..].copy_from_slice(&self.function.to_le_bytes());
+        code
+    }
 }
 
 /// The mapped image of a vDSO.
@@ -122,17 +132,18 @@ impl Vdso {
         let mut redirections = [None; MAX_SYMBOLS];
         let mut free = redirections.iter_mut();
         let first = self.length.next_multiple_of(TRAMPOLINE_BYTES);
-        let trampolines = [
-            (first, abi::clock_gettime as *const () as usize),
-            (
-                first + TRAMPOLINE_BYTES,
-                abi::gettimeofday as *const () as usize,
-            ),
-        ];
+        let clock_gettime = Trampoline {
+            offset: first,
+            function: abi::clock_gettime as *const () as usize,
+        };
+        let gettimeofday = Trampoline {
+            offset: first + TRAMPOLINE_BYTES,
+            function: abi::gettimeofday as *const () as usize,
+        };
         self.for_each_symbol(|name, _, value_offset| {
-            let (target, _) = match name {
-                "clock_gettime" | "__vdso_clock_gettime" => trampolines[0],
-                "gettimeofday" | "__vdso_gettimeofday" => trampolines[1],
+            let target = match name {
+                "clock_gettime" | "__vdso_clock_gettime" => clock_gettime.offset,
+                "gettimeofday" | "__vdso_gettimeofday" => gettimeofday.offset,
                 _ => return Some(()),
             };
             let value = self
@@ -147,20 +158,20 @@ impl Vdso {
             Some(())
         })
         .ok_or(StartResult::NoVdso)?;
-        let end = first + trampolines.len() * TRAMPOLINE_BYTES;
+        let end = gettimeofday.offset + TRAMPOLINE_BYTES;
         if end > self.mapped_bytes() {
             return Err(StartResult::NoVdso);
         }
         self.protect(EXECUTE.union(MprotectFlags::WRITE))?;
-        for (offset, function) in trampolines {
+        for trampoline in [clock_gettime, gettimeofday] {
             let code = self
                 .base
                 .as_ptr()
-                .wrapping_add(offset)
+                .wrapping_add(trampoline.offset)
                 .cast::<[u8; TRAMPOLINE_BYTES]>();
             // SAFETY: the address is mapped, because it is before `end`, and writable since
             // `protect`. No symbol leads to it yet.
-            unsafe { code.write(trampoline(offset, function)) };
+            unsafe { code.write(trampoline.code()) };
         }
         for (value, target) in redirections.into_iter().flatten() {
             // SAFETY: the value is aligned, within the image, and writable since `protect`. No
@@ -238,8 +249,12 @@ mod tests {
     /// `lea rdx, [rip - 0x1007]; jmp [rip + 3]`, and the address after two unused bytes.
     #[test]
     fn a_trampoline_passes_the_start_of_the_image_and_jumps() {
+        let trampoline = Trampoline {
+            offset: 0x1000,
+            function: 0x1122_3344_5566_7788,
+        };
         assert_eq!(
-            trampoline(0x1000, 0x1122_3344_5566_7788),
+            trampoline.code(),
             [
                 0x48, 0x8d, 0x15, 0xf9, 0xef, 0xff, 0xff, 0xff, 0x25, 0x03, 0, 0, 0, 0xcc, 0xcc,
                 0xcc, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11

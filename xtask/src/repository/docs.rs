@@ -140,6 +140,46 @@ fn every_pointer_to_a_file_is_true() {
     );
 }
 
+/// A line of a document, or of rustdoc in a source.
+fn rendered<'a>(file: &str, line: &'a str) -> Option<&'a str> {
+    if file.ends_with(".md") {
+        return Some(line);
+    }
+    let line = line.trim_start();
+    let text = line.strip_prefix("//!").or(line.strip_prefix("///"))?;
+    Some(text.trim_start())
+}
+
+/// Whether a line that stands directly below a table's row would be rendered as a row.
+fn is_taken_for_row(row: &str, next: &str) -> bool {
+    row.starts_with("| ")
+        && row.ends_with(" |")
+        && !next.is_empty()
+        && !next.starts_with(['|', '<', '`'])
+}
+
+/// Symptom: a paragraph of rustdoc was the last row of the table above it.
+#[test]
+fn an_empty_line_follows_each_table() {
+    let files = output_of("git ls-files --cached --others --exclude-standard *.md *.rs").unwrap();
+    let mut wrong = Vec::new();
+    for file in files.lines().filter(|file| root().join(file).is_file()) {
+        let text = read(file).unwrap();
+        for (row, next) in text.lines().zip(text.lines().skip(1)) {
+            if let (Some(row), Some(next)) = (rendered(file, row), rendered(file, next))
+                && is_taken_for_row(row, next)
+            {
+                wrong.push(format!("{file}: {next}"));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "an empty line is missing above:\n{}",
+        wrong.join("\n")
+    );
+}
+
 /// The pages that name tests for each promise: a line for each test, "- `FILE`: `TEST`".
 const PROMISES: [&str; 3] = ["SECURITY.md", "docs/footprint.md", "machine/SECURITY.md"];
 

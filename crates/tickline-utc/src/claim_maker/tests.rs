@@ -6,7 +6,8 @@ use tickline_core::clocksource::Clocksource;
 use super::*;
 use crate::UtcReading;
 use crate::latch::RawMoment;
-use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Origin};
+use crate::source::{MeasurementId, Origin};
+use crate::unbounded::MAX_FREQUENCY_PPB;
 
 mod disruptions;
 mod leap_seconds;
@@ -53,12 +54,12 @@ fn moment_after_set(ns: i64, seconds: i64) -> Moment {
 }
 
 /// A report that UTC is `offset_ns` ahead, by 1 us more or less, in the measurement of this number.
-pub(crate) fn report_of(offset_ns: i64, measurement: u64) -> Answer {
+pub(crate) fn report_of(offset_ns: i64, measurement: u64) -> SourceAnswer {
     report_within(1_000, offset_ns, measurement)
 }
 
 /// A report like [`report_of`]'s, by `half_ns` more or less.
-fn report_within(half_ns: i64, offset_ns: i64, measurement: u64) -> Answer {
+fn report_within(half_ns: i64, offset_ns: i64, measurement: u64) -> SourceAnswer {
     Ok(Report {
         id: MeasurementId {
             origin: Origin::Chronyd,
@@ -83,12 +84,12 @@ fn from(origin: Origin, report: Report) -> Report {
 }
 
 /// A report by the kernel, which claims little.
-fn kernel(measurement: u64) -> Answer {
+fn kernel(measurement: u64) -> SourceAnswer {
     report_within(2_000_000, 0, measurement).map(|report| from(Origin::Kernel, report))
 }
 
 /// A report by clock-bound 3, to within 100 us.
-fn clock_bound(offset_ns: i64, measurement: u64) -> Answer {
+fn clock_bound(offset_ns: i64, measurement: u64) -> SourceAnswer {
     report_within(100_000, offset_ns, measurement).map(|report| from(Origin::ClockBound3, report))
 }
 
@@ -101,7 +102,7 @@ pub(crate) fn bounds_ns(reading: &UtcReading) -> [i64; 2] {
 pub(crate) fn next_claim(
     maker: &mut ClaimMaker,
     moment: &Moment,
-    answer: Answer,
+    answer: SourceAnswer,
     valid_ns: i64,
 ) -> Option<Claim> {
     let measurements = [answer, kernel(7)]
@@ -110,7 +111,7 @@ pub(crate) fn next_claim(
         .map(|report| report.id)
         .collect();
     maker.next_claim(
-        Answers {
+        SourceAnswers {
             moment: *moment,
             best: answer,
             measurements,
@@ -133,7 +134,7 @@ const BY_KERNEL: Expected = Some(Ok(UtcSource::Kernel));
 pub(crate) const DISRUPTED: Expected = Some(Err(UtcUnknown::Disrupted));
 
 /// Asserts which claim follows from each answer at its moment.
-pub(crate) fn assert_claims(maker: &mut ClaimMaker, requests: &[(Moment, Answer, Expected)]) {
+pub(crate) fn assert_claims(maker: &mut ClaimMaker, requests: &[(Moment, SourceAnswer, Expected)]) {
     for (moment, answer, expected) in requests {
         let claim = next_claim(maker, moment, *answer, VALID_NS);
         let claim = claim.map(|claim| claim.source.ok_or(claim.failure));
@@ -147,7 +148,7 @@ pub(crate) fn assert_claims(maker: &mut ClaimMaker, requests: &[(Moment, Answer,
 }
 
 /// A maker that has believed these answers, one in each second.
-pub(crate) fn maker_after(answers: &[Answer]) -> ClaimMaker {
+pub(crate) fn maker_after(answers: &[SourceAnswer]) -> ClaimMaker {
     let mut maker = ClaimMaker::default();
     for (second, answer) in (0..).zip(answers) {
         assert!(

@@ -228,7 +228,8 @@ fn a_rate_is_that_of_the_last_one_to_two_bases() {
     let mut rate = CounterRate::default();
     for seconds in 0..300 {
         assert!(rate.measure(&moment(seconds)).is_ok());
-        let [base, next] = rate.bases.unwrap().map(|base| base.raw_ns);
+        let bases = rate.bases.unwrap();
+        let [base, next] = [bases.present, bases.next].map(|base| base.raw_ns);
         let age_ns = |base_ns| moment(seconds).raw_ns - base_ns;
         assert!(age_ns(base) <= 2 * RATE_BASE_NS, "{seconds} s: {base}");
         assert!(age_ns(next) <= RATE_BASE_NS, "{seconds} s: {next}");

@@ -19,22 +19,26 @@
 //!
 //! # Who answers
 //!
-//! chronyd is asked by its Unix socket (`/run/chrony/chronyd.sock`) where this user may use it:
-//! root, usually. Its folder belongs to root, to chronyd's user or to this process's, and nobody
-//! else can answer there, but for members of the folder's group. Other users ask at UDP port 323 of
-//! this machine, where any program that may bind that port can answer. tickline then takes an
-//! answer only if the kernel lists the port, at whatever address, for no other user than root,
-//! chronyd's user (`chrony`, `_chrony`), or the user of this process ([`NoAnswer::Stranger`]). If
-//! the kernel does not say, [`Answer::user`] is `None`, and the answer counts. The list is read
-//! after the answer: it lacks a program that has shared the port with chronyd, has answered, and
-//! has closed its socket since. So an answer by UDP does not prove that it is chronyd's. A
-//! container's root, for example, can answer what it likes. In a container without the host's users
-//! the kernel lists the port of the host's root for user 65534, and the answer does not count.
+//! | chronyd is asked | where | who can answer | which answers count |
+//! |---|---|---|---|
+//! | by its Unix socket, `/run/chrony/chronyd.sock` | this user may use it: root, usually | those who may write the socket's folder: root, chronyd's user and its group, or this process's user | all |
+//! | at UDP port 323 of this machine | elsewhere | any program that may bind that port: any user's in a container, because container engines set `net.ipv4.ip_unprivileged_port_start` to 0 | if each socket that the kernel lists at the port, whatever its address, is root's, chronyd's user's (`chrony`, `_chrony`), or that of this process's user. Else the error is [`NoAnswer::Stranger`] |
+//!
+//! An answer must also repeat the request's random number. If the kernel has no list, as in a
+//! container that hides `/proc/net`, an answer at the port counts, and [`Answer::user`] is `None`.
+//! In a container without the host's users the kernel lists the port of the host's root for user
+//! 65534, and the answer does not count.
+//!
+//! So an answer at the port does not prove that it is chronyd's. These can answer in its place:
+//!
+//! - root in this container, or in another one that shares the host's network;
+//! - a program that has shared the port with chronyd, and has closed its socket since: the list is
+//!   read after the answer.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use super::{MeasurementId, Origin, Report};
+use super::{MeasurementId, Origin, Report, SourceAnswer};
 use crate::deadline::Deadline;
 use crate::interval::Interval;
 use crate::moment::Moment;
@@ -128,8 +132,10 @@ impl Tracking {
         };
         let ns = |at: usize| scaled(word(at), 1_000_000_000);
         let ppb = |at: usize| scaled(word(at), 1_000);
-        let (is_success, is_mine) = ((half(6), half(8)) == (5, 0), reply[16..20] == sequence);
-        (reply.starts_with(&[6, 2]) && is_success && is_mine).then(|| Self {
+        // Version 6, a reply; RPY_TRACKING, STT_SUCCESS.
+        let is_tracking = reply.starts_with(&[6, 2]) && half(6) == 5 && half(8) == 0;
+        let is_mine = reply[16..20] == sequence;
+        (is_tracking && is_mine).then(|| Self {
             reference: word(28).to_be_bytes(),
             is_clock: half(48) == 0,
             stratum: half(52),
@@ -151,6 +157,7 @@ impl Tracking {
     }
 
     /// Whether chronyd follows another clock than its own.
+    #[must_use]
     pub fn is_synchronised(&self) -> bool {
         self.why_unbounded().is_none()
     }
@@ -237,7 +244,7 @@ impl ChronydSource {
         phc_bound_ns: i64,
         clock: Option<&KernelClock>,
         moments: [&Moment; 2],
-    ) -> Result<Report, UtcUnknown> {
+    ) -> SourceAnswer {
         let steering = self
             .steering
             .get_or_insert_with(|| Steering::new(tick_adjustment_ppb()));
@@ -253,11 +260,7 @@ impl ChronydSource {
 
 /// The report in chronyd's state. This machine's hardware clocks have an error of up to
 /// `phc_bound_ns`. UTC has one of `rates_ppb`, if chronyd's frequency is exact.
-fn report(
-    tracking: &Tracking,
-    phc_bound_ns: i64,
-    rates_ppb: Interval<i64>,
-) -> Result<Report, UtcUnknown> {
+fn report(tracking: &Tracking, phc_bound_ns: i64, rates_ppb: Interval<i64>) -> SourceAnswer {
     if let Some(why) = tracking.why_unbounded() {
         return Err(UtcUnknown::Unsynchronised(UtcSource::Chronyd, why));
     }

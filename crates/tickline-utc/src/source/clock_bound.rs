@@ -9,7 +9,7 @@
 
 use std::path::Path;
 
-use super::{MeasurementId, Origin, Report, unknown_rates_ppb};
+use super::{MeasurementId, Origin, Report, SourceAnswer, unknown_rates_ppb};
 use crate::claim::SLOPE_BITS;
 use crate::interval::Interval;
 use crate::moment::{Moment, NO_MARKER};
@@ -193,7 +193,7 @@ impl Segment {
         slopes: Option<Interval<u64>>,
         steered_ppb: i64,
         monotonic_ns: i64,
-    ) -> Option<Result<Report, UtcUnknown>> {
+    ) -> Option<SourceAnswer> {
         let fields = self.fields()?;
         let line = if fields.origin == Origin::ClockBound2 {
             fields.extrapolated_by_os(steered_ppb, monotonic_ns)?
@@ -227,7 +227,7 @@ impl Segment {
             }),
             status => Err(UtcUnknown::Unsynchronised(
                 UtcSource::ClockBound,
-                Unbounded::Status(status),
+                Unbounded::ClockBoundStatus(status),
             )),
         })
     }

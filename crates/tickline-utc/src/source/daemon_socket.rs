@@ -30,17 +30,17 @@ pub(super) enum NotAsked {
 pub(super) fn user_of(path: &Path, may_answer: impl Fn(u32) -> bool) -> Result<u32, NotAsked> {
     let owner = |path| sys::owner(path).map_err(|error| NotAsked::Failed(error.kind()));
     let folder = path.parent().ok_or(NotAsked::Failed(ErrorKind::NotFound))?;
-    let (folders_user, permissions) = owner(folder)?;
-    let (user, _) = owner(path)?;
-    if permissions & OTHERS_WRITE != 0 && permissions & STICKY == 0 {
+    let folder = owner(folder)?;
+    let socket = owner(path)?;
+    if folder.mode & OTHERS_WRITE != 0 && folder.mode & STICKY == 0 {
         return Err(NotAsked::Stranger { user: None });
     }
-    let stranger = [folders_user, user]
+    let stranger = [folder.user, socket.user]
         .into_iter()
         .find(|user| !may_answer(*user));
     match stranger {
         Some(_) => Err(NotAsked::Stranger { user: stranger }),
-        None => Ok(user),
+        None => Ok(socket.user),
     }
 }
 
@@ -53,15 +53,18 @@ mod tests {
         let path = std::env::temp_dir().join(format!("tickline-stranger-{}", std::process::id()));
         let _socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
         let user = user_of(&path, |_| false);
-        let (folders_user, _) = sys::owner(path.parent().unwrap()).unwrap();
+        let folder = sys::owner(path.parent().unwrap()).unwrap();
         std::fs::remove_file(&path).unwrap();
         let stranger = NotAsked::Stranger {
-            user: Some(folders_user),
+            user: Some(folder.user),
         };
         assert_eq!(user, Err(stranger));
-        assert_eq!(
-            user_of(&path, |_| true),
-            Err(NotAsked::Failed(ErrorKind::NotFound))
-        );
+    }
+
+    #[test]
+    fn a_socket_that_does_not_exist_is_nobodys() {
+        let missing = std::env::temp_dir().join("tickline-no-socket");
+        let found = user_of(&missing, |_| true);
+        assert_eq!(found, Err(NotAsked::Failed(ErrorKind::NotFound)));
     }
 }

@@ -15,14 +15,16 @@
 
 use core::num::NonZeroU16;
 
-use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, unknown_rates_ppb};
+use super::{MeasurementId, Origin, Report, SourceAnswer, unknown_rates_ppb};
 use crate::interval::Interval;
 use crate::sys::{GROWTH_US, KernelClock};
+use crate::unbounded::MAX_FREQUENCY_PPB;
 use crate::{Unbounded, UtcSource, UtcUnknown};
 
 #[derive(Debug, Default)]
 pub(crate) struct KernelSource {
-    maxerror_us: i64,
+    /// The maximum error at the last request, us.
+    maximum_error_us: i64,
     /// The number of the daemon's updates: the changes of the maximum error other than its growth.
     updates: u64,
     /// Whether the UTC day ends with a leap second.
@@ -32,19 +34,19 @@ pub(crate) struct KernelSource {
 }
 
 impl KernelSource {
-    pub(super) fn report(&mut self, clock: &KernelClock) -> Option<Answer> {
-        let maxerror_us = clock.maxerror_us;
+    pub(super) fn report(&mut self, clock: &KernelClock) -> Option<SourceAnswer> {
+        let maximum_us = clock.errors.maximum_us;
         let steering_ppb = clock.steering_ppb();
         self.tai_offset_s = u16::try_from(clock.tai_offset_s)
             .ok()
             .and_then(NonZeroU16::new);
         self.leap_second_today = clock.leap_second_today();
-        if maxerror_us < self.maxerror_us
-            || maxerror_us.saturating_sub(self.maxerror_us) % GROWTH_US != 0
+        if maximum_us < self.maximum_error_us
+            || maximum_us.saturating_sub(self.maximum_error_us) % GROWTH_US != 0
         {
             self.updates += 1;
         }
-        self.maxerror_us = maxerror_us;
+        self.maximum_error_us = maximum_us;
         let unsynchronised = |why| Some(Err(UtcUnknown::Unsynchronised(UtcSource::Kernel, why)));
         if !clock.is_synchronised() {
             return unsynchronised(Unbounded::KernelUnsynchronised);
@@ -53,11 +55,11 @@ impl KernelSource {
         if steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
             return unsynchronised(Unbounded::by_steering(steering_ppb));
         }
-        if maxerror_us % GROWTH_US == 0 || clock.offset_as_error_us().is_some() {
+        if maximum_us % GROWTH_US == 0 || clock.errors.offset_in_both_us().is_some() {
             return None;
         }
-        let estimated_us = clock.known_esterror_us().unwrap_or(0).max(0);
-        let error_us = maxerror_us
+        let estimated_us = clock.errors.known_estimated_us().unwrap_or(0).max(0);
+        let error_us = maximum_us
             .saturating_add(estimated_us)
             .saturating_add(GROWTH_US);
         // Plus the offset that the kernel has still to slew away.
@@ -90,7 +92,15 @@ impl KernelSource {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::sys::{STA_INS, STA_UNSYNC, UNSET_ERROR_US};
+    use crate::sys::{KernelErrors, STA_INS, STA_UNSYNC, UNSET_ERROR_US};
+
+    /// The errors of a kernel whose daemon does not set the estimated one.
+    const fn with_maximum_us(maximum_us: i64) -> KernelErrors {
+        KernelErrors {
+            maximum_us,
+            estimated_us: UNSET_ERROR_US,
+        }
+    }
 
     /// A clock with an error of 1,234 us. Its daemon does not set the estimated error.
     pub(in crate::source) const USUAL: KernelClock = KernelClock {
@@ -98,8 +108,7 @@ pub(super) mod tests {
         tick_us: 10_000,
         offset_ns: -700,
         time_constant: 0,
-        maxerror_us: 1_234,
-        esterror_us: UNSET_ERROR_US,
+        errors: with_maximum_us(1_234),
         status: 0,
         state: 0,
         tai_offset_s: 37,
@@ -162,8 +171,10 @@ pub(super) mod tests {
     #[test]
     fn an_estimated_error_that_ntpd_rs_sets_is_added() {
         let estimated = KernelClock {
-            maxerror_us: 2_234,
-            esterror_us: 5_000,
+            errors: KernelErrors {
+                maximum_us: 2_234,
+                estimated_us: 5_000,
+            },
             ..USUAL
         };
         let bound_ns = 7_234_000 + 500_000 + 700;
@@ -174,7 +185,10 @@ pub(super) mod tests {
     fn an_estimated_error_beyond_the_limit_of_new_kernels_is_added() {
         // Kernels before 6.11 take any estimate.
         let beyond = KernelClock {
-            esterror_us: UNSET_ERROR_US + 1,
+            errors: KernelErrors {
+                estimated_us: UNSET_ERROR_US + 1,
+                ..USUAL.errors
+            },
             ..USUAL
         };
         let bound_ns = 16_000_001_000 + 1_234_000 + 500_000 + 700;
@@ -183,11 +197,11 @@ pub(super) mod tests {
 
     /// The numbers of the measurements that a kernel reports which states these maximum errors one
     /// after the other.
-    fn numbers<const N: usize>(maxerrors_us: [i64; N]) -> [u64; N] {
+    fn numbers<const N: usize>(maximum_errors_us: [i64; N]) -> [u64; N] {
         let mut kernel = KernelSource::default();
-        maxerrors_us.map(|maxerror_us| {
+        maximum_errors_us.map(|maximum_us| {
             let clock = KernelClock {
-                maxerror_us,
+                errors: with_maximum_us(maximum_us),
                 ..USUAL
             };
             let answer = kernel.report(&clock);
@@ -238,7 +252,10 @@ pub(super) mod tests {
             ..USUAL
         };
         let ppm = 83_300;
-        assert_eq!(why_unsynchronised(runaway), Unbounded::Steering { ppm });
+        assert_eq!(
+            why_unsynchronised(runaway),
+            Unbounded::SteeringTooLarge { ppm }
+        );
     }
 
     #[test]
@@ -256,7 +273,7 @@ pub(super) mod tests {
     fn a_maximum_error_of_growth_alone_is_no_claim() {
         // systemd-timesyncd, three seconds after an update.
         let timesyncd = KernelClock {
-            maxerror_us: 1_500,
+            errors: with_maximum_us(1_500),
             ..USUAL
         };
         assert_eq!(KernelSource::default().report(&timesyncd), None);
@@ -273,13 +290,13 @@ pub(super) mod tests {
     fn an_offset_as_both_errors_is_no_claim() {
         // ptpd's last offset was 7 us. The second was read while it ran, the last an hour after it
         // died.
-        for maxerror_us in [7, 507, 1_800_007] {
-            let ptpd = KernelClock {
-                maxerror_us,
-                esterror_us: 7,
-                ..USUAL
+        for maximum_us in [7, 507, 1_800_007] {
+            let errors = KernelErrors {
+                maximum_us,
+                estimated_us: 7,
             };
-            assert_eq!(KernelSource::default().report(&ptpd), None, "{maxerror_us}");
+            let ptpd = KernelClock { errors, ..USUAL };
+            assert_eq!(KernelSource::default().report(&ptpd), None, "{errors:?}");
         }
     }
 }

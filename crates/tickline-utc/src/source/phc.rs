@@ -15,20 +15,28 @@ pub(super) fn error_bound_ns() -> i64 {
     largest_ns(Path::new("/sys/class"))
 }
 
-/// The clocks, each with the error bound that it states, ns; 0 if it states none. `None` unless
-/// this user may read all of them: who has seen some of the clocks does not know whether another
-/// one shows the same time.
-pub(super) fn devices() -> Option<Vec<(ClockDevice, i64)>> {
-    devices_of(Path::new("/sys/class"), Path::new("/dev"))
+/// A hardware clock.
+pub(super) struct HardwareClock {
+    pub(super) device: ClockDevice,
+    /// The error bound that it states, ns; 0 if it states none.
+    pub(super) error_ns: i64,
 }
 
-fn devices_of(classes: &Path, folder: &Path) -> Option<Vec<(ClockDevice, i64)>> {
-    let device = |clock: DirEntry| {
-        let device = ClockDevice::open(&folder.join(clock.file_name()))?;
-        Some((device, stated_ns(&clock)))
+/// The clocks. `None` unless this user may read all of them: who has seen some of the clocks does
+/// not know whether another one shows the same time.
+pub(super) fn clocks() -> Option<Vec<HardwareClock>> {
+    clocks_of(Path::new("/sys/class"), Path::new("/dev"))
+}
+
+fn clocks_of(classes: &Path, folder: &Path) -> Option<Vec<HardwareClock>> {
+    let open = |clock: DirEntry| {
+        Some(HardwareClock {
+            device: ClockDevice::open(&folder.join(clock.file_name()))?,
+            error_ns: stated_ns(&clock),
+        })
     };
     match std::fs::read_dir(classes.join("ptp")) {
-        Ok(clocks) => clocks.map(|clock| device(clock.ok()?)).collect(),
+        Ok(clocks) => clocks.map(|clock| open(clock.ok()?)).collect(),
         Err(error) => is_without_clocks(&error, classes).then(Vec::new),
     }
 }
@@ -69,15 +77,21 @@ fn bound_ns(read: std::io::Result<String>) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
-    fn a_bound_that_cannot_be_read_is_not_a_small_one() {
+    fn a_bound_that_is_no_number_is_not_a_small_one() {
         let bound = |text: &str| bound_ns(Ok(text.to_owned()));
         assert_eq!(
             ["17\n", "-1", "", "4294967296"].map(bound),
             [17, i64::MAX, i64::MAX, i64::MAX]
         );
+    }
+
+    #[test]
+    fn a_bound_that_cannot_be_read_is_not_a_small_one() {
         let failed = |kind: ErrorKind| bound_ns(Err(kind.into()));
         assert_eq!(
             [ErrorKind::NotFound, ErrorKind::ResourceBusy].map(failed),
@@ -85,22 +99,54 @@ mod tests {
         );
     }
 
-    #[test]
-    fn clocks_that_cannot_be_listed_may_have_any_bound() {
-        let classes = std::env::temp_dir().join(format!("tickline-phc-{}", std::process::id()));
-        assert_eq!(largest_ns(&classes), i64::MAX, "no sysfs");
-        std::fs::create_dir(&classes).unwrap();
-        assert_eq!(largest_ns(&classes), 0, "no such clock");
-        std::fs::write(classes.join("ptp"), "").unwrap();
-        assert_eq!(largest_ns(&classes), i64::MAX, "no folder");
-        std::fs::remove_file(classes.join("ptp")).unwrap();
-        for (clock, bound) in [("ptp0", "17\n"), ("ptp1", "3\n")] {
-            let device = classes.join("ptp").join(clock).join("device");
+    /// A folder in place of `/sys/class`, removed with this value.
+    struct Classes(PathBuf);
+
+    impl Classes {
+        fn new(name: &str) -> Self {
+            let process = std::process::id();
+            let folder = std::env::temp_dir().join(format!("tickline-phc-{name}-{process}"));
+            std::fs::create_dir(&folder).unwrap();
+            Self(folder)
+        }
+
+        fn add_clock(&self, clock: &str, bound: &str) {
+            let device = self.0.join("ptp").join(clock).join("device");
             std::fs::create_dir_all(&device).unwrap();
             std::fs::write(device.join("phc_error_bound"), bound).unwrap();
         }
-        assert_eq!(largest_ns(&classes), 17);
-        std::fs::remove_dir_all(&classes).unwrap();
+    }
+
+    impl Drop for Classes {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    #[test]
+    fn without_sysfs_a_clock_may_have_any_bound() {
+        let missing = std::env::temp_dir().join("tickline-no-sysfs");
+        assert_eq!(largest_ns(&missing), i64::MAX);
+    }
+
+    #[test]
+    fn without_a_clock_there_is_no_error() {
+        assert_eq!(largest_ns(&Classes::new("none").0), 0);
+    }
+
+    #[test]
+    fn clocks_that_cannot_be_listed_may_have_any_bound() {
+        let classes = Classes::new("no-folder");
+        std::fs::write(classes.0.join("ptp"), "").unwrap();
+        assert_eq!(largest_ns(&classes.0), i64::MAX);
+    }
+
+    #[test]
+    fn the_largest_of_the_clocks_bounds_counts() {
+        let classes = Classes::new("two");
+        classes.add_clock("ptp0", "17\n");
+        classes.add_clock("ptp1", "3\n");
+        assert_eq!(largest_ns(&classes.0), 17);
     }
 
     /// Symptom: without the right to open `/dev/ptp0` the OS clock, which showed TAI, was the only
@@ -110,7 +156,7 @@ mod tests {
     fn a_clock_that_cannot_be_opened_makes_the_clocks_unknown() {
         let root = std::env::temp_dir().join(format!("tickline-devices-{}", std::process::id()));
         let (classes, folder) = (root.join("class"), root.join("dev"));
-        let clocks = || devices_of(&classes, &folder).map(|clocks| clocks.len());
+        let clocks = || clocks_of(&classes, &folder).map(|clocks| clocks.len());
         assert_eq!(clocks(), None, "no sysfs");
         std::fs::create_dir_all(&classes).unwrap();
         assert_eq!(clocks(), Some(0), "no such clock");

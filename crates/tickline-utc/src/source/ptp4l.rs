@@ -40,10 +40,12 @@ use std::time::Duration;
 use tickline_core::reference::Reference;
 
 use super::daemon_socket::user_of;
-use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, phc, unknown_rates_ppb};
+use super::phc::HardwareClock;
+use super::{MeasurementId, Origin, Report, SourceAnswer, phc, unknown_rates_ppb};
 use crate::deadline::Deadline;
 use crate::interval::Interval;
 use crate::sys::{self, ClockDevice, ManagementSocket};
+use crate::unbounded::MAX_FREQUENCY_PPB;
 use crate::{Unbounded, UtcSource, UtcUnknown};
 
 mod message;
@@ -278,10 +280,10 @@ impl PtpStatus {
             return Some(Unbounded::NotTraceable);
         }
         if !matches!(self.clock_class, 6 | 7) {
-            return Some(Unbounded::ClockClass(self.clock_class));
+            return Some(Unbounded::OtherClockClass(self.clock_class));
         }
         if self.accuracy_ns().is_none() {
-            return Some(Unbounded::Accuracy(self.clock_accuracy));
+            return Some(Unbounded::NoAccuracy(self.clock_accuracy));
         }
         if !self.is_end_to_end {
             return Some(Unbounded::LinkDelay);
@@ -311,7 +313,7 @@ impl PtpStatus {
         let path_ns = hop_ns.saturating_mul(self.steps_removed.into());
         let accuracy_ns = self
             .accuracy_ns()
-            .ok_or(Unbounded::Accuracy(self.clock_accuracy))?;
+            .ok_or(Unbounded::NoAccuracy(self.clock_accuracy))?;
         Ok(accuracy_ns
             .saturating_add(path_ns)
             .saturating_add(ROUNDED_NS))
@@ -457,7 +459,7 @@ impl LocalClock {
 
 /// The answer of ptp4l; `None` if it does not run, or this user may not ask it. `steered_ppb` is
 /// the steering of the OS clock.
-pub(super) fn answer(os: &impl Reference, steered_ppb: i64) -> Option<Answer> {
+pub(super) fn answer(os: &impl Reference, steered_ppb: i64) -> Option<SourceAnswer> {
     let status = ask(REPLY_TIMEOUT).ok()?;
     let clocks = local_clocks(os, &status);
     Some(report(&status, clocks.as_deref(), steered_ppb))
@@ -474,8 +476,8 @@ fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Option<Vec<LocalCloc
         offset_ns: Interval::at(0),
         error_ns: 0,
     };
-    let by_device = |(device, error_ns): (ClockDevice, i64)| {
-        let [earliest_ns, ns, latest_ns] = narrowest(&device, os)?;
+    let by_device = |clock: HardwareClock| {
+        let [earliest_ns, ns, latest_ns] = narrowest(&clock.device, os)?;
         let utc_ns = ns.checked_sub(i64::from(status.utc_offset_s) * 1_000_000_000)?;
         Some(LocalClock {
             ns,
@@ -484,10 +486,10 @@ fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Option<Vec<LocalCloc
                 least: utc_ns.checked_sub(latest_ns)?,
                 greatest: utc_ns.checked_sub(earliest_ns)?,
             },
-            error_ns,
+            error_ns: clock.error_ns,
         })
     };
-    let devices = phc::devices()?.into_iter().map(by_device);
+    let devices = phc::clocks()?.into_iter().map(by_device);
     devices.chain([Some(realtime)]).collect()
 }
 
@@ -512,7 +514,7 @@ fn growth_ns(offset_ns: i64, age_ns: i64) -> i64 {
 
 /// The report of ptp4l, if exactly one of these clocks can be the one that it steers. `clocks` is
 /// `None` if one of them can't be read.
-fn report(status: &PtpStatus, clocks: Option<&[LocalClock]>, steered_ppb: i64) -> Answer {
+fn report(status: &PtpStatus, clocks: Option<&[LocalClock]>, steered_ppb: i64) -> SourceAnswer {
     let unsynchronised = |why| UtcUnknown::Unsynchronised(UtcSource::Ptp4l, why);
     let bound_ns = status.bound_or_cause_ns().map_err(unsynchronised)?;
     let clocks = clocks.ok_or(unsynchronised(Unbounded::UnreadableClock))?;

@@ -26,7 +26,7 @@ impl Reference for SteeredOs {
 /// The answers to a request of a maker, by a machine whose steering changes by `change_ppb` between
 /// two readings. The machine of the test may have a chronyd, which then answers as well, perhaps
 /// with nonsense.
-fn ask(maker: &mut ClaimMaker, change_ppb: i64) -> Option<Answers> {
+fn ask(maker: &mut ClaimMaker, change_ppb: i64) -> Option<SourceAnswers> {
     let os = SteeredOs(Cell::new(0), change_ppb);
     maker.ask(&os, || Some(moment(1)), || Some(kernel::tests::USUAL))
 }
@@ -37,7 +37,7 @@ fn a_request_has_no_answers_if_the_steering_changed_meanwhile() {
 }
 
 /// Whether the kernel's measurement is among those of the answers.
-fn has_kernels_measurement(answers: &Answers) -> bool {
+fn has_kernels_measurement(answers: &SourceAnswers) -> bool {
     let mut measurements = answers.measurements.iter();
     measurements.any(|id| id.origin == Origin::Kernel)
 }
@@ -49,10 +49,10 @@ fn a_request_returns_the_kernels_measurement() {
 }
 
 /// The answers of chronyd, and of a kernel with this clock.
-fn answers_of_chronyd_and(clock: KernelClock) -> Answers {
+fn answers_of_chronyd_and(clock: KernelClock) -> SourceAnswers {
     let mut kernel = KernelSource::default();
     let answers = [Some(report_of(0, 1)), kernel.report(&clock)];
-    Answers::new(answers, &kernel, [&before(), &after(0)]).unwrap()
+    SourceAnswers::new(answers, &kernel, [&before(), &after(0)]).unwrap()
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn the_best_report_has_the_kernels_leap_second() {
 #[test]
 fn a_claim_by_another_source_has_the_kernels_offset_of_tai() {
     let mut maker = ClaimMaker::default();
-    let answers = Answers {
+    let answers = SourceAnswers {
         best: report_of(0, 0),
         ..ask(&mut maker, 0).unwrap()
     };
@@ -84,16 +84,16 @@ fn a_claim_by_another_source_has_the_kernels_offset_of_tai() {
 
 /// The answers of five sources, of which each reports the measurement of its place, from 1 to 5.
 /// But the sources before `first` say `silent`.
-fn answers_from(first: usize, silent: Option<Answer>) -> [Option<Answer>; 5] {
+fn answers_from(first: usize, silent: Option<SourceAnswer>) -> [Option<SourceAnswer>; 5] {
     let mut answers = [1, 2, 3, 4, 5].map(|place| Some(report_of(0, place)));
     answers[..first].fill(silent);
     answers
 }
 
 /// What a source says that has no report.
-const SILENT: [Option<Answer>; 2] = [None, Some(Err(UtcUnknown::Expired))];
+const SILENT: [Option<SourceAnswer>; 2] = [None, Some(Err(UtcUnknown::Expired))];
 
-fn best_number(answers: [Option<Answer>; 5]) -> Result<u64, UtcUnknown> {
+fn best_number(answers: [Option<SourceAnswer>; 5]) -> Result<u64, UtcUnknown> {
     best(answers).map(|report| report.id.number)
 }
 

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use tickline_core::reference::frequency_from_timex_ppb;
 
-use crate::sys::KernelClock;
+use crate::sys::{KernelClock, KernelErrors};
 
 #[path = "linux/local_socket.rs"]
 mod local_socket;
@@ -91,8 +91,10 @@ fn converted(timex: &libc::timex, state: i32) -> KernelClock {
         tick_us: timex.tick.into(),
         offset_ns: i64::from(timex.offset).saturating_mul(offset_unit_ns),
         time_constant: timex.constant.into(),
-        maxerror_us: timex.maxerror.into(),
-        esterror_us: timex.esterror.into(),
+        errors: KernelErrors {
+            maximum_us: timex.maxerror.into(),
+            estimated_us: timex.esterror.into(),
+        },
         status: timex.status,
         state,
         tai_offset_s: timex.tai.into(),

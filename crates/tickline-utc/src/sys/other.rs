@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::deadline::Deadline;
-use crate::sys::KernelClock;
+use crate::sys::{FileOwner, KernelClock};
 
 /// Unknown.
 pub(crate) fn kernel_clock() -> Option<KernelClock> {
@@ -18,7 +18,7 @@ pub(crate) fn user() -> Option<u32> {
 }
 
 /// Unknown.
-pub(crate) fn owner(_: &Path) -> io::Result<(u32, u32)> {
+pub(crate) fn owner(_: &Path) -> io::Result<FileOwner> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

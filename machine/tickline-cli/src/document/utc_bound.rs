@@ -2,7 +2,7 @@
 //! kernel's NTP state, and by the state that an NTP daemon reports.
 
 use tickline_utc::UtcUnknown;
-use tickline_utc::kernel::{UNSET_ERROR_US, offset_as_error_us};
+use tickline_utc::kernel::UNSET_ERROR_US;
 
 use super::Document;
 use crate::float::signed_f64;
@@ -135,7 +135,7 @@ impl Document {
         /// finding. A claim does without them (tickline-utc, `source/kernel.rs`).
         const UPDATED_S: i64 = 4;
         let ntp = self.set_ntp()?;
-        let offset_us = offset_as_error_us(ntp.maximum_error_us, ntp.estimated_error_us)?;
+        let offset_us = ntp.errors().offset_in_both_us()?;
         let grown_us = ntp.maximum_error_us.saturating_sub(offset_us);
         if grown_us > UPDATED_S * GROWTH_US || self.daemon_bound_ns().is_some() {
             return None;

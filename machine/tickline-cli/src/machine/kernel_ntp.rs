@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
-use tickline_utc::kernel::known_esterror_us;
+use tickline_utc::kernel::KernelErrors;
 
 /// The kernel's NTP state, by `adjtimex(2)` with modes 0, which changes nothing.
 // There is no `serde(default)`, because a missing figure must not become zero.
@@ -115,9 +115,17 @@ impl Ntp {
         }
     }
 
+    /// The kernel's errors, as tickline-utc judges them.
+    pub(crate) fn errors(&self) -> KernelErrors {
+        KernelErrors {
+            maximum_us: self.maximum_error_us,
+            estimated_us: self.estimated_error_us,
+        }
+    }
+
     /// The likely error that a daemon has set, us; `None` if it is the kernel's value at its start.
     pub(crate) fn set_estimated_error_us(&self) -> Option<i64> {
-        known_esterror_us(self.estimated_error_us)
+        self.errors().known_estimated_us()
     }
 
     /// The correction of the clock's rate without the slew of `offset_ns`, ppb.

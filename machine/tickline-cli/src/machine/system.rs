@@ -76,8 +76,8 @@ fn ntp_of(clock: &KernelClock) -> Ntp {
         tick_us: clock.tick_us,
         offset_ns: clock.offset_ns,
         time_constant: Some(clock.time_constant),
-        maximum_error_us: clock.maxerror_us,
-        estimated_error_us: clock.esterror_us,
+        maximum_error_us: clock.errors.maximum_us,
+        estimated_error_us: clock.errors.estimated_us,
         flags: Some(flags_of(clock.status)),
         leap: Some(leap_of(clock)),
         tai_offset_s: Some(clock.tai_offset_s).filter(|s| *s != 0),
@@ -216,6 +216,8 @@ fn time_namespace() -> Option<TimeNamespace> {
 
 #[cfg(test)]
 mod tests {
+    use tickline_utc::kernel::KernelErrors;
+
     use super::*;
 
     /// What the kernel says while a daemon keeps the clock right.
@@ -224,8 +226,10 @@ mod tests {
         tick_us: 10_000,
         offset_ns: 1_500,
         time_constant: 7,
-        maxerror_us: 700,
-        esterror_us: 30,
+        errors: KernelErrors {
+            maximum_us: 700,
+            estimated_us: 30,
+        },
         status: libc::STA_PLL | libc::STA_NANO,
         state: libc::TIME_OK,
         tai_offset_s: 37,

@@ -14,7 +14,7 @@
 //! | 4 `Doubted` | a line, or two | the larger of line and OS clock |
 //!
 //! `Off` with two slots also binds later writers (`switch_off` in
-//! `page_file/with_std/locked_file.rs`): no writer publishes until the word names one slot. Phases
+//! `page_file/with_std/switch.rs`): no writer publishes until the word names one slot. Phases
 //! 5 to 7 mean `Off`. Memory of all zeros is a page that is off. The bank is the one that the
 //! writer fills; readers ignore it.
 //!

@@ -184,6 +184,9 @@ impl Writer {
     }
 
     /// Makes at most one change of the page, or one first publication. Never panics or waits.
+    ///
+    /// `counter` is the one by which `basis` has its lines. For a file
+    /// (`page_file::LockedPageFile`) it must be [`HardwareCounter`](crate::HardwareCounter).
     /// `kernel_rate_ppb` is the kernel's whole correction of its clock's rate, ppb; `None` if it is
     /// not known. Beyond [`FAST_RATE_PPB`], the writer waits until the bounds show the rate again
     /// (rule W10).

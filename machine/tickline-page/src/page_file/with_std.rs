@@ -10,9 +10,11 @@ mod locked_file;
 )]
 mod restartable;
 mod snapshot;
+mod switch;
 
 pub use attached_file::AttachedFile;
 pub use error::{PageError, PageErrorCause};
 pub use lock::{LockHolder, lock_holder};
-pub use locked_file::{LockedPageFile, PageSwitch, switch_off, switch_on};
+pub use locked_file::LockedPageFile;
 pub use snapshot::PageSnapshot;
+pub use switch::{PageSwitch, switch_off, switch_on};

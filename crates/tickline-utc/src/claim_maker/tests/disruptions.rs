@@ -119,7 +119,7 @@ fn a_step_is_noticed_after_a_request_that_was_held_up() {
 }
 
 /// A report whose request took 10 us, which are part of its interval.
-fn long(offset_ns: i64) -> Answer {
+fn long(offset_ns: i64) -> SourceAnswer {
     report_within(11_000, offset_ns, 0).map(|report| Report {
         request_ns: 10_000,
         ..report

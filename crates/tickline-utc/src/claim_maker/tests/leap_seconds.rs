@@ -13,7 +13,7 @@ fn midnight(seconds: i64) -> Moment {
 }
 
 /// A report that announces the leap second.
-fn leap(offset_ns: i64) -> Answer {
+fn leap(offset_ns: i64) -> SourceAnswer {
     report_of(offset_ns, 0).map(|report| Report {
         leap_second_today: true,
         ..report

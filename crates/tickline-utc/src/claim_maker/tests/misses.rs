@@ -2,12 +2,12 @@
 
 use super::*;
 
-const NO_SOURCE: Answer = Err(UtcUnknown::NoSource);
+const NO_SOURCE: SourceAnswer = Err(UtcUnknown::NoSource);
 const EXPIRED: Expected = Some(Err(UtcUnknown::Expired));
 
 /// A source that is gone, and one that says that it does not know, with what readings then fail
 /// with. The first one's claim itself says that it has ended.
-const SILENT: [(Answer, UtcUnknown); 2] = [
+const SILENT: [(SourceAnswer, UtcUnknown); 2] = [
     (NO_SOURCE, UtcUnknown::Expired),
     (Err(UNSYNCHRONISED), UNSYNCHRONISED),
 ];
@@ -116,6 +116,25 @@ fn the_cause_of_a_source_that_misses_one_request_is_kept() {
             (moment(4), Err(kernel), Some(Err(kernel))),
             (moment(5), Err(kernel), Some(Err(kernel))),
             (moment(6), Err(chronyd), Some(Err(chronyd))),
+        ],
+    );
+}
+
+/// Symptom: after two changes of the named source, the cause of the third counted at once.
+#[test]
+fn the_misses_of_each_cause_are_counted_anew() {
+    let [clock_bound, ptp4l] = [
+        UtcUnknown::Unsynchronised(UtcSource::ClockBound, Unbounded::ClockBoundStatus(3)),
+        UtcUnknown::Unsynchronised(UtcSource::Ptp4l, Unbounded::NoMaster),
+    ];
+    assert_claims(
+        &mut ClaimMaker::default(),
+        &[
+            (moment(0), Err(clock_bound), Some(Err(clock_bound))),
+            (moment(1), Err(ptp4l), KEPT),
+            (moment(2), Err(ptp4l), Some(Err(ptp4l))),
+            (moment(3), Err(UNSYNCHRONISED), KEPT),
+            (moment(4), Err(UNSYNCHRONISED), Some(Err(UNSYNCHRONISED))),
         ],
     );
 }

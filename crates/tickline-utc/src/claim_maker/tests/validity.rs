@@ -96,7 +96,7 @@ fn a_source_may_let_its_claim_hold_for_a_shorter_time() {
 fn a_claim_holds_for_two_and_a_half_periods() {
     let (mut maker, latch) = (ClaimMaker::default(), ClaimLatch::new());
     for (interval_ns, last_ms) in [(0, 3_749), (2_000_000_000, 4_999)] {
-        let answers = Answers {
+        let answers = SourceAnswers {
             moment: moment(0),
             best: report_of(0, 0),
             measurements: vec![],
@@ -130,22 +130,34 @@ fn a_report_must_be_plausible() {
         (report_within(MAX_ERROR_NS - 50, 0, 0), None), // the width of the moment
         (
             report_within(MAX_ERROR_NS, 0, 0),
-            Some(Unbounded::Error { ms: 16_001 }),
+            Some(Unbounded::ErrorTooLarge { ms: 16_001 }),
         ),
         (
             report_within(i64::MAX, 0, 0),
-            Some(Unbounded::Error { ms: u32::MAX }),
+            Some(Unbounded::ErrorTooLarge { ms: u32::MAX }),
         ),
         (with(-MAX_RATE_PPB, MAX_RATE_PPB), None),
         (
             with(-MAX_RATE_PPB - 1, 0),
-            Some(Unbounded::Rate { ppm: -200_001 }),
+            Some(Unbounded::RateTooLarge { ppm: -200_001 }),
         ),
         (
             with(0, MAX_RATE_PPB + 1),
-            Some(Unbounded::Rate { ppm: 200_001 }),
+            Some(Unbounded::RateTooLarge { ppm: 200_001 }),
         ),
-        (with(1, 0), Some(Unbounded::Disordered)),
+        (with(1, 0), Some(Unbounded::RatesCrossed { ppm: 1 })),
+        (
+            report_within(-1_000, 0, 0),
+            Some(Unbounded::TimesCrossed { ms: 1 }),
+        ),
+        (
+            report_of(-START_NS, 0),
+            Some(Unbounded::TimeOutOfRange { days: -1 }),
+        ),
+        (
+            report_of(MAX_TIME_NS - START_NS, 0),
+            Some(Unbounded::TimeOutOfRange { days: 106_750 }),
+        ),
     ] {
         let expected = why.map_or(BY_CHRONYD, |why| Some(by_chronyd(why)));
         assert_claims(&mut ClaimMaker::default(), &[(moment(0), answer, expected)]);

@@ -27,7 +27,7 @@ use super::TICK_PPB;
 use super::Tracking;
 use crate::interval::Interval;
 use crate::moment::Moment;
-use crate::source::MAX_FREQUENCY_PPB;
+use crate::unbounded::MAX_FREQUENCY_PPB;
 
 /// The largest compensation for the temperature, ppb (`MAX_COMP` in chrony's `tempcomp.c`).
 const MAX_COMPENSATION_PPB: i64 = 10_000;
@@ -124,7 +124,9 @@ impl Steering {
     /// Forgets what chronyd has shown: it does not answer, or is not synchronised, so it may have
     /// been started anew.
     pub(super) fn forget(&mut self) {
-        (self.steers, self.first, self.last) = (false, None, None);
+        self.steers = false;
+        self.first = None;
+        self.last = None;
     }
 
     /// The rate of UTC if chronyd steers the kernel's clock, ppb.
@@ -155,7 +157,8 @@ impl Steering {
         let unsure_ppb = (steered_ppb.saturating_abs() >> super::PLACES) + 3 + TICK_PPB;
         let agrees = |rates: Rates| measured.overlaps(rates.widened_by(unsure_ppb));
         if !agrees(Interval::at(steered_ppb)) {
-            (self.steers, self.first) = (false, Some(observation));
+            self.steers = false;
+            self.first = Some(observation);
         } else if !agrees(if_another_steers_ppb(&first).hull(if_another_steers_ppb(&observation))) {
             self.steers = true;
         }

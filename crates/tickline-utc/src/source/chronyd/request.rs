@@ -1,20 +1,15 @@
 //! The request to chronyd: by its Unix socket where this user may use it, else at its UDP port; and
 //! whether the one who answers can be chronyd.
 //!
-//! chronyd has its socket in a folder that root and chronyd's user and group may write: mode 0770
-//! at most (`CNF_CreateDirs` in `conf.c`). All of them are trusted: a member of the group can
-//! answer in chronyd's place. In a folder that every user may write, the sticky bit protects a
-//! socket that is there. At the UDP port any program that may bind that port can answer: in a
-//! container that is any user's, because container engines set
-//! `net.ipv4.ip_unprivileged_port_start` to 0. The kernel lists the users of the sockets at a port
-//! (`/proc/net/udp`, proc_net_tcp(5)). An answer counts only if each socket in that list, whatever
-//! its address, is root's, chronyd's user's, or this process's user's; without a list, as in a
-//! container that hides `/proc/net`, it counts ([`Answer::user`] is `None`). And it must repeat the
-//! request's random number. Root in the container, or root in another container that shares the
-//! host's network, can still answer in chronyd's place. A socket that was closed before the list
-//! was read is not in it. The kernel hands out a long list in parts, and a socket can be missing
-//! from it if another one was closed between two parts: so a list without the port is read again.
-//! A stranger's socket beside chronyd's at the port can be missing in the same way.
+//! The head of `chronyd.rs` says who can answer where, and which answers count. What the checks rest
+//! on:
+//!
+//! - chronyd's folder has mode 0770 at most (`CNF_CreateDirs` in `conf.c`). In a folder that every
+//!   user may write, the sticky bit protects a socket that is there.
+//! - The kernel's list of the sockets at a port, with their users, is `/proc/net/udp`
+//!   (proc_net_tcp(5)). The kernel hands out a long list in parts, and a socket can be missing if
+//!   another one was closed between two parts. So a list without the port is read again. A
+//!   stranger's socket beside chronyd's at the port can be missing in the same way.
 
 use core::fmt;
 use std::collections::hash_map::RandomState;
@@ -206,24 +201,58 @@ pub fn ask(timeout: Duration) -> Result<Answer, NoAnswer> {
     ChronydClient::default().ask(timeout)
 }
 
-/// A client that asks again and again.
+/// When the socket is asked before the port.
 #[derive(Debug, Default)]
-pub(crate) struct ChronydClient {
-    /// Whether this user may not use chronyd's socket. A system that logs each refusal is not asked
+struct SocketUse {
+    /// Whether this user may not use the socket. A system that logs each refusal is not asked
     /// again.
-    is_socket_denied: bool,
+    is_denied: bool,
     /// The requests in a row that chronyd has answered at its port, and not by its socket.
     unanswered: u8,
 }
 
-impl ChronydClient {
-    /// The requests after which the socket is left out: SELinux may let chronyd receive there, but
+impl SocketUse {
+    /// After so many requests the socket is left out: SELinux may let chronyd receive there, but
     /// not send.
     const MOST_UNANSWERED: u8 = 3;
 
-    /// The requests after which it is tried again: the machine may have been busy.
-    const TRIED_AGAIN: u8 = 60;
+    /// The requests from one such try to the next: the machine may have been busy.
+    const REQUESTS_PER_TRY: u8 = 60;
 
+    /// Whether the socket is asked at the next request.
+    fn is_due(&self) -> bool {
+        !self.is_denied && !self.is_left_out()
+    }
+
+    fn is_left_out(&self) -> bool {
+        self.unanswered >= Self::MOST_UNANSWERED
+    }
+
+    /// chronyd has answered by its socket.
+    fn record_answer(&mut self) {
+        self.unanswered = 0;
+    }
+
+    /// chronyd has answered at its port, and its socket was silent or left out.
+    fn record_answer_at_port(&mut self) {
+        self.unanswered = (self.unanswered + 1) % Self::REQUESTS_PER_TRY;
+    }
+
+    /// chronyd has not answered at its port, so the socket is all that is left.
+    fn record_silent_port(&mut self) {
+        if self.is_left_out() {
+            self.unanswered = 0;
+        }
+    }
+}
+
+/// A client that asks again and again.
+#[derive(Debug, Default)]
+pub(crate) struct ChronydClient {
+    socket: SocketUse,
+}
+
+impl ChronydClient {
     /// See [`ask`]. Waits for `timeout` at most twice.
     pub(crate) fn ask(&mut self, timeout: Duration) -> Result<Answer, NoAnswer> {
         let this_machine = ChronydAddress {
@@ -239,12 +268,12 @@ impl ChronydClient {
         timeout: Duration,
     ) -> Result<Answer, NoAnswer> {
         let mut by_socket = NoAnswer::Silent { timeout };
-        let mut is_asked = false;
-        if !self.is_socket_denied && self.unanswered < Self::MOST_UNANSWERED {
+        let mut is_silent = self.socket.is_left_out();
+        if self.socket.is_due() {
             match ask_socket(address.folder, timeout) {
-                Ok(Err(NoAnswer::Silent { .. })) => is_asked = true,
+                Ok(Err(NoAnswer::Silent { .. })) => is_silent = true,
                 Ok(answer) => {
-                    self.unanswered = 0;
+                    self.socket.record_answer();
                     return answer;
                 }
                 Err(NotAsked::Stranger { user }) => {
@@ -252,18 +281,15 @@ impl ChronydClient {
                     by_socket = NoAnswer::Stranger { channel, user };
                 }
                 Err(NotAsked::Failed(kind)) => {
-                    self.is_socket_denied = kind == ErrorKind::PermissionDenied;
+                    self.socket.is_denied = kind == ErrorKind::PermissionDenied;
                 }
             }
         }
         let by_port = ask_port(address.port, timeout);
-        let is_left_out = self.unanswered >= Self::MOST_UNANSWERED;
-        if by_port.is_ok() && (is_asked || is_left_out) {
-            self.unanswered = (self.unanswered + 1) % Self::TRIED_AGAIN;
-        }
-        if by_port.is_err() && is_left_out {
-            // The socket is all that is left.
-            self.unanswered = 0;
+        match by_port {
+            Ok(_) if is_silent => self.socket.record_answer_at_port(),
+            Ok(_) => {}
+            Err(_) => self.socket.record_silent_port(),
         }
         match by_port {
             Err(NoAnswer::Silent { .. }) => Err(by_socket),

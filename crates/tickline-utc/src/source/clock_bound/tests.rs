@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::UtcSource;
 use crate::claim_maker::{ClaimMaker, tests};
-use crate::source::Answer;
+use crate::source::SourceAnswer;
 
 /// `CLOCK_MONOTONIC`, or UTC in version 3, when the daemon wrote: 1,800,000,000 s.
 const AS_OF_NS: i64 = 1_800_000_000_000_000_000;
@@ -57,7 +57,7 @@ const RATE: Interval<u64> = Interval::between(
     2_000_042_000 << (SLOPE_BITS - 32),
 );
 
-fn answer(segment: &Segment, marker: u64) -> Option<Result<Report, UtcUnknown>> {
+fn answer(segment: &Segment, marker: u64) -> Option<SourceAnswer> {
     segment.report(&moment(marker), Some(RATE), 7_000, AS_OF_NS + 1_000_000_000)
 }
 
@@ -135,7 +135,7 @@ fn a_daemon_in_another_status_is_unsynchronised() {
     for version in VERSIONS {
         for status in [0, 4, u32::MAX] {
             let other = answer_in(version, status, 9);
-            let why = Unbounded::Status(status);
+            let why = Unbounded::ClockBoundStatus(status);
             let expected = UtcUnknown::Unsynchronised(UtcSource::ClockBound, why);
             assert_eq!(other, Some(Err(expected)));
         }
@@ -159,7 +159,7 @@ fn the_marker_of_a_daemon_that_does_not_check_it_does_not_count() {
 }
 
 /// The answer of a good segment in which the byte at `at` is another one.
-fn answer_with(version: u16, at: usize, byte: u8) -> Option<Answer> {
+fn answer_with(version: u16, at: usize, byte: u8) -> Option<SourceAnswer> {
     let mut wrong = segment(version, SYNCHRONISED, true);
     wrong.0[at] = byte;
     answer(&wrong, 9)

@@ -254,14 +254,14 @@ fn unbounded() -> [(PtpStatus, Unbounded); 12] {
         (flags(all & !PTP_TIMESCALE), Unbounded::NoTai),
         (flags(all & !TIME_TRACEABLE), Unbounded::NotTraceable),
         (flags(all | SYNC_UNCERTAIN), Unbounded::NotTraceable),
-        (class(248), Unbounded::ClockClass(248)),
-        (class(52), Unbounded::ClockClass(52)),
+        (class(248), Unbounded::OtherClockClass(248)),
+        (class(52), Unbounded::OtherClockClass(52)),
         (
             PtpStatus {
                 clock_accuracy: 0xFE,
                 ..GOOD
             },
-            Unbounded::Accuracy(0xFE),
+            Unbounded::NoAccuracy(0xFE),
         ),
         (
             PtpStatus {
@@ -315,7 +315,7 @@ fn the_states_of_the_ports_and_the_grandmaster_say_why_no_master_is_followed() {
 }
 
 /// The answer of a ptp4l that does not bound UTC.
-fn unsynchronised(why: Unbounded) -> Answer {
+fn unsynchronised(why: Unbounded) -> SourceAnswer {
     Err(UtcUnknown::Unsynchronised(UtcSource::Ptp4l, why))
 }
 
@@ -433,7 +433,7 @@ fn several_clocks_that_show_the_time_of_the_last_sync_make_no_claim() {
 }
 
 /// The report at this time after a midnight of UTC, while the grandmaster announces a leap second.
-fn report_of_leap(since_midnight_ns: i64) -> Vec<Answer> {
+fn report_of_leap(since_midnight_ns: i64) -> Vec<SourceAnswer> {
     let clock = LocalClock {
         utc_ns: 20_000 * DAY_NS + since_midnight_ns,
         ..phc(0)

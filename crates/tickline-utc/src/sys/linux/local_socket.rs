@@ -14,11 +14,15 @@ use std::time::Duration;
 use tickline::backend::{OsClock, Reference as _};
 
 use crate::deadline::Deadline;
+use crate::sys::FileOwner;
 
-/// The user and the permissions of a file.
-pub(crate) fn owner(path: &Path) -> io::Result<(u32, u32)> {
+/// Whose a file is; of a link, whose the link is.
+pub(crate) fn owner(path: &Path) -> io::Result<FileOwner> {
     let metadata = fs::symlink_metadata(path)?;
-    Ok((metadata.uid(), metadata.mode()))
+    Ok(FileOwner {
+        user: metadata.uid(),
+        mode: metadata.mode(),
+    })
 }
 
 /// The most messages that are taken from the queue of a new socket. It holds 11, unless

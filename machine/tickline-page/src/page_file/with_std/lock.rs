@@ -29,7 +29,8 @@ struct HeldLock {
     process: u32,
 }
 
-/// The locks of this process: a list, as a process serves few pages. A thread holds this mutex while it has a lock file open.
+/// The locks of this process: a list, as a process serves few pages. A call that
+/// opens a lock file holds this mutex until it has locked or closed the file.
 static HELD_LOCKS: Mutex<Vec<HeldLock>> = Mutex::new(Vec::new());
 
 fn held_locks() -> MutexGuard<'static, Vec<HeldLock>> {

@@ -9,7 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, lstat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, fchmod, fstat, lstat, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::mm::{ProtFlags, mlock};
 
@@ -18,8 +20,7 @@ use super::lock::Lock;
 use super::restartable;
 use crate::layout::PAGE_BYTES;
 use crate::lease::{
-    Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, PageChanged, SLOT_WORDS, SlotNumber,
-    SwapResult,
+    Field, LeaseMemory, LeaseStore, LeaseWord, PageChanged, SLOT_WORDS, SlotNumber, SwapResult,
 };
 use crate::page_file::mapped::{GUARDED, Mapping, PagePath};
 use crate::page_file::trust::{FileError, FileFacts, refused};
@@ -36,14 +37,14 @@ const NEW_PAGE_FLAGS: OFlags = OFlags::RDWR
 
 /// A mapping that this process may write to.
 #[derive(Debug)]
-struct WritableMapping(Mapping);
+pub(super) struct WritableMapping(Mapping);
 
 impl WritableMapping {
     fn new(file: impl AsFd) -> Result<Self, FileError> {
         Mapping::new(file, ProtFlags::READ | ProtFlags::WRITE).map(Self)
     }
 
-    const fn page(&self) -> &WritablePage {
+    pub(super) const fn page(&self) -> &WritablePage {
         // SAFETY: a mapping begins at a page's start, is readable and writable, and lives as long
         // as `self`. Only atomic stores change it, in this process or another one.
         unsafe { WritablePage::from_ptr(self.0.0.as_ptr()) }
@@ -222,7 +223,7 @@ fn judge_folder(path: &PagePath<'_>) -> Result<(), FileError> {
 /// The facts of the file that this process would make in a folder with these facts.
 fn facts_of_new_file(folder: FileFacts) -> FileFacts {
     FileFacts {
-        mode: 0o100_644,
+        mode: FileType::RegularFile.as_raw_mode() | PAGE_MODE.as_raw_mode(),
         size: PAGE_BYTES as u64,
         is_mounted_read_only: false,
         ..folder
@@ -230,7 +231,9 @@ fn facts_of_new_file(folder: FileFacts) -> FileFacts {
 }
 
 /// Maps the page's file for writing. An error if the file is not a page: it stays as it is.
-fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), PageErrorCause> {
+pub(super) fn open_page(
+    path: &PagePath<'_>,
+) -> Result<(WritableMapping, FileFacts, OwnedFd), PageErrorCause> {
     let (file, facts) = path.open(OFlags::RDWR).map_err(|error| match error {
         FileError::TooShort { bytes } => PageErrorCause::OtherFile { bytes },
         error => error.into(),
@@ -294,70 +297,6 @@ fn make_file(path: &PagePath<'_>, header: Header) -> Result<(), PageErrorCause> 
         remove().ok();
         failed()(error).into()
     })
-}
-
-/// The position of a page's switch, which [`switch_off`] and [`switch_on`] set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PageSwitch {
-    /// No writer publishes.
-    Off,
-    /// A writer may publish. The page may be off nevertheless: before its first writer.
-    On {
-        /// The page's phase.
-        phase: LeasePhase,
-    },
-}
-
-impl PageSwitch {
-    fn of(word: LeaseWord) -> Self {
-        if word.stays_off() {
-            return Self::Off;
-        }
-        Self::On {
-            phase: word.phase(),
-        }
-    }
-}
-
-/// Switches a page off at once, for all readers, even if its writer is dead or stopped. Readings
-/// step back by at most the lead of the page's line. A running writer ends at its next iteration. A
-/// new writer leaves the page off, until [`switch_on`] or the next boot. Returns the position
-/// before.
-///
-/// # Errors
-///
-/// If the file cannot be opened for writing, is not trusted, or is not a page.
-pub fn switch_off(path: impl AsRef<Path>) -> Result<PageSwitch, PageError> {
-    change_word(path.as_ref(), |word| {
-        (!word.stays_off()).then(|| word.switched_off())
-    })
-}
-
-/// Lets writers publish again after [`switch_off`]. Returns the position before.
-///
-/// # Errors
-///
-/// The errors of [`switch_off`].
-pub fn switch_on(path: impl AsRef<Path>) -> Result<PageSwitch, PageError> {
-    let on = |word: LeaseWord| word.next(LeasePhase::Off, word.first(), None);
-    change_word(path.as_ref(), |word| word.stays_off().then(|| on(word)))
-}
-
-/// Replaces the page's word by `next` of it, unless that is `None`. Returns the switch by the old word.
-fn change_word(
-    path: &Path,
-    next: impl Fn(LeaseWord) -> Option<LeaseWord>,
-) -> Result<PageSwitch, PageError> {
-    let open = || Ok(open_page(&PagePath::resolve(path.as_os_str().as_bytes())?)?.0);
-    let mapping = open().map_err(|cause: PageErrorCause| PageError::new(path, cause))?;
-    let cell = mapping.page().cell();
-    loop {
-        let word = cell.word();
-        match next(word) {
-            Some(to) if !cell.try_swap(word, to) => {}
-            _ => return Ok(PageSwitch::of(word)),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use super::*;
 use crate::claim::Claim;
 use crate::claim_maker::tests::bounds_ns;
 use crate::claim_maker::{ClaimMaker, valid_ns};
-use crate::source::{Answers, KernelSource};
-use crate::sys::STA_UNSYNC;
+use crate::source::{KernelSource, SourceAnswers};
+use crate::sys::{KernelErrors, STA_UNSYNC};
 
 const SECOND_NS: f64 = 1e9;
 const START_NS: i64 = 1_800_000_000_000_000_000;
@@ -264,10 +264,13 @@ impl World {
             self.slew
         };
         let grown_us = ((self.realtime - self.error_since) / SECOND_NS) as i64 * 500;
-        let maxerror_us = (self.error / 1e3) as i64 + 1 + grown_us;
+        let errors = KernelErrors {
+            maximum_us: (self.error / 1e3) as i64 + 1 + grown_us,
+            ..USUAL.errors
+        };
         KernelClock {
             frequency_ppb: ((slew - self.frequency - self.compensation) * 1e9) as i64,
-            maxerror_us,
+            errors,
             offset_ns: 0,
             ..USUAL
         }
@@ -313,7 +316,7 @@ impl World {
             self.chronyd.forget();
         }
         let answers = [None, None, by_chronyd, by_kernel];
-        let Some(answers) = Answers::new(answers, &self.kernel, [&before, &after]) else {
+        let Some(answers) = SourceAnswers::new(answers, &self.kernel, [&before, &after]) else {
             return;
         };
         if steering(self) != steered {

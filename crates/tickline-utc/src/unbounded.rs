@@ -1,0 +1,423 @@
+//! Why a source that answers does not bound UTC: [`Unbounded`].
+
+use core::fmt;
+
+/// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).
+pub(crate) const MAX_FREQUENCY_PPB: i64 = 500_000;
+
+/// The largest error of a claim, ns: the largest dispersion of an NTP server (RFC 5905, `MAXDISP`).
+pub(crate) const MAX_ERROR_NS: i64 = 16_000_000_000;
+
+pub(crate) const DAY_NS: i64 = 86_400_000_000_000;
+
+/// The earliest time of a plausible report, ns since 1970: no reading of its claim may be before
+/// 1970.
+pub(crate) const MIN_TIME_NS: i64 = DAY_NS;
+
+/// The latest time of a plausible report, ns since 1970: no reading of its claim, which holds for a
+/// day at most, may overflow.
+pub(crate) const MAX_TIME_NS: i64 = i64::MAX - 2 * DAY_NS;
+
+/// The largest rate of a plausible report, ppb. The value is chosen: above the rates of slews,
+/// which count as steps from 12.5 % on (`SLEW_PARTS` in `source.rs`).
+pub(crate) const MAX_RATE_PPB: i64 = 200_000_000;
+
+/// Why a source that has answered does not bound UTC.
+///
+/// ```
+/// use tickline_utc::Unbounded;
+///
+/// let text = Unbounded::ErrorTooLarge { ms: 17_500 }.to_string();
+/// assert_eq!(text, "it states an error of 17.5 s, above the limit of 16 s");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unbounded {
+    /// Any source: it states an error above 16 s.
+    ErrorTooLarge {
+        /// The error, ms, rounded up; at most `u32::MAX`.
+        ms: u32,
+    },
+    /// Any source: by its figures, the rate of UTC against `CLOCK_MONOTONIC_RAW` may be off by more
+    /// than 20 %.
+    RateTooLarge {
+        /// The rate that is farthest off, ppm, rounded away from 0.
+        ppm: i32,
+    },
+    /// Any source: UTC would be before 1970-01-02, or after 2262-04-09.
+    TimeOutOfRange {
+        /// The time since 1970-01-01, days, rounded away from the limit.
+        days: i32,
+    },
+    /// Any source: the earliest time that it states for UTC is after the latest one.
+    TimesCrossed {
+        /// The difference of the two, ms, rounded up; at most `u32::MAX`.
+        ms: u32,
+    },
+    /// Any source: the lowest rate that it states for UTC is above the highest one.
+    RatesCrossed {
+        /// The difference of the two, ppm, rounded up; at most `u32::MAX`.
+        ppm: u32,
+    },
+    /// clock-bound: its status is neither synchronised nor free running.
+    ClockBoundStatus(u32),
+    /// chronyd says that it is not synchronised, or names no reference.
+    FollowsNothing,
+    /// chronyd follows its own clock.
+    FollowsItself,
+    /// The kernel says that its clock is not synchronised.
+    KernelUnsynchronised,
+    /// The kernel's clock is steered by more than 500 ppm.
+    SteeringTooLarge {
+        /// The steering, ppm, rounded away from 0.
+        ppm: i32,
+    },
+    /// ptp4l: no port of it follows a master.
+    NoMaster,
+    /// ptp4l measures its master, but its servo is not locked.
+    NotLocked,
+    /// ptp4l: it is the grandmaster itself.
+    IsGrandmaster,
+    /// ptp4l: its grandmaster does not serve TAI.
+    NoTai,
+    /// ptp4l: its grandmaster does not vouch for the offset of UTC.
+    NoUtcOffset,
+    /// ptp4l: its grandmaster's time is not traceable.
+    NotTraceable,
+    /// ptp4l: its grandmaster's class is neither 6 nor 7.
+    OtherClockClass(u8),
+    /// ptp4l: its grandmaster's accuracy has this code, which stands for no accuracy, or for more
+    /// than 10 s (IEEE 1588-2019, table 5).
+    NoAccuracy(u8),
+    /// ptp4l measures the delay of the last link alone.
+    LinkDelay,
+    /// ptp4l has not measured the path.
+    NoPathDelay,
+    /// A hardware clock, which ptp4l may steer, can't be read.
+    UnreadableClock,
+    /// No clock shows the time of ptp4l's last Sync, or up to 4 s more.
+    NoClockOfLastSync,
+    /// Several clocks show that time: ptp4l may steer any of them.
+    ClocksOfLastSync,
+}
+
+/// Each cause by its number in a published claim (`Unbounded::to_numbers`), made of its figure.
+const CAUSES: [fn(u32) -> Unbounded; 23] = [
+    |ms| Unbounded::ErrorTooLarge { ms },
+    |ppm| Unbounded::RateTooLarge {
+        ppm: ppm.cast_signed(),
+    },
+    |days| Unbounded::TimeOutOfRange {
+        days: days.cast_signed(),
+    },
+    |ms| Unbounded::TimesCrossed { ms },
+    |ppm| Unbounded::RatesCrossed { ppm },
+    Unbounded::ClockBoundStatus,
+    |_| Unbounded::FollowsNothing,
+    |_| Unbounded::FollowsItself,
+    |_| Unbounded::KernelUnsynchronised,
+    |ppm| Unbounded::SteeringTooLarge {
+        ppm: ppm.cast_signed(),
+    },
+    |_| Unbounded::NoMaster,
+    |_| Unbounded::NotLocked,
+    |_| Unbounded::IsGrandmaster,
+    |_| Unbounded::NoTai,
+    |_| Unbounded::NoUtcOffset,
+    |_| Unbounded::NotTraceable,
+    |class| Unbounded::OtherClockClass(class.to_le_bytes()[0]),
+    |code| Unbounded::NoAccuracy(code.to_le_bytes()[0]),
+    |_| Unbounded::LinkDelay,
+    |_| Unbounded::NoPathDelay,
+    |_| Unbounded::UnreadableClock,
+    |_| Unbounded::NoClockOfLastSync,
+    |_| Unbounded::ClocksOfLastSync,
+];
+
+impl Unbounded {
+    /// An error of this many ns.
+    pub(crate) fn by_error(ns: i64) -> Self {
+        Self::ErrorTooLarge {
+            ms: rounded_up(ns, 1_000_000),
+        }
+    }
+
+    /// A time of this many ns since 1970, which is beyond a limit.
+    pub(crate) fn by_time(ns: i64) -> Self {
+        let days = if ns < MIN_TIME_NS {
+            ns.div_euclid(DAY_NS)
+        } else {
+            ns.div_euclid(DAY_NS) + 1
+        };
+        Self::TimeOutOfRange {
+            days: i32::try_from(days).unwrap_or(i32::MAX),
+        }
+    }
+
+    /// An earliest time that is this many ns after the latest one.
+    pub(crate) fn by_crossed_times(ns: i64) -> Self {
+        Self::TimesCrossed {
+            ms: rounded_up(ns, 1_000_000),
+        }
+    }
+
+    /// A lowest rate that is this many ppb above the highest one.
+    pub(crate) fn by_crossed_rates(ppb: i64) -> Self {
+        Self::RatesCrossed {
+            ppm: rounded_up(ppb, 1_000),
+        }
+    }
+
+    /// A rate of this many ppb.
+    pub(crate) fn by_rate(ppb: i64) -> Self {
+        Self::RateTooLarge {
+            ppm: outward_ppm(ppb),
+        }
+    }
+
+    /// A steering of this many ppb.
+    pub(crate) fn by_steering(ppb: i64) -> Self {
+        Self::SteeringTooLarge {
+            ppm: outward_ppm(ppb),
+        }
+    }
+
+    /// The cause's place in [`CAUSES`], and its figure.
+    pub(crate) fn to_numbers(self) -> (u8, u32) {
+        match self {
+            Self::ErrorTooLarge { ms } => (0, ms),
+            Self::RateTooLarge { ppm } => (1, ppm.cast_unsigned()),
+            Self::TimeOutOfRange { days } => (2, days.cast_unsigned()),
+            Self::TimesCrossed { ms } => (3, ms),
+            Self::RatesCrossed { ppm } => (4, ppm),
+            Self::ClockBoundStatus(status) => (5, status),
+            Self::FollowsNothing => (6, 0),
+            Self::FollowsItself => (7, 0),
+            Self::KernelUnsynchronised => (8, 0),
+            Self::SteeringTooLarge { ppm } => (9, ppm.cast_unsigned()),
+            Self::NoMaster => (10, 0),
+            Self::NotLocked => (11, 0),
+            Self::IsGrandmaster => (12, 0),
+            Self::NoTai => (13, 0),
+            Self::NoUtcOffset => (14, 0),
+            Self::NotTraceable => (15, 0),
+            Self::OtherClockClass(class) => (16, class.into()),
+            Self::NoAccuracy(code) => (17, code.into()),
+            Self::LinkDelay => (18, 0),
+            Self::NoPathDelay => (19, 0),
+            Self::UnreadableClock => (20, 0),
+            Self::NoClockOfLastSync => (21, 0),
+            Self::ClocksOfLastSync => (22, 0),
+        }
+    }
+
+    pub(crate) fn from_numbers(number: u8, figure: u32) -> Option<Self> {
+        Some(CAUSES.get(usize::from(number))?(figure))
+    }
+
+    /// What the user can do.
+    pub(crate) fn remedy(self) -> &'static str {
+        match self {
+            Self::ErrorTooLarge { .. } => {
+                "wait until it has measured again, and see which servers it reaches (`tickline doctor`)"
+            }
+            Self::RateTooLarge { .. } | Self::TimesCrossed { .. } | Self::RatesCrossed { .. } => {
+                "restart the source, and see what it states (`tickline doctor`)"
+            }
+            Self::TimeOutOfRange { .. } => "set the machine's clock",
+            Self::ClockBoundStatus(_) => {
+                "see whether the NTP daemon beside clock-bound follows a server"
+            }
+            Self::FollowsNothing => "`chronyc sources` shows which servers it reaches",
+            Self::FollowsItself => {
+                "give it a server, and see with `chronyc sources` whether it reaches that"
+            }
+            Self::KernelUnsynchronised => {
+                "start an NTP daemon that follows a server (chronyd with `rtcsync`), or let this process reach chronyd"
+            }
+            Self::SteeringTooLarge { .. } => {
+                "restart the NTP daemon, which may have ended during a slew"
+            }
+            Self::NoMaster => "see whether Announce and Sync messages come (ptp4l's log)",
+            Self::NotLocked => "wait until it is, or take `free_running` out of ptp4l's options",
+            Self::IsGrandmaster => {
+                "run an NTP daemon beside it, or let it follow another grandmaster"
+            }
+            Self::NoTai
+            | Self::NoUtcOffset
+            | Self::NotTraceable
+            | Self::OtherClockClass(_)
+            | Self::NoAccuracy(_) => "see whether the grandmaster has a reference, such as GPS",
+            Self::LinkDelay => "configure ptp4l with `delay_mechanism E2E`",
+            Self::NoPathDelay => "wait for its first measurements of the delay",
+            Self::UnreadableClock => {
+                "give this user the right to open each /dev/ptpN; if root can't read one either (`phc_ctl /dev/ptpN \
+                 get`), its driver fails"
+            }
+            Self::NoClockOfLastSync => "see whether Sync messages still come (ptp4l's log)",
+            Self::ClocksOfLastSync => {
+                "let only one of them follow ptp4l's: `phc2sys -a` and ts2phc make more"
+            }
+        }
+    }
+}
+
+/// The size of `value` in units of `unit`, so that one above 0 stays above it.
+fn rounded_up(value: i64, unit: u64) -> u32 {
+    u32::try_from(value.unsigned_abs().div_ceil(unit)).unwrap_or(u32::MAX)
+}
+
+/// A rate in ppm, rounded away from 0, so that one above a limit stays above it.
+fn outward_ppm(ppb: i64) -> i32 {
+    let size = i32::try_from(ppb.unsigned_abs().div_ceil(1_000)).unwrap_or(i32::MAX);
+    if ppb < 0 { -size } else { size }
+}
+
+impl fmt::Display for Unbounded {
+    /// The cause with the value and the limit, for people; "it" is the source.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ErrorTooLarge { ms } => {
+                let seconds = f64::from(*ms) / 1e3;
+                let limit_s = MAX_ERROR_NS / 1_000_000_000;
+                return write!(
+                    f,
+                    "it states an error of {seconds} s, above the limit of {limit_s} s"
+                );
+            }
+            Self::RateTooLarge { ppm } => {
+                let limit_ppm = MAX_RATE_PPB / 1_000;
+                return write!(
+                    f,
+                    "it states a rate that is off by {ppm} ppm, and {limit_ppm} ppm is the limit"
+                );
+            }
+            Self::TimeOutOfRange { days } => {
+                let [min_days, max_days] = [MIN_TIME_NS, MAX_TIME_NS].map(|ns| ns / DAY_NS);
+                return write!(
+                    f,
+                    "its time is {days} days after 1970-01-01, and the limits are {min_days} and \
+                     {max_days} days (in 2262)"
+                );
+            }
+            Self::TimesCrossed { ms } => {
+                return write!(
+                    f,
+                    "the earliest time that it states for UTC is {ms} ms after the latest one"
+                );
+            }
+            Self::RatesCrossed { ppm } => {
+                return write!(
+                    f,
+                    "the lowest rate that it states for UTC is {ppm} ppm above the highest one"
+                );
+            }
+            Self::ClockBoundStatus(status) => {
+                return write!(
+                    f,
+                    "its status is {status}, neither 1 (synchronised) nor 2 (free running)"
+                );
+            }
+            Self::FollowsNothing => "it follows no clock",
+            Self::FollowsItself => "it follows its own clock",
+            Self::KernelUnsynchronised => "the kernel says that its clock is not synchronised",
+            Self::SteeringTooLarge { ppm } => {
+                let limit_ppm = MAX_FREQUENCY_PPB / 1_000;
+                return write!(
+                    f,
+                    "the kernel's clock is steered by {ppm} ppm, and {limit_ppm} ppm is the limit"
+                );
+            }
+            Self::NoMaster => "no port of it follows a master",
+            Self::NotLocked => "it measures its master, but its servo is not locked",
+            Self::IsGrandmaster => "it is the grandmaster itself",
+            Self::NoTai => "its grandmaster does not serve TAI",
+            Self::NoUtcOffset => "its grandmaster does not vouch for the offset of UTC",
+            Self::NotTraceable => "its grandmaster's time is not traceable",
+            Self::OtherClockClass(class) => {
+                return write!(
+                    f,
+                    "its grandmaster follows no primary reference: its class is {class}, neither 6 nor 7"
+                );
+            }
+            Self::NoAccuracy(code) => {
+                return write!(
+                    f,
+                    "its grandmaster states no accuracy, or one above 10 s: the code is {code:#04x}"
+                );
+            }
+            Self::LinkDelay => "it measures the delay of the last link alone",
+            Self::NoPathDelay => "it has not measured the path",
+            Self::UnreadableClock => "a hardware clock that it may steer can't be read",
+            Self::NoClockOfLastSync => "no clock shows the time of its last Sync, or up to 4 s more",
+            Self::ClocksOfLastSync => "several clocks show the time of its last Sync",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_survives_its_numbers() {
+        for make in CAUSES {
+            let cause = make(u32::MAX - 6);
+            let (number, figure) = cause.to_numbers();
+            assert_eq!(Unbounded::from_numbers(number, figure), Some(cause));
+        }
+    }
+
+    #[test]
+    fn a_cause_with_a_limit_has_the_value_and_the_limit() {
+        for (cause, [value, limit]) in [
+            (
+                Unbounded::by_error(16_000_000_001),
+                ["16.001 s", "limit of 16 s"],
+            ),
+            (
+                Unbounded::by_rate(-200_000_001),
+                ["-200001 ppm", "200000 ppm is the limit"],
+            ),
+            (
+                Unbounded::by_steering(500_001),
+                ["501 ppm", "500 ppm is the limit"],
+            ),
+            (
+                Unbounded::by_time(MIN_TIME_NS - 1),
+                ["its time is 0 days", "limits are 1 and"],
+            ),
+            (
+                Unbounded::by_time(MAX_TIME_NS + 1),
+                ["its time is 106750 days", "106749 days"],
+            ),
+            (
+                Unbounded::by_crossed_times(1),
+                ["1 ms after", "the latest one"],
+            ),
+            (
+                Unbounded::by_crossed_rates(1_001),
+                ["2 ppm above", "the highest one"],
+            ),
+            (Unbounded::ClockBoundStatus(4), ["is 4", "1 (synchronised)"]),
+            (Unbounded::OtherClockClass(52), ["is 52", "neither 6 nor 7"]),
+            (Unbounded::NoAccuracy(0xFE), ["0xfe", "above 10 s"]),
+        ] {
+            let text = cause.to_string();
+            assert!(text.contains(value) && text.contains(limit), "{text}");
+        }
+    }
+
+    #[test]
+    fn figures_at_the_ends_of_their_range_are_stated() {
+        let extremes = [i64::MIN, i64::MAX].map(Unbounded::by_rate);
+        assert_eq!(
+            extremes,
+            [i32::MIN + 1, i32::MAX].map(|ppm| Unbounded::RateTooLarge { ppm })
+        );
+        assert_eq!(
+            Unbounded::by_error(i64::MIN),
+            Unbounded::ErrorTooLarge { ms: u32::MAX }
+        );
+    }
+}
