@@ -3,8 +3,8 @@
 //! Programs that depend on quanta are built as published, with one patched dependency
 //! (`crates/tickline-quanta/patch/`). In other programs, this command replaces lines. Cargo fetches
 //! all sources, and none is part of this repository. The command runs unit tests, integration tests
-//! and doc tests. They run as on a machine that started a minute ago, because some programs subtract
-//! an hour from the present.
+//! and doc tests. They run as on a machine that started a minute ago, because some programs
+//! subtract an hour from the present.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -219,7 +219,8 @@ fn test(port: &Port, source: &Path, on_new_machine: &str) -> Result<Passed, Stri
 /// never 0: a program that still has its own clock would prove nothing.
 fn replace(folder: &Path, text: &str, instead: &str) -> Result<usize, String> {
     let mut count = 0;
-    // `grep` takes each line of a text as a text of its own. It fails if no file has the first line.
+    // `grep` takes each line of a text as a text of its own. It fails if no file has the first
+    // line.
     let first_line = text.lines().next().unwrap_or_default();
     let files = step::output(
         command("grep -rlF --include=*.rs --include=Cargo.toml")

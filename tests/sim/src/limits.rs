@@ -38,11 +38,11 @@ pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
 /// slower since the iteration's sample (rule 5), so it leads by 0.6 of that time.
 ///
 /// The writer accepts a sample only if its age is at most half of the interval. The age must also
-/// be at most twice the time that sampling took, with its 32 reads of the reference. Stops by chance
-/// may fill all of that age: a writer was stopped some ten times, by up to 20 ms, in one iteration.
-/// Stops that a scenario lists within all of the last samples count for two, as scenarios show. After
-/// the sample the writer is stopped at most three times. If a suspend can't be ruled out, the mark is
-/// the end of the window.
+/// be at most twice the time that sampling took, with its 32 reads of the reference. Stops by
+/// chance may fill all of that age: a writer was stopped some ten times, by up to 20 ms, in one
+/// iteration. Stops that a scenario lists within all of the last samples count for two, as
+/// scenarios show. After the sample the writer is stopped at most three times. If a suspend can't
+/// be ruled out, the mark is the end of the window.
 fn lost_ns(scenario: &Scenario) -> u64 {
     let chance = &scenario.chance;
     let by_chance = [

@@ -94,8 +94,8 @@ fn step_ps(step: Step, bracket_ns: u64, rng: &mut fastrand::Rng) -> u64 {
         Step::Load => rng.u64(200..3_000),
         Step::Swap if misses_cache(rng, 16) => rng.u64(60_000..200_000),
         Step::Swap => rng.u64(5_000..20_000),
-        // Half of the bracket lies before the moment of the reference's value, and half between this
-        // moment and the next read of the counter.
+        // Half of the bracket lies before the moment of the reference's value, and half between
+        // this moment and the next read of the counter.
         Step::Reference | Step::Counter => rng.u64(bracket_ps / 4..=bracket_ps * 3 / 4),
         Step::End | Step::Published => 500,
         Step::Sleep(ps) => ps,

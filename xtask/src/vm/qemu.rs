@@ -21,8 +21,8 @@ use super::report::Phase;
 /// longest phase takes a minute, in which Postgres fills its table.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// The longest run of a guest. Debian with all programs takes 12 minutes on a quiet host, and several
-/// times as long on a busy one.
+/// The longest run of a guest. Debian with all programs takes 12 minutes on a quiet host, and
+/// several times as long on a busy one.
 const RUN_LIMIT: Duration = Duration::from_secs(5_400);
 
 /// The time for which a guest is stopped on its own request.
@@ -316,8 +316,8 @@ fn forward_lines(child: &mut Child, sender: Sender<String>) {
     }
 }
 
-/// Starts a QEMU that exits when the machine ends, and that never writes to a disk of the image. The
-/// machine boots, or goes on from the state in the file `state`.
+/// Starts a QEMU that exits when the machine ends, and that never writes to a disk of the image.
+/// The machine boots, or goes on from the state in the file `state`.
 fn spawn(
     guest: &Guest,
     image: &Image,

@@ -66,35 +66,7 @@ impl Scenario {
         for _ in 0..faults {
             add_random_fault(rng, &mut scenario);
         }
-        if rng.u32(..4) == 0 {
-            make_reference_unsteady(rng, &mut scenario);
-        }
-        if scenario.clock.driver == Driver::Reader && rng.u32(..4) == 0 {
-            // Readers call about as often as is necessary to make an iteration worthwhile.
-            scenario.reads_regularly = true;
-            scenario.think_ns =
-                (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
-        }
-        if rng.u32(..8) == 0 {
-            add_busy_switch(rng, &mut scenario);
-        }
-        if rng.u32(..4) == 0 {
-            add_restless_sleep(rng, &mut scenario);
-        }
-        // This choice comes last, so that a seed's other choices do not depend on it.
-        if scenario.clock.driver == Driver::Thread && rng.u32(..6) == 0 {
-            scenario.clock.per_cpu = true;
-            let machine = &mut scenario.machine;
-            machine.cpus = machine.cpus.max(2);
-            machine.same_counter = false;
-            machine.cpu_difference_ticks = pick(rng, &[0, 50, 2_000, 100_000]);
-        }
-        if rng.u32(..8) == 0 {
-            add_busy_device(rng, &mut scenario);
-        }
-        if !scenario.clock.per_cpu && rng.u32(..16) == 0 {
-            scenario.repeat();
-        }
+        make_special(rng, &mut scenario);
         scenario
     }
 
@@ -151,6 +123,39 @@ fn random_machine(
         wander_ppb: pick(rng, &[0, 0, 1, 10]),
         bracket_ns: pick(rng, &[20, 30, 40, 80, 700]),
         hides_suspends: false,
+    }
+}
+
+/// Gives some scenarios a special condition, or several. A new one goes to the end, so that a seed's
+/// other choices stay as they are.
+fn make_special(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
+    if rng.u32(..4) == 0 {
+        make_reference_unsteady(rng, scenario);
+    }
+    if scenario.clock.driver == Driver::Reader && rng.u32(..4) == 0 {
+        // Readers call about as often as is necessary to make an iteration worthwhile.
+        scenario.reads_regularly = true;
+        scenario.think_ns =
+            (scenario.clock.interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
+    }
+    if rng.u32(..8) == 0 {
+        add_busy_switch(rng, scenario);
+    }
+    if rng.u32(..4) == 0 {
+        add_restless_sleep(rng, scenario);
+    }
+    if scenario.clock.driver == Driver::Thread && rng.u32(..6) == 0 {
+        scenario.clock.per_cpu = true;
+        let machine = &mut scenario.machine;
+        machine.cpus = machine.cpus.max(2);
+        machine.same_counter = false;
+        machine.cpu_difference_ticks = pick(rng, &[0, 50, 2_000, 100_000]);
+    }
+    if rng.u32(..8) == 0 {
+        add_busy_device(rng, scenario);
+    }
+    if !scenario.clock.per_cpu && rng.u32(..16) == 0 {
+        scenario.repeat();
     }
 }
 

@@ -1,5 +1,5 @@
-//! Step 2: the paths that one file names: in `use` declarations, in its code, and in the arguments of
-//! macros. What only tests name is left out.
+//! Step 2: the paths that one file names: in `use` declarations, in its code, and in the arguments
+//! of macros. What only tests name is left out.
 
 use syn::buffer::{Cursor, TokenBuffer};
 use syn::punctuated::Punctuated;

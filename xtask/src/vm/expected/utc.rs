@@ -35,9 +35,9 @@ pub(super) fn contains_true_time() -> Rule {
     })
 }
 
-/// ntpd-rs states no bound (`docs/limits.md` of tickline-utc), so an interval may miss the true time.
-/// In its scenario the server lies by nine tenths of the error that it states (`COVERED_NS` in the
-/// guest).
+/// ntpd-rs states no bound (`docs/limits.md` of tickline-utc), so an interval may miss the true
+/// time. In its scenario the server lies by nine tenths of the error that it states (`COVERED_NS`
+/// in the guest).
 pub(super) fn misses_by_the_lie() -> Rule {
     const LIE_NS: u64 = 5_175_000;
     rule(
