@@ -8,21 +8,32 @@ use crate::step::command;
 /// A line that is not blank and no comment, for `git diff -G`.
 const CODE_LINE: &str = "^[[:space:]]*([^/[:space:]]|/[^/])";
 
-/// The files among `paths` in which a [`CODE_LINE`] differs between two commits, and the renamed
-/// ones. An empty `other` stands for the present files, with those that git does not know yet.
+/// What a commit is compared with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Other<'a> {
+    Commit(&'a str),
+    /// The present files, with those that git does not know yet.
+    PresentFiles,
+}
+
+/// The files among `paths` in which a [`CODE_LINE`] differs from a commit, and the renamed ones.
 /// `paths` are pathspecs of git, with spaces between them. `None` if this clone does not have a
 /// commit.
 pub(crate) fn changed_files(
     clone: &Path,
-    [commit, other]: [&str; 2],
+    commit: &str,
+    other: Other<'_>,
     paths: &str,
 ) -> Option<Vec<String>> {
+    let commits = match other {
+        Other::Commit(other) => format!("{commit} {other}"),
+        Other::PresentFiles => commit.to_owned(),
+    };
     // `--quiet` would stop at the first file that differs, even if `-G` then leaves this file out.
-    let diff = format!(
-        "git diff --name-only --no-renames --text -G{CODE_LINE} {commit} {other} -- {paths}"
-    );
+    let diff =
+        format!("git diff --name-only --no-renames --text -G{CODE_LINE} {commits} -- {paths}");
     let mut files = files(clone, &diff)?;
-    if other.is_empty() {
+    if matches!(other, Other::PresentFiles) {
         let new = format!("git ls-files --others --exclude-standard -- {paths}");
         files.extend(self::files(clone, &new)?);
     }
@@ -75,7 +86,7 @@ pub(crate) mod tests {
         }
 
         fn changed(&self, paths: &str) -> Vec<String> {
-            changed_files(&self.0, ["HEAD", ""], paths).unwrap()
+            changed_files(&self.0, "HEAD", Other::PresentFiles, paths).unwrap()
         }
     }
 
@@ -140,7 +151,8 @@ pub(crate) mod tests {
     #[test]
     fn a_commit_that_is_not_known_has_no_list_of_changed_files() {
         let unknown = "0123456789abcdef0123456789abcdef01234567";
-        let changed = |commit| changed_files(crate::files::root(), [commit, "HEAD"], ".");
+        let head = Other::Commit("HEAD");
+        let changed = |commit| changed_files(crate::files::root(), commit, head, ".");
         assert_eq!(changed("HEAD"), Some(Vec::new()));
         assert_eq!(changed(unknown), None);
     }

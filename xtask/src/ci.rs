@@ -71,11 +71,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     }
     // Read the commit before the steps run, because each step reads the tree when it begins.
     let [commit, date] = [results::present_commit(), step::output_of("date -u +%F")];
-    let (code, results) = step::run_all(&chosen);
+    let done = step::run_all(&chosen);
     if is_nightly {
-        results::store(&of_lanes(), &results, &commit?, &date?)?;
+        results::store(&of_lanes(), &done.rows, &commit?, &date?)?;
     }
-    Ok(code)
+    Ok(done.code)
 }
 
 /// The steps of these lanes.

@@ -26,9 +26,10 @@ use clap::Args;
 use table::{Mutant, Table, Tests};
 use tree::{Limit, Tree};
 
-/// The longest time for tests: a multiple of their time without a mutation, but at least a minimum.
-/// They take a second, or a few seconds on a busy machine.
-const TIMEOUT: (u32, Duration) = (20, Duration::from_secs(10));
+/// The longest time for the tests of a mutant: so many times as long as without a mutation, but at
+/// least [`MIN_TIMEOUT`]. They take a second, or a few seconds on a busy machine.
+const TIMES_AS_LONG: u32 = 20;
+const MIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest time for the tests without a mutation.
 const UNMUTATED_TIMEOUT: Duration = Duration::from_secs(60);
@@ -126,7 +127,7 @@ fn check_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<usize,
         without.green.len(),
         without.took.as_secs_f64()
     );
-    let patience = (without.took * TIMEOUT.0).max(TIMEOUT.1);
+    let patience = (without.took * TIMES_AS_LONG).max(MIN_TIMEOUT);
     let mut survivors = 0;
     for mutant in mutants {
         let ran = tree.with_mutant(mutant, || {

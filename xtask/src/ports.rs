@@ -3,10 +3,11 @@
 //! Programs that depend on quanta are built as published, with one patched dependency
 //! (`crates/tickline-quanta/patch/`). In other programs, this command replaces lines. Cargo fetches
 //! all sources, and none is part of this repository. The command runs unit tests, integration tests
-//! and doc tests. They run as on a machine that started a minute ago, because some programs subtract
-//! an hour from the present.
+//! and doc tests. They run as on a machine that started a minute ago, because some programs
+//! subtract an hour from the present.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::Parser;
 use serde_json::Value;
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
             packages.filter(|package| package["name"] == name && package["version"] == version);
         let path = found.find_map(|package| Path::new(package["manifest_path"].as_str()?).parent());
         match test(
-            port,
+            &port,
             path.ok_or("cargo has no such source")?,
             &on_new_machine,
         ) {
@@ -115,79 +116,98 @@ struct Passed {
     places: usize,
 }
 
-/// Copies a crate, gives it this project's clock, and runs its tests.
-fn test(
-    Port {
-        name,
-        version,
-        features,
-        edits,
-        left_out,
-    }: Port,
-    source: &Path,
-    on_new_machine: &str,
-) -> Result<Passed, String> {
-    let folder = files::target()
-        .join("ports")
-        .join(format!("{name}-{version}"));
-    let from = source.display();
-    let to = folder.display();
-    // The files that cargo unpacks may be read-only.
-    output_of(&format!("rm -rf {to}"))?;
-    output_of(&format!("cp -r --no-preserve=mode,ownership {from} {to}"))?;
-    let mut places = 0;
-    for (text, instead) in edits {
-        places += replace(&folder, text, instead)?;
-    }
-    let (config, lock_text) = if edits.is_empty() {
-        let patch = root().join("crates/tickline-quanta/patch/0.12");
-        (
-            vec![
-                "--config".to_owned(),
-                format!("patch.crates-io.quanta.path={patch:?}"),
-            ],
-            PATCHED,
-        )
-    } else {
+/// A copy of a program with this project's clock.
+struct Copied {
+    folder: PathBuf,
+    /// The options of cargo for its builds.
+    options: Vec<String>,
+    /// What its lock file has because of this project.
+    lock_text: &'static str,
+    places: usize,
+}
+
+impl Copied {
+    /// Copies a crate, and gives it this project's clock.
+    fn new(port: &Port, source: &Path) -> Result<Self, String> {
+        let folder = files::target()
+            .join("ports")
+            .join(format!("{}-{}", port.name, port.version));
+        let from = source.display();
+        let to = folder.display();
+        // The files that cargo unpacks may be read-only.
+        output_of(&format!("rm -rf {to}"))?;
+        output_of(&format!("cp -r --no-preserve=mode,ownership {from} {to}"))?;
+        if port.edits.is_empty() {
+            let patch = root().join("crates/tickline-quanta/patch/0.12");
+            let setting = format!("patch.crates-io.quanta.path={patch:?}");
+            return Ok(Self {
+                folder,
+                options: vec!["--config".to_owned(), setting],
+                lock_text: PATCHED,
+                places: 0,
+            });
+        }
+        let mut places = 0;
+        for (text, instead) in port.edits {
+            places += replace(&folder, text, instead)?;
+        }
         let dependency = format!(
             "\n[dependencies.tickline]\npath = {:?}\n",
             root().join("crates/tickline")
         );
         let manifest = folder.join("Cargo.toml");
         store(&manifest, &(read(&manifest)? + &dependency))?;
-        (Vec::new(), "name = \"tickline\"")
-    };
-    let cargo = |line: &str| {
+        Ok(Self {
+            folder,
+            options: Vec::new(),
+            lock_text: "name = \"tickline\"",
+            places,
+        })
+    }
+
+    fn cargo(&self, on_new_machine: &str, line: &str) -> Command {
         let mut cargo = command(&format!("{on_new_machine} timeout 600 cargo {line}"));
         cargo
-            .current_dir(&folder)
-            .args(&config)
-            .env("CARGO_PROFILE_DEV_DEBUG", "0");
-        cargo.env("CARGO_TARGET_DIR", files::target().join("ports/build"));
+            .current_dir(&self.folder)
+            .args(&self.options)
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_TARGET_DIR", files::target().join("ports/build"));
         cargo
-    };
-    if edits.is_empty() {
-        step::output(&mut cargo("update --package quanta"))?;
     }
-    let mut tests = cargo(&format!("test --no-fail-fast --features={features}"));
+
+    /// Fails unless the last build had this project. If a patch does not apply, cargo only warns.
+    fn check_lock_file(&self) -> Result<(), String> {
+        let lock = read(self.folder.join("Cargo.lock"))?;
+        if !lock.contains(self.lock_text) || lock.contains("[[patch.unused]]") {
+            return Err("its lock file does not have this project".into());
+        }
+        Ok(())
+    }
+}
+
+/// Copies a crate, gives it this project's clock, and runs its tests.
+fn test(port: &Port, source: &Path, on_new_machine: &str) -> Result<Passed, String> {
+    let copied = Copied::new(port, source)?;
+    if port.edits.is_empty() {
+        step::output(&mut copied.cargo(on_new_machine, "update --package quanta"))?;
+    }
+    let line = format!("test --no-fail-fast --features={}", port.features);
+    let mut tests = copied.cargo(on_new_machine, &line);
     tests.arg("--");
-    for name in left_out {
+    for name in port.left_out {
         tests.args(["--skip", name]);
     }
     let mut last = String::new();
     for _ in 0..TRIES {
-        let (status, output) = step::logged(&mut tests, name).map_err(|error| error.to_string())?;
-        // If a patch does not apply, cargo only warns.
-        let lock = read(folder.join("Cargo.lock"))?;
-        if !lock.contains(lock_text) || lock.contains("[[patch.unused]]") {
-            return Err("its lock file does not have this project".into());
-        }
+        let (status, output) =
+            step::logged(&mut tests, port.name).map_err(|error| error.to_string())?;
+        copied.check_lock_file()?;
         let passed = step::passed(&output);
         // A crate without tests would prove nothing.
         if status.success() && passed > 0 {
             return Ok(Passed {
                 tests: passed,
-                places,
+                places: copied.places,
             });
         }
         last = output;
@@ -199,7 +219,8 @@ fn test(
 /// never 0: a program that still has its own clock would prove nothing.
 fn replace(folder: &Path, text: &str, instead: &str) -> Result<usize, String> {
     let mut count = 0;
-    // `grep` takes each line of a text as a text of its own. It fails if no file has the first line.
+    // `grep` takes each line of a text as a text of its own. It fails if no file has the first
+    // line.
     let first_line = text.lines().next().unwrap_or_default();
     let files = step::output(
         command("grep -rlF --include=*.rs --include=Cargo.toml")

@@ -15,7 +15,7 @@ use std::time::Instant;
 use clap::Args;
 use serde::de::DeserializeOwned;
 
-use crate::changes::changed_files;
+use crate::changes::{Other, changed_files};
 use crate::files::{built, entries, read, root, store, with_block};
 use crate::step::{SOME_SKIPPED, command, must_succeed, output_of};
 use file::{Found, Record, SCHEMA};
@@ -177,7 +177,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
 fn check(records: &[Record]) -> Result<u8, String> {
     let mut code = 0;
     for record in records {
-        let is_present = is_unchanged(&record.commit, "");
+        let is_present = is_unchanged(&record.commit, Other::PresentFiles);
         let word = if is_present { "of" } else { "FAILED: not of" };
         println!("{}: {word} the present code", record.file_name());
         code |= u8::from(!is_present);
@@ -187,13 +187,13 @@ fn check(records: &[Record]) -> Result<u8, String> {
 
 /// Whether two records are of one code.
 fn is_of_same_code(one: &Record, other: &Record) -> bool {
-    one.commit == other.commit || is_unchanged(&one.commit, &other.commit)
+    one.commit == other.commit || is_unchanged(&one.commit, Other::Commit(&other.commit))
 }
 
-/// Whether [`CODE`] is the same in two commits; the present files stand for an empty `other`. A
-/// commit that this clone does not have counts as different.
-fn is_unchanged(commit: &str, other: &str) -> bool {
-    changed_files(root(), [commit, other], CODE).is_some_and(|files| files.is_empty())
+/// Whether [`CODE`] is the same in a commit and the other. A commit that this clone does not have
+/// counts as different.
+fn is_unchanged(commit: &str, other: Other<'_>) -> bool {
+    changed_files(root(), commit, other, CODE).is_some_and(|files| files.is_empty())
 }
 
 /// The text of a record's file.

@@ -20,7 +20,8 @@ pub(crate) struct Step {
     pub(crate) command: Vec<String>,
     environment: Vec<(&'static str, String)>,
     needs: Vec<Vec<String>>,
-    beside: bool,
+    /// Whether the step runs beside the steps that follow.
+    runs_beside_others: bool,
     /// Whether changes of the libraries' integration tests may change the result.
     pub(crate) depends_on_library_tests: bool,
 }
@@ -33,7 +34,7 @@ impl Step {
             command: owned(command),
             environment: Vec::new(),
             needs: Vec::new(),
-            beside: false,
+            runs_beside_others: false,
             depends_on_library_tests: true,
         }
     }
@@ -60,8 +61,8 @@ impl Step {
     /// Lets the step run beside the steps that follow; such steps run one after the other. It must
     /// measure nothing, and build into a directory of its own, because one build at a time would
     /// not keep two cores busy.
-    pub(crate) fn beside(mut self) -> Self {
-        self.beside = true;
+    pub(crate) fn beside_others(mut self) -> Self {
+        self.runs_beside_others = true;
         self
     }
 
@@ -174,37 +175,52 @@ impl Done<'_> {
     }
 }
 
+/// The end of all steps.
+pub(crate) struct AllDone {
+    /// The exit code: 1 if a step has failed.
+    pub(crate) code: u8,
+    /// The results as rows of a table.
+    pub(crate) rows: String,
+}
+
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
 /// passed. Prints the output of each step when the step ends, and keeps it in `target/ci`. The
-/// steps that may run beside others begin when it is the first one's turn. The summary repeats the
-/// faults of failed steps. Returns the exit code, and the summary as rows of a table.
-pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
-    let done = thread::scope(|scope| {
-        let mut done = Vec::new();
-        let mut beside = None;
-        for step in steps {
-            if !step.beside {
-                done.push(run_step(step));
-            } else if beside.is_none() {
-                let all = || {
-                    let all = steps.iter().filter(|step| step.beside);
-                    all.map(run_step).collect::<Vec<_>>()
-                };
-                beside = Some(scope.spawn(all));
-            }
-        }
-        if let Some(thread) = beside {
-            done.extend(thread.join().expect("nothing in it panics"));
-        }
-        done
-    });
+/// summary repeats the faults of failed steps.
+pub(crate) fn run_all(steps: &[Step]) -> AllDone {
+    let done = run_in_order(steps);
     println!("\n{}", summary(&done));
     let rows = done.iter().map(|step| {
         let Done { name, seconds, .. } = step;
         format!("| {name} | {} | {seconds:.0} |\n", step.words())
     });
     let failed = code(done.iter().map(|step| &step.result)) == 1;
-    (u8::from(failed), rows.collect())
+    AllDone {
+        code: u8::from(failed),
+        rows: rows.collect(),
+    }
+}
+
+/// Runs every step. The steps that run beside others begin when it is the first one's turn.
+fn run_in_order(steps: &[Step]) -> Vec<Done<'_>> {
+    let run_those_beside_others = || {
+        let beside_others = steps.iter().filter(|step| step.runs_beside_others);
+        beside_others.map(run_step).collect::<Vec<_>>()
+    };
+    thread::scope(|scope| {
+        let mut done = Vec::new();
+        let mut beside_others = None;
+        for step in steps {
+            if !step.runs_beside_others {
+                done.push(run_step(step));
+            } else if beside_others.is_none() {
+                beside_others = Some(scope.spawn(run_those_beside_others));
+            }
+        }
+        if let Some(thread) = beside_others {
+            done.extend(thread.join().expect("nothing in it panics"));
+        }
+        done
+    })
 }
 
 /// The result of each step, with the faults of failed steps, and the reasons of tests, or other

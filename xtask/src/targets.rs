@@ -169,13 +169,12 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     // The program's code for processors other than x86 is compiled only here.
     let has_own_code = target.triple == AARCH64;
     let is_short = extent == Extent::Short && target.crates == Crates::Published && !has_own_code;
-    let (crates, crates_are) = if is_short {
+    let crates = if is_short {
         Crates::Libraries
     } else {
         target.crates
-    }
-    .names();
-    let packages = package_options(&crates);
+    };
+    let packages = package_options(&crates.names());
     let option = target_option(target);
     // The build of the program below checks nearly all libraries.
     let is_checked = is_short && target.is_static;
@@ -183,7 +182,7 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
         machine.run(&format!("cargo check{packages}{option}"))?;
     }
     if !target.is_static {
-        return passed(crates_are);
+        return passed(crates.words());
     }
     let binary = files::built(&format!("{}/dist/tickline", target.triple));
     machine.run(&format!("{BUILD}{option}"))?;
@@ -192,7 +191,7 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     let others = if is_checked {
         String::new()
     } else {
-        format!("{crates_are}, ")
+        format!("{}, ", crates.words())
     };
     Ok(format!("{others}the program static"))
 }

@@ -27,11 +27,19 @@ pub(crate) struct Arguments {
     only: String,
 }
 
+/// The compiler's flags for the build with an unrelated function.
+const UNRELATED: &str = "--cfg tickline_unrelated";
+
 /// A filter for the six routines that are benchmarks of pairs.
 const ROUTINES: &str = "^(chain|hash|walk|boxes|texts|lists)$";
 
-/// The number of layouts of a build, for the row that needs several.
+/// The number of layouts of a build, for the row that compares several.
 const LAYOUTS: u32 = 8;
+
+/// The name of a copy of the program that is built in one of [`LAYOUTS`].
+fn in_layout(program: &str, layout: u32) -> String {
+    format!("{program}-layout{layout}")
+}
 
 /// What a row of the table measures.
 #[derive(Debug, Clone, Copy)]
@@ -40,8 +48,16 @@ struct Row {
     /// The program that runs, and the one that it is compared with; `None` for `compare`.
     program: &'static str,
     against: Option<&'static str>,
+    builds: Builds,
     load: Load,
     goal: &'static str,
+}
+
+/// In how many layouts each program of a row is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Builds {
+    One,
+    Layouts,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +72,7 @@ const ROWS: [Row; 7] = [
         name: "identical builds",
         program: "equal-100",
         against: Some("copy-100"),
+        builds: Builds::One,
         load: Load::None,
         goal: "at most 5 % different",
     },
@@ -63,6 +80,7 @@ const ROWS: [Row; 7] = [
         name: "identical builds, busy CPUs",
         program: "equal-100",
         against: Some("copy-100"),
+        builds: Builds::One,
         load: Load::Busy,
         goal: "at most 5 % different",
     },
@@ -70,13 +88,15 @@ const ROWS: [Row; 7] = [
         name: "a build with an unrelated function",
         program: "unrelated-100",
         against: Some("copy-100"),
+        builds: Builds::One,
         load: Load::None,
         goal: "at most 5 % different by 2 % or more",
     },
     Row {
         name: "the same, both in 8 layouts",
-        program: "unrelated-layout1-100",
-        against: Some("copy-layout1-100"),
+        program: "unrelated-100",
+        against: Some("copy-100"),
+        builds: Builds::Layouts,
         load: Load::None,
         goal: "at most 5 % different by 2 % or more",
     },
@@ -84,6 +104,7 @@ const ROWS: [Row; 7] = [
         name: "+3 % of work",
         program: "equal-103",
         against: Some("copy-100"),
+        builds: Builds::One,
         load: Load::None,
         goal: "90 % slower",
     },
@@ -91,6 +112,7 @@ const ROWS: [Row; 7] = [
         name: "+10 % of work",
         program: "equal-110",
         against: Some("copy-100"),
+        builds: Builds::One,
         load: Load::None,
         goal: "100 % slower",
     },
@@ -98,6 +120,7 @@ const ROWS: [Row; 7] = [
         name: "two closures of equal text",
         program: "equal-100",
         against: None,
+        builds: Builds::One,
         load: Load::None,
         goal: "at most 5 % different",
     },
@@ -114,15 +137,17 @@ struct Found {
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let folder = target().join("verdicts");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    if ROWS[3].name.contains(&arguments.only) {
-        for (flags, name) in [("", "copy"), ("--cfg tickline_unrelated", "unrelated")] {
+    let is_chosen = |row: &&Row| row.name.contains(&arguments.only);
+    let mut chosen = ROWS.iter().filter(is_chosen);
+    if chosen.any(|row| row.builds == Builds::Layouts) {
+        for (flags, name) in [("", "copy-100"), (UNRELATED, "unrelated-100")] {
             for layout in 1..=LAYOUTS {
                 let flags = format!("{flags} -C link-arg=-Wl,--shuffle-sections=.text*={layout}");
-                build(&folder, &flags, &[&format!("{name}-layout{layout}-100")])?;
+                build(&folder, &flags, &[&in_layout(name, layout)])?;
             }
         }
     }
-    build(&folder, "--cfg tickline_unrelated", &["unrelated-100"])?;
+    build(&folder, UNRELATED, &["unrelated-100"])?;
     build(
         &folder,
         "",
@@ -135,7 +160,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         arguments.secs
     );
     print!("{}", table_head(&TITLES));
-    for row in ROWS.iter().filter(|row| row.name.contains(&arguments.only)) {
+    for row in ROWS.iter().filter(is_chosen) {
         let begin = Instant::now();
         let mut found = Vec::new();
         with_load(row.load, || {
@@ -207,7 +232,11 @@ fn with_load(load: Load, body: impl FnOnce() -> Result<(), String>) -> Result<()
 impl Row {
     /// Runs the program once. Returns what its comparisons found.
     fn measure(&self, folder: &Path, secs: f64) -> Result<Vec<Found>, String> {
-        let mut program = command(&folder.join(self.program).to_string_lossy());
+        let copy = |name: &str, layout: u32| match self.builds {
+            Builds::One => folder.join(name),
+            Builds::Layouts => folder.join(in_layout(name, layout)),
+        };
+        let mut program = command(&copy(self.program, 1).to_string_lossy());
         let files = folder.join("criterion");
         _ = fs::remove_dir_all(&files);
         program
@@ -230,12 +259,11 @@ impl Row {
         };
         let verdicts = folder.join("verdicts.json");
         program.arg("--verdicts").arg(&verdicts);
-        program.arg("--against").arg(folder.join(other));
-        if other.contains("layout1") {
-            for layout in (2..=LAYOUTS).map(|layout| format!("layout{layout}")) {
-                let copy = |name: &str| folder.join(name.replace("layout1", &layout));
-                program.arg("--against").arg(copy(other));
-                program.arg("--layout").arg(copy(self.program));
+        program.arg("--against").arg(copy(other, 1));
+        if self.builds == Builds::Layouts {
+            for layout in 2..=LAYOUTS {
+                program.arg("--against").arg(copy(other, layout));
+                program.arg("--layout").arg(copy(self.program, layout));
             }
         }
         output(program.arg(ROUTINES))?;

@@ -1,5 +1,13 @@
-//! `cargo xtask vm`: runs real kernels with bad clocks, in guests under QEMU's emulation. See
-//! `tests/vm/README.md`.
+//! `cargo xtask vm`: runs real kernels with bad clocks, in guests under QEMU's emulation. This is
+//! the host's half; the guest's half, and the list of guests, are in `tests/vm/`, whose README
+//! explains both and says which file to open for which change. A run goes through these files:
+//!
+//! 1. `guest` reads the list: machines, acts, and the groups of rules. `programs` adds programs on
+//!    Debian.
+//! 2. `image` builds kernel and initramfs; `packages` and `limiter` add programs to it.
+//! 3. `qemu` runs one guest and collects its `report`; `migrate` changes a counter on the way.
+//! 4. `judge` applies the rules of `expected`, which `check` makes from comparisons.
+//! 5. `table` prints and stores the results.
 
 mod check;
 mod expected;

@@ -43,30 +43,30 @@ const SETTLING_KIB: u64 = 512;
 const THREADS: usize = 8;
 
 /// The largest number of readings between two sleeps of a thread: about a millisecond.
-const RUN: u64 = 40_000;
+const MAX_READINGS: u64 = 40_000;
 
 /// The largest number of readings in a row by a child, or of a clock that is made and dropped.
-const SHORT_RUN: u64 = 5_000;
+const MAX_SHORT_READINGS: u64 = 5_000;
 
 /// The longest sleep between, or in the middle of, two exchanges, us.
-const NAP_US: u64 = 100;
+const MAX_NAP_US: u64 = 100;
 
-/// One nap in this many lasts up to [`LONG_NAP_US`]: longer than the validity of the lines that are
-/// published every millisecond.
-const RARELY: u64 = 64;
-const LONG_NAP_US: u64 = 20_000;
+/// One nap in this many lasts up to [`MAX_LONG_NAP_US`]: longer than the validity of the lines that
+/// are published every millisecond.
+const LONG_NAP_ONE_IN: u64 = 64;
+const MAX_LONG_NAP_US: u64 = 20_000;
 
 /// The largest number of calls of `maintain`, or changes of the switch, in a row.
-const BURST: u64 = 50;
+const MAX_BURST: u64 = 50;
 
 /// The longest pause between two bursts of switching, us: long enough for the counter to serve.
-const PAUSE_US: u64 = 200_000;
+const MAX_PAUSE_US: u64 = 200_000;
 
 /// The interval of the clock that recalibrates often.
 const INTERVAL: Duration = Duration::from_millis(1);
 
 /// One reading in this many is compared with the OS clock, and another one is plain.
-const KINDS: u64 = 8;
+const COMPARED_ONE_IN: u64 = 8;
 
 /// The time after which a child that hangs is killed, s. A child takes a thousandth of this time.
 const CHILD_S: u32 = 60;
@@ -165,7 +165,7 @@ impl<'a> WatchedClock<'a> {
         let clock = self.clock;
         let mut last_ns = 0;
         for turn in 0..count {
-            let now_ns = match turn % KINDS {
+            let now_ns = match turn % COMPARED_ONE_IN {
                 0 => {
                     let Tally {
                         ordered,
@@ -273,11 +273,11 @@ fn nap(random: &mut Rng, most_us: u64) {
 /// Reads the clocks in turn, and sleeps between two exchanges, or in the middle of one.
 fn exchange_readings(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
     for watched in all {
-        watched.read(tally, random.u64(0..RUN));
-        let most_us = if random.u64(0..RARELY) == 0 {
-            LONG_NAP_US
+        watched.read(tally, random.u64(0..MAX_READINGS));
+        let most_us = if random.u64(0..LONG_NAP_ONE_IN) == 0 {
+            MAX_LONG_NAP_US
         } else {
-            NAP_US
+            MAX_NAP_US
         };
         exchange::nap(
             &mut tally.ordered,
@@ -292,27 +292,27 @@ fn exchange_readings(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut R
 
 fn maintain(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
     for watched in all {
-        for _ in 0..random.u64(0..BURST) {
+        for _ in 0..random.u64(0..MAX_BURST) {
             watched.clock.maintain();
             tally.done += 1;
         }
     }
-    nap(random, LONG_NAP_US);
+    nap(random, MAX_LONG_NAP_US);
 }
 
 /// Switches the counter off and on, and leaves it switched on.
 fn switch(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
     for watched in all {
-        for _ in 0..random.u64(0..BURST) {
+        for _ in 0..random.u64(0..MAX_BURST) {
             watched.clock.disable();
             if random.u64(0..4) == 0 {
-                nap(random, NAP_US);
+                nap(random, MAX_NAP_US);
             }
             watched.clock.enable();
             tally.done += 1;
         }
     }
-    nap(random, PAUSE_US);
+    nap(random, MAX_PAUSE_US);
 }
 
 /// Starts and drops the global clock's thread, with several guards at once, and clocks with every
@@ -332,10 +332,10 @@ fn start_and_drop(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng)
             Err(error) => tally.fail(&format_args!("start: {error}")),
         }
     }
-    all[0].read(tally, random.u64(0..SHORT_RUN));
-    nap(random, LONG_NAP_US);
+    all[0].read(tally, random.u64(0..MAX_SHORT_READINGS));
+    nap(random, MAX_LONG_NAP_US);
     drop(guards);
-    all[0].read(tally, random.u64(0..SHORT_RUN));
+    all[0].read(tally, random.u64(0..MAX_SHORT_READINGS));
     make_and_drop(tally, random);
     tally.done += 1;
 }
@@ -354,18 +354,18 @@ fn make_and_drop(tally: &mut Tally, random: &mut Rng) {
     };
     let watched = WatchedClock::new(&clock);
     let start = Instant::now();
-    let time = up_to_us(random, LONG_NAP_US);
+    let time = up_to_us(random, MAX_LONG_NAP_US);
     while start.elapsed() < time {
         if driver == Driver::Manual {
             clock.maintain();
         }
-        watched.read(tally, random.u64(0..SHORT_RUN));
+        watched.read(tally, random.u64(0..MAX_SHORT_READINGS));
     }
 }
 
 /// Forks a child. It inherits its parent's clocks, without their threads.
 fn fork_child(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
-    nap(random, LONG_NAP_US);
+    nap(random, MAX_LONG_NAP_US);
     // SAFETY: other threads could hold only locks of the allocator and of thread creation that
     // the child below takes, and `fork` makes these usable in the child.
     let child = unsafe { libc::fork() };
@@ -391,23 +391,23 @@ fn child_work(all: &[WatchedClock<'_>], random: &mut Rng) -> bool {
     let mut tally = Tally::default();
     for watched in all {
         // The largest reading is the parent's at the fork, because this memory is the child's own.
-        watched.read(&mut tally, random.u64(0..SHORT_RUN));
-        nap(random, LONG_NAP_US / 4);
-        watched.read(&mut tally, random.u64(0..SHORT_RUN));
+        watched.read(&mut tally, random.u64(0..MAX_SHORT_READINGS));
+        nap(random, MAX_LONG_NAP_US / 4);
+        watched.read(&mut tally, random.u64(0..MAX_SHORT_READINGS));
         watched.clock.maintain();
         watched.clock.disable();
-        watched.read(&mut tally, random.u64(0..SHORT_RUN));
+        watched.read(&mut tally, random.u64(0..MAX_SHORT_READINGS));
         watched.clock.enable();
-        watched.read(&mut tally, random.u64(0..SHORT_RUN));
+        watched.read(&mut tally, random.u64(0..MAX_SHORT_READINGS));
     }
     let mut is_refused = false;
     if random.u64(0..4) == 0 {
         let guard = tickline::start();
         is_refused = guard.is_err();
-        nap(random, LONG_NAP_US / 4);
-        all[0].read(&mut tally, random.u64(0..SHORT_RUN));
+        nap(random, MAX_LONG_NAP_US / 4);
+        all[0].read(&mut tally, random.u64(0..MAX_SHORT_READINGS));
         drop(guard);
-        all[0].read(&mut tally, random.u64(0..SHORT_RUN));
+        all[0].read(&mut tally, random.u64(0..MAX_SHORT_READINGS));
     }
     is_refused || tally.ordered.backward + tally.plain.backward + tally.bounds.backward > 0
 }
@@ -462,8 +462,26 @@ impl Held {
     }
 }
 
-/// A count, and its allowed range.
-type Row = (&'static str, u64, RangeInclusive<u64>);
+/// A row of the output.
+struct Row {
+    label: &'static str,
+    count: u64,
+    allowed: RangeInclusive<u64>,
+}
+
+impl Row {
+    const fn new(label: &'static str, count: u64, allowed: RangeInclusive<u64>) -> Self {
+        Self {
+            label,
+            count,
+            allowed,
+        }
+    }
+
+    fn is_wrong(&self) -> bool {
+        !self.allowed.contains(&self.count)
+    }
+}
 
 /// The allowed ranges. If a count of [`SOME`] is 0, the other counts prove nothing.
 const ZERO: RangeInclusive<u64> = 0..=0;
@@ -472,17 +490,24 @@ const ANY: RangeInclusive<u64> = 0..=u64::MAX;
 
 /// Prints counts. Returns how many are wrong.
 fn print(rows: &[Row]) -> usize {
-    for (label, count, range) in rows {
-        let verdict = if range.contains(count) {
-            String::new()
+    for row in rows {
+        let verdict = if row.is_wrong() {
+            format!("MUST BE IN {:?}", row.allowed)
         } else {
-            format!("MUST BE IN {range:?}")
+            String::new()
         };
-        println!("  {label:<62} {count:>14}  {verdict}");
+        println!("  {:<62} {:>14}  {verdict}", row.label, row.count);
     }
-    rows.iter()
-        .filter(|(_, count, range)| !range.contains(count))
-        .count()
+    rows.iter().filter(|row| row.is_wrong()).count()
+}
+
+/// The comparisons of a count, the wrong ones, and the worst.
+fn compared(count: &Count, checked: &'static str, wrong: &'static str) -> [Row; 3] {
+    [
+        Row::new(checked, count.comparisons, SOME),
+        Row::new(wrong, count.backward, ZERO),
+        Row::new("  by how much at most, ns", count.largest, ZERO),
+    ]
 }
 
 fn counted(tallies: &Tallies) -> Vec<Row> {
@@ -490,50 +515,29 @@ fn counted(tallies: &Tallies) -> Vec<Row> {
     all.add(&tallies.readers);
     tallies.disturbers.iter().for_each(|tally| all.add(tally));
     let mut rows = Vec::new();
-    for (count, checked, wrong) in [
-        (
-            all.ordered,
-            "readings that were handed over",
-            "  steps back between threads",
-        ),
-        (
-            all.plain,
-            "plain readings, each after another of its thread",
-            "  steps back within a thread",
-        ),
-        (
-            all.bounds,
-            "bounds compared with the OS clock, before or after",
-            "  on the wrong side of it",
-        ),
-    ] {
-        rows.extend([
-            (checked, count.comparisons, SOME),
-            (wrong, count.backward, ZERO),
-            ("  by how much at most, ns", count.largest, ZERO),
-        ]);
-    }
-    rows.push((
-        "readings with bounds that the counter served",
-        all.by_counter,
-        ANY,
+    rows.extend(compared(
+        &all.ordered,
+        "readings that were handed over",
+        "  steps back between threads",
     ));
-    rows.extend(
-        DISTURBERS
-            .iter()
-            .zip(&tallies.disturbers)
-            .map(|((label, _), tally)| (*label, tally.done, SOME)),
-    );
-    rows.push((
-        "turns of the threads that exchange readings",
-        tallies.readers.done,
-        SOME,
+    rows.extend(compared(
+        &all.plain,
+        "plain readings, each after another of its thread",
+        "  steps back within a thread",
     ));
-    rows.push((
-        "starts that failed, children that did not end or found a fault",
-        all.failed,
-        ZERO,
+    rows.extend(compared(
+        &all.bounds,
+        "bounds compared with the OS clock, before or after",
+        "  on the wrong side of it",
     ));
+    let label = "readings with bounds that the counter served";
+    rows.push(Row::new(label, all.by_counter, ANY));
+    let disturbers = DISTURBERS.iter().zip(&tallies.disturbers);
+    rows.extend(disturbers.map(|((label, _), tally)| Row::new(label, tally.done, SOME)));
+    let label = "turns of the threads that exchange readings";
+    rows.push(Row::new(label, tallies.readers.done, SOME));
+    let label = "starts that failed, children that did not end or found a fault";
+    rows.push(Row::new(label, all.failed, ZERO));
     rows
 }
 
@@ -544,31 +548,32 @@ fn grown(before: &Held, rounds: &[Held], after: &Held) -> Vec<Row> {
     };
     let first_half = rounds.iter().take(rounds.len() / 2);
     let most_kib = first_half.map(|held| held.resident_kib).max().unwrap_or(0) + SETTLING_KIB;
-    let more = |now: u64, then: u64| now.saturating_sub(then);
+    let more =
+        |label, now: u64, then: u64, allowed| Row::new(label, now.saturating_sub(then), allowed);
     vec![
-        (
+        more(
             "descriptors that the global clock keeps",
-            more(after.descriptors, before.descriptors),
+            after.descriptors,
+            before.descriptors,
             ANY,
         ),
-        (
+        more(
             "KiB at the end above the first half and what settles",
-            more(end.resident_kib, most_kib),
+            end.resident_kib,
+            most_kib,
             ZERO,
         ),
-        (
-            "threads since the warm-up",
-            more(end.threads, warm.threads),
-            ZERO,
-        ),
-        (
+        more("threads since the warm-up", end.threads, warm.threads, ZERO),
+        more(
             "descriptors since the warm-up",
-            more(end.descriptors, warm.descriptors),
+            end.descriptors,
+            warm.descriptors,
             ZERO,
         ),
-        (
+        more(
             "threads, once every clock is dropped",
-            more(after.threads, before.threads),
+            after.threads,
+            before.threads,
             ZERO,
         ),
     ]

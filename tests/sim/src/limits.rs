@@ -38,11 +38,11 @@ pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
 /// slower since the iteration's sample (rule 5), so it leads by 0.6 of that time.
 ///
 /// The writer accepts a sample only if its age is at most half of the interval. The age must also
-/// be at most twice the time that sampling took, with its 32 reads of the reference. Stops by chance
-/// may fill all of that age: a writer was stopped some ten times, by up to 20 ms, in one iteration.
-/// Stops that a scenario lists within all of the last samples count for two, as scenarios show. After
-/// the sample the writer is stopped at most three times. If a suspend can't be ruled out, the mark is
-/// the end of the window.
+/// be at most twice the time that sampling took, with its 32 reads of the reference. Stops by
+/// chance may fill all of that age: a writer was stopped some ten times, by up to 20 ms, in one
+/// iteration. Stops that a scenario lists within all of the last samples count for two, as
+/// scenarios show. After the sample the writer is stopped at most three times. If a suspend can't
+/// be ruled out, the mark is the end of the window.
 fn lost_ns(scenario: &Scenario) -> u64 {
     let chance = &scenario.chance;
     let by_chance = [
@@ -166,6 +166,35 @@ impl Disturbances {
     }
 }
 
+/// Whether one line serves CPUs whose counters differ.
+fn is_unsynchronised(scenario: &Scenario) -> bool {
+    scenario.machine.cpu_difference_ticks != 0 && !scenario.clock.per_cpu
+}
+
+/// The longest time from the end of a fault to the next line, ns, on a machine whose counters
+/// differ by up to `cpu_difference_ns` for a line that they share.
+///
+/// Readers that read rarely start no line. The lead-in of a line covers a difference between
+/// counters of one margin. If the difference is larger, a reader whose counter is behind finds each
+/// new line's start ahead of its counter. The reader takes this for a reset, and retires the line.
+/// The slope of a first line is known to 2e-3, so a coarse reference needs seconds without a stop.
+fn without_line_ns(scenario: &Scenario, cpu_difference_ns: u64) -> u64 {
+    let machine = &scenario.machine;
+    let interval_ns = scenario.clock.interval_ns;
+    let ahead_ns = cpu_difference_ns + scenario.chance.out_of_order_ns;
+    let is_led_in = ahead_ns < MEETING_MARGIN_NS;
+    let is_fine = machine.resolution_ns <= 1_000;
+    if scenario.clock.per_cpu && is_fine {
+        // If the thread can't be on a CPU, it comes back an interval later, and may first stay on
+        // each of the others.
+        2 * interval_ns + 40_000_000 * u64::from(machine.cpus)
+    } else if scenario.clock.driver == Driver::Thread && is_led_in && is_fine {
+        interval_ns + 20_000_000
+    } else {
+        u64::MAX / 1_000_000
+    }
+}
+
 impl Limits {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let machine = &scenario.machine;
@@ -176,7 +205,7 @@ impl Limits {
         // the reference vouches for (rule 12).
         let window_ns = valid_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
-        let is_unsynchronised = machine.cpu_difference_ticks != 0 && !scenario.clock.per_cpu;
+        let is_unsynchronised = is_unsynchronised(scenario);
         let cpu_difference_ns = if is_unsynchronised {
             ticks_ns(machine.cpu_difference_ticks)
         } else {
@@ -207,9 +236,6 @@ impl Limits {
         let dither_ns = share_ns(MAX_TICK_PS / PS, 2 * machine.dither_ppb.unsigned_abs());
         // Brackets that begin on one CPU and end on another may make any slope. With unsynchronised
         // counters the clock therefore promises only order, and that only up to their difference.
-        let ahead_ns = cpu_difference_ns + scenario.chance.out_of_order_ns;
-        let is_led_in = ahead_ns < MEETING_MARGIN_NS;
-        let is_fine = machine.resolution_ns <= 1_000;
         let any_offset_ns = if is_unsynchronised {
             u64::from(u32::MAX) * 1_000_000_000
         } else {
@@ -235,20 +261,7 @@ impl Limits {
                 + share_ns(valid_ns, 10 + 10 * machine.wander_ppb.unsigned_abs()),
             // A lead is slewed at half rate, so it takes twice as long to go.
             calm_after_ns: 40 * interval_ns + 3 * jumps_ns + 2 * share_ns(valid_ns, 2 * rates_ppb),
-            // Readers that read rarely start no line. The lead-in of a line covers a difference
-            // between counters of one margin. If the difference is larger, a reader whose counter
-            // is behind finds each new line's start ahead of its counter. The reader takes this for
-            // a reset, and retires the line. The slope of a first line is known to 2e-3, so a
-            // coarse reference needs seconds without a stop.
-            without_line_ns: if scenario.clock.per_cpu && is_fine {
-                // If the thread can't be on a CPU, it comes back an interval later, and may first
-                // stay on each of the others.
-                2 * interval_ns + 40_000_000 * u64::from(machine.cpus)
-            } else if scenario.clock.driver == Driver::Thread && is_led_in && is_fine {
-                interval_ns + 20_000_000
-            } else {
-                u64::MAX / 1_000_000
-            },
+            without_line_ns: without_line_ns(scenario, cpu_difference_ns),
             unix_ns: 4 * (bracket_ns + machine.resolution_ns) + 20,
             dither_ns,
         }

@@ -90,15 +90,23 @@ pub(crate) struct Reference {
     rng: fastrand::Rng,
 }
 
+/// A rate of the reference.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    /// The time from which it held, ps.
+    since_ps: u64,
+    /// In 2^-48 ns per tick.
+    bits: u128,
+}
+
 /// The CPUs' counters and the reference, with the record of their changes.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     machine: Machine,
     pub(crate) counter: Counter,
     reference: Reference,
-    /// The reference's rates without dither, each with the time from which it held: ps, and ns per
-    /// tick in units of 2^-48.
-    rates: Vec<(u64, u128)>,
+    /// The reference's rates without dither, the oldest first.
+    rates: Vec<Rate>,
     /// The time of the last jump of the reference or the counter, ps.
     pub(crate) jumped_ps: u64,
     /// The total time for which the reference stood still in suspends, ns.
@@ -137,7 +145,7 @@ impl Clocks {
             unix_offset_ns: 1_000_000_000_000_000_000,
             steering_ppb: 0,
         };
-        clocks.note_rate(0);
+        clocks.record_rate(0);
         clocks
     }
 
@@ -175,9 +183,9 @@ impl Clocks {
         let within = |rate: u128| (u128::from(slowest)..=u128::from(fastest)).contains(&rate);
         let first = self
             .rates
-            .partition_point(|(since_ps, _)| *since_ps <= from_ps)
+            .partition_point(|rate| rate.since_ps <= from_ps)
             .saturating_sub(1);
-        self.jumped_ps < from_ps && self.rates[first..].iter().all(|(_, rate)| within(*rate))
+        self.jumped_ps < from_ps && self.rates[first..].iter().all(|rate| within(rate.bits))
     }
 
     /// Whether both clocks have kept their rates and have not jumped since `from_ps`. The kernel's
@@ -187,7 +195,7 @@ impl Clocks {
             && self
                 .rates
                 .last()
-                .is_none_or(|(since_ps, _)| *since_ps == 0 || *since_ps < from_ps)
+                .is_none_or(|rate| rate.since_ps == 0 || rate.since_ps < from_ps)
     }
 
     /// Whether the clock can't have a line now, because the counter is slower than 128 ns a tick
@@ -199,7 +207,7 @@ impl Clocks {
         // The counter may have had another rate when the writer planned the line.
         let now = self.counter.at(now_ps);
         let reach = reach + reach / 4;
-        self.rates.last().is_some_and(|(_, bits)| *bits >= too_slow)
+        self.rates.last().is_some_and(|rate| rate.bits >= too_slow)
             || (now.wrapping_sub(reach / 4) ^ now.wrapping_add(reach)) & !WRAP_MASK != 0
     }
 
@@ -251,14 +259,17 @@ impl Clocks {
         self.anchor(at_ps);
         self.reference.nominal_ppb = ppb;
         self.set_rate();
-        self.note_rate(at_ps);
+        self.record_rate(at_ps);
     }
 
-    fn note_rate(&mut self, at_ps: u64) {
+    fn record_rate(&mut self, at_ps: u64) {
         let rate = unsigned_rate(rate_of(self.reference.nominal_ppb));
         // 2^-60 ns per ps over 2^-64 ticks per ps, in units of 2^-48.
         let bits = (rate << (RATE_BITS - NS_BITS + SLOPE_BITS)) / self.counter.rate;
-        self.rates.push((at_ps, bits));
+        self.rates.push(Rate {
+            since_ps: at_ps,
+            bits,
+        });
     }
 
     // ---- faults -------------------------------------------------------------------------------
@@ -317,7 +328,7 @@ impl Clocks {
             rate: unsigned_rate(changed),
             ..self.counter
         };
-        self.note_rate(at_ps);
+        self.record_rate(at_ps);
         self.jumped_ps = at_ps;
     }
 }

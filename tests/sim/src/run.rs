@@ -12,7 +12,7 @@ use crate::check::TrackPoint;
 use crate::counts::Counts;
 use crate::limits::valid_intervals;
 use crate::machine::PS;
-use crate::scenario::{Fault, Scenario, Suspend, TimedFault};
+use crate::scenario::{Chance, Driver, Fault, Scenario, Suspend, TimedFault};
 use crate::world::{FOREVER_PS, MAX_ACTORS, Step, StepYielder, World};
 
 /// The result of a run.
@@ -85,6 +85,37 @@ struct Death {
     has_begun: bool,
 }
 
+/// The time that a step takes, ps.
+fn step_ps(step: Step, bracket_ns: u64, rng: &mut fastrand::Rng) -> u64 {
+    let misses_cache = |rng: &mut fastrand::Rng, one_in| rng.u64(..one_in) == 0;
+    let bracket_ps = bracket_ns * PS;
+    match step {
+        Step::Load if misses_cache(rng, 64) => rng.u64(60_000..150_000),
+        Step::Load => rng.u64(200..3_000),
+        Step::Swap if misses_cache(rng, 16) => rng.u64(60_000..200_000),
+        Step::Swap => rng.u64(5_000..20_000),
+        // Half of the bracket lies before the moment of the reference's value, and half between
+        // this moment and the next read of the counter.
+        Step::Reference | Step::Counter => rng.u64(bracket_ps / 4..=bracket_ps * 3 / 4),
+        Step::End | Step::Published => 500,
+        Step::Sleep(ps) => ps,
+    }
+}
+
+/// The time for which an actor is stopped, ps; mostly 0. Stops are `often` times as frequent as the
+/// scenario says.
+fn stop_ps(chance: &Chance, often: u64, rng: &mut fastrand::Rng) -> u64 {
+    let happens = |rng: &mut fastrand::Rng, one_in: u64| one_in != 0 && rng.u64(..one_in) < often;
+    if happens(rng, chance.stall_one_in) {
+        rng.u64(..=chance.stall_ns * PS)
+    } else if happens(rng, chance.preempt_one_in) {
+        let shift = rng.u32(..16);
+        rng.u64(..=(chance.preempt_ns * PS) >> shift)
+    } else {
+        0
+    }
+}
+
 struct Scheduler {
     context: Context,
     scripts: [Option<Script>; MAX_ACTORS],
@@ -117,19 +148,17 @@ impl Scheduler {
             awake_ps: 0,
             steps: 0,
         };
-        if scenario.clock.driver == crate::scenario::Driver::Thread {
+        if scenario.clock.driver == Driver::Thread {
             scheduler.start_driver();
         }
         for _ in 0..scenario.readers {
             scheduler.add_actor(Context::read);
         }
-        for _ in 0..if scenario.clock.bar_ns == 0 {
-            0
-        } else {
-            MAX_PROGRAM_THREADS
-        } {
-            let index = scheduler.add_actor(Context::toggle_bar);
-            scheduler.program_threads.push(index);
+        if scenario.clock.bar_ns != 0 {
+            for _ in 0..MAX_PROGRAM_THREADS {
+                let index = scheduler.add_actor(Context::toggle_bar);
+                scheduler.program_threads.push(index);
+            }
         }
         if every_ns != 0 {
             scheduler.add_actor(move |context| context.record(every_ns * PS));
@@ -265,24 +294,11 @@ impl Scheduler {
             actor.ready_ps.set(rng.u64(now_ps..=actor.late_ps.get()));
             return;
         }
-        let misses_cache = |rng: &mut fastrand::Rng, one_in| rng.u64(..one_in) == 0;
-        let bracket_ps = world.bracket_ns.get() * PS;
-        let takes_ps = match step {
-            Step::Load if misses_cache(&mut rng, 64) => rng.u64(60_000..150_000),
-            Step::Load => rng.u64(200..3_000),
-            Step::Swap if misses_cache(&mut rng, 16) => rng.u64(60_000..200_000),
-            Step::Swap => rng.u64(5_000..20_000),
-            // Half of the bracket lies before the moment of the reference's value, and half between
-            // this moment and the next read of the counter.
-            Step::Reference | Step::Counter => rng.u64(bracket_ps / 4..=bracket_ps * 3 / 4),
-            Step::End | Step::Published => 500,
-            Step::Sleep(ps) => ps,
-        };
-        let chances = &world.scenario.chance;
+        let takes_ps = step_ps(step, world.bracket_ns.get(), &mut rng);
         // The rules of order matter at these steps. The steps are rare, so an even chance for all
         // steps would hardly ever stop an actor there.
         let phase = world.cells[world.cell_of(actor)].state.get().phase();
-        let critical = match step {
+        let is_critical = match step {
             Step::Swap | Step::Published => true,
             Step::Reference if phase == Phase::NoLine => true,
             _ => actor.holds_lock.get() && phase == Phase::Replacing,
@@ -290,21 +306,12 @@ impl Scheduler {
         // For states to recur, a thread that holds an old state must be stopped for a long time.
         let holds_old =
             step == Step::Swap && !actor.holds_lock.get() && world.scenario.clock.bar_ns != 0;
-        let often = match (holds_old, critical) {
+        let often = match (holds_old, is_critical) {
             (true, _) => 256,
             (false, true) => 16,
             (false, false) => 1,
         };
-        let unlucky =
-            |rng: &mut fastrand::Rng, one_in: u64| one_in != 0 && rng.u64(..one_in) < often;
-        let stopped_ps = if unlucky(&mut rng, chances.stall_one_in) {
-            rng.u64(..=chances.stall_ns * PS)
-        } else if unlucky(&mut rng, chances.preempt_one_in) {
-            let shift = rng.u32(..16);
-            rng.u64(..=(chances.preempt_ns * PS) >> shift)
-        } else {
-            0
-        };
+        let stopped_ps = stop_ps(&world.scenario.chance, often, &mut rng);
         let from_ps = now_ps.max(actor.late_ps.get());
         let ready_ps = from_ps.saturating_add(takes_ps).saturating_add(stopped_ps);
         actor.ready_ps.set(ready_ps);
@@ -312,7 +319,7 @@ impl Scheduler {
         if stopped_ps != 0 {
             world.move_elsewhere(actor);
             self.record_interruption(index, ready_ps);
-            if critical && actor.holds_lock.get() {
+            if is_critical && actor.holds_lock.get() {
                 self.wake_readers(now_ps, ready_ps);
             }
         }
@@ -370,6 +377,7 @@ impl Scheduler {
             .for_each(|index| self.stop(index, until_ps));
     }
 
+    /// Carries out a fault.
     fn inject(&mut self, fault: Fault) {
         let world = Rc::clone(&self.context.world);
         let now_ps = world.now_ps.get();
@@ -380,16 +388,7 @@ impl Scheduler {
                 let change_ppb = world.clocks.borrow_mut().change_rate(now_ps, ppb);
                 world.clocks.borrow_mut().steering_ppb += if announced { change_ppb } else { 0 };
             }
-            Fault::UnixStep { by_ns } => {
-                world.clocks.borrow_mut().unix_offset_ns += by_ns;
-                self.context.check.unix_step_ps.set(now_ps);
-                // The kernel wakes the thread.
-                self.context.clock.is_forced.set(true);
-                let driver = world.driver.get().map(|index| &world.actors[index]);
-                if let Some(driver) = driver.filter(|driver| driver.is_asleep.get()) {
-                    driver.ready_ps.set(now_ps + 50_000 * PS);
-                }
-            }
+            Fault::UnixStep { by_ns } => self.step_unix_time(by_ns),
             Fault::Jump { by_ns } => world.clocks.borrow_mut().jump(now_ps, by_ns),
             Fault::Bracket { ns } => world.bracket_ns.set(ns),
             Fault::CounterRate { ppb } => world.clocks.borrow_mut().change_counter(now_ps, ppb),
@@ -401,13 +400,7 @@ impl Scheduler {
                 });
             }
             Fault::Smi { for_ns } => self.stop_all(now_ps + for_ns * PS, |_| true),
-            Fault::Offline { cpu } => {
-                world.set_offline(cpu);
-                for index in (0..MAX_ACTORS).filter(|&index| world.actors[index].cpu.get() == cpu) {
-                    world.actors[index].cpu.set(world.random_cpu());
-                    self.stop(index, now_ps + 1_000_000);
-                }
-            }
+            Fault::Offline { cpu } => self.take_offline(cpu),
             Fault::Online { cpu } => world.cpus[cpu as usize].is_online.set(true),
             Fault::Starve { for_ns } => {
                 over_ps = now_ps + for_ns * PS;
@@ -423,15 +416,7 @@ impl Scheduler {
                     has_begun: false,
                 });
             }
-            Fault::DriverStarts => {
-                if self.death.is_some() {
-                    self.kill_driver();
-                }
-                if world.driver.get().is_none() {
-                    self.start_driver();
-                    self.context.clock.readers_drive.set(false);
-                }
-            }
+            Fault::DriverStarts => self.restart_driver(),
             Fault::Fork => self.fork(),
             Fault::Disable | Fault::Enable | Fault::JudgeAgain => self.command(fault),
             Fault::Decision { decision } => {
@@ -447,6 +432,40 @@ impl Scheduler {
         };
         if disturbs {
             self.context.check.record_disturbance(over_ps);
+        }
+    }
+
+    fn step_unix_time(&self, by_ns: i64) {
+        let world = &self.context.world;
+        let now_ps = world.now_ps.get();
+        world.clocks.borrow_mut().unix_offset_ns += by_ns;
+        self.context.check.unix_step_ps.set(now_ps);
+        // The kernel wakes the thread.
+        self.context.clock.is_forced.set(true);
+        let driver = world.driver.get().map(|index| &world.actors[index]);
+        if let Some(driver) = driver.filter(|driver| driver.is_asleep.get()) {
+            driver.ready_ps.set(now_ps + 50_000 * PS);
+        }
+    }
+
+    /// Takes a CPU offline, and moves its actors to others.
+    fn take_offline(&self, cpu: u32) {
+        let world = &self.context.world;
+        world.set_offline(cpu);
+        for index in (0..MAX_ACTORS).filter(|&index| world.actors[index].cpu.get() == cpu) {
+            world.actors[index].cpu.set(world.random_cpu());
+            self.stop(index, world.now_ps.get() + 1_000_000);
+        }
+    }
+
+    /// Starts the driver, unless it lives, and is not about to die.
+    fn restart_driver(&mut self) {
+        if self.death.is_some() {
+            self.kill_driver();
+        }
+        if self.context.world.driver.get().is_none() {
+            self.start_driver();
+            self.context.clock.readers_drive.set(false);
         }
     }
 

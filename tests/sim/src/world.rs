@@ -238,12 +238,13 @@ impl World {
             .counter
             .at(at_ps)
             .wrapping_add_signed(difference_ticks);
-        self.note_read(ticks, at_ps);
+        self.record_read(ticks, at_ps);
         me.counter_read.set(me.last_read.get());
         ticks
     }
 
-    fn note_read(&self, ticks: u64, at_ps: u64) {
+    /// Records the running actor's read of a clock at `at_ps`; `ticks` is 0 for the reference.
+    fn record_read(&self, ticks: u64, at_ps: u64) {
         let cell = self.cell_of(self.me());
         let state = self.cells[cell].state.get();
         let born_ps = self.cells[cell].born_ps.get();
@@ -319,7 +320,7 @@ impl Reference for Access {
         let world = &self.0;
         world.step(Step::Reference);
         world.me().fence_ps.set(world.now_ps.get());
-        world.note_read(0, world.now_ps.get());
+        world.record_read(0, world.now_ps.get());
         world.possibly_stale(world.me().last_read.get().returned_ns)
     }
 

@@ -4,6 +4,13 @@ use super::published;
 use crate::step::Step;
 
 pub(super) fn steps() -> Vec<Step> {
+    let mut steps = texts();
+    steps.extend(builds_and_tests());
+    steps
+}
+
+/// What needs no build.
+fn texts() -> Vec<Step> {
     vec![
         // rustfmt would change no file, first of the workspace, then of those beside it.
         Step::new("format", ["cargo", "fmt", "--all", "--check"]),
@@ -26,6 +33,11 @@ pub(super) fn steps() -> Vec<Step> {
             .needs(["shellcheck", "--version"]),
         // actionlint finds no fault in `.github/workflows/`.
         Step::new("the workflow of the forge", ["actionlint"]).needs(["actionlint", "-version"]),
+    ]
+}
+
+fn builds_and_tests() -> Vec<Step> {
+    vec![
         // Everything compiles with all features, without a warning.
         Step::new("clippy", ["cargo", "clippy", "--workspace"])
             .args(["--all-targets", "--all-features"])

@@ -6,8 +6,10 @@ use crate::step::Step;
 
 pub(super) fn steps() -> Vec<Step> {
     let mut steps = alone();
-    steps.extend(beside_others().into_iter().map(Step::beside));
-    steps.extend(others());
+    steps.extend(beside_others().into_iter().map(Step::beside_others));
+    steps.extend(models());
+    steps.extend(outside_of_the_workspace());
+    steps.extend(dependencies());
     steps
 }
 
@@ -35,7 +37,7 @@ fn alone() -> Vec<Step> {
     ]
 }
 
-/// Steps that run one after the other, beside the steps of `others`. They measure nothing.
+/// Steps that run one after the other, beside those that follow. They measure nothing.
 fn beside_others() -> Vec<Step> {
     vec![
         // Miri finds undefined behaviour and data races in the code that the unit tests of core and
@@ -92,8 +94,9 @@ fn beside_others() -> Vec<Step> {
     ]
 }
 
-/// Steps that a build or Miri may disturb.
-fn others() -> Vec<Step> {
+/// What is simulated, mutated, or only tried. A build or Miri may disturb these steps, and those of
+/// the next two lists.
+fn models() -> Vec<Step> {
     vec![
         // No reading of a random scenario breaks a rule of order or leaves its bounds.
         Step::new(
@@ -120,6 +123,12 @@ fn others() -> Vec<Step> {
             "everything at once: order, bounds, growth",
             ["cargo", "xtask", "soak", "--minutes", "1"],
         ),
+    ]
+}
+
+/// Programs that are no part of the workspace, and machines that this one only emulates.
+fn outside_of_the_workspace() -> Vec<Step> {
+    vec![
         Step::new("clippy of the bare machine", ["cargo", "clippy"])
             .args(["--manifest-path", "examples/bare-x86_64/Cargo.toml"])
             .args(["--release", "--target", "x86_64-unknown-none"])
@@ -144,6 +153,12 @@ fn others() -> Vec<Step> {
             "other targets than this one",
             ["cargo", "xtask", "targets", "--others"],
         ),
+    ]
+}
+
+/// What the crates depend on, and their features.
+fn dependencies() -> Vec<Step> {
+    vec![
         Step::new("licences, sources, duplicates", ["cargo", "deny"])
             .args(["--workspace", "check", "--hide-inclusion-graph"])
             .args(["licenses", "sources", "bans"])

@@ -8,7 +8,9 @@ pub(super) fn steps() -> Vec<Step> {
     let quiet = on_a_quiet_machine().into_iter();
     let mut steps: Vec<Step> = quiet.map(Step::without_library_tests).collect();
     steps.extend(sanitizers());
-    steps.extend(rest());
+    steps.extend(commands());
+    steps.extend(long_tests());
+    steps.extend(other_builds());
     steps
 }
 
@@ -159,11 +161,8 @@ fn skip(tests: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
     tests.iter().flat_map(|test| ["--skip", *test])
 }
 
-/// What is tested or built for a long time.
-fn rest() -> Vec<Step> {
-    let commit = step::output_of("git rev-parse --short HEAD");
-    let commit = commit.unwrap_or_else(|_| "no-commit".into());
-    let of_commit = format!("target/package-check/{commit}");
+/// Commands of their own: mutants, targets, ports, measurements.
+fn commands() -> Vec<Step> {
     vec![
         Step::new(
             "a test goes red for each rule that is taken out",
@@ -184,6 +183,12 @@ fn rest() -> Vec<Step> {
             ["cargo", "xtask", "record", "--smoke"],
         )
         .without_library_tests(),
+    ]
+}
+
+/// Tests that other lanes run for a shorter time.
+fn long_tests() -> Vec<Step> {
+    vec![
         Step::new(
             "leases: one more preemption",
             ["cargo", "test", "--release"],
@@ -221,6 +226,15 @@ fn rest() -> Vec<Step> {
             .args(["no_span_of_any_thread_is_lost_or_has_a_wrong_time"])
             .args(["a_file_from_eight_threads_is_balanced"])
             .env("TICKLINE_TEST_SPANS", "10000000"),
+    ]
+}
+
+/// Other compilers, other features, and packages.
+fn other_builds() -> Vec<Step> {
+    let commit = step::output_of("git rev-parse --short HEAD");
+    let commit = commit.unwrap_or_else(|_| "no-commit".into());
+    let of_commit = format!("target/package-check/{commit}");
+    vec![
         by_oldest_compiler("tests by the oldest supported compiler", "test")
             .args(["-p", "tickline-core", "-p", "tickline-page"])
             .args(["-p", "tickline-utc", "-p", "tickline"])

@@ -1,7 +1,7 @@
 //! The stored results of the lane `nightly`: writes the table of `docs/nightly.md`, and says which
 //! rows hold for the present code.
 
-use crate::changes::changed_files;
+use crate::changes::{Other, changed_files};
 use crate::files::{self, root};
 use crate::step::{self, Step};
 
@@ -24,7 +24,7 @@ const NAMED: usize = 3;
 /// commit.
 pub(super) fn present_commit() -> Result<String, String> {
     let commit = step::output_of("git rev-parse --short HEAD")?;
-    let changed = changed_files(root(), ["HEAD", ""], CODE);
+    let changed = changed_files(root(), "HEAD", Other::PresentFiles, CODE);
     let is_changed = changed.is_none_or(|files| !files.is_empty());
     Ok(commit + if is_changed { " with changes" } else { "" })
 }
@@ -64,7 +64,8 @@ pub(super) fn check(steps: &[Step]) -> Result<u8, String> {
     for (step, start) in steps.iter().zip(starts(steps)) {
         let row = stored.lines().find_map(|row| row.strip_prefix(&start));
         let paths = code_of(step);
-        let standing = standing(row, |commit| changed_files(root(), [commit, ""], &paths));
+        let changed = |commit: &str| changed_files(root(), commit, Other::PresentFiles, &paths);
+        let standing = standing(row, changed);
         code |= u8::from(standing.is_err());
         let (Ok(words) | Err(words)) = standing;
         println!("{}: {words}", step.name);

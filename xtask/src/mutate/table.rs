@@ -114,13 +114,17 @@ impl Table {
                     weakened.len()
                 ));
             }
-            mutants.extend(weakened.into_iter().map(|(does, mutated)| Mutant {
-                rule: "ordering".to_owned(),
-                does,
-                file: file.clone(),
-                mutated,
-                names: names.clone(),
-            }));
+            mutants.extend(
+                weakened
+                    .into_iter()
+                    .map(|Weakened { does, mutated }| Mutant {
+                        rule: "ordering".to_owned(),
+                        does,
+                        file: file.clone(),
+                        mutated,
+                        names: names.clone(),
+                    }),
+            );
         }
         match unused.keys().next() {
             Some(file) => Err(format!(
@@ -142,9 +146,16 @@ fn sources() -> Result<Vec<String>, String> {
     Ok(sources.map(str::to_owned).collect())
 }
 
-/// For each ordering, a description and the source with the next weaker ordering. A `Relaxed` fence
-/// does nothing, so the weakened source has no fence.
-fn weakened(source: &str) -> Result<Vec<(String, String)>, String> {
+/// A source in which one ordering is weaker.
+struct Weakened {
+    /// The change in words.
+    does: String,
+    mutated: String,
+}
+
+/// For each ordering, the source with the next weaker ordering. A `Relaxed` fence does nothing, so
+/// the weakened source has no fence.
+fn weakened(source: &str) -> Result<Vec<Weakened>, String> {
     let mut weakened = Vec::new();
     let mut line_start = 0;
     let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or(source);
@@ -176,7 +187,8 @@ fn weakened(source: &str) -> Result<Vec<(String, String)>, String> {
                     }
                     _ => format!("{before}Ordering::{to}{after}"),
                 };
-                weakened.push((format!("`{to}` in `{}`", line.trim()), mutated));
+                let does = format!("`{to}` in `{}`", line.trim());
+                weakened.push(Weakened { does, mutated });
             }
         }
         line_start += line.len();
@@ -250,12 +262,8 @@ mod tests {
     #[test]
     fn each_ordering_is_weakened_but_not_those_that_no_test_sees() {
         let weakened = |source: &str| {
-            weakened(source).map(|found| {
-                found
-                    .into_iter()
-                    .map(|(_, mutated)| mutated)
-                    .collect::<Vec<_>>()
-            })
+            weakened(source)
+                .map(|found| found.into_iter().map(|one| one.mutated).collect::<Vec<_>>())
         };
         for (source, expected) in [
             (

@@ -52,10 +52,10 @@ fn the_columns_of_a_table_are_of_one_code() {
 
 #[test]
 fn a_commit_that_is_not_known_is_of_other_code() {
-    assert!(is_unchanged("HEAD", "HEAD"));
+    assert!(is_unchanged("HEAD", Other::Commit("HEAD")));
     assert!(!is_unchanged(
         "0123456789abcdef0123456789abcdef01234567",
-        "HEAD"
+        Other::Commit("HEAD")
     ));
 }
 

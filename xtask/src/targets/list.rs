@@ -36,15 +36,24 @@ pub(super) enum Crates {
 }
 
 impl Crates {
-    pub(super) fn names(self) -> (Vec<&'static str>, &'static str) {
+    pub(super) fn names(self) -> Vec<&'static str> {
         match self {
-            Self::Published => (PUBLISHED.to_vec(), "published crates"),
+            Self::Published => PUBLISHED.to_vec(),
             Self::Libraries => {
                 let mut names = PUBLISHED.to_vec();
                 names.retain(|name| !NEED_A_TERMINAL.contains(name));
-                (names, "libraries")
+                names
             }
-            Self::Core => (vec!["tickline-core"], "core"),
+            Self::Core => vec!["tickline-core"],
+        }
+    }
+
+    /// What the table calls them.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Published => "published crates",
+            Self::Libraries => "libraries",
+            Self::Core => "core",
         }
     }
 }

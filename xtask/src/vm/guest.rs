@@ -108,7 +108,10 @@ fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
     merged.extend(guest.clone());
     let guest: Result<Guest, _> = merged.try_into();
     let mut guest = guest.map_err(|error| format!("guests.toml: {error}"))?;
-    guest.checks = checks(&mut guest)?;
+    if guest.act == "programs" {
+        guest.programs = programs::all()?;
+    }
+    guest.checks = checks(&guest);
     // After a panic the kernel reboots at once, and QEMU exits instead of a reboot (`-no-reboot`).
     guest.kernel = format!(
         "console=ttyS0 panic=-1 {} tickline.act={} tickline.trust={} tickline.awaits={}",
@@ -124,46 +127,31 @@ fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
 }
 
 /// All that a guest must report.
-fn checks(guest: &mut Guest) -> Result<Vec<Check>, String> {
+fn checks(guest: &Guest) -> Vec<Check> {
     let mut checks = Vec::new();
     for (group, phases) in &guest.expect {
         for phase in phases {
             checks.extend(group.checks(phase));
         }
     }
-    if guest.is_on_debian() {
-        checks.push(Check::new(
-            "machine",
-            expected::clocksource(guest.clocksource.clone()),
-        ));
+    let first_phase = if guest.is_on_debian() {
+        "machine"
     } else {
-        checks.push(Check::new(
-            "before",
-            expected::clocksource(guest.clocksource.clone()),
-        ));
-        if !guest.out_of_order {
-            checks.extend(Group::ReadingsInOrder.checks("end"));
-        }
-        // On one CPU no threads exchange readings.
-        if guest.cpus > 1 {
-            checks.extend(Group::ThreadsExchange.checks("end"));
-        }
-        checks.extend(Group::UnixTimeFollows.checks("set_clock"));
-        if !guest.has_own_pace {
-            checks.extend(Group::UnixTimeFollowsPromptly.checks("set_clock"));
-        }
-    }
-    if guest.act == "programs" {
-        guest.programs = programs::all()?;
-        // With acpi_pm most native calls take a sixth to a third less time (`programs.toml`).
-        let share = if guest.clocksource == "acpi_pm" {
-            0.75
-        } else {
-            1.0
-        };
-        for program in &guest.programs {
-            checks.extend(program.checks(share));
-        }
+        checks.extend(automatic(guest));
+        "before"
+    };
+    checks.push(Check::new(
+        first_phase,
+        expected::clocksource(guest.clocksource.clone()),
+    ));
+    // With acpi_pm most native calls take a sixth to a third less time (`programs.toml`).
+    let share = if guest.clocksource == "acpi_pm" {
+        0.75
+    } else {
+        1.0
+    };
+    for program in &guest.programs {
+        checks.extend(program.checks(share));
     }
     for (phase, code) in &guest.reason {
         checks.push(Check::new(phase, expected::reason(code.clone())));
@@ -177,7 +165,24 @@ fn checks(guest: &mut Guest) -> Result<Vec<Check>, String> {
             checks.push(Check::new(phase, expected::fix(fix.clone())));
         }
     }
-    Ok(checks)
+    checks
+}
+
+/// The checks that each guest has that is not on Debian.
+fn automatic(guest: &Guest) -> Vec<Check> {
+    let mut checks = Vec::new();
+    if !guest.out_of_order {
+        checks.extend(Group::ReadingsInOrder.checks("end"));
+    }
+    // On one CPU no threads exchange readings.
+    if guest.cpus > 1 {
+        checks.extend(Group::ThreadsExchange.checks("end"));
+    }
+    checks.extend(Group::UnixTimeFollows.checks("set_clock"));
+    if !guest.has_own_pace {
+        checks.extend(Group::UnixTimeFollowsPromptly.checks("set_clock"));
+    }
+    checks
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ use super::report::Phase;
 /// longest phase takes a minute, in which Postgres fills its table.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// The longest run of a guest. Debian with all programs takes 12 minutes on a quiet host, and several
-/// times as long on a busy one.
+/// The longest run of a guest. Debian with all programs takes 12 minutes on a quiet host, and
+/// several times as long on a busy one.
 const RUN_LIMIT: Duration = Duration::from_secs(5_400);
 
 /// The time for which a guest is stopped on its own request.
@@ -116,6 +116,14 @@ impl Drop for Killed {
     }
 }
 
+/// What a guest says.
+enum Word {
+    Line(String),
+    NotYet,
+    /// Why it says nothing any more.
+    Never(String),
+}
+
 /// A running QEMU.
 struct Machine<'a> {
     guest: &'a Guest,
@@ -130,7 +138,7 @@ struct Machine<'a> {
 impl<'a> Machine<'a> {
     fn boot(guest: &'a Guest, image: &'a Image) -> io::Result<Self> {
         let (sender, lines) = mpsc::channel();
-        let (child, monitor) = spawn(guest, image, &sender, &[])?;
+        let (child, monitor) = spawn(guest, image, &sender, None)?;
         Ok(Self {
             guest,
             image,
@@ -141,6 +149,23 @@ impl<'a> Machine<'a> {
         })
     }
 
+    /// What comes from the guest within a second, if its last line came at `last_line`.
+    fn next_word(&mut self, last_line: Instant, limit: Duration) -> io::Result<Word> {
+        match self.lines.recv_timeout(Duration::from_secs(1)) {
+            Ok(line) => return Ok(Word::Line(line)),
+            Err(RecvTimeoutError::Timeout) if last_line.elapsed() > limit => {
+                return Ok(Word::Never(format!("no word for {} s", limit.as_secs())));
+            }
+            Err(_) => {}
+        }
+        // `sender` keeps the channel open, so only `try_wait` notices that QEMU has ended.
+        Ok(match self.child.0.try_wait()? {
+            None => Word::NotYet,
+            Some(status) => Word::Never(format!("{QEMU} ended, {status}")),
+        })
+    }
+
+    /// Collects the report until the guest's end, or until a fault of the emulator.
     fn collect(&mut self, run: &mut Run) -> io::Result<Option<EmulatorFault>> {
         let start = Instant::now();
         let mut last_line = start;
@@ -151,32 +176,16 @@ impl<'a> Machine<'a> {
                     RUN_LIMIT.as_secs()
                 )));
             }
-            // `sender` keeps the channel open, so only `try_wait` notices that QEMU has ended.
-            let line = match self.lines.recv_timeout(Duration::from_secs(1)) {
-                Ok(line) => line,
-                Err(RecvTimeoutError::Timeout)
-                    if run.phases.is_empty() && last_line.elapsed() > BOOT_LIMIT =>
-                {
-                    let reason = format!("no word after {} s", BOOT_LIMIT.as_secs());
+            let is_booting = run.phases.is_empty();
+            let limit = if is_booting { BOOT_LIMIT } else { SILENCE };
+            let line = match self.next_word(last_line, limit)? {
+                Word::Line(line) => line,
+                Word::NotYet => continue,
+                Word::Never(why) if is_booting => {
+                    let reason = format!("{why}, before the guest's first word");
                     return Ok(Some(EmulatorFault(reason)));
                 }
-                Err(RecvTimeoutError::Timeout) if last_line.elapsed() > SILENCE => {
-                    return Err(io::Error::other(format!(
-                        "no word for {} s",
-                        SILENCE.as_secs()
-                    )));
-                }
-                Err(_) => match self.child.0.try_wait()? {
-                    None => continue,
-                    Some(status) if run.phases.is_empty() => {
-                        let reason =
-                            format!("{QEMU} ended, {status}, before the guest's first word");
-                        return Ok(Some(EmulatorFault(reason)));
-                    }
-                    Some(status) => {
-                        return Err(io::Error::other(format!("{QEMU} ended, {status}")));
-                    }
-                },
+                Word::Never(why) => return Err(io::Error::other(why)),
             };
             let sent = |error| io::Error::other(format!("the guest sent '{line}': {error}"));
             let value: Value = serde_json::from_str(&line).map_err(sent)?;
@@ -244,8 +253,7 @@ impl<'a> Machine<'a> {
             request["cpu"].as_u64(),
             request["ticks"].as_i64().unwrap_or(0),
         )?;
-        let incoming = ["-incoming".to_owned(), format!("exec:cat {file}")];
-        (self.child, self.monitor) = spawn(self.guest, self.image, &self.sender, &incoming)?;
+        (self.child, self.monitor) = spawn(self.guest, self.image, &self.sender, Some(&file))?;
         wait_for("the machine is not loaded", || {
             let status = self.monitor.execute("query-status", &Value::Null)?;
             Ok((status["status"] == "paused").then_some(()))
@@ -309,47 +317,27 @@ fn forward_lines(child: &mut Child, sender: Sender<String>) {
 }
 
 /// Starts a QEMU that exits when the machine ends, and that never writes to a disk of the image.
+/// The machine boots, or goes on from the state in the file `state`.
 fn spawn(
     guest: &Guest,
     image: &Image,
     sender: &Sender<String>,
-    more: &[String],
+    state: Option<&str>,
 ) -> io::Result<(Killed, Monitor)> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let monitor = format!("tcp:127.0.0.1:{}", listener.local_addr()?.port());
-    let console = format!(
-        "file:{}{}.console",
-        guest.name,
-        if more.is_empty() { "" } else { ".loaded" }
-    );
+    let mut qemu = qemu(guest, image, &monitor);
+    let console = match state {
+        None => format!("{}.console", guest.name),
+        Some(state) => {
+            qemu.args(["-incoming", &format!("exec:cat {state}")]);
+            format!("{}.loaded.console", guest.name)
+        }
+    };
+    // The first port is the kernel's console, the second one the guest's report.
+    qemu.args(["-serial", &format!("file:{console}"), "-serial", "stdio"]);
     let errors = fs::File::create(super::folder().join(format!("{}.errors", guest.name)))?;
-    let drive =
-        |disk: &PathBuf| format!("file={},if=virtio,format=raw,snapshot=on", disk.display());
-    let mut child = Command::new(QEMU)
-        .current_dir(super::folder())
-        .args(["-accel", accelerator(guest)])
-        .args(["-display", "none", "-no-reboot", "-nodefaults"])
-        .args([
-            "-cpu",
-            &guest.processor,
-            "-smp",
-            &guest.cpus.to_string(),
-            "-m",
-            image.memory_mb,
-        ])
-        .args(["-serial", &console, "-serial", "stdio", "-qmp", &monitor])
-        .args(
-            image
-                .disks
-                .iter()
-                .flat_map(|disk| ["-drive".to_owned(), drive(disk)]),
-        )
-        .arg("-kernel")
-        .arg(&image.kernel)
-        .arg("-initrd")
-        .arg(&image.initramfs)
-        .args(["-append", &guest.kernel])
-        .args(more)
+    let mut child = qemu
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors)
@@ -361,6 +349,37 @@ fn spawn(
         pin_cpus(&mut monitor);
     }
     Ok((child, monitor))
+}
+
+/// The command for this machine, whose monitor calls `monitor`.
+fn qemu(guest: &Guest, image: &Image, monitor: &str) -> Command {
+    let drive =
+        |disk: &PathBuf| format!("file={},if=virtio,format=raw,snapshot=on", disk.display());
+    let mut qemu = Command::new(QEMU);
+    qemu.current_dir(super::folder())
+        .args(["-accel", accelerator(guest)])
+        .args(["-display", "none", "-no-reboot", "-nodefaults"])
+        .args([
+            "-cpu",
+            &guest.processor,
+            "-smp",
+            &guest.cpus.to_string(),
+            "-m",
+            image.memory_mb,
+        ])
+        .args(["-qmp", monitor])
+        .args(
+            image
+                .disks
+                .iter()
+                .flat_map(|disk| ["-drive".to_owned(), drive(disk)]),
+        )
+        .arg("-kernel")
+        .arg(&image.kernel)
+        .arg("-initrd")
+        .arg(&image.initramfs)
+        .args(["-append", &guest.kernel]);
+    qemu
 }
 
 fn accelerator(guest: &Guest) -> &'static str {

@@ -25,10 +25,17 @@ const RARE_KINDS: [ReadKind; 4] = [
     ReadKind::Slow,
 ];
 
+/// The time until a reader reads again.
+struct Wait {
+    ps: u64,
+    /// Whether it aims at the replacement of a line.
+    is_aimed: bool,
+}
+
 impl Context {
     /// A thread that reads, sometimes in bursts.
     pub(crate) fn read(&self) {
-        let mut aimed = false;
+        let mut is_aimed = false;
         loop {
             if self.world.scenario.reads_regularly {
                 self.make_one_reading();
@@ -37,7 +44,7 @@ impl Context {
                     .step(Step::Sleep(half_ps + self.random_below(half_ps)));
                 continue;
             }
-            let readings = if aimed || self.random_below(4) == 0 {
+            let readings = if is_aimed || self.random_below(4) == 0 {
                 1 + self.random_below(64)
             } else {
                 1
@@ -46,16 +53,16 @@ impl Context {
                 self.make_one_reading();
                 self.world.step(Step::Sleep(self.random_below(50_000)));
             }
-            let think_ps;
-            (think_ps, aimed) = self.think_ps();
-            self.world.step(Step::Sleep(think_ps));
+            let wait = self.next_wait();
+            is_aimed = wait.is_aimed;
+            self.world.step(Step::Sleep(wait.ps));
         }
     }
 
-    /// The time until the next reading, ps, and whether the wait aims at the replacement of a line.
-    /// A wait without aim has a random length. An aimed wait ends soon after the driver wakes up.
-    /// Or it ends around the time at which a stopped actor goes on in the middle of an iteration.
-    fn think_ps(&self) -> (u64, bool) {
+    /// The wait until the next reading. Without aim it has a random length. An aimed wait ends soon
+    /// after the driver wakes up, or around the time at which a stopped actor goes on in the middle
+    /// of an iteration.
+    fn next_wait(&self) -> Wait {
         let world = &self.world;
         let max_ps = self.world.scenario.think_ns * PS;
         let think_ps = self.random_ps(max_ps);
@@ -77,8 +84,14 @@ impl Context {
             }),
         };
         match aim_ps.filter(|&ps| ps < max_ps) {
-            Some(aim_ps) if self.random_below(2) == 0 => (aim_ps, true),
-            _ => (think_ps, false),
+            Some(aim_ps) if self.random_below(2) == 0 => Wait {
+                ps: aim_ps,
+                is_aimed: true,
+            },
+            _ => Wait {
+                ps: think_ps,
+                is_aimed: false,
+            },
         }
     }
 

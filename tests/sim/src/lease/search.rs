@@ -81,9 +81,18 @@ enum Move {
     Resume {
         actor: usize,
         ticks: u64,
+        /// Whether the OS clock jumps to its upper bound first.
         rises: bool,
     },
     Kill,
+}
+
+/// A possible move.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    chosen: Move,
+    /// The number of its preemptions.
+    cost: usize,
 }
 
 /// A run of the machine.
@@ -137,8 +146,8 @@ impl Run {
             }
     }
 
-    /// All possible moves, each with its number of preemptions.
-    fn moves(&self) -> Vec<(Move, usize)> {
+    /// All possible moves.
+    fn moves(&self) -> Vec<Choice> {
         let now_ticks = self.world.ticks.get();
         let goes_on = self.is_ready(self.current, now_ticks);
         let left_ticks = self.begin_ticks + self.small.horizon_ticks - now_ticks;
@@ -153,28 +162,23 @@ impl Run {
                     continue;
                 }
                 let cost = usize::from(goes_on && (!is_current || ticks > 0));
-                moves.push((
-                    Move::Resume {
+                let may_rise = pending == Pending::Os && self.world.off_ns.get() < WIDTH_NS;
+                let rises: &[bool] = if may_rise { &[false, true] } else { &[false] };
+                moves.extend(rises.iter().map(|&rises| Choice {
+                    chosen: Move::Resume {
                         actor,
                         ticks,
-                        rises: false,
+                        rises,
                     },
                     cost,
-                ));
-                if pending == Pending::Os && self.world.off_ns.get() < WIDTH_NS {
-                    moves.push((
-                        Move::Resume {
-                            actor,
-                            ticks,
-                            rises: true,
-                        },
-                        cost,
-                    ));
-                }
+                }));
             }
         }
         if self.kills < self.small.kills && self.scripts[WRITER].is_some() {
-            moves.push((Move::Kill, 1));
+            moves.push(Choice {
+                chosen: Move::Kill,
+                cost: 1,
+            });
         }
         moves
     }
@@ -235,7 +239,7 @@ pub fn search(small: &SmallMachine) -> SearchReport {
         while let Some(mut path) = open[preemptions].pop() {
             let mut run = Run::begin(world, small);
             for &choice in &path {
-                let (chosen, _) = run.moves()[usize::from(choice)];
+                let chosen = run.moves()[usize::from(choice)].chosen;
                 run.apply(chosen);
             }
             while world.violation.borrow().is_none() && run.scripts[READER].is_some() {
@@ -244,7 +248,7 @@ pub fn search(small: &SmallMachine) -> SearchReport {
                 }
                 let moves = run.moves();
                 let mut next = None;
-                for (choice, &(chosen, cost)) in moves.iter().enumerate() {
+                for (choice, &Choice { chosen, cost }) in moves.iter().enumerate() {
                     let choice = u8::try_from(choice).expect("few moves");
                     if cost == 0 && next.is_none() {
                         next = Some((choice, chosen));
@@ -280,7 +284,7 @@ fn schedule(world: &'static World, small: &SmallMachine, path: &[u8]) -> String 
     let mut run = Run::begin(world, small);
     let mut moves = String::new();
     for &choice in path {
-        let (chosen, cost) = run.moves()[usize::from(choice)];
+        let Choice { chosen, cost } = run.moves()[usize::from(choice)];
         let pending = world.pending.each_ref().map(Cell::get);
         let phase = world.memory.word().phase();
         moves += &format!(

@@ -43,47 +43,7 @@ impl Scenario {
             seed,
             max_steps: 200_000,
             duration_ns,
-            machine: Machine {
-                cpus,
-                counter_hz,
-                counter_resolution_ticks: if counter_hz > SECOND {
-                    pick(rng, &[1, 26, 100])
-                } else {
-                    1
-                },
-                counter_origin: pick(
-                    rng,
-                    &[
-                        0,
-                        1 << 40,
-                        u64::MAX - counter_hz,
-                        (anywhere | WRAP_MASK) - counter_hz,
-                        anywhere,
-                    ],
-                ),
-                cpu_difference_ticks: if same_counter {
-                    0
-                } else {
-                    pick(rng, &[0, 0, 0, 50, 2_000])
-                },
-                same_counter,
-                resolution_ns: if same_counter {
-                    1
-                } else {
-                    pick(rng, &[1, 70, 100, 279, 4_000_000])
-                },
-                stale_ns: if same_counter {
-                    0
-                } else {
-                    pick(rng, &[0, 0, 100, 1_000])
-                },
-                reference_origin_ns: pick(rng, &[0, -5_000_000, 1 << 40, -(1 << 55)]),
-                rate_ppb: rng.i64(-300_000..=300_000),
-                dither_ppb: pick(rng, &[0, 80, 200, 240]),
-                wander_ppb: pick(rng, &[0, 0, 1, 10]),
-                bracket_ns: pick(rng, &[20, 30, 40, 80, 700]),
-                hides_suspends: false,
-            },
+            machine: random_machine(rng, cpus, counter_hz, same_counter, anywhere),
             clock: Clock {
                 interval_ns,
                 driver: pick(rng, &[Driver::Thread, Driver::Thread, Driver::Reader]),
@@ -106,40 +66,96 @@ impl Scenario {
         for _ in 0..faults {
             add_random_fault(rng, &mut scenario);
         }
-        if rng.u32(..4) == 0 {
-            make_reference_unsteady(rng, &mut scenario);
-        }
-        if scenario.clock.driver == Driver::Reader && rng.u32(..4) == 0 {
-            // Readers call about as often as is necessary to make an iteration worthwhile.
-            scenario.reads_regularly = true;
-            scenario.think_ns =
-                (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
-        }
-        if rng.u32(..8) == 0 {
-            add_busy_switch(rng, &mut scenario);
-        }
-        if rng.u32(..4) == 0 {
-            add_restless_sleep(rng, &mut scenario);
-        }
-        // This choice comes last, so that a seed's other choices do not depend on it.
-        if scenario.clock.driver == Driver::Thread && rng.u32(..6) == 0 {
-            scenario.clock.per_cpu = true;
-            let machine = &mut scenario.machine;
-            machine.cpus = machine.cpus.max(2);
-            machine.same_counter = false;
-            machine.cpu_difference_ticks = pick(rng, &[0, 50, 2_000, 100_000]);
-        }
-        if rng.u32(..8) == 0 {
-            add_busy_device(rng, &mut scenario);
-        }
-        if !scenario.clock.per_cpu && rng.u32(..16) == 0 {
-            scenario.repeat();
-        }
+        make_special(rng, &mut scenario);
         scenario
     }
 
     fn add_fault(&mut self, at_ns: u64, fault: Fault) {
         self.faults.push(TimedFault { at_ns, fault });
+    }
+}
+
+/// A random machine, whose counter starts at one of a few places, or at `anywhere`.
+fn random_machine(
+    rng: &mut fastrand::Rng,
+    cpus: u32,
+    counter_hz: u64,
+    same_counter: bool,
+    anywhere: u64,
+) -> Machine {
+    Machine {
+        cpus,
+        counter_hz,
+        counter_resolution_ticks: if counter_hz > SECOND {
+            pick(rng, &[1, 26, 100])
+        } else {
+            1
+        },
+        counter_origin: pick(
+            rng,
+            &[
+                0,
+                1 << 40,
+                u64::MAX - counter_hz,
+                (anywhere | WRAP_MASK) - counter_hz,
+                anywhere,
+            ],
+        ),
+        cpu_difference_ticks: if same_counter {
+            0
+        } else {
+            pick(rng, &[0, 0, 0, 50, 2_000])
+        },
+        same_counter,
+        resolution_ns: if same_counter {
+            1
+        } else {
+            pick(rng, &[1, 70, 100, 279, 4_000_000])
+        },
+        stale_ns: if same_counter {
+            0
+        } else {
+            pick(rng, &[0, 0, 100, 1_000])
+        },
+        reference_origin_ns: pick(rng, &[0, -5_000_000, 1 << 40, -(1 << 55)]),
+        rate_ppb: rng.i64(-300_000..=300_000),
+        dither_ppb: pick(rng, &[0, 80, 200, 240]),
+        wander_ppb: pick(rng, &[0, 0, 1, 10]),
+        bracket_ns: pick(rng, &[20, 30, 40, 80, 700]),
+        hides_suspends: false,
+    }
+}
+
+/// Gives some scenarios a special condition, or several. A new one goes to the end, so that a seed's
+/// other choices stay as they are.
+fn make_special(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
+    if rng.u32(..4) == 0 {
+        make_reference_unsteady(rng, scenario);
+    }
+    if scenario.clock.driver == Driver::Reader && rng.u32(..4) == 0 {
+        // Readers call about as often as is necessary to make an iteration worthwhile.
+        scenario.reads_regularly = true;
+        scenario.think_ns =
+            (scenario.clock.interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
+    }
+    if rng.u32(..8) == 0 {
+        add_busy_switch(rng, scenario);
+    }
+    if rng.u32(..4) == 0 {
+        add_restless_sleep(rng, scenario);
+    }
+    if scenario.clock.driver == Driver::Thread && rng.u32(..6) == 0 {
+        scenario.clock.per_cpu = true;
+        let machine = &mut scenario.machine;
+        machine.cpus = machine.cpus.max(2);
+        machine.same_counter = false;
+        machine.cpu_difference_ticks = pick(rng, &[0, 50, 2_000, 100_000]);
+    }
+    if rng.u32(..8) == 0 {
+        add_busy_device(rng, scenario);
+    }
+    if !scenario.clock.per_cpu && rng.u32(..16) == 0 {
+        scenario.repeat();
     }
 }
 
@@ -262,37 +278,40 @@ fn add_restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
                 );
             }
             at_ns += random_ns(rng, interval_ns);
-            let for_ns = match rng.u32(..4) {
-                0 => random_ns(rng, 100 * interval_ns),
-                _ => rng.u64(0..3 * interval_ns),
-            };
-            let counter = pick(
-                rng,
-                &[
-                    CounterInSuspend::Runs,
-                    CounterInSuspend::Runs,
-                    CounterInSuspend::Runs,
-                    CounterInSuspend::Resets,
-                ],
-            );
-            // Restoring a virtual machine resets the counter without a suspend.
-            let for_ns = if counter == CounterInSuspend::Resets && rng.bool() {
-                0
-            } else {
-                for_ns
-            };
-            let reference_runs = rng.u32(..8) == 0;
-            scenario.add_fault(
-                at_ns,
-                Fault::Suspend(Suspend {
-                    for_ns,
-                    counter,
-                    reference_runs,
-                }),
-            );
+            let suspend = random_suspend(rng, interval_ns);
+            scenario.add_fault(at_ns, Fault::Suspend(suspend));
             // Faults have true times, so add the suspend: the next fault comes after the wake-up.
-            at_ns += for_ns + random_ns(rng, interval_ns / 4);
+            at_ns += suspend.for_ns + random_ns(rng, interval_ns / 4);
         }
+    }
+}
+
+/// A suspend of a restless machine: up to a few intervals long, and seldom up to a hundred.
+fn random_suspend(rng: &mut fastrand::Rng, interval_ns: u64) -> Suspend {
+    let for_ns = match rng.u32(..4) {
+        0 => random_ns(rng, 100 * interval_ns),
+        _ => rng.u64(0..3 * interval_ns),
+    };
+    let counter = pick(
+        rng,
+        &[
+            CounterInSuspend::Runs,
+            CounterInSuspend::Runs,
+            CounterInSuspend::Runs,
+            CounterInSuspend::Resets,
+        ],
+    );
+    // Restoring a virtual machine resets the counter without a suspend.
+    let for_ns = if counter == CounterInSuspend::Resets && rng.bool() {
+        0
+    } else {
+        for_ns
+    };
+    let reference_runs = rng.u32(..8) == 0;
+    Suspend {
+        for_ns,
+        counter,
+        reference_runs,
     }
 }
 

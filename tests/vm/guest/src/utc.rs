@@ -215,82 +215,9 @@ impl UtcLab<'_> {
 
     fn scenario(&self, name: &str) -> io::Result<()> {
         let daemon = match name {
-            "lies" => self.follow(name, 0, "", |_| self.lie(&[-9, 9, -9, 5, -5, 9, 0], 2)),
-            "lies_beyond" => self.follow(name, 0, "", |_| self.lie(&[200, 0], 8)),
-            "silent" => self.follow(name, 0, "", |_| self.fall_silent()),
-            "reported" => self.follow(name, 0, "", |_| pass(0)),
-            "reported_rtcsync" => self.follow(name, 0, "rtcsync", |_| pass(0)),
-            "reported_slewing" => self.follow(name, -4 * SECOND_NS, "", |_| pass(0)),
-            "stepped" => self.follow(name, -SECOND_NS, "makestep 0.1 3", |_| pass(5)),
-            "set" => self.follow(name, 0, "", |_| {
-                for seconds in [1, -1, 3_600] {
-                    system::step_clock(seconds)?;
-                    pass(4)?;
-                }
-                self.back()
-            }),
-            "killed" => self.follow(name, 0, "", |chronyd| self.kill(chronyd, || true, 3)),
-            "killed_rtcsync" => self.follow(name, 0, "rtcsync", |chronyd| {
-                self.kill(chronyd, kernel_claims, 3)
-            }),
-            // chronyd slews by a twelfth, for longer than this scenario, and beyond its death.
-            "killed_slewing" => self.follow(name, -2 * SECOND_NS, "rtcsync", |chronyd| {
-                self.kill(chronyd, || true, 25)
-            }),
-            "paused" => self.follow(name, -SECOND_NS, "", |chronyd| {
-                pass(1)?;
-                self.mark();
-                send(&chronyd.0, Signal::SIGSTOP)?;
-                pass(5)?;
-                send(&chronyd.0, Signal::SIGCONT)?;
-                self.back()
-            }),
-            "restarted" => self.follow(name, -SECOND_NS, "", |chronyd| {
-                for _ in 0..2 {
-                    pass(2)?;
-                    send(&chronyd.0, Signal::SIGTERM)?;
-                    chronyd.0.wait()?;
-                    *chronyd = self::chronyd("")?;
-                    pass(2)?;
-                }
-                self.back()
-            }),
-            "steered_20" => self.steered(name, 20),
-            "steered_100" => self.steered(name, 100),
-            "steered_400" => self.steered(name, 400),
             "stranger" => return self.stranger(name),
             "kernel" => return self.kernel(name),
-            // The lie is within the server's stated error, and so long that ntpd-rs believes it.
-            "ntpd_rs" => self.synchronise(name, 0, UtcSource::Kernel, ntpd_rs, |_| {
-                self.lie(&[9, -9], 15)
-            }),
-            "leap" => self.follow(name, 0, "", |_| self.leap()),
-            "suspended" => self.follow(name, 0, "", |_| {
-                self.run_while_silent(|| {
-                    self.pass_unseen(suspend_for(6)?.cast_signed());
-                    Ok(())
-                })?;
-                pass(6)?;
-                self.back()
-            }),
-            "moved" => self.follow(name, 0, "", |_| {
-                [0, 10, -5]
-                    .into_iter()
-                    .try_for_each(|ahead_s| self.migrate(ahead_s))?;
-                self.back()
-            }),
-            "clock_bound" => {
-                let daemon =
-                    self.synchronise(name, 0, UtcSource::ClockBound, clock_bound, |daemon| {
-                        thread::sleep(LONGEST);
-                        // The daemon's segment stays valid for the time that it states.
-                        send(&daemon.0, Signal::SIGKILL)?;
-                        Ok(json!({}))
-                    });
-                fs::remove_dir_all(SEGMENTS)?;
-                daemon
-            }
-            other => Err(io::Error::other(format!("'{other}' is no scenario"))),
+            _ => self.with_daemon(name),
         }?;
         // In these scenarios the source's promise was wrong for a time.
         if ["lies_beyond", "moved"].contains(&name) {
@@ -301,6 +228,100 @@ impl UtcLab<'_> {
         }
         drop(daemon);
         Ok(())
+    }
+
+    /// Runs a scenario in which UTC follows a daemon. Returns the daemon.
+    fn with_daemon(&self, name: &str) -> io::Result<Killed> {
+        match name {
+            "lies" => self.follow(name, 0, "", |_| self.lie(&[-9, 9, -9, 5, -5, 9, 0], 2)),
+            "lies_beyond" => self.follow(name, 0, "", |_| self.lie(&[200, 0], 8)),
+            "silent" => self.follow(name, 0, "", |_| self.fall_silent()),
+            "reported" => self.follow(name, 0, "", |_| pass(0)),
+            "reported_rtcsync" => self.follow(name, 0, "rtcsync", |_| pass(0)),
+            "reported_slewing" => self.follow(name, -4 * SECOND_NS, "", |_| pass(0)),
+            "stepped" => self.follow(name, -SECOND_NS, "makestep 0.1 3", |_| pass(5)),
+            "set" => self.follow(name, 0, "", |_| self.step_clock()),
+            "killed" => self.follow(name, 0, "", |chronyd| self.kill(chronyd, || true, 3)),
+            "killed_rtcsync" => self.follow(name, 0, "rtcsync", |chronyd| {
+                self.kill(chronyd, kernel_claims, 3)
+            }),
+            // chronyd slews by a twelfth, for longer than this scenario, and beyond its death.
+            "killed_slewing" => self.follow(name, -2 * SECOND_NS, "rtcsync", |chronyd| {
+                self.kill(chronyd, || true, 25)
+            }),
+            "paused" => self.follow(name, -SECOND_NS, "", |chronyd| self.pause(chronyd)),
+            "restarted" => self.follow(name, -SECOND_NS, "", |chronyd| self.restart(chronyd)),
+            "steered_20" => self.steered(name, 20),
+            "steered_100" => self.steered(name, 100),
+            "steered_400" => self.steered(name, 400),
+            // The lie is within the server's stated error, and so long that ntpd-rs believes it.
+            "ntpd_rs" => self.synchronise(name, 0, UtcSource::Kernel, ntpd_rs, |_| {
+                self.lie(&[9, -9], 15)
+            }),
+            "leap" => self.follow(name, 0, "", |_| self.leap()),
+            "suspended" => self.follow(name, 0, "", |_| self.suspend()),
+            "moved" => self.follow(name, 0, "", |_| {
+                [0, 10, -5]
+                    .into_iter()
+                    .try_for_each(|ahead_s| self.migrate(ahead_s))?;
+                self.back()
+            }),
+            "clock_bound" => self.follow_clock_bound(name),
+            other => Err(io::Error::other(format!("'{other}' is no scenario"))),
+        }
+    }
+
+    /// The clock-bound daemon is killed at the end.
+    fn follow_clock_bound(&self, name: &str) -> io::Result<Killed> {
+        let daemon = self.synchronise(name, 0, UtcSource::ClockBound, clock_bound, |daemon| {
+            thread::sleep(LONGEST);
+            // The daemon's segment stays valid for the time that it states.
+            send(&daemon.0, Signal::SIGKILL)?;
+            Ok(json!({}))
+        });
+        fs::remove_dir_all(SEGMENTS)?;
+        daemon
+    }
+
+    /// Steps the clock ahead and back, while chronyd follows its server.
+    fn step_clock(&self) -> io::Result<Value> {
+        for seconds in [1, -1, 3_600] {
+            system::step_clock(seconds)?;
+            pass(4)?;
+        }
+        self.back()
+    }
+
+    /// Stops chronyd for some seconds.
+    fn pause(&self, chronyd: &Killed) -> io::Result<Value> {
+        pass(1)?;
+        self.mark();
+        send(&chronyd.0, Signal::SIGSTOP)?;
+        pass(5)?;
+        send(&chronyd.0, Signal::SIGCONT)?;
+        self.back()
+    }
+
+    /// Ends chronyd and starts another one, twice.
+    fn restart(&self, chronyd: &mut Killed) -> io::Result<Value> {
+        for _ in 0..2 {
+            pass(2)?;
+            send(&chronyd.0, Signal::SIGTERM)?;
+            chronyd.0.wait()?;
+            *chronyd = self::chronyd("")?;
+            pass(2)?;
+        }
+        self.back()
+    }
+
+    /// Suspends the machine.
+    fn suspend(&self) -> io::Result<Value> {
+        self.run_while_silent(|| {
+            self.pass_unseen(suspend_for(6)?.cast_signed());
+            Ok(())
+        })?;
+        pass(6)?;
+        self.back()
     }
 
     /// Makes the server lie by each of these tenths of its stated error, for some seconds each.

@@ -1,6 +1,8 @@
-//! The rules of programs on Debian, native and served.
+//! Programs on Debian, native and served, and the package.
 
-use super::super::check::{Rule, at_least, at_least_that, at_most_that, equals, is_nothing, rule};
+use super::super::check::{
+    Rule, at_least, at_least_that, at_most_that, equals, has, is_nothing, is_true, rule,
+};
 
 /// For a program in any mode: native, under `tickline run`, with the library in LD_PRELOAD.
 pub(super) fn load() -> Vec<Rule> {
@@ -78,6 +80,18 @@ pub(super) fn load_served() -> Vec<Rule> {
     ]
 }
 
+pub(super) fn load_reads_monotonic() -> Rule {
+    rule("it has called the clock", |phase| {
+        at_least("monotonic.calls", phase.monotonic.calls, 1)
+    })
+}
+
+pub(super) fn load_under_run() -> Rule {
+    rule("`tickline run` says that it is served", |phase| {
+        has("messages", phase.messages.as_deref(), " the clock of ")
+    })
+}
+
 pub(super) fn served_exchange() -> Vec<Rule> {
     vec![
         rule("it has answered to the end", |phase| {
@@ -94,6 +108,40 @@ pub(super) fn served_exchange() -> Vec<Rule> {
             |phase| equals("below_others", phase.below_others, 0),
         ),
     ]
+}
+
+pub(super) fn page_serves() -> Rule {
+    rule("a page serves it", |phase| {
+        is_true("is_served", phase.is_served)
+    })
+}
+
+pub(super) fn page_of_living_server() -> Rule {
+    rule(
+        "a page is served after the server was started, continued and started, and not after it \
+         was killed, stopped and ended",
+        |phase| match phase.served[..] {
+            [false, true, false, true, false, true] => Ok(()),
+            ref found => Err(format!("served is {found:?}")),
+        },
+    )
+}
+
+pub(super) fn package_step() -> Vec<Rule> {
+    vec![
+        rule("the command does its work", |phase| {
+            is_true("done", phase.done)
+        }),
+        rule(
+            "and then the unit, and the page, are as they should be",
+            |phase| is_true("reached", phase.reached),
+        ),
+    ]
+}
+
+/// The guest has come to its last phase; a check fails where its phase is missing.
+pub(super) fn guest_complete() -> Rule {
+    rule("the guest has done all", |_| Ok(()))
 }
 
 /// A program under `tickline run` is so many times as fast as natively.

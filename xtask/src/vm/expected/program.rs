@@ -1,10 +1,28 @@
 //! What the program `tickline` says, and programs that read the clock.
 
 use super::super::check::{
-    Rule, at_least, at_least_that, at_most, at_most_that, equals, has, is, is_not, is_true, rule,
+    Rule, at_least, at_least_that, at_most_that, equals, has, is, is_false, is_not, is_true, rule,
 };
 
-pub(super) fn right_exit_code() -> Rule {
+pub(super) fn says_counter() -> Vec<Rule> {
+    vec![
+        rule("the program tickline says the same", |phase| {
+            is_true("output.fast", phase.output.fast)
+        }),
+        right_exit_code(),
+    ]
+}
+
+pub(super) fn says_os_clock() -> Vec<Rule> {
+    vec![
+        rule("the program tickline says the same", |phase| {
+            is_false("output.fast", phase.output.fast)
+        }),
+        right_exit_code(),
+    ]
+}
+
+fn right_exit_code() -> Rule {
     rule(
         "the exit code is 1 if a clock is slow or wrong, or the OS clock serves",
         |phase| {
@@ -16,13 +34,13 @@ pub(super) fn right_exit_code() -> Rule {
     )
 }
 
-pub(super) fn works() -> Rule {
+fn works() -> Rule {
     rule("the program does its work", |phase| {
         equals("exit_code", phase.exit_code, 0)
     })
 }
 
-pub(super) fn after_the_program_before() -> Rule {
+fn after_the_program_before() -> Rule {
     rule(
         "its time is not before that of the program before",
         |phase| {
@@ -69,72 +87,39 @@ pub(super) fn caller_served() -> Vec<Rule> {
     ]
 }
 
-/// `tickline who` must find a program that asks for the time 100,000 times a second. Such a call
-/// takes at least 300 ns, so the calls take at least 30 permille of a CPU.
-pub(super) fn who() -> Vec<Rule> {
-    vec![
-        counted(),
-        rule("each call is a system call", |phase| {
-            is("clocksource", phase.clocksource.as_deref(), "hpet")
-        }),
-        rule("the program is found", |phase| {
-            is_true("first_is_asker", phase.first_is_asker)
-        }),
-        rule("by its name", |phase| {
-            is("asker.process", phase.asker.process.as_deref(), "asker")
-        }),
-        rule("and its clock", |phase| {
-            is(
-                "asker.clock",
-                phase.asker.clock.as_deref(),
-                "clock_gettime MONOTONIC",
-            )
-        }),
-        rule("as often as it says itself", |phase| {
-            at_least("counted_permille", phase.counted_permille, 990)
-        }),
-        rule("as often as it says itself", |phase| {
-            at_most("counted_permille", phase.counted_permille, 1_010)
-        }),
-        rule("every sample had room", |phase| {
-            equals("who.lost_calls", phase.who.lost_calls, 0)
-        }),
-        rule("the calls cost a part of a CPU", |phase| {
-            at_least("core_permille", phase.core_permille, 30)
-        }),
-        rule("less, when fixed", |phase| {
-            let fixed = phase.fixed_core_permille;
-            at_most_that("fixed_core_permille", fixed, phase.core_permille)
-        }),
-    ]
-}
-
-pub(super) fn counted() -> Rule {
-    rule("calls were counted", |phase| {
-        equals("exit_code", phase.exit_code, 0)
+pub(super) fn server_stopped() -> Rule {
+    rule("the server ends in order", |phase| {
+        has("server", phase.server.as_deref(), "the leases have run out")
     })
 }
 
-/// `tickline who` can count nothing, and says what to do instead.
-pub(super) fn who_says(command: &'static str) -> Vec<Rule> {
+pub(super) fn time_stands_still() -> Vec<Rule> {
     vec![
-        rule("nothing can be counted", |phase| {
-            equals("exit_code", phase.exit_code, 1)
+        works(),
+        rule("its time stands still where the line was ahead", |phase| {
+            equals("output.backward", phase.output.backward, 0)
         }),
-        rule("and it says what to do", move |phase| {
-            let instead = phase.who.instead.first().map(String::as_str);
-            has("who.instead", instead, command)
-        }),
+        after_the_program_before(),
     ]
 }
 
-pub(super) fn who_sees_no_vdso() -> Vec<Rule> {
-    vec![
-        counted(),
-        rule("the vDSO answers, and no tracepoint sees that", |phase| {
-            equals("asker_rows", phase.asker_rows, 0)
-        }),
-    ]
+pub(super) fn watch_works() -> Rule {
+    rule("tickline watch has watched", |phase| {
+        is("errors", phase.errors.as_deref(), "")
+    })
+}
+
+pub(super) fn watch_sees_each_jump() -> Rule {
+    rule("tickline watch has seen each jump", |phase| {
+        equals("jumps", phase.jumps, 3)
+    })
+}
+
+pub(super) fn tsc_taken() -> Rule {
+    rule(
+        "doctor --fix takes the TSC, after a comparison of the CPUs",
+        |phase| is("clocksource", phase.clocksource.as_deref(), "tsc"),
+    )
 }
 
 /// The limiter gets 100 messages, half of them on each of two CPUs.
@@ -160,6 +145,12 @@ pub(super) fn limiter_refuses_one_cpu() -> Vec<Rule> {
     ]
 }
 
+pub(super) fn limiter_never_steps_back() -> Rule {
+    rule("its clock never steps back", |phase| {
+        equals("output.backward", phase.output.backward, 0)
+    })
+}
+
 /// The counters differ by 2^32 ticks, less what the host takes.
 pub(super) fn difference_found() -> Vec<Rule> {
     vec![
@@ -182,6 +173,24 @@ pub(super) fn difference_found() -> Vec<Rule> {
             is("finding.fix", fix, "none: the counters are unsynchronised")
         }),
     ]
+}
+
+pub(super) fn time_confirmed() -> Rule {
+    rule("a daemon confirms the time", |phase| {
+        equals("exit_code", phase.exit_code, 0)
+    })
+}
+
+pub(super) fn offset_known() -> Rule {
+    rule("the offset is known", |phase| {
+        equals("exit_code", phase.exit_code, 1)
+    })
+}
+
+pub(super) fn flag_left() -> Rule {
+    rule("chronyd leaves the flag without rtcsync", |phase| {
+        is_false("kernel_synchronised", phase.kernel_synchronised)
+    })
 }
 
 pub(super) fn flag_cleared() -> Vec<Rule> {

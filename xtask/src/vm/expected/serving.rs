@@ -1,19 +1,10 @@
-//! Which clock serves, and how well: order, bounds, costs, jumps.
+//! Which clock serves, and how well: order, bounds, costs.
 
 use super::super::check::{
-    Rule, at_least, at_most, at_most_that, equals, is, is_nothing, is_true, rule, rule_of_order,
+    Rule, at_least, at_most, at_most_that, equals, is, is_nothing, is_one_of, is_true,
+    lists_one_of, rule, rule_of_order,
 };
 use super::super::report::Phase;
-
-/// The longest time until a thread runs in a guest whose CPUs are busy. tickline promises the same
-/// for Unix time after the clock was set.
-pub(super) const SCHEDULED_US: u64 = 50_000;
-
-/// The interval of the clocks, and [`SCHEDULED_US`]: a change is noticed by then.
-const NOTICED_MS: u64 = 550;
-
-/// The kernel's rate changes by 1,000 ppm (from +500 to -500), which is 1 ns a us.
-const NOTICED_AT_RATE_NS: u64 = NOTICED_MS * 1_000;
 
 /// A line that is fitted to brackets may be off by 1.5 of their width at the end of its window
 /// (`control/schedule.rs`), rounded up.
@@ -52,6 +43,13 @@ pub(super) fn order() -> Vec<Rule> {
 pub(super) fn have_read() -> Rule {
     rule_of_order("the readers have read", |phase| {
         at_least("readers.readings", phase.readers.readings, 100_000)
+    })
+}
+
+/// There are many more exchanges if two CPUs run at once, and few if the host lets them take turns.
+pub(super) fn threads_exchange() -> Rule {
+    rule_of_order("the readers have exchanged readings", |phase| {
+        at_least("readers.exchanges", phase.readers.exchanges, 10)
     })
 }
 
@@ -156,79 +154,28 @@ pub(super) fn cheap(percent: u64) -> Rule {
     )
 }
 
-pub(super) fn possible() -> Rule {
-    rule("it could be done", |phase| {
-        is_true("work.done", phase.work.done)
+pub(super) fn untested() -> Rule {
+    rule("an untested counter is not used", |phase| {
+        lists_one_of("reasons", &phase.reasons, &["untested", "kernel_rejected"])
     })
 }
 
-/// The clock notices a change of rate within one interval of 0.5 s, and 50 ms until the thread is
-/// scheduled. By then the line may be off by 1/1000 of this time.
-pub(super) fn rate() -> Vec<Rule> {
-    vec![
-        possible(),
-        rule("a change of rate is noticed within one interval", |phase| {
-            at_most("ahead_ns", phase.ahead_ns, NOTICED_AT_RATE_NS)
-        }),
-        rule("a change of rate is noticed within one interval", |phase| {
-            at_most("behind_ns", phase.behind_ns, NOTICED_AT_RATE_NS)
-        }),
-    ]
-}
-
-/// Readings may be ahead by the rest of the window, at most 1 s. The status says so within 100 ms.
-/// After a jump within its window, a line goes on until the next iteration. This takes at most one
-/// interval, and 50 ms until the thread is scheduled.
-pub(super) fn moved() -> Vec<Rule> {
-    let mut rules = vec![
-        possible(),
-        rule("ahead by what was left of the window at most", |phase| {
-            at_most("ahead_ns", phase.ahead_ns, 1_000_000_000)
-        }),
-        rule("behind by the bound that is claimed at most", |phase| {
-            let bracket_ns = phase.narrowest_bracket_ns;
-            let limit_ns = bracket_ns.zip(phase.widest_bound_ns);
-            let limit_ns = limit_ns.map(|(bracket_ns, bound_ns)| bracket_ns + bound_ns);
-            at_most_that("behind_ns", phase.behind_ns, limit_ns)
-        }),
-    ];
-    rules.extend(resumed(NOTICED_MS));
-    rules
-}
-
-/// How soon readings are within their bounds again, or the status says that they are not. After a
-/// resume the kernel wakes the clock's thread at once (`timerfd_resume`).
-pub(super) fn resumed(within_ms: u64) -> Vec<Rule> {
-    vec![
-        rule("it is off, and does not say so", |phase| {
-            at_most("work.unreported_ms", phase.work.unreported_ms, 100)
-        }),
-        rule("the bounds hold again", move |phase| {
-            at_most("work.outside_ms", phase.work.outside_ms, within_ms)
-        }),
-    ]
-}
-
-/// The readings of a machine that moves to hosts whose counters are behind.
-pub(super) fn no_further_back_than_the_os() -> Rule {
-    rule_of_order("readings step back by no more than the OS clock", |phase| {
-        let largest_ns = phase.readers.largest_backward_ns;
-        let limit_ns = phase.readers.os_largest_backward_ns;
-        at_most_that("readers.largest_backward_ns", largest_ns, limit_ns)
+pub(super) fn compared() -> Rule {
+    rule("the counters were compared", |phase| {
+        let found = phase.comparison.found.as_deref();
+        is_one_of("comparison.found", found, &["single", "synchronised"])
     })
 }
 
-/// Readings after a suspend within the window.
-pub(super) fn slept_within_window() -> Vec<Rule> {
-    vec![
-        rule("the machine slept, and the kernel says so", |phase| {
-            at_least("work.slept_ms", phase.work.slept_ms, 1)
-        }),
-        rule("readings are ahead by as much", |phase| {
-            at_least("work.ahead_us", phase.work.ahead_us, 500_000)
-        }),
-        rule("and the clock says so until they are back", |phase| {
-            at_least("work.disrupted_ms", phase.work.disrupted_ms, 1_000)
-        }),
-    ]
+pub(super) fn tsc_offered() -> Rule {
+    rule("the kernel offers the TSC", |phase| {
+        let offers = ["tsc hpet acpi_pm", "tsc-early hpet acpi_pm"];
+        is_one_of("clocksources", phase.clocksources.as_deref(), &offers)
+    })
+}
+
+pub(super) fn lines_last() -> Rule {
+    rule("lines last for so long", |phase| {
+        is_true("work.reached", phase.work.reached)
+    })
 }

@@ -17,6 +17,12 @@ pub(super) fn by_chronyd() -> Vec<Rule> {
     rules
 }
 
+pub(super) fn by_chronyd_again() -> Rule {
+    rule("chronyd is the source again", |phase| {
+        is_true("work.back.reached", phase.work.back.reached)
+    })
+}
+
 pub(super) fn have_read() -> Rule {
     rule("the readers have read", |phase| {
         at_least("readings", phase.readings, 10_000_000)
@@ -29,14 +35,21 @@ pub(super) fn contains_true_time() -> Rule {
     })
 }
 
-/// ntpd-rs states no bound (`docs/limits.md` of tickline-utc), so an interval may miss the true time.
-/// In its scenario the server lies by nine tenths of the error that it states (`COVERED_NS` in the
-/// guest).
+/// ntpd-rs states no bound (`docs/limits.md` of tickline-utc), so an interval may miss the true
+/// time. In its scenario the server lies by nine tenths of the error that it states (`COVERED_NS`
+/// in the guest).
 pub(super) fn misses_by_the_lie() -> Rule {
     const LIE_NS: u64 = 5_175_000;
     rule(
         "an interval misses the true time by no more than the server lies",
         |phase| at_most("missed_ns", phase.missed_ns, LIE_NS),
+    )
+}
+
+pub(super) fn widens() -> Rule {
+    rule(
+        "in 8 s without an answer, the interval grows by 1 ppm to both sides",
+        |phase| at_least("work.grown_ns", phase.work.grown_ns, 8_000),
     )
 }
 
@@ -47,6 +60,18 @@ pub(super) fn claim_ends_soon() -> Rule {
         "the second request without an answer ends a claim",
         |phase| at_most("after_ms.chronyd", phase.after_ms.chronyd, 2_100),
     )
+}
+
+pub(super) fn by_the_kernel_then() -> Rule {
+    rule("the kernel makes a claim of its own then", |phase| {
+        at_least("kinds.kernel", phase.kinds.kernel, 1)
+    })
+}
+
+pub(super) fn kernel_synchronised() -> Rule {
+    rule("the kernel is the source", |phase| {
+        is_true("work.synchronised.reached", phase.work.synchronised.reached)
+    })
 }
 
 pub(super) fn by_the_kernel() -> Rule {
@@ -64,4 +89,35 @@ pub(super) fn by_clock_bound() -> Vec<Rule> {
             at_least("kinds.clock_bound", phase.kinds.clock_bound, 100_000)
         }),
     ]
+}
+
+pub(super) fn as_true_as_its_source() -> Rule {
+    rule("an interval is as true as its source", |phase| {
+        at_least("missed", phase.missed, 1)
+    })
+}
+
+pub(super) fn none_near_leap_second() -> Rule {
+    rule("no interval near a leap second", |phase| {
+        at_least("kinds.leap_second", phase.kinds.leap_second, 1)
+    })
+}
+
+pub(super) fn suspend_noticed() -> Rule {
+    rule("the suspend is noticed", |phase| {
+        at_least("kinds.disrupted", phase.kinds.disrupted, 1)
+    })
+}
+
+pub(super) fn narrow() -> Rule {
+    rule(
+        "half of an interval is narrower than UTC moves in a second at 400 ppm",
+        |phase| at_most("narrowest_ns", phase.narrowest_ns, 800_000),
+    )
+}
+
+pub(super) fn unknown() -> Rule {
+    rule("no reading has an interval", |phase| {
+        equals("answered", phase.answered, 0)
+    })
 }

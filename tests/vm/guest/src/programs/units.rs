@@ -93,7 +93,7 @@ pub(crate) fn check() -> io::Result<()> {
         "systemd-analyze verify tickline.service",
         "systemd-analyze security tickline",
     ] {
-        let (_, output) = run(command);
+        let output = run(command).output;
         report::send_line(&json!({ "phase": "analyze", "command": command, "output": output }));
     }
     let stop = &AtomicBool::new(false);
@@ -115,7 +115,7 @@ pub(crate) fn check() -> io::Result<()> {
             .collect()
     });
     findings.iter().for_each(report::send_line);
-    let (_, journal) = run("journalctl --no-pager -u tickline -o short-monotonic");
+    let journal = run("journalctl --no-pager -u tickline -o short-monotonic").output;
     report::send_line(&json!({ "phase": "journal", "output": journal }));
     report::send_line(&json!({ "phase": "end" }));
     Ok(())
@@ -148,13 +148,16 @@ fn called((phase, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Valu
 
 /// Takes a step, waits until the unit has the expected state, and reports the state.
 fn take(step: &str, command: &str, state: &str) {
-    let (is_done, output) = if command.is_empty() {
-        (true, String::new())
+    let Ran { is_done, output } = if command.is_empty() {
+        Ran {
+            is_done: true,
+            output: String::new(),
+        }
     } else {
         run(command)
     };
     let observe = || {
-        let (_, found) = run("systemctl is-active tickline");
+        let found = run("systemctl is-active tickline").output;
         (found, super::status()["serving"] == true)
     };
     // Wait first, so that the state from before the step does not count.
@@ -174,13 +177,23 @@ fn take(step: &str, command: &str, state: &str) {
     }));
 }
 
-/// Runs a command. Returns whether it succeeds, and its output on both streams.
-fn run(line: &str) -> (bool, String) {
+/// A command that has run.
+struct Ran {
+    is_done: bool,
+    /// Its output on both streams, or why it did not start.
+    output: String,
+}
+
+/// Runs a command.
+fn run(line: &str) -> Ran {
     match super::command(line).output() {
-        Ok(output) => {
-            let text = [output.stdout, output.stderr].concat();
-            (output.status.success(), super::last_lines(&text, 60))
-        }
-        Err(error) => (false, error.to_string()),
+        Ok(output) => Ran {
+            is_done: output.status.success(),
+            output: super::last_lines(&[output.stdout, output.stderr].concat(), 60),
+        },
+        Err(error) => Ran {
+            is_done: false,
+            output: error.to_string(),
+        },
     }
 }
