@@ -210,7 +210,7 @@ fn no_page(page: &Path) -> io::Error {
     if let Some(hint) = page::deleted(page) {
         return io::Error::other(hint);
     }
-    let next = status::next(ServiceManager::of(page), page, Some(false));
+    let next = status::next(ServiceManager::of(page), page, &status::PageServer::None);
     let page = page.display();
     io::Error::other(format!(
         "there is no page {page}, so nothing is served there; to see why: {next}"
