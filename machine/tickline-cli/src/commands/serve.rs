@@ -118,7 +118,7 @@ fn untouched(machine: &Path, word: &str) -> Option<String> {
 
 /// The outputs are for the action `status`.
 fn refuse_outputs(args: &args::Serve) -> io::Result<()> {
-    let option = if args.json.target.is_some() {
+    let option = if args.json.is_some() {
         "--json"
     } else if args.openmetrics.is_some() {
         "--openmetrics"
@@ -142,7 +142,9 @@ fn served_page(args: &args::Serve) -> io::Result<PathBuf> {
 /// Shows the state of the page, and writes its figures for a metrics collector, also if there is no
 /// page.
 fn show_status(args: &args::Serve) -> io::Result<Exit> {
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(&args::Json {
+        target: args.json.clone(),
+    })?;
     let figures = args
         .openmetrics
         .as_deref()
