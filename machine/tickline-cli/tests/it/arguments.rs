@@ -315,26 +315,6 @@ fn a_full_disk_is_an_error() {
     }
 }
 
-/// Symptom: the signal of `ulimit -f` ended the program without a message, and left a temporary
-/// file beside the output.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_file_beyond_the_limit_of_file_sizes_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let facts = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/facts/container-masked.json"
-    );
-    let script = "ulimit -f 0; exec \"$0\" compare --json out \"$1\" \"$1\"";
-    let output = std::process::Command::new("sh")
-        .args(["-c", script, env!("CARGO_BIN_EXE_tickline"), facts])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    assert_fails(&output, 2, "tickline: out: File too large");
-    assert_eq!(entries(folder.path()), [""; 0]);
-}
-
 /// Symptom: "tickline: No space left on device", which did not say what was full.
 #[test]
 fn a_failed_write_to_standard_output_names_it() {
