@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::UnknownArgumentValueParser;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cpu_list;
@@ -36,13 +37,31 @@ impl Args {
     /// The parser for the command line. The short help of the program is the list of its commands:
     /// the options of the default command are in the short help of `doctor`.
     pub(crate) fn parser() -> clap::Command {
-        Self::command().mut_args(|arg| arg.hide_short_help(true))
+        let with_duration =
+            |command: clap::Command| command.arg(guessed("secs", DURATION_ADVICE).alias("seconds"));
+        let mut program = Self::command().mut_args(|arg| arg.hide_short_help(true));
+        for name in ["doctor", "watch", "report", "who"] {
+            program = program.mut_subcommand(name, with_duration);
+        }
+        with_duration(program).arg(guessed("wait", "`tickline wait` is a command"))
     }
 
     /// The arguments of this process.
     pub(crate) fn try_of_process() -> Result<Self, clap::Error> {
         Self::from_arg_matches(&Self::parser().try_get_matches()?)
     }
+}
+
+/// The advice for an option that other programs have for a span of time.
+const DURATION_ADVICE: &str = "--duration takes a span of time with its unit, such as 30s";
+
+/// An option that users guess, and that is refused with advice. Help does not show it.
+fn guessed(name: &'static str, advice: &str) -> clap::Arg {
+    clap::Arg::new(name)
+        .long(name)
+        .action(clap::ArgAction::SetTrue)
+        .hide(true)
+        .value_parser(UnknownArgumentValueParser::suggest(advice.to_owned()))
 }
 
 /// The commands.
@@ -194,14 +213,15 @@ pub(crate) struct Report {
 
 /// Explains a finding by its code, such as tsc_skew
 ///
-/// It also explains the states, events and reasons that other commands show. Without a code, it
-/// lists the codes of findings.
+/// It also explains the states, events, gates and reasons that other commands show, and the phases
+/// of a page. Without a code, it lists the codes of findings.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Explain {
-    /// The code of a finding (in brackets behind it), a state, an event or a reason
+    /// The code of a finding (in brackets behind it), or of a state, an event, a gate, a reason or a
+    /// phase of a page
     pub(crate) code: Option<String>,
 
-    /// Lists all codes, each with a sentence about it
+    /// Lists the codes of all findings, each with a sentence about it
     #[arg(long, conflicts_with = "code")]
     pub(crate) all: bool,
 }
@@ -384,8 +404,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PATH")]
     pub(crate) page: Option<PathBuf>,
 
-    #[command(flatten)]
-    pub(crate) json: Json,
+    /// With status: writes the state as JSON to FILE
+    ///
+    /// `-` is standard output, and the JSON then takes the place of the text.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 
     /// With status: writes OpenMetrics to FILE
     ///

@@ -24,4 +24,11 @@ pub(crate) enum Exit {
     /// no use. This is `EX_CONFIG` of sysexits.h, which systemd shows as `78/CONFIG`.
     #[cfg(target_os = "linux")]
     Permanent = 78,
+    /// For `run`: the program cannot be executed. This code and the next are those of a shell and
+    /// of env(1).
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    NotExecuted = 126,
+    /// For `run`: the program is missing.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    NotFound = 127,
 }

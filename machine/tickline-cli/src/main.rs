@@ -69,7 +69,13 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return refused(&error),
     };
-    let result = match args.command.unwrap_or(Command::Doctor(args.doctor)) {
+    let command = args.command.unwrap_or(Command::Doctor(args.doctor));
+    // A program that `run` executes would inherit an ignored signal.
+    #[cfg(unix)]
+    if !matches!(command, Command::Run(_)) {
+        signal::ignore_file_size_limit();
+    }
+    let result = match command {
         Command::Doctor(args) => doctor::run(&args),
         Command::Wait(args) => wait::run(&args),
         Command::Report(args) => report::run(&args),

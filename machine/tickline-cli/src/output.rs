@@ -384,7 +384,20 @@ fn write_to(mut out: impl Write, content: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    /// The old file may be private, and the new one has its mode only at the end.
+    #[test]
+    fn an_unfinished_file_is_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = folder.path().join("run.json");
+        fs::write(&old, "").unwrap();
+        let new = temporary_file_in_folder_of(&old).unwrap();
+        let mode = new.as_file().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
 
     #[test]
     fn only_the_folders_of_open_descriptors_have_descriptors() {

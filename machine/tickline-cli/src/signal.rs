@@ -25,6 +25,14 @@ pub(crate) fn stop_flag() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error, which the program reports.
+/// The default action of the signal would end the process, and leave its temporary files.
+#[cfg(unix)]
+pub(crate) fn ignore_file_size_limit() {
+    // SAFETY: an ignored signal runs no code of this process.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Whether this process ignores a signal.
 #[cfg(unix)]
 pub(crate) fn is_ignored(signal: libc::c_int) -> bool {

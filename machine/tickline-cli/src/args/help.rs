@@ -239,10 +239,11 @@ pub(crate) const WHO: &[Section] = &[
         "  tickline counts at a tracepoint, at the entry of a system call. If the vDSO answers a call for
   the time, the call is no system call: it costs little, and tickline does not see it. If each call
   is a system call, tickline sees all calls, except those of 32-bit programs on a 64-bit kernel.
-  While tickline counts, every system call of the machine takes a little longer. tickline measures
-  the costs in a loop on an otherwise idle CPU. CPUs that read one hpet or acpi_pm at the same time
-  wait for each other, so the true share of CPU time may be larger. On a busy machine the count may
-  last longer than --duration. The output says how long it lasted, and the rates are for that time.",
+  While tickline counts, every system call of the machine takes a little longer. The cost of a call
+  is that of the fastest of many rounds in a loop. CPUs that read one hpet or acpi_pm at the same
+  time wait for each other, so the true share of CPU time may be larger. On a busy machine the count
+  may last longer than --duration. The output says how long it lasted, and the rates are for that
+  time.",
     ),
     Section::new(
         "Examples",
@@ -343,7 +344,7 @@ TICKLINE_PAGE must be an absolute path, and the default is /run/tickline/page.v1
 pub(crate) const EXPLAIN: &[Section] = &[
     Section::new(
         "Exit codes",
-        "  0  the code was explained
+        "  0  the code was explained, or the codes were listed
   2  there is no such code; codes that are like it are named",
     ),
     Section::new(

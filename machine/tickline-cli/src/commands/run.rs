@@ -39,6 +39,7 @@ use tickline_page::program::{
 use tickline_page::{Counter as _, HardwareCounter};
 
 use crate::args;
+use crate::exit::Exit;
 use crate::machine::{self, library};
 use crate::measure::calls::{self, MONOTONIC, SYSTEM_CALL};
 use crate::measure::narrowest;
@@ -46,17 +47,12 @@ use crate::output::line_to_stderr;
 use crate::signal::is_ignored;
 use crate::words;
 
-use super::serve::{absolute, no_default_page};
+use super::serve::{absolute, no_default_page, page_error};
 
 use image::Image;
 use inject::{Outcome, Payload};
 use kind::ProgramKind;
 use tracer::Helper;
-
-/// The exit codes of a shell and of env(1) for a program that cannot be executed, and for a program
-/// that is missing.
-const NOT_EXECUTED: i32 = 126;
-const NOT_FOUND: i32 = 127;
 
 /// The libraries that ld.so(8) loads before all others.
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
@@ -104,8 +100,11 @@ pub(crate) fn run(args: &args::Run) -> ! {
         }
     }
     line_to_stderr(&message(&format!("{}: {error}", reporter.name)));
-    let is_missing = error.kind() == io::ErrorKind::NotFound;
-    std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
+    let exit = match error.kind() {
+        io::ErrorKind::NotFound => Exit::NotFound,
+        _ => Exit::NotExecuted,
+    };
+    std::process::exit(exit as i32)
 }
 
 /// The inherited state: whether SIGPIPE was ignored, and which standard files were closed. Before
@@ -166,25 +165,47 @@ fn restore_inherited_files(command: &mut Command) {
     unsafe { command.pre_exec(restore) };
 }
 
+/// Which clock a program is to get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Wish {
+    /// The kernel's, for this reason.
+    Kernels(String),
+    /// The page's, if the library finds the kernel's clock slow, too.
+    IfSlow,
+    /// The page's, whatever the library finds.
+    Always,
+}
+
+impl Wish {
+    fn of(args: &args::Run) -> Self {
+        if env::var_os(SWITCH_VARIABLE).is_some_and(|value| value == OFF) {
+            return Self::Kernels(format!("{SWITCH_VARIABLE}={OFF}"));
+        }
+        if args.always || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS) {
+            return Self::Always;
+        }
+        if !kernels_clock_is_fast() {
+            return Self::IfSlow;
+        }
+        let clocksource = machine::clocksource().unwrap_or_default();
+        if is_kvm_clock_slow(&clocksource) {
+            // The library judges by the name alone.
+            return Self::Always;
+        }
+        Self::Kernels(format!(
+            "it needs no system call here (clocksource {clocksource})"
+        ))
+    }
+}
+
 /// Sets `LD_PRELOAD`, and forks a helper if the program has no dynamic linker. Returns the helper.
 /// If the library would not serve the program either, says so, and returns no helper. The error
 /// says why this command does not serve the program.
 fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
-    if env::var_os(SWITCH_VARIABLE).is_some_and(|value| value == OFF) {
-        reporter.say_unserved(&format!("{SWITCH_VARIABLE}={OFF}"));
+    let wish = Wish::of(args);
+    if let Wish::Kernels(why) = &wish {
+        reporter.say_unserved(why);
         return Ok(None);
-    }
-    let mut is_always =
-        args.always || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS);
-    if !is_always && kernels_clock_is_fast() {
-        let clocksource = machine::clocksource().unwrap_or_default();
-        if !is_kvm_clock_slow(&clocksource) {
-            reporter.say_unserved(&format!(
-                "it needs no system call here (clocksource {clocksource})"
-            ));
-            return Ok(None);
-        }
-        is_always = true; // The library judges by the name alone.
     }
     // If it is not served after all, `serve status` finds it by this variable.
     set_variable(
@@ -198,35 +219,16 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         Some(path) => Image::read(&absolute(path)?)?,
         None => find::image()?,
     };
-    let named = args
-        .page
-        .clone()
-        .or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
-    let page = match named {
-        Some(page) => absolute(&page)?,
-        None => machine::page::find().ok_or_else(no_default_page)?,
-    };
+    let page = chosen_page(args)?;
     // The library would find the same faults in the page, but could not report them.
-    let attached = AttachedFile::open(&page).map_err(io::Error::other)?;
-    let file = attached.file();
+    let attached = AttachedFile::open(&page).map_err(page_error)?;
     if machine::may_read_counter() == Some(false) {
         return Err(io::Error::other(
             "this process may not read the counter (PR_SET_TSC)",
         ));
     }
-    // If the environment has the variable more than once, ld.so reads the last one.
-    let old = env::vars_os()
-        .filter(|(name, _)| name == PRELOAD_VARIABLE)
-        .last()
-        .map(|(_, value)| value);
-    let libraries = preload_value(&image.path, old.as_deref())?;
-    // `Command::env` would sort the environment, and would drop variables that occur twice.
-    set_variable(PRELOAD_VARIABLE, &libraries);
-    set_variable(PAGE_VARIABLE, page.as_os_str());
-    if is_always {
-        set_variable(SERVE_VARIABLE, OsStr::new(ALWAYS));
-    }
-    let reason = reason_not_serving(file);
+    set_variables_of_library(&image.path, &page, &wish)?;
+    let reason = reason_not_serving(attached.file());
     match reporter.kind {
         ProgramKind::Dynamic => {
             reporter.say_served(&page, &image, reason);
@@ -243,6 +245,35 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     let helper = tracer::fork_helper(payload, &|start| reporter.say_start(start, payload, reason))
         .map_err(|error| io::Error::new(error.kind(), format!("it can't be traced: {error}")))?;
     Ok(Some(helper))
+}
+
+/// The page that the user names, or the one that this program finds.
+fn chosen_page(args: &args::Run) -> io::Result<PathBuf> {
+    let named = args
+        .page
+        .clone()
+        .or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
+    match named {
+        Some(page) => absolute(&page),
+        None => machine::page::find().ok_or_else(no_default_page),
+    }
+}
+
+/// Sets the variables by which a dynamic linker loads the library, and the library finds the page.
+/// `Command::env` would sort the environment, and would drop variables that occur twice.
+fn set_variables_of_library(library: &Path, page: &Path, wish: &Wish) -> io::Result<()> {
+    // If the environment has the variable more than once, ld.so reads the last one.
+    let old = env::vars_os()
+        .filter(|(name, _)| name == PRELOAD_VARIABLE)
+        .last()
+        .map(|(_, value)| value);
+    let libraries = preload_value(library, old.as_deref())?;
+    set_variable(PRELOAD_VARIABLE, &libraries);
+    set_variable(PAGE_VARIABLE, page.as_os_str());
+    if *wish == Wish::Always {
+        set_variable(SERVE_VARIABLE, OsStr::new(ALWAYS));
+    }
+    Ok(())
 }
 
 /// Whether this is kvm-clock, and the vDSO does not read it: the host guarantees no stable TSC

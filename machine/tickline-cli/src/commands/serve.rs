@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::fs::{DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use jiff::Timestamp;
 use rustix::process::Uid;
@@ -35,6 +35,7 @@ use metrics::PageState;
 use server::Folder;
 use service::ServiceManager;
 pub(crate) use status::PageReport;
+use status::PageServer;
 #[cfg(test)]
 pub(crate) use status::SCHEMA;
 
@@ -117,16 +118,16 @@ fn untouched(machine: &Path, word: &str) -> Option<String> {
 
 /// The outputs are for the action `status`.
 fn refuse_outputs(args: &args::Serve) -> io::Result<()> {
-    let given = [
-        ("--json", args.json.target.is_some()),
-        ("--openmetrics", args.openmetrics.is_some()),
-    ];
-    match given.into_iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(io::Error::other(format!(
-            "{option} is for status: tickline serve status {option} FILE"
-        ))),
-        None => Ok(()),
-    }
+    let option = if args.json.is_some() {
+        "--json"
+    } else if args.openmetrics.is_some() {
+        "--openmetrics"
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::other(format!(
+        "{option} is for status: tickline serve status {option} FILE"
+    )))
 }
 
 /// The page that this user serves.
@@ -141,7 +142,9 @@ fn served_page(args: &args::Serve) -> io::Result<PathBuf> {
 /// Shows the state of the page, and writes its figures for a metrics collector, also if there is no
 /// page.
 fn show_status(args: &args::Serve) -> io::Result<Exit> {
-    let output = JsonOutput::open(&args.json)?;
+    let output = JsonOutput::open(&args::Json {
+        target: args.json.clone(),
+    })?;
     let figures = args
         .openmetrics
         .as_deref()
@@ -185,10 +188,21 @@ fn show_status(args: &args::Serve) -> io::Result<Exit> {
     })
 }
 
-/// The path from the root folder, which readers of a page need. Fails if the present folder has been
-/// removed.
+/// The path from the root folder, which readers of a page need. Without `..`, unless the folder
+/// before it is missing. Fails if the present folder has been removed.
 pub(super) fn absolute(path: &Path) -> io::Result<PathBuf> {
-    std::path::absolute(path).map_err(|error| with_path(path, &error))
+    let path = std::path::absolute(path).map_err(|error| with_path(path, &error))?;
+    let parts: Vec<Component<'_>> = path.components().collect();
+    let Some(last_up) = parts.iter().rposition(|part| *part == Component::ParentDir) else {
+        return Ok(path);
+    };
+    // The folder before `..` may be a link, so that only the system knows what is above it.
+    let (up, below) = parts.split_at(last_up + 1);
+    let resolved = PathBuf::from_iter(up).canonicalize();
+    Ok(resolved.map_or_else(
+        |_| path.clone(),
+        |folder| folder.join(PathBuf::from_iter(below)),
+    ))
 }
 
 /// The page that root, or another user with this `XDG_RUNTIME_DIR`, serves.
@@ -210,15 +224,46 @@ fn no_page(page: &Path) -> io::Error {
     if let Some(hint) = page::deleted(page) {
         return io::Error::other(hint);
     }
-    let next = status::next(ServiceManager::of(page), page, Some(false));
-    let page = page.display();
-    io::Error::other(format!(
-        "there is no page {page}, so nothing is served there; to see why: {next}"
-    ))
+    let defaults: Vec<PathBuf> = std::iter::once(page::of_machine().to_owned())
+        .chain(page::of_this_user().ok())
+        .collect();
+    let next = status::next(ServiceManager::of(page), page, &PageServer::None);
+    io::Error::other(nothing_at(page, &defaults, &next))
+}
+
+/// The message for a page that does not exist; `next` says what to look at. A path that is not one
+/// of the default pages may have a typing error.
+fn nothing_at(page: &Path, defaults: &[PathBuf], next: &str) -> String {
+    let shown = plain_path(page);
+    if defaults.iter().any(|default| default == page) {
+        format!("there is no page {shown}, so nothing is served there; to see why: {next}")
+    } else {
+        let doubt = doubt_path(page, defaults);
+        format!("there is no page {shown}: {doubt}. If this is the right path, to see why: {next}")
+    }
+}
+
+/// Doubts the path of a page that does not exist. Says what is missing, and which of the default
+/// pages are there.
+fn doubt_path(page: &Path, defaults: &[PathBuf]) -> String {
+    let folder = folder_of(page);
+    let missing = if folder.is_dir() {
+        "nothing is at this path".to_owned()
+    } else {
+        format!("there is no folder {}", plain_path(folder))
+    };
+    let existing = defaults.iter().filter(|default| default.exists());
+    let existing: Vec<_> = existing.map(|default| plain_path(default)).collect();
+    if existing.is_empty() {
+        let defaults: Vec<_> = defaults.iter().map(|default| plain_path(default)).collect();
+        format!("{missing}, and no page is at {}", defaults.join(" or "))
+    } else {
+        format!("{missing}; {} exists", existing.join(" and "))
+    }
 }
 
 /// The error for a page that cannot be used, with a hint if the page does not exist.
-fn page_error(error: PageError) -> io::Error {
+pub(super) fn page_error(error: PageError) -> io::Error {
     if error.is_not_found() {
         return no_page(error.path());
     }
@@ -347,13 +392,70 @@ mod tests {
 
     /// Symptom: a unit had just failed at a start, and the only advice was another start.
     #[test]
-    fn a_missing_page_is_first_answered_with_the_servers_state() {
-        let page = Path::new("/no/such/page");
-        let manager = ServiceManager::of(page);
-        let [look, start] = [manager.look().to_owned(), manager.start(page)];
-        let error = no_page(page).to_string();
-        let expected = format!("to see why: {look}; to start a server: {start}");
-        assert!(error.ends_with(&expected), "{error}");
+    fn a_missing_default_page_is_answered_with_the_servers_state() {
+        let page = PathBuf::from("/no/such/page");
+        let text = nothing_at(&page, std::slice::from_ref(&page), "systemctl status");
+        let expected = "so nothing is served there; to see why: systemctl status";
+        assert!(text.ends_with(expected), "{text}");
+    }
+
+    /// Symptom: after a typing error in `--page`, the first advice was the log of a server.
+    #[test]
+    fn a_path_with_a_typing_error_is_doubted_before_the_server() {
+        let root = tempfile::tempdir().unwrap();
+        let [page, default] = ["pgae", "page.v1"].map(|name| root.path().join(name));
+        let text = nothing_at(&page, std::slice::from_ref(&default), "its log");
+        let [page, default] = [page, default].map(|path| path.display().to_string());
+        assert_eq!(
+            text,
+            format!(
+                "there is no page {page}: nothing is at this path, and no page is at {default}. If \
+                 this is the right path, to see why: its log"
+            )
+        );
+    }
+
+    #[test]
+    fn a_folder_with_a_typing_error_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("tikcline");
+        let expected = format!("there is no folder {}", folder.display());
+        let doubt = doubt_path(&folder.join("page.v1"), &[]);
+        assert!(doubt.starts_with(&expected), "{doubt}");
+    }
+
+    #[test]
+    fn a_doubted_path_is_answered_with_the_default_pages_that_are_there() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name| root.path().join(name);
+        let defaults = ["machine", "user"].map(path);
+        std::fs::write(&defaults[0], "").unwrap();
+        let expected = format!("nothing is at this path; {} exists", defaults[0].display());
+        assert_eq!(doubt_path(&path("wrong"), &defaults), expected);
+    }
+
+    /// Symptom: `--page ../page` was shown as `/here/../page`.
+    #[test]
+    fn a_path_is_shown_without_its_way_up() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let below = root.join("a/b");
+        std::fs::create_dir_all(&below).unwrap();
+        assert_eq!(
+            absolute(&below.join("../page")).unwrap(),
+            root.join("a/page")
+        );
+        assert_eq!(absolute(&below.join("..")).unwrap(), root.join("a"));
+        assert_eq!(
+            absolute(&below.join("../missing/page")).unwrap(),
+            root.join("a/missing/page")
+        );
+        // What is above a missing folder is not known.
+        let missing = root.join("missing/../page");
+        assert_eq!(absolute(&missing).unwrap(), missing);
+        std::os::unix::fs::symlink(&below, root.join("link")).unwrap();
+        let above_link = root.join("link/../page");
+        assert_eq!(absolute(&above_link).unwrap(), root.join("a/page"));
     }
 
     /// Symptom: "/run/tickline: No such file or directory" in an empty container.

@@ -42,7 +42,7 @@ use crate::document::Document;
 use crate::exit::Exit;
 use crate::float::as_f64;
 use crate::measure::costs;
-use crate::measure::who::{Caller, WhoSummary};
+use crate::measure::who::{Caller, NotCounted, WhoSummary};
 use crate::output::JsonOutput;
 use crate::progress::Progress;
 use crate::setup::Setup;
@@ -80,16 +80,17 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     };
     let who = counted
         .map(|counted| counted.into_summary(&document))
-        .unwrap_or_else(|obstacle| {
-            let fixing =
-                obstacle.fixing_commands(args.process, args.duration, &sudo::this_program());
-            let others = obstacle.other_tools(args.process, args.duration);
-            WhoSummary {
-                obstacle: Some(obstacle.to_string()),
-                fixing_commands: fixing.len(),
-                instead: [fixing, others].concat(),
-                ..WhoSummary::default()
-            }
+        .unwrap_or_else(|obstacle| WhoSummary {
+            not_counted: Some(NotCounted {
+                obstacle: obstacle.to_string(),
+                fixing_commands: obstacle.fixing_commands(
+                    args.process,
+                    args.duration,
+                    &sudo::this_program(),
+                ),
+                other_tools: obstacle.other_tools(args.process, args.duration),
+            }),
+            ..WhoSummary::default()
         });
     progress.finish();
     document.who = Some(WhoSummary {
@@ -130,9 +131,17 @@ fn check_process(pid: u32) -> io::Result<()> {
 struct CallCounts {
     /// The summary without the callers.
     who: WhoSummary,
-    /// For each process and clock: the process's name, read at the first call, and the number of
-    /// samples. Each sample stands for `sampled_every` calls.
-    samples: BTreeMap<(u32, TimeCall), (Option<String>, u64)>,
+    /// The samples by process and call.
+    samples: BTreeMap<(u32, TimeCall), CallerSamples>,
+}
+
+/// The samples of one process and call.
+#[derive(Debug)]
+struct CallerSamples {
+    /// The process's name, read at the first sample.
+    process: Option<String>,
+    /// Each sample stands for `sampled_every` calls.
+    count: u64,
 }
 
 impl CallCounts {
@@ -140,32 +149,32 @@ impl CallCounts {
     fn add(&mut self, pid: u32, call: TimeCall, name: impl FnOnce(u32) -> Option<String>) {
         self.samples
             .entry((pid, call))
-            .or_insert_with(|| (name(pid), 0))
-            .1 += 1;
+            .or_insert_with(|| CallerSamples {
+                process: name(pid),
+                count: 0,
+            })
+            .count += 1;
     }
 
     fn into_summary(self, document: &Document) -> WhoSummary {
         let seconds = self.who.counted_s.unwrap_or(1.0);
         let every = self.who.sampled_every.unwrap_or(1);
-        let callers = self
-            .samples
-            .into_iter()
-            .map(|((pid, call), (process, samples))| {
-                let calls_per_second = as_f64(samples * every) / seconds;
-                let percent = |ns: f64| calls_per_second * ns / 1e9 * 100.0;
-                let cost_ns = call.cost_ns(document);
-                let fixed_ns = call.fixed_ns(cost_ns, document);
-                Caller {
-                    pid,
-                    process,
-                    clock: call.name(),
-                    calls_per_second,
-                    cost_ns,
-                    core_percent: cost_ns.map(percent),
-                    fixed_ns,
-                    fixed_core_percent: fixed_ns.map(percent),
-                }
-            });
+        let callers = self.samples.into_iter().map(|((pid, call), samples)| {
+            let calls_per_second = as_f64(samples.count * every) / seconds;
+            let percent = |ns: f64| calls_per_second * ns / 1e9 * 100.0;
+            let cost_ns = call.cost_ns(document);
+            let fixed_ns = call.fixed_ns(cost_ns, document);
+            Caller {
+                pid,
+                process: samples.process,
+                clock: call.name(),
+                calls_per_second,
+                cost_ns,
+                core_percent: cost_ns.map(percent),
+                fixed_ns,
+                fixed_core_percent: fixed_ns.map(percent),
+            }
+        });
         let mut callers: Vec<Caller> = callers.collect();
         let weight =
             |caller: &Caller| (caller.core_percent.unwrap_or(0.0), caller.calls_per_second);

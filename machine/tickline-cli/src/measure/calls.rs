@@ -23,6 +23,17 @@ pub(crate) struct Call {
     pub(crate) read_ns: Option<Box<dyn Fn() -> u64>>,
 }
 
+impl Call {
+    /// A call that is not measured.
+    pub(crate) const fn not_made(name: &'static str) -> Self {
+        Self {
+            name,
+            run: None,
+            read_ns: None,
+        }
+    }
+}
+
 fn call<T>(name: &'static str, read: impl Fn() -> T + 'static) -> Call {
     Call {
         name,

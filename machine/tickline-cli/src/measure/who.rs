@@ -1,6 +1,6 @@
 //! The result of a count of the system calls for the time. `commands::who` counts them.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// The processes that ask for the time by system calls.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -22,13 +22,46 @@ pub(crate) struct WhoSummary {
     pub(crate) lost_calls: u64,
     /// The calls of each process to each clock, the costliest first. This program is left out.
     pub(crate) callers: Vec<Caller>,
+    #[serde(flatten, serialize_with = "serialize_not_counted")]
+    #[cfg_attr(test, schemars(with = "NotCountedKeys"))]
+    pub(crate) not_counted: Option<NotCounted>,
+}
+
+/// Why calls could not be counted, and what to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct NotCounted {
+    /// The obstacle, in words.
+    pub(crate) obstacle: String,
+    /// The commands that remove the obstacle, and count again, in their order.
+    pub(crate) fixing_commands: Vec<String>,
+    /// The commands that count by other tools, the most useful first.
+    pub(crate) other_tools: Vec<String>,
+}
+
+/// The keys of [`NotCounted`] in the JSON.
+#[derive(Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct NotCountedKeys {
     /// Why calls could not be counted, in words; null if they were counted.
-    pub(crate) obstacle: Option<String>,
+    obstacle: Option<String>,
     /// Commands that remove the obstacle, or count by other means.
-    pub(crate) instead: Vec<String>,
-    /// How many of these commands remove the obstacle. They come first, in their order.
-    #[serde(skip)]
-    pub(crate) fixing_commands: usize,
+    instead: Vec<String>,
+}
+
+#[expect(clippy::ref_option, reason = "serde's signature")]
+fn serialize_not_counted<S: Serializer>(
+    not_counted: &Option<NotCounted>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let keys = not_counted.as_ref().map(|not_counted| NotCountedKeys {
+        obstacle: Some(not_counted.obstacle.clone()),
+        instead: [
+            not_counted.fixing_commands.as_slice(),
+            &not_counted.other_tools,
+        ]
+        .concat(),
+    });
+    keys.unwrap_or_default().serialize(serializer)
 }
 
 /// The system calls of one process to one clock.

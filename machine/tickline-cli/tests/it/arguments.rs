@@ -93,6 +93,20 @@ fn a_figure_outside_its_limits_is_refused_with_the_limits() {
     ]);
 }
 
+/// Symptom: "a similar argument exists: '--yes'".
+#[test]
+fn an_option_that_users_guess_is_refused_with_the_right_one() {
+    let duration: &[&str] = &["'--secs'", "--duration takes a span of time with its unit"];
+    assert_refused(&[
+        ("--secs 5", duration),
+        ("doctor --secs 5", duration),
+        ("watch --seconds 5", duration),
+        ("report --secs 5 --out a.html", duration),
+        ("who --secs", duration),
+        ("--wait", &["'--wait'", "`tickline wait` is a command"]),
+    ]);
+}
+
 #[test]
 fn a_wait_needs_its_limit() {
     assert_refused(&[("wait", &["--max-error <TIME>"])]);

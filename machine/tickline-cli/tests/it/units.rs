@@ -361,6 +361,13 @@ fn the_removal_lists_files_that_run_the_program() {
         ),
         ("unit", "ExecStart=/usr/bin/tickline run -- server"),
         ("wait", "tickline wait --max-error 250ms && start-server"),
+        // Symptom: of the commands that measure, only the doctor was found.
+        ("check", "0 * * * * root tickline --check"),
+        (
+            "report",
+            "@daily root tickline report --out /srv/clocks.html",
+        ),
+        ("watch", "@reboot root tickline watch --csv /srv/clock.csv"),
         ("openrc", "command=/usr/bin/tickline"),
         ("library", "LD_PRELOAD=/usr/lib/libtickline_preload.so"),
         ("other", "tickline is not installed"),
@@ -377,13 +384,29 @@ fn the_removal_lists_files_that_run_the_program() {
     assert_eq!(
         listed,
         [
+            "./check",
             "./cron",
             "./library",
             "./openrc",
+            "./report",
             "./status",
             "./unit",
-            "./wait"
+            "./wait",
+            "./watch"
         ]
+    );
+}
+
+/// Symptom: the guide's command did not find a start behind `tickline wait`, and the script did.
+#[test]
+fn the_guides_removal_finds_what_the_packages_removal_lists() {
+    let script = include_str!("../../debian/postrm");
+    let (_, pattern) = script.split_once("grep -rlsE -D skip ").unwrap();
+    let (pattern, _) = pattern.split_once(" /etc").unwrap();
+    let guide = include_str!("../../../docs/operators.md");
+    assert!(
+        guide.contains(&format!("sudo grep -rE {pattern} /etc\n")),
+        "{pattern}"
     );
 }
 

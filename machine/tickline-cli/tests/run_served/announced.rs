@@ -119,6 +119,22 @@ fn a_run_without_a_library_leaves_the_program_to_the_outer_one() {
     );
 }
 
+/// Symptom: "its folder can't be opened", without a doubt about the path.
+#[test]
+fn a_page_whose_path_has_a_typing_error_is_doubted() {
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
+    let library = served.library.to_str().unwrap();
+    let mut run = common::tickline(&["run", "--always", "--library", library, "true"]);
+    run.env("TICKLINE_PAGE", "/nonexistent/pgae");
+    assert_begins(
+        run,
+        "true has the kernel's clock: there is no page /nonexistent/pgae: there is no folder \
+         /nonexistent",
+    );
+}
+
 #[test]
 fn a_run_that_is_switched_off_says_so() {
     let Some(served) = ServedPage::new() else {

@@ -16,7 +16,7 @@ use anstyle::Style;
 use serde::Serialize;
 
 use super::compared_facts::{Fact, FactValue, not_found};
-use super::shared_values::shared_values;
+use super::shared_values::{SharedFact, shared_values};
 use super::{Side, SideFacts, side_facts};
 use crate::exit::Exit;
 use crate::input;
@@ -196,14 +196,7 @@ fn compare(machines: Vec<SideFacts>, left_out: Vec<LeftOut>, above_percent: f64)
         .into_iter()
         .map(|machine| (machine.side, machine.facts))
         .unzip();
-    let findings: Vec<Fact> = names(&facts, |fact| fact.is_finding);
-    for machine in &mut facts {
-        for finding in &findings {
-            if machine.iter().all(|fact| fact.name != finding.name) {
-                machine.push(finding.with(not_found()));
-            }
-        }
-    }
+    add_missing_findings(&mut facts);
     let mut different: Vec<Different> = documents
         .iter()
         .zip(&facts)
@@ -222,39 +215,35 @@ fn compare(machines: Vec<SideFacts>, left_out: Vec<LeftOut>, above_percent: f64)
     for Fact { name, unit, .. } in compared {
         let of_machine = |facts: &Vec<Fact>| facts.iter().find(|fact| fact.name == name).cloned();
         let known: Vec<Option<Fact>> = facts.iter().map(of_machine).collect();
-        let shared = shared_values(known.iter().flatten());
-        let machines: usize = shared.iter().map(|(_, machines)| machines).sum();
-        let Some((rest, rest_machines)) = shared.first() else {
-            continue;
-        };
-        if shared.len() == 1 {
-            equal += 1;
-        } else if 2 * rest_machines > machines {
-            for (machine, fact) in different.iter_mut().zip(known) {
-                let Some(fact) = fact.filter(|fact| !rest.equals(fact)) else {
-                    continue;
-                };
-                machine.differences.push(Difference {
-                    name: name.clone(),
+        match Agreement::of(known.iter().flatten()) {
+            Agreement::All => equal += 1,
+            Agreement::Most(rest) => {
+                for (machine, fact) in different.iter_mut().zip(known) {
+                    let Some(fact) = fact.filter(|fact| !rest.fact.equals(fact)) else {
+                        continue;
+                    };
+                    machine.differences.push(Difference {
+                        name: name.clone(),
+                        unit,
+                        largest: fact.value.figure().map(|_| fact.value.clone()),
+                        value: fact.value,
+                        rest: rest.fact.value.clone(),
+                        rest_machines: rest.machines,
+                    });
+                }
+            }
+            Agreement::Split(shared) => {
+                let values = shared.into_iter().map(|shared| Shared {
+                    value: shared.fact.value,
+                    machines: shared.machines,
+                });
+                split.push(Split {
+                    name,
                     unit,
-                    largest: fact.value.figure().map(|_| fact.value.clone()),
-                    value: fact.value,
-                    rest: rest.value.clone(),
-                    rest_machines: *rest_machines,
+                    values: values.collect(),
                 });
             }
-        } else if shared.len() == machines {
-            own.push(name);
-        } else {
-            let values = shared.into_iter().map(|(fact, machines)| Shared {
-                value: fact.value,
-                machines,
-            });
-            split.push(Split {
-                name,
-                unit,
-                values: values.collect(),
-            });
+            Agreement::EachItsOwn => own.push(name),
         }
     }
     different.retain(|machine| !machine.differences.is_empty());
@@ -267,6 +256,50 @@ fn compare(machines: Vec<SideFacts>, left_out: Vec<LeftOut>, above_percent: f64)
         own,
         equal,
         left_out,
+    }
+}
+
+/// Adds the findings of other machines as not found: a document is known not to have them.
+fn add_missing_findings(machines: &mut [Vec<Fact>]) {
+    let findings: Vec<Fact> = names(machines, |fact| fact.is_finding);
+    for machine in machines {
+        for finding in &findings {
+            if machine.iter().all(|fact| fact.name != finding.name) {
+                machine.push(finding.with(not_found()));
+            }
+        }
+    }
+}
+
+/// How far machines agree on a fact.
+enum Agreement {
+    /// They have one value, or none knows the fact.
+    All,
+    /// More than half have this value.
+    Most(SharedFact),
+    /// No value is that of more than half, and some share one.
+    Split(Vec<SharedFact>),
+    /// Each has another value.
+    EachItsOwn,
+}
+
+impl Agreement {
+    /// The agreement of the machines that know a fact.
+    fn of<'a>(known: impl Iterator<Item = &'a Fact>) -> Self {
+        let mut shared = shared_values(known);
+        let machines: usize = shared.iter().map(|shared| shared.machines).sum();
+        let Some(most) = shared.first() else {
+            return Self::All;
+        };
+        if shared.len() == 1 {
+            Self::All
+        } else if 2 * most.machines > machines {
+            Self::Most(shared.swap_remove(0))
+        } else if shared.len() == machines {
+            Self::EachItsOwn
+        } else {
+            Self::Split(shared)
+        }
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn text(state: PageState<'_>, taken_at: Timestamp) -> String {
         Gauge::yes_or_no(
             "tickline_page_server",
             "Whether a server keeps the page.",
-            report.and_then(|report| report.has_server),
+            report.and_then(|report| report.server.exists()),
         ),
         Gauge::labelled(
             "tickline_page_phase",
@@ -111,7 +111,7 @@ fn phases(report: &PageReport) -> impl Iterator<Item = Sample> + use<> {
 }
 
 fn no_line_reason(report: &PageReport) -> Option<Sample> {
-    let reason = report.no_line_reason?;
+    let reason = report.why_no_line?.reason_of_machine()?;
     Some(Sample {
         labels: vec![("reason", reason.code().to_owned())],
         figure: 1.0,
@@ -137,6 +137,7 @@ fn processes(report: &PageReport) -> [Sample; 5] {
 #[cfg(test)]
 mod tests {
     use super::super::status::testing::report;
+    use super::super::status::{PageServer, WhyNoLine};
     use super::*;
 
     /// Dashboards and alarms use these names and units, so a change here breaks them.
@@ -158,7 +159,7 @@ mod tests {
     #[test]
     fn the_reason_for_no_line_is_a_label() {
         let mut without_line = report();
-        without_line.no_line_reason = Some(tickline::Reason::KernelRejected);
+        without_line.why_no_line = Some(WhyNoLine::Machine(tickline::Reason::KernelRejected));
         let shown = text(PageState::Known(&without_line), Timestamp::UNIX_EPOCH);
         let expected = "tickline_page_no_line_reason{reason=\"kernel_rejected\"} 1\n";
         assert!(shown.contains(expected), "{shown}");
@@ -167,7 +168,7 @@ mod tests {
     #[test]
     fn an_unknown_server_is_not_written() {
         let mut unknown = report();
-        unknown.has_server = None;
+        unknown.server = PageServer::Unknown("no right".to_owned());
         let shown = text(PageState::Known(&unknown), Timestamp::UNIX_EPOCH);
         assert!(!shown.contains("tickline_page_server"), "{shown}");
     }

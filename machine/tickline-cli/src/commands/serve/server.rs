@@ -75,7 +75,7 @@ pub(super) fn run(page: &Path, folder: Folder) -> Result<Exit, ServeError> {
             // A unit whose server ends before it is ready has failed.
             // ORDERING: Relaxed, as above.
             while ready_message.is_pending() && !stop.load(Ordering::Relaxed) {
-                ppoll(&mut [], Some(TimeSpec::from_duration(PAUSE)), Some(mask)).ok();
+                sleep(PAUSE, mask);
                 log.send(&mut ready_message);
             }
             return Ok(Exit::Success);
@@ -99,8 +99,13 @@ pub(super) fn run(page: &Path, folder: Folder) -> Result<Exit, ServeError> {
             );
         }
         // After an interrupted sleep the next iteration is early and does nothing.
-        ppoll(&mut [], Some(TimeSpec::from_duration(next_in)), Some(mask)).ok();
+        sleep(next_in, mask);
     }
+}
+
+/// Sleeps, until a stop signal ends the sleep; `mask` is that of [`stop_flag`].
+fn sleep(span: Duration, mask: SigSet) {
+    ppoll(&mut [], Some(TimeSpec::from_duration(span)), Some(mask)).ok();
 }
 
 /// For how long a server tries to start while an error may pass. Another server that systemd stops
@@ -175,7 +180,7 @@ fn start(
             };
             line_to_stderr(&format!("tickline: {}", plain(&text)));
         }
-        ppoll(&mut [], Some(TimeSpec::from_duration(PAUSE)), Some(mask)).ok();
+        sleep(PAUSE, mask);
         waited += PAUSE;
     }
 }

@@ -19,6 +19,8 @@ use super::service::ServiceManager;
 use crate::machine::page::Reader;
 use crate::machine::{self, Ntp};
 
+pub(super) use no_line::WhyNoLine;
+
 /// The name and version of the structure of this JSON.
 pub(crate) const SCHEMA: &str = "tickline-serve/1";
 
@@ -32,13 +34,9 @@ pub(crate) struct PageReport {
     page: String,
     /// The number of the user who owns the page.
     owner: u32,
-    /// The server's process.
-    pub(super) server_pid: Option<u32>,
-    /// Why the server's process is not known, in words.
-    pub(super) server_unknown: Option<String>,
-    /// Whether there is a server, if that is known.
-    #[serde(skip)]
-    pub(super) has_server: Option<bool>,
+    #[serde(flatten)]
+    #[cfg_attr(test, schemars(with = "ServerKeys"))]
+    pub(super) server: PageServer,
     /// `off`, `no_line`, `first_publication`, `published`, `doubted` or `expired`: `tickline explain
     /// PHASE` explains one.
     #[serde(serialize_with = "serialize_phase")]
@@ -46,12 +44,10 @@ pub(crate) struct PageReport {
     pub(super) phase: PagePhase,
     /// In the phase `no_line`: the code of the gate that is closed on this machine, as this command
     /// finds it, if the cause is not in one process. The server's log has the server's own reason.
-    #[serde(serialize_with = "serialize_reason")]
+    #[serde(serialize_with = "serialize_why_no_line")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
-    pub(super) no_line_reason: Option<Reason>,
-    /// What is known about the server of a page without a line, if there is no such reason.
-    #[serde(skip)]
-    servers_reason: Option<&'static str>,
+    #[serde(rename = "no_line_reason")]
+    pub(super) why_no_line: Option<WhyNoLine>,
     /// Whether `tickline serve off` has switched the page off.
     pub(super) switched_off: bool,
     /// Whether a line is served now.
@@ -123,24 +119,78 @@ impl PagePhase {
     }
 }
 
-/// Whether there is a server, if that is known, and why its process is unknown. A page that serves
-/// has a server, or had one until a second ago, also if the lock shows none.
-fn server(
-    holder: &Result<LockHolder, PageError>,
-    snapshot: &PageSnapshot,
-) -> (Option<bool>, Option<String>) {
-    match holder {
-        Ok(LockHolder::Process(_)) => (Some(true), None),
-        Ok(LockHolder::None) if snapshot.is_served => {
-            let reason = "its process is not visible here, as in a container, or has just ended";
-            (None, Some(reason.to_owned()))
+/// What is known about the server of a page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(into = "ServerKeys")]
+pub(super) enum PageServer {
+    /// This process serves the page.
+    Process(u32),
+    /// There is a server, and its process is not visible here.
+    Invisible,
+    /// There is no server.
+    None,
+    /// Why it is unknown whether there is a server, in words.
+    Unknown(String),
+}
+
+impl PageServer {
+    /// The server by the holder of the page's lock. A page that serves has a server, or had one
+    /// until a second ago, also if the lock shows none.
+    fn of(holder: Result<LockHolder, PageError>, snapshot: &PageSnapshot) -> Self {
+        match holder {
+            Ok(LockHolder::Process(pid)) => Self::Process(pid),
+            Ok(LockHolder::Invisible) => Self::Invisible,
+            Ok(LockHolder::None) if snapshot.is_served => Self::Unknown(
+                "its process is not visible here, as in a container, or has just ended".to_owned(),
+            ),
+            Ok(LockHolder::None) => Self::None,
+            Err(error) => Self::Unknown(unknown_server(&error)),
         }
-        Ok(LockHolder::None) => (Some(false), None),
-        Ok(LockHolder::Invisible) => {
-            let reason = "its process is not visible here, as in a container";
-            (Some(true), Some(reason.to_owned()))
+    }
+
+    /// Whether there is a server, if that is known.
+    pub(super) const fn exists(&self) -> Option<bool> {
+        match self {
+            Self::Process(_) | Self::Invisible => Some(true),
+            Self::None => Some(false),
+            Self::Unknown(_) => None,
         }
-        Err(error) => (None, Some(unknown_server(error))),
+    }
+
+    /// The number of its process, if that is known.
+    const fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Process(pid) => Some(*pid),
+            Self::Invisible | Self::None | Self::Unknown(_) => None,
+        }
+    }
+
+    /// Why its process is unknown, in words.
+    fn unknown(&self) -> Option<&str> {
+        match self {
+            Self::Process(_) | Self::None => None,
+            Self::Invisible => Some("its process is not visible here, as in a container"),
+            Self::Unknown(reason) => Some(reason),
+        }
+    }
+}
+
+/// The keys of a server in the JSON.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ServerKeys {
+    /// The server's process.
+    server_pid: Option<u32>,
+    /// Why the server's process is not known, in words.
+    server_unknown: Option<String>,
+}
+
+impl From<PageServer> for ServerKeys {
+    fn from(server: PageServer) -> Self {
+        Self {
+            server_pid: server.pid(),
+            server_unknown: server.unknown().map(str::to_owned),
+        }
     }
 }
 
@@ -159,9 +209,9 @@ fn unknown_server(error: &PageError) -> String {
 }
 
 /// What to look at if nothing is served, and the start of a server if there is none.
-pub(super) fn next(manager: ServiceManager, page: &Path, has_server: Option<bool>) -> String {
+pub(super) fn next(manager: ServiceManager, page: &Path, server: &PageServer) -> String {
     let look = manager.look();
-    if has_server == Some(false) {
+    if *server == PageServer::None {
         format!("{look}; to start a server: {}", manager.start(page))
     } else {
         look.to_owned()
@@ -171,59 +221,31 @@ pub(super) fn next(manager: ServiceManager, page: &Path, has_server: Option<bool
 impl PageReport {
     /// The state of the page at this path, which is open.
     pub(super) fn read(page: &Path, attached: &AttachedFile) -> io::Result<Self> {
-        let none = || io::Error::other("there is no counter that this process may read");
-        if machine::may_read_counter() == Some(false) {
-            return Err(none());
-        }
-        let counter = HardwareCounter::if_present().ok_or_else(none)?;
-        let ahead = LineLead::measure(|| {
+        let counter = readable_counter()?;
+        let lead = LineLead::measure(|| {
             let page = attached.page();
             page.monotonic_by_line(&counter, &ProcessHighWater::new())
         });
         let snapshot = attached.file().snapshot(&counter);
-        let excess_ns = ahead
-            .as_ref()
-            .zip(snapshot.lead_ns)
-            .map_or(0, |(ahead, stated_ns)| {
-                ahead
-                    .lead_ns(stated_ns, snapshot.lease_left_ns.unwrap_or(0).max(0))
-                    .saturating_sub(stated_ns)
-            });
-        let holder = lock_holder(page);
-        let (has_server, server_unknown) = server(&holder, &snapshot);
-        let server_pid = holder.ok().and_then(LockHolder::pid);
-        let mappings = machine::page::mappings(page, server_pid)?;
-        let is_without_line = snapshot.phase == LeasePhase::NoLine;
-        let machines_state = is_without_line.then(no_line::machines_state).flatten();
-        let no_line_reason = machines_state.and_then(no_line::reason_of_machine);
-        let servers_reason = (is_without_line && no_line_reason.is_none())
-            .then(|| no_line::servers_reason(has_server));
-        let known_lead_ns = |stated_ns: Option<i64>| {
-            if snapshot.phase == LeasePhase::Doubted {
-                // The OS clock has left the line, so the lead has no known limit.
-                return None;
-            }
-            Some(stated_ns?.saturating_add(excess_ns))
-        };
+        let server = PageServer::of(lock_holder(page), &snapshot);
+        let mappings = machine::page::mappings(page, server.pid())?;
+        let why_no_line =
+            (snapshot.phase == LeasePhase::NoLine).then(|| WhyNoLine::of_server(&server));
         Ok(Self {
             schema: SCHEMA,
             page: page.display().to_string(),
             owner: attached.file().owner(),
-            server_pid,
-            server_unknown,
-            has_server,
             phase: PagePhase::of(&snapshot),
-            no_line_reason,
-            servers_reason,
+            why_no_line,
             switched_off: snapshot.is_switched_off,
             serving: snapshot.is_served,
             generation: snapshot.generation,
             age_ns: snapshot.age_ns,
             lease_ns: snapshot.lease_ns,
             lease_left_ns: snapshot.lease_left_ns,
-            lead_ns: known_lead_ns(snapshot.lead_ns),
-            unix_lead_ns: known_lead_ns(snapshot.unix_lead_ns),
-            ahead_ns: ahead.map(|ahead| ahead.least_ns),
+            lead_ns: largest_lead_ns(snapshot.lead_ns, lead.as_ref(), &snapshot),
+            unix_lead_ns: largest_lead_ns(snapshot.unix_lead_ns, lead.as_ref(), &snapshot),
+            ahead_ns: lead.map(|lead| lead.least_ns()),
             rate_ppb: machine::ntp().as_ref().map(Ntp::rate_ppb),
             readers: mappings.readers,
             readers_unknown: mappings.unreadable,
@@ -235,9 +257,36 @@ impl PageReport {
                 .page()
                 .header()
                 .map(|header| header.time_namespace),
-            next: next(ServiceManager::of(page), page, has_server),
+            next: next(ServiceManager::of(page), page, &server),
+            server,
         })
     }
+}
+
+/// The counter, by which a page is read.
+fn readable_counter() -> io::Result<HardwareCounter> {
+    let counter = HardwareCounter::if_present();
+    counter
+        .filter(|_| machine::may_read_counter() != Some(false))
+        .ok_or_else(|| io::Error::other("there is no counter that this process may read"))
+}
+
+/// How far readings are above the OS clock at most, ns: what the page states, and what `lead`
+/// proves beyond it. `None` if the page states nothing, or if its line is doubted: the OS clock has
+/// then left the line, and the lead has no known limit.
+fn largest_lead_ns(
+    stated_ns: Option<i64>,
+    lead: Option<&LineLead>,
+    snapshot: &PageSnapshot,
+) -> Option<i64> {
+    if snapshot.phase == LeasePhase::Doubted {
+        return None;
+    }
+    let left_ns = snapshot.lease_left_ns.unwrap_or(0).max(0);
+    let excess_ns = lead
+        .zip(snapshot.lead_ns)
+        .map_or(0, |(lead, stated_ns)| lead.excess_ns(stated_ns, left_ns));
+    Some(stated_ns?.saturating_add(excess_ns))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -246,10 +295,11 @@ fn serialize_phase<S: Serializer>(phase: &PagePhase, serializer: S) -> Result<S:
 }
 
 #[expect(clippy::ref_option, reason = "serde's signature")]
-fn serialize_reason<S: Serializer>(
-    reason: &Option<Reason>,
+fn serialize_why_no_line<S: Serializer>(
+    why: &Option<WhyNoLine>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
+    let reason = why.and_then(WhyNoLine::reason_of_machine);
     reason.map(Reason::code).serialize(serializer)
 }
 
@@ -263,13 +313,13 @@ mod tests {
 
     #[test]
     fn only_a_page_without_a_server_says_how_to_start_one() {
-        let next = |has_server| next(ServiceManager::OpenRc, Path::new("/page"), has_server);
+        let next = |server: &PageServer| next(ServiceManager::OpenRc, Path::new("/page"), server);
         let look = ServiceManager::OpenRc.look();
-        assert_eq!(next(Some(true)), look);
-        assert_eq!(next(None), look);
+        assert_eq!(next(&PageServer::Process(42)), look);
+        assert_eq!(next(&PageServer::Unknown(String::new())), look);
         let start =
             "; to start a server: rc-service tickline restart, or `tickline serve`, as root";
-        assert_eq!(next(Some(false)), format!("{look}{start}"));
+        assert_eq!(next(&PageServer::None), format!("{look}{start}"));
     }
 
     /// Symptom: "phase published" of a server that was dead, stopped or hung.
@@ -293,17 +343,12 @@ mod tests {
         }
     }
 
-    /// Whether there is a server, and whether it is said that its process is unknown.
-    fn server_of(holder: LockHolder, snapshot: &PageSnapshot) -> (Option<bool>, bool) {
-        let (has_server, unknown) = server(&Ok(holder), snapshot);
-        (has_server, unknown.is_some())
-    }
-
     /// Symptom: in a container no server, and an alert about it, while the page served.
     #[test]
     fn a_page_that_serves_is_not_said_to_have_no_server() {
-        let page = served(LeasePhase::Published);
-        assert_eq!(server_of(LockHolder::None, &page), (None, true));
+        let server = PageServer::of(Ok(LockHolder::None), &served(LeasePhase::Published));
+        assert_eq!(server.exists(), None);
+        assert!(server.unknown().is_some());
     }
 
     /// Symptom: in a PID namespace "the server has stopped" of a server that held the lock.
@@ -313,18 +358,33 @@ mod tests {
             unserved(LeasePhase::Published),
             served(LeasePhase::Published),
         ] {
-            assert_eq!(server_of(LockHolder::Invisible, &page), (Some(true), true));
+            let server = PageServer::of(Ok(LockHolder::Invisible), &page);
+            assert_eq!(server.exists(), Some(true));
+            assert!(server.unknown().is_some());
         }
     }
 
     #[test]
     fn a_lock_says_whether_there_is_a_server() {
         let page = served(LeasePhase::Published);
-        assert_eq!(
-            server_of(LockHolder::Process(42), &page),
-            (Some(true), false)
-        );
+        let server = PageServer::of(Ok(LockHolder::Process(42)), &page);
+        assert_eq!(server, PageServer::Process(42));
         let page = unserved(LeasePhase::Published);
-        assert_eq!(server_of(LockHolder::None, &page), (Some(false), false));
+        let server = PageServer::of(Ok(LockHolder::None), &page);
+        assert_eq!(server, PageServer::None);
+    }
+
+    /// Whoever reads the JSON tells the four cases apart by the two keys.
+    #[test]
+    fn a_server_has_two_keys_of_which_at_most_one_has_a_value() {
+        let keys = |server: PageServer| serde_json::to_value(server).unwrap();
+        let expected = |pid: Option<u32>, unknown: Option<&str>| serde_json::json!({ "server_pid": pid, "server_unknown": unknown });
+        assert_eq!(keys(PageServer::Process(42)), expected(Some(42), None));
+        assert_eq!(keys(PageServer::None), expected(None, None));
+        let reason = "no right";
+        assert_eq!(
+            keys(PageServer::Unknown(reason.to_owned())),
+            expected(None, Some(reason))
+        );
     }
 }

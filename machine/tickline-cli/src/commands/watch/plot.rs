@@ -46,16 +46,10 @@ impl PlotScale {
         let least = time(-self.range_ns);
         let least = least.split(' ').next().unwrap_or_default();
         let mut heading = vec![' '; self.width];
-        self.put(&mut heading, 0, least);
-        self.put(&mut heading, self.position(0.0), "0");
-        self.put(&mut heading, self.width.saturating_sub(most.len()), &most);
+        put(&mut heading, 0, least);
+        put(&mut heading, self.position(0.0), "0");
+        put(&mut heading, self.width.saturating_sub(most.len()), &most);
         heading.into_iter().collect()
-    }
-
-    fn put(&self, line: &mut [char], at: usize, text: &str) {
-        for (place, character) in line.iter_mut().skip(at).zip(text.chars()) {
-            *place = character;
-        }
     }
 
     /// The plot of one sample: `|` is `CLOCK_MONOTONIC`, `-` the claimed bound, and `*` the offset.
@@ -79,6 +73,13 @@ impl PlotScale {
         let share = ((ns + self.range_ns) / (2.0 * self.range_ns)).clamp(0.0, 1.0);
         let last = u32::try_from(self.width.saturating_sub(1)).unwrap_or(u32::MAX);
         (share * f64::from(last)).round() as usize
+    }
+}
+
+/// Puts a text into a line, from the place `at`.
+fn put(line: &mut [char], at: usize, text: &str) {
+    for (place, character) in line.iter_mut().skip(at).zip(text.chars()) {
+        *place = character;
     }
 }
 

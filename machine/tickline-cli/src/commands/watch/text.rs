@@ -80,6 +80,14 @@ pub(crate) fn summary(document: &Document) -> String {
         watch.watched_s, all.samples, all.fast_samples
     );
     screen.say("", &watched);
+    facts(watch, &machine_rows::utc(&document.clock), &mut screen);
+    cpus(watch, &mut screen);
+    screen.text
+}
+
+/// Shows a line for each figure, and for what has happened; `utc` is the line about UTC.
+fn facts(watch: &WatchSummary, utc: &str, screen: &mut Screen) {
+    let all = &watch.all;
     let mut fact = |name: &str, text: &str| screen.say(&format!("  {name:<8} "), text);
     fact(
         "offset",
@@ -105,7 +113,7 @@ pub(crate) fn summary(document: &Document) -> String {
             "unknown: less than three samples are by the counter",
         ),
     }
-    fact("UTC", &machine_rows::utc(&document.clock));
+    fact("UTC", utc);
     for change in &watch.changes {
         fact(
             "changed",
@@ -114,8 +122,6 @@ pub(crate) fn summary(document: &Document) -> String {
     }
     let events = nonzero(&watch.events);
     fact("events", if events.is_empty() { "none" } else { &events });
-    cpus(watch, &mut screen);
-    screen.text
 }
 
 fn cpus(watch: &WatchSummary, screen: &mut Screen) {

@@ -7,7 +7,7 @@
 //! Elsewhere, as in a pipe, it is one heading, and one row with all columns for each sample,
 //! without a plot.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tickline::Event;
 
@@ -17,33 +17,111 @@ use crate::document::utc_width_ns;
 use crate::float::as_f64;
 use crate::measure::watch::{CountsByCode, CpuSummary, WatchSample};
 use crate::screen::{Screen, TableColumns};
-use crate::words::time;
+use crate::words::{or_dash, time};
 
-/// The columns, in their order.
-const HEADS: [&str; 8] = [
-    "time s",
-    "offset ns",
-    "bracket ns",
-    "bound ns",
-    "skew ppb",
-    "UTC width",
-    "state",
-    "CPUs, offset ns",
-];
+/// A column, in the order in which they are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Column {
+    Time,
+    Offset,
+    Bracket,
+    Bound,
+    Skew,
+    UtcWidth,
+    State,
+    Cpus,
+}
 
-/// Cells that are as long as those of most samples; the CPUs' are in [`View::new`].
-const USUAL: [&str; 7] = [
-    "999.9",
-    "-99.9",
-    "99.9",
-    "-99/+99",
-    "+99.9",
-    "999 us",
-    "calibrating",
-];
+impl Column {
+    /// All columns by their importance: a narrow terminal has the first ones.
+    const BY_IMPORTANCE: [Self; 8] = [
+        Self::Time,
+        Self::Offset,
+        Self::Bound,
+        Self::State,
+        Self::Skew,
+        Self::Cpus,
+        Self::UtcWidth,
+        Self::Bracket,
+    ];
 
-/// The columns by their importance: a narrow terminal has the first ones.
-const BY_IMPORTANCE: [usize; 8] = [0, 1, 3, 6, 4, 7, 5, 2];
+    const fn head(self) -> &'static str {
+        match self {
+            Self::Time => "time s",
+            Self::Offset => "offset ns",
+            Self::Bracket => "bracket ns",
+            Self::Bound => "bound ns",
+            Self::Skew => "skew ppb",
+            Self::UtcWidth => "UTC width",
+            Self::State => "state",
+            Self::Cpus => "CPUs, offset ns",
+        }
+    }
+
+    /// The cell of a sample, with the newest offset on each CPU.
+    fn cell(self, sample: &WatchSample, cpus: &[CpuSummary]) -> String {
+        let offset = &sample.offset;
+        match self {
+            Self::Time => format!("{:.1}", offset.at_s),
+            Self::Offset => format!("{:+.1}", offset.offset_ns),
+            Self::Bracket => format!("{:.1}", offset.bracket_ns),
+            Self::Bound => format!("-{}/+{}", offset.bound_before_ns, offset.bound_after_ns),
+            Self::Skew => or_dash(sample.skew_ppb.map(|ppb| format!("{ppb:+.1}"))),
+            Self::UtcWidth => {
+                let width_ns = sample.utc.as_ref().ok().map(utc_width_ns);
+                or_dash(width_ns.map(|ns| time(as_f64(ns))))
+            }
+            Self::State => offset.state.code().to_owned(),
+            Self::Cpus => by_cpu(cpus),
+        }
+    }
+
+    /// A cell that is as long as those of most samples on these CPUs.
+    fn usual_cell(self, cpus: &[u32]) -> String {
+        let fixed = match self {
+            Self::Time => "999.9",
+            Self::Offset => "-99.9",
+            Self::Bracket => "99.9",
+            Self::Bound => "-99/+99",
+            Self::Skew => "+99.9",
+            Self::UtcWidth => "999 us",
+            Self::State => "calibrating",
+            Self::Cpus => {
+                let usual = |cpu: &u32| CpuSummary {
+                    cpu: *cpu,
+                    last_offset_ns: -99.0,
+                    ..CpuSummary::default()
+                };
+                return by_cpu(&cpus.iter().map(usual).collect::<Vec<_>>());
+            }
+        };
+        fixed.to_owned()
+    }
+}
+
+/// A text for each column.
+type Row = BTreeMap<Column, String>;
+
+/// A row with this text in each column.
+fn row_of(text: impl Fn(Column) -> String) -> Row {
+    let columns = Column::BY_IMPORTANCE.into_iter();
+    columns.map(|column| (column, text(column))).collect()
+}
+
+fn heads() -> Row {
+    row_of(|column| column.head().to_owned())
+}
+
+/// The texts of these columns.
+fn texts(row: &Row, columns: &BTreeSet<Column>) -> Vec<String> {
+    columns.iter().map(|column| row[column].clone()).collect()
+}
+
+/// The table of these columns, as wide as the cells of `row`.
+fn table(columns: &BTreeSet<Column>, row: &Row) -> TableColumns {
+    let heads: Vec<&str> = columns.iter().map(|column| column.head()).collect();
+    TableColumns::of(&heads, &[texts(row, columns)])
+}
 
 /// The narrowest and the widest plot, characters.
 const MIN_PLOT: usize = 15;
@@ -61,30 +139,24 @@ const ROW_WITH_REST: usize = 3;
 struct Layout {
     /// Columns of the terminal.
     columns: usize,
-    /// The indices of the shown columns, in their order.
-    shown: Vec<usize>,
+    shown: BTreeSet<Column>,
     table: TableColumns,
     scale: PlotScale,
 }
 
 impl Layout {
-    /// The columns that fit, as wide as `cells`, and a plot for `extent_ns` in the rest.
-    fn new(columns: usize, cells: &[String], extent_ns: f64) -> Self {
-        let table = |shown: &[usize]| {
-            let heads: Vec<&str> = shown.iter().map(|column| HEADS[*column]).collect();
-            TableColumns::of(&heads, &[of_columns(cells, shown)])
-        };
-        let mut shown = Vec::new();
-        for column in BY_IMPORTANCE {
+    /// The columns that fit, as wide as the cells of `row`, and a plot for `extent_ns` in the rest.
+    fn new(columns: usize, row: &Row, extent_ns: f64) -> Self {
+        let mut shown = BTreeSet::new();
+        for column in Column::BY_IMPORTANCE {
             let mut more = shown.clone();
-            more.push(column);
-            more.sort_unstable();
-            if table(&more).width() + 2 + MIN_PLOT > columns {
+            more.insert(column);
+            if table(&more, row).width() + 2 + MIN_PLOT > columns {
                 break;
             }
             shown = more;
         }
-        let table = table(&shown);
+        let table = table(&shown, row);
         let plot = columns.saturating_sub(table.width() + 2);
         Self {
             columns,
@@ -94,25 +166,16 @@ impl Layout {
         }
     }
 
-    fn line(&self, cells: &[String], plot: &str) -> String {
-        let cells = of_columns(cells, &self.shown);
-        format!("{}  {plot}", self.table.row(&cells))
+    fn line(&self, row: &Row, plot: &str) -> String {
+        format!("{}  {plot}", self.table.row(&texts(row, &self.shown)))
     }
-}
-
-/// The cells of these columns.
-fn of_columns(cells: &[String], columns: &[usize]) -> Vec<String> {
-    columns
-        .iter()
-        .map(|column| cells[*column].clone())
-        .collect()
 }
 
 /// The view, which gives the lines of each further sample.
 #[derive(Debug)]
 pub(super) struct View {
-    /// For each column, the longest cell.
-    longest: Vec<String>,
+    /// The longest cells.
+    longest: Row,
     /// The table of all columns, for output that is no terminal. `None` before the first row.
     all_columns: Option<TableColumns>,
     /// `None` before the first row on a terminal.
@@ -127,15 +190,8 @@ pub(super) struct View {
 impl View {
     /// A view of samples that are also taken on each of these CPUs.
     pub(super) fn new(cpus: &[u32]) -> Self {
-        let usual_cpu = |cpu: &u32| CpuSummary {
-            cpu: *cpu,
-            last_offset_ns: -99.0,
-            ..CpuSummary::default()
-        };
-        let usual_cpus: Vec<_> = cpus.iter().map(usual_cpu).collect();
-        let usual = USUAL.map(str::to_owned).into_iter();
         Self {
-            longest: usual.chain([by_cpu(&usual_cpus)]).collect(),
+            longest: row_of(|column| column.usual_cell(cpus)),
             all_columns: None,
             layout: None,
             rows_since_heading: 0,
@@ -159,20 +215,22 @@ impl View {
 
     fn elsewhere(&mut self, sample: &WatchSample, cpus: &[CpuSummary]) -> String {
         let mut text = String::new();
+        let all = BTreeSet::from(Column::BY_IMPORTANCE);
         let longest = &self.longest;
         let table = self.all_columns.get_or_insert_with(|| {
-            let table = TableColumns::of(&HEADS, std::slice::from_ref(longest));
-            text = table.row(&HEADS.map(str::to_owned)) + "  events\n";
+            let table = table(&all, longest);
+            text = table.row(&texts(&heads(), &all)) + "  events\n";
             table
         });
-        let row = table.row(&cells(sample, cpus));
+        let row = row_of(|column| column.cell(sample, cpus));
+        let row = table.row(&texts(&row, &all));
         let notes = notes(sample, &sample.new_events).join("; ");
         text + format!("{row}  {notes}").trim_end() + "\n"
     }
 
     fn on_terminal(&mut self, sample: &WatchSample, cpus: &[CpuSummary], columns: usize) -> String {
         let offset = &sample.offset;
-        let cells = cells(sample, cpus);
+        let row = row_of(|column| column.cell(sample, cpus));
         self.extents.push_back(offset.extent_ns());
         if self.extents.len() > ROWS_PER_HEADING {
             self.extents.pop_front();
@@ -181,7 +239,7 @@ impl View {
         self.replacements += events.remove(Event::Replacement.code()).unwrap_or(0);
 
         let mut screen = Screen::of(columns);
-        let is_wider = self.widen(&cells);
+        let is_wider = self.widen(&row);
         let is_kept = self.rows_since_heading < ROWS_PER_HEADING
             && self.layout.as_ref().is_some_and(|layout| {
                 layout.columns == columns && layout.scale.has_room_for(offset) && !is_wider
@@ -192,16 +250,15 @@ impl View {
         if !is_kept {
             let extent_ns = self.extents.iter().copied().fold(0.0, f64::max);
             let layout = Layout::new(columns, &self.longest, extent_ns);
-            let heads = HEADS.map(str::to_owned);
-            screen.line(layout.line(&heads, &layout.scale.heading()).trim_end());
+            screen.line(layout.line(&heads(), &layout.scale.heading()).trim_end());
             self.layout = Some(layout);
             self.rows_since_heading = 0;
         }
         self.rows_since_heading += 1;
         if let Some(layout) = &self.layout {
-            screen.line(layout.line(&cells, &layout.scale.line(offset)).trim_end());
+            screen.line(layout.line(&row, &layout.scale.line(offset)).trim_end());
             if self.rows_since_heading == ROW_WITH_REST {
-                let rest = rest(&cells, &layout.shown, &mut self.replacements);
+                let rest = rest(&row, &layout.shown, &mut self.replacements);
                 if !rest.is_empty() {
                     screen.say("    ", &rest);
                 }
@@ -213,10 +270,10 @@ impl View {
         screen.text
     }
 
-    /// Keeps the longest cells. Returns whether one of these is longer than all before.
-    fn widen(&mut self, cells: &[String]) -> bool {
+    /// Keeps the longest cells. Returns whether one of this row is longer than all before.
+    fn widen(&mut self, row: &Row) -> bool {
         let mut is_wider = false;
-        for (longest, cell) in self.longest.iter_mut().zip(cells) {
+        for (longest, cell) in self.longest.values_mut().zip(row.values()) {
             if cell.chars().count() > longest.chars().count() {
                 longest.clone_from(cell);
                 is_wider = true;
@@ -226,32 +283,13 @@ impl View {
     }
 }
 
-/// The cells of a sample, with the newest offset on each CPU.
-fn cells(sample: &WatchSample, cpus: &[CpuSummary]) -> Vec<String> {
-    let offset = &sample.offset;
-    let dash = || "-".to_owned();
-    let width_ns = sample.utc.as_ref().ok().map(utc_width_ns);
-    vec![
-        format!("{:.1}", offset.at_s),
-        format!("{:+.1}", offset.offset_ns),
-        format!("{:.1}", offset.bracket_ns),
-        format!("-{}/+{}", offset.bound_before_ns, offset.bound_after_ns),
-        sample
-            .skew_ppb
-            .map_or_else(dash, |ppb| format!("{ppb:+.1}")),
-        width_ns.map_or_else(dash, |ns| time(as_f64(ns))),
-        offset.state.code().to_owned(),
-        by_cpu(cpus),
-    ]
-}
-
 /// The known figures of the columns that are not shown, and the replacements, whose count begins
 /// anew.
-fn rest(cells: &[String], shown: &[usize], replacements: &mut u64) -> String {
-    let hidden = (0..HEADS.len()).filter(|column| !shown.contains(column));
-    let known = hidden.filter(|column| !["", "-"].contains(&cells[*column].as_str()));
+fn rest(row: &Row, shown: &BTreeSet<Column>, replacements: &mut u64) -> String {
+    let hidden = row.iter().filter(|(column, _)| !shown.contains(column));
+    let known = hidden.filter(|(_, cell)| !["", "-"].contains(&cell.as_str()));
     let mut parts: Vec<String> = known
-        .map(|column| format!("{} {}", HEADS[column], cells[column]))
+        .map(|(column, cell)| format!("{} {cell}", column.head()))
         .collect();
     let count = std::mem::take(replacements);
     let events = nonzero(&CountsByCode::from([(Event::Replacement.code(), count)]));
@@ -372,9 +410,10 @@ mod tests {
         let [heading, row, next_row] = &lines[..] else {
             panic!("{lines:?}");
         };
-        for head in HEADS.into_iter().chain(["events"]) {
-            assert!(heading.contains(head), "{heading}");
+        for head in heads().into_values() {
+            assert!(heading.contains(&head), "{heading}");
         }
+        assert!(heading.ends_with("  events"), "{heading}");
         let figures = "+5.0        15.0   -25/+25      -1.5  -          fast";
         for row in [row, next_row] {
             assert!(
@@ -387,8 +426,8 @@ mod tests {
     #[test]
     fn a_row_has_the_width_of_utc_if_it_is_known() {
         let mut sample = sample(0.0, 5.0);
-        let utc = |sample: &WatchSample| cells(sample, &[])[5].clone();
-        assert_eq!((HEADS[5], utc(&sample).as_str()), ("UTC width", "-"));
+        let utc = |sample: &WatchSample| Column::UtcWidth.cell(sample, &[]);
+        assert_eq!(utc(&sample), "-");
         sample.utc = Ok(UtcReading::from_bounds(
             UnixTime::from_nanos(1_000),
             UnixTime::from_nanos(3_000),
@@ -412,10 +451,10 @@ mod tests {
     #[test]
     fn the_longest_cells_are_kept() {
         let mut view = View::new(&[]);
-        let mut cells = view.longest.clone();
-        assert!(!view.widen(&cells));
-        cells[0].push('0');
-        assert!(view.widen(&cells));
-        assert_eq!(view.longest, cells);
+        let mut row = view.longest.clone();
+        assert!(!view.widen(&row));
+        row.get_mut(&Column::Time).expect("a cell").push('0');
+        assert!(view.widen(&row));
+        assert_eq!(view.longest, row);
     }
 }

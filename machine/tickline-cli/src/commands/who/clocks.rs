@@ -20,20 +20,32 @@ enum Kind {
     CpuTime,
 }
 
-/// The kernel's clocks: number, name and kind (`include/uapi/linux/time.h`).
-const CLOCKS: [(i32, &str, Kind); 11] = [
-    (0, "REALTIME", Kind::Precise),
-    (1, "MONOTONIC", Kind::Precise),
-    (2, "PROCESS_CPUTIME", Kind::CpuTime),
-    (3, "THREAD_CPUTIME", Kind::CpuTime),
-    (4, "MONOTONIC_RAW", Kind::PreciseSinceLinux5_3),
-    (5, "REALTIME_COARSE", Kind::Coarse),
-    (6, "MONOTONIC_COARSE", Kind::Coarse),
-    (7, "BOOTTIME", Kind::PreciseSinceLinux5_3),
-    (8, "REALTIME_ALARM", Kind::Alarm),
-    (9, "BOOTTIME_ALARM", Kind::Alarm),
-    (11, "TAI", Kind::PreciseSinceLinux5_3),
-];
+/// A clock of the kernel.
+struct KernelClock {
+    number: i32,
+    name: &'static str,
+    kind: Kind,
+}
+
+/// The kernel's clocks (`include/uapi/linux/time.h`).
+const CLOCKS: [KernelClock; 11] = {
+    const fn clock(number: i32, name: &'static str, kind: Kind) -> KernelClock {
+        KernelClock { number, name, kind }
+    }
+    [
+        clock(0, "REALTIME", Kind::Precise),
+        clock(1, "MONOTONIC", Kind::Precise),
+        clock(2, "PROCESS_CPUTIME", Kind::CpuTime),
+        clock(3, "THREAD_CPUTIME", Kind::CpuTime),
+        clock(4, "MONOTONIC_RAW", Kind::PreciseSinceLinux5_3),
+        clock(5, "REALTIME_COARSE", Kind::Coarse),
+        clock(6, "MONOTONIC_COARSE", Kind::Coarse),
+        clock(7, "BOOTTIME", Kind::PreciseSinceLinux5_3),
+        clock(8, "REALTIME_ALARM", Kind::Alarm),
+        clock(9, "BOOTTIME_ALARM", Kind::Alarm),
+        clock(11, "TAI", Kind::PreciseSinceLinux5_3),
+    ]
+};
 
 /// A system call for the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +82,7 @@ impl TimeCall {
         match self {
             Self::GetTimeOfDay => Some(Kind::Precise),
             Self::Time => Some(Kind::Coarse),
-            Self::ClockGettime(number) => Some(clock(number)?.2),
+            Self::ClockGettime(number) => Some(kernel_clock(number)?.kind),
         }
     }
 
@@ -115,8 +127,8 @@ impl TimeCall {
     }
 }
 
-fn clock(number: i32) -> Option<&'static (i32, &'static str, Kind)> {
-    CLOCKS.iter().find(|clock| clock.0 == number)
+fn kernel_clock(number: i32) -> Option<&'static KernelClock> {
+    CLOCKS.iter().find(|clock| clock.number == number)
 }
 
 /// One number for all clocks with the same name. A negative number has the number of a process, a
@@ -138,8 +150,8 @@ const fn is_of_device(number: i32) -> bool {
 }
 
 fn clock_name(number: i32) -> String {
-    match (clock(number), number) {
-        (Some((_, name, _)), _) => (*name).to_owned(),
+    match (kernel_clock(number), number) {
+        (Some(clock), _) => clock.name.to_owned(),
         (None, ..0) if is_of_device(number) => "of a device".to_owned(),
         (None, ..0) => "CPU time of another".to_owned(),
         (None, _) => format!("number {number}"),

@@ -3,7 +3,7 @@
 use crate::document::Document;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
-use crate::measure::who::{Caller, WhoSummary};
+use crate::measure::who::{Caller, NotCounted, WhoSummary};
 use crate::screen::Screen;
 use crate::words::figure;
 
@@ -20,30 +20,8 @@ pub(super) fn text(document: &Document) -> String {
     let Some(who) = &document.who else {
         return screen.text;
     };
-    if let Some(obstacle) = &who.obstacle {
-        screen.say("", &format!("Calls were not counted: {obstacle}."));
-        let (fixing, others) = who.instead.split_at(who.fixing_commands);
-        // Commands are not wrapped, so that users can copy them.
-        match fixing {
-            [] => screen.line("\nCount with another tool:"),
-            [again] => {
-                screen.line("\nCount as root:");
-                screen.line(&format!("  {again}"));
-                screen.line("\nOr count with another tool:");
-            }
-            steps => {
-                screen.line("\nMount it, and count again:");
-                for (number, step) in (1..).zip(steps) {
-                    screen.line(&format!("  {number}. {step}"));
-                }
-                screen.line("\nOr count with another tool:");
-            }
-        }
-        for command in others {
-            screen.line(&format!("  {command}"));
-        }
-        screen.line("");
-        screen.say("", OTHER_TOOLS_NOTE);
+    if let Some(not_counted) = &who.not_counted {
+        what_to_do(not_counted, &mut screen);
         return screen.text;
     }
     screen.say("", &sentence(who));
@@ -60,6 +38,34 @@ pub(super) fn text(document: &Document) -> String {
         screen.say("", &format!("The machine: {headline}"));
     }
     screen.text
+}
+
+/// The obstacle, and the commands. They are not wrapped, so that users can copy them.
+fn what_to_do(not_counted: &NotCounted, screen: &mut Screen) {
+    screen.say(
+        "",
+        &format!("Calls were not counted: {}.", not_counted.obstacle),
+    );
+    match not_counted.fixing_commands.as_slice() {
+        [] => screen.line("\nCount with another tool:"),
+        [again] => {
+            screen.line("\nCount as root:");
+            screen.line(&format!("  {again}"));
+            screen.line("\nOr count with another tool:");
+        }
+        steps => {
+            screen.line("\nMount it, and count again:");
+            for (number, step) in (1..).zip(steps) {
+                screen.line(&format!("  {number}. {step}"));
+            }
+            screen.line("\nOr count with another tool:");
+        }
+    }
+    for command in &not_counted.other_tools {
+        screen.line(&format!("  {command}"));
+    }
+    screen.line("");
+    screen.say("", OTHER_TOOLS_NOTE);
 }
 
 /// The result in one or two sentences.
@@ -295,23 +301,23 @@ mod tests {
     /// Symptom: the commands that remove the obstacle, and the other tools, were one list.
     #[test]
     fn who_follows_an_obstacle_by_its_fix_and_then_by_other_tools() {
-        for (fixing_commands, instead, says) in [
-            (0, &["perf"][..], "Count with another tool: perf A"),
+        for (fixing_commands, says) in [
+            (&[][..], "Count with another tool: perf A"),
             (
-                1,
-                &["sudo it", "perf"],
+                &["sudo it"],
                 "Count as root: sudo it Or count with another tool: perf A",
             ),
             (
-                2,
-                &["mount", "sudo it", "perf"],
+                &["mount", "sudo it"],
                 "Mount it, and count again: 1. mount 2. sudo it Or count with another tool: perf A",
             ),
         ] {
             let text = lines(WhoSummary {
-                obstacle: Some("no".to_owned()),
-                instead: instead.iter().map(|&command| command.to_owned()).collect(),
-                fixing_commands,
+                not_counted: Some(NotCounted {
+                    obstacle: "no".to_owned(),
+                    fixing_commands: fixing_commands.iter().map(|&it| it.to_owned()).collect(),
+                    other_tools: vec!["perf".to_owned()],
+                }),
                 ..WhoSummary::default()
             });
             let says = format!("Calls were not counted: no. {says}");

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tickline_page::lease::{FAST_RATE_PPB, LeasePhase};
 
 use super::super::fast_rate;
-use super::{PagePhase, PageReport};
+use super::no_line::WhyNoLine;
+use super::{PagePhase, PageReport, PageServer};
 use crate::machine::page::Reader;
 use crate::screen::Screen;
 use crate::words::rate;
@@ -19,26 +20,20 @@ impl PageReport {
             "page",
             &format!("{}, of user {}", self.page, self.owner),
         );
-        let server = match (self.server_pid, &self.server_unknown) {
-            (Some(pid), _) => format!("process {pid}"),
-            (None, None) => "none is visible here".to_owned(),
-            (None, Some(reason)) => format!("unknown: {reason}"),
-        };
-        say(&mut screen, "server", &server);
+        say(&mut screen, "server", &self.server.words());
         say(
             &mut screen,
             "phase",
             &format!("{}: {}", self.phase.code(), self.meaning()),
         );
-        if let Some(reason) = self.no_line_reason {
-            say(
+        match self.why_no_line {
+            Some(WhyNoLine::Machine(reason)) => say(
                 &mut screen,
                 "reason",
                 &format!("{}: {reason}; `tickline doctor` says more", reason.code()),
-            );
-        }
-        if let Some(reason) = self.servers_reason {
-            say(&mut screen, "reason", reason);
+            ),
+            Some(WhyNoLine::Server(reason)) => say(&mut screen, "reason", reason),
+            None => {}
         }
         self.say_lease(&mut screen);
         self.say_lead(&mut screen);
@@ -180,6 +175,16 @@ impl PageReport {
     }
 }
 
+impl PageServer {
+    fn words(&self) -> String {
+        match (self, self.unknown()) {
+            (Self::Process(pid), _) => format!("process {pid}"),
+            (_, Some(reason)) => format!("unknown: {reason}"),
+            (_, None) => "none is visible here".to_owned(),
+        }
+    }
+}
+
 /// Shows which processes are so; nothing if there are none.
 fn say_processes(screen: &mut Screen, how: &str, pids: &[u32]) {
     if pids.is_empty() {
@@ -313,15 +318,18 @@ mod tests {
 
     #[test]
     fn a_server_may_be_unknown_or_invisible() {
-        for (unknown, expected) in [
-            (Some("no right"), "server unknown: no right"),
-            (None, "server none is visible here"),
+        for (server, expected) in [
+            (
+                PageServer::Unknown("no right".to_owned()),
+                "server unknown: no right",
+            ),
+            (
+                PageServer::Invisible,
+                "server unknown: its process is not visible here",
+            ),
+            (PageServer::None, "server none is visible here"),
         ] {
-            let report = PageReport {
-                server_pid: None,
-                server_unknown: unknown.map(str::to_owned),
-                ..report()
-            };
+            let report = PageReport { server, ..report() };
             assert_says(&report, expected);
         }
     }
@@ -348,7 +356,7 @@ mod tests {
     fn a_page_without_a_line_says_why() {
         let rejected = PageReport {
             phase: PagePhase::Stored(LeasePhase::NoLine),
-            no_line_reason: Some(Reason::KernelRejected),
+            why_no_line: Some(WhyNoLine::Machine(Reason::KernelRejected)),
             serving: false,
             ..report()
         };
