@@ -19,6 +19,7 @@
 #![deny(unsafe_code)]
 
 mod args;
+mod clocksources;
 mod commands;
 mod cpu_list;
 mod diagnose;

@@ -5,10 +5,11 @@
 use clap::ValueEnum;
 
 use super::{hosts, shared_fixes, steps, tsc};
+use crate::clocksources::{
+    CURRENT_FILE, SHOW_AVAILABLE, SHOW_CURRENT, is_counter, is_plain_counter, is_slow,
+};
 use crate::document::Block::{Commands, Prose};
-use crate::document::questions::{is_counter, is_plain_counter, is_slow};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
-use crate::machine::CLOCKSOURCE;
 use crate::measure::served_by::ServedBy;
 
 /// At most one finding: the deepest cause with evidence. A slow clocksource is always a finding.
@@ -57,12 +58,9 @@ fn page(document: &Document) -> Option<&'static str> {
         );
     }
     // Beside a hypervisor's clock, a comparison of the counters is enough (`Trust::Auto`).
-    let is_of_hypervisor = document.paravirtual_clock().is_some()
-        || document
-            .clocksource()
-            .is_some_and(|name| name.starts_with("hyperv"));
-    let is_rejected =
-        document.is_x86() && !is_of_hypervisor && document.accepts_tsc() == Some(false);
+    let is_rejected = document.is_x86()
+        && !document.machine.has_host_clock()
+        && document.accepts_tsc() == Some(false);
     Some(if is_rejected {
         "there is a page, but it serves nothing now (`tickline serve status`), so `tickline run` \
          changes nothing: `tickline serve` serves a line only where the kernel accepts the counter \
@@ -206,7 +204,7 @@ fn unknown_clocksource(document: &Document) -> Option<Finding> {
         Code::ClocksourceUnknown,
         "the name of the kernel's clocksource is unreadable",
     )
-    .seen(format!("{CLOCKSOURCE}/current_clocksource can't be read"))
+    .seen(format!("{CURRENT_FILE} can't be read"))
     .fix(unmask(document));
     if let Some((clock, ServedBy::Vdso)) = document.precise_served_by() {
         finding = finding.seen(format!("the vDSO answers {clock} all the same"));
@@ -223,7 +221,7 @@ fn unreadable_and_slow(document: &Document) -> Finding {
          unreadable"
     };
     Finding::slow(Code::ClocksourceUnknown, what)
-        .seen(format!("{CLOCKSOURCE}/current_clocksource can't be read"))
+        .seen(format!("{CURRENT_FILE} can't be read"))
         .fix(unmask(document))
 }
 
@@ -466,9 +464,7 @@ impl Explained for Code {
                 text: "An administrator or a program has chosen the slow clock, on the kernel's command \
                line or since the start. A switch to the other clock takes effect at once for all \
                programs, and can be undone as easily. To see what the kernel offers:",
-                more: &[Commands(&[
-                    "cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
-                ])],
+                more: &[Commands(&[SHOW_AVAILABLE])],
             },
             Self::ClocksourceNotKept => Explanation {
                 code: "clocksource_not_kept",
@@ -489,9 +485,7 @@ impl Explained for Code {
                         "On Arm and RISC-V the CPU's counter must be described in the device tree or in \
                    ACPI. To see what the kernel would accept:",
                     ),
-                    Commands(&[
-                        "cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
-                    ]),
+                    Commands(&[SHOW_AVAILABLE]),
                 ],
             },
             Self::ClocksourceUnknown => Explanation {
@@ -519,9 +513,7 @@ impl Explained for Code {
                CPUs (PVCLOCK_TSC_STABLE_BIT). The host does not give this guarantee if its own \
                kernel has marked the TSC unstable, or keeps time with another clocksource than \
                tsc. So first check the host's clocksource, on the host:",
-                more: &[Commands(&[
-                    "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
-                ])],
+                more: &[Commands(&[SHOW_CURRENT])],
             },
             Self::ParavirtualClockDearer => Explanation {
                 code: "paravirtual_clock_dearer",

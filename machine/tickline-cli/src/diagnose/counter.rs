@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 
 use super::{hosts, shared_fixes};
+use crate::clocksources::{is_computed_from_counter, is_counter, is_tick};
 use crate::document::Block::Commands;
-use crate::document::questions::{is_computed_from_counter, is_counter, is_tick};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::measure::calls::GETPPID;
 use crate::words::frequency;

@@ -2,6 +2,7 @@
 
 use super::clocksource::Code;
 use super::{shared_fixes, steps};
+use crate::clocksources::is_of_host;
 use crate::document::{Document, Finding, Fix};
 
 /// The kernel keeps time with the TSC, after a switch, but its command line selects another
@@ -16,8 +17,7 @@ pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
     }
     let word = document.parameter_of("clocksource=")?;
     let name = word.strip_prefix("clocksource=")?;
-    let is_hosts = matches!(name, "kvm-clock" | "xen") || name.starts_with("hyperv_clocksource");
-    if name == "tsc" || is_hosts || !document.lists(name) {
+    if name == "tsc" || is_of_host(name) || !document.lists(name) {
         return None;
     }
     let fix = Fix::from(format!("boot with clocksource=tsc instead of `{word}`"))

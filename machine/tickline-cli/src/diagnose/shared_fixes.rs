@@ -12,10 +12,10 @@
 //! `tests/harm.rs` and `tests/guests.rs` test it.
 
 use super::{hosts, steps};
+use crate::clocksources::{SHOW_AVAILABLE, SHOW_CURRENT, is_tick};
 use crate::document::kernel_log::Cause;
-use crate::document::questions::is_tick;
 use crate::document::{Document, Fix, Steps};
-use crate::machine::{CLOCKSOURCE, Hypervisor};
+use crate::machine::Hypervisor;
 
 /// The fix for firmware that has written to the counters, or has left them unsynchronised. It is a
 /// fix on bare metal only: a guest has no firmware that sets the counters.
@@ -33,7 +33,7 @@ const RELIABLE_ONLY_WHERE: &str = "which switches off both the kernel's watchdog
 
 /// The look at the clocksources that the kernel offers, if they are unknown.
 pub(super) fn see_offer() -> Fix {
-    format!("see what it would accept: cat {CLOCKSOURCE}/available_clocksource").into()
+    format!("see what it would accept: {SHOW_AVAILABLE}").into()
 }
 
 /// The switch of the kernel to another clocksource that it accepts, now and after a restart.
@@ -115,22 +115,23 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
     if document.paravirtual_clock().is_some() && is_invariant && !document.are_synchronised() {
         checks.push(
             "that `tickline warp` finds the counters synchronised, which the host does not \
-             guarantee",
+             guarantee"
+                .to_owned(),
         );
         // The vDSO reads kvm-clock if the host vouches for its TSC. A cloud's customer can't look.
         let host_may_doubt =
             document.clocksource() == Some("kvm-clock") && !document.is_answered_by_vdso();
         if host_may_doubt && document.machine.cloud.is_none() {
-            checks.push(
-                "that the host's kernel keeps time with tsc (cat \
-                 /sys/devices/system/clocksource/clocksource0/current_clocksource there)",
-            );
+            checks.push(format!(
+                "that the host's kernel keeps time with tsc ({SHOW_CURRENT} there)"
+            ));
         }
     }
     if document.machine.kernel_log.is_none() {
         checks.push(
             "that the kernel's log, which could not be read here, does not call the TSC unstable \
-             (sudo dmesg | grep -iE 'tsc|clocksource')",
+             (sudo dmesg | grep -iE 'tsc|clocksource')"
+                .to_owned(),
         );
     }
     let mut switch = switch_to("tsc", document);

@@ -1,13 +1,13 @@
 //! A fix as steps, for this machine or for its host: commands, or words for an edit by hand. A fix
 //! has no steps if an administrator must decide, or if the commands for the host are unknown.
 
+use crate::clocksources::CURRENT_FILE;
 use crate::document::kernel_log::ANY_REJECTION;
 use crate::document::{Document, Steps};
-use crate::machine::CLOCKSOURCE;
 
 /// The command that switches to a clocksource until the machine restarts.
 pub(super) fn switch_command(clocksource: &str) -> String {
-    format!("echo {clocksource} | sudo tee {CLOCKSOURCE}/current_clocksource")
+    format!("echo {clocksource} | sudo tee {CURRENT_FILE}")
 }
 
 /// Whether this may be the name of a clocksource. Any other text from a recorded file must not

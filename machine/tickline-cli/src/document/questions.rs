@@ -5,6 +5,7 @@ use tickline_core::clocksource::Clocksource;
 
 use super::Document;
 use super::kernel_log::Cause;
+use crate::clocksources::{is_counter, is_of_x86, is_paravirtual, is_tick};
 use crate::cpu_list::{self, ranges};
 use crate::machine::{Hypervisor, Leap, Ntp};
 use crate::measure::calls::MONOTONIC;
@@ -31,50 +32,6 @@ const BARE: [&str; 3] = ["rdtsc", "cntvct_el0", "rdtime"];
 /// The largest plausible difference between two frequencies of the counter, ppm. Crystals are off by
 /// at most 100 ppm, and hypervisors and firmware round to MHz.
 pub(crate) const PLAUSIBLE_PPM: u64 = 5_000;
-
-/// The clocksource of this name, by the table of names in core.
-fn by_name(name: &str) -> Clocksource {
-    Clocksource::from_name(name.as_bytes())
-}
-
-/// Whether this clocksource is the counter, read directly.
-pub(crate) fn is_plain_counter(name: &str) -> bool {
-    matches!(
-        by_name(name),
-        Clocksource::Tsc | Clocksource::ArchSysCounter | Clocksource::Riscv
-    )
-}
-
-/// Whether this clocksource is the counter itself. Every vDSO of the architecture can read it, and
-/// it has the counter's differences between CPUs.
-pub(crate) fn is_counter(name: &str) -> bool {
-    is_plain_counter(name)
-        || matches!(
-            by_name(name),
-            Clocksource::TscEarly | Clocksource::HypervPage
-        )
-}
-
-/// Whether this clocksource has the counter's differences between CPUs: the counter itself, or a
-/// hypervisor's clock, which is computed from it.
-pub(crate) fn is_computed_from_counter(name: &str) -> bool {
-    is_counter(name) || matches!(by_name(name), Clocksource::KvmClock | Clocksource::Xen)
-}
-
-/// Whether this clocksource is the timer tick, which is too coarse to measure a rate.
-pub(crate) fn is_tick(name: &str) -> bool {
-    by_name(name) == Clocksource::Jiffies
-}
-
-/// Whether this clocksource is slow or coarse, even if the vDSO answers: a timer behind a bus, or
-/// the timer tick.
-pub(crate) fn is_slow(name: &str) -> bool {
-    is_tick(name)
-        || matches!(
-            by_name(name),
-            Clocksource::Hpet | Clocksource::AcpiPm | Clocksource::Pit
-        )
-}
 
 impl Document {
     pub(crate) fn row(&self, clock: &str) -> Option<&CostRow> {
@@ -144,10 +101,9 @@ impl Document {
         self.machine.clocksource.as_deref()
     }
 
-    /// The clocksource, if it is the hypervisor's clock.
+    /// The clocksource, if it is paravirtual: that of KVM or Xen.
     pub(crate) fn paravirtual_clock(&self) -> Option<&str> {
-        self.clocksource()
-            .filter(|name| matches!(by_name(name), Clocksource::KvmClock | Clocksource::Xen))
+        self.clocksource().filter(|name| is_paravirtual(name))
     }
 
     /// Whether the kernel accepts the TSC as its clocksource; `None` if that is unknown. Its list
@@ -234,10 +190,7 @@ impl Document {
     pub(crate) fn is_x86(&self) -> bool {
         match self.machine.architecture.as_deref() {
             Some(architecture) => matches!(architecture, "x86_64" | "x86"),
-            None => matches!(
-                self.clocksource().map(by_name),
-                Some(Clocksource::Hpet | Clocksource::AcpiPm)
-            ),
+            None => self.clocksource().is_some_and(is_of_x86),
         }
     }
 

@@ -8,11 +8,12 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use crate::args::Doctor;
-use crate::document::questions::{PLAUSIBLE_PPM, is_tick};
+use crate::clocksources::{CURRENT_FILE, is_tick};
+use crate::document::questions::PLAUSIBLE_PPM;
 use crate::document::{Document, Finding, Place, Steps};
 use crate::exit::Exit;
 use crate::float::as_f64;
-use crate::machine::{CLOCKSOURCE, Machine};
+use crate::machine::Machine;
 use crate::measure::calls::{self, MONOTONIC};
 use crate::measure::{admitted_counter, costs, warp};
 use crate::progress::Progress;
@@ -36,14 +37,14 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         }
         return Ok(Exit::Negative);
     };
-    let path = Path::new(CLOCKSOURCE).join("current_clocksource");
+    let path = Path::new(CURRENT_FILE);
     writeln!(log)?;
     for (finding, steps) in shown_steps(document, Some(finding)) {
         show(&mut log, finding, steps)?;
     }
     // This open changes nothing, and shows whether the user may write to the file.
-    let writable = fs::OpenOptions::new().write(true).open(&path);
-    drop(writable.map_err(|error| refused(&path, &error))?);
+    let writable = fs::OpenOptions::new().write(true).open(path);
+    drop(writable.map_err(|error| refused(path, &error))?);
     if let Some(why) = untested(steps, &document.machine) {
         writeln!(log, "Not done: {why}")?;
         return Ok(Exit::Negative);
@@ -55,7 +56,7 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         writeln!(log, "Not done.")?;
         return Ok(Exit::Negative);
     }
-    match switch(&path, clocksource, rate_hz)? {
+    match switch(path, clocksource, rate_hz)? {
         Switch::Undone { before, why } => {
             writeln!(
                 log,
