@@ -95,7 +95,7 @@ fn switch(path: &Path, clocksource: &str, rate_hz: impl Fn() -> Option<f64>) -> 
     if clocksource == "tsc"
         && let Some(why) = wrong_rate(before_hz, rate_hz())
     {
-        write_clocksource(path, &before)?;
+        write_clocksource(path, &before).map_err(|error| not_undone(&error, &why))?;
         return Ok(Switch::Undone { before, why });
     }
     Ok(Switch::Done)
@@ -214,6 +214,17 @@ fn write_clocksource(path: &Path, clocksource: &str) -> io::Result<()> {
     Err(io::Error::other(format!(
         "--fix: the kernel refused {clocksource}, and keeps time with {now}"
     )))
+}
+
+/// The error of an undo, with the reason for the undo.
+fn not_undone(error: &io::Error, why: &str) -> io::Error {
+    io::Error::new(
+        error.kind(),
+        format!(
+            "{error}. This was to undo the switch to tsc, with which the kernel may still keep time: {why} Take the \
+             step `undo` above by hand"
+        ),
+    )
 }
 
 fn read_clocksource(path: &Path) -> io::Result<String> {
@@ -350,6 +361,27 @@ mod tests {
     #[test]
     fn a_switch_to_a_tsc_at_the_same_rate_stays() {
         assert_eq!(switched("hpet", 2.6e9), (Switch::Done, "tsc".to_owned()));
+    }
+
+    /// Symptom: the error of the undo alone was shown, and nothing said that tsc was wrong.
+    #[test]
+    fn an_undo_that_fails_says_why_the_switch_was_to_be_undone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("current_clocksource");
+        fs::write(&path, "hpet").unwrap();
+        let rate_hz = || {
+            if fs::read_to_string(&path).unwrap() == "hpet" {
+                return Some(2.6e9);
+            }
+            fs::remove_file(&path).unwrap();
+            fs::create_dir(&path).unwrap();
+            Some(8.866e8)
+        };
+        let error = switch(&path, "tsc", rate_hz).unwrap_err().to_string();
+        assert!(
+            error.contains("by tsc; one of the two runs at a wrong rate"),
+            "{error}"
+        );
     }
 
     /// The timer tick is too coarse to call another rate wrong.
