@@ -150,12 +150,19 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
                  /etc/default/grub, then run sudo grub-mkconfig -o /boot/grub/grub.cfg (Arch), or \
                  grub2-mkconfig -o /boot/grub2/grub.cfg (openSUSE); or in boot.kernelParams (NixOS)"
             );
-            let fedora = format!("Fedora, RHEL: {}", by_grubby(former, new));
-            let undo_fedora = format!("Fedora, RHEL: {}", by_grubby(new, former));
-            (
-                vec![fedora, grub, extlinux, elsewhere],
-                vec![undo_fedora, format!("elsewhere: {undo}")],
-            )
+            const UNKNOWN: &str = "the boot loader is unknown, so one of these";
+            // The files of a container say nothing about grubby and extlinux. In most containers
+            // systemd does not run.
+            if document.machine.systemd == Some(true) {
+                (vec![format!("{UNKNOWN}: {grub}"), elsewhere], vec![undo])
+            } else {
+                let fedora = format!("{UNKNOWN}: Fedora, RHEL: {}", by_grubby(former, new));
+                let undo_fedora = format!("Fedora, RHEL: {}", by_grubby(new, former));
+                (
+                    vec![fedora, grub, extlinux, elsewhere],
+                    vec![undo_fedora, format!("elsewhere: {undo}")],
+                )
+            }
         }
     };
     Steps {
@@ -317,6 +324,14 @@ mod tests {
         }
     }
 
+    /// The text for Debian's boot loader.
+    fn of_debian(steps: &Steps) -> &str {
+        let mut texts = steps.keep_by_hand.iter();
+        texts
+            .find(|text| text.contains("Debian"))
+            .expect("a text for Debian")
+    }
+
     fn from_hpet_to_tsc() -> Steps {
         switch("tsc", &with_command_line("quiet clocksource=hpet")).unwrap()
     }
@@ -370,7 +385,7 @@ mod tests {
     #[test]
     fn an_added_parameter_is_removed_again_by_hand() {
         let steps = add_parameter("hpet=disable", &with_command_line("quiet"));
-        let grub = &steps.keep_by_hand[1];
+        let grub = of_debian(&steps);
         assert!(
             grub.contains(": add hpet=disable to GRUB_CMDLINE_LINUX in /etc/default/grub,"),
             "{grub}"
@@ -391,7 +406,7 @@ mod tests {
         let steps = remove_parameter("vdso=0", &with_command_line("vdso=0"));
         let places = ": remove vdso=0 wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has \
                       it, in /etc/default/grub and in the files of /etc/default/grub.d;";
-        let grub = &steps.keep_by_hand[1];
+        let grub = of_debian(&steps);
         assert!(grub.contains(places), "{grub}");
     }
 
@@ -399,25 +414,44 @@ mod tests {
     fn an_added_parameter_goes_into_the_file_of_grub_with_the_last_word() {
         let steps = add_parameter("hpet=disable", &with_command_line("quiet"));
         let place = "/etc/default/grub, or, if files of /etc/default/grub.d set it, in the last of";
-        let grub = &steps.keep_by_hand[1];
+        let grub = of_debian(&steps);
         assert!(grub.contains(place), "{grub}");
+    }
+
+    /// Symptom: four boot loaders were listed, and nothing said why.
+    #[test]
+    fn an_unknown_boot_loader_is_called_unknown() {
+        let first = &from_hpet_to_tsc().keep_by_hand[0];
+        assert!(first.contains("boot loader is unknown"), "{first}");
     }
 
     #[test]
     fn each_boot_loader_is_named_if_it_is_unknown() {
-        let steps = from_hpet_to_tsc();
-        assert_eq!((steps.keep, steps.undo_keep), (None, None));
-        let has = |text: &String, name| assert!(text.contains(name), "{name}: {text}");
-        for (text, name) in
-            steps
-                .keep_by_hand
-                .iter()
-                .zip(["grubby", "update-grub", "update-extlinux"])
-        {
-            has(text, name);
+        let text = from_hpet_to_tsc().keep_by_hand.join("\n");
+        for name in [
+            "grubby",
+            "update-grub",
+            "update-extlinux",
+            "systemd-boot",
+            "Arch",
+            "openSUSE",
+            "NixOS",
+        ] {
+            assert!(text.contains(name), "{name}: {text}");
         }
-        for name in ["systemd-boot", "Arch", "openSUSE", "NixOS"] {
-            has(&steps.keep_by_hand[3], name);
+    }
+
+    /// Symptom: a machine without grubby, which is not Alpine, got the steps of both.
+    #[test]
+    fn a_boot_loader_whose_files_systemds_machine_lacks_is_not_named() {
+        let mut document = with_command_line("quiet");
+        document.machine.systemd = Some(true);
+        let steps = add_parameter("hpet=disable", &document);
+        let text = [steps.keep_by_hand, steps.undo_keep_by_hand]
+            .concat()
+            .join("\n");
+        for name in ["grubby", "extlinux"] {
+            assert!(!text.contains(name), "{name}: {text}");
         }
     }
 

@@ -248,14 +248,14 @@ pub(crate) struct Steps {
     /// The command that fixes the fault from the next restart on; null if no short command does.
     pub(crate) keep: Option<String>,
     /// In place of `keep`: what a person edits, one text for each boot loader that the machine may
-    /// have. Empty if `keep` is not null, if nothing must be kept, or if the command line selects
-    /// several clocksources: `fix` then says what to do.
+    /// have; the first says so if it is unknown. Empty if `keep` is not null, if nothing must be
+    /// kept, or if the command line selects several clocksources: `fix` then says what to do.
     pub(crate) keep_by_hand: Vec<String>,
     /// The command that undoes `now` at once.
     pub(crate) undo: Option<String>,
     /// The command that undoes `keep`; null if that is null.
     pub(crate) undo_keep: Option<String>,
-    /// What undoes `keep_by_hand`: one text, or two if the boot loader is unknown.
+    /// What undoes `keep_by_hand`: one text, or two if the boot loader may have a command.
     pub(crate) undo_keep_by_hand: Vec<String>,
 }
 

@@ -374,13 +374,14 @@ fn on(clocksource: &str) -> Given {
 fn a_switch_that_the_command_line_takes_back_is_a_note() {
     let finding = good_machine()
         .command_line("quiet clocksource=acpi_pm")
+        .boot_loader("grubby")
         .only("clocksource_not_kept");
     assert_eq!(finding.severity, Severity::Note);
     finding
         .says("until the next restart only: its command line selects acpi_pm")
         .fix_has("boot with clocksource=tsc instead of `clocksource=acpi_pm`");
     let steps = finding.fix.steps.expect("steps");
-    let keep = &steps.keep_by_hand[0];
+    let keep = steps.keep.expect("a command");
     assert!(
         keep.contains("--remove-args=clocksource=acpi_pm --args=clocksource=tsc"),
         "{keep}"

@@ -223,6 +223,10 @@ impl Given {
         self.with(|document| document.machine.kernel_log = None)
     }
 
+    pub(super) fn boot_loader(self, code: &str) -> Self {
+        self.with(|document| document.machine.boot_loader = text(code))
+    }
+
     pub(super) fn command_line(self, line: &str) -> Self {
         self.with(|document| document.machine.kernel_command_line = text(line))
     }

@@ -61,7 +61,7 @@ fn a_parameter_against_the_tsc_is_taken_off_only_after_a_check() {
 /// Symptom: only `tsc=unstable` was taken off, and the next start had the slow clocksource again.
 #[test]
 fn a_selection_beside_a_parameter_against_the_tsc_is_replaced_with_it() {
-    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let machine = machine_on_hpet_without_tsc().log(&[]).boot_loader("grubby");
     let finding = machine
         .command_line("quiet tsc=unstable clocksource=acpi_pm")
         .first("tsc_switched_off");
@@ -70,7 +70,10 @@ fn a_selection_beside_a_parameter_against_the_tsc_is_replaced_with_it() {
          `clocksource=acpi_pm`",
     );
     let steps = finding.fix.steps.expect("commands");
-    let (keep, undo) = (&steps.keep_by_hand[0], &steps.undo_keep_by_hand[0]);
+    let (keep, undo) = (
+        steps.keep.expect("a command"),
+        steps.undo_keep.expect("a command"),
+    );
     let keeps = "--remove-args='tsc=unstable clocksource=acpi_pm' --args=clocksource=tsc";
     assert!(keep.contains(keeps), "{keep}");
     let undoes = "--remove-args=clocksource=tsc --args='tsc=unstable clocksource=acpi_pm'";
