@@ -443,7 +443,6 @@ fn hyperv(name: &str, document: &Document) -> Finding {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Code {
     ClocksourceNotChosen,
-    ClocksourceNotKept,
     ClocksourceSlow,
     ClocksourceUnknown,
     HypervWithoutPage,
@@ -465,14 +464,6 @@ impl Explained for Code {
                line or since the start. A switch to the other clock takes effect at once for all \
                programs, and can be undone as easily. To see what the kernel offers:",
                 more: &[Commands(&[SHOW_AVAILABLE])],
-            },
-            Self::ClocksourceNotKept => Explanation {
-                code: "clocksource_not_kept",
-                summary: "The kernel keeps time with tsc, but its command line selects another clock (note).",
-                text: "Somebody has switched the clocksource since the start, as `tickline doctor --fix` \
-               does. The switch lasts until the next restart, after which the kernel again keeps \
-               time with the clock that its command line selects. To see the command line:",
-                more: &[Commands(&["cat /proc/cmdline"])],
             },
             Self::ClocksourceSlow => Explanation {
                 code: "clocksource_slow",

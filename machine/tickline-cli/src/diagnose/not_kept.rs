@@ -1,9 +1,11 @@
 //! Whether a switch to the TSC lasts.
 
-use super::clocksource::Code;
+use clap::ValueEnum;
+
 use super::{shared_fixes, steps};
 use crate::clocksources::is_of_host;
-use crate::document::{Document, Finding, Fix};
+use crate::document::Block::Commands;
+use crate::document::{Document, Explained, Explanation, Finding, Fix};
 
 /// The kernel keeps time with the TSC, after a switch, but its command line selects another
 /// clocksource, which it offers. A TSC that may be bad is not to be kept, and the hypervisor's
@@ -35,4 +37,25 @@ pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
         .seen(format!("the kernel's command line has {word}"))
         .fix(fix),
     )
+}
+
+/// The code of the finding of this file.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Code {
+    ClocksourceNotKept,
+}
+
+impl Explained for Code {
+    fn explanation(&self) -> Explanation {
+        match self {
+            Self::ClocksourceNotKept => Explanation {
+                code: "clocksource_not_kept",
+                summary: "The kernel keeps time with tsc, but its command line selects another clock (note).",
+                text: "Somebody has switched the clocksource since the start, as `tickline doctor --fix` \
+               does. The switch lasts until the next restart, after which the kernel again keeps \
+               time with the clock that its command line selects. To see the command line:",
+                more: &[Commands(&["cat /proc/cmdline"])],
+            },
+        }
+    }
 }

@@ -463,7 +463,6 @@ fn a_selection_with_other_characters_reaches_no_shell() {
 fn each_code_about_a_clocksource_has_a_machine() {
     assert_each_found(|code| match code {
         Code::ClocksourceNotChosen => on("acpi_pm").offers("kvm-clock acpi_pm"),
-        Code::ClocksourceNotKept => good_machine().command_line("clocksource=hpet"),
         Code::ClocksourceSlow => on("timer").architecture("aarch64"),
         Code::ClocksourceUnknown => good_machine().clocksource_unreadable(),
         Code::HypervWithoutPage => on("hyperv_clocksource_msr").offers("hyperv_clocksource_msr"),

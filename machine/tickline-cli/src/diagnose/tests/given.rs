@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::super::{findings, why_not_near_utc};
+use super::super::{explanations, findings, why_not_near_utc};
 use crate::document::{ClockStatus, Document, Explained, Finding, Place};
 use crate::machine::{Cpuid, Hypervisor, Machine, Ntp};
 use crate::measure::costs::CostRow;
@@ -297,7 +297,7 @@ impl Given {
     }
 
     /// The findings. Checks what holds for all: the most severe is first, and each has a sentence,
-    /// evidence and a fix.
+    /// evidence, a fix, and an explanation of its code.
     #[track_caller]
     pub(super) fn findings(self) -> Vec<Finding> {
         let findings = findings(&self.0);
@@ -305,7 +305,9 @@ impl Given {
             findings.is_sorted_by_key(|finding| finding.severity),
             "{findings:#?}"
         );
+        let explained = explanations();
         for Finding {
+            code,
             what,
             evidence,
             fix,
@@ -314,6 +316,7 @@ impl Given {
         {
             assert!(!what.is_empty() && !fix.text().is_empty(), "{findings:#?}");
             assert!(!evidence.is_empty(), "{findings:#?}");
+            assert!(explained.iter().any(|known| known.code == *code), "{code}");
             assert!(
                 evidence.iter().all(|text| !text.is_empty()),
                 "{findings:#?}"
