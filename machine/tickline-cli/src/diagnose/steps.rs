@@ -233,20 +233,23 @@ mod tests {
     }
 
     #[test]
-    fn each_step_can_be_taken_back() {
-        let steps = switch("tsc", &with_command_line("quiet clocksource=hpet")).unwrap();
+    fn a_switch_is_undone_by_the_switch_back() {
+        let steps = from_hpet_to_tsc();
         assert_eq!(
             (steps.now, steps.undo),
             (Some(switch_command("tsc")), Some(switch_command("hpet")))
         );
-        assert!(
-            switch("acpi_pm", &with_command_line(""))
-                .unwrap()
-                .check
-                .is_none(),
-            "a timer needs no comparison"
-        );
-        // Symptom: `keep` added the word to a command line that had it.
+    }
+
+    #[test]
+    fn a_timer_needs_no_comparison_of_the_counters() {
+        let steps = switch("acpi_pm", &with_command_line("")).unwrap();
+        assert_eq!(steps.check, None);
+    }
+
+    /// Symptom: `keep` added the word to a command line that had it.
+    #[test]
+    fn a_selection_that_the_command_line_has_is_not_added() {
         let kept = switch("tsc", &with_command_line("quiet clocksource=tsc")).unwrap();
         assert_eq!(kept.keep_by_hand, [""; 0]);
         assert_eq!(kept.undo_keep_by_hand, [""; 0]);
@@ -277,10 +280,12 @@ mod tests {
         );
     }
 
-    /// Symptom: the check passed after "Clocksource tsc unstable", and for an unreadable log.
-    #[test]
-    fn the_check_fails_where_the_kernel_has_rejected_the_tsc_or_nothing_tells() {
-        const GOOD: &str = "clocksource: Switched to clocksource tsc\nprtsc: the key is unstable";
+    /// A log of a kernel that has not rejected the TSC.
+    const GOOD: &str = "clocksource: Switched to clocksource tsc\nprtsc: the key is unstable";
+
+    /// Whether the check of a switch to the TSC passes: by the kernel's log, `None` if it may not be
+    /// read, and by the exit code of `tickline warp`.
+    fn check_passes(log: Option<&str>, warp: &str) -> bool {
         const EXECUTABLE: u32 = 0o755;
         let folder = tempfile::tempdir().unwrap();
         for (name, script) in [
@@ -292,35 +297,45 @@ mod tests {
             std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(EXECUTABLE)).unwrap();
         }
-        let check = switch("tsc", &with_command_line(""))
-            .unwrap()
-            .check
-            .unwrap();
-        let path = format!(
-            "{}:{}",
-            folder.path().display(),
-            std::env::var("PATH").unwrap()
-        );
-        let passes = |variables: &[(&str, &str)]| {
-            let mut shell = std::process::Command::new("sh");
-            shell
-                .args(["-c", &check])
-                .env_clear()
-                .env("PATH", &path)
-                .envs(variables.iter().copied());
-            shell.output().unwrap().status.success()
-        };
-        assert!(
-            passes(&[("LOG", GOOD), ("WARP", "0")]) && !passes(&[("LOG", GOOD), ("WARP", "3")])
-        );
-        assert!(
-            !passes(&[("WARP", "0")]) && !passes(&[("LOG", ""), ("WARP", "0")]),
-            "refused, and empty"
-        );
+        let check = from_hpet_to_tsc().check.unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let mut shell = std::process::Command::new("sh");
+        shell
+            .args(["-c", &check])
+            .env_clear()
+            .env("PATH", format!("{}:{path}", folder.path().display()))
+            .env("WARP", warp)
+            .envs(log.map(|log| ("LOG", log)));
+        shell.output().unwrap().status.success()
+    }
+
+    #[test]
+    fn the_check_passes_as_the_comparison_does() {
+        assert!(check_passes(Some(GOOD), "0"));
+        assert!(!check_passes(Some(GOOD), "3"));
+    }
+
+    /// Symptom: the check passed for an unreadable log.
+    #[test]
+    fn the_check_fails_without_a_log() {
+        for log in [None, Some("")] {
+            assert!(!check_passes(log, "0"), "{log:?}");
+        }
+    }
+
+    /// Symptom: the check passed after "Clocksource tsc unstable".
+    #[test]
+    fn the_check_fails_where_the_kernel_has_rejected_the_tsc() {
+        for message in REJECTIONS {
+            let log = format!("{GOOD}\n{message}\n{GOOD}");
+            assert!(!check_passes(Some(&log), "0"), "{message}");
+        }
+    }
+
+    #[test]
+    fn each_message_of_the_check_is_a_rejection_by_the_rules() {
         for message in REJECTIONS {
             assert!(rejection(&[message.to_owned()]).is_some(), "{message}");
-            let log = format!("{GOOD}\n{message}\n{GOOD}");
-            assert!(!passes(&[("LOG", &log), ("WARP", "0")]), "{message}");
         }
     }
 
