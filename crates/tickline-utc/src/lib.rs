@@ -162,7 +162,9 @@ mod wait;
 
 /// What the kernel says of its clock (adjtimex(2)).
 pub mod kernel {
-    pub use crate::sys::{KernelClock, UNSET_ERROR_US, known_esterror_us, offset_as_error_us};
+    pub use crate::sys::{
+        KernelClock, UNSET_ERROR_US, is_growth_only, known_esterror_us, offset_as_error_us,
+    };
 }
 
 pub use reading::{UtcReading, UtcSource};

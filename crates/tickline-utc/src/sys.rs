@@ -126,6 +126,14 @@ pub fn offset_as_error_us(maxerror_us: i64, esterror_us: i64) -> Option<i64> {
     Some(offset_us)
 }
 
+/// Whether a maximum error, us, is only its growth since a daemon has set it to 0, as
+/// systemd-timesyncd and OpenNTPD do at each update. It then bounds nothing. Another daemon's error
+/// looks so by chance, one time in 500.
+#[must_use]
+pub fn is_growth_only(maxerror_us: i64) -> bool {
+    maxerror_us % GROWTH_US == 0
+}
+
 /// The constant by which the kernel's command line raises the clock's rate, ppb: adjtimex(2) does
 /// not show it (`ntp_tick_adj`, ns in a second, `kernel/time/ntp.c`).
 pub(crate) fn tick_adjustment_ppb() -> i64 {
@@ -176,6 +184,13 @@ mod tests {
     fn the_tick_adjustment_is_that_of_this_kernel() {
         let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
         assert_eq!(tick_adjustment_ppb(), tick_adjustment_of(&line));
+    }
+
+    #[test]
+    fn an_error_is_growth_only_if_it_is_a_whole_number_of_seconds_growth() {
+        for (maxerror_us, is_growth) in [(0, true), (500, true), (501, false), (1_234, false)] {
+            assert_eq!(is_growth_only(maxerror_us), is_growth, "{maxerror_us}");
+        }
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The kernel's own claim (adjtimex(2)): its maximum error, which grows by 500 ppm between the
 //! updates of the NTP daemon.
 //!
-//! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing.
-//! The error is then a multiple of the kernel's growth in a second, and no claim. Another daemon's
-//! error is such a multiple by chance, one time in 500; then there is no claim until its next
-//! update.
+//! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing
+//! ([`is_growth_only`]). Another daemon's error looks so by chance; then there is no claim until its
+//! next update.
 //!
 //! ptpd sets its offset from the master as both errors, which bounds nothing either. Another
 //! daemon's errors look so by chance, as often as above.
@@ -17,7 +16,7 @@ use core::num::NonZeroU16;
 
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, unknown_rates_ppb};
 use crate::interval::Interval;
-use crate::sys::{GROWTH_US, KernelClock};
+use crate::sys::{GROWTH_US, KernelClock, is_growth_only};
 use crate::{Unbounded, UtcSource, UtcUnknown};
 
 #[derive(Debug, Default)]
@@ -53,7 +52,7 @@ impl KernelSource {
         if steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
             return unsynchronised(Unbounded::by_steering(steering_ppb));
         }
-        if maxerror_us % GROWTH_US == 0 || clock.offset_as_error_us().is_some() {
+        if is_growth_only(maxerror_us) || clock.offset_as_error_us().is_some() {
             return None;
         }
         let estimated_us = clock.known_esterror_us().unwrap_or(0).max(0);

@@ -2,7 +2,7 @@
 //! kernel's NTP state, and by the state that an NTP daemon reports.
 
 use tickline_utc::UtcUnknown;
-use tickline_utc::kernel::{UNSET_ERROR_US, offset_as_error_us};
+use tickline_utc::kernel::{UNSET_ERROR_US, is_growth_only, offset_as_error_us};
 
 use super::Document;
 use crate::float::signed_f64;
@@ -143,13 +143,12 @@ impl Document {
         Some(offset_us)
     }
 
-    /// The kernel's NTP state, if its error is a daemon's claim. A multiple of the growth in a
-    /// second is no claim: systemd-timesyncd and OpenNTPD set the error to 0 (tickline-utc,
-    /// `source/kernel.rs`). Neither is an offset.
+    /// The kernel's NTP state, if its error is a daemon's claim: neither its growth alone
+    /// ([`is_growth_only`]), nor an offset.
     pub(crate) fn kernel_claim(&self) -> Option<&Ntp> {
         let ntp = self.set_ntp()?;
         let is_no_claim =
-            ntp.maximum_error_us % GROWTH_US == 0 || self.offset_as_error_us().is_some();
+            is_growth_only(ntp.maximum_error_us) || self.offset_as_error_us().is_some();
         if is_no_claim || self.lone_daemon().is_some() {
             return None;
         }
