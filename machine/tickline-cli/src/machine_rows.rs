@@ -6,6 +6,7 @@ use crate::float::{as_f64, signed_f64};
 use crate::machine::{
     Cpuid, HostClock, IgnoredAnswer, Machine, Ntp, NtpDaemon, Ptp4l, TimeNamespace, VmClock,
 };
+use crate::utc_unknown;
 use crate::words::{UNKNOWN, code, frequency, grouped, plain, rate, source_name, time};
 
 /// The name of each row, and its text.
@@ -387,18 +388,6 @@ fn ptp4l(ptp4l: Option<&Ptp4l>) -> String {
 
 /// What is known about UTC, which `watch` shows as well.
 pub(crate) fn utc(clock: &ClockStatus) -> String {
-    let why_unknown = |code: &str| {
-        let why = match code {
-            "no_source" => "no source has answered",
-            "unsynchronised" => "the clock is not synchronised",
-            "expired" => "the last claim has ended",
-            "disrupted" => "the clock was disrupted",
-            "leap_second" => "a leap second is near",
-            "no_thread" => "the program has no thread to ask the sources",
-            other => &plain(other),
-        };
-        format!("not known: {why}")
-    };
     joined([
         clock
             .utc_width_ns
@@ -410,7 +399,10 @@ pub(crate) fn utc(clock: &ClockStatus) -> String {
         clock
             .utc_error_ns
             .map(|ns| format!("Unix time is off by {} at most", time(as_f64(ns)))),
-        clock.utc_unknown.as_deref().map(why_unknown),
+        clock
+            .utc_unknown
+            .as_deref()
+            .map(|code| format!("not known: {}", utc_unknown::in_short(code))),
     ])
 }
 

@@ -38,6 +38,7 @@ mod schema;
 mod screen;
 mod setup;
 mod signal;
+mod utc_unknown;
 mod words;
 
 use std::io;
