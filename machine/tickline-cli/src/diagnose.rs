@@ -105,7 +105,7 @@ const NEAR_UTC_RULES: [Rule; 3] = [
 /// Why Unix time is not known to be within `--max-error` of UTC, in words; `None` if it is. It
 /// leaves out findings about the clock's rate, and about what will happen.
 pub(crate) fn why_not_near_utc(document: &Document) -> Option<String> {
-    if let Some(off) = document.off() {
+    if let Some(off) = document.off_in_words() {
         return Some(off);
     }
     let is_fault = |finding: &Finding| finding.severity != Severity::Note;

@@ -165,7 +165,7 @@ impl Document {
     /// test of pairs of CPUs has found unsynchronised counters. Such a test may find them although
     /// tickline reads the counter, because on bare metal tickline trusts the kernel.
     pub(crate) fn exit(&self) -> Exit {
-        let is_good = self.fast && !self.is_bad() && self.unsynchronised().is_none();
+        let is_good = self.fast && !self.is_bad() && self.unsynchronised_warp_test().is_none();
         if is_good {
             Exit::Success
         } else {
@@ -174,7 +174,7 @@ impl Document {
     }
 
     /// The test of pairs of CPUs, if it has found unsynchronised counters.
-    pub(crate) fn unsynchronised(&self) -> Option<&WarpTest> {
+    pub(crate) fn unsynchronised_warp_test(&self) -> Option<&WarpTest> {
         self.warp
             .as_ref()
             .filter(|warp| warp.synchronised == Some(false))

@@ -23,7 +23,10 @@ pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
         ("hypervisor", text(&machine.hypervisor.as_ref().map(code))),
         ("counter", counter(clock, document.nominal_hz())),
         ("host clock", host_clock(document.host_clock.as_ref())),
-        ("counters", joined([Some(plain(&document.counters()))])),
+        (
+            "counters",
+            joined([Some(plain(&document.counters_in_words()))]),
+        ),
         ("CPUID", cpuid(machine.cpuid.as_ref())),
         ("rights", rights(machine)),
         ("CPUs", cpus(machine)),
@@ -88,7 +91,7 @@ fn command_line(document: &Document) -> String {
         return UNKNOWN.to_owned();
     }
     let is_topic = |word: &&str| TOPICS.iter().any(|topic| word.contains(topic));
-    let words: Vec<&str> = document.parameters().filter(is_topic).collect();
+    let words: Vec<&str> = document.kernel_parameters().filter(is_topic).collect();
     if words.is_empty() {
         "nothing about clocks".to_owned()
     } else {

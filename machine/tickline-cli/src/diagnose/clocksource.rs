@@ -100,7 +100,7 @@ pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
 fn with_gain(finding: Finding, document: &Document) -> Finding {
     let target = finding.fix.clocksource.as_deref();
     let reads_counter = match target.or(document.clocksource()) {
-        Some("xen") => document.invariant() != Some(false),
+        Some("xen") => document.has_invariant_tsc() != Some(false),
         Some(name) => is_plain_counter(name),
         None => true,
     };
@@ -190,7 +190,10 @@ fn is_arm_or_riscv(document: &Document) -> bool {
         Some(name) => ["arm", "aarch64", "riscv"]
             .iter()
             .any(|start| name.starts_with(start)),
-        None => document.lists("arch_sys_counter") || document.lists("riscv_clocksource"),
+        None => {
+            document.lists_clocksource("arch_sys_counter")
+                || document.lists_clocksource("riscv_clocksource")
+        }
     }
 }
 
@@ -404,10 +407,10 @@ fn xen(document: &Document) -> Finding {
     if accepts_tsc == Some(true) {
         return with_switch_to_tsc(finding, document);
     }
-    if document.rejection().is_some() || document.lists("tsc") {
+    if document.rejection().is_some() || document.lists_clocksource("tsc") {
         return finding.fix(tsc::fix_for_rejected(document));
     }
-    if document.invariant() == Some(false) {
+    if document.has_invariant_tsc() == Some(false) {
         return finding.fix(shared_fixes::host_fix_or(shared_fixes::trust_tsc, document));
     }
     if accepts_tsc.is_none() {

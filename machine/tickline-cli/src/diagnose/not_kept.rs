@@ -12,14 +12,14 @@ use crate::document::{Document, Explained, Explanation, Finding, Fix};
 /// clock, which survives what the host does to its guest, may have been selected for that.
 pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
     let is_good = document.may_use_tsc()
-        && document.invariant() != Some(false)
+        && document.has_invariant_tsc() != Some(false)
         && document.tsc_frequency_doubt().is_none();
     if document.clocksource() != Some("tsc") || !is_good {
         return None;
     }
-    let word = document.parameter_of("clocksource=")?;
+    let word = document.last_parameter("clocksource=")?;
     let name = word.strip_prefix("clocksource=")?;
-    if name == "tsc" || is_of_host(name) || !document.lists(name) {
+    if name == "tsc" || is_of_host(name) || !document.lists_clocksource(name) {
         return None;
     }
     let fix = Fix::from(format!("boot with clocksource=tsc instead of `{word}`"))

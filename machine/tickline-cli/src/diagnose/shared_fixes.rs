@@ -39,7 +39,7 @@ pub(super) fn see_offer() -> Fix {
 /// The switch of the kernel to another clocksource that it accepts, now and after a restart.
 pub(super) fn switch_to(clocksource: &str, document: &Document) -> Fix {
     let now = steps::switch_command(clocksource);
-    let at_next_start = match document.parameter_of("clocksource=") {
+    let at_next_start = match document.last_parameter("clocksource=") {
         Some(word) if word.strip_prefix("clocksource=") == Some(clocksource) => {
             format!("the kernel's command line has `{word}` already, for the next start")
         }
@@ -90,7 +90,9 @@ pub(super) fn use_tsc(document: &Document) -> Fix {
                 &tsc,
             );
         }
-        Some(name) if name != "tsc" && document.lists(name) => return switch_to(name, document),
+        Some(name) if name != "tsc" && document.lists_clocksource(name) => {
+            return switch_to(name, document);
+        }
         _ => {}
     }
     let mut fix = checked_switch_to_tsc(document);
@@ -108,7 +110,7 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
         ))
         .then("`tickline explain frequency_implausible` says what to look at");
     }
-    let is_invariant = document.invariant() != Some(false);
+    let is_invariant = document.has_invariant_tsc() != Some(false);
     let mut checks = Vec::new();
     // A host whose own clock the kernel uses does not guarantee its TSC, so the counters must be
     // compared first. For a TSC that is not invariant, the text below contains that condition.
@@ -171,7 +173,7 @@ pub(super) fn invariant_tsc(document: &Document) -> Fix {
 /// Makes the kernel trust a TSC that it doubts. If the TSC's rate depends on power states, the
 /// kernel is right, and there is no fix.
 pub(super) fn trust_tsc(document: &Document) -> Fix {
-    if document.invariant() == Some(false) {
+    if document.has_invariant_tsc() == Some(false) {
         return Fix::none("by CPUID the TSC is not invariant, so the kernel's doubts are right");
     }
     if document.lacks_tsc_frequency() {
@@ -197,7 +199,7 @@ pub(super) fn trust_tsc(document: &Document) -> Fix {
 
 /// The parameter that chooses the TSC, and the one that it replaces. The kernel obeys the last.
 fn clocksource_tsc(document: &Document) -> String {
-    match document.parameter_of("clocksource=") {
+    match document.last_parameter("clocksource=") {
         Some(word) if word != "clocksource=tsc" => format!("clocksource=tsc instead of `{word}`"),
         _ => "clocksource=tsc".to_owned(),
     }
@@ -206,7 +208,7 @@ fn clocksource_tsc(document: &Document) -> String {
 /// Keeps the kernel's watchdog from checking the TSC. The kernel still compares the CPUs' counters
 /// at boot (`no_tsc_watchdog` in `arch/x86/kernel/tsc.c`; git pull "x86/timers updates for v5.2").
 pub(super) fn no_watchdog(document: &Document) -> Fix {
-    if document.invariant() == Some(false) {
+    if document.has_invariant_tsc() == Some(false) {
         return trust_tsc(document);
     }
     if document.has_parameter("tsc=nowatchdog") {
@@ -233,7 +235,7 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
 /// told. `tsc_early_khz=` stands in for the kernel's first calibration (Linux 5.8, commit
 /// bd35c77e32e4).
 fn state_frequency(document: &Document) -> Fix {
-    if let Some(word) = document.parameter_of("tsc_early_khz=") {
+    if let Some(word) = document.last_parameter("tsc_early_khz=") {
         return Fix::none(&format!("the kernel's command line has {word} already"));
     }
     let is_measurable = !document.clocksource().is_some_and(is_tick);
@@ -289,7 +291,7 @@ fn state_frequency(document: &Document) -> Fix {
 /// measures the rate more precisely, even if a read of hpet takes 700 ns. It measures by the
 /// kernel's present clock, so a difference does not show which of the two is wrong.
 pub(super) fn check_tsc(document: &Document) -> Fix {
-    if document.invariant() == Some(false) {
+    if document.has_invariant_tsc() == Some(false) {
         return host_fix_or(trust_tsc, document);
     }
     let limit_ppm = document.watchdog_limit_ppm();
@@ -355,7 +357,7 @@ pub(super) fn has_stopping_hpet(document: &Document) -> bool {
 /// acpi_pm. Until the restart, acpi_pm keeps the time right.
 pub(super) fn without_hpet(document: &Document) -> Fix {
     let fix = without_hpet_from_the_start(document);
-    if !document.lists("acpi_pm") {
+    if !document.lists_clocksource("acpi_pm") {
         return fix;
     }
     let kept = fix.steps.clone().unwrap_or_default();

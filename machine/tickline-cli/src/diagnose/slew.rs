@@ -24,7 +24,7 @@ pub(super) fn ntp_slewing(document: &Document) -> Option<Finding> {
     }
     let correction = rate(rate_ppb);
     let seen_rate = clock_rate::seen(ntp);
-    if let Some(off) = document.off() {
+    if let Some(off) = document.off_in_words() {
         return Some(slewing_with_offset(&off, ntp, document));
     }
     if clock_rate_wrong(document).is_some() {
@@ -90,7 +90,7 @@ fn slewing_with_offset(off: &str, ntp: &Ntp, document: &Document) -> Finding {
     };
     Finding::wrong(Code::NtpSlewing, what)
         .seen(clock_rate::seen(ntp))
-        .seen_all(document.off_seen())
+        .seen_all(document.offs_as_evidence())
         .fix(removal_of_offset(first, document))
 }
 

@@ -28,8 +28,8 @@ pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
     }
     let word = format!("clocksource={clocksource}");
     let is_selection = |word: &&str| word.starts_with("clocksource=");
-    let are_several = document.parameters().filter(is_selection).count() > 1;
-    let kept = match document.parameter_of("clocksource=") {
+    let are_several = document.kernel_parameters().filter(is_selection).count() > 1;
+    let kept = match document.last_parameter("clocksource=") {
         // The command line names this clocksource already.
         Some(former) if former == word => Steps::default(),
         // The parameter has characters that must not reach a shell.

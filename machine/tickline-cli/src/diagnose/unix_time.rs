@@ -27,13 +27,13 @@ fn span(ns: i64) -> String {
 
 /// Unix time has a known offset, and no fast slew removes it.
 pub(super) fn time_off(document: &Document) -> Option<Finding> {
-    let off = document.off()?;
+    let off = document.off_in_words()?;
     if ntp_slewing(document).is_some() {
         return None;
     }
     Some(
         Finding::wrong(Code::TimeOff, off)
-            .seen_all(document.off_seen())
+            .seen_all(document.offs_as_evidence())
             .fix(removal_of_offset(
                 "see what the NTP daemon does about it",
                 document,
@@ -72,7 +72,7 @@ pub(super) fn ntp_unsynchronised(document: &Document) -> Option<Finding> {
     }
     // A daemon that does not tell the kernel its error may tell it to whom asks: chronyd with `-x`,
     // ntpd with `disable kernel`.
-    if document.set_ntp().is_some() || document.daemon_bound_ns().is_some() {
+    if document.ntp_with_set_error().is_some() || document.daemon_bound_ns().is_some() {
         if ntp.synchronised {
             return None;
         }

@@ -196,7 +196,7 @@ fn the_claim_of_a_daemon_that_no_longer_answers_is_unsure_and_bounds_nothing() {
         .says("but none answers here")
         .shows("maxerror is 7.6 ms, as a daemon claimed");
     machine.clone().with(|document| {
-        assert_eq!(document.utc(), None);
+        assert_eq!(document.utc_bound_in_words(), None);
     });
     // The flag is the word of a daemon that may answer nobody.
     let with_flag = machine.clone().ntp(|ntp| ntp.synchronised = true);
