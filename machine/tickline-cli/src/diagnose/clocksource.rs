@@ -98,7 +98,7 @@ pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
 /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
 /// nothing for a fix to a clocksource other than the counter, whose cost was not measured.
 fn with_gain(finding: Finding, document: &Document) -> Finding {
-    let target = finding.fix.clocksource.as_deref();
+    let target = finding.fix.clocksource();
     let reads_counter = match target.or(document.clocksource()) {
         Some("xen") => document.has_invariant_tsc() != Some(false),
         Some(name) => is_plain_counter(name),
@@ -108,14 +108,14 @@ fn with_gain(finding: Finding, document: &Document) -> Finding {
         return finding;
     };
     let has_measured_cost = finding.leads_to_tsc || reads_counter;
-    if !finding.fix.is_impossible && !has_measured_cost {
+    if !finding.fix.is_impossible() && !has_measured_cost {
         return finding;
     }
     let mut finding = finding.seen(format!(
         "a call takes {now_ns:.0} ns; {then_ns:.0} ns (a coarse clock plus a counter read) is \
          attainable"
     ));
-    if !finding.fix.is_impossible {
+    if !finding.fix.is_impossible() {
         finding.gain_ratio = Some(now_ns / then_ns);
     }
     finding

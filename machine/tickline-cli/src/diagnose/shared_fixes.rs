@@ -65,11 +65,8 @@ pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {
     if document.machine.is_guest() != Some(true) && !document.machine.has_host_clock() {
         return fix;
     }
-    let mut fix = fix.preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these: ");
-    if let Some(steps) = &mut fix.steps {
-        steps.caution = Some(GUEST_ON_TSC.to_owned());
-    }
-    fix
+    fix.preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these: ")
+        .with_caution(GUEST_ON_TSC)
 }
 
 /// The switch of the kernel to the TSC, which the kernel must accept, with the checks that must
@@ -95,11 +92,12 @@ pub(super) fn use_tsc(document: &Document) -> Fix {
         }
         _ => {}
     }
-    let mut fix = checked_switch_to_tsc(document);
+    let fix = checked_switch_to_tsc(document);
     if document.machine.has_host_clock() && recommended != Some("tsc") {
-        fix.steps = None;
+        fix.without_steps()
+    } else {
+        fix
     }
-    fix
 }
 
 /// The switch to the TSC, with the checks and the decision that must come first.
@@ -146,7 +144,7 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
         return switch;
     }
     let invariant = invariant_tsc(document);
-    if invariant.is_impossible {
+    if invariant.is_impossible() {
         return invariant;
     }
     invariant.or_fix(
@@ -360,7 +358,7 @@ pub(super) fn without_hpet(document: &Document) -> Fix {
     if !document.lists_clocksource("acpi_pm") {
         return fix;
     }
-    let kept = fix.steps.clone().unwrap_or_default();
+    let kept = fix.steps().cloned().unwrap_or_default();
     let steps = steps::switch("acpi_pm", document).map(|now| Steps {
         keep: kept.keep,
         keep_by_hand: kept.keep_by_hand,

@@ -246,7 +246,7 @@ fn unexplained(name: &str, document: &Document) -> Finding {
         fix_for_missing(document)
     };
     // If there is no fix, the log cannot change that.
-    if !has_log && !fix.is_impossible {
+    if !has_log && !fix.is_impossible() {
         fix = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'").then_fix("then ", fix);
     }
     let Some(offer) = offer(document) else {
@@ -347,7 +347,7 @@ pub(super) fn fix_for_rejected(document: &Document) -> Fix {
 /// The kernel's reason may be one that no comparison of the counters shows.
 fn overrule_if_understood(document: &Document) -> Fix {
     let trust = shared_fixes::trust_tsc(document);
-    if trust.is_impossible {
+    if trust.is_impossible() {
         return trust;
     }
     let reason = document.rejection().map(|rejection| rejection.reason);

@@ -27,8 +27,8 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         .iter()
         .find(|finding| finding.is_fixed_by_switch());
     let steps = fixed.and_then(|finding| {
-        let steps = finding.fix.steps.as_ref()?;
-        Some((finding, steps, finding.fix.clocksource.as_deref()?))
+        let (clocksource, steps) = finding.fix.switch()?;
+        Some((finding, steps, clocksource))
     });
     let Some((finding, steps, clocksource)) = steps else {
         writeln!(log, "\n--fix: {}", no_switch(document))?;
@@ -122,7 +122,7 @@ fn shown_steps<'a>(
     let others = document.findings().iter().filter(is_other);
     others
         .chain(fixed)
-        .filter_map(|finding| Some((finding, finding.fix.steps.as_ref()?)))
+        .filter_map(|finding| Some((finding, finding.fix.steps()?)))
 }
 
 /// Prints the steps of a finding.

@@ -377,7 +377,7 @@ impl Given {
 impl Finding {
     /// The machine on which the commands of the fix run; `None` without commands.
     pub(super) fn place(&self) -> Option<Place> {
-        self.fix.steps.as_ref().map(|steps| steps.place)
+        self.fix.steps().map(|steps| steps.place)
     }
 
     #[track_caller]
@@ -440,7 +440,7 @@ impl Finding {
     /// Checks that there is no fix, and therefore no gain. The text says why.
     #[track_caller]
     pub(super) fn has_no_fix(&self) -> &Self {
-        assert!(self.fix.is_impossible, "{self:#?}");
+        assert!(self.fix.is_impossible(), "{self:#?}");
         self.fix_begins("none: ").has_no_gain()
     }
 
