@@ -1,6 +1,7 @@
 //! The kernel keeps time with a slow clocksource, or with one whose name is unreadable.
 
 use super::super::clocksource::Code;
+use super::super::not_kept;
 use super::given::{Given, assert_each_found, good_machine, machine_on_hpet_without_tsc};
 use crate::document::{Place, Severity};
 use crate::measure::served_by::ServedBy;
@@ -474,6 +475,13 @@ fn each_code_about_a_clocksource_has_a_machine() {
         Code::VdsoOff => on("kvm-clock").command_line("no-kvmclock-vsyscall"),
         Code::VdsoUnused => on("tsc"),
         Code::XenClocksource => on("xen"),
+    });
+}
+
+#[test]
+fn each_code_about_the_next_start_has_a_machine() {
+    assert_each_found(|code| match code {
+        not_kept::Code::ClocksourceNotKept => good_machine().command_line("clocksource=hpet"),
     });
 }
 
