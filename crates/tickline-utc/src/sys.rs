@@ -149,6 +149,14 @@ impl KernelErrors {
         }
         Some(offset_us)
     }
+
+    /// Whether the maximum error is only its growth since a daemon has set it to 0, as
+    /// systemd-timesyncd and OpenNTPD do at each update. It then bounds nothing. Another daemon's
+    /// error looks so by chance, one time in 500.
+    #[must_use]
+    pub fn is_growth_only(self) -> bool {
+        self.maximum_us % GROWTH_US == 0
+    }
 }
 
 /// The constant by which the kernel's command line raises the clock's rate, ppb: adjtimex(2) does
@@ -201,6 +209,17 @@ mod tests {
     fn the_tick_adjustment_is_that_of_this_kernel() {
         let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
         assert_eq!(tick_adjustment_ppb(), tick_adjustment_of(&line));
+    }
+
+    #[test]
+    fn an_error_is_growth_only_if_it_is_a_whole_number_of_seconds_growth() {
+        for (maximum_us, is_growth) in [(0, true), (500, true), (501, false), (1_234, false)] {
+            let errors = KernelErrors {
+                maximum_us,
+                estimated_us: 7,
+            };
+            assert_eq!(errors.is_growth_only(), is_growth, "{maximum_us}");
+        }
     }
 
     #[test]

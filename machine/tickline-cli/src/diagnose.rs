@@ -67,13 +67,15 @@ const RULES: [Rule; 25] = [
     vmclock::vmclock_unreadable,
 ];
 
-/// What each code means, by code.
+/// What each code means, by code. A test finds a code of a finding that is missing here.
 pub(crate) fn explanations() -> Vec<Explanation> {
     let mut explanations = Vec::new();
     explanations.extend(explanations_of::<clock_rate::Code>());
     explanations.extend(explanations_of::<clocksource::Code>());
     explanations.extend(explanations_of::<counter::Code>());
+    explanations.extend(explanations_of::<not_kept::Code>());
     explanations.extend(explanations_of::<process::Code>());
+    explanations.extend(explanations_of::<slew::Code>());
     explanations.extend(explanations_of::<tsc::Code>());
     explanations.extend(explanations_of::<unix_time::Code>());
     explanations.extend(explanations_of::<vmclock::Code>());
@@ -103,7 +105,7 @@ const NEAR_UTC_RULES: [Rule; 3] = [
 /// Why Unix time is not known to be within `--max-error` of UTC, in words; `None` if it is. It
 /// leaves out findings about the clock's rate, and about what will happen.
 pub(crate) fn why_not_near_utc(document: &Document) -> Option<String> {
-    if let Some(off) = document.off() {
+    if let Some(off) = document.off_in_words() {
         return Some(off);
     }
     let is_fault = |finding: &Finding| finding.severity != Severity::Note;

@@ -24,7 +24,7 @@ pub(crate) use health::{ANSWERERS_UNKNOWN, Health, Level};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tickline::{ClockState, Reason};
+use tickline::{ClockState, Reason, Status};
 
 use crate::exit::Exit;
 use crate::float::as_f64;
@@ -120,18 +120,26 @@ impl Document {
         costs: Vec<CostRow>,
         track: Option<TrackSummary>,
     ) -> Self {
-        let status = usual_status();
-        let machine = Machine::read(&status);
+        Self::with_status(&usual_status(), command, costs, track)
+    }
+
+    fn with_status(
+        status: &Status,
+        command: &'static str,
+        costs: Vec<CostRow>,
+        track: Option<TrackSummary>,
+    ) -> Self {
+        let machine = Machine::read(status);
         let mut document = Self {
             schema: SCHEMA.into(),
             program_version: env!("TICKLINE_VERSION").into(),
             debug_build: cfg!(debug_assertions),
             command: command.into(),
             taken_at: format!("{:.0}", Timestamp::now()),
-            fast: status.state == ClockState::Fast,
+            fast: status.reads_counter(),
             reason: status.reason().map(|reason| reason.code().into()),
-            clock: ClockStatus::read(&status, &machine),
-            gates: gates(&status),
+            clock: ClockStatus::read(status, &machine),
+            gates: gates(status),
             machine,
             costs,
             track,
@@ -157,7 +165,7 @@ impl Document {
     /// test of pairs of CPUs has found unsynchronised counters. Such a test may find them although
     /// tickline reads the counter, because on bare metal tickline trusts the kernel.
     pub(crate) fn exit(&self) -> Exit {
-        let is_good = self.fast && !self.is_bad() && self.unsynchronised().is_none();
+        let is_good = self.fast && !self.is_bad() && self.unsynchronised_warp_test().is_none();
         if is_good {
             Exit::Success
         } else {
@@ -166,7 +174,7 @@ impl Document {
     }
 
     /// The test of pairs of CPUs, if it has found unsynchronised counters.
-    pub(crate) fn unsynchronised(&self) -> Option<&WarpTest> {
+    pub(crate) fn unsynchronised_warp_test(&self) -> Option<&WarpTest> {
         self.warp
             .as_ref()
             .filter(|warp| warp.synchronised == Some(false))
@@ -239,10 +247,11 @@ fn result(state: ClockState, document: &Document) -> String {
         ClockState::Fast => {
             let costs = document.cost_ns(NOW_NS).zip(document.cost_ns(MONOTONIC));
             let costs = costs.map_or_else(String::new, |(now_ns, os_ns)| {
-                let times = match os_ns < now_ns {
-                    // This happens in a debug build, or on a busy machine.
-                    true => "so clock_gettime is faster in this run".to_owned(),
-                    false => format!("{:.1} times as fast", os_ns / now_ns),
+                // This happens in a debug build, or on a busy machine.
+                let times = if os_ns < now_ns {
+                    "so clock_gettime is faster in this run".to_owned()
+                } else {
+                    format!("{:.1} times as fast", os_ns / now_ns)
                 };
                 format!(": {now_ns:.1} ns a call where clock_gettime takes {os_ns:.0}, {times}")
             });
@@ -354,6 +363,19 @@ mod tests {
         let shown = of(Reason::Untested);
         assert!(shown.contains("run the command again"), "{shown}");
         assert!(!of(Reason::KernelRejected).contains("again"));
+    }
+
+    /// Symptom: `fast` was false and the exit code 1 while a disrupted clock read the counter, as
+    /// the result said.
+    #[test]
+    fn a_disrupted_clock_reads_the_counter_by_every_answer() {
+        let mut status = tickline::Clock::global().status();
+        status.state = ClockState::Disrupted;
+        let document = Document::with_status(&status, "doctor", Vec::new(), None);
+        assert!(document.fast);
+        assert_eq!(document.counter_used(), Some(true));
+        let gauges = crate::openmetrics::text(&document);
+        assert!(gauges.contains("\ntickline_fast 1\n"), "{gauges}");
     }
 
     #[test]

@@ -18,6 +18,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tickline::{CounterComparison, Status};
 
+use crate::clocksources::{AVAILABLE_FILE, CURRENT_FILE, is_of_host};
+
 pub(crate) use cpuid::Cpuid;
 pub(crate) use daemon_state::{IgnoredAnswer, NtpDaemon, Ptp4l};
 pub(crate) use kernel_ntp::{Leap, Ntp};
@@ -31,9 +33,6 @@ pub(crate) use system::{ntp, page, process_name};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) use system::library;
 pub(crate) use told_by_host::{HostClock, HostMoment, VmClock};
-
-/// See the kernel's `Documentation/ABI/testing/sysfs-devices-system-clocksource`.
-pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
 /// Whether a file that provides `clock_gettime` is a libc by its name: glibc (up to 2.16 in librt),
 /// musl, or Android's libc.
@@ -169,7 +168,7 @@ impl Machine {
             kernel: read_line("/proc/sys/kernel/osrelease"),
             kernel_command_line: read_line("/proc/cmdline"),
             clocksource: clocksource(),
-            available_clocksources: read_line(&format!("{CLOCKSOURCE}/available_clocksource")),
+            available_clocksources: read_line(AVAILABLE_FILE),
             hypervisor: hypervisor.or_else(cpuid::hypervisor),
             cloud: platform::first_match(&platform::CLOUDS, text_of),
             product: product_name(DMI),
@@ -251,9 +250,7 @@ impl Machine {
 
     /// Whether the clocksource is a clock that the host keeps for its guest.
     pub(crate) fn has_host_clock(&self) -> bool {
-        self.clocksource.as_deref().is_some_and(|name| {
-            matches!(name, "kvm-clock" | "xen") || name.starts_with("hyperv_clocksource")
-        })
+        self.clocksource.as_deref().is_some_and(is_of_host)
     }
 }
 
@@ -270,7 +267,7 @@ fn read_line(path: &str) -> Option<String> {
 
 /// The kernel's clocksource.
 pub(crate) fn clocksource() -> Option<String> {
-    read_line(&format!("{CLOCKSOURCE}/current_clocksource"))
+    read_line(CURRENT_FILE)
 }
 
 /// The CPUs that are online, as a list of ranges.

@@ -6,6 +6,7 @@ use crate::float::{as_f64, signed_f64};
 use crate::machine::{
     Cpuid, HostClock, IgnoredAnswer, Machine, Ntp, NtpDaemon, Ptp4l, TimeNamespace, VmClock,
 };
+use crate::utc_unknown;
 use crate::words::{UNKNOWN, code, frequency, grouped, plain, rate, source_name, time};
 
 /// The name of each row, and its text.
@@ -22,7 +23,10 @@ pub(crate) fn machine_rows(document: &Document) -> Vec<(&'static str, String)> {
         ("hypervisor", text(&machine.hypervisor.as_ref().map(code))),
         ("counter", counter(clock, document.nominal_hz())),
         ("host clock", host_clock(document.host_clock.as_ref())),
-        ("counters", joined([Some(plain(&document.counters()))])),
+        (
+            "counters",
+            joined([Some(plain(&document.counters_in_words()))]),
+        ),
         ("CPUID", cpuid(machine.cpuid.as_ref())),
         ("rights", rights(machine)),
         ("CPUs", cpus(machine)),
@@ -87,7 +91,7 @@ fn command_line(document: &Document) -> String {
         return UNKNOWN.to_owned();
     }
     let is_topic = |word: &&str| TOPICS.iter().any(|topic| word.contains(topic));
-    let words: Vec<&str> = document.parameters().filter(is_topic).collect();
+    let words: Vec<&str> = document.kernel_parameters().filter(is_topic).collect();
     if words.is_empty() {
         "nothing about clocks".to_owned()
     } else {
@@ -387,18 +391,6 @@ fn ptp4l(ptp4l: Option<&Ptp4l>) -> String {
 
 /// What is known about UTC, which `watch` shows as well.
 pub(crate) fn utc(clock: &ClockStatus) -> String {
-    let why_unknown = |code: &str| {
-        let why = match code {
-            "no_source" => "no source has answered",
-            "unsynchronised" => "the clock is not synchronised",
-            "expired" => "the last claim has ended",
-            "disrupted" => "the clock was disrupted",
-            "leap_second" => "a leap second is near",
-            "no_thread" => "the program has no thread to ask the sources",
-            other => &plain(other),
-        };
-        format!("not known: {why}")
-    };
     joined([
         clock
             .utc_width_ns
@@ -410,7 +402,10 @@ pub(crate) fn utc(clock: &ClockStatus) -> String {
         clock
             .utc_error_ns
             .map(|ns| format!("Unix time is off by {} at most", time(as_f64(ns)))),
-        clock.utc_unknown.as_deref().map(why_unknown),
+        clock
+            .utc_unknown
+            .as_deref()
+            .map(|code| format!("not known: {}", utc_unknown::in_short(code))),
     ])
 }
 

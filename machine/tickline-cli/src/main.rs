@@ -19,6 +19,7 @@
 #![deny(unsafe_code)]
 
 mod args;
+mod clocksources;
 mod commands;
 mod cpu_list;
 mod diagnose;
@@ -37,6 +38,7 @@ mod schema;
 mod screen;
 mod setup;
 mod signal;
+mod utc_unknown;
 mod words;
 
 use std::io;

@@ -386,7 +386,7 @@ fn costs(document: &Document) -> [Gauge; 3] {
         Gauge::figure(
             "tickline_clock_attainable_seconds",
             "What a call of a precise clock would cost if the vDSO read the counter.",
-            document.attainable_ns().map(|ns| ns / 1e9),
+            document.attainable_cost_ns().map(|ns| ns / 1e9),
         ),
     ]
 }

@@ -1,10 +1,9 @@
 //! The kernel's own claim (adjtimex(2)): its maximum error, which grows by 500 ppm between the
 //! updates of the NTP daemon.
 //!
-//! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing.
-//! The error is then a multiple of the kernel's growth in a second, and no claim. Another daemon's
-//! error is such a multiple by chance, one time in 500; then there is no claim until its next
-//! update.
+//! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing
+//! ([`KernelErrors::is_growth_only`](crate::kernel::KernelErrors::is_growth_only)). Another
+//! daemon's error looks so by chance; then there is no claim until its next update.
 //!
 //! ptpd sets its offset from the master as both errors, which bounds nothing either. Another
 //! daemon's errors look so by chance, as often as above.
@@ -55,7 +54,7 @@ impl KernelSource {
         if steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
             return unsynchronised(Unbounded::by_steering(steering_ppb));
         }
-        if maximum_us % GROWTH_US == 0 || clock.errors.offset_in_both_us().is_some() {
+        if clock.errors.is_growth_only() || clock.errors.offset_in_both_us().is_some() {
             return None;
         }
         let estimated_us = clock.errors.known_estimated_us().unwrap_or(0).max(0);

@@ -37,7 +37,10 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
 /// Adds the findings. If the counters are unsynchronised, also says so in the result.
 fn conclude(document: &mut Document) {
     document.add_diagnosis();
-    if let Some(result) = document.unsynchronised().map(crate::commands::warp::result) {
+    if let Some(result) = document
+        .unsynchronised_warp_test()
+        .map(crate::commands::warp::result)
+    {
         document.result = format!("{} {result}", document.result);
     }
 }

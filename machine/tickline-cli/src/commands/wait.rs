@@ -34,7 +34,7 @@ pub(crate) fn run(args: &args::Wait) -> io::Result<Exit> {
         let document = Document::of_unix_time(max_error_ns);
         let waited = start.elapsed();
         let Some(why) = why_not_near_utc(&document) else {
-            let claim = document.utc().unwrap_or_default();
+            let claim = document.utc_bound_in_words().unwrap_or_default();
             text_to_stdout(&format!("{}\n", plain(&texts.success(waited, &claim))))?;
             return Ok(Exit::Success);
         };

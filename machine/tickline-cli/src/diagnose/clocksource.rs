@@ -5,10 +5,11 @@
 use clap::ValueEnum;
 
 use super::{hosts, shared_fixes, steps, tsc};
+use crate::clocksources::{
+    CURRENT_FILE, SHOW_AVAILABLE, SHOW_CURRENT, is_counter, is_plain_counter, is_slow,
+};
 use crate::document::Block::{Commands, Prose};
-use crate::document::questions::{is_counter, is_plain_counter, is_slow};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
-use crate::machine::CLOCKSOURCE;
 use crate::measure::served_by::ServedBy;
 
 /// At most one finding: the deepest cause with evidence. A slow clocksource is always a finding.
@@ -57,12 +58,9 @@ fn page(document: &Document) -> Option<&'static str> {
         );
     }
     // Beside a hypervisor's clock, a comparison of the counters is enough (`Trust::Auto`).
-    let is_of_hypervisor = document.paravirtual_clock().is_some()
-        || document
-            .clocksource()
-            .is_some_and(|name| name.starts_with("hyperv"));
-    let is_rejected =
-        document.is_x86() && !is_of_hypervisor && document.accepts_tsc() == Some(false);
+    let is_rejected = document.is_x86()
+        && !document.machine.has_host_clock()
+        && document.accepts_tsc() == Some(false);
     Some(if is_rejected {
         "there is a page, but it serves nothing now (`tickline serve status`), so `tickline run` \
          changes nothing: `tickline serve` serves a line only where the kernel accepts the counter \
@@ -100,9 +98,9 @@ pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
 /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
 /// nothing for a fix to a clocksource other than the counter, whose cost was not measured.
 fn with_gain(finding: Finding, document: &Document) -> Finding {
-    let target = finding.fix.clocksource.as_deref();
+    let target = finding.fix.clocksource();
     let reads_counter = match target.or(document.clocksource()) {
-        Some("xen") => document.invariant() != Some(false),
+        Some("xen") => document.has_invariant_tsc() != Some(false),
         Some(name) => is_plain_counter(name),
         None => true,
     };
@@ -110,14 +108,14 @@ fn with_gain(finding: Finding, document: &Document) -> Finding {
         return finding;
     };
     let has_measured_cost = finding.leads_to_tsc || reads_counter;
-    if !finding.fix.is_impossible && !has_measured_cost {
+    if !finding.fix.is_impossible() && !has_measured_cost {
         return finding;
     }
     let mut finding = finding.seen(format!(
         "a call takes {now_ns:.0} ns; {then_ns:.0} ns (a coarse clock plus a counter read) is \
          attainable"
     ));
-    if !finding.fix.is_impossible {
+    if !finding.fix.is_impossible() {
         finding.gain_ratio = Some(now_ns / then_ns);
     }
     finding
@@ -192,7 +190,10 @@ fn is_arm_or_riscv(document: &Document) -> bool {
         Some(name) => ["arm", "aarch64", "riscv"]
             .iter()
             .any(|start| name.starts_with(start)),
-        None => document.lists("arch_sys_counter") || document.lists("riscv_clocksource"),
+        None => {
+            document.lists_clocksource("arch_sys_counter")
+                || document.lists_clocksource("riscv_clocksource")
+        }
     }
 }
 
@@ -206,7 +207,7 @@ fn unknown_clocksource(document: &Document) -> Option<Finding> {
         Code::ClocksourceUnknown,
         "the name of the kernel's clocksource is unreadable",
     )
-    .seen(format!("{CLOCKSOURCE}/current_clocksource can't be read"))
+    .seen(format!("{CURRENT_FILE} can't be read"))
     .fix(unmask(document));
     if let Some((clock, ServedBy::Vdso)) = document.precise_served_by() {
         finding = finding.seen(format!("the vDSO answers {clock} all the same"));
@@ -223,7 +224,7 @@ fn unreadable_and_slow(document: &Document) -> Finding {
          unreadable"
     };
     Finding::slow(Code::ClocksourceUnknown, what)
-        .seen(format!("{CLOCKSOURCE}/current_clocksource can't be read"))
+        .seen(format!("{CURRENT_FILE} can't be read"))
         .fix(unmask(document))
 }
 
@@ -406,10 +407,10 @@ fn xen(document: &Document) -> Finding {
     if accepts_tsc == Some(true) {
         return with_switch_to_tsc(finding, document);
     }
-    if document.rejection().is_some() || document.lists("tsc") {
+    if document.rejection().is_some() || document.lists_clocksource("tsc") {
         return finding.fix(tsc::fix_for_rejected(document));
     }
-    if document.invariant() == Some(false) {
+    if document.has_invariant_tsc() == Some(false) {
         return finding.fix(shared_fixes::host_fix_or(shared_fixes::trust_tsc, document));
     }
     if accepts_tsc.is_none() {
@@ -445,7 +446,6 @@ fn hyperv(name: &str, document: &Document) -> Finding {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Code {
     ClocksourceNotChosen,
-    ClocksourceNotKept,
     ClocksourceSlow,
     ClocksourceUnknown,
     HypervWithoutPage,
@@ -466,17 +466,7 @@ impl Explained for Code {
                 text: "An administrator or a program has chosen the slow clock, on the kernel's command \
                line or since the start. A switch to the other clock takes effect at once for all \
                programs, and can be undone as easily. To see what the kernel offers:",
-                more: &[Commands(&[
-                    "cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
-                ])],
-            },
-            Self::ClocksourceNotKept => Explanation {
-                code: "clocksource_not_kept",
-                summary: "The kernel keeps time with tsc, but its command line selects another clock (note).",
-                text: "Somebody has switched the clocksource since the start, as `tickline doctor --fix` \
-               does. The switch lasts until the next restart, after which the kernel again keeps \
-               time with the clock that its command line selects. To see the command line:",
-                more: &[Commands(&["cat /proc/cmdline"])],
+                more: &[Commands(&[SHOW_AVAILABLE])],
             },
             Self::ClocksourceSlow => Explanation {
                 code: "clocksource_slow",
@@ -489,9 +479,7 @@ impl Explained for Code {
                         "On Arm and RISC-V the CPU's counter must be described in the device tree or in \
                    ACPI. To see what the kernel would accept:",
                     ),
-                    Commands(&[
-                        "cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
-                    ]),
+                    Commands(&[SHOW_AVAILABLE]),
                 ],
             },
             Self::ClocksourceUnknown => Explanation {
@@ -519,9 +507,7 @@ impl Explained for Code {
                CPUs (PVCLOCK_TSC_STABLE_BIT). The host does not give this guarantee if its own \
                kernel has marked the TSC unstable, or keeps time with another clocksource than \
                tsc. So first check the host's clocksource, on the host:",
-                more: &[Commands(&[
-                    "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
-                ])],
+                more: &[Commands(&[SHOW_CURRENT])],
             },
             Self::ParavirtualClockDearer => Explanation {
                 code: "paravirtual_clock_dearer",

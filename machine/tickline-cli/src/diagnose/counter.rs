@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 
 use super::{hosts, shared_fixes};
+use crate::clocksources::{is_computed_from_counter, is_counter, is_tick};
 use crate::document::Block::Commands;
-use crate::document::questions::{is_computed_from_counter, is_counter, is_tick};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::measure::calls::GETPPID;
 use crate::words::frequency;
@@ -81,7 +81,7 @@ fn other_timer(document: &Document) -> Option<&str> {
 /// A read of the counter takes longer than a system call that reads no clock. Only a trapped
 /// instruction is that slow.
 pub(super) fn counter_trapped(document: &Document) -> Option<Finding> {
-    let (name, counter_ns) = document.counter()?;
+    let (name, counter_ns) = document.bare_counter_read()?;
     let call_ns = document.cost_ns(GETPPID)?;
     if counter_ns <= call_ns {
         return None;
@@ -123,7 +123,8 @@ pub(super) fn counter_trapped(document: &Document) -> Option<Finding> {
         "{name} takes {counter_ns:.0} ns, a system call that reads no clock (getppid) \
          {call_ns:.0} ns"
     ));
-    if let (Some(ns), Some((clock, _))) = (document.precise_ns(), document.precise_served_by()) {
+    if let (Some(ns), Some((clock, _))) = (document.precise_cost_ns(), document.precise_served_by())
+    {
         finding = finding.seen(format!(
             "{clock}, which reads the counter, takes {ns:.0} ns"
         ));
@@ -133,7 +134,7 @@ pub(super) fn counter_trapped(document: &Document) -> Option<Finding> {
 
 /// CPUID does not state that the counter runs at a constant rate.
 pub(super) fn not_invariant(document: &Document) -> Option<Finding> {
-    if document.invariant() != Some(false) {
+    if document.has_invariant_tsc() != Some(false) {
         return None;
     }
     Some(

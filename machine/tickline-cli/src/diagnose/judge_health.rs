@@ -10,7 +10,7 @@ impl Health {
         let wrong = first(Severity::Wrong);
         let slow = first(Severity::Slow);
         let unsure = first(Severity::Unsure);
-        let known_right = document.utc();
+        let known_right = document.utc_bound_in_words();
         let level = level(document, findings, &[]);
 
         let cost = cost(document, slow);
@@ -58,7 +58,7 @@ pub(crate) fn level(document: &Document, findings: &[Finding], accepted: &[Strin
         Level::Unknown
     } else if counts(Severity::Unsure) {
         Level::Unsure
-    } else if document.utc().is_some() || accepts_time {
+    } else if document.utc_bound_in_words().is_some() || accepts_time {
         Level::Ok
     } else {
         Level::Unknown
@@ -82,7 +82,7 @@ fn cost(document: &Document, slow: Option<&Finding>) -> String {
     }
     if let Some((clock, ServedBy::Vdso)) = served_by {
         let function = clock.split(' ').next().unwrap_or(clock);
-        let cost = match document.precise_ns() {
+        let cost = match document.precise_cost_ns() {
             Some(ns) => format!("takes {ns:.0} ns"),
             None => "needs no system call".to_owned(),
         };
@@ -98,7 +98,7 @@ fn cost(document: &Document, slow: Option<&Finding>) -> String {
 /// The present cost, and the attainable cost if the finding has a fix that leads to it.
 fn costs_of_system_call(document: &Document, slow: Option<&Finding>) -> String {
     let has_gain = slow.is_some_and(|finding| finding.gain_ratio.is_some());
-    match (document.precise_ns(), document.avoidable_cost_ns()) {
+    match (document.precise_cost_ns(), document.avoidable_cost_ns()) {
         (_, Some((now_ns, then_ns))) if has_gain => {
             format!(": {now_ns:.0} ns, {then_ns:.0} possible")
         }

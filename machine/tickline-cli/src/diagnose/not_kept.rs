@@ -1,23 +1,25 @@
 //! Whether a switch to the TSC lasts.
 
-use super::clocksource::Code;
+use clap::ValueEnum;
+
 use super::{shared_fixes, steps};
-use crate::document::{Document, Finding, Fix};
+use crate::clocksources::is_of_host;
+use crate::document::Block::Commands;
+use crate::document::{Document, Explained, Explanation, Finding, Fix};
 
 /// The kernel keeps time with the TSC, after a switch, but its command line selects another
 /// clocksource, which it offers. A TSC that may be bad is not to be kept, and the hypervisor's
 /// clock, which survives what the host does to its guest, may have been selected for that.
 pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
     let is_good = document.may_use_tsc()
-        && document.invariant() != Some(false)
+        && document.has_invariant_tsc() != Some(false)
         && document.tsc_frequency_doubt().is_none();
     if document.clocksource() != Some("tsc") || !is_good {
         return None;
     }
-    let word = document.parameter_of("clocksource=")?;
+    let word = document.last_parameter("clocksource=")?;
     let name = word.strip_prefix("clocksource=")?;
-    let is_hosts = matches!(name, "kvm-clock" | "xen") || name.starts_with("hyperv_clocksource");
-    if name == "tsc" || is_hosts || !document.lists(name) {
+    if name == "tsc" || is_of_host(name) || !document.lists_clocksource(name) {
         return None;
     }
     let fix = Fix::from(format!("boot with clocksource=tsc instead of `{word}`"))
@@ -35,4 +37,25 @@ pub(super) fn clocksource_not_kept(document: &Document) -> Option<Finding> {
         .seen(format!("the kernel's command line has {word}"))
         .fix(fix),
     )
+}
+
+/// The code of the finding of this file.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Code {
+    ClocksourceNotKept,
+}
+
+impl Explained for Code {
+    fn explanation(&self) -> Explanation {
+        match self {
+            Self::ClocksourceNotKept => Explanation {
+                code: "clocksource_not_kept",
+                summary: "The kernel keeps time with tsc, but its command line selects another clock (note).",
+                text: "Somebody has switched the clocksource since the start, as `tickline doctor --fix` \
+               does. The switch lasts until the next restart, after which the kernel again keeps \
+               time with the clock that its command line selects. To see the command line:",
+                more: &[Commands(&["cat /proc/cmdline"])],
+            },
+        }
+    }
 }

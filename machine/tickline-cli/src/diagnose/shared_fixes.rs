@@ -12,10 +12,10 @@
 //! `tests/harm.rs` and `tests/guests.rs` test it.
 
 use super::{hosts, steps};
+use crate::clocksources::{SHOW_AVAILABLE, SHOW_CURRENT, is_tick};
 use crate::document::kernel_log::Cause;
-use crate::document::questions::is_tick;
 use crate::document::{Document, Fix, Steps};
-use crate::machine::{CLOCKSOURCE, Hypervisor};
+use crate::machine::Hypervisor;
 
 /// The fix for firmware that has written to the counters, or has left them unsynchronised. It is a
 /// fix on bare metal only: a guest has no firmware that sets the counters.
@@ -33,13 +33,13 @@ const RELIABLE_ONLY_WHERE: &str = "which switches off both the kernel's watchdog
 
 /// The look at the clocksources that the kernel offers, if they are unknown.
 pub(super) fn see_offer() -> Fix {
-    format!("see what it would accept: cat {CLOCKSOURCE}/available_clocksource").into()
+    format!("see what it would accept: {SHOW_AVAILABLE}").into()
 }
 
 /// The switch of the kernel to another clocksource that it accepts, now and after a restart.
 pub(super) fn switch_to(clocksource: &str, document: &Document) -> Fix {
     let now = steps::switch_command(clocksource);
-    let at_next_start = match document.parameter_of("clocksource=") {
+    let at_next_start = match document.last_parameter("clocksource=") {
         Some(word) if word.strip_prefix("clocksource=") == Some(clocksource) => {
             format!("the kernel's command line has `{word}` already, for the next start")
         }
@@ -65,11 +65,8 @@ pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {
     if document.machine.is_guest() != Some(true) && !document.machine.has_host_clock() {
         return fix;
     }
-    let mut fix = fix.preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these: ");
-    if let Some(steps) = &mut fix.steps {
-        steps.caution = Some(GUEST_ON_TSC.to_owned());
-    }
-    fix
+    fix.preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these: ")
+        .with_caution(GUEST_ON_TSC)
 }
 
 /// The switch of the kernel to the TSC, which the kernel must accept, with the checks that must
@@ -90,14 +87,17 @@ pub(super) fn use_tsc(document: &Document) -> Fix {
                 &tsc,
             );
         }
-        Some(name) if name != "tsc" && document.lists(name) => return switch_to(name, document),
+        Some(name) if name != "tsc" && document.lists_clocksource(name) => {
+            return switch_to(name, document);
+        }
         _ => {}
     }
-    let mut fix = checked_switch_to_tsc(document);
+    let fix = checked_switch_to_tsc(document);
     if document.machine.has_host_clock() && recommended != Some("tsc") {
-        fix.steps = None;
+        fix.without_steps()
+    } else {
+        fix
     }
-    fix
 }
 
 /// The switch to the TSC, with the checks and the decision that must come first.
@@ -108,29 +108,30 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
         ))
         .then("`tickline explain frequency_implausible` says what to look at");
     }
-    let is_invariant = document.invariant() != Some(false);
+    let is_invariant = document.has_invariant_tsc() != Some(false);
     let mut checks = Vec::new();
     // A host whose own clock the kernel uses does not guarantee its TSC, so the counters must be
     // compared first. For a TSC that is not invariant, the text below contains that condition.
     if document.paravirtual_clock().is_some() && is_invariant && !document.are_synchronised() {
         checks.push(
             "that `tickline warp` finds the counters synchronised, which the host does not \
-             guarantee",
+             guarantee"
+                .to_owned(),
         );
         // The vDSO reads kvm-clock if the host vouches for its TSC. A cloud's customer can't look.
         let host_may_doubt =
             document.clocksource() == Some("kvm-clock") && !document.is_answered_by_vdso();
         if host_may_doubt && document.machine.cloud.is_none() {
-            checks.push(
-                "that the host's kernel keeps time with tsc (cat \
-                 /sys/devices/system/clocksource/clocksource0/current_clocksource there)",
-            );
+            checks.push(format!(
+                "that the host's kernel keeps time with tsc ({SHOW_CURRENT} there)"
+            ));
         }
     }
     if document.machine.kernel_log.is_none() {
         checks.push(
             "that the kernel's log, which could not be read here, does not call the TSC unstable \
-             (sudo dmesg | grep -iE 'tsc|clocksource')",
+             (sudo dmesg | grep -iE 'tsc|clocksource')"
+                .to_owned(),
         );
     }
     let mut switch = switch_to("tsc", document);
@@ -143,7 +144,7 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
         return switch;
     }
     let invariant = invariant_tsc(document);
-    if invariant.is_impossible {
+    if invariant.is_impossible() {
         return invariant;
     }
     invariant.or_fix(
@@ -170,7 +171,7 @@ pub(super) fn invariant_tsc(document: &Document) -> Fix {
 /// Makes the kernel trust a TSC that it doubts. If the TSC's rate depends on power states, the
 /// kernel is right, and there is no fix.
 pub(super) fn trust_tsc(document: &Document) -> Fix {
-    if document.invariant() == Some(false) {
+    if document.has_invariant_tsc() == Some(false) {
         return Fix::none("by CPUID the TSC is not invariant, so the kernel's doubts are right");
     }
     if document.lacks_tsc_frequency() {
@@ -196,7 +197,7 @@ pub(super) fn trust_tsc(document: &Document) -> Fix {
 
 /// The parameter that chooses the TSC, and the one that it replaces. The kernel obeys the last.
 fn clocksource_tsc(document: &Document) -> String {
-    match document.parameter_of("clocksource=") {
+    match document.last_parameter("clocksource=") {
         Some(word) if word != "clocksource=tsc" => format!("clocksource=tsc instead of `{word}`"),
         _ => "clocksource=tsc".to_owned(),
     }
@@ -205,7 +206,7 @@ fn clocksource_tsc(document: &Document) -> String {
 /// Keeps the kernel's watchdog from checking the TSC. The kernel still compares the CPUs' counters
 /// at boot (`no_tsc_watchdog` in `arch/x86/kernel/tsc.c`; git pull "x86/timers updates for v5.2").
 pub(super) fn no_watchdog(document: &Document) -> Fix {
-    if document.invariant() == Some(false) {
+    if document.has_invariant_tsc() == Some(false) {
         return trust_tsc(document);
     }
     if document.has_parameter("tsc=nowatchdog") {
@@ -232,7 +233,7 @@ pub(super) fn no_watchdog(document: &Document) -> Fix {
 /// told. `tsc_early_khz=` stands in for the kernel's first calibration (Linux 5.8, commit
 /// bd35c77e32e4).
 fn state_frequency(document: &Document) -> Fix {
-    if let Some(word) = document.parameter_of("tsc_early_khz=") {
+    if let Some(word) = document.last_parameter("tsc_early_khz=") {
         return Fix::none(&format!("the kernel's command line has {word} already"));
     }
     let is_measurable = !document.clocksource().is_some_and(is_tick);
@@ -288,7 +289,7 @@ fn state_frequency(document: &Document) -> Fix {
 /// measures the rate more precisely, even if a read of hpet takes 700 ns. It measures by the
 /// kernel's present clock, so a difference does not show which of the two is wrong.
 pub(super) fn check_tsc(document: &Document) -> Fix {
-    if document.invariant() == Some(false) {
+    if document.has_invariant_tsc() == Some(false) {
         return host_fix_or(trust_tsc, document);
     }
     let limit_ppm = document.watchdog_limit_ppm();
@@ -354,10 +355,10 @@ pub(super) fn has_stopping_hpet(document: &Document) -> bool {
 /// acpi_pm. Until the restart, acpi_pm keeps the time right.
 pub(super) fn without_hpet(document: &Document) -> Fix {
     let fix = without_hpet_from_the_start(document);
-    if !document.lists("acpi_pm") {
+    if !document.lists_clocksource("acpi_pm") {
         return fix;
     }
-    let kept = fix.steps.clone().unwrap_or_default();
+    let kept = fix.steps().cloned().unwrap_or_default();
     let steps = steps::switch("acpi_pm", document).map(|now| Steps {
         keep: kept.keep,
         keep_by_hand: kept.keep_by_hand,

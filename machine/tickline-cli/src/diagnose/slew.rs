@@ -1,9 +1,12 @@
 //! The kernel corrects its clocks' rate, and what that does to a known offset.
 
+use clap::ValueEnum;
+
 use super::clock_rate::{self, LOOP_PPB, clock_rate_wrong};
 use super::daemons;
-use super::unix_time::{Code, removal_of_offset};
-use crate::document::{Document, Finding, Fix};
+use super::unix_time::removal_of_offset;
+use crate::document::Block::Commands;
+use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::as_f64;
 use crate::machine::Ntp;
 use crate::words::rate;
@@ -21,7 +24,7 @@ pub(super) fn ntp_slewing(document: &Document) -> Option<Finding> {
     }
     let correction = rate(rate_ppb);
     let seen_rate = clock_rate::seen(ntp);
-    if let Some(off) = document.off() {
+    if let Some(off) = document.off_in_words() {
         return Some(slewing_with_offset(&off, ntp, document));
     }
     if clock_rate_wrong(document).is_some() {
@@ -87,7 +90,7 @@ fn slewing_with_offset(off: &str, ntp: &Ntp, document: &Document) -> Finding {
     };
     Finding::wrong(Code::NtpSlewing, what)
         .seen(clock_rate::seen(ntp))
-        .seen_all(document.off_seen())
+        .seen_all(document.offs_as_evidence())
         .fix(removal_of_offset(first, document))
 }
 
@@ -142,5 +145,33 @@ fn duration(seconds: u64) -> String {
         0..MINUTE => format!("{} s", seconds.max(1)),
         MINUTE..HOUR => format!("{} min", seconds / MINUTE),
         _ => format!("{:.1} h", as_f64(seconds) / as_f64(HOUR)),
+    }
+}
+
+/// The code of the finding of this file.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Code {
+    NtpSlewing,
+}
+
+impl Explained for Code {
+    fn explanation(&self) -> Explanation {
+        match self {
+            Self::NtpSlewing => Explanation {
+                code: "ntp_slewing",
+                summary: "The kernel corrects its clocks by more than a crystal needs (note; unsure, if \
+                  the correction is large; wrong, if an offset is known).",
+                text: "A crystal is off by at most 100 ppm. Usually an NTP daemon is removing an offset, \
+               and the correction ends when the offset is gone. A duration that a program \
+               measures meanwhile is wrong by the correction. If the correction stays for hours, \
+               the kernel uses a wrong frequency of the counter. If the correction makes the \
+               offset larger, no running daemon steers the clock: chronyd with -x does not, and a \
+               daemon that was killed leaves its correction behind.",
+                more: &[Commands(&[
+                    "chronyc tracking",
+                    "sudo dmesg | grep -i 'tsc:'",
+                ])],
+            },
+        }
     }
 }

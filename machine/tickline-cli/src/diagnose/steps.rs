@@ -1,13 +1,13 @@
 //! A fix as steps, for this machine or for its host: commands, or words for an edit by hand. A fix
 //! has no steps if an administrator must decide, or if the commands for the host are unknown.
 
+use crate::clocksources::CURRENT_FILE;
 use crate::document::kernel_log::ANY_REJECTION;
 use crate::document::{Document, Steps};
-use crate::machine::CLOCKSOURCE;
 
 /// The command that switches to a clocksource until the machine restarts.
 pub(super) fn switch_command(clocksource: &str) -> String {
-    format!("echo {clocksource} | sudo tee {CLOCKSOURCE}/current_clocksource")
+    format!("echo {clocksource} | sudo tee {CURRENT_FILE}")
 }
 
 /// Whether this may be the name of a clocksource. Any other text from a recorded file must not
@@ -28,8 +28,8 @@ pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
     }
     let word = format!("clocksource={clocksource}");
     let is_selection = |word: &&str| word.starts_with("clocksource=");
-    let are_several = document.parameters().filter(is_selection).count() > 1;
-    let kept = match document.parameter_of("clocksource=") {
+    let are_several = document.kernel_parameters().filter(is_selection).count() > 1;
+    let kept = match document.last_parameter("clocksource=") {
         // The command line names this clocksource already.
         Some(former) if former == word => Steps::default(),
         // The parameter has characters that must not reach a shell.
@@ -150,12 +150,19 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
                  /etc/default/grub, then run sudo grub-mkconfig -o /boot/grub/grub.cfg (Arch), or \
                  grub2-mkconfig -o /boot/grub2/grub.cfg (openSUSE); or in boot.kernelParams (NixOS)"
             );
-            let fedora = format!("Fedora, RHEL: {}", by_grubby(former, new));
-            let undo_fedora = format!("Fedora, RHEL: {}", by_grubby(new, former));
-            (
-                vec![fedora, grub, extlinux, elsewhere],
-                vec![undo_fedora, format!("elsewhere: {undo}")],
-            )
+            const UNKNOWN: &str = "the boot loader is unknown, so one of these";
+            // The files of a container say nothing about grubby and extlinux. In most containers
+            // systemd does not run.
+            if document.machine.systemd == Some(true) {
+                (vec![format!("{UNKNOWN}: {grub}"), elsewhere], vec![undo])
+            } else {
+                let fedora = format!("{UNKNOWN}: Fedora, RHEL: {}", by_grubby(former, new));
+                let undo_fedora = format!("Fedora, RHEL: {}", by_grubby(new, former));
+                (
+                    vec![fedora, grub, extlinux, elsewhere],
+                    vec![undo_fedora, format!("elsewhere: {undo}")],
+                )
+            }
         }
     };
     Steps {
@@ -226,20 +233,23 @@ mod tests {
     }
 
     #[test]
-    fn each_step_can_be_taken_back() {
-        let steps = switch("tsc", &with_command_line("quiet clocksource=hpet")).unwrap();
+    fn a_switch_is_undone_by_the_switch_back() {
+        let steps = from_hpet_to_tsc();
         assert_eq!(
             (steps.now, steps.undo),
             (Some(switch_command("tsc")), Some(switch_command("hpet")))
         );
-        assert!(
-            switch("acpi_pm", &with_command_line(""))
-                .unwrap()
-                .check
-                .is_none(),
-            "a timer needs no comparison"
-        );
-        // Symptom: `keep` added the word to a command line that had it.
+    }
+
+    #[test]
+    fn a_timer_needs_no_comparison_of_the_counters() {
+        let steps = switch("acpi_pm", &with_command_line("")).unwrap();
+        assert_eq!(steps.check, None);
+    }
+
+    /// Symptom: `keep` added the word to a command line that had it.
+    #[test]
+    fn a_selection_that_the_command_line_has_is_not_added() {
         let kept = switch("tsc", &with_command_line("quiet clocksource=tsc")).unwrap();
         assert_eq!(kept.keep_by_hand, [""; 0]);
         assert_eq!(kept.undo_keep_by_hand, [""; 0]);
@@ -270,10 +280,12 @@ mod tests {
         );
     }
 
-    /// Symptom: the check passed after "Clocksource tsc unstable", and for an unreadable log.
-    #[test]
-    fn the_check_fails_where_the_kernel_has_rejected_the_tsc_or_nothing_tells() {
-        const GOOD: &str = "clocksource: Switched to clocksource tsc\nprtsc: the key is unstable";
+    /// A log of a kernel that has not rejected the TSC.
+    const GOOD: &str = "clocksource: Switched to clocksource tsc\nprtsc: the key is unstable";
+
+    /// Whether the check of a switch to the TSC passes: by the kernel's log, `None` if it may not be
+    /// read, and by the exit code of `tickline warp`.
+    fn check_passes(log: Option<&str>, warp: &str) -> bool {
         const EXECUTABLE: u32 = 0o755;
         let folder = tempfile::tempdir().unwrap();
         for (name, script) in [
@@ -285,36 +297,54 @@ mod tests {
             std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(EXECUTABLE)).unwrap();
         }
-        let check = switch("tsc", &with_command_line(""))
-            .unwrap()
-            .check
-            .unwrap();
-        let path = format!(
-            "{}:{}",
-            folder.path().display(),
-            std::env::var("PATH").unwrap()
-        );
-        let passes = |variables: &[(&str, &str)]| {
-            let mut shell = std::process::Command::new("sh");
-            shell
-                .args(["-c", &check])
-                .env_clear()
-                .env("PATH", &path)
-                .envs(variables.iter().copied());
-            shell.output().unwrap().status.success()
-        };
-        assert!(
-            passes(&[("LOG", GOOD), ("WARP", "0")]) && !passes(&[("LOG", GOOD), ("WARP", "3")])
-        );
-        assert!(
-            !passes(&[("WARP", "0")]) && !passes(&[("LOG", ""), ("WARP", "0")]),
-            "refused, and empty"
-        );
+        let check = from_hpet_to_tsc().check.unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let mut shell = std::process::Command::new("sh");
+        shell
+            .args(["-c", &check])
+            .env_clear()
+            .env("PATH", format!("{}:{path}", folder.path().display()))
+            .env("WARP", warp)
+            .envs(log.map(|log| ("LOG", log)));
+        shell.output().unwrap().status.success()
+    }
+
+    #[test]
+    fn the_check_passes_as_the_comparison_does() {
+        assert!(check_passes(Some(GOOD), "0"));
+        assert!(!check_passes(Some(GOOD), "3"));
+    }
+
+    /// Symptom: the check passed for an unreadable log.
+    #[test]
+    fn the_check_fails_without_a_log() {
+        for log in [None, Some("")] {
+            assert!(!check_passes(log, "0"), "{log:?}");
+        }
+    }
+
+    /// Symptom: the check passed after "Clocksource tsc unstable".
+    #[test]
+    fn the_check_fails_where_the_kernel_has_rejected_the_tsc() {
+        for message in REJECTIONS {
+            let log = format!("{GOOD}\n{message}\n{GOOD}");
+            assert!(!check_passes(Some(&log), "0"), "{message}");
+        }
+    }
+
+    #[test]
+    fn each_message_of_the_check_is_a_rejection_by_the_rules() {
         for message in REJECTIONS {
             assert!(rejection(&[message.to_owned()]).is_some(), "{message}");
-            let log = format!("{GOOD}\n{message}\n{GOOD}");
-            assert!(!passes(&[("LOG", &log), ("WARP", "0")]), "{message}");
         }
+    }
+
+    /// The text for Debian's boot loader.
+    fn of_debian(steps: &Steps) -> &str {
+        let mut texts = steps.keep_by_hand.iter();
+        texts
+            .find(|text| text.contains("Debian"))
+            .expect("a text for Debian")
     }
 
     fn from_hpet_to_tsc() -> Steps {
@@ -370,7 +400,7 @@ mod tests {
     #[test]
     fn an_added_parameter_is_removed_again_by_hand() {
         let steps = add_parameter("hpet=disable", &with_command_line("quiet"));
-        let grub = &steps.keep_by_hand[1];
+        let grub = of_debian(&steps);
         assert!(
             grub.contains(": add hpet=disable to GRUB_CMDLINE_LINUX in /etc/default/grub,"),
             "{grub}"
@@ -391,7 +421,7 @@ mod tests {
         let steps = remove_parameter("vdso=0", &with_command_line("vdso=0"));
         let places = ": remove vdso=0 wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has \
                       it, in /etc/default/grub and in the files of /etc/default/grub.d;";
-        let grub = &steps.keep_by_hand[1];
+        let grub = of_debian(&steps);
         assert!(grub.contains(places), "{grub}");
     }
 
@@ -399,25 +429,44 @@ mod tests {
     fn an_added_parameter_goes_into_the_file_of_grub_with_the_last_word() {
         let steps = add_parameter("hpet=disable", &with_command_line("quiet"));
         let place = "/etc/default/grub, or, if files of /etc/default/grub.d set it, in the last of";
-        let grub = &steps.keep_by_hand[1];
+        let grub = of_debian(&steps);
         assert!(grub.contains(place), "{grub}");
+    }
+
+    /// Symptom: four boot loaders were listed, and nothing said why.
+    #[test]
+    fn an_unknown_boot_loader_is_called_unknown() {
+        let first = &from_hpet_to_tsc().keep_by_hand[0];
+        assert!(first.contains("boot loader is unknown"), "{first}");
     }
 
     #[test]
     fn each_boot_loader_is_named_if_it_is_unknown() {
-        let steps = from_hpet_to_tsc();
-        assert_eq!((steps.keep, steps.undo_keep), (None, None));
-        let has = |text: &String, name| assert!(text.contains(name), "{name}: {text}");
-        for (text, name) in
-            steps
-                .keep_by_hand
-                .iter()
-                .zip(["grubby", "update-grub", "update-extlinux"])
-        {
-            has(text, name);
+        let text = from_hpet_to_tsc().keep_by_hand.join("\n");
+        for name in [
+            "grubby",
+            "update-grub",
+            "update-extlinux",
+            "systemd-boot",
+            "Arch",
+            "openSUSE",
+            "NixOS",
+        ] {
+            assert!(text.contains(name), "{name}: {text}");
         }
-        for name in ["systemd-boot", "Arch", "openSUSE", "NixOS"] {
-            has(&steps.keep_by_hand[3], name);
+    }
+
+    /// Symptom: a machine without grubby, which is not Alpine, got the steps of both.
+    #[test]
+    fn a_boot_loader_whose_files_systemds_machine_lacks_is_not_named() {
+        let mut document = with_command_line("quiet");
+        document.machine.systemd = Some(true);
+        let steps = add_parameter("hpet=disable", &document);
+        let text = [steps.keep_by_hand, steps.undo_keep_by_hand]
+            .concat()
+            .join("\n");
+        for name in ["grubby", "extlinux"] {
+            assert!(!text.contains(name), "{name}: {text}");
         }
     }
 

@@ -71,7 +71,7 @@ fn rejected(name: &str, document: &Document) -> Option<Finding> {
         );
     }
     // The kernel's verdict may be old, so also show the present comparison.
-    let counters = document.counters();
+    let counters = document.counters_in_words();
     if !counters.is_empty() {
         finding = finding.seen(format!("the counters today: {counters}"));
     }
@@ -229,7 +229,7 @@ fn blames_stopping_hpet(document: &Document) -> bool {
 /// The list of available clocksources, which does not offer the TSC; `None` if it is unreadable.
 fn offer(document: &Document) -> Option<String> {
     let list = document.machine.available_clocksources.as_deref()?;
-    Some(if document.lists("tsc") {
+    Some(if document.lists_clocksource("tsc") {
         format!("available_clocksource has tsc, but the kernel has rejected it: {list}")
     } else {
         format!("available_clocksource has no tsc: {list}")
@@ -238,7 +238,7 @@ fn offer(document: &Document) -> Option<String> {
 
 /// The finding if the log does not say why the kernel does not use the TSC.
 fn unexplained(name: &str, document: &Document) -> Finding {
-    let is_listed = document.lists("tsc");
+    let is_listed = document.lists_clocksource("tsc");
     let has_log = document.machine.kernel_log.is_some();
     let mut fix = if is_listed {
         fix_for_rejected(document)
@@ -246,7 +246,7 @@ fn unexplained(name: &str, document: &Document) -> Finding {
         fix_for_missing(document)
     };
     // If there is no fix, the log cannot change that.
-    if !has_log && !fix.is_impossible {
+    if !has_log && !fix.is_impossible() {
         fix = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'").then_fix("then ", fix);
     }
     let Some(offer) = offer(document) else {
@@ -311,7 +311,7 @@ pub(super) fn rejection_evidence(document: &Document) -> Vec<String> {
     if let Some(rejection) = document.rejection() {
         return rejection.messages;
     }
-    if document.lists("tsc") && document.accepts_tsc() == Some(false) {
+    if document.lists_clocksource("tsc") && document.accepts_tsc() == Some(false) {
         return vec![
             "available_clocksource has tsc at its end, where the kernel puts one that it has \
              marked unstable"
@@ -347,7 +347,7 @@ pub(super) fn fix_for_rejected(document: &Document) -> Fix {
 /// The kernel's reason may be one that no comparison of the counters shows.
 fn overrule_if_understood(document: &Document) -> Fix {
     let trust = shared_fixes::trust_tsc(document);
-    if trust.is_impossible {
+    if trust.is_impossible() {
         return trust;
     }
     let reason = document.rejection().map(|rejection| rejection.reason);

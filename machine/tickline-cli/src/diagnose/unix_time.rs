@@ -27,13 +27,13 @@ fn span(ns: i64) -> String {
 
 /// Unix time has a known offset, and no fast slew removes it.
 pub(super) fn time_off(document: &Document) -> Option<Finding> {
-    let off = document.off()?;
+    let off = document.off_in_words()?;
     if ntp_slewing(document).is_some() {
         return None;
     }
     Some(
         Finding::wrong(Code::TimeOff, off)
-            .seen_all(document.off_seen())
+            .seen_all(document.offs_as_evidence())
             .fix(removal_of_offset(
                 "see what the NTP daemon does about it",
                 document,
@@ -72,7 +72,7 @@ pub(super) fn ntp_unsynchronised(document: &Document) -> Option<Finding> {
     }
     // A daemon that does not tell the kernel its error may tell it to whom asks: chronyd with `-x`,
     // ntpd with `disable kernel`.
-    if document.set_ntp().is_some() || document.daemon_bound_ns().is_some() {
+    if document.ntp_with_set_error().is_some() || document.daemon_bound_ns().is_some() {
         if ntp.synchronised {
             return None;
         }
@@ -430,7 +430,6 @@ pub(super) fn leap_second(document: &Document) -> Option<Finding> {
 pub(super) enum Code {
     LeapSecond,
     NtpFlag,
-    NtpSlewing,
     NtpUnsynchronised,
     TimeOff,
     UnixStepped,
@@ -458,21 +457,6 @@ impl Explained for Code {
                 text: "chronyd clears the flag STA_UNSYNC only if chrony.conf has `rtcsync`. Some \
                programs, and `timedatectl`, read only that flag. To see what the daemon knows:",
                 more: &[Commands(&["chronyc tracking"])],
-            },
-            Self::NtpSlewing => Explanation {
-                code: "ntp_slewing",
-                summary: "The kernel corrects its clocks by more than a crystal needs (note; unsure, if \
-                  the correction is large; wrong, if an offset is known).",
-                text: "A crystal is off by at most 100 ppm. Usually an NTP daemon is removing an offset, \
-               and the correction ends when the offset is gone. A duration that a program \
-               measures meanwhile is wrong by the correction. If the correction stays for hours, \
-               the kernel uses a wrong frequency of the counter. If the correction makes the \
-               offset larger, no running daemon steers the clock: chronyd with -x does not, and a \
-               daemon that was killed leaves its correction behind.",
-                more: &[Commands(&[
-                    "chronyc tracking",
-                    "sudo dmesg | grep -i 'tsc:'",
-                ])],
             },
             Self::NtpUnsynchronised => Explanation {
                 code: "ntp_unsynchronised",

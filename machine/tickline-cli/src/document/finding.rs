@@ -110,8 +110,7 @@ impl Finding {
 
     /// Whether `doctor --fix` fixes the fault, by a switch to another clocksource.
     pub(crate) fn is_fixed_by_switch(&self) -> bool {
-        let has_switch = self.fix.steps.is_some() && self.fix.clocksource.is_some();
-        has_switch && self.severity < Severity::Note
+        self.fix.switch().is_some() && self.severity < Severity::Note
     }
 
     /// The labels and texts below the finding's sentence, in text and HTML.
@@ -128,7 +127,7 @@ impl Finding {
                         prints these steps, and asks before it changes anything";
             details.push(("fix", Detail::Text(text.to_owned())));
         }
-        if let Some(steps) = &self.fix.steps {
+        if let Some(steps) = self.fix.steps() {
             if steps.place == Place::Host {
                 let text = "the following commands on the host".to_owned();
                 details.push(("run", Detail::Text(text)));

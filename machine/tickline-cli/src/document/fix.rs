@@ -12,14 +12,27 @@ pub(crate) struct Fix {
     parts: Vec<Part>,
     /// The fix step by step, as commands or words; null if an administrator must decide, or if the
     /// steps on another machine are unknown.
-    pub(crate) steps: Option<Steps>,
-    /// Whether there is no fix, and therefore no gain. The text then says why.
-    #[serde(skip)]
-    pub(crate) is_impossible: bool,
-    /// The clocksource to which the fix switches. If there are steps, their `now` makes this
-    /// switch, and so does `doctor --fix`.
-    #[serde(skip)]
-    pub(crate) clocksource: Option<String>,
+    #[serde(rename = "steps", serialize_with = "steps_of")]
+    #[cfg_attr(test, schemars(with = "Option<Steps>"))]
+    change: Change,
+}
+
+/// What a fix changes, with the steps if there are any.
+#[derive(Debug, Clone, PartialEq)]
+enum Change {
+    /// Nothing: there is no fix, and therefore no gain. The text says why.
+    Nothing,
+    /// The kernel's clocksource, to this one. If there are steps, their `now` makes the switch, and
+    /// so does `doctor --fix`.
+    Clocksource(String, Option<Steps>),
+    /// Anything else.
+    Other(Option<Steps>),
+}
+
+impl Default for Change {
+    fn default() -> Self {
+        Self::Other(None)
+    }
 }
 
 /// A part of the fix in words.
@@ -75,15 +88,15 @@ impl Fix {
     /// States that there is no fix, for this reason.
     pub(crate) fn none(why: &str) -> Self {
         Self {
-            is_impossible: true,
+            change: Change::Nothing,
             ..format!("none: {why}").into()
         }
     }
 
-    /// Sets the steps of the fix.
+    /// Sets the steps of a fix that is no switch of the clocksource.
     pub(crate) fn with_steps(self, steps: impl Into<Option<Steps>>) -> Self {
         Self {
-            steps: steps.into(),
+            change: Change::Other(steps.into()),
             ..self
         }
     }
@@ -92,10 +105,54 @@ impl Fix {
     /// are unknown.
     pub(crate) fn with_switch(self, clocksource: &str, steps: Option<Steps>) -> Self {
         Self {
-            clocksource: Some(clocksource.to_owned()),
-            steps,
+            change: Change::Clocksource(clocksource.to_owned(), steps),
             ..self
         }
+    }
+
+    /// Whether there is no fix, and therefore no gain.
+    pub(crate) fn is_impossible(&self) -> bool {
+        self.change == Change::Nothing
+    }
+
+    /// The fix step by step.
+    pub(crate) fn steps(&self) -> Option<&Steps> {
+        match &self.change {
+            Change::Nothing => None,
+            Change::Clocksource(_, steps) | Change::Other(steps) => steps.as_ref(),
+        }
+    }
+
+    /// The clocksource to which the fix switches.
+    pub(crate) fn clocksource(&self) -> Option<&str> {
+        match &self.change {
+            Change::Clocksource(name, _) => Some(name),
+            Change::Nothing | Change::Other(_) => None,
+        }
+    }
+
+    /// The switch of the clocksource that `doctor --fix` makes, and its steps.
+    pub(crate) fn switch(&self) -> Option<(&str, &Steps)> {
+        match &self.change {
+            Change::Clocksource(name, Some(steps)) => Some((name, steps)),
+            _ => None,
+        }
+    }
+
+    /// The same fix in words, without its steps.
+    pub(crate) fn without_steps(mut self) -> Self {
+        if let Change::Clocksource(_, steps) | Change::Other(steps) = &mut self.change {
+            *steps = None;
+        }
+        self
+    }
+
+    /// Says what must be decided before the steps, if there are any.
+    pub(crate) fn with_caution(mut self, caution: &str) -> Self {
+        if let Change::Clocksource(_, Some(steps)) | Change::Other(Some(steps)) = &mut self.change {
+            steps.caution = Some(caution.to_owned());
+        }
+        self
     }
 
     /// Adds a part to the text.
@@ -141,7 +198,7 @@ impl Fix {
 
     /// As [`Fix::or_fix`], unless the other states that there is no fix.
     pub(crate) fn or_unless_impossible(self, introduction: &str, other: &Self) -> Self {
-        if other.is_impossible {
+        if other.is_impossible() {
             self
         } else {
             self.or_fix(introduction, other)
@@ -207,6 +264,14 @@ fn in_one_text<S: Serializer>(parts: &[Part], serializer: S) -> Result<S::Ok, S:
     serializer.serialize_str(&joined(parts))
 }
 
+/// Other programs read the steps beside the text.
+fn steps_of<S: Serializer>(change: &Change, serializer: S) -> Result<S::Ok, S::Error> {
+    match change {
+        Change::Nothing => serializer.serialize_none(),
+        Change::Clocksource(_, steps) | Change::Other(steps) => steps.serialize(serializer),
+    }
+}
+
 fn joined(parts: &[Part]) -> String {
     let mut text = String::new();
     for part in parts {
@@ -248,14 +313,14 @@ pub(crate) struct Steps {
     /// The command that fixes the fault from the next restart on; null if no short command does.
     pub(crate) keep: Option<String>,
     /// In place of `keep`: what a person edits, one text for each boot loader that the machine may
-    /// have. Empty if `keep` is not null, if nothing must be kept, or if the command line selects
-    /// several clocksources: `fix` then says what to do.
+    /// have; the first says so if it is unknown. Empty if `keep` is not null, if nothing must be
+    /// kept, or if the command line selects several clocksources: `fix` then says what to do.
     pub(crate) keep_by_hand: Vec<String>,
     /// The command that undoes `now` at once.
     pub(crate) undo: Option<String>,
     /// The command that undoes `keep`; null if that is null.
     pub(crate) undo_keep: Option<String>,
-    /// What undoes `keep_by_hand`: one text, or two if the boot loader is unknown.
+    /// What undoes `keep_by_hand`: one text, or two if the boot loader may have a command.
     pub(crate) undo_keep_by_hand: Vec<String>,
 }
 
@@ -340,7 +405,7 @@ mod tests {
             .then_fix("or ", other)
             .preceded_by("check".to_owned(), "then ");
         assert_eq!(joined.text(), "check; then first; or a; b");
-        assert_eq!(joined.steps, Some(own));
+        assert_eq!(joined.steps(), Some(&own));
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl Health {
         };
         let sentence = format!("{level}: {}.", self.text);
         match self.finding(findings) {
-            Some(finding) if finding.fix.is_impossible => sentence + " No fix is known.",
+            Some(finding) if finding.fix.is_impossible() => sentence + " No fix is known.",
             Some(_) => format!("{sentence} {fix_hint}"),
             None => sentence,
         }

@@ -5,6 +5,7 @@ use tickline_core::clocksource::{Acceptance, Clocksource};
 
 use super::Document;
 use super::kernel_log::Cause;
+use crate::clocksources::{is_counter, is_of_x86, is_paravirtual, is_tick};
 use crate::cpu_list::{self, ranges};
 use crate::machine::{Hypervisor, Leap, Ntp};
 use crate::measure::calls::MONOTONIC;
@@ -32,61 +33,17 @@ const BARE: [&str; 3] = ["rdtsc", "cntvct_el0", "rdtime"];
 /// at most 100 ppm, and hypervisors and firmware round to MHz.
 pub(crate) const PLAUSIBLE_PPM: u64 = 5_000;
 
-/// The clocksource of this name, by the table of names in core.
-fn by_name(name: &str) -> Clocksource {
-    Clocksource::from_name(name.as_bytes())
-}
-
-/// Whether this clocksource is the counter, read directly.
-pub(crate) fn is_plain_counter(name: &str) -> bool {
-    matches!(
-        by_name(name),
-        Clocksource::Tsc | Clocksource::ArchSysCounter | Clocksource::Riscv
-    )
-}
-
-/// Whether this clocksource is the counter itself. Every vDSO of the architecture can read it, and
-/// it has the counter's differences between CPUs.
-pub(crate) fn is_counter(name: &str) -> bool {
-    is_plain_counter(name)
-        || matches!(
-            by_name(name),
-            Clocksource::TscEarly | Clocksource::HypervPage
-        )
-}
-
-/// Whether this clocksource has the counter's differences between CPUs: the counter itself, or a
-/// hypervisor's clock, which is computed from it.
-pub(crate) fn is_computed_from_counter(name: &str) -> bool {
-    is_counter(name) || matches!(by_name(name), Clocksource::KvmClock | Clocksource::Xen)
-}
-
-/// Whether this clocksource is the timer tick, which is too coarse to measure a rate.
-pub(crate) fn is_tick(name: &str) -> bool {
-    by_name(name) == Clocksource::Jiffies
-}
-
-/// Whether this clocksource is slow or coarse, even if the vDSO answers: a timer behind a bus, or
-/// the timer tick.
-pub(crate) fn is_slow(name: &str) -> bool {
-    is_tick(name)
-        || matches!(
-            by_name(name),
-            Clocksource::Hpet | Clocksource::AcpiPm | Clocksource::Pit
-        )
-}
-
 impl Document {
-    pub(crate) fn row(&self, clock: &str) -> Option<&CostRow> {
+    pub(crate) fn cost_row(&self, clock: &str) -> Option<&CostRow> {
         self.costs.iter().find(|row| row.clock == clock)
     }
 
     pub(crate) fn cost_ns(&self, clock: &str) -> Option<f64> {
-        self.row(clock)?.cost_ns
+        self.cost_row(clock)?.cost_ns
     }
 
     /// The name and the cost, ns, of the bare read of the counter.
-    pub(crate) fn counter(&self) -> Option<(&'static str, f64)> {
+    pub(crate) fn bare_counter_read(&self) -> Option<(&'static str, f64)> {
         BARE.into_iter()
             .find_map(|name| Some((name, self.cost_ns(name)?)))
     }
@@ -95,7 +52,7 @@ impl Document {
     pub(crate) fn precise_served_by(&self) -> Option<(&str, ServedBy)> {
         PRECISE
             .into_iter()
-            .find_map(|clock| Some((clock, self.row(clock)?.served_by?)))
+            .find_map(|clock| Some((clock, self.cost_row(clock)?.served_by?)))
     }
 
     /// Whether the vDSO answers a precise clock.
@@ -106,13 +63,13 @@ impl Document {
 
     /// The answerer of the coarse clock: the vDSO if the process uses it, whatever the clocksource.
     pub(crate) fn coarse_served_by(&self) -> Option<ServedBy> {
-        self.row(COARSE)?.served_by
+        self.cost_row(COARSE)?.served_by
     }
 
     /// The cost of a precise clock if the vDSO read the counter, ns. It is the cost of the coarse
     /// clock plus the cost of an ordered counter read, because the coarse clock does all the work
     /// of a precise clock except the read of the counter. Both costs were measured on the machine.
-    pub(crate) fn attainable_ns(&self) -> Option<f64> {
+    pub(crate) fn attainable_cost_ns(&self) -> Option<f64> {
         if self.coarse_served_by() != Some(ServedBy::Vdso) {
             return None;
         }
@@ -123,7 +80,7 @@ impl Document {
     }
 
     /// The cost of the precise clock, ns.
-    pub(crate) fn precise_ns(&self) -> Option<f64> {
+    pub(crate) fn precise_cost_ns(&self) -> Option<f64> {
         PRECISE.into_iter().find_map(|clock| self.cost_ns(clock))
     }
 
@@ -132,8 +89,8 @@ impl Document {
     pub(crate) fn avoidable_cost_ns(&self) -> Option<(f64, f64)> {
         /// The least ratio of two costs that counts.
         const DEARER: f64 = 1.5;
-        let now_ns = self.precise_ns()?;
-        let then_ns = self.attainable_ns()?;
+        let now_ns = self.precise_cost_ns()?;
+        let then_ns = self.attainable_cost_ns()?;
         if now_ns <= DEARER * then_ns {
             return None;
         }
@@ -144,10 +101,9 @@ impl Document {
         self.machine.clocksource.as_deref()
     }
 
-    /// The clocksource, if it is the hypervisor's clock.
+    /// The clocksource, if it is paravirtual: that of KVM or Xen.
     pub(crate) fn paravirtual_clock(&self) -> Option<&str> {
-        self.clocksource()
-            .filter(|name| matches!(by_name(name), Clocksource::KvmClock | Clocksource::Xen))
+        self.clocksource().filter(|name| is_paravirtual(name))
     }
 
     /// Whether the kernel accepts the TSC as its clocksource; `None` if that is unknown. Its list
@@ -166,7 +122,7 @@ impl Document {
     }
 
     /// Whether the list of available clocksources names this clocksource, accepted or not.
-    pub(crate) fn lists(&self, clocksource: &str) -> bool {
+    pub(crate) fn lists_clocksource(&self, clocksource: &str) -> bool {
         let list = self
             .machine
             .available_clocksources
@@ -192,11 +148,11 @@ impl Document {
             .is_some_and(|rejection| rejection.cause == Cause::Warp);
         READ.into_iter()
             .filter(|name| !(has_warp && is_counter(name)))
-            .find(|name| self.lists(name) && self.clocksource() != Some(name))
+            .find(|name| self.lists_clocksource(name) && self.clocksource() != Some(name))
     }
 
     /// The words of the kernel's command line.
-    pub(crate) fn parameters(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn kernel_parameters(&self) -> impl Iterator<Item = &str> {
         self.machine
             .kernel_command_line
             .as_deref()
@@ -206,7 +162,7 @@ impl Document {
 
     /// The words of the kernel's command line that keep the kernel from another clocksource.
     pub(crate) fn clocksource_parameters(&self) -> impl Iterator<Item = &str> {
-        self.parameters()
+        self.kernel_parameters()
             .filter(|word| match word.strip_prefix("clocksource=") {
                 Some(name) => self.clocksource() == Some(name),
                 None => *word == "no-kvmclock",
@@ -234,10 +190,7 @@ impl Document {
     pub(crate) fn is_x86(&self) -> bool {
         match self.machine.architecture.as_deref() {
             Some(architecture) => matches!(architecture, "x86_64" | "x86"),
-            None => matches!(
-                self.clocksource().map(by_name),
-                Some(Clocksource::Hpet | Clocksource::AcpiPm)
-            ),
+            None => self.clocksource().is_some_and(is_of_x86),
         }
     }
 
@@ -254,12 +207,12 @@ impl Document {
 
     /// Whether the kernel's command line has this word.
     pub(crate) fn has_parameter(&self, parameter: &str) -> bool {
-        self.parameters().any(|word| word == parameter)
+        self.kernel_parameters().any(|word| word == parameter)
     }
 
     /// The last word of the kernel's command line that begins with `name`, which the kernel obeys.
-    pub(crate) fn parameter_of(&self, name: &str) -> Option<&str> {
-        self.parameters()
+    pub(crate) fn last_parameter(&self, name: &str) -> Option<&str> {
+        self.kernel_parameters()
             .filter(|word| word.starts_with(name))
             .last()
     }
@@ -268,17 +221,17 @@ impl Document {
     /// kernel obeys, selects another one than the TSC.
     pub(crate) fn selections_against_tsc(&self) -> Vec<&str> {
         const SELECTION: &str = "clocksource=";
-        match self.parameter_of(SELECTION) {
+        match self.last_parameter(SELECTION) {
             None | Some("clocksource=tsc") => Vec::new(),
             Some(_) => self
-                .parameters()
+                .kernel_parameters()
                 .filter(|word| word.starts_with(SELECTION))
                 .collect(),
         }
     }
 
     /// Whether CPUID states that the TSC runs at one rate in all power states.
-    pub(crate) fn invariant(&self) -> Option<bool> {
+    pub(crate) fn has_invariant_tsc(&self) -> Option<bool> {
         self.machine.cpuid.as_ref()?.invariant_tsc
     }
 
@@ -357,7 +310,7 @@ impl Document {
 
     /// Whether the TSC may be good: neither CPUID nor a comparison of the CPUs says otherwise.
     pub(crate) fn may_have_good_tsc(&self) -> bool {
-        self.invariant() != Some(false) && !self.are_unsynchronised()
+        self.has_invariant_tsc() != Some(false) && !self.are_unsynchronised()
     }
 
     /// Whether the counters of all CPUs were compared and found synchronised.
@@ -393,7 +346,7 @@ impl Document {
 
     /// The worst unsynchronised pair of CPUs that `warp` or `report` has found, in words.
     pub(crate) fn unsynchronised_pairs(&self) -> Option<String> {
-        let warp = self.unsynchronised()?;
+        let warp = self.unsynchronised_warp_test()?;
         let found: Vec<_> = warp
             .pairs
             .iter()
@@ -416,7 +369,7 @@ impl Document {
     }
 
     /// The result of the comparisons of the counters, in words.
-    pub(crate) fn counters(&self) -> String {
+    pub(crate) fn counters_in_words(&self) -> String {
         if !self.are_unsynchronised_by_clock()
             && let Some(pairs) = self.unsynchronised_pairs()
         {
@@ -467,7 +420,7 @@ mod tests {
     #[test]
     fn the_worst_pair_is_told_where_the_clock_has_found_none() {
         assert_eq!(
-            unsynchronised().counters(),
+            unsynchronised().counters_in_words(),
             "CPU 0 and CPU 2 are unsynchronised by at least 700 ns (unsynchronised pairs: 1 of 2)"
         );
     }
@@ -476,13 +429,13 @@ mod tests {
     fn what_the_clock_has_found_comes_first() {
         let mut document = unsynchronised();
         document.machine.counter_difference_ticks = Some(900);
-        assert_eq!(document.counters(), "synchronised on 3 CPUs");
+        assert_eq!(document.counters_in_words(), "synchronised on 3 CPUs");
     }
 
     #[test]
     fn without_a_comparison_by_pairs_the_clocks_is_told() {
         let mut document = unsynchronised();
         document.warp = None;
-        assert_eq!(document.counters(), "synchronised on 3 CPUs");
+        assert_eq!(document.counters_in_words(), "synchronised on 3 CPUs");
     }
 }

@@ -90,7 +90,7 @@ impl Document {
             });
         }
         Some(UtcBound {
-            ns: kernel_error_ns(self.set_ntp()?),
+            ns: kernel_error_ns(self.ntp_with_set_error()?),
             by: "the kernel assumes".to_owned(),
             is_kernels: true,
         })
@@ -109,7 +109,7 @@ impl Document {
     /// The kernel's NTP state, if a daemon has set its maximum error. The kernel starts with its
     /// limit (`NTP_PHASE_LIMIT`, `include/linux/timex.h`), and lets the error grow by 500 ppm. So
     /// an error below the limit comes from a daemon, and is at most some hours old.
-    pub(crate) fn set_ntp(&self) -> Option<&Ntp> {
+    pub(crate) fn ntp_with_set_error(&self) -> Option<&Ntp> {
         let ntp = self.machine.ntp.as_ref()?;
         if ntp.maximum_error_us >= UNSET_ERROR_US {
             return None;
@@ -134,7 +134,7 @@ impl Document {
         /// longer time has more chance matches with those of other daemons, and this is about a
         /// finding. A claim does without them (tickline-utc, `source/kernel.rs`).
         const UPDATED_S: i64 = 4;
-        let ntp = self.set_ntp()?;
+        let ntp = self.ntp_with_set_error()?;
         let offset_us = ntp.errors().offset_in_both_us()?;
         let grown_us = ntp.maximum_error_us.saturating_sub(offset_us);
         if grown_us > UPDATED_S * GROWTH_US || self.daemon_bound_ns().is_some() {
@@ -143,13 +143,11 @@ impl Document {
         Some(offset_us)
     }
 
-    /// The kernel's NTP state, if its error is a daemon's claim. A multiple of the growth in a
-    /// second is no claim: systemd-timesyncd and OpenNTPD set the error to 0 (tickline-utc,
-    /// `source/kernel.rs`). Neither is an offset.
+    /// The kernel's NTP state, if its error is a daemon's claim: neither its growth alone
+    /// ([`is_growth_only`](tickline_utc::kernel::KernelErrors::is_growth_only)), nor an offset.
     pub(crate) fn kernel_claim(&self) -> Option<&Ntp> {
-        let ntp = self.set_ntp()?;
-        let is_no_claim =
-            ntp.maximum_error_us % GROWTH_US == 0 || self.offset_as_error_us().is_some();
+        let ntp = self.ntp_with_set_error()?;
+        let is_no_claim = ntp.errors().is_growth_only() || self.offset_as_error_us().is_some();
         if is_no_claim || self.lone_daemon().is_some() {
             return None;
         }
@@ -181,7 +179,7 @@ impl Document {
     /// offset of those that the kernel and the daemon have still to remove, or else the error that
     /// the daemon estimates.
     pub(crate) fn off_ns(&self) -> Option<i64> {
-        let (_, off_ns) = self.off_and_source()?;
+        let (_, off_ns) = self.source_and_off_ns()?;
         Some(off_ns.saturating_abs())
     }
 
@@ -189,7 +187,7 @@ impl Document {
     /// the kernel and the daemon have opposite signs. The error that the daemon estimates has no
     /// sign: the offset is that of the daemon or the kernel which is most of it, else `None`.
     pub(crate) fn signed_off_ns(&self) -> Option<i64> {
-        let (source, off_ns) = self.off_and_source()?;
+        let (source, off_ns) = self.source_and_off_ns()?;
         let known = [OffSource::Daemon, OffSource::Kernel].map(|source| self.off_by(source));
         let has_sign = |sign| known.iter().flatten().any(|ns| ns.signum() == sign);
         if has_sign(1) && has_sign(-1) {
@@ -206,8 +204,8 @@ impl Document {
 
     /// That offset, as the beginning of a sentence. An estimated error is no offset. The kernel
     /// takes no larger offset than `MAXPHASE`, so there may be more to remove than it says.
-    pub(crate) fn off(&self) -> Option<String> {
-        let (source, off_ns) = self.off_and_source()?;
+    pub(crate) fn off_in_words(&self) -> Option<String> {
+        let (source, off_ns) = self.source_and_off_ns()?;
         let off = time(signed_f64(off_ns.saturating_abs()));
         Some(match source {
             OffSource::Estimate => format!("Unix time's estimated error is {off}"),
@@ -219,7 +217,7 @@ impl Document {
     }
 
     /// Each figure that is too large, with its source and its sign, for the evidence.
-    pub(crate) fn off_seen(&self) -> Vec<String> {
+    pub(crate) fn offs_as_evidence(&self) -> Vec<String> {
         let mut seen = Vec::new();
         for source in OffSource::ALL {
             if let Some(ns) = self.too_large(source) {
@@ -243,7 +241,7 @@ impl Document {
             OffSource::Kernel => Some(self.machine.ntp.as_ref()?.offset_ns),
             OffSource::Daemon => self.machine.ntp_daemon.as_ref()?.offset_ns,
             OffSource::Estimate => Some(
-                self.set_ntp()?
+                self.ntp_with_set_error()?
                     .set_estimated_error_us()?
                     .saturating_mul(1_000),
             ),
@@ -256,7 +254,7 @@ impl Document {
         (ns.saturating_abs() > self.max_error_ns.unwrap_or(STEP_NS)).then_some(ns)
     }
 
-    fn off_and_source(&self) -> Option<(OffSource, i64)> {
+    fn source_and_off_ns(&self) -> Option<(OffSource, i64)> {
         let of = |source| Some((source, self.too_large(source)?));
         let (kernel, daemon) = (of(OffSource::Kernel), of(OffSource::Daemon));
         let offsets = daemon.into_iter().chain(kernel);
@@ -266,7 +264,7 @@ impl Document {
     }
 
     /// The bound of Unix time's offset, in words.
-    pub(crate) fn utc(&self) -> Option<String> {
+    pub(crate) fn utc_bound_in_words(&self) -> Option<String> {
         let UtcBound { ns, by, .. } = self.utc_bound()?;
         let bound = time(signed_f64(ns));
         Some(format!("Unix time is within {bound} of UTC, as {by}"))

@@ -478,7 +478,8 @@ fn a_cost_is_rounded_in_one_way() {
     assert!(report.contains(&heading), "{ns}");
     let result = json["result"].as_str().unwrap();
     assert!(
-        json["fast"] == false || result.contains(&format!("clock_gettime takes {ns},")),
+        !result.contains("clock_gettime takes")
+            || result.contains(&format!("clock_gettime takes {ns},")),
         "{result}"
     );
 }

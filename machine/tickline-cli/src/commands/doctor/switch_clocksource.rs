@@ -8,11 +8,12 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use crate::args::Doctor;
-use crate::document::questions::{PLAUSIBLE_PPM, is_tick};
+use crate::clocksources::{CURRENT_FILE, is_tick};
+use crate::document::questions::PLAUSIBLE_PPM;
 use crate::document::{Document, Finding, Place, Steps};
 use crate::exit::Exit;
 use crate::float::as_f64;
-use crate::machine::{CLOCKSOURCE, Machine};
+use crate::machine::Machine;
 use crate::measure::calls::{self, MONOTONIC};
 use crate::measure::{admitted_counter, costs, warp};
 use crate::progress::Progress;
@@ -26,8 +27,8 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         .iter()
         .find(|finding| finding.is_fixed_by_switch());
     let steps = fixed.and_then(|finding| {
-        let steps = finding.fix.steps.as_ref()?;
-        Some((finding, steps, finding.fix.clocksource.as_deref()?))
+        let (clocksource, steps) = finding.fix.switch()?;
+        Some((finding, steps, clocksource))
     });
     let Some((finding, steps, clocksource)) = steps else {
         writeln!(log, "\n--fix: {}", no_switch(document))?;
@@ -36,14 +37,14 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         }
         return Ok(Exit::Negative);
     };
-    let path = Path::new(CLOCKSOURCE).join("current_clocksource");
+    let path = Path::new(CURRENT_FILE);
     writeln!(log)?;
     for (finding, steps) in shown_steps(document, Some(finding)) {
         show(&mut log, finding, steps)?;
     }
     // This open changes nothing, and shows whether the user may write to the file.
-    let writable = fs::OpenOptions::new().write(true).open(&path);
-    drop(writable.map_err(|error| refused(&path, &error))?);
+    let writable = fs::OpenOptions::new().write(true).open(path);
+    drop(writable.map_err(|error| refused(path, &error))?);
     if let Some(why) = untested(steps, &document.machine) {
         writeln!(log, "Not done: {why}")?;
         return Ok(Exit::Negative);
@@ -55,7 +56,7 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         writeln!(log, "Not done.")?;
         return Ok(Exit::Negative);
     }
-    match switch(&path, clocksource, rate_hz)? {
+    match switch(path, clocksource, rate_hz)? {
         Switch::Undone { before, why } => {
             writeln!(
                 log,
@@ -94,7 +95,7 @@ fn switch(path: &Path, clocksource: &str, rate_hz: impl Fn() -> Option<f64>) -> 
     if clocksource == "tsc"
         && let Some(why) = wrong_rate(before_hz, rate_hz())
     {
-        write_clocksource(path, &before)?;
+        write_clocksource(path, &before).map_err(|error| not_undone(&error, &why))?;
         return Ok(Switch::Undone { before, why });
     }
     Ok(Switch::Done)
@@ -121,7 +122,7 @@ fn shown_steps<'a>(
     let others = document.findings().iter().filter(is_other);
     others
         .chain(fixed)
-        .filter_map(|finding| Some((finding, finding.fix.steps.as_ref()?)))
+        .filter_map(|finding| Some((finding, finding.fix.steps()?)))
 }
 
 /// Prints the steps of a finding.
@@ -213,6 +214,17 @@ fn write_clocksource(path: &Path, clocksource: &str) -> io::Result<()> {
     Err(io::Error::other(format!(
         "--fix: the kernel refused {clocksource}, and keeps time with {now}"
     )))
+}
+
+/// The error of an undo, with the reason for the undo.
+fn not_undone(error: &io::Error, why: &str) -> io::Error {
+    io::Error::new(
+        error.kind(),
+        format!(
+            "{error}. This was to undo the switch to tsc, with which the kernel may still keep time: {why} Take the \
+             step `undo` above by hand"
+        ),
+    )
 }
 
 fn read_clocksource(path: &Path) -> io::Result<String> {
@@ -349,6 +361,27 @@ mod tests {
     #[test]
     fn a_switch_to_a_tsc_at_the_same_rate_stays() {
         assert_eq!(switched("hpet", 2.6e9), (Switch::Done, "tsc".to_owned()));
+    }
+
+    /// Symptom: the error of the undo alone was shown, and nothing said that tsc was wrong.
+    #[test]
+    fn an_undo_that_fails_says_why_the_switch_was_to_be_undone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("current_clocksource");
+        fs::write(&path, "hpet").unwrap();
+        let rate_hz = || {
+            if fs::read_to_string(&path).unwrap() == "hpet" {
+                return Some(2.6e9);
+            }
+            fs::remove_file(&path).unwrap();
+            fs::create_dir(&path).unwrap();
+            Some(8.866e8)
+        };
+        let error = switch(&path, "tsc", rate_hz).unwrap_err().to_string();
+        assert!(
+            error.contains("by tsc; one of the two runs at a wrong rate"),
+            "{error}"
+        );
     }
 
     /// The timer tick is too coarse to call another rate wrong.

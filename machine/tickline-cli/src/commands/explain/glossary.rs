@@ -4,6 +4,8 @@
 use tickline::{ClockState, Event, Gate, Reason};
 use tickline_utc::UtcUnknown;
 
+use crate::utc_unknown;
+
 /// A meaning of a code.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -70,7 +72,7 @@ pub(super) fn all() -> Vec<Entry> {
     let unknown = UtcUnknown::EXAMPLES.iter().map(|why| Entry {
         code: why.code(),
         kind: "Reason why UTC is not known",
-        sentence: of_unknown_utc(*why),
+        sentence: utc_unknown::in_full(*why),
     });
     states
         .chain(fallbacks)
@@ -81,17 +83,6 @@ pub(super) fn all() -> Vec<Entry> {
         .chain(unknown)
         .chain(phases())
         .collect()
-}
-
-/// The reason without one source or one cause.
-fn of_unknown_utc(why: UtcUnknown) -> String {
-    if let UtcUnknown::Unsynchronised(..) = why {
-        return "the source of UTC answers, but does not bound UTC: it is not synchronised, states too large an error \
-                or rate, or has no clock that bounds UTC. The error of the call names the source and the cause; \
-                `tickline doctor` shows the state of each source"
-            .to_owned();
-    }
-    why.to_string()
 }
 
 /// The phases of a served page, by their codes in the log, the status and the metrics.

@@ -78,7 +78,7 @@ pub(super) fn html(document: &Document) -> String {
 fn head(document: &Document) -> Markup {
     let call = document.cost_ns(NOW_NS);
     let os = document.cost_ns(MONOTONIC);
-    let unsynchronised = document.unsynchronised().is_some();
+    let unsynchronised = document.unsynchronised_warp_test().is_some();
     let level = document
         .health
         .as_ref()

@@ -103,7 +103,7 @@ impl ServiceManager {
     /// log.
     pub(super) const fn look(self) -> &'static str {
         match self {
-            Self::Systemd => "systemctl status tickline; journalctl -u tickline",
+            Self::Systemd => "systemctl status tickline; sudo journalctl -u tickline",
             Self::SystemdOfUser => {
                 "systemctl --user status tickline; journalctl --user -u tickline"
             }
@@ -136,12 +136,12 @@ mod tests {
             (
                 ServiceManager::Systemd,
                 "systemctl restart tickline",
-                "journalctl -u tickline",
+                "; sudo journalctl -u tickline",
             ),
             (
                 ServiceManager::SystemdOfUser,
                 "systemctl --user restart tickline",
-                "journalctl --user -u tickline",
+                "; journalctl --user -u tickline",
             ),
             (
                 ServiceManager::OpenRc,

@@ -92,7 +92,7 @@ impl TimeCall {
     /// time of another process, and for the clock of a device.
     pub(super) fn cost_ns(self, document: &Document) -> Option<f64> {
         let measured = document
-            .row(&self.name())
+            .cost_row(&self.name())
             .filter(|row| row.served_by == Some(ServedBy::SystemCall));
         measured
             .and_then(|row| row.cost_ns)
@@ -108,7 +108,7 @@ impl TimeCall {
     /// The cost of a call once the machine is fixed and the program uses the vDSO, ns. `now_ns` is
     /// the cost of the system call.
     pub(super) fn fixed_ns(self, now_ns: Option<f64>, document: &Document) -> Option<f64> {
-        let row = document.row(&self.name());
+        let row = document.cost_row(&self.name());
         let by_vdso = row
             .filter(|row| row.served_by == Some(ServedBy::Vdso))
             .and_then(|row| row.cost_ns);
@@ -118,7 +118,7 @@ impl TimeCall {
                 by_vdso
             }
             Some(Kind::Precise | Kind::PreciseSinceLinux5_3) => {
-                by_vdso.or_else(|| document.attainable_ns())
+                by_vdso.or_else(|| document.attainable_cost_ns())
             }
             Some(Kind::Alarm | Kind::CpuTime) | None => return now_ns,
         };

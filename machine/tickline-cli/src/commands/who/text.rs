@@ -159,7 +159,7 @@ fn rows(callers: &[Caller], screen: &mut Screen) {
 
 /// A sentence about the calls that a tracepoint cannot see on this machine.
 fn unseen(document: &Document, seen: usize) -> String {
-    match document.row(MONOTONIC).and_then(|row| row.served_by) {
+    match document.cost_row(MONOTONIC).and_then(|row| row.served_by) {
         Some(ServedBy::Vdso) if seen == 0 => {
             format!("The vDSO answers {MONOTONIC} here, and such calls are not seen.")
         }

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::super::{findings, why_not_near_utc};
+use super::super::{explanations, findings, why_not_near_utc};
 use crate::document::{ClockStatus, Document, Explained, Finding, Place};
 use crate::machine::{Cpuid, Hypervisor, Machine, Ntp};
 use crate::measure::costs::CostRow;
@@ -223,6 +223,10 @@ impl Given {
         self.with(|document| document.machine.kernel_log = None)
     }
 
+    pub(super) fn boot_loader(self, code: &str) -> Self {
+        self.with(|document| document.machine.boot_loader = text(code))
+    }
+
     pub(super) fn command_line(self, line: &str) -> Self {
         self.with(|document| document.machine.kernel_command_line = text(line))
     }
@@ -293,7 +297,7 @@ impl Given {
     }
 
     /// The findings. Checks what holds for all: the most severe is first, and each has a sentence,
-    /// evidence and a fix.
+    /// evidence, a fix, and an explanation of its code.
     #[track_caller]
     pub(super) fn findings(self) -> Vec<Finding> {
         let findings = findings(&self.0);
@@ -301,7 +305,9 @@ impl Given {
             findings.is_sorted_by_key(|finding| finding.severity),
             "{findings:#?}"
         );
+        let explained = explanations();
         for Finding {
+            code,
             what,
             evidence,
             fix,
@@ -310,6 +316,7 @@ impl Given {
         {
             assert!(!what.is_empty() && !fix.text().is_empty(), "{findings:#?}");
             assert!(!evidence.is_empty(), "{findings:#?}");
+            assert!(explained.iter().any(|known| known.code == *code), "{code}");
             assert!(
                 evidence.iter().all(|text| !text.is_empty()),
                 "{findings:#?}"
@@ -370,7 +377,7 @@ impl Given {
 impl Finding {
     /// The machine on which the commands of the fix run; `None` without commands.
     pub(super) fn place(&self) -> Option<Place> {
-        self.fix.steps.as_ref().map(|steps| steps.place)
+        self.fix.steps().map(|steps| steps.place)
     }
 
     #[track_caller]
@@ -433,7 +440,7 @@ impl Finding {
     /// Checks that there is no fix, and therefore no gain. The text says why.
     #[track_caller]
     pub(super) fn has_no_fix(&self) -> &Self {
-        assert!(self.fix.is_impossible, "{self:#?}");
+        assert!(self.fix.is_impossible(), "{self:#?}");
         self.fix_begins("none: ").has_no_gain()
     }
 

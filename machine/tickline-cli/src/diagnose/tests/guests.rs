@@ -317,8 +317,13 @@ fn a_switch_from_an_emulated_timer_says_so_too_and_doctor_fix_repeats_it() {
             .hypervisor_by_cpuid(by_cpuid)
             .first("tsc_not_chosen");
         finding.fix_begins(DECIDE);
-        let steps = finding.fix.steps.expect("commands");
-        assert!(steps.caution.is_some_and(|text| text.starts_with(DECIDE)));
+        let steps = finding.fix.steps().expect("commands");
+        assert!(
+            steps
+                .caution
+                .as_ref()
+                .is_some_and(|text| text.starts_with(DECIDE))
+        );
     }
 }
 
@@ -341,7 +346,7 @@ fn bare_metal_has_nothing_to_decide() {
         .hypervisor_by_cpuid(Some(false))
         .first("tsc_not_chosen");
     finding.fix_begins("echo tsc").fix_lacks("decide first");
-    assert_eq!(finding.fix.steps.expect("commands").caution, None);
+    assert_eq!(finding.fix.steps().expect("commands").caution, None);
 }
 
 /// Symptom: guests of bhyve, Parallels, gVisor and of unknown hypervisors got a BIOS update.

@@ -204,10 +204,10 @@ fn no_command_leads_to_the_tsc_without_a_check() {
     ] {
         let findings = machine.findings();
         let steps = findings.iter().filter_map(|finding| {
-            let is_switch = finding.fix.clocksource.as_deref() == Some("tsc");
+            let is_switch = finding.fix.clocksource() == Some("tsc");
             let leads_to_tsc = is_switch || finding.code == "tsc_switched_off";
             if leads_to_tsc {
-                finding.fix.steps.as_ref()
+                finding.fix.steps()
             } else {
                 None
             }

@@ -1,6 +1,7 @@
 //! The kernel corrects its clocks' rate.
 
-use super::given::good_machine;
+use super::super::slew::Code;
+use super::given::{assert_each_found, good_machine};
 use super::unix_time::chronyd;
 use crate::document::{Finding, Severity};
 use crate::machine::NtpDaemon;
@@ -262,4 +263,11 @@ fn a_loop_that_is_slower_than_what_it_works_against_removes_nothing() {
         .first("ntp_slewing")
         .says("makes it larger")
         .fix_lacks("wait");
+}
+
+#[test]
+fn each_code_about_a_slew_has_a_machine() {
+    assert_each_found(|code| match code {
+        Code::NtpSlewing => good_machine().ntp(|ntp| ntp.frequency_ppb = 120_000),
+    });
 }

@@ -299,7 +299,6 @@ fn each_code_about_unix_time_has_a_machine() {
     assert_each_found(|code| match code {
         Code::LeapSecond => good_machine().ntp(|ntp| ntp.leap = Some(Leap::Insert)),
         Code::NtpFlag => good_machine().ntp(|ntp| ntp.synchronised = false),
-        Code::NtpSlewing => good_machine().ntp(|ntp| ntp.frequency_ppb = 120_000),
         Code::NtpUnsynchronised => good_machine().ntp(|ntp| ntp.maximum_error_us = 16_000_000),
         Code::TimeOff => good_machine().ntp(|ntp| ntp.offset_ns = 480_000_000),
         Code::UnixStepped => good_machine().stepped(3),

@@ -69,11 +69,12 @@ fn a_parameter_switches_the_vdso_off() {
                 .coarse_answered_by(coarse)
                 .clocksource(clocksource)
                 .command_line("quiet vdso=0")
+                .boot_loader("grubby")
                 .with(|document| document.machine.vdso_mapped = Some(false))
                 .first("vdso_off");
             finding.fix_has("take `vdso=0` off").has_no_gain();
-            let steps = finding.fix.steps.as_ref().expect("commands");
-            let keep = &steps.keep_by_hand[0];
+            let steps = finding.fix.steps().expect("commands");
+            let keep = steps.keep.as_ref().expect("a command");
             assert!(keep.contains("--remove-args=vdso=0"), "{keep}");
         }
     }

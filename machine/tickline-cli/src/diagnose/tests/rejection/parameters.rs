@@ -52,7 +52,7 @@ fn a_parameter_against_the_tsc_is_taken_off_only_after_a_check() {
             finding
                 .fix_has_in_order("who set the parameter", "`tickline warp`")
                 .fix_has_in_order("`tickline warp`", &take_off);
-            let steps = finding.fix.steps.expect("commands");
+            let steps = finding.fix.steps().expect("commands");
             assert_eq!(steps.check.as_deref(), Some("tickline warp"));
         }
     }
@@ -61,7 +61,7 @@ fn a_parameter_against_the_tsc_is_taken_off_only_after_a_check() {
 /// Symptom: only `tsc=unstable` was taken off, and the next start had the slow clocksource again.
 #[test]
 fn a_selection_beside_a_parameter_against_the_tsc_is_replaced_with_it() {
-    let machine = machine_on_hpet_without_tsc().log(&[]);
+    let machine = machine_on_hpet_without_tsc().log(&[]).boot_loader("grubby");
     let finding = machine
         .command_line("quiet tsc=unstable clocksource=acpi_pm")
         .first("tsc_switched_off");
@@ -69,8 +69,11 @@ fn a_selection_beside_a_parameter_against_the_tsc_is_replaced_with_it() {
         "take `tsc=unstable` off the kernel's command line, and put clocksource=tsc in place of \
          `clocksource=acpi_pm`",
     );
-    let steps = finding.fix.steps.expect("commands");
-    let (keep, undo) = (&steps.keep_by_hand[0], &steps.undo_keep_by_hand[0]);
+    let steps = finding.fix.steps().expect("commands");
+    let (keep, undo) = (
+        steps.keep.as_ref().expect("a command"),
+        steps.undo_keep.as_ref().expect("a command"),
+    );
     let keeps = "--remove-args='tsc=unstable clocksource=acpi_pm' --args=clocksource=tsc";
     assert!(keep.contains(keeps), "{keep}");
     let undoes = "--remove-args=clocksource=tsc --args='tsc=unstable clocksource=acpi_pm'";
@@ -83,7 +86,7 @@ fn a_selection_of_the_tsc_beside_a_parameter_against_it_stays() {
     let finding = machine
         .command_line("clocksource=tsc tsc=unstable")
         .first("tsc_switched_off");
-    let steps = finding.fix.steps.expect("steps");
+    let steps = finding.fix.steps().expect("steps");
     for text in &steps.keep_by_hand {
         assert!(
             text.contains("tsc=unstable") && !text.contains("clocksource="),
@@ -99,7 +102,7 @@ fn several_selections_beside_a_parameter_against_the_tsc_are_named_without_comma
         .command_line("notsc clocksource=hpet clocksource=acpi_pm")
         .first("tsc_switched_off");
     finding.fix_has("in place of `clocksource=hpet` and `clocksource=acpi_pm`");
-    assert_eq!(finding.fix.steps, None);
+    assert_eq!(finding.fix.steps(), None);
 }
 
 /// A recorded file must not be able to inject commands.
@@ -109,7 +112,7 @@ fn a_selection_with_other_characters_beside_a_parameter_reaches_no_shell() {
     let finding = machine
         .command_line("tsc=unstable clocksource=$(reboot)")
         .first("tsc_switched_off");
-    assert_eq!(finding.fix.steps, None);
+    assert_eq!(finding.fix.steps(), None);
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn an_hpet_that_stops_is_named_and_disabled() {
                 .fix_has("boot with hpet=disable")
                 .fix_lacks("may be right")
                 .fix_lacks("BIOS");
-            let steps = findings[0].fix.steps.as_ref().expect("commands");
+            let steps = findings[0].fix.steps().expect("commands");
             let is_named = |texts: &[String]| {
                 !texts.is_empty() && texts.iter().all(|text| text.contains("hpet=disable"))
             };
@@ -38,7 +38,7 @@ fn an_hpet_that_stops_is_named_and_disabled() {
 fn the_fix_for_an_hpet_that_stops_names_the_clock_in_its_place() {
     let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
     let finding = machine.kernel("5.3.0").cpu(WHISKEY_LAKE).first("tsc_skew");
-    assert_eq!(finding.fix.clocksource.as_deref(), Some("acpi_pm"));
+    assert_eq!(finding.fix.clocksource(), Some("acpi_pm"));
 }
 
 #[test]
