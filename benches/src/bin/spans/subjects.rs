@@ -55,7 +55,7 @@ fn many(subject: &SpanSubject) -> Box<dyn Any> {
 fn trace_file() -> (TraceFile, TraceFileGuard) {
     TraceFile::builder()
         .bytes_per_thread(8 << 20)
-        .write_to(io::sink())
+        .build(io::sink())
         .expect("the trace's thread")
 }
 

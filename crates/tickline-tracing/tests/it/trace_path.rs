@@ -225,7 +225,7 @@ fn assert_rings_stay(make_trace: impl FnOnce(&Path) -> io::Result<()>) {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
     let builder = FlightRecorder::builder().bytes_per_thread(1);
-    let _recorder = builder.threads_in_file(1).create(&path).unwrap();
+    let _recorder = builder.in_file(&path).threads(1).build().unwrap();
     let is_refused = || {
         let error = make_trace(&path).err().map(|error| error.to_string());
         error.is_some_and(|error| error.contains("a recorder's rings are in this file"))
@@ -254,8 +254,9 @@ fn a_recorders_trace_replaces_the_rings_of_a_process_that_has_ended() {
     let path = folder.path().join("box");
     drop(
         FlightRecorder::builder()
-            .threads_in_file(1)
-            .create(&path)
+            .in_file(&path)
+            .threads(1)
+            .build()
             .unwrap(),
     );
     FlightRecorder::builder()

@@ -251,7 +251,8 @@ impl ThreadRecorder {
             .rposition(|entered| entered.span == *span)
     }
 
-    /// Writes a record, or counts it as dropped if there is no room. Does neither once the recorder has ended. Returns whether it was written.
+    /// Writes a record, or counts it as dropped if there is no room. Does neither once the recorder
+    /// has ended. Returns whether it was written.
     // Inlined, because the caller knows the kind of the record. As a function it copies the record,
     // and waits for the parts of the copy.
     #[inline(always)]

@@ -279,7 +279,7 @@ mod tests {
     /// Symptom: the trace's last line advised a larger ring.
     #[test]
     fn a_record_after_the_end_is_not_dropped_for_want_of_room() {
-        let (trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
+        let (trace, guard) = TraceFile::builder().build(io::sink()).unwrap();
         let recorder = Arc::clone(trace.recorder());
         let layer = SpanTimingLayer::new().with_sink(trace);
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn the_rings_of_ended_threads_are_removed() {
-        let (trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
+        let (trace, guard) = TraceFile::builder().build(io::sink()).unwrap();
         let recorder = Arc::clone(trace.recorder());
         let layer = SpanTimingLayer::new().with_sink(trace);
         let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));

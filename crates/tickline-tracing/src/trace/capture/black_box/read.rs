@@ -152,8 +152,8 @@ fn callsites_in(process: &Ring) -> io::Result<Callsites> {
     Ok(callsites)
 }
 
-/// What the rings of threads contain, and the number of rings that a truncated file lacks. The first
-/// ring must be whole.
+/// What the rings of threads contain, and the number of rings that a truncated file lacks. The
+/// first ring must be whole.
 fn read_threads(
     head: &Head,
     input: &mut Input<impl Read>,
