@@ -23,7 +23,7 @@ use crate::trace::rings::record::Record;
 use crate::trace::rings::ring::{ControlWord, Ring};
 use crate::trace::settings::{Settings, Tracks, WhenFull};
 use crate::trace::sys::cpu_clock::CpuClock;
-use crate::trace::sys::temporary::next_number;
+use crate::trace::unique_number::next_number;
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {

@@ -16,7 +16,7 @@ use crate::trace::rings::fields::SpanFields;
 use crate::trace::rings::record::{BLOCK, Kind, Record, index};
 use crate::trace::rings::ring::{ControlWord, Ring};
 use crate::trace::settings::WhenFull;
-use crate::trace::sys::temporary::next_number;
+use crate::trace::unique_number::next_number;
 
 /// The limit of spans that a new block repeats: the outermost spans that the thread is in.
 const REPEATED: usize = 64;
