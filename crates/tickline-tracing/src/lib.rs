@@ -43,7 +43,7 @@
 //! | get count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
 //! | get `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
 //! | get the CPU time of each span, besides busy and idle | `cpu_time::CpuTimer` (feature `cpu-time`, Unix) |
-//! | write `fmt`'s lines with tickline's times | [`format`](mod@format) |
+//! | write `fmt`'s lines with tickline's times | [`fmt`] |
 //! | get these times in the spans that tracing-opentelemetry exports | `otel::layer` (feature `opentelemetry-0-33`) |
 //! | merge traces of several machines, with a known error | `utc::record_utc` (feature `utc`) |
 //!
@@ -88,11 +88,11 @@
 //!
 //! # Features
 //!
-//! - `fmt` (default): the module `format`.
+//! - `fmt` (default): the module `fmt`.
 //! - `histogram` (default): the module `histogram`.
 //! - `trace-file` (default): the modules `trace_file` and `flight`.
 //! - `compression`: compressed traces, `TraceFormat::CompressedPerfetto`, by flate2.
-//! - `local-time`: `format::Rfc3339::local`, times in the system's time zone, by jiff.
+//! - `local-time`: `fmt::Rfc3339::local`, times in the system's time zone, by jiff.
 //! - `cpu-time`: the module `cpu_time`, on Unix, by nix.
 //! - `opentelemetry-0-33`: the module `otel`, for opentelemetry 0.33 (tracing-opentelemetry 0.34).
 //! - `utc`: the module `utc`, for the distance of a trace's times from UTC.
@@ -132,7 +132,7 @@ pub use layer::sink::Sink;
 pub use layer::timing::SpanTimes;
 pub use output::close_event::CloseEvents;
 #[cfg(feature = "fmt")]
-pub use output::format;
+pub use output::fmt;
 #[cfg(feature = "histogram")]
 pub use output::histogram;
 #[cfg(feature = "opentelemetry-0-33")]

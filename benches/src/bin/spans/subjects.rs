@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use tickline_tracing::flight::FlightRecorder;
-use tickline_tracing::format::Rfc3339;
+use tickline_tracing::fmt::Rfc3339;
 use tickline_tracing::histogram::{Histograms, Measure};
 use tickline_tracing::trace_file::{TraceFile, TraceFileGuard};
 use tickline_tracing::{CloseEvents, SpanTimingLayer};
