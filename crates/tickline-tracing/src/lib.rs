@@ -27,6 +27,9 @@
 //! }
 //! ```
 //!
+//! Open `trace.json` there. A program that a signal ends, as Ctrl-C does, drops no guard: its file
+//! may lack the last 100 ms and the final `]`, and opens all the same.
+//!
 //! An async server adds `.tracks(Tracks::Requests)`. Without it the trace has a slice for each poll
 //! of a request, and lacks a value that `span.record` adds after the last `.await`.
 //! [`Tracks`](trace_file::Tracks) has an example.

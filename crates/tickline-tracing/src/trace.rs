@@ -10,6 +10,9 @@
 //! | `settings.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
 //! | `keyed_hash.rs`, `unique_number.rs` | a hash, and numbers, which know nothing of traces |
 //!
+//! `trace_file` also exports the public types that both sinks share, from where they are used:
+//! `Tracks` (`settings.rs`), `TraceFormat` and `TraceSummary` (`format/`).
+//!
 //! The folders, in order: each imports only from the folders above it. `settings.rs` is between the
 //! last two.
 //!
