@@ -155,8 +155,8 @@ impl<W: Write> Writer<'_, W> {
             ..
         } = self;
         // They are taken first: the beginnings of their spans are then in the rings or were taken.
-        for (thread, end) in recorder.take_kept_ends() {
-            held.add(thread, &end);
+        for kept in recorder.take_kept_ends() {
+            held.add(kept.thread, &kept.end);
         }
         let mut pass = Pass::begin(|| recorder.rings().unwrap_or_default(), now_ns);
         for ring in pass.new_rings() {

@@ -97,9 +97,9 @@ impl Mapping {
         let words = unsafe { slice::from_raw_parts(start.cast(), words) };
         // From now on the mapping closes the file.
         mem::forget(file);
-        let entry = files.iter_mut().find(|(_, known)| *known == descriptor);
+        let entry = files.iter_mut().find(|file| file.descriptor == descriptor);
         // The file's own opening has made the entry, which `release` alone removes.
-        entry.expect("the entry of an open file").0 = words;
+        entry.expect("the entry of an open file").words = words;
         Ok(Self { words })
     }
 
@@ -119,7 +119,7 @@ impl Mapping {
 
     /// Unlocks and closes the file.
     pub(crate) fn unlock(&self) {
-        release(|(words, _)| ptr::eq(*words, self.words));
+        release(|file| ptr::eq(file.words, self.words));
     }
 }
 
