@@ -8,7 +8,7 @@
 use std::thread;
 use std::time::Duration;
 
-use tickline_tracing::format::Rfc3339;
+use tickline_tracing::fmt::Rfc3339;
 use tickline_tracing::{CloseEvents, SpanTimes, SpanTimingLayer};
 use tracing::span::Id;
 use tracing::{Subscriber, info, info_span, warn};

@@ -86,8 +86,9 @@ fn serve(file: &str) -> Result<(), Box<dyn Error>> {
     let recorder = FlightRecorder::builder()
         .with_fields()
         .tracks(Tracks::Requests)
-        .threads_in_file(4)
-        .create(file)?;
+        .in_file(file)
+        .threads(4)
+        .build()?;
     let layer = SpanTimingLayer::new().with_sink(recorder);
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))?;
     let (requests, received) = mpsc::sync_channel(64);

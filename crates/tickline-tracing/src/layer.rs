@@ -48,7 +48,7 @@ use std::sync::Arc;
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{ExtensionsMut, LookupSpan};
 
 use callback::{Callback, ClosedSpan};
 use open_spans::OpenSpans;
@@ -320,23 +320,26 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
         let close = |open_span: &mut OpenSpan| open_span.close(now_ns, offset_ns);
         let own = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
-        // The lock is released before the sink is called, because the sink may use the extensions,
+        // This statement releases the lock before a sink is called: a sink may use the extensions,
         // or never return.
-        let times = {
-            let mut extensions = found.extensions_mut();
-            let first = match own {
-                Some(times) => extensions.replace(times),
-                None => extensions.remove(),
-            };
-            // Another timing layer was called first; its times stay.
-            if let Some(first) = first {
-                extensions.replace(first);
-            }
-            first.or(own)
-        };
+        let times = stored_times(&mut found.extensions_mut(), own);
         if let Some(times) = times {
             let span = Span::new(&id, found.metadata(), &found);
             self.pass_closed(&span, &times);
         }
     }
+}
+
+/// Stores the times of a span that a layer closes. If another timing layer was called first, its
+/// times stay. Returns the times that are stored then.
+#[inline]
+fn stored_times(extensions: &mut ExtensionsMut<'_>, own: Option<SpanTimes>) -> Option<SpanTimes> {
+    let Some(own) = own else {
+        return extensions.get_mut().copied();
+    };
+    let first = extensions.replace(own);
+    if let Some(first) = first {
+        extensions.replace(first);
+    }
+    Some(first.unwrap_or(own))
 }

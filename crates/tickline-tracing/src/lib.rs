@@ -27,6 +27,9 @@
 //! }
 //! ```
 //!
+//! Open `trace.json` there. A program that a signal ends, as Ctrl-C does, drops no guard: its file
+//! may lack the last 100 ms and the final `]`, and opens all the same.
+//!
 //! An async server adds `.tracks(Tracks::Requests)`. Without it the trace has a slice for each poll
 //! of a request, and lacks a value that `span.record` adds after the last `.await`.
 //! [`Tracks`](trace_file::Tracks) has an example.
@@ -39,11 +42,11 @@
 //! | see each request of an async server as one slice, with values recorded after its last `.await` | [`.tracks(Tracks::Requests)`](trace_file::Tracks) |
 //! | see in that file how much CPU time each thread used | [`trace_file::TraceFileBuilder::with_cpu_time`] |
 //! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::FlightRecorderBuilder::keep_last`] |
-//! | get the last moments after a kill, an abort or a segfault | [`flight::FlightRecorderBuilder::create`], `tickline flight` |
+//! | get the last moments after a kill, an abort or a segfault | [`flight::FlightRecorderBuilder::in_file`], `tickline flight` |
 //! | get count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
 //! | get `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
 //! | get the CPU time of each span, besides busy and idle | `cpu_time::CpuTimer` (feature `cpu-time`, Unix) |
-//! | write `fmt`'s lines with tickline's times | [`format`](mod@format) |
+//! | write `fmt`'s lines with tickline's times | [`fmt`] |
 //! | get these times in the spans that tracing-opentelemetry exports | `otel::layer` (feature `opentelemetry-0-33`) |
 //! | merge traces of several machines, with a known error | `utc::record_utc` (feature `utc`) |
 //!
@@ -88,11 +91,11 @@
 //!
 //! # Features
 //!
-//! - `fmt` (default): the module `format`.
+//! - `fmt` (default): the module `fmt`.
 //! - `histogram` (default): the module `histogram`.
 //! - `trace-file` (default): the modules `trace_file` and `flight`.
 //! - `compression`: compressed traces, `TraceFormat::CompressedPerfetto`, by flate2.
-//! - `local-time`: `format::Rfc3339::local`, times in the system's time zone, by jiff.
+//! - `local-time`: `fmt::Rfc3339::local`, times in the system's time zone, by jiff.
 //! - `cpu-time`: the module `cpu_time`, on Unix, by nix.
 //! - `opentelemetry-0-33`: the module `otel`, for opentelemetry 0.33 (tracing-opentelemetry 0.34).
 //! - `utc`: the module `utc`, for the distance of a trace's times from UTC.
@@ -132,7 +135,7 @@ pub use layer::sink::Sink;
 pub use layer::timing::SpanTimes;
 pub use output::close_event::CloseEvents;
 #[cfg(feature = "fmt")]
-pub use output::format;
+pub use output::fmt;
 #[cfg(feature = "histogram")]
 pub use output::histogram;
 #[cfg(feature = "opentelemetry-0-33")]

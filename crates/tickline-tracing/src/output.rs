@@ -4,7 +4,7 @@
 
 pub(crate) mod close_event;
 #[cfg(feature = "fmt")]
-pub mod format;
+pub mod fmt;
 #[cfg(feature = "histogram")]
 pub mod histogram;
 #[cfg(feature = "opentelemetry-0-33")]

@@ -8,7 +8,10 @@
 //! | `own_file.rs` | the file of a `TraceFile`, to which no other `TraceFile` of the process writes |
 //! | `flusher.rs` | how a program makes the writer of a trace write at once |
 //! | `settings.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
-//! | `keyed_hash.rs` | a hash, which knows nothing of traces |
+//! | `keyed_hash.rs`, `unique_number.rs` | a hash, and numbers, which know nothing of traces |
+//!
+//! `trace_file` also exports the public types that both sinks share, from where they are used:
+//! `Tracks` (`settings.rs`), `TraceFormat` and `TraceSummary` (`format/`).
 //!
 //! The folders, in order: each imports only from the folders above it. `settings.rs` is between the
 //! last two.
@@ -60,4 +63,5 @@ pub(crate) mod rings;
 pub(crate) mod settings;
 pub(crate) mod sys;
 pub mod trace_file;
+pub(crate) mod unique_number;
 pub(crate) mod writer_thread;

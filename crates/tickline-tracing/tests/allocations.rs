@@ -1,34 +1,45 @@
 //! Fields in the records of a flight recorder cost no allocation, and no failing value keeps one.
+//! The reader of a recorder's file has one ring in memory at once.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::{fmt, panic};
+use std::{fmt, io, panic};
 
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::flight::FlightRecorder;
+use tickline_tracing::flight::{self, FlightRecorder};
+use tickline_tracing::trace_file::TraceFormat;
 use tracing::{info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
-/// The system's allocator, which counts this thread's allocations, and those that it has freed.
+/// The system's allocator, which counts this thread's allocations, those that it has freed, and the
+/// bytes of those that it has not.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static FREED: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+    /// The most that `BYTES` was.
+    static MOST_BYTES: Cell<isize> = const { Cell::new(0) };
 }
 
 // SAFETY: all calls go to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        _ = BYTES.try_with(|bytes| {
+            bytes.set(bytes.get() + layout.size().cast_signed());
+            MOST_BYTES.set(MOST_BYTES.get().max(bytes.get()));
+        });
         // SAFETY: the caller keeps the contract of the method.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         _ = FREED.try_with(|count| count.set(count.get() + 1));
+        _ = BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size().cast_signed()));
         // SAFETY: the caller keeps the contract of the method.
         unsafe { System.dealloc(start, layout) }
     }
@@ -84,4 +95,22 @@ impl fmt::Debug for Panics {
 fn the_text_of_a_panic_in_a_values_debug_is_freed() {
     let (allocated, freed) = allocated_and_freed(|| info!(at = ?Panics, "event"));
     assert_eq!(allocated, freed);
+}
+
+/// Symptom: a sparse file with one large ring, which takes a page of a disk, took three times the
+/// ring's length in memory.
+#[test]
+#[cfg(unix)]
+fn a_large_ring_is_in_memory_once() {
+    const RING: usize = 8 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("box");
+    let builder = FlightRecorder::builder().bytes_per_thread(RING);
+    drop(builder.in_file(&path).threads(1).build().unwrap());
+    let file = std::fs::File::open(path).unwrap();
+    let before = BYTES.get();
+    MOST_BYTES.set(before);
+    flight::convert(file, io::sink(), TraceFormat::Json).unwrap();
+    let most = MOST_BYTES.get() - before;
+    assert!(most < (RING + RING / 2).cast_signed(), "{most} bytes");
 }

@@ -42,7 +42,7 @@ fn run_in_forks_while_threads_begin(body: impl Fn() -> bool) {
 #[test]
 fn a_child_that_is_forked_while_a_thread_begins_can_write_a_trace() {
     run_in_forks_while_threads_begin(|| {
-        let (_trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
+        let (_trace, guard) = TraceFile::builder().build(io::sink()).unwrap();
         guard.finish().is_ok()
     });
 }

@@ -248,7 +248,7 @@ fn a_panic_does_not_wait_until_a_full_ring_has_room() {
     let ((begun, has_begun), (go_on, may_go_on)) = (mpsc::channel(), mpsc::channel::<()>());
     let builder = TraceFile::builder().with_fields().bytes_per_thread(1);
     let builder = builder.wait_when_full().flush_on_panic();
-    let (trace, guard) = builder.write_to(Held { begun, may_go_on }).unwrap();
+    let (trace, guard) = builder.build(Held { begun, may_go_on }).unwrap();
     let subscriber = registry().with(SpanTimingLayer::new().with_sink(trace));
     let panics = thread::spawn(move || {
         let panics = || {

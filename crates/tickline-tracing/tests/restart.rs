@@ -49,7 +49,7 @@ fn run_in_a_tmpfs(size: &str, test: &str, run: impl FnOnce(&Path)) {
 
 /// The default size of a file.
 fn create(path: &Path) -> io::Result<FlightRecorder> {
-    FlightRecorder::builder().create(path)
+    FlightRecorder::builder().in_file(path).build()
 }
 
 fn old(path: &Path) -> PathBuf {
@@ -319,8 +319,8 @@ fn the_old_file_stays_if_its_room_would_not_be_enough() {
         |path| {
             record_and_end(path);
             record_and_end(path);
-            let large = FlightRecorder::builder().threads_in_file(48);
-            error_that_leaves_all_files(path, ErrorKind::StorageFull, || large.create(path));
+            let large = FlightRecorder::builder().in_file(path).threads(48);
+            error_that_leaves_all_files(path, ErrorKind::StorageFull, || large.build());
         },
     );
 }
@@ -334,12 +334,11 @@ fn the_error_names_the_way_out_and_what_takes_the_room() {
             record_and_end(path);
             record_and_end(path);
             let len = fs::metadata(path).unwrap().len();
-            let large = FlightRecorder::builder().threads_in_file(64);
-            let error =
-                error_that_leaves_all_files(path, ErrorKind::StorageFull, || large.create(path));
+            let large = FlightRecorder::builder().in_file(path).threads(64);
+            let error = error_that_leaves_all_files(path, ErrorKind::StorageFull, || large.build());
             let old = old(path);
             let expected = format!(
-                " bytes free; a smaller threads_in_file or bytes_per_thread takes less; {path:?} takes \
+                " bytes free; fewer threads() or a smaller bytes_per_thread() take less; {path:?} takes \
                  {len} bytes; {old:?} takes {len} bytes"
             );
             assert!(error.ends_with(&expected), "{error}");

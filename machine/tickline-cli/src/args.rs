@@ -464,7 +464,7 @@ pub(crate) struct Compare {
 /// Turns the file of a flight recorder into a trace
 ///
 /// How the recorded process has ended does not matter. A program makes such a file by
-/// flight::FlightRecorderBuilder::create of tickline-tracing.
+/// flight::FlightRecorderBuilder::in_file of tickline-tracing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Flight {
     /// The recorder's file

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use tickline_tracing::flight::FlightRecorder;
-use tickline_tracing::format::Rfc3339;
+use tickline_tracing::fmt::Rfc3339;
 use tickline_tracing::histogram::{Histograms, Measure};
 use tickline_tracing::trace_file::{TraceFile, TraceFileGuard};
 use tickline_tracing::{CloseEvents, SpanTimingLayer};
@@ -55,7 +55,7 @@ fn many(subject: &SpanSubject) -> Box<dyn Any> {
 fn trace_file() -> (TraceFile, TraceFileGuard) {
     TraceFile::builder()
         .bytes_per_thread(8 << 20)
-        .write_to(io::sink())
+        .build(io::sink())
         .expect("the trace's thread")
 }
 

@@ -41,7 +41,7 @@
 //! # The black box
 //!
 //! Rings in memory are lost when the process is killed, aborts, segfaults or exits; only a panic
-//! can still write them. With [`FlightRecorderBuilder::create`] the rings are in a mapped file.
+//! can still write them. With [`FlightRecorderBuilder::in_file`] the rings are in a mapped file.
 //! They survive every end of the process. Recording costs the same, because the threads execute the
 //! same stores.
 //!
@@ -54,7 +54,8 @@
 //! # let folder = std::env::temp_dir();
 //! # let (path, trace) = (folder.join("tickline-doc-box"), folder.join("tickline-doc-box.pftrace"));
 //! // In the server: rings for 64 threads, 34 MB.
-//! let recorder = FlightRecorder::builder().with_fields().threads_in_file(64).create(&path)?;
+//! let recorder = FlightRecorder::builder().with_fields().in_file(&path).threads(64).build()?;
+//! recorder.write_on_panic("panic.pftrace")?; // without this call no panic is in the file
 //! // After the server's end: `tickline flight FILE --out trace.pftrace`, or
 //! let (file, trace_file) = (File::open(&path)?, File::create(&trace)?);
 //! let summary = flight::convert(file, trace_file, TraceFormat::from_path(&trace))?;
@@ -72,24 +73,24 @@
 //!   callsite: names of fields beyond that are left out. A callsite has no names if its own name,
 //!   its target and its source location take more than 1 KiB, or if the ring is full when a record
 //!   of it is written first: [`TraceSummary::callsites_without_names`].
-//! - `create` fills a file `PATH.PID.RANDOM.part` first, and then gives it its name. A process that is
-//!   killed meanwhile leaves it. Nothing removes it later: where starts may be killed, remove
+//! - `build` fills a file `PATH.PID.RANDOM.part` first, and then gives it its name. A process that
+//!   is killed meanwhile leaves it. Nothing removes it later: where starts may be killed, remove
 //!   `PATH.*.part` before a start.
-//! - Only the file's owner may read it (mode 0600). It has its full size from the start, so
-//!   `create` fails on a full disk. (Btrfs and ZFS need new space for each change of a file. There
-//!   a full disk ends the process by `SIGBUS`.) Do not truncate the file while the process runs:
+//! - Only the file's owner may read it (mode 0600). It has its full size from the start, so `build`
+//!   fails on a full disk. (Btrfs and ZFS need new space for each change of a file. There a full
+//!   disk ends the process by `SIGBUS`.) Do not truncate the file while the process runs:
 //!   this would also end the process by `SIGBUS`. Removing the file does no harm.
 //! - The file survives the process, not the machine. On a disk the kernel writes it back every few
 //!   seconds, and a thread may wait for the write. Choose a file system in memory: `/dev/shm`,
 //!   `/run`.
-//! - Each file has one recorder. `create` fails while another recorder uses the file. `create`
-//!   renames the file of a process that has ended to `PATH.old`, so that a restarted server does
-//!   not overwrite it. The next restart replaces `PATH.old`: in a loop of crashes the first one,
+//! - Each file has one recorder. `build` fails while another recorder uses the file. It renames the
+//!   file of a process that has ended to `PATH.old`, so that a restarted server does not overwrite
+//!   it. The next restart replaces `PATH.old`: in a loop of crashes the first one,
 //!   which has the cause, is gone after two restarts. If that matters, move `PATH.old` away before
 //!   each start, or put the time of the start into the name and remove old files.
 //! - A restart needs room for two files: the new one, and the file of the process before.
 //!   `PATH.old` is removed first if there is no room for three. The default file takes 17 MB; the
-//!   `/dev/shm` of a container often has 64 MB. If `create` fails, a server should go on without
+//!   `/dev/shm` of a container often has 64 MB. If `build` fails, a server should go on without
 //!   the recorder, as the
 //!   [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
 //!   shows.
@@ -136,7 +137,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use builder::FlightRecorderBuilder;
+pub use builder::{FlightFileBuilder, FlightRecorderBuilder};
 use on_panic::OnPanic;
 use replace_trace::{check_has_no_rings, replace_trace};
 use tickline::process_token;
@@ -149,7 +150,6 @@ use super::format::trace_output::TraceFormat;
 use super::panic_hook::around_panics;
 #[cfg(doc)]
 use super::settings::Tracks;
-use super::settings::{Settings, WhenFull};
 use super::sys::stderr::say;
 use super::sys::temporary::{older, with_path};
 use super::writer_thread::WriterThread;
@@ -171,7 +171,7 @@ impl TraceSink for FlightRecorder {
     }
 }
 
-/// Reads the file of a recorder ([`FlightRecorderBuilder::create`]), and writes its records as a
+/// Reads the file of a recorder ([`FlightRecorderBuilder::in_file`]), and writes its records as a
 /// trace in this format. If the process still runs, the records that it overwrites meanwhile are
 /// missing or damaged. [`TraceSummary::unix_end`] and a JSON trace have the Unix time of the end,
 /// by the clock as it was when the file was created. A trace in Perfetto's format relates its times
@@ -201,11 +201,7 @@ pub fn convert(
 impl FlightRecorder {
     /// Settings for a recorder.
     pub fn builder() -> FlightRecorderBuilder {
-        let settings = Settings::new(WhenFull::Overwrite);
-        FlightRecorderBuilder {
-            settings,
-            threads_in_file: builder::DEFAULT_THREADS_IN_FILE,
-        }
+        FlightRecorderBuilder::new()
     }
 
     /// Writes all kept records to a file, which replaces an older one. The program goes on
@@ -234,7 +230,7 @@ impl FlightRecorder {
     ///   a folder. Use [`write_to`](Self::write_to) for these.
     /// - If this process may not write to the older file, even if it may replace it in its folder.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder has its rings in the file
-    ///   ([`FlightRecorderBuilder::create`]), and its process, this one or another on this machine,
+    ///   ([`FlightRecorderBuilder::in_file`]), and its process, this one or another on this machine,
     ///   still runs.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork ([In
     ///   a forked child](self#in-a-forked-child)).
@@ -344,7 +340,7 @@ impl FlightRecorder {
     /// get the event ([`TraceSummary::threads_without_ring`]). In both cases the file no longer
     /// says which earlier requests were open ([`TraceSummary::undecided_spans`]). A file with a
     /// ring for each thread of the program loses nothing
-    /// ([`FlightRecorderBuilder::threads_in_file`]).
+    /// ([`FlightFileBuilder::threads`]).
     ///
     /// The trace of the process's first panic stays: it has the cause in nearly all cases. It
     /// replaces a file of another process, as [`write`](Self::write) does. For each later panic

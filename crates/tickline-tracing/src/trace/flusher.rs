@@ -22,7 +22,7 @@ pub(super) const LAST_FLUSH: Duration = Duration::from_secs(2);
 /// use tickline_tracing::trace_file::{Flushed, TraceFile};
 ///
 /// # fn main() -> std::io::Result<()> {
-/// let (_trace, guard) = TraceFile::builder().write_to(std::io::sink())?;
+/// let (_trace, guard) = TraceFile::builder().build(std::io::sink())?;
 /// match guard.flusher().flush(Duration::from_secs(60)) {
 ///     Flushed::Written => println!("all records so far are in the file"),
 ///     Flushed::Failed => println!("the trace has ended: finish() has the error"),
@@ -256,7 +256,7 @@ mod tests {
     #[cfg(all(target_os = "linux", not(miri)))]
     fn a_child_with_its_parents_process_id_waits_for_no_flush() {
         let make = || {
-            let made = crate::trace_file::TraceFile::builder().write_to(std::io::sink());
+            let made = crate::trace_file::TraceFile::builder().build(std::io::sink());
             made.expect("a thread")
         };
         let flush =

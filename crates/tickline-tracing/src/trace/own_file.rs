@@ -133,7 +133,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("box");
         let builder = FlightRecorder::builder().bytes_per_thread(1);
-        let _recorder = builder.threads_in_file(1).create(&path).unwrap();
+        let _recorder = builder.in_file(&path).threads(1).build().unwrap();
         let opened = File::options().write(true).open(&path).unwrap();
         fs::rename(&path, folder.path().join("moved")).unwrap();
         fs::write(&path, "another").unwrap();

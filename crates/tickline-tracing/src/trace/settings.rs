@@ -11,9 +11,9 @@ const DEFAULT_BYTES: usize = 1 << 20;
 /// The default size of a ring in a file: enough for 13,000 entered spans without fields.
 pub(crate) const DEFAULT_BYTES_IN_FILE: usize = 1 << 19;
 
-/// The limit of a ring in memory, bytes: far more than a trace needs, and less than the address
-/// space of a 64-bit program. With a larger number, which must be a mistake, the first span of each
-/// thread would ask the system for memory in vain.
+/// The limit of a ring, bytes: far more than a trace needs, and less than the address space of a
+/// 64-bit program. With a larger number, which must be a mistake, the first span of each thread
+/// would ask the system for memory in vain; so would a thread that has no ring in a file.
 const MAX_BYTES: u64 = 16 << 30;
 
 /// The tracks on which viewers draw the spans. In an async server, choose
@@ -100,9 +100,9 @@ pub(crate) struct Settings {
 macro_rules! settings {
     () => {
         /// The largest size of a thread's ring, in bytes. It is rounded up to a power of two, and
-        /// to at least 128 KiB. With more than 16 GiB for a ring in memory, the sink can't be made.
-        /// By default it is 1 MiB, and 512 KiB in a flight recorder's file. The system commits the
-        /// memory when it is first used.
+        /// to at least 128 KiB. With more than 16 GiB the sink can't be made. By default it is 1 MiB,
+        /// and 512 KiB in a flight recorder's file. The system commits the memory when it is first
+        /// used.
         ///
         /// An entered span takes 40 bytes, a span of a request 72, an event 32. A field with a
         /// number adds 10 bytes; one with a text adds 4, and the text. The records of a thread for
@@ -168,7 +168,7 @@ impl Settings {
         self.bytes_per_thread.unwrap_or(DEFAULT_BYTES)
     }
 
-    /// Whether rings in memory may have this size.
+    /// Whether rings may have this size.
     ///
     /// # Errors
     ///

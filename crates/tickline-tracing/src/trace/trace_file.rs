@@ -18,19 +18,19 @@
 //! | merges with traces of other machines and of `perf` | by a script | by the clocks in the file |
 //! | compression | no | `TraceFormat::CompressedPerfetto` (feature `compression`) |
 //!
-//! A field named `counter.x` is a counter if its value is a finite number. An event that has only counters
-//! is not shown itself. A trace in Perfetto's format relates its times to the time since the boot
-//! and to Unix time at its beginning, and every 10 s. The events of the module `utc` add UTC, as
-//! the clock 128.
+//! A field named `counter.x` is a counter if its value is a finite number. An event that has only
+//! counters is not shown itself. A trace in Perfetto's format relates its times to the time since
+//! the boot and to Unix time at its beginning, and every 10 s. The events of the module `utc` add
+//! UTC, as the clock 128.
 //!
 //! JSON is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events.
 //! A busy interval of a thread in a span is a `B` event and an `E` event. The file therefore also
 //! has spans that do not end. The spans of a request are `b` and `e` events with the number
 //! of a track ([`Tracks`]). Events of `tracing` are instants with their fields, named by their
-//! message. The numbers that JSON lacks are the texts `inf`, `-inf` and `NaN`. Threads have the system's numbers and names. If it is known, the first event,
-//! `process_name`, has the Unix time (`unix_time`, RFC 3339) of the moment `unix_time_at_us`, which
-//! is a time as the others in the file: in a trace file its beginning, in a flight recorder's trace
-//! its end.
+//! message. The numbers that JSON lacks are the texts `inf`, `-inf` and `NaN`. Threads have the
+//! system's numbers and names. If it is known, the first event, `process_name`, has the Unix time
+//! (`unix_time`, RFC 3339) of the moment `unix_time_at_us`, which is a time as the others in the
+//! file: in a trace file its beginning, in a flight recorder's trace its end.
 //!
 //! The [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
 //! compares this sink with tracing-chrome, tracing-perfetto and tracing-perfetto-file.
@@ -184,7 +184,7 @@ impl TraceSink for TraceFile {
 }
 
 /// Settings for a trace file: [`TraceFile::builder`] begins them, and [`create`](Self::create) or
-/// [`write_to`](Self::write_to) makes the sink.
+/// [`build`](Self::build) makes the sink.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct TraceFileBuilder {
@@ -208,10 +208,10 @@ impl TraceFileBuilder {
     /// even an empty ring has no room for it: if the thread is in more than about 30,000 spans at
     /// once, or 2,000 with the smallest ring.
     ///
-    /// A thread that panics waits at most about 10 ms for each record, so that a stuck writer does
-    /// not keep the panic from its end. Then the record is dropped: the panic's event
-    /// ([`flush_on_panic`](Self::flush_on_panic)), an event that a destructor sends during the
-    /// unwinding, or the beginning of a span there. The end of a span that began is not dropped,
+    /// A thread that panics waits at most about 10 ms, for all its records together, so that a stuck
+    /// writer does not keep the panic from its end. Then its records are dropped: the panic's event
+    /// ([`flush_on_panic`](Self::flush_on_panic)), events that destructors send during the
+    /// unwinding, and the beginnings of spans there. The end of a span that began is not dropped,
     /// but its later values may be.
     pub fn wait_when_full(mut self) -> Self {
         self.settings.when_full = WhenFull::Wait;
@@ -264,24 +264,24 @@ impl TraceFileBuilder {
         }
     }
 
-    /// Creates or truncates the file, and starts the thread that writes it. A restarted program
-    /// thus loses the trace of its crash, and of two processes with one path the first loses its
-    /// trace: put the time of the start into the name. Links are followed. If `/dev/stdout` is a
-    /// file, it is truncated, too. To append to standard output, pass [`std::io::stdout`] to
-    /// [`write_to`](Self::write_to).
+    /// Creates or truncates the file, as [`File::create`](std::fs::File::create) does, and starts
+    /// the thread that writes it. A restarted program thus loses the trace of its crash, and of two
+    /// processes with one path the first loses its trace: put the time of the start into the name.
+    /// Links are followed. If `/dev/stdout` is a file, it is truncated, too. To append to standard
+    /// output, pass [`std::io::stdout`] to [`build`](Self::build).
     ///
     /// # Errors
     ///
     /// - If the file cannot be created, or the thread cannot be started.
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) on Unix, if another trace of this process
     ///   that `create` has begun is being written to the file, or if a flight recorder has its
-    ///   rings there ([`FlightRecorderBuilder::create`]) and its process, this one or another on
+    ///   rings there ([`FlightRecorderBuilder::in_file`]) and its process, this one or another on
     ///   this machine, still runs. Also if another file comes to the path meanwhile. The file stays
     ///   as it is.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a ring were to be larger than 16 GiB
     ///   ([`bytes_per_thread`](Self::bytes_per_thread)).
     ///
-    /// [`FlightRecorderBuilder::create`]: crate::flight::FlightRecorderBuilder::create
+    /// [`FlightRecorderBuilder::in_file`]: crate::flight::FlightRecorderBuilder::in_file
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<(TraceFile, TraceFileGuard)> {
         let path = path.as_ref();
         self.settings.check_bytes_per_thread()?;
@@ -290,13 +290,13 @@ impl TraceFileBuilder {
         self.write_in(format, file, Some(path))
     }
 
-    /// Starts the thread that writes to `output`.
+    /// Makes a sink that writes to `output`, and starts the thread that does so.
     ///
     /// # Errors
     ///
     /// - If the thread cannot be started.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) as for [`create`](Self::create).
-    pub fn write_to(
+    pub fn build(
         self,
         output: impl Write + Send + 'static,
     ) -> io::Result<(TraceFile, TraceFileGuard)> {
@@ -413,7 +413,7 @@ impl TraceFileGuard {
     ///
     /// - The first error of a write. The writer stopped at this error
     ///   ([*When a write fails*](self#when-a-write-fails)).
-    /// - If the writer's thread panicked, as the `output` of [`TraceFileBuilder::write_to`] may do.
+    /// - If the writer's thread panicked, as the `output` of [`TraceFileBuilder::build`] may do.
     /// - In a forked child, because the file belongs to the parent.
     ///
     /// If [`TraceFileBuilder::create`] made the file, the error's text begins with its path, in
@@ -490,7 +490,7 @@ mod tests {
     /// Symptom: the error said that the thread that writes the trace had panicked.
     #[test]
     fn a_child_with_its_parents_process_id_cannot_finish_its_trace() {
-        let make = || TraceFile::builder().write_to(io::sink()).unwrap();
+        let make = || TraceFile::builder().build(io::sink()).unwrap();
         tickline_observe::fork::assert_in_namesake(make, |(_trace, guard)| {
             let error = guard.finish().unwrap_err().to_string();
             error

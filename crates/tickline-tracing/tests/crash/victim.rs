@@ -171,7 +171,11 @@ pub(crate) fn end(way: End, folder: &Path) {
             .bytes_per_thread(1)
             .tracks(Tracks::ThreadsAndRequests),
     };
-    let in_file = builder.threads_in_file(4).create(folder.join(BOX)).unwrap();
+    let in_file = builder
+        .in_file(folder.join(BOX))
+        .threads(4)
+        .build()
+        .unwrap();
     let layer = SpanTimingLayer::new()
         .with_sink(trace)
         .with_sink(perfetto)
@@ -294,8 +298,9 @@ fn fork(guard: TraceFileGuard, in_file: &FlightRecorder, folder: &Path) {
             "{summary:?}"
         );
         let error = FlightRecorder::builder()
-            .threads_in_file(1)
-            .create(folder.join(BOX))
+            .in_file(folder.join(BOX))
+            .threads(1)
+            .build()
             .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ResourceBusy, "{error}");
         assert!(guard.finish().is_err(), "the file is the parent's");

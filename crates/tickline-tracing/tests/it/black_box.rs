@@ -29,8 +29,9 @@ fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
 pub fn create(path: &Path, threads: usize) -> io::Result<FlightRecorder> {
     FlightRecorder::builder()
         .bytes_per_thread(1)
-        .threads_in_file(threads)
-        .create(path)
+        .in_file(path)
+        .threads(threads)
+        .build()
 }
 
 #[test]
@@ -82,14 +83,14 @@ fn a_file_that_another_recorder_uses_stays() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
-/// Symptom: a recorder with a million rings of a tebibyte wrote zeros until the disk was full.
+/// Symptom: a recorder with a million large rings wrote zeros until the disk was full.
 #[test]
 fn rings_of_more_than_the_largest_file_are_an_error() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    for (threads, bytes) in [(1_000_000, 1 << 40), (usize::MAX, 1), (1, usize::MAX)] {
+    for (threads, bytes) in [(1_000_000, 1 << 30), (usize::MAX, 1), (4, 16 << 30)] {
         let builder = FlightRecorder::builder().bytes_per_thread(bytes);
-        let error = builder.threads_in_file(threads).create(&path).unwrap_err();
+        let error = builder.in_file(&path).threads(threads).build().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         let text = format!(
             "{path:?}: rings of {bytes} bytes for {threads} threads take more than 68719476736 bytes (64 \
@@ -98,6 +99,21 @@ fn rings_of_more_than_the_largest_file_are_an_error() {
         assert_eq!(error.to_string(), text);
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// Symptom: a thread for which such a file had no ring asked the system for as much, in vain. This
+/// file would be too large, too, so that no disk is filled if the ring is not refused.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_ring_in_a_file_has_the_limit_of_one_in_memory() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    let builder = FlightRecorder::builder().bytes_per_thread(32 << 30);
+    let error = builder.in_file(&path).threads(2).build().unwrap_err();
+    let expected = format!(
+        "{path:?}: rings of 34359738368 bytes for each thread: the limit is 17179869184 bytes (16 GiB)"
+    );
+    assert_eq!(error.to_string(), expected);
 }
 
 #[test]
@@ -187,7 +203,7 @@ fn run_with_two_taken_rings(run: impl FnOnce(&Path, Span)) {
     let builder = FlightRecorder::builder()
         .bytes_per_thread(1)
         .tracks(Tracks::Requests);
-    let recorder = builder.threads_in_file(2).create(&path).unwrap();
+    let recorder = builder.in_file(&path).threads(2).build().unwrap();
     run_timed(recorder, || {
         let request = info_span!(parent: None, "request");
         on_thread(|| info!("one"));
@@ -331,8 +347,9 @@ fn sample() -> &'static [u8] {
             .with_source_locations();
         let recorder = builder
             .tracks(Tracks::ThreadsAndRequests)
-            .threads_in_file(1)
-            .create(&path)
+            .in_file(&path)
+            .threads(1)
+            .build()
             .unwrap();
         hand.run_timed(recorder, || {
             let _around =

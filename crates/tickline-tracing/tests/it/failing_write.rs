@@ -185,7 +185,7 @@ fn an_error_is_said_without_a_free_file() {
     assert_lines("an_error_is_said_without_a_free_file", &[line], |_| {
         let files: Vec<_> = iter::from_fn(|| File::open("/dev/null").ok()).collect();
         let without_room: &mut [u8] = &mut [];
-        let (_, guard) = TraceFile::builder().write_to(without_room).unwrap();
+        let (_, guard) = TraceFile::builder().build(without_room).unwrap();
         drop((guard, files));
     });
 }
@@ -195,12 +195,12 @@ fn an_error_is_said_without_a_free_file() {
 fn a_recorders_file_beyond_the_limit_is_an_error_with_its_size_and_the_limit() {
     if let Some(path) = env::var_os(TRACE) {
         let builder = FlightRecorder::builder().bytes_per_thread(1);
-        let error = builder.threads_in_file(1).create(&path).unwrap_err();
+        let error = builder.in_file(&path).threads(1).build().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
         let expected = format!(
             "{:?}: it takes 266752 bytes, and a file of this process may have at most 8192 bytes \
-             (RLIMIT_FSIZE): raise the limit (ulimit -f), or choose a smaller threads_in_file or \
-             bytes_per_thread",
+             (RLIMIT_FSIZE): raise the limit (ulimit -f), or choose fewer threads() or a smaller \
+             bytes_per_thread()",
             Path::new(&path)
         );
         return assert_eq!(error.to_string(), expected);
@@ -221,7 +221,7 @@ fn a_recorders_file_beyond_the_limit_is_an_error_with_its_size_and_the_limit() {
 /// writer is.
 fn record_too_many_spans() -> TraceFileGuard {
     let builder = TraceFile::builder().wait_when_full().bytes_per_thread(1);
-    let (trace, guard) = builder.write_to(io::sink()).unwrap();
+    let (trace, guard) = builder.build(io::sink()).unwrap();
     run_timed(trace, || {
         let mut inside: Vec<_> = (0..3_000).map(|_| info_span!("work").entered()).collect();
         while inside.pop().is_some() {}

@@ -177,7 +177,7 @@ fn a_black_box_has_the_names_of_fields() {
     let (folder, mut trace) = (tempfile::tempdir().unwrap(), Vec::new());
     let path = folder.path().join("box");
     let builder = FlightRecorder::builder().with_fields().bytes_per_thread(1);
-    let recorder = builder.threads_in_file(1).create(&path).unwrap();
+    let recorder = builder.in_file(&path).threads(1).build().unwrap();
     run_timed(recorder, || {
         on_thread(|| info!(first = 1, second = "two", "event"));
     });

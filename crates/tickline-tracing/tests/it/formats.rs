@@ -2,7 +2,7 @@
 
 use tickline::UnixTime;
 use tickline::mock::MockClock;
-use tickline_tracing::format::Rfc3339;
+use tickline_tracing::fmt::Rfc3339;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 

@@ -433,8 +433,9 @@ fn of_a_black_box(format: TraceFormat) -> Vec<u8> {
         .with_fields()
         .tracks(Tracks::ThreadsAndRequests)
         .bytes_per_thread(1)
-        .threads_in_file(1)
-        .create(&path)
+        .in_file(&path)
+        .threads(1)
+        .build()
         .unwrap();
     record(&recorder);
     let mut bytes = Vec::new();
@@ -541,7 +542,7 @@ fn a_requests_end_without_room_in_the_ring_is_not_lost() {
         .tracks(Tracks::Requests)
         .with_fields()
         .bytes_per_thread(1);
-    let (trace, guard) = builder.write_to(output).unwrap();
+    let (trace, guard) = builder.build(output).unwrap();
     // If an assertion fails, it is dropped before the guard, which waits for the writer.
     let go_on = go_on;
     let hand = MockHand::default();

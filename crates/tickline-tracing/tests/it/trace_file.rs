@@ -181,7 +181,7 @@ fn a_thread_does_not_wait_for_room_that_its_ring_never_has() {
     let (trace, guard) = TraceFile::builder()
         .wait_when_full()
         .bytes_per_thread(1)
-        .write_to(io::sink())
+        .build(io::sink())
         .unwrap();
     let (sender, done) = mpsc::channel();
     // If the thread waits for ever, the timeout drops the guard, which ends the wait.

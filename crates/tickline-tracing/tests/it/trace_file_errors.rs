@@ -113,7 +113,7 @@ fn the_error_of_a_later_write_names_the_file() {
 fn a_ring_that_is_too_large_is_an_error_with_its_size_and_the_limit() {
     let bytes = (16 << 30) + 1;
     let builder = TraceFile::builder().bytes_per_thread(bytes);
-    let error = builder.write_to(io::sink()).unwrap_err();
+    let error = builder.build(io::sink()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert_eq!(
         error.to_string(),
@@ -142,7 +142,7 @@ fn a_writer_that_fails_or_panics_keeps_no_thread_waiting() {
         (Box::new(panics), ErrorKind::Other),
     ] {
         let builder = TraceFile::builder().wait_when_full().bytes_per_thread(1);
-        let (trace, guard) = builder.write_to(output).unwrap();
+        let (trace, guard) = builder.build(output).unwrap();
         let ((ended, has_ended), long) = (mpsc::channel(), Duration::from_secs(60));
         let work = || (0..10_000).for_each(|_| info_span!("work").in_scope(|| ()));
         thread::spawn(move || {

@@ -51,6 +51,39 @@ fn a_recorder_does_not_promise_a_panics_trace_in_place_of_a_folder() {
     assert_eq!(error.to_string(), expected);
 }
 
+/// The hook would wait for a reader.
+#[test]
+fn a_recorder_does_not_promise_a_panics_trace_in_a_pipe() {
+    let folder = tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let recorder = FlightRecorder::builder().build().unwrap();
+    let error = recorder.write_on_panic(&pipe).unwrap_err();
+    let expected = format!("{pipe:?}: it is a device, pipe or socket, not a regular file");
+    assert_eq!(error.to_string(), expected);
+}
+
+/// Runs itself again with a pipe as its standard error, as `/dev/stderr` is below a supervisor.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_recorder_does_not_promise_a_panics_trace_on_standard_error() {
+    const IS_CHILD: &str = "TICKLINE_TEST_PANIC_ON_STDERR";
+    if env::var_os(IS_CHILD).is_some() {
+        let recorder = FlightRecorder::builder().build().unwrap();
+        let error = recorder.write_on_panic("/proc/self/fd/2").unwrap_err();
+        let expected = "\"/proc/self/fd/2\": it is a device, pipe or socket, not a regular file";
+        return assert_eq!(error.to_string(), expected);
+    }
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args([
+        "--exact",
+        "trace_path::a_recorder_does_not_promise_a_panics_trace_on_standard_error",
+    ]);
+    let output = child.env(IS_CHILD, "").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn a_trace_goes_through_a_link() {
     let folder = tempdir().unwrap();
@@ -225,7 +258,7 @@ fn assert_rings_stay(make_trace: impl FnOnce(&Path) -> io::Result<()>) {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
     let builder = FlightRecorder::builder().bytes_per_thread(1);
-    let _recorder = builder.threads_in_file(1).create(&path).unwrap();
+    let _recorder = builder.in_file(&path).threads(1).build().unwrap();
     let is_refused = || {
         let error = make_trace(&path).err().map(|error| error.to_string());
         error.is_some_and(|error| error.contains("a recorder's rings are in this file"))
@@ -254,8 +287,9 @@ fn a_recorders_trace_replaces_the_rings_of_a_process_that_has_ended() {
     let path = folder.path().join("box");
     drop(
         FlightRecorder::builder()
-            .threads_in_file(1)
-            .create(&path)
+            .in_file(&path)
+            .threads(1)
+            .build()
             .unwrap(),
     );
     FlightRecorder::builder()

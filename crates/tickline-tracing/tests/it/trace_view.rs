@@ -107,7 +107,7 @@ pub fn track_of(event: &Value) -> &str {
 /// trace.
 pub fn stuck(builder: TraceFileBuilder, run: impl FnOnce(TraceFile)) -> (TraceSummary, Vec<Value>) {
     let (reader, pipe) = io::pipe().unwrap();
-    let (trace, guard) = builder.bytes_per_thread(1).write_to(pipe).unwrap();
+    let (trace, guard) = builder.bytes_per_thread(1).build(pipe).unwrap();
     run(trace);
     let read = thread::spawn(|| io::read_to_string(reader));
     let summary = guard.finish().unwrap();

@@ -414,7 +414,7 @@ pub(crate) const FLIGHT: &[Section] = &[
   cut                     texts of values that were too long
   undecided               requests that may have ended
   ring missing            rings behind the end of the file, which is cut short
-  thread without a ring   threads for which the file had no ring: choose more threads_in_file
+  thread without a ring   threads for which the file had no ring: in_file(..).threads(..) makes more
   callsite without names  names that were too long or damaged, or for which the file had no room;
                           such spans and events are called ?",
     ),

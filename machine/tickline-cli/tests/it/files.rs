@@ -269,8 +269,9 @@ fn flight_says_at_its_end_what_opens_the_trace() {
     let folder = tempfile::tempdir().unwrap();
     let [recorded, trace] = ["server.flight", "trace.json"].map(|name| folder.path().join(name));
     let recorder = tickline_tracing::flight::FlightRecorder::builder()
-        .threads_in_file(1)
-        .create(&recorded)
+        .in_file(&recorded)
+        .threads(1)
+        .build()
         .unwrap();
     drop(recorder);
     let mut command = tickline(&["flight"]);
@@ -288,8 +289,8 @@ fn flight_says_at_its_end_what_opens_the_trace() {
 fn flight_converts_the_whole_rings_of_a_file_that_is_cut_short() {
     let folder = tempfile::tempdir().unwrap();
     let [recorded, trace] = ["server.flight", "trace.json"].map(|name| folder.path().join(name));
-    let builder = tickline_tracing::flight::FlightRecorder::builder().threads_in_file(3);
-    drop(builder.create(&recorded).unwrap());
+    let builder = tickline_tracing::flight::FlightRecorder::builder().in_file(&recorded);
+    drop(builder.threads(3).build().unwrap());
     let bytes = fs::read(&recorded).unwrap();
     fs::write(&recorded, &bytes[..bytes.len() - 1]).unwrap();
     let mut command = tickline(&["flight"]);
@@ -311,8 +312,8 @@ fn flight_converts_the_whole_rings_of_a_file_that_is_cut_short() {
 fn flight_says_how_many_threads_had_no_ring() {
     let folder = tempfile::tempdir().unwrap();
     let [recorded, trace] = ["server.flight", "trace.json"].map(|name| folder.path().join(name));
-    let builder = tickline_tracing::flight::FlightRecorder::builder().threads_in_file(1);
-    drop(builder.create(&recorded).unwrap());
+    let builder = tickline_tracing::flight::FlightRecorder::builder().in_file(&recorded);
+    drop(builder.threads(1).build().unwrap());
     let mut bytes = fs::read(&recorded).unwrap();
     // The word 5 of the head has their number.
     bytes[5 * 8..6 * 8].copy_from_slice(&4_u64.to_ne_bytes());

@@ -96,7 +96,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("box");
         let builder = FlightRecorder::builder().bytes_per_thread(1);
-        let _recorder = builder.threads_in_file(1).create(&path).unwrap();
+        let _recorder = builder.in_file(&path).threads(1).build().unwrap();
         let snapshot = black_box::read(std::fs::File::open(&path).unwrap()).unwrap();
         let names = snapshot.callsites.get(&ptr::from_ref(&METADATA).addr());
         assert!(names.is_some_and(|names| names.starts_with("panic\0")));

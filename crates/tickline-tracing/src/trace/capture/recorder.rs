@@ -23,7 +23,15 @@ use crate::trace::rings::record::Record;
 use crate::trace::rings::ring::{ControlWord, Ring};
 use crate::trace::settings::{Settings, Tracks, WhenFull};
 use crate::trace::sys::cpu_clock::CpuClock;
-use crate::trace::sys::temporary::next_number;
+use crate::trace::unique_number::next_number;
+
+/// The end of a request's span for which the ring of its thread had no room.
+#[derive(Debug)]
+pub(crate) struct KeptEnd {
+    /// The number of the thread.
+    pub(crate) thread: u64,
+    pub(crate) end: Record<'static>,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
@@ -52,7 +60,7 @@ pub(crate) struct Recorder {
     /// The ends of requests' spans that found no room in a ring, with the numbers of their threads.
     /// There is at most one for each span that was open at the reader's last round, or has begun
     /// since. If the reader is slow, the rings become full, and get no more beginnings.
-    ends_without_room: ProcessMutex<Vec<(u64, Record<'static>)>>,
+    ends_without_room: ProcessMutex<Vec<KeptEnd>>,
     /// The process that made the recorder. A forked child has no reader.
     process: u64,
     /// The file with the rings; `None` if they are only in memory.
@@ -325,18 +333,16 @@ impl Recorder {
             self.ends_without_room.lock()
         };
         let Some(mut ends) = ends else { return false };
-        ends.push((
-            thread,
-            Record {
-                payload: &[],
-                ..*end
-            },
-        ));
+        let end = Record {
+            payload: &[],
+            ..*end
+        };
+        ends.push(KeptEnd { thread, end });
         true
     }
 
     /// The ends of spans that [`keep_end`](Self::keep_end) has kept since the last call.
-    pub(crate) fn take_kept_ends(&self) -> Vec<(u64, Record<'static>)> {
+    pub(crate) fn take_kept_ends(&self) -> Vec<KeptEnd> {
         let ends = self.ends_without_room.lock();
         ends.map(|mut ends| mem::take(&mut *ends))
             .unwrap_or_default()

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::FlightRecorder;
@@ -14,23 +14,29 @@ use crate::trace::capture::trace_sink::RecorderInLayer;
 #[cfg(doc)]
 use crate::trace::format::summary::TraceSummary;
 use crate::trace::format::trace_output::TraceFormat;
-use crate::trace::settings::{DEFAULT_BYTES_IN_FILE, Settings, Tracks, settings};
+use crate::trace::settings::{DEFAULT_BYTES_IN_FILE, Settings, Tracks, WhenFull, settings};
+use crate::trace::sys::temporary::with_path;
 
 /// 17 MB with the default size of a ring. A restart needs room for two files, and the `/dev/shm` of
 /// a container has 64 MB (Docker, Kubernetes).
-pub(super) const DEFAULT_THREADS_IN_FILE: usize = 32;
+const DEFAULT_THREADS: usize = 32;
 
-/// Settings for a flight recorder: [`FlightRecorder::builder`] begins them, and
-/// [`build`](Self::build) or [`create`](Self::create) makes the recorder.
+/// Settings for a flight recorder: [`FlightRecorder::builder`] begins them. [`build`](Self::build)
+/// makes a recorder in memory, and [`in_file`](Self::in_file) leads to one in a file.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct FlightRecorderBuilder {
-    pub(super) settings: Settings,
-    pub(super) threads_in_file: usize,
+    settings: Settings,
 }
 
 impl FlightRecorderBuilder {
     settings!();
+
+    pub(super) fn new() -> Self {
+        Self {
+            settings: Settings::new(WhenFull::Overwrite),
+        }
+    }
 
     /// Keeps the records of the period `last`. Each ring begins with 64 KiB. It grows if it would
     /// otherwise overwrite a younger record, up to [`bytes_per_thread`](Self::bytes_per_thread),
@@ -39,8 +45,8 @@ impl FlightRecorderBuilder {
     /// At that size the ring overwrites its oldest records, even younger ones than `last`;
     /// [`TraceSummary::complete_since`] says how far back the rings reach. A thread that records
     /// 100,000 spans a second takes 20 MB for five seconds. Choose the size for the busiest thread:
-    /// the system commits only used memory. In a file ([`create`](Self::create)) the whole size is
-    /// allocated at once.
+    /// the system commits only used memory. In a file ([`in_file`](Self::in_file)) the whole size
+    /// is allocated at once.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -54,19 +60,7 @@ impl FlightRecorderBuilder {
         self
     }
 
-    /// The number of threads for which [`create`](Self::create) makes rings in the file: 32 by
-    /// default, which takes 17 MB. Further threads record in memory, and the file only counts them
-    /// ([`TraceSummary::threads_without_ring`]).
-    pub fn threads_in_file(self, threads_in_file: usize) -> Self {
-        Self {
-            threads_in_file,
-            ..self
-        }
-    }
-
-    /// Makes a recorder whose rings are in memory. It does not need
-    /// [`threads_in_file`](Self::threads_in_file), and ignores it: if [`create`](Self::create)
-    /// fails, the same settings make a recorder without a file.
+    /// Makes a recorder whose rings are in memory.
     ///
     /// # Errors
     ///
@@ -74,30 +68,75 @@ impl FlightRecorderBuilder {
     /// ([`bytes_per_thread`](Self::bytes_per_thread)).
     pub fn build(self) -> io::Result<FlightRecorder> {
         self.settings.check_bytes_per_thread()?;
-        let recorder = Arc::new(Recorder::new(self.settings));
-        Ok(FlightRecorder(RecorderInLayer::new(recorder)))
+        Ok(recorder_of(Recorder::new(self.settings)))
     }
 
-    /// Makes a recorder whose rings are in a file, and survive every end of the process ([the black
-    /// box](crate::flight#the-black-box)). The file has a head of 4 KiB, a ring for each of its
-    /// [threads](Self::threads_in_file), and one more ring for names. Each ring has
-    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes. The file has at most 64 GiB.
+    /// Puts the rings into a file at `path`, where they survive every end of the process ([the
+    /// black box](crate::flight#the-black-box)). The settings above come before this call, those of
+    /// the file after it. [`FlightFileBuilder::build`] then makes the file.
+    pub fn in_file(self, path: impl Into<PathBuf>) -> FlightFileBuilder {
+        FlightFileBuilder {
+            settings: self.settings,
+            path: path.into(),
+            threads: DEFAULT_THREADS,
+        }
+    }
+}
+
+/// Settings for a flight recorder in a file: [`FlightRecorderBuilder::in_file`] begins them, and
+/// [`build`](Self::build) makes the recorder.
+///
+/// If a server should rather have a recorder in memory than none, the same settings make it:
+///
+#[cfg_attr(unix, doc = "```")]
+#[cfg_attr(not(unix), doc = "```no_run")]
+/// # use tickline_tracing::flight::FlightRecorder;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("server.flight");
+/// let settings = FlightRecorder::builder().with_fields();
+/// let in_file = settings.clone().in_file(path).threads(64).build();
+/// let recorder = in_file.or_else(|error| {
+///     eprintln!("the flight recorder will not survive a kill: {error}");
+///     settings.build()
+/// })?;
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct FlightFileBuilder {
+    settings: Settings,
+    path: PathBuf,
+    threads: usize,
+}
+
+impl FlightFileBuilder {
+    /// The number of threads that have rings in the file at once: 32 by default, which takes 17 MB.
+    /// Further threads record in memory, and the file only counts them
+    /// ([`TraceSummary::threads_without_ring`]).
+    pub fn threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// Makes the file and the recorder. The file has a head of 4 KiB, a ring for each of its
+    /// [threads](Self::threads), and one more ring for names. Each ring has
+    /// [`bytes_per_thread`](FlightRecorderBuilder::bytes_per_thread) and 256 bytes. The file has at
+    /// most 64 GiB.
     ///
-    /// If an earlier process has left a file at `path`, `create` renames it to `PATH.old`, and
-    /// replaces the file of an ended recorder that has that name. If there is no room for all three
-    /// files, it removes that `PATH.old` before it fills the new file.
+    /// If an earlier process has left a file at the path, it gets the name `PATH.old`, and replaces
+    /// the file of an ended recorder that has that name. If there is no room for all three files,
+    /// that `PATH.old` is removed before the new file is filled.
     ///
     /// # Errors
     ///
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file would be larger than 64 GiB, or
-    ///   than the address space.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a ring were to be larger than 16 GiB, or
+    ///   the file than 64 GiB or the address space.
     /// - [`FileTooLarge`](io::ErrorKind::FileTooLarge) if it would be larger than a file of this
     ///   process may be (`RLIMIT_FSIZE`, `ulimit -f`); the text has the size and the limit.
     /// - [`StorageFull`](io::ErrorKind::StorageFull) if the file system has too little free space;
-    ///   the text has the sizes of the files at `path` and `PATH.old`.
+    ///   the text has the sizes of the files at the path and `PATH.old`.
     /// - If the file cannot be created with all its blocks, for example because of a quota.
     /// - [`ResourceBusy`](io::ErrorKind::ResourceBusy) if another recorder writes to the file at
-    ///   `path`, or to the `PATH.old` that would be replaced.
+    ///   the path, or to the `PATH.old` that would be replaced.
     /// - [`AlreadyExists`](io::ErrorKind::AlreadyExists) if one of these files is not a recorder's,
     ///   even if it was made while the new file was filled, or if `PATH.old` was made meanwhile;
     ///   another kind if it is a link or a folder.
@@ -111,22 +150,26 @@ impl FlightRecorderBuilder {
     ///   room meanwhile. The text then says that it was removed.
     /// - If two processes start at once, the one that fails with
     ///   [`ResourceBusy`](io::ErrorKind::ResourceBusy) may be the one that has renamed the earlier
-    ///   file to `PATH.old`. The other's file is at `path`. The earlier file may also be at
-    ///   `PATH.old` if another program makes a file at `path` at that moment.
-    /// - If the new file can't get the name `path`, although it could get another one in this
+    ///   file to `PATH.old`. The other's file is at the path. The earlier file may also be at
+    ///   `PATH.old` if another program makes a file at the path at that moment.
+    /// - If the new file can't get its name, although it could get another one in this
     ///   folder (a quota), the earlier file is at `PATH.old`, and what was there is gone.
-    pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {
-        let Self {
-            settings,
-            threads_in_file,
-        } = self;
-        let mut recorder = Recorder::new(settings);
+    pub fn build(self) -> io::Result<FlightRecorder> {
+        self.settings
+            .check_bytes_per_thread()
+            .map_err(|error| with_path(&self.path, &error))?;
+        let bytes = self.settings.bytes_per_thread;
+        let mut recorder = Recorder::new(self.settings);
         recorder.file = Some(RingFile::create(
-            path.as_ref(),
-            threads_in_file,
-            settings.bytes_per_thread.unwrap_or(DEFAULT_BYTES_IN_FILE),
+            &self.path,
+            self.threads,
+            bytes.unwrap_or(DEFAULT_BYTES_IN_FILE),
         )?);
         panic_event::add_names(&recorder);
-        Ok(FlightRecorder(RecorderInLayer::new(Arc::new(recorder))))
+        Ok(recorder_of(recorder))
     }
+}
+
+fn recorder_of(recorder: Recorder) -> FlightRecorder {
+    FlightRecorder(RecorderInLayer::new(Arc::new(recorder)))
 }

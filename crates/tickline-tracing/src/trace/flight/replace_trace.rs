@@ -43,7 +43,7 @@ mod tests {
         let mut recorder = None;
         let builder = FlightRecorder::builder().bytes_per_thread(1);
         let start = |_: &File| {
-            recorder = Some(builder.threads_in_file(1).create(&path)?);
+            recorder = Some(builder.in_file(&path).threads(1).build()?);
             Ok(())
         };
         let error = replace_trace(&path, start).unwrap_err();

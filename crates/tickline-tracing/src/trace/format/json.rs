@@ -11,7 +11,7 @@ use tickline::{Instant, UnixTime};
 use super::callsite_names::{CallsiteNames, Role};
 use super::mark::Mark;
 use crate::trace::readout::cpu_times::{CPU_TIME, ThreadCpuTime};
-use crate::trace::readout::span_tracks::{Attempt, SpanPlace, SpanTracks};
+use crate::trace::readout::span_tracks::{Attempt, EndedSpan, SpanPlace, SpanTracks};
 use crate::trace::rings::encoding::{self, CUT_MARK, Field, FieldName};
 use crate::trace::rings::record::{Kind, Record};
 
@@ -192,10 +192,10 @@ impl<W: Write> Trace<W> {
         self.text.clear();
         let place = match record.kind {
             Kind::Rest | Kind::Block | Kind::Name | Kind::Follows => return Ok(Some(0)),
-            Kind::AsyncBegin => Some(self.tracks.begin(record).0),
+            Kind::AsyncBegin => Some(self.tracks.begin(record).place),
             Kind::AsyncEnd => {
                 let ended = self.tracks.end(record.id, record.ns, attempt);
-                let Some((place, lost)) = ended else {
+                let Some(EndedSpan { place, lost }) = ended else {
                     return Ok(None);
                 };
                 self.push_lost_ends(thread, record.ns, place, &lost, &names);

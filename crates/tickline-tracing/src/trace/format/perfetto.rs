@@ -19,6 +19,7 @@ pub(crate) mod clocks;
 mod encoder;
 mod names;
 mod proto;
+mod track_event;
 mod values;
 
 use core::time::Duration;

@@ -71,10 +71,9 @@ pub struct TraceSummary {
     /// file that was truncated. The trace has nothing of these. Always 0 for the recorder itself.
     pub missing_rings: u64,
     /// The number of threads that got no ring in a recorder's file, because more threads ran at
-    /// once than the file has rings
-    /// ([`threads_in_file`](crate::flight::FlightRecorderBuilder::threads_in_file)); a ring is also
-    /// in use while the recorder copies it to write a trace. The trace has nothing of these
-    /// threads. Always 0 for the recorder itself. A damaged file may state any number.
+    /// once than the file has rings ([`threads`](crate::flight::FlightFileBuilder::threads)); a
+    /// ring is also in use while the recorder copies it to write a trace. The trace has nothing of
+    /// these threads. Always 0 for the recorder itself. A damaged file may state any number.
     pub threads_without_ring: u64,
     /// The number of callsites in the trace whose names a recorder's file does not have: their
     /// spans and events have the name `?`. The ring of names was full, or the names were [too

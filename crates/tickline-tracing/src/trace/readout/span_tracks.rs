@@ -29,6 +29,31 @@ pub(crate) struct SpanPlace {
     pub(crate) request: u64,
 }
 
+/// The place of a span that begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BegunSpan {
+    pub(crate) place: SpanPlace,
+    /// What is above the span's track, if the track is new.
+    pub(crate) above_new_track: Option<AboveTrack>,
+}
+
+/// What is above a track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AboveTrack {
+    /// The process: the track is that of a request.
+    Process,
+    /// The track of this number.
+    Track(u64),
+}
+
+/// A span that ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EndedSpan {
+    pub(crate) place: SpanPlace,
+    /// The callsites of the spans inside it on its track whose ends were lost, the innermost first.
+    pub(crate) lost: Vec<usize>,
+}
+
 /// Whether a refused record will be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attempt {
@@ -51,8 +76,14 @@ struct PlacedSpan {
     child: u64,
     /// Since when that track has no child, ns.
     free_since_ns: u64,
-    /// The tracks below that have no child now, and since when.
-    free: Vec<(u64, u64)>,
+    /// The tracks below that have no child now.
+    free: Vec<FreeTrack>,
+}
+
+#[derive(Debug)]
+struct FreeTrack {
+    track: u64,
+    since_ns: u64,
 }
 
 impl PlacedSpan {
@@ -62,15 +93,14 @@ impl PlacedSpan {
             self.child = child;
             return Some(self.place.track);
         }
-        let free = self.free.pop_if(|(_, since_ns)| *since_ns <= ns)?;
-        Some(free.0)
+        let free = self.free.pop_if(|free| free.since_ns <= ns)?;
+        Some(free.track)
     }
 }
 
 impl SpanTracks {
-    /// Finds a place for a span that begins. If the track is new, also returns the number of the
-    /// track above it: 0 for the track of a request.
-    pub(crate) fn begin(&mut self, begin: &Record<'_>) -> (SpanPlace, Option<u64>) {
+    /// Finds a place for a span that begins.
+    pub(crate) fn begin(&mut self, begin: &Record<'_>) -> BegunSpan {
         let &Record {
             id: span,
             parent,
@@ -87,9 +117,9 @@ impl SpanTracks {
         } else {
             self.open.get_mut(&parent)
         };
-        let (place, above) = match known {
+        let (place, above_new_track) = match known {
             // The parent is unknown if its record was lost.
-            None => (new(span), Some(0)),
+            None => (new(span), Some(AboveTrack::Process)),
             Some(parent) => match parent.track_for_child(span, ns) {
                 Some(track) => (
                     SpanPlace {
@@ -98,7 +128,10 @@ impl SpanTracks {
                     },
                     None,
                 ),
-                None => (new(parent.place.request), Some(parent.place.track)),
+                None => (
+                    new(parent.place.request),
+                    Some(AboveTrack::Track(parent.place.track)),
+                ),
             },
         };
         self.open.insert(
@@ -112,19 +145,16 @@ impl SpanTracks {
                 free: Vec::new(),
             },
         );
-        (place, above)
+        BegunSpan {
+            place,
+            above_new_track,
+        }
     }
 
-    /// The place of a span that ends, and the callsites of the spans inside it on its track whose
-    /// ends were lost, the innermost first. `None` if the span's beginning has not come yet. At the
-    /// first attempt also `None` if the end of its child has not come yet: two ends on two threads
-    /// may have the same time.
-    pub(crate) fn end(
-        &mut self,
-        span: u64,
-        ns: u64,
-        attempt: Attempt,
-    ) -> Option<(SpanPlace, Vec<usize>)> {
+    /// Ends a span. `None` if the span's beginning has not come yet. At the first attempt also
+    /// `None` if the end of its child has not come yet: two ends on two threads may have the same
+    /// time.
+    pub(crate) fn end(&mut self, span: u64, ns: u64, attempt: Attempt) -> Option<EndedSpan> {
         // One search, in place of one for the child and one to remove the span.
         let Entry::Occupied(open) = self.open.entry(span) else {
             return None;
@@ -149,10 +179,13 @@ impl SpanTracks {
                 parent.child = 0;
                 parent.free_since_ns = ns;
             } else {
-                parent.free.push((place.track, ns));
+                parent.free.push(FreeTrack {
+                    track: place.track,
+                    since_ns: ns,
+                });
             }
         }
-        Some((place, lost))
+        Some(EndedSpan { place, lost })
     }
 
     /// The place of an open span.
@@ -178,7 +211,7 @@ mod tests {
 
     /// Begins spans, and returns their tracks.
     fn begun<const N: usize>(tracks: &mut SpanTracks, spans: [(u64, u64, u64); N]) -> [u64; N] {
-        spans.map(|(span, parent, ns)| tracks.begin(&begin(span, parent, ns)).0.track)
+        spans.map(|(span, parent, ns)| tracks.begin(&begin(span, parent, ns)).place.track)
     }
 
     #[test]
@@ -205,7 +238,8 @@ mod tests {
             begun(&mut tracks, [(1, 0, 10), (2, 1, 20), (3, 1, 20)]),
             [1, 1, 3]
         );
-        assert_eq!(tracks.begin(&begin(4, 1, 25)).1, Some(1));
+        let begun = tracks.begin(&begin(4, 1, 25));
+        assert_eq!(begun.above_new_track, Some(AboveTrack::Track(1)));
     }
 
     #[test]
@@ -227,19 +261,22 @@ mod tests {
 
     #[test]
     fn a_span_whose_parent_was_lost_is_a_request() {
-        let place = SpanTracks::default().begin(&begin(5, 4, 10));
-        let expected = SpanPlace {
-            track: 5,
-            request: 5,
+        let begun = SpanTracks::default().begin(&begin(5, 4, 10));
+        let expected = BegunSpan {
+            place: SpanPlace {
+                track: 5,
+                request: 5,
+            },
+            above_new_track: Some(AboveTrack::Process),
         };
-        assert_eq!(place, (expected, Some(0)));
+        assert_eq!(begun, expected);
     }
 
     #[test]
     fn a_track_below_belongs_to_the_request() {
         let mut tracks = SpanTracks::default();
         begun(&mut tracks, [(1, 0, 10), (2, 1, 20), (3, 1, 20)]);
-        let place = tracks.begin(&begin(4, 3, 30)).0;
+        let place = tracks.begin(&begin(4, 3, 30)).place;
         assert_eq!((place.track, place.request), (3, 1));
     }
 
@@ -249,7 +286,7 @@ mod tests {
         begun(&mut tracks, [(1, 0, 10), (2, 1, 20)]);
         assert_eq!(tracks.end(1, 30, Attempt::First), None);
         tracks.end(2, 30, Attempt::First).unwrap();
-        assert!(tracks.end(1, 30, Attempt::First).unwrap().1.is_empty());
+        assert!(tracks.end(1, 30, Attempt::First).unwrap().lost.is_empty());
     }
 
     /// The file of a process that was killed may lack an end.
@@ -257,7 +294,7 @@ mod tests {
     fn at_its_end_a_span_ends_those_inside_whose_ends_were_lost() {
         let mut tracks = SpanTracks::default();
         begun(&mut tracks, [(1, 0, 10), (2, 1, 20), (3, 2, 20)]);
-        assert_eq!(tracks.end(1, 30, Attempt::Last).unwrap().1, [3, 2]);
+        assert_eq!(tracks.end(1, 30, Attempt::Last).unwrap().lost, [3, 2]);
         assert!(tracks.open.is_empty());
     }
 }

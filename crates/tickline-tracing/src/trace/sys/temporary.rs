@@ -1,6 +1,5 @@
-//! Temporary files, errors that name their file, and numbers that are unique in this process.
+//! Temporary files, and errors that name their file.
 
-use core::sync::atomic::{AtomicU64, Ordering};
 use std::fs::{File, FileType, Metadata};
 use std::hash::{BuildHasher, RandomState};
 #[cfg(unix)]
@@ -8,12 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::{fs, io, process};
 
-/// A number that is unique in this process: for a block of spans' numbers, a file, or a thread.
-pub(crate) fn next_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    // ORDERING: Relaxed: the number orders no memory.
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
+use crate::trace::unique_number::next_number;
 
 /// `path` with a suffix.
 pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -155,8 +155,8 @@ impl<W: Write> Writer<'_, W> {
             ..
         } = self;
         // They are taken first: the beginnings of their spans are then in the rings or were taken.
-        for (thread, end) in recorder.take_kept_ends() {
-            held.add(thread, &end);
+        for kept in recorder.take_kept_ends() {
+            held.add(kept.thread, &kept.end);
         }
         let mut pass = Pass::begin(|| recorder.rings().unwrap_or_default(), now_ns);
         for ring in pass.new_rings() {
@@ -279,7 +279,7 @@ mod tests {
     /// Symptom: the trace's last line advised a larger ring.
     #[test]
     fn a_record_after_the_end_is_not_dropped_for_want_of_room() {
-        let (trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
+        let (trace, guard) = TraceFile::builder().build(io::sink()).unwrap();
         let recorder = Arc::clone(trace.recorder());
         let layer = SpanTimingLayer::new().with_sink(trace);
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn the_rings_of_ended_threads_are_removed() {
-        let (trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
+        let (trace, guard) = TraceFile::builder().build(io::sink()).unwrap();
         let recorder = Arc::clone(trace.recorder());
         let layer = SpanTimingLayer::new().with_sink(trace);
         let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));

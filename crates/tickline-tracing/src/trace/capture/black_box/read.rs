@@ -23,8 +23,11 @@ pub(crate) fn read(input: impl Read) -> io::Result<Snapshot> {
         whole_bytes: None,
     };
     let head = Head::read(&mut input)?;
-    let process = head.read_ring(&mut input)?;
-    let callsites = callsites_in(&process)?;
+    let Process {
+        number,
+        name,
+        callsites,
+    } = Process::in_ring(&head.read_ring(&mut input)?)?;
     let (threads, missing_rings) = read_threads(&head, &mut input)?;
     let threads_without_ring = head.get(HeadWord::ThreadsWithoutRing);
     // A missing ring may have the end of any request, and so may a thread without a ring.
@@ -35,8 +38,8 @@ pub(crate) fn read(input: impl Read) -> io::Result<Snapshot> {
     };
     let unix_offset_ns = head.get(HeadWord::UnixOffset).cast_signed();
     Ok(Snapshot {
-        process: u32::try_from(process.get(ControlWord::Number)).unwrap_or(0),
-        name: process.name(),
+        process: number,
+        name,
         callsites,
         threads,
         removed_records: head.get(HeadWord::RemovedRecords),
@@ -130,6 +133,24 @@ impl Head {
     }
 }
 
+/// What the ring of the process has.
+struct Process {
+    /// 0 if the number is damaged.
+    number: u32,
+    name: String,
+    callsites: Callsites,
+}
+
+impl Process {
+    fn in_ring(ring: &Ring) -> io::Result<Self> {
+        Ok(Self {
+            number: u32::try_from(ring.get(ControlWord::Number)).unwrap_or(0),
+            name: ring.name(),
+            callsites: callsites_in(ring)?,
+        })
+    }
+}
+
 /// The names in the ring of the process.
 fn callsites_in(process: &Ring) -> io::Result<Callsites> {
     let words = process.snapshot();
@@ -152,8 +173,8 @@ fn callsites_in(process: &Ring) -> io::Result<Callsites> {
     Ok(callsites)
 }
 
-/// What the rings of threads contain, and the number of rings that a truncated file lacks. The first
-/// ring must be whole.
+/// What the rings of threads contain, and the number of rings that a truncated file lacks. The
+/// first ring must be whole.
 fn read_threads(
     head: &Head,
     input: &mut Input<impl Read>,
@@ -174,6 +195,9 @@ fn read_threads(
     Ok((threads, 0))
 }
 
+/// The number of words that are read from a file at once: 64 KiB.
+const WORDS_AT_ONCE: usize = 1 << 13;
+
 /// A recorder's file, as far as it has been read.
 struct Input<R> {
     file: R,
@@ -183,21 +207,25 @@ struct Input<R> {
 }
 
 impl<R: Read> Input<R> {
-    /// The next words of the file, as memory.
+    /// The next words of the file, as memory. It is the only copy of all of them, and zeros, of
+    /// which a sparse file of any length may consist, take none.
     fn memory(&mut self, words: usize) -> io::Result<Memory> {
-        let (mut bytes, wanted) = (Vec::new(), words.saturating_mul(8));
-        self.file
-            .by_ref()
-            .take(wanted as u64)
-            .read_to_end(&mut bytes)?;
-        self.read_bytes = self.read_bytes.saturating_add(bytes.len() as u64);
-        if bytes.len() < wanted {
-            return Err(self.truncated());
-        }
         let memory = Memory::allocate(words).ok_or(io::ErrorKind::OutOfMemory)?;
-        for (atomic, word) in memory.words().iter().zip(bytes.as_chunks().0) {
-            // ORDERING: Relaxed: no other thread has the memory yet.
-            atomic.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        let mut part = Vec::new();
+        for atomics in memory.words()[..words].chunks(WORDS_AT_ONCE) {
+            part.clear();
+            let wanted = atomics.len() as u64 * 8;
+            self.read_bytes += self.file.by_ref().take(wanted).read_to_end(&mut part)? as u64;
+            if (part.len() as u64) < wanted {
+                return Err(self.truncated());
+            }
+            for (atomic, word) in atomics.iter().zip(part.as_chunks().0) {
+                let word = u64::from_ne_bytes(*word);
+                if word != 0 {
+                    // ORDERING: Relaxed: no other thread has the memory yet.
+                    atomic.store(word, Ordering::Relaxed);
+                }
+            }
         }
         Ok(memory)
     }

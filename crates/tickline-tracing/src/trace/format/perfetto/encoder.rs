@@ -10,12 +10,13 @@ use super::proto::{
     Begun, Bytes, EventHead, SequenceHead, annotation, clocks as clock, defaults, event, interned,
     packet, trace, track,
 };
+use super::track_event::{COUNTER, INSTANT, NamedField, TrackEvent};
 use super::values::{nearest, push_annotation, push_event_name};
 use crate::trace::format::{callsite_names::Role, mark::Mark};
 use crate::trace::keyed_hash::KeyedState;
 use crate::trace::readout::cpu_times::{CPU_TIME, ThreadCpuTime};
-use crate::trace::readout::span_tracks::{Attempt, SpanTracks};
-use crate::trace::rings::encoding::{Field, FieldName, Fields, Value, counter};
+use crate::trace::readout::span_tracks::{AboveTrack, Attempt, BegunSpan, EndedSpan, SpanTracks};
+use crate::trace::rings::encoding::{Fields, Value, counter};
 use crate::trace::rings::record::{Kind, Record};
 
 /// The fields with the bounds of UTC.
@@ -42,8 +43,8 @@ pub(super) struct Encoder {
     /// The indices of the sequences, by the number of the thread, or [`OF_CPU_TIMES`]. The first
     /// sequence belongs to requests and the process, and has the number 0.
     indices: HashMap<u64, usize, KeyedState>,
-    /// The thread and the index of the thread's sequence that was asked for last.
-    last: (u64, usize),
+    /// The sequence that was asked for last.
+    last: ThreadSequence,
     pub(super) names: FieldNumbers,
     /// The number of values so far that were cut.
     pub(super) cut_values: u64,
@@ -62,6 +63,13 @@ enum TrackKind {
     Thread,
     Span,
     Counter,
+}
+
+/// The index of a thread's sequence.
+#[derive(Default)]
+struct ThreadSequence {
+    thread: u64,
+    index: usize,
 }
 
 /// The packets of a thread, or of requests.
@@ -95,58 +103,6 @@ impl Sequence {
     }
 }
 
-// The heads of events without a callsite.
-const BEGIN: EventHead = EventHead::of_type(event::SLICE_BEGIN);
-const END: EventHead = EventHead::of_type(event::SLICE_END);
-const INSTANT: EventHead = EventHead::of_type(event::INSTANT);
-const COUNTER: EventHead = EventHead::of_type(event::COUNTER);
-
-/// An event of a sequence.
-struct TrackEvent<'a> {
-    kind: u64,
-    ns: u64,
-    /// `None` for the default track of the sequence.
-    track: Option<u64>,
-    callsite: Option<&'a Callsite>,
-    fields: Fields<'a>,
-}
-
-impl<'a> TrackEvent<'a> {
-    /// An end has the name of its beginning.
-    #[inline]
-    fn head(&self) -> &'a EventHead {
-        match (self.kind, self.callsite) {
-            (event::SLICE_END, _) => &END,
-            (event::SLICE_BEGIN, None) => &BEGIN,
-            (event::SLICE_BEGIN, Some(callsite)) => &callsite.begin,
-            (_, None) => &INSTANT,
-            (_, Some(callsite)) => &callsite.instant,
-        }
-    }
-
-    /// Whether the callsite's names are among these.
-    #[inline]
-    fn has_names(&self, seen: &Seen) -> bool {
-        let has = |callsite: &Callsite| seen.has(callsite.number());
-        self.kind == event::SLICE_END || self.callsite.is_none_or(has)
-    }
-
-    /// The name of a field, its number if it is one of the callsite's, and its role in an event of
-    /// `tracing`. A file may lack the name.
-    #[inline]
-    fn name(&self, field: &Field<'a>) -> (&'a str, Option<u64>, Role) {
-        match field.name {
-            FieldName::Text(name) => (name, None, Role::of(name)),
-            FieldName::Index(index) => self
-                .callsite
-                .and_then(|callsite| callsite.fields.get(usize::from(index)))
-                .map_or(("?", None, Role::Argument), |field| {
-                    (&field.name, Some(field.number), field.role)
-                }),
-        }
-    }
-}
-
 impl Encoder {
     pub(super) fn begin(process: u32, name: &str, readings: &ClockReadings) -> Self {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
@@ -156,7 +112,7 @@ impl Encoder {
             salt: hasher.hash_one((process, name, &readings.0)) % (1 << 16),
             sequences: Vec::new(),
             indices: HashMap::default(),
-            last: (0, 0),
+            last: ThreadSequence::default(),
             names: FieldNumbers::default(),
             cut_values: 0,
             counters: HashMap::new(),
@@ -192,11 +148,12 @@ impl Encoder {
         if thread == 0 {
             return 0;
         }
-        if self.last.0 != thread {
-            let index = self.indices.get(&thread).copied();
-            self.last = (thread, index.unwrap_or_else(|| self.add_sequence(thread)));
+        if self.last.thread != thread {
+            let known = self.indices.get(&thread).copied();
+            let index = known.unwrap_or_else(|| self.add_sequence(thread));
+            self.last = ThreadSequence { thread, index };
         }
-        self.last.1
+        self.last.index
     }
 
     /// Adds the sequence of this thread: its clock and its default track. Returns its index.
@@ -281,28 +238,12 @@ impl Encoder {
                 self.event(thread, &event);
             }
             Kind::AsyncBegin => {
-                let (place, above) = self.tracks.begin(record);
-                let uuid = self.track(TrackKind::Span, place.track);
-                if let Some(above) = above {
-                    let kind = if above == 0 {
-                        TrackKind::Process
-                    } else {
-                        TrackKind::Span
-                    };
-                    let above = self.track(kind, above);
-                    let [packet, descriptor] = self.bytes.begin_track(uuid, above);
-                    if let Some(callsite) = callsite {
-                        self.bytes.0.extend_from_slice(&callsite.track_name);
-                    }
-                    self.bytes.end(descriptor);
-                    self.bytes.end(packet);
-                }
-                event.track = Some(uuid);
+                event.track = Some(self.track_of_begun(record, callsite));
                 self.event(0, &event);
             }
             Kind::AsyncEnd => {
                 let ended = self.tracks.end(record.id, record.ns, attempt);
-                let Some((place, lost)) = ended else {
+                let Some(EndedSpan { place, lost }) = ended else {
                     return false;
                 };
                 event.kind = event::SLICE_END;
@@ -328,6 +269,29 @@ impl Encoder {
             Kind::Follows => self.flow(record.id, record.parent, record.ns),
         }
         true
+    }
+
+    /// The number of the track of a span that begins. Adds the track if it is new, with the name of
+    /// the callsite.
+    #[inline]
+    fn track_of_begun(&mut self, begin: &Record<'_>, callsite: Option<&Callsite>) -> u64 {
+        let BegunSpan {
+            place,
+            above_new_track,
+        } = self.tracks.begin(begin);
+        let uuid = self.track(TrackKind::Span, place.track);
+        let above = match above_new_track {
+            None => return uuid,
+            Some(AboveTrack::Process) => self.track(TrackKind::Process, 0),
+            Some(AboveTrack::Track(track)) => self.track(TrackKind::Span, track),
+        };
+        let [packet, descriptor] = self.bytes.begin_track(uuid, above);
+        if let Some(callsite) = callsite {
+            self.bytes.0.extend_from_slice(&callsite.track_name);
+        }
+        self.bytes.end(descriptor);
+        self.bytes.end(packet);
+        uuid
     }
 
     /// Adds an event.
@@ -362,13 +326,13 @@ impl Encoder {
             ..
         } = self;
         let sequence = &mut sequences[index];
-        let before = (bytes.0.len(), sequence.last_ns);
+        let (bytes_before, last_ns_before) = (bytes.0.len(), sequence.last_ns);
         let [packet, begun] = sequence.begin_event(bytes, event.ns, event.head(), event.track);
         let is_instant = event.kind == event::INSTANT;
         let (mut has_message, mut has_arguments) = (false, false);
         let (mut counters, mut new_names) = (Vec::new(), Vec::new());
         for field in event.fields.clone() {
-            let (name, number, role) = event.name(&field);
+            let NamedField { name, number, role } = event.named(&field);
             if is_instant && role == Role::Message {
                 *cut_values += u64::from(field.value.is_cut());
                 push_event_name(bytes, field.value);
@@ -391,8 +355,8 @@ impl Encoder {
             push_annotation(bytes, number, field.value);
         }
         if !counters.is_empty() && !has_message && !has_arguments {
-            (_, sequence.last_ns) = before;
-            bytes.0.truncate(before.0);
+            sequence.last_ns = last_ns_before;
+            bytes.0.truncate(bytes_before);
         } else {
             if let Some(callsite) = event.callsite
                 && is_instant
@@ -487,7 +451,7 @@ impl Encoder {
     fn utc(&mut self, event: &TrackEvent<'_>) {
         let offset_ns = |name: &str| {
             let mut fields = event.fields.clone();
-            match fields.find(|field| event.name(field).0 == name)?.value {
+            match fields.find(|field| event.named(field).name == name)?.value {
                 Value::I64(ns) => Some(ns),
                 Value::U64(ns) => i64::try_from(ns).ok(),
                 _ => None,

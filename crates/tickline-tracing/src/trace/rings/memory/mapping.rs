@@ -97,9 +97,9 @@ impl Mapping {
         let words = unsafe { slice::from_raw_parts(start.cast(), words) };
         // From now on the mapping closes the file.
         mem::forget(file);
-        let entry = files.iter_mut().find(|(_, known)| *known == descriptor);
+        let entry = files.iter_mut().find(|file| file.descriptor == descriptor);
         // The file's own opening has made the entry, which `release` alone removes.
-        entry.expect("the entry of an open file").0 = words;
+        entry.expect("the entry of an open file").words = words;
         Ok(Self { words })
     }
 
@@ -119,7 +119,7 @@ impl Mapping {
 
     /// Unlocks and closes the file.
     pub(crate) fn unlock(&self) {
-        release(|(words, _)| ptr::eq(*words, self.words));
+        release(|file| ptr::eq(file.words, self.words));
     }
 }
 
@@ -290,7 +290,7 @@ impl Room<'_> {
     fn explained(&self, error: io::Error) -> io::Error {
         let (mut text, kind) = (String::new(), error.kind());
         if is_full(&error) {
-            text += "; a smaller threads_in_file or bytes_per_thread takes less";
+            text += "; fewer threads() or a smaller bytes_per_thread() take less";
             for path in [self.path, self.old_path] {
                 if let Ok(found) = fs::symlink_metadata(path) {
                     text += &format!("; {path:?} takes {} bytes", found.len());
@@ -317,8 +317,8 @@ fn check_limit(bytes: u64) -> io::Result<()> {
     }
     let text = format!(
         "it takes {bytes} bytes, and a file of this process may have at most {limit} bytes \
-         (RLIMIT_FSIZE): raise the limit (ulimit -f), or choose a smaller threads_in_file or \
-         bytes_per_thread"
+         (RLIMIT_FSIZE): raise the limit (ulimit -f), or choose fewer threads() or a smaller \
+         bytes_per_thread()"
     );
     Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
 }

@@ -21,8 +21,12 @@ static FILES: SpinMutex<Files> = SpinMutex::new(Vec::new());
 
 pub(super) type Files = Vec<OpenFile>;
 
-/// The words of a file, none before it is mapped, and its descriptor.
-pub(super) type OpenFile = (&'static [AtomicU64], RawFd);
+/// A file that this process has open.
+pub(super) struct OpenFile {
+    /// None before the file is mapped.
+    pub(super) words: &'static [AtomicU64],
+    pub(super) descriptor: RawFd,
+}
 
 /// Locks the list, which threads do only briefly.
 pub(super) fn lock_files() -> SpinMutexGuard<'static, Files> {
@@ -45,7 +49,7 @@ extern "C" fn in_parent() {
 /// a replacement, the child continues to write to its parent's rings.
 extern "C" fn in_child() {
     in_parent();
-    for (words, descriptor) in lock_files().drain(..) {
+    for OpenFile { words, descriptor } in lock_files().drain(..) {
         // SAFETY: the child does not use the descriptor: a mapping has no other access to it, and
         // the thread that prepares a file is not in the child.
         unsafe { libc::close(descriptor) };
@@ -87,7 +91,7 @@ pub(super) fn release(is_it: impl FnMut(&OpenFile) -> bool) {
     let Some(index) = files.iter().position(is_it) else {
         return;
     };
-    let (_, descriptor) = files.swap_remove(index);
+    let OpenFile { descriptor, .. } = files.swap_remove(index);
     // A close would not release the lock while a mapping keeps the file open, or a child that a
     // bare `clone` has made.
     // SAFETY: the descriptor is open, because it was in the list.
@@ -112,8 +116,8 @@ pub(super) fn is_mapped(number: FileNumber) -> bool {
             .is_ok_and(|found| FileNumber::of(&found) == number)
     };
     let files = lock_files();
-    let mut mapped = files.iter().filter(|(words, _)| !words.is_empty());
-    mapped.any(|(_, descriptor)| has_number(*descriptor))
+    let mut mapped = files.iter().filter(|file| !file.words.is_empty());
+    mapped.any(|file| has_number(file.descriptor))
 }
 
 /// An open file that no forked child shares, until it is mapped. Its drop unlocks it.
@@ -127,7 +131,10 @@ impl UnsharedFile {
         let file = options.open(path)?;
         // This may allocate under the lock. It can't deadlock with an allocator that locks itself
         // at a fork: its handler is older than `before_fork`, so it runs later.
-        files.push((&[], file.as_raw_fd()));
+        files.push(OpenFile {
+            words: &[],
+            descriptor: file.as_raw_fd(),
+        });
         Ok(Self(ManuallyDrop::new(file)))
     }
 }
@@ -135,7 +142,7 @@ impl UnsharedFile {
 impl Drop for UnsharedFile {
     fn drop(&mut self) {
         let own = self.0.as_raw_fd();
-        release(|(_, descriptor)| *descriptor == own);
+        release(|file| file.descriptor == own);
     }
 }
 

@@ -20,7 +20,7 @@ const DEFAULT_DIGITS: u8 = 6;
 /// the system's time zone. Further digits are truncated, so that a time is never in the future.
 ///
 /// ```
-/// use tickline_tracing::format::Rfc3339;
+/// use tickline_tracing::fmt::Rfc3339;
 ///
 /// let layer = tracing_subscriber::fmt::layer().with_timer(Rfc3339::new().digits(9));
 /// # use tracing_subscriber::layer::SubscriberExt;
@@ -56,7 +56,7 @@ impl Rfc3339 {
     /// If `TZ` names no zone, or the system has none.
     ///
     /// ```
-    /// use tickline_tracing::format::Rfc3339;
+    /// use tickline_tracing::fmt::Rfc3339;
     ///
     /// # fn main() -> std::io::Result<()> {
     /// let layer = tracing_subscriber::fmt::layer().with_timer(Rfc3339::local()?.digits(3));
