@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 #[cfg(unix)]
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::{fs, io, process};
+use std::{fs, io, iter, process};
 
 use crate::trace::unique_number::next_number;
 
@@ -40,10 +40,14 @@ pub(crate) fn not_regular(file: FileType) -> io::Error {
 /// names it.
 ///
 /// A device or a pipe is an error. To write into it, as a `TraceFile` does, may wait for a reader,
-/// and a panic hook must not.
+/// and a panic hook must not. So is an open file of a process, such as `/dev/stderr`: its owner
+/// still writes to it.
 pub(crate) fn replace<T>(path: &Path, write: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
     let end = &end_of_links(path);
     let replaced = older(path).and_then(|older| {
+        if leads_through_open_file(path) {
+            return Err(io::Error::other("it is an open file of a process"));
+        }
         with_temporary(
             end,
             |temporary| create_for(older.as_ref(), temporary),
@@ -126,18 +130,28 @@ fn keep_owner_and_mode(new: &File, older: &Metadata) -> io::Result<()> {
 
 /// The path to which the symbolic links at `path` lead, even if nothing is there.
 fn end_of_links(path: &Path) -> PathBuf {
+    links(path).last().unwrap_or_else(|| path.to_owned())
+}
+
+/// Whether the symbolic links at `path` lead through a process's list of open files
+/// (proc_pid_fd(5)).
+fn leads_through_open_file(path: &Path) -> bool {
+    links(path).any(|path| path.starts_with("/proc"))
+}
+
+/// `path`, and the paths to which the symbolic links there lead, one after the other.
+fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
     /// Linux follows so many.
     const MAX_LINKS: usize = 40;
 
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        let Ok(target) = fs::read_link(&path) else {
-            break;
-        };
+    iter::successors(Some(path.to_owned()), |path| {
+        let target = fs::read_link(path).ok()?;
+        let mut path = path.clone();
         path.pop();
         path.push(target);
-    }
-    path
+        Some(path)
+    })
+    .take(MAX_LINKS + 1)
 }
 
 /// Makes a temporary file beside `path` by `create_new`, and calls `make` with its path and the
@@ -195,6 +209,25 @@ mod tests {
     fn two_processes_of_one_number_have_temporary_files_of_different_names() {
         let path = Path::new("box");
         assert_ne!(temporary_path(path, 7), temporary_path(path, 7));
+    }
+
+    /// Symptom: a panic's trace at `/dev/stderr` replaced the log to which standard error went.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn an_open_file_of_a_process_is_not_replaced() {
+        use std::os::fd::AsRawFd;
+
+        let log = tempfile::NamedTempFile::new().unwrap();
+        fs::write(log.path(), "a log").unwrap();
+        let open = format!("/proc/self/fd/{}", log.as_file().as_raw_fd());
+        let error = replace(Path::new(&open), |_| Ok(())).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("it is an open file of a process"),
+            "{error}"
+        );
+        assert_eq!(fs::read_to_string(log.path()).unwrap(), "a log");
     }
 
     /// Symptom: of the children of one process, each in its own pid namespace, one failed because
