@@ -99,6 +99,8 @@ pub(super) enum Group {
     UtcContainsTrueTime,
     UtcMissesByTheLie,
     UtcByChronyd,
+    /// chronyd's server states no error, so that chronyd's claims are estimates.
+    UtcByChronydsEstimates,
     UtcByChronydAgain,
     UtcWidens,
     UtcClaimEndsSoon,
@@ -187,6 +189,7 @@ impl Group {
             Self::UtcContainsTrueTime => vec![utc::contains_true_time()],
             Self::UtcMissesByTheLie => vec![utc::misses_by_the_lie()],
             Self::UtcByChronyd => utc::by_chronyd(),
+            Self::UtcByChronydsEstimates => utc::by_chronyds_estimates(),
             Self::UtcByChronydAgain => vec![utc::by_chronyd_again()],
             Self::UtcWidens => vec![utc::widens()],
             Self::UtcClaimEndsSoon => vec![utc::claim_ends_soon()],

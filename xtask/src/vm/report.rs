@@ -160,6 +160,17 @@ pub(super) struct Work {
     pub(super) synchronised: Waited,
     #[serde(deserialize_with = "or_default")]
     pub(super) back: Waited,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) claims: Claims,
+}
+
+/// How far the claims of a source missed (`claims.rs`).
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(default)]
+pub(super) struct Claims {
+    pub(super) asked: Option<u64>,
+    pub(super) missed_ns: Option<u64>,
+    pub(super) rate_missed_ppb: Option<u64>,
 }
 
 /// Whether an event was seen in time.

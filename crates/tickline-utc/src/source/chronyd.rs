@@ -113,7 +113,7 @@ pub struct Tracking {
     /// The estimated error of that rate, ppb.
     pub skew_ppb: i64,
     /// The error of that rate: the skew, and the residual frequency; ppb, not negative.
-    pub(crate) unsure_ppb: i64,
+    pub unsure_ppb: i64,
     /// The root delay, ns; not negative.
     pub delay_ns: i64,
     /// The root dispersion, ns; not negative.

@@ -2,6 +2,7 @@
 //! of this program, which serves a function of `CLOCK_MONOTONIC_RAW`. Meanwhile threads compare
 //! each `Utc::now()` with the true time before and after it.
 
+mod claims;
 mod counts;
 mod stranger;
 mod world;
@@ -26,6 +27,7 @@ use crate::lab::wait_for;
 use crate::resume::suspend_for;
 use crate::system::{self, Killed, realtime_ns, send};
 use crate::{machine, report};
+use claims::Claims;
 use counts::Counts;
 pub(crate) use stranger::{STRANGER, answer};
 use world::{COVERED_NS, SECOND_NS, World};
@@ -37,7 +39,9 @@ const PATIENCE_READINGS: Duration = Duration::from_secs(60);
 /// The longest wait for these readings with a range, which suffices on a quiet host.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// The longest wait for a narrow range while the clock is steered. A quiet host needs none.
+/// The time in which chronyd's statements get narrow while the clock is steered, ns.
+const STEERED_NS: i64 = 8 * SECOND_NS;
+/// The longest time for a narrow range then. A quiet host needs no more than [`STEERED_NS`].
 const PATIENCE_NARROW: Duration = Duration::from_secs(60);
 
 /// The number of readings between two loads of the flag.
@@ -394,9 +398,13 @@ impl UtcLab<'_> {
             chronyd_with(&["-x"], "")
         };
         let daemon = self.synchronise(name, 0, UtcSource::Chronyd, start, |_| {
-            pass(8)?;
-            wait_until(PATIENCE_NARROW, || self.counts().is_narrow());
-            pass(0)
+            let mut claims = Claims::default();
+            let start_ns = self.world.now_ns();
+            wait_until(PATIENCE_NARROW, || {
+                claims.ask(self.world, ppm);
+                self.world.now_ns() - start_ns > STEERED_NS && self.counts().is_narrow()
+            });
+            Ok(json!({ "claims": claims }))
         });
         self.world.is_exact.store(false, Ordering::Relaxed); // ORDERING: orders no memory
         daemon

@@ -1,20 +1,53 @@
 //! UTC with its error.
 
-use super::super::check::{Rule, at_least, at_most, equals, is_true, rule};
+use super::super::check::{Rule, at_least, at_most, at_most_that, equals, is_true, rule};
+use super::super::report::Claims;
 
 /// chronyd's server keeps within its stated dispersion, whatever happens to chronyd and to the
 /// clock.
 pub(super) fn by_chronyd() -> Vec<Rule> {
-    let mut rules = vec![
+    let mut rules = read_by_chronyd();
+    rules.push(contains_true_time());
+    rules
+}
+
+/// chronyd's estimates may miss on a busy host, where the server's replies are late, and an interval
+/// is as true as its source.
+pub(super) fn by_chronyds_estimates() -> Vec<Rule> {
+    let mut rules = read_by_chronyd();
+    rules.push(rule("chronyd was asked for its claims", |phase| {
+        at_least("work.claims.asked", phase.work.claims.asked, 100)
+    }));
+    rules.push(rule(
+        "an interval misses the true time by no more than chronyd's claims and rates",
+        |phase| {
+            at_most_that(
+                "missed_ns",
+                phase.missed_ns,
+                claims_missed_ns(&phase.work.claims),
+            )
+        },
+    ));
+    rules
+}
+
+/// The largest error of an interval by these claims, ns: that of a claim, and that of its rate until
+/// the interval ends ([`LONGEST_CLAIM_MS`]).
+fn claims_missed_ns(claims: &Claims) -> Option<u64> {
+    let by_rate_ns = claims.rate_missed_ppb? * LONGEST_CLAIM_MS / 1_000;
+    Some(claims.missed_ns? + by_rate_ns)
+}
+
+fn read_by_chronyd() -> Vec<Rule> {
+    vec![
         rule("chronyd is the source", |phase| {
             is_true("work.synchronised.reached", phase.work.synchronised.reached)
         }),
         rule("the readers got intervals", |phase| {
             at_least("kinds.chronyd", phase.kinds.chronyd, 100_000)
         }),
-    ];
-    rules.extend([have_read(), contains_true_time()]);
-    rules
+        have_read(),
+    ]
 }
 
 pub(super) fn by_chronyd_again() -> Rule {
@@ -53,12 +86,14 @@ pub(super) fn widens() -> Rule {
     )
 }
 
-/// The second request without an answer ends a claim. Both come each second, and 50 ms later until
-/// the thread is scheduled.
+/// The longest time of a claim: the second request without an answer ends it. Both come each
+/// second, and 50 ms later until the thread is scheduled.
+const LONGEST_CLAIM_MS: u64 = 2_100;
+
 pub(super) fn claim_ends_soon() -> Rule {
     rule(
         "the second request without an answer ends a claim",
-        |phase| at_most("after_ms.chronyd", phase.after_ms.chronyd, 2_100),
+        |phase| at_most("after_ms.chronyd", phase.after_ms.chronyd, LONGEST_CLAIM_MS),
     )
 }
 

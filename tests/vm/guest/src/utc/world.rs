@@ -8,7 +8,7 @@ use std::time::Duration;
 use tickline_observe::clock_ns;
 
 /// The rate by which the true time is faster than the guest's counter, ppm.
-const FASTER_PPM: i64 = 30;
+pub(super) const FASTER_PPM: i64 = 30;
 
 /// The server's stated root delay, and its root dispersion, ns.
 const DELAY_NS: i64 = 1_000_000;
