@@ -38,7 +38,7 @@ const LAYOUTS: u32 = 8;
 
 /// The name of a copy of the program that is built in one of [`LAYOUTS`].
 fn in_layout(program: &str, layout: u32) -> String {
-    format!("{program}-layout{layout}")
+    format!("layout{layout}-{program}")
 }
 
 /// What a row of the table measures.
