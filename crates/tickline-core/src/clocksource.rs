@@ -64,7 +64,7 @@ pub enum Acceptance {
     Accepted,
     /// The kernel does not list the counter, or has marked it unstable.
     Rejected,
-    /// The kernel has no list, or nobody may read it.
+    /// Not known: there is no list, or nobody has read it.
     Unknown,
 }
 

@@ -30,9 +30,9 @@
 //!   counter's resolution is subtracted from it, because that much of it may be rounding. Half of
 //!   the rest is subtracted from either side of the bracket. The other half allows for the unknown
 //!   moment within a read at which the CPU takes the value, and for a change of the CPU's
-//!   frequency. On an Intel Xeon this narrows brackets: a read takes 24 ticks or more, and the
-//!   resolution is 2. On Zen 5 it narrows nothing: an ordered read takes less than twice the
-//!   resolution, 20 ns. (Figures: `PLATFORM.md`.)
+//!   frequency. On an Intel Xeon this narrows brackets: a read takes about 24 ticks, and the
+//!   resolution is 2 (`PLATFORM.md`). On Zen 5 it narrows nothing: an ordered read takes less than
+//!   twice the resolution, 20 ns (`benches/README.md`).
 //! - **The counter's resolution does not widen a bracket where the kernel keeps time with the same
 //!   counter.** The kernel's value `r` lies between the two values read, so `L(before) < r + 1` and
 //!   `L(after) >= r` hold without it. With it, each sample would be wider by the resolution, and

@@ -249,10 +249,10 @@ pub struct Status {
     /// The counts of events.
     pub events: EventCounts,
     /// The CPUs for which the clock's thread calibrates a line of their own, also those that have
-    /// none now ([`CpuStatus::state`]). A CPU that the thread can't reach is left out 15 to 25 s
-    /// after the last reading there, or when the OS clock is set. The next reading there brings it
-    /// back, in the state [`Calibrating`](ClockState::Calibrating). Empty in a clock that has one
-    /// line for all.
+    /// none now ([`CpuStatus::state`]). A CPU that the thread may not run on is left out 15 to 25 s
+    /// after the last reading there, or, if there was none since its last calibration, when the OS
+    /// clock is set. The next reading there brings it back, in the state
+    /// [`Calibrating`](ClockState::Calibrating). Empty in a clock that has one line for all.
     pub per_cpu: Vec<CpuStatus>,
 }
 
@@ -419,8 +419,7 @@ pub struct CpuStatus {
     /// The CPU's id.
     pub cpu: u32,
     /// The clock that its readings come from. [`Fallback`](ClockState::Fallback) means no line for
-    /// 15 s; the thread still tries to calibrate the CPU. If the thread can't reach the CPU, the 15
-    /// s begin anew when the OS clock is set.
+    /// 15 s; the thread still tries to calibrate the CPU.
     pub state: ClockState,
     /// The measured frequency of its counter, Hz; `None` before its first line.
     pub frequency_hz: Option<u64>,

@@ -114,7 +114,7 @@ pub struct Facts {
     pub clocksource: Clocksource,
     /// The clocksource that a kernel names if it keeps time with this target's counter.
     pub matching_clocksource: Clocksource,
-    /// Whether the kernel would keep time with that clocksource.
+    /// Whether the kernel would keep time with that clocksource. Not asked of a kernel that does.
     pub acceptance: Acceptance,
     /// The result of a comparison of the CPUs' counters.
     pub comparison: CounterComparison,

@@ -203,13 +203,16 @@ fn a_clock_with_a_backend_counts_as_judged() {
 #[test]
 fn a_clock_with_a_backend_has_no_line() {
     let clock = Clock::from_backend(Own::at(5_000));
+    clock.maintain();
     assert_eq!(clock.bounds(), None);
     assert!(clock.status().per_cpu.is_empty());
 }
 
 #[test]
 fn a_clock_with_a_backend_has_no_figures_and_no_events() {
-    let status = Clock::from_backend(Own::at(5_000)).status();
+    let clock = Clock::from_backend(Own::at(5_000));
+    clock.maintain();
+    let status = clock.status();
     let figures = [status.frequency_hz, status.bound_ns, status.max_drift_ppb];
     assert_eq!(figures, [None; 3]);
     assert_eq!(status.events.iter().map(|(_, count)| count).sum::<u64>(), 0);
