@@ -54,9 +54,9 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement};
 ///
 /// This crate prints two lines below criterion's, and a third if the cost of the readings is more
 /// than a tenth of a pair. (In a run that is saved as a baseline, or compared with one, a longer
-/// line about the baseline takes its place. In turns with another build pairs are longer, and there
-/// is no such line.) The output of `cargo bench -p tickline-criterion --bench distributions --
-/// --quick hash/64` on an AMD EPYC, family 26, model 2:
+/// line about the baseline takes its place. A comparison in turns has a line of its own.) The
+/// output of `cargo bench -p tickline-criterion --bench distributions -- --quick hash/64` on an AMD
+/// EPYC, family 26, model 2:
 ///
 /// ```text
 /// hash/64                 time:   [20.646 ns 20.668 ns 20.674 ns]
@@ -230,15 +230,15 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         reference: files::Reference::Baseline,
     };
     let stored = files::store(collector, files);
-    let has_taken_turns = against.is_some_and(|benchmark| {
+    let is_compared_in_turns = against.is_some_and(|benchmark| {
         let name = stored
             .folder
             .and_then(|folder| criterion_folder::title(&folder));
         compare_by_name(collector, benchmark, name, budget)
     });
-    // Pairs in turns are longer.
+    // A comparison in turns has a line of its own.
     if !stored.has_named_short_pairs
-        && !has_taken_turns
+        && !is_compared_in_turns
         && let Some(reason) = share.why_too_long()
     {
         let line = format!("{INDENT}{reason}");
@@ -247,7 +247,7 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
 }
 
 /// Compares this build with the other one, if that has the benchmark, whose `name` is in
-/// criterion's files. Returns whether the two took turns.
+/// criterion's files. Returns whether there is a comparison.
 fn compare_by_name(
     collector: &Collector<1>,
     benchmark: Benchmark,
@@ -275,10 +275,7 @@ fn compare_by_name(
         return false;
     }
     match benchmark.take_turns(&collector.time, collector.pair_size, budget) {
-        Ok(turns) => {
-            report_turns(collector, benchmark, turns);
-            true
-        }
+        Ok(turns) => report_turns(collector, benchmark, turns),
         Err(error) => {
             messages.not_compared(&error);
             other_cannot_tell(collector, benchmark, ReasonCode::Failed.with(error));
@@ -287,8 +284,8 @@ fn compare_by_name(
     }
 }
 
-/// Prints, stores and judges the comparison of both builds.
-fn report_turns(collector: &Collector<1>, benchmark: Benchmark, turns: Turns) {
+/// Prints, stores and judges the comparison of both builds. Returns whether there is one.
+fn report_turns(collector: &Collector<1>, benchmark: Benchmark, turns: Turns) -> bool {
     let couples = MeasuredCouples {
         collector,
         replicates: &turns.replicates,
@@ -300,7 +297,8 @@ fn report_turns(collector: &Collector<1>, benchmark: Benchmark, turns: Turns) {
             Sides::Builds
         },
     };
-    match couples.report() {
+    let comparison = couples.report();
+    match &comparison {
         Some(comparison) => findings().add(
             benchmark.name,
             ComparedWith::OtherBuild,
@@ -317,6 +315,7 @@ fn report_turns(collector: &Collector<1>, benchmark: Benchmark, turns: Turns) {
             ReasonCode::TooFewSamples.with("too few couples count; measure longer"),
         ),
     }
+    comparison.is_some()
 }
 
 /// Adds a benchmark that should be compared with the other build, and can't be.
@@ -358,6 +357,8 @@ fn draw(
 
 #[cfg(test)]
 mod tests {
+    use criterion::measurement::Measurement;
+
     use super::*;
     use crate::message::Messages;
     use crate::test_folder::Folder;
@@ -401,6 +402,16 @@ mod tests {
                 bencher.iter(|| 3);
             });
         Some(time)
+    }
+
+    /// Symptom: no line called a routine of `latency()` short whose turns had too few couples.
+    #[test]
+    fn turns_with_too_few_couples_are_no_comparison() {
+        let time = CounterTime::builder().quiet().start_or_wall_time();
+        _ = time.zero();
+        let benchmark = Benchmark::without_programs("turns");
+        let is_compared = report_turns(&Collector::new(None), benchmark, Turns::default());
+        assert!(!is_compared);
     }
 
     /// Symptom: the run became the baseline, because the samples were only counted for the program.

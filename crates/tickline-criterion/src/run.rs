@@ -181,18 +181,19 @@ fn store_error(error: &str, options: &Options) {
 fn run_again(own: &Options, others: Vec<OsString>) -> Result<u8, String> {
     let mut again = Command::new(arguments::this_program()?);
     own.pass_on(again.args(own.for_criterion(others)))?;
-    exit_code_of(&mut again)
+    exit_code_of(&mut again, own)
 }
 
-/// Runs the program that was started again. Returns its exit code.
-fn exit_code_of(again: &mut Command) -> Result<u8, String> {
-    let status = again.status().map_err(|error| {
+/// Runs the program that was started again, which stores its own errors. Returns its exit code.
+fn exit_code_of(again: &mut Command, own: &Options) -> Result<u8, String> {
+    let started = again.status().map_err(|error| {
         let program = Path::new(again.get_program()).display();
         format!(
             "{program} can't be started again, without the options that criterion does not know: {error}; build it \
              again, or leave these options out"
         )
-    })?;
+    });
+    let status = started.inspect_err(|error| store_error(error, own))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.ok_or_else(|| ended_without_code(again, status))
 }
@@ -369,6 +370,7 @@ mod tests {
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use super::*;
+    use crate::test_folder::Folder;
 
     /// Lets one test at a time set the panic hook, which all threads share.
     fn only_hook() -> MutexGuard<'static, ()> {
@@ -418,8 +420,25 @@ mod tests {
     /// Symptom: "the program can't be started again", without the program or what to do.
     #[test]
     fn the_error_of_a_program_that_does_not_start_has_its_path() {
-        let error = exit_code_of(&mut Command::new("/no/such/program")).expect_err("no program");
+        let mut command = Command::new("/no/such/program");
+        let error = exit_code_of(&mut command, &Options::default()).expect_err("no program");
         assert!(error.starts_with("/no/such/program can't be"), "{error}");
+    }
+
+    /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
+    #[test]
+    fn the_verdicts_have_the_error_of_a_program_that_does_not_start() {
+        let folder = Folder::new("not-started");
+        folder.write("verdicts.json", r#"{"state":"finished","exit_code":0}"#);
+        let own = Options {
+            verdicts: Some(folder.0.join("verdicts.json")),
+            ..Options::default()
+        };
+        let mut command = Command::new("/no/such/program");
+        let error = exit_code_of(&mut command, &own).expect_err("no program");
+        let text = folder.read("verdicts.json").expect("the file");
+        let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(found["error"], error, "{found}");
     }
 
     /// Symptom: the text was "the program has ended with signal: 6 (SIGABRT)".

@@ -159,6 +159,17 @@ impl Benchmark {
         Some(Self { builds, name })
     }
 
+    /// A benchmark of builds that can't be started.
+    #[cfg(test)]
+    pub(crate) fn without_programs(name: &'static str) -> Self {
+        let builds = Box::leak(Box::new(Builds {
+            programs: [Vec::new(), Vec::new()],
+            ours: Listing::default(),
+            theirs: Listing::default(),
+        }));
+        Self { builds, name }
+    }
+
     /// The number of layouts of both builds.
     pub(crate) fn layouts(&self) -> usize {
         self.builds.programs[1].len()

@@ -347,7 +347,8 @@ pub(crate) enum Inputs {
 fn iterations_lasting(min_ticks: f64, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
     let mut min_trial_ticks = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
     let mut iterations = 1;
-    while iterations < MAX_ITERATIONS
+    while min_ticks > 0.0
+        && iterations < MAX_ITERATIONS
         && min_trial_ticks(iterations).is_some_and(|ticks| as_f64(ticks) < min_ticks)
     {
         iterations *= 2;

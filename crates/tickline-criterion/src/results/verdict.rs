@@ -93,8 +93,8 @@ pub struct LeftOut {
 #[serde(tag = "state", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunState {
-    /// The run goes on, or was killed, or criterion has ended it, say because of a wrong argument.
-    /// [`Verdicts::benchmarks`] has those that were done by then.
+    /// The run goes on or was killed, a benchmark has panicked, or criterion has ended the run, say
+    /// because of a wrong argument. [`Verdicts::benchmarks`] has those that were done by then.
     Unfinished,
     /// An error has ended the run with exit code 2, or it has compared nothing.
     Failed {
@@ -174,9 +174,11 @@ pub struct Verdicts {
     /// The benchmarks without a verdict. With `--against`: those of `bench_function` and
     /// [`compare`](crate::compare()), those that only the other build has, and those that were
     /// listed and not measured. With a baseline alone: those of `bench_function`, if criterion has
-    /// stored them in one of its default directories. Empty until the run is at its end. A benchmark
-    /// that is [`New`](Conclusion::New) for all its comparisons is not judged either; it is among
-    /// [`benchmarks`](Self::benchmarks).
+    /// stored them in one of its default directories. Another program that runs at the same time
+    /// with the same directory adds its benchmarks. If the times of files have steps of 1 or 2 s, a
+    /// benchmark of the first 1 or 2 s of the run may be missing. Empty until the run is at its end.
+    /// A benchmark that is [`New`](Conclusion::New) for all its comparisons is not judged either; it
+    /// is among [`benchmarks`](Self::benchmarks).
     #[serde(default)]
     pub not_judged: Vec<LeftOut>,
 }

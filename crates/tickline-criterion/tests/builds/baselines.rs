@@ -72,7 +72,7 @@ pub(crate) fn a_run_that_is_not_compared_with_its_baseline_is_called_short(progr
     for (option, tickline) in [
         ("-bmain", "on"),
         ("-bmain", "off"), // by another clock
-        ("--baseline-lenient=new", "on"),
+        ("--baseline-lenient=none", "on"),
     ] {
         let mut command = programs.command(1, "work/spin", &[option]);
         let output = command.env("TICKLINE", tickline).output();

@@ -69,6 +69,19 @@ fn each_conversion_counts_as_a_sample() {
     assert_eq!(time.incidents().samples, 10);
 }
 
+/// A thread that sleeps may go on on another CPU.
+#[test]
+fn no_sample_of_a_trusted_counter_is_backwards() {
+    let Some(time) = by_counter() else { return };
+    for _ in 0..10 {
+        let start = time.start();
+        thread::sleep(Duration::from_millis(30));
+        time.to_f64(&time.end(start));
+    }
+    let incidents = time.incidents();
+    assert_eq!(incidents.backwards_samples, 0, "{incidents:?}");
+}
+
 /// Divisions, each of which needs the result of the division before. They take about 200 ns, but
 /// are few instructions. When the first has completed, the processor may already hold all of them,
 /// and later instructions, in its pipeline.

@@ -368,6 +368,13 @@ fn the_iterations_of_a_pair_are_doubled_until_it_is_long_enough() {
     }
 }
 
+/// By readings that cost nothing, as those of a coarse clock may seem to.
+#[test]
+fn a_pair_of_any_length_needs_no_trial() {
+    let chosen = iterations_lasting(0.0, |_| panic!("a trial"));
+    assert_eq!(chosen, 1);
+}
+
 #[test]
 fn the_shortest_of_some_trials_decides_about_the_iterations_of_a_pair() {
     let mut trials = 0;

@@ -75,12 +75,17 @@ fn a_difference_of_two_routines_is_at_least_one_percent() {
 
 #[test]
 fn the_text_has_the_finding_about_the_second_side() {
-    for (ns, finding) in [
-        (30.0, "this build is slower"),
-        (-30.0, "this build is faster"),
-        (0.0, "no difference found"),
+    for (sides, ns, finding) in [
+        (Sides::Builds, 30.0, "this build is slower"),
+        (Sides::Builds, -30.0, "this build is faster"),
+        (Sides::Builds, 0.0, "no difference found"),
+        (Sides::Routines, 30.0, "B is slower"),
     ] {
-        let text = comparison(ns).to_string();
+        let text = Comparison {
+            sides,
+            ..comparison(ns)
+        }
+        .to_string();
         assert!(text.contains(finding), "{text}");
     }
 }

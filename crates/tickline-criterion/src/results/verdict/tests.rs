@@ -239,7 +239,19 @@ fn the_documents_list_the_texts_of_the_json() {
         .iter()
         .map(|code| serde_json::to_value(code).expect("JSON"))
         .collect();
+    let (error, exit_code) = (String::new(), 0);
+    let states = [
+        RunState::Unfinished,
+        RunState::Failed { error },
+        RunState::Finished { exit_code },
+    ];
+    // A new variant does not compile.
+    _ = |state: RunState| match state {
+        RunState::Unfinished | RunState::Failed { .. } | RunState::Finished { .. } => (),
+    };
+    let states = states.map(|state| json!(state)["state"].clone()).to_vec();
     for (field, texts) in [
+        ("state", states),
         ("conclusion", conclusions),
         ("compared_with", compared_with),
         ("measured_by", measured_by),
