@@ -147,7 +147,7 @@ impl Unbounded {
         let days = if ns < MIN_TIME_NS {
             ns.div_euclid(DAY_NS)
         } else {
-            ns.div_euclid(DAY_NS) + 1
+            (ns - 1).div_euclid(DAY_NS) + 1
         };
         Self::TimeOutOfRange {
             days: i32::try_from(days).unwrap_or(i32::MAX),
@@ -405,6 +405,14 @@ mod tests {
         ] {
             let text = cause.to_string();
             assert!(text.contains(value) && text.contains(limit), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_whole_days_is_stated_as_these_days() {
+        for days in [0, 106_750] {
+            let cause = Unbounded::by_time(i64::from(days) * DAY_NS);
+            assert_eq!(cause, Unbounded::TimeOutOfRange { days });
         }
     }
 
