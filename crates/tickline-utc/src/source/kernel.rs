@@ -6,7 +6,7 @@
 //! daemon's error looks so by chance; then there is no claim until its next update.
 //!
 //! ptpd sets its offset from the master as both errors, which bounds nothing either. Another
-//! daemon's errors look so by chance, as often as above.
+//! daemon's errors look so by chance, one time in 500.
 //!
 //! ntpd-rs 1.9 sets its root delay as the kernel's maximum error, and its root dispersion as the
 //! estimated error. That dispersion is a standard deviation, and includes the server's dispersion.
