@@ -112,7 +112,7 @@ impl KernelClock {
 ///
 /// // A daemon has set its offset of 7 us as both errors, four seconds ago.
 /// let errors = KernelErrors { maximum_us: 2_007, estimated_us: 7 };
-/// assert_eq!(errors.offset_in_both_us(), Some(7));
+/// assert_eq!(errors.offset_as_both_errors_us(), Some(7));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelErrors {
@@ -141,7 +141,7 @@ impl KernelErrors {
     /// Other daemons add half of the root delay and the dispersion; their errors differ like ptpd's
     /// by chance, one time in 500.
     #[must_use]
-    pub fn offset_in_both_us(self) -> Option<i64> {
+    pub fn offset_as_both_errors_us(self) -> Option<i64> {
         let offset_us = self.known_estimated_us()?;
         let grown_us = self.maximum_us.saturating_sub(offset_us);
         if offset_us == 0 || grown_us < 0 || grown_us % GROWTH_US != 0 {
@@ -244,7 +244,7 @@ mod tests {
                 maximum_us,
                 estimated_us,
             };
-            assert_eq!(errors.offset_in_both_us(), offset_us, "{errors:?}");
+            assert_eq!(errors.offset_as_both_errors_us(), offset_us, "{errors:?}");
         }
     }
 }

@@ -54,7 +54,7 @@ impl KernelSource {
         if steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
             return unsynchronised(Unbounded::by_steering(steering_ppb));
         }
-        if clock.errors.is_growth_only() || clock.errors.offset_in_both_us().is_some() {
+        if clock.errors.is_growth_only() || clock.errors.offset_as_both_errors_us().is_some() {
             return None;
         }
         let estimated_us = clock.errors.known_estimated_us().unwrap_or(0).max(0);
