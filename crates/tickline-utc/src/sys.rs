@@ -24,8 +24,8 @@ pub(crate) struct FileOwner {
     pub(crate) mode: u32,
 }
 
-/// The estimated error before any daemon has set it, us (`NTP_PHASE_LIMIT` in
-/// `include/linux/timex.h`).
+/// Both errors before any daemon has set them, and after the clock was set, us. The maximum error
+/// grows to that at most (`NTP_PHASE_LIMIT` in `include/linux/timex.h`).
 pub const UNSET_ERROR_US: i64 = 16_000_000;
 
 /// The growth of the kernel's maximum error in a second, us (`second_overflow` in
@@ -112,7 +112,7 @@ impl KernelClock {
 ///
 /// // A daemon has set its offset of 7 us as both errors, four seconds ago.
 /// let errors = KernelErrors { maximum_us: 2_007, estimated_us: 7 };
-/// assert_eq!(errors.offset_in_both_us(), Some(7));
+/// assert_eq!(errors.offset_as_both_errors_us(), Some(7));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelErrors {
@@ -141,7 +141,7 @@ impl KernelErrors {
     /// Other daemons add half of the root delay and the dispersion; their errors differ like ptpd's
     /// by chance, one time in 500.
     #[must_use]
-    pub fn offset_in_both_us(self) -> Option<i64> {
+    pub fn offset_as_both_errors_us(self) -> Option<i64> {
         let offset_us = self.known_estimated_us()?;
         let grown_us = self.maximum_us.saturating_sub(offset_us);
         if offset_us == 0 || grown_us < 0 || grown_us % GROWTH_US != 0 {
@@ -152,7 +152,8 @@ impl KernelErrors {
 
     /// Whether the maximum error is only its growth since a daemon has set it to 0, as
     /// systemd-timesyncd and OpenNTPD do at each update. It then bounds nothing. Another daemon's
-    /// error looks so by chance, one time in 500.
+    /// error looks so by chance, one time in 500. [`UNSET_ERROR_US`] looks so, too, and bounds
+    /// nothing either.
     #[must_use]
     pub fn is_growth_only(self) -> bool {
         self.maximum_us % GROWTH_US == 0
@@ -213,7 +214,13 @@ mod tests {
 
     #[test]
     fn an_error_is_growth_only_if_it_is_a_whole_number_of_seconds_growth() {
-        for (maximum_us, is_growth) in [(0, true), (500, true), (501, false), (1_234, false)] {
+        for (maximum_us, is_growth) in [
+            (0, true),
+            (500, true),
+            (501, false),
+            (1_234, false),
+            (UNSET_ERROR_US, true),
+        ] {
             let errors = KernelErrors {
                 maximum_us,
                 estimated_us: 7,
@@ -237,7 +244,7 @@ mod tests {
                 maximum_us,
                 estimated_us,
             };
-            assert_eq!(errors.offset_in_both_us(), offset_us, "{errors:?}");
+            assert_eq!(errors.offset_as_both_errors_us(), offset_us, "{errors:?}");
         }
     }
 }

@@ -86,9 +86,9 @@ pub enum Unbounded {
     NotTraceable,
     /// ptp4l: its grandmaster's class is neither 6 nor 7.
     OtherClockClass(u8),
-    /// ptp4l: its grandmaster's accuracy has this code, which stands for no accuracy, or for more
-    /// than 10 s (IEEE 1588-2019, table 5).
-    NoAccuracy(u8),
+    /// ptp4l: its grandmaster's accuracy has this code, which stands for no bound: the accuracy is
+    /// unknown, or worse than 10 s (IEEE 1588-2019, table 5).
+    NoAccuracyBound(u8),
     /// ptp4l measures the delay of the last link alone.
     LinkDelay,
     /// ptp4l has not measured the path.
@@ -126,7 +126,7 @@ const CAUSES: [fn(u32) -> Unbounded; 23] = [
     |_| Unbounded::NoUtcOffset,
     |_| Unbounded::NotTraceable,
     |class| Unbounded::OtherClockClass(class.to_le_bytes()[0]),
-    |code| Unbounded::NoAccuracy(code.to_le_bytes()[0]),
+    |code| Unbounded::NoAccuracyBound(code.to_le_bytes()[0]),
     |_| Unbounded::LinkDelay,
     |_| Unbounded::NoPathDelay,
     |_| Unbounded::UnreadableClock,
@@ -147,7 +147,7 @@ impl Unbounded {
         let days = if ns < MIN_TIME_NS {
             ns.div_euclid(DAY_NS)
         } else {
-            ns.div_euclid(DAY_NS) + 1
+            (ns - 1).div_euclid(DAY_NS) + 1
         };
         Self::TimeOutOfRange {
             days: i32::try_from(days).unwrap_or(i32::MAX),
@@ -202,7 +202,7 @@ impl Unbounded {
             Self::NoUtcOffset => (14, 0),
             Self::NotTraceable => (15, 0),
             Self::OtherClockClass(class) => (16, class.into()),
-            Self::NoAccuracy(code) => (17, code.into()),
+            Self::NoAccuracyBound(code) => (17, code.into()),
             Self::LinkDelay => (18, 0),
             Self::NoPathDelay => (19, 0),
             Self::UnreadableClock => (20, 0),
@@ -247,7 +247,9 @@ impl Unbounded {
             | Self::NoUtcOffset
             | Self::NotTraceable
             | Self::OtherClockClass(_)
-            | Self::NoAccuracy(_) => "see whether the grandmaster has a reference, such as GPS",
+            | Self::NoAccuracyBound(_) => {
+                "see whether the grandmaster has a reference, such as GPS"
+            }
             Self::LinkDelay => "configure ptp4l with `delay_mechanism E2E`",
             Self::NoPathDelay => "wait for its first measurements of the delay",
             Self::UnreadableClock => {
@@ -340,7 +342,7 @@ impl fmt::Display for Unbounded {
                     "its grandmaster follows no primary reference: its class is {class}, neither 6 nor 7"
                 );
             }
-            Self::NoAccuracy(code) => {
+            Self::NoAccuracyBound(code) => {
                 return write!(
                     f,
                     "its grandmaster states no accuracy, or one above 10 s: the code is {code:#04x}"
@@ -401,10 +403,18 @@ mod tests {
             ),
             (Unbounded::ClockBoundStatus(4), ["is 4", "1 (synchronised)"]),
             (Unbounded::OtherClockClass(52), ["is 52", "neither 6 nor 7"]),
-            (Unbounded::NoAccuracy(0xFE), ["0xfe", "above 10 s"]),
+            (Unbounded::NoAccuracyBound(0xFE), ["0xfe", "above 10 s"]),
         ] {
             let text = cause.to_string();
             assert!(text.contains(value) && text.contains(limit), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_whole_days_is_stated_as_these_days() {
+        for days in [0, 106_750] {
+            let cause = Unbounded::by_time(i64::from(days) * DAY_NS);
+            assert_eq!(cause, Unbounded::TimeOutOfRange { days });
         }
     }
 

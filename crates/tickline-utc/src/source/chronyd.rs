@@ -21,15 +21,16 @@
 //!
 //! | chronyd is asked | where | who can answer | which answers count |
 //! |---|---|---|---|
-//! | by its Unix socket, `/run/chrony/chronyd.sock` | this user may use it: root, usually | those who may write the socket's folder: root, chronyd's user and its group, or this process's user | all |
-//! | at UDP port 323 of this machine | elsewhere | any program that may bind that port: any user's in a container, because container engines set `net.ipv4.ip_unprivileged_port_start` to 0 | if each socket that the kernel lists at the port, whatever its address, is root's, chronyd's user's (`chrony`, `_chrony`), or that of this process's user. Else the error is [`NoAnswer::Stranger`] |
+//! | by its Unix socket, `/run/chrony/chronyd.sock` | this user may use it: root, usually | those who may replace the socket: root, its user, the folder's user, and the folder's group if that may write there | all, if the folder and the socket are root's, chronyd's user's or this process's user's, and not every user may replace the socket. Else the port is asked, and the error is [`NoAnswer::Stranger`] if nobody answers there |
+//! | at UDP port 323 of this machine | elsewhere, and if nobody answers by the socket: it is silent, fails, is a stranger's, or is left out after three silent requests in a row | any program that may bind that port: any user's in a container, because container engines set `net.ipv4.ip_unprivileged_port_start` to 0 | if each socket that the kernel lists at the port, whatever its address, is root's, chronyd's user's (`chrony`, `_chrony`), or that of this process's user. Else the error is [`NoAnswer::Stranger`] |
 //!
 //! An answer must also repeat the request's random number. If the kernel has no list, as in a
 //! container that hides `/proc/net`, an answer at the port counts, and [`Answer::user`] is `None`.
 //! In a container without the host's users the kernel lists the port of the host's root for user
 //! 65534, and the answer does not count.
 //!
-//! So an answer at the port does not prove that it is chronyd's. These can answer in its place:
+//! So an answer at the port does not prove that it is chronyd's. For example, these can answer in
+//! its place:
 //!
 //! - root in this container, or in another one that shares the host's network;
 //! - a program that has shared the port with chronyd, and has closed its socket since: the list is

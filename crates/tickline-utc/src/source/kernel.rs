@@ -6,7 +6,7 @@
 //! daemon's error looks so by chance; then there is no claim until its next update.
 //!
 //! ptpd sets its offset from the master as both errors, which bounds nothing either. Another
-//! daemon's errors look so by chance, as often as above.
+//! daemon's errors look so by chance, one time in 500.
 //!
 //! ntpd-rs 1.9 sets its root delay as the kernel's maximum error, and its root dispersion as the
 //! estimated error. That dispersion is a standard deviation, and includes the server's dispersion.
@@ -54,7 +54,7 @@ impl KernelSource {
         if steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
             return unsynchronised(Unbounded::by_steering(steering_ppb));
         }
-        if clock.errors.is_growth_only() || clock.errors.offset_in_both_us().is_some() {
+        if clock.errors.is_growth_only() || clock.errors.offset_as_both_errors_us().is_some() {
             return None;
         }
         let estimated_us = clock.errors.known_estimated_us().unwrap_or(0).max(0);

@@ -283,7 +283,7 @@ impl PtpStatus {
             return Some(Unbounded::OtherClockClass(self.clock_class));
         }
         if self.accuracy_ns().is_none() {
-            return Some(Unbounded::NoAccuracy(self.clock_accuracy));
+            return Some(Unbounded::NoAccuracyBound(self.clock_accuracy));
         }
         if !self.is_end_to_end {
             return Some(Unbounded::LinkDelay);
@@ -313,7 +313,7 @@ impl PtpStatus {
         let path_ns = hop_ns.saturating_mul(self.steps_removed.into());
         let accuracy_ns = self
             .accuracy_ns()
-            .ok_or(Unbounded::NoAccuracy(self.clock_accuracy))?;
+            .ok_or(Unbounded::NoAccuracyBound(self.clock_accuracy))?;
         Ok(accuracy_ns
             .saturating_add(path_ns)
             .saturating_add(ROUNDED_NS))

@@ -375,7 +375,7 @@ fn server_unproven(document: &Document) -> Option<Finding> {
             )),
         );
     }
-    let offset_us = document.offset_as_error_us()?;
+    let offset_us = document.offset_as_both_errors_us()?;
     let offset = time(signed_f64(offset_us) * 1e3);
     Some(
         Finding::unsure(

@@ -129,13 +129,13 @@ impl Document {
     /// The offset that a daemon has set as the estimated and as the maximum error, us, as ptpd does
     /// about once a second. `None` if the daemon that answers states a bound, or if the errors
     /// differ.
-    pub(crate) fn offset_as_error_us(&self) -> Option<i64> {
+    pub(crate) fn offset_as_both_errors_us(&self) -> Option<i64> {
         /// The time since the last update in which only ptpd's errors are taken for equal, s. A
         /// longer time has more chance matches with those of other daemons, and this is about a
         /// finding. A claim does without them (tickline-utc, `source/kernel.rs`).
         const UPDATED_S: i64 = 4;
         let ntp = self.ntp_with_set_error()?;
-        let offset_us = ntp.errors().offset_in_both_us()?;
+        let offset_us = ntp.errors().offset_as_both_errors_us()?;
         let grown_us = ntp.maximum_error_us.saturating_sub(offset_us);
         if grown_us > UPDATED_S * GROWTH_US || self.daemon_bound_ns().is_some() {
             return None;
@@ -147,7 +147,8 @@ impl Document {
     /// ([`is_growth_only`](tickline_utc::kernel::KernelErrors::is_growth_only)), nor an offset.
     pub(crate) fn kernel_claim(&self) -> Option<&Ntp> {
         let ntp = self.ntp_with_set_error()?;
-        let is_no_claim = ntp.errors().is_growth_only() || self.offset_as_error_us().is_some();
+        let is_no_claim =
+            ntp.errors().is_growth_only() || self.offset_as_both_errors_us().is_some();
         if is_no_claim || self.lone_daemon().is_some() {
             return None;
         }

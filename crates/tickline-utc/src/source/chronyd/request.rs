@@ -54,8 +54,8 @@ tickline_core::named! {
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Channel {
-        /// By its Unix socket, where only root, chronyd's user and group, and this process's user
-        /// can answer.
+        /// By its Unix socket, where only root, chronyd's user, this process's user, and the group
+        /// of the socket's folder can answer.
         Socket => "socket": "chronyd's Unix socket",
         /// At its UDP port of this machine.
         Udp => "udp": "chronyd's UDP port",
@@ -101,8 +101,8 @@ pub enum NoAnswer {
         /// The length of the reply, bytes; 1,024 if it is longer. chronyd's state has 104 bytes.
         length: usize,
     },
-    /// Somebody else has answered: the socket's folder or a socket at the port is not root's,
-    /// chronyd's user's or this process's user's.
+    /// Somebody else may answer: the socket, its folder or a socket at the port is not root's,
+    /// chronyd's user's or this process's user's, or every user may replace the socket.
     Stranger {
         /// Where.
         channel: Channel,

@@ -261,7 +261,7 @@ fn unbounded() -> [(PtpStatus, Unbounded); 12] {
                 clock_accuracy: 0xFE,
                 ..GOOD
             },
-            Unbounded::NoAccuracy(0xFE),
+            Unbounded::NoAccuracyBound(0xFE),
         ),
         (
             PtpStatus {

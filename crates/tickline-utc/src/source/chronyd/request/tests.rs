@@ -65,6 +65,16 @@ impl Drop for Folder {
     }
 }
 
+/// A client whose socket has left so many requests in a row unanswered.
+fn client_with(unanswered: u8) -> ChronydClient {
+    ChronydClient {
+        socket: SocketUse {
+            unanswered,
+            ..SocketUse::default()
+        },
+    }
+}
+
 /// A port at which nobody answers.
 fn closed_port() -> u16 {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -189,17 +199,45 @@ fn a_request_that_only_the_port_answers_is_counted() {
     assert_eq!(client.socket.unanswered, 1);
 }
 
+#[test]
+fn a_request_that_leaves_the_socket_out_is_counted() {
+    let folder = Folder::new("left-out-counted");
+    // A daemon that nobody asks waits for ever, so nobody waits for it.
+    let _waiting = answer_at(folder.socket(), vec![reply(7)]);
+    let (port, served) = answer_by_udp(reply(7));
+    let address = ChronydAddress {
+        folder: &folder.0,
+        port,
+    };
+    let mut client = client_with(SocketUse::MOST_UNANSWERED);
+    let answer = client.ask_at(&address, PATIENCE).unwrap();
+    served.join().unwrap();
+    assert_eq!(
+        (answer.channel, client.socket.unanswered),
+        (Channel::Udp, SocketUse::MOST_UNANSWERED + 1)
+    );
+}
+
+#[test]
+fn a_request_that_the_socket_answers_ends_the_count() {
+    let folder = Folder::new("count-ended");
+    let served = answer_at(folder.socket(), vec![reply(7)]);
+    let address = ChronydAddress {
+        folder: &folder.0,
+        port: closed_port(),
+    };
+    let mut client = client_with(2);
+    client.ask_at(&address, PATIENCE).unwrap();
+    served.join().unwrap();
+    assert_eq!(client.socket.unanswered, 0);
+}
+
 /// Symptom: three slow answers, then a port that is closed for good, and nobody was asked any more.
 #[test]
 fn a_socket_that_is_left_out_is_tried_again_if_the_port_does_not_answer() {
     let folder = Folder::new("left-out");
     let served = answer_at(folder.socket(), vec![reply(7)]);
-    let mut client = ChronydClient {
-        socket: SocketUse {
-            unanswered: SocketUse::MOST_UNANSWERED,
-            ..SocketUse::default()
-        },
-    };
+    let mut client = client_with(SocketUse::MOST_UNANSWERED);
     let address = ChronydAddress {
         folder: &folder.0,
         port: closed_port(),
