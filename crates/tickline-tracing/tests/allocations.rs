@@ -4,11 +4,10 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::{fmt, io, panic};
+use std::{fmt, panic};
 
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::flight::{self, FlightRecorder};
-use tickline_tracing::trace_file::TraceFormat;
+use tickline_tracing::flight::FlightRecorder;
 use tracing::{info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -97,20 +96,44 @@ fn the_text_of_a_panic_in_a_values_debug_is_freed() {
     assert_eq!(allocated, freed);
 }
 
+#[cfg(unix)]
+const RING: usize = 8 << 20;
+
+/// The most bytes that a conversion has in memory at once. The file has one ring of [`RING`] bytes
+/// for threads, and `change` changes it.
+#[cfg(unix)]
+fn most_bytes_of_conversion(change: impl FnOnce(&std::fs::File)) -> isize {
+    use tickline_tracing::flight;
+    use tickline_tracing::trace_file::TraceFormat;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("box");
+    let builder = FlightRecorder::builder().bytes_per_thread(RING);
+    drop(builder.in_file(&path).threads(1).build().unwrap());
+    let mut options = std::fs::File::options();
+    let file = options.read(true).write(true).open(path).unwrap();
+    change(&file);
+    let before = BYTES.get();
+    MOST_BYTES.set(before);
+    _ = flight::convert(file, std::io::sink(), TraceFormat::Json);
+    MOST_BYTES.get() - before
+}
+
 /// Symptom: a sparse file with one large ring, which takes a page of a disk, took three times the
 /// ring's length in memory.
 #[test]
 #[cfg(unix)]
 fn a_large_ring_is_in_memory_once() {
-    const RING: usize = 8 << 20;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("box");
-    let builder = FlightRecorder::builder().bytes_per_thread(RING);
-    drop(builder.in_file(&path).threads(1).build().unwrap());
-    let file = std::fs::File::open(path).unwrap();
-    let before = BYTES.get();
-    MOST_BYTES.set(before);
-    flight::convert(file, io::sink(), TraceFormat::Json).unwrap();
-    let most = MOST_BYTES.get() - before;
-    assert!(most < (RING + RING / 2).cast_signed(), "{most} bytes");
+    let most = most_bytes_of_conversion(|_| ());
+    let ring = RING.cast_signed();
+    assert!(most >= ring && most < ring + ring / 2, "{most} bytes");
+}
+
+/// Symptom: the error of a file that ended after its head was "out of memory", if the head stated a
+/// ring of 16 GiB.
+#[test]
+#[cfg(unix)]
+fn a_ring_that_a_truncated_file_lacks_takes_no_memory() {
+    let most = most_bytes_of_conversion(|file| file.set_len(4_097).unwrap());
+    assert!(most < RING.cast_signed() / 2, "{most} bytes");
 }

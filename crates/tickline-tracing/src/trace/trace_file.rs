@@ -208,11 +208,11 @@ impl TraceFileBuilder {
     /// even an empty ring has no room for it: if the thread is in more than about 30,000 spans at
     /// once, or 2,000 with the smallest ring.
     ///
-    /// A thread that panics waits at most about 10 ms, for all its records together, so that a stuck
-    /// writer does not keep the panic from its end. Then its records are dropped: the panic's event
-    /// ([`flush_on_panic`](Self::flush_on_panic)), events that destructors send during the
-    /// unwinding, and the beginnings of spans there. The end of a span that began is not dropped,
-    /// but its later values may be.
+    /// A thread that panics waits at most about 10 ms, for all its records in this trace together,
+    /// so that a stuck writer does not keep the panic from its end. Then its records are dropped:
+    /// the panic's event ([`flush_on_panic`](Self::flush_on_panic)), events that destructors send
+    /// during the unwinding, and the beginnings of spans there. The end of a span that began is not
+    /// dropped, but its later values may be.
     pub fn wait_when_full(mut self) -> Self {
         self.settings.when_full = WhenFull::Wait;
         self

@@ -84,6 +84,20 @@ fn a_recorder_does_not_promise_a_panics_trace_on_standard_error() {
     assert!(output.status.success(), "{output:?}");
 }
 
+/// Symptom: the trace was promised, and each panic said that it could not be written.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_recorder_does_not_promise_a_panics_trace_in_place_of_an_open_file() {
+    use std::os::fd::AsRawFd;
+
+    let log = tempfile::tempfile().unwrap();
+    let path = format!("/proc/self/fd/{}", log.as_raw_fd());
+    let recorder = FlightRecorder::builder().build().unwrap();
+    let error = recorder.write_on_panic(&path).unwrap_err();
+    let expected = format!("{path:?}: it is an open file of a process");
+    assert_eq!(error.to_string(), expected);
+}
+
 #[test]
 fn a_trace_goes_through_a_link() {
     let folder = tempdir().unwrap();

@@ -40,14 +40,11 @@ pub(crate) fn not_regular(file: FileType) -> io::Error {
 /// names it.
 ///
 /// A device or a pipe is an error. To write into it, as a `TraceFile` does, may wait for a reader,
-/// and a panic hook must not. So is an open file of a process, such as `/dev/stderr`: its owner
+/// and a panic hook must not. So is an open file of a process, such as `/dev/stderr`: the process
 /// still writes to it.
 pub(crate) fn replace<T>(path: &Path, write: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
     let end = &end_of_links(path);
     let replaced = older(path).and_then(|older| {
-        if leads_through_open_file(path) {
-            return Err(io::Error::other("it is an open file of a process"));
-        }
         with_temporary(
             end,
             |temporary| create_for(older.as_ref(), temporary),
@@ -70,16 +67,24 @@ pub(crate) fn replace<T>(path: &Path, write: impl FnOnce(&File) -> io::Result<T>
     })
 }
 
-/// The file at `path`, if there is one. It must be a regular one to which this process may write.
+/// The file at `path`, if there is one. It must be a regular one to which this process may write,
+/// and the path must not be that of an open file of a process.
 pub(crate) fn older(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // To open a device or a pipe may already have effects.
-        found => regular(found?).and_then(|_| writable(path)).map(Some),
+        found => {
+            // To open a device or a pipe may already have effects.
+            regular(found?)?;
+            if leads_through_open_file(path) {
+                return Err(io::Error::other("it is an open file of a process"));
+            }
+            writable(path).map(Some)
+        }
     }
 }
 
-/// Like [`older`]. Does not wait, even if a pipe has meanwhile taken the file's place.
+/// The regular file at `path`, to which this process may write. Does not wait, even if a pipe has
+/// meanwhile taken the file's place.
 fn writable(path: &Path) -> io::Result<Metadata> {
     // A rename asks for no right to the file itself.
     let mut options = File::options();
@@ -134,9 +139,12 @@ fn end_of_links(path: &Path) -> PathBuf {
 }
 
 /// Whether the symbolic links at `path` lead through a process's list of open files
-/// (proc_pid_fd(5)).
+/// (proc_pid_fd(5)), to which `/dev/fd` leads, or through a folder `/dev/fd`.
 fn leads_through_open_file(path: &Path) -> bool {
-    links(path).any(|path| path.starts_with("/proc"))
+    links(path).any(|path| {
+        let folder = fs::canonicalize(path.with_file_name(".")).unwrap_or_default();
+        folder.starts_with("/proc") && folder.ends_with("fd") || folder == Path::new("/dev/fd")
+    })
 }
 
 /// `path`, and the paths to which the symbolic links there lead, one after the other.
@@ -211,23 +219,73 @@ mod tests {
         assert_ne!(temporary_path(path, 7), temporary_path(path, 7));
     }
 
-    /// Symptom: a panic's trace at `/dev/stderr` replaced the log to which standard error went.
+    /// Symptom: a panic's trace at `/dev/stderr` or `/dev/fd/2` replaced the log to which standard
+    /// error went.
     #[test]
     #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "Miri has no files")]
     fn an_open_file_of_a_process_is_not_replaced() {
         use std::os::fd::AsRawFd;
+        use std::os::unix::fs::symlink;
 
         let log = tempfile::NamedTempFile::new().unwrap();
         fs::write(log.path(), "a log").unwrap();
-        let open = format!("/proc/self/fd/{}", log.as_file().as_raw_fd());
-        let error = replace(Path::new(&open), |_| Ok(())).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .ends_with("it is an open file of a process"),
-            "{error}"
-        );
+        let number = log.as_file().as_raw_fd().to_string();
+        let folder = tempfile::tempdir().unwrap();
+        let [files, link] = ["files", "link"].map(|name| folder.path().join(name));
+        symlink("/proc/self/fd", &files).unwrap(); // as `/dev/fd`
+        symlink(Path::new("files").join(&number), &link).unwrap();
+        let to_root = std::env::current_dir().unwrap();
+        let to_root: PathBuf = to_root.iter().skip(1).map(|_| "..").collect();
+        for path in [
+            Path::new("/proc/self/fd").join(&number),
+            files.join(&number),
+            link,
+            to_root.join("proc/self/fd").join(&number),
+        ] {
+            let error = replace(&path, |_| Ok(())).unwrap_err().to_string();
+            assert!(
+                error.ends_with("it is an open file of a process"),
+                "{path:?}: {error}"
+            );
+        }
         assert_eq!(fs::read_to_string(log.path()).unwrap(), "a log");
+    }
+
+    /// A program may be in any folder, also in that of its open files.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_bare_name_in_the_folder_of_open_files_is_an_open_file() {
+        use std::os::fd::AsRawFd;
+
+        let log = tempfile::tempfile().unwrap();
+        let number = log.as_raw_fd().to_string();
+        let is_taken_for_another = || {
+            std::env::set_current_dir("/proc/self/fd").unwrap();
+            i32::from(!leads_through_open_file(Path::new(&number)))
+        };
+        assert_eq!(
+            tickline_observe::fork::code_of_fork(is_taken_for_another),
+            0
+        );
+    }
+
+    /// Symptom: no trace could be written to a folder that was named through `/proc`.
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "Miri has no files")]
+    fn a_file_in_a_folder_that_proc_leads_to_is_no_open_file() {
+        use std::os::fd::AsRawFd;
+
+        let folder = tempfile::tempdir().unwrap();
+        let open = File::open(&folder).unwrap();
+        for path in [
+            "/proc/self/cwd/trace.json",
+            "/proc/1/root/tmp/trace.json",
+            &format!("/proc/self/fd/{}/trace.json", open.as_raw_fd()),
+        ] {
+            assert!(!leads_through_open_file(Path::new(path)), "{path}");
+        }
     }
 
     /// Symptom: of the children of one process, each in its own pid namespace, one failed because

@@ -208,17 +208,19 @@ struct Input<R> {
 
 impl<R: Read> Input<R> {
     /// The next words of the file, as memory. It is the only copy of all of them, and zeros, of
-    /// which a sparse file of any length may consist, take none.
+    /// which a sparse file of any length may consist, take none. The first part is read before the
+    /// allocation: a file that ends there takes no memory, whatever its head says.
     fn memory(&mut self, words: usize) -> io::Result<Memory> {
-        let memory = Memory::allocate(words).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut part = Vec::new();
-        for atomics in memory.words()[..words].chunks(WORDS_AT_ONCE) {
-            part.clear();
-            let wanted = atomics.len() as u64 * 8;
-            self.read_bytes += self.file.by_ref().take(wanted).read_to_end(&mut part)? as u64;
-            if (part.len() as u64) < wanted {
-                return Err(self.truncated());
-            }
+        self.read_part(words, &mut part)?;
+        let memory = Memory::allocate(words).ok_or_else(|| {
+            let bytes = words * size_of::<u64>();
+            let text = format!("there is too little memory for a ring of {bytes} bytes");
+            io::Error::new(io::ErrorKind::OutOfMemory, text)
+        })?;
+        let mut unread = &memory.words()[..words];
+        while !part.is_empty() {
+            let (atomics, after) = unread.split_at(part.len() / 8);
             for (atomic, word) in atomics.iter().zip(part.as_chunks().0) {
                 let word = u64::from_ne_bytes(*word);
                 if word != 0 {
@@ -226,8 +228,21 @@ impl<R: Read> Input<R> {
                     atomic.store(word, Ordering::Relaxed);
                 }
             }
+            unread = after;
+            self.read_part(unread.len(), &mut part)?;
         }
         Ok(memory)
+    }
+
+    /// Reads the next of so many words into `part`: 64 KiB, or all if they are fewer.
+    fn read_part(&mut self, words: usize, part: &mut Vec<u8>) -> io::Result<()> {
+        part.clear();
+        let wanted = words.min(WORDS_AT_ONCE) as u64 * 8;
+        self.read_bytes += self.file.by_ref().take(wanted).read_to_end(part)? as u64;
+        if (part.len() as u64) < wanted {
+            return Err(self.truncated());
+        }
+        Ok(())
     }
 
     /// The error of a file that ends where it was read.
@@ -303,6 +318,26 @@ mod tests {
         let whole = 4_096 + 3 * 8 * (CONTROL_WORDS + capacity);
         let expected = format!("it ends after 4097 of {whole} bytes");
         assert_eq!(error_of_bytes(&bytes).to_string(), expected);
+    }
+
+    /// Symptom: the error was "out of memory", and nothing more.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    #[cfg_attr(miri, ignore = "Miri ends at such an allocation")]
+    fn the_error_of_a_ring_without_memory_has_its_length() {
+        let mut input = Input {
+            file: io::repeat(0),
+            read_bytes: 0,
+            whole_bytes: None,
+        };
+        let words = usize::MAX / 32;
+        let error = input.memory(words).map(drop).unwrap_err();
+        let expected = format!(
+            "there is too little memory for a ring of {} bytes",
+            words * 8
+        );
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
     }
 
     /// The Unix offset of a file whose head has this word for it.

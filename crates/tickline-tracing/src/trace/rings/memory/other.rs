@@ -13,8 +13,8 @@ impl Mapping {
     pub(crate) fn create(_: &Path, _: usize, _: [u64; 3]) -> io::Result<Self> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "a recorder's file needs Unix: build() makes a recorder without one, whose write_on_panic() \
-             writes a trace",
+            "a recorder's file needs Unix: without in_file(), build() makes a recorder in memory, whose \
+             write_on_panic() writes a trace",
         ))
     }
 
