@@ -462,9 +462,15 @@ mod tests {
         let mut document = with_command_line("quiet");
         document.machine.systemd = Some(true);
         let steps = add_parameter("hpet=disable", &document);
-        let text = [steps.keep_by_hand, steps.undo_keep_by_hand]
-            .concat()
-            .join("\n");
+        let first = &steps.keep_by_hand[0];
+        let start = "the boot loader is unknown, so one of these: Debian, Ubuntu: add hpet=disable";
+        assert!(first.starts_with(start), "{first}");
+        let text = steps.keep_by_hand.join("\n");
+        for name in ["update-grub", "systemd-boot"] {
+            assert!(text.contains(name), "{name}: {text}");
+        }
+        let undo = "remove hpet=disable there, and run the same program";
+        assert_eq!(steps.undo_keep_by_hand, [undo]);
         for name in ["grubby", "extlinux"] {
             assert!(!text.contains(name), "{name}: {text}");
         }
