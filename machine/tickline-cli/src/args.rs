@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::UnknownArgumentValueParser;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cpu_list;
@@ -37,31 +37,32 @@ impl Args {
     /// The parser for the command line. The short help of the program is the list of its commands:
     /// the options of the default command are in the short help of `doctor`.
     pub(crate) fn parser() -> clap::Command {
-        let with_duration =
-            |command: clap::Command| command.arg(guessed("secs", DURATION_ADVICE).alias("seconds"));
-        let mut program = Self::command().mut_args(|arg| arg.hide_short_help(true));
-        for name in ["doctor", "watch", "report", "who"] {
-            program = program.mut_subcommand(name, with_duration);
-        }
-        with_duration(program).arg(guessed("wait", "`tickline wait` is a command"))
+        Self::command().mut_args(|arg| arg.hide_short_help(true))
     }
 
     /// The arguments of this process.
     pub(crate) fn try_of_process() -> Result<Self, clap::Error> {
-        Self::from_arg_matches(&Self::parser().try_get_matches()?)
+        let matches = Self::parser().try_get_matches().map_err(with_advice)?;
+        Self::from_arg_matches(&matches)
     }
 }
 
-/// The advice for an option that other programs have for a span of time.
-const DURATION_ADVICE: &str = "--duration takes a span of time with its unit, such as 30s";
-
-/// An option that users guess, and that is refused with advice. Help does not show it.
-fn guessed(name: &'static str, advice: &str) -> clap::Arg {
-    clap::Arg::new(name)
-        .long(name)
-        .action(clap::ArgAction::SetTrue)
-        .hide(true)
-        .value_parser(UnknownArgumentValueParser::suggest(advice.to_owned()))
+/// The error, with advice in place of clap's for an option that users guess.
+fn with_advice(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let advice = match option.as_str() {
+        "--sec" | "--secs" | "--second" | "--seconds" => {
+            "doctor, watch, report and who take a span of time with its unit: --duration 5s"
+        }
+        "--wait" => "`tickline wait` is a command",
+        _ => return error,
+    };
+    error.remove(ContextKind::SuggestedArg);
+    let advice = ContextValue::StyledStrs(vec![advice.into()]);
+    error.insert(ContextKind::Suggested, advice);
+    error
 }
 
 /// The commands.

@@ -14,6 +14,7 @@
 //! | `diagnose` | the findings and fixes |
 //! | `output`, `screen`, `progress`, `openmetrics` | files; texts; the progress bar; metrics |
 //! | `words`, `float`, `cpu_list` | figures and names in words; conversions; lists of CPUs |
+//! | `clocksources`, `utc_unknown` | what clocksources' names say; why UTC is unknown |
 //! | `exit`, `signal` | exit codes; signal handlers |
 
 #![deny(unsafe_code)]

@@ -189,7 +189,7 @@ fn show_status(args: &args::Serve) -> io::Result<Exit> {
 }
 
 /// The path from the root folder, which readers of a page need. Without `..`, unless the folder
-/// before it is missing. Fails if the present folder has been removed.
+/// before it is missing, or is below one that may not be searched. Fails if the present folder has been removed.
 pub(super) fn absolute(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path).map_err(|error| with_path(path, &error))?;
     let parts: Vec<Component<'_>> = path.components().collect();
@@ -224,11 +224,8 @@ fn no_page(page: &Path) -> io::Error {
     if let Some(hint) = page::deleted(page) {
         return io::Error::other(hint);
     }
-    let defaults: Vec<PathBuf> = std::iter::once(page::of_machine().to_owned())
-        .chain(page::of_this_user().ok())
-        .collect();
     let next = status::next(ServiceManager::of(page), page, &PageServer::None);
-    io::Error::other(nothing_at(page, &defaults, &next))
+    io::Error::other(nothing_at(page, &page::default_pages(), &next))
 }
 
 /// The message for a page that does not exist; `next` says what to look at. A path that is not one
@@ -254,11 +251,13 @@ fn doubt_path(page: &Path, defaults: &[PathBuf]) -> String {
     };
     let existing = defaults.iter().filter(|default| default.exists());
     let existing: Vec<_> = existing.map(|default| plain_path(default)).collect();
-    if existing.is_empty() {
-        let defaults: Vec<_> = defaults.iter().map(|default| plain_path(default)).collect();
-        format!("{missing}, and no page is at {}", defaults.join(" or "))
-    } else {
-        format!("{missing}; {} exists", existing.join(" and "))
+    match existing.as_slice() {
+        [] => {
+            let defaults: Vec<_> = defaults.iter().map(|default| plain_path(default)).collect();
+            format!("{missing}, and no page is at {}", defaults.join(" or "))
+        }
+        [one] => format!("{missing}; {one} exists"),
+        several => format!("{missing}; {} exist", several.join(" and ")),
     }
 }
 
@@ -431,6 +430,10 @@ mod tests {
         let defaults = ["machine", "user"].map(path);
         std::fs::write(&defaults[0], "").unwrap();
         let expected = format!("nothing is at this path; {} exists", defaults[0].display());
+        assert_eq!(doubt_path(&path("wrong"), &defaults), expected);
+        std::fs::write(&defaults[1], "").unwrap();
+        let [machine, user] = defaults.each_ref().map(|path| path.display());
+        let expected = format!("nothing is at this path; {machine} and {user} exist");
         assert_eq!(doubt_path(&path("wrong"), &defaults), expected);
     }
 

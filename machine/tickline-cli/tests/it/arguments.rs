@@ -93,18 +93,36 @@ fn a_figure_outside_its_limits_is_refused_with_the_limits() {
     ]);
 }
 
-/// Symptom: "a similar argument exists: '--yes'".
+/// Symptoms: "a similar argument exists: '--yes'"; "unexpected value '5' for '--secs' found".
 #[test]
 fn an_option_that_users_guess_is_refused_with_the_right_one() {
-    let duration: &[&str] = &["'--secs'", "--duration takes a span of time with its unit"];
-    assert_refused(&[
-        ("--secs 5", duration),
-        ("doctor --secs 5", duration),
-        ("watch --seconds 5", duration),
-        ("report --secs 5 --out a.html", duration),
-        ("who --secs", duration),
-        ("--wait", &["'--wait'", "`tickline wait` is a command"]),
-    ]);
+    for (line, option) in [
+        ("--secs 5", "--secs"),
+        ("--secs=5", "--secs"),
+        ("--sec 5", "--sec"),
+        ("doctor --second 5", "--second"),
+        ("watch --seconds 5", "--seconds"),
+        ("report --secs 5 --out a.html", "--secs"),
+        ("who --secs", "--secs"),
+    ] {
+        let error = format!("unexpected argument '{option}' found");
+        let advice = "tip: doctor, watch, report and who take a span of time with its unit: \
+                      --duration 5s";
+        assert_refused(&[(line, &[&error, advice])]);
+    }
+    let error = "unexpected argument '--wait' found";
+    assert_refused(&[("--wait", &[error, "tip: `tickline wait` is a command"])]);
+}
+
+/// Symptom: "a similar argument exists: '--wait'".
+#[test]
+fn no_option_that_users_guess_is_recommended() {
+    for line in ["--secs 5", "--sec 5", "--watch", "--wait"] {
+        let output = tickline(&line.split(' ').collect::<Vec<_>>()).output();
+        let error = text(&output.unwrap().stderr);
+        assert!(error.contains("unexpected argument"), "{error}");
+        assert!(!error.contains("a similar argument exists"), "{error}");
+    }
 }
 
 #[test]

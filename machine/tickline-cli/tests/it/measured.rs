@@ -477,11 +477,11 @@ fn a_cost_is_rounded_in_one_way() {
     let heading = format!("<strong>{ns} ns</strong><span>a clock_gettime</span>");
     assert!(report.contains(&heading), "{ns}");
     let result = json["result"].as_str().unwrap();
-    assert!(
-        !result.contains("clock_gettime takes")
-            || result.contains(&format!("clock_gettime takes {ns},")),
-        "{result}"
-    );
+    // Where the counter is not read, or not for long, the result has no cost.
+    if json["fast"] != false && !result.contains("its state is disrupted") {
+        let cost = format!("clock_gettime takes {ns},");
+        assert!(result.contains(&cost), "{result}");
+    }
 }
 
 #[test]

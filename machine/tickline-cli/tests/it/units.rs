@@ -368,6 +368,8 @@ fn the_removal_lists_files_that_run_the_program() {
             "@daily root tickline report --out /srv/clocks.html",
         ),
         ("watch", "@reboot root tickline watch --csv /srv/clock.csv"),
+        ("flight", "ExecStopPost=tickline flight /srv/recorder"),
+        ("completions", "eval \"$(tickline completions bash)\""),
         ("openrc", "command=/usr/bin/tickline"),
         ("library", "LD_PRELOAD=/usr/lib/libtickline_preload.so"),
         ("other", "tickline is not installed"),
@@ -385,7 +387,9 @@ fn the_removal_lists_files_that_run_the_program() {
         listed,
         [
             "./check",
+            "./completions",
             "./cron",
+            "./flight",
             "./library",
             "./openrc",
             "./report",

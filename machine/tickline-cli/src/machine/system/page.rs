@@ -48,10 +48,12 @@ pub(crate) struct Mappings {
     pub(crate) are_some_hidden: bool,
 }
 
-/// The paths of the default pages, where programs look for a page: the machine's, then the user's.
-fn default_pages() -> Vec<PathBuf> {
+/// The paths of the default pages, where programs look for a page: the machine's, then the user's
+/// if it is another.
+pub(crate) fn default_pages() -> Vec<PathBuf> {
+    let of_user = of_this_user().ok();
     iter::once(of_machine().to_owned())
-        .chain(of_this_user().ok())
+        .chain(of_user.filter(|page| page != of_machine()))
         .collect()
 }
 

@@ -307,3 +307,23 @@ fn a_page_that_no_server_has_does_not_hide_that_of_the_user() {
         "{shown}"
     );
 }
+
+/// Symptom: after a start that had failed, the status named no start.
+#[test]
+fn the_status_of_a_missing_page_says_how_to_start_a_server() {
+    let (_folder, page) = folder();
+    let message = text(&run(&page, &["status"]).stderr);
+    assert!(message.contains("; to start a server: "), "{message}");
+}
+
+/// Symptom: "no page is at /run/tickline/page.v1 or /run/tickline/page.v1".
+#[test]
+fn two_default_pages_with_one_path_are_named_once() {
+    let (_folder, page) = folder();
+    let mut command = tickline(&["serve", "status", "--page"]);
+    command.arg(page.with_file_name("pgae"));
+    let output = command.env("XDG_RUNTIME_DIR", "/run").output().unwrap();
+    let message = text(&output.stderr);
+    let count = message.matches("/run/tickline/page.v1").count();
+    assert_eq!(count, 1, "{message}");
+}
