@@ -346,9 +346,7 @@ collect() {
         printf "      \"frequency_ppb\": %.0f,\n      \"skew_ppb\": %.0f,\n", $8 * 1e3, $10 * 1e3
         printf "      \"root_delay_ns\": %.0f,\n      \"root_dispersion_ns\": %.0f\n    },\n", $11 * 1e9, $12 * 1e9
     }'
-    # Without the key, tickline takes it that nobody has looked.
-    loader=$(boot_loader)
-    if [ -n "$loader" ]; then text boot_loader "$loader"; else echo '    "boot_loader": null,'; fi
+    text boot_loader "$(boot_loader)"
     if [ -d "$root/run/systemd/system" ]; then echo '    "systemd": true,'; else echo '    "systemd": false,'; fi
     printf '    "counters": "not compared by facts.sh"\n  }'
     served=$(served)

@@ -119,9 +119,7 @@ pub(crate) struct Machine {
     pub(crate) ptp4l: Option<Ptp4l>,
     /// The tool that changes the kernel's command line for the next start, as a stable code:
     /// `grubby`, `grub` (Debian's update-grub), `extlinux` (Alpine's update-extlinux); null if
-    /// there is none of these, or if systemd-boot may start the machine in place of GRUB; empty if
-    /// nobody has looked for them.
-    #[serde(default = "not_looked_for")]
+    /// there is none of these, or if systemd-boot may start the machine in place of GRUB.
     pub(crate) boot_loader: Option<String>,
     /// Whether systemd runs the machine (sd_booted(3)).
     pub(crate) systemd: Option<bool>,
@@ -319,12 +317,6 @@ fn acpi_devices(folder: &str) -> String {
     entries
         .map(|entry| format!("{}\n", entry.file_name().to_string_lossy()))
         .collect()
-}
-
-/// The boot loader in a document without its key.
-#[expect(clippy::unnecessary_wraps, reason = "serde needs the field's type")]
-fn not_looked_for() -> Option<String> {
-    Some(String::new())
 }
 
 /// The tool that changes the kernel's command line, by its files below `root`, which is empty for

