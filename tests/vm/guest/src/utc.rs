@@ -41,6 +41,8 @@ const LONGEST: Duration = Duration::from_secs(15);
 
 /// The time in which chronyd's statements get narrow while the clock is steered, ns.
 const STEERED_NS: i64 = 8 * SECOND_NS;
+/// The time between two questions for chronyd's claim. chronyd measures each 250 ms.
+const BETWEEN_CLAIMS: Duration = Duration::from_millis(5);
 /// The longest time for a narrow range then. A quiet host needs no more than [`STEERED_NS`].
 const PATIENCE_NARROW: Duration = Duration::from_secs(60);
 
@@ -402,7 +404,12 @@ impl UtcLab<'_> {
             let start_ns = self.world.now_ns();
             wait_until(PATIENCE_NARROW, || {
                 claims.ask(self.world, ppm);
-                self.world.now_ns() - start_ns > STEERED_NS && self.counts().is_narrow()
+                thread::sleep(BETWEEN_CLAIMS);
+                let counts = self.counts();
+                // After this, the readings end at once, so that no claim goes unasked.
+                self.world.now_ns() - start_ns > STEERED_NS
+                    && counts.is_narrow()
+                    && counts.answered >= READINGS
             });
             Ok(json!({ "claims": claims }))
         });
