@@ -105,7 +105,7 @@ const UTC: Table = Table {
             .map(|name| format!("| `{}` | {name} | ", guest.name))
             .collect()
     },
-    cells: |row| row.guest.utc.iter().map(|name| row.utc(name)).collect(),
+    cells: |row| row.guest.utc.iter().map(|one| row.utc(*one)).collect(),
 };
 
 const PROGRAMS: Table = Table {

@@ -1,5 +1,6 @@
 //! The cells of each row. A figure that the guest has not reported is an empty cell.
 
+use super::super::agreed::Scenario;
 use super::super::guest::ExpectedFinding;
 use super::super::judge;
 use super::super::programs::{MODES, POSTGRES, Program, SERVED_EXCHANGE};
@@ -167,7 +168,8 @@ impl Row<'_> {
     }
 
     /// The cells of the readings of UTC in a scenario.
-    pub(super) fn utc(&self, name: &str) -> String {
+    pub(super) fn utc(&self, scenario: Scenario) -> String {
+        let name = &scenario.to_string();
         let number = |value: fn(&Phase) -> Option<u64>, unit: u64| {
             cell(self.first(name, value).map(|found| found / unit))
         };

@@ -4,6 +4,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tickline_utc::{UtcReading, UtcUnknown};
 
+use crate::agreed::NARROW_NS;
+
 /// The counts of a thread, or of all threads.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Counts {
@@ -47,11 +49,10 @@ impl Counts {
         self.narrow((latest_ns - earliest_ns).unsigned_abs());
     }
 
-    /// Whether half of a range was narrower than UTC moves in a second at 400 ppm: the rule
-    /// `utc_narrow` of `guests.toml`.
+    /// Whether a range was narrow: the rule `utc_narrow` of `guests.toml`.
     pub(super) fn is_narrow(&self) -> bool {
         self.narrowest_ns
-            .is_some_and(|width_ns| width_ns <= 800_000)
+            .is_some_and(|width_ns| width_ns <= NARROW_NS)
     }
 
     fn count_kind(&mut self, name: &'static str, count: u64, at_ns: i64) {

@@ -7,15 +7,10 @@ use std::time::Duration;
 
 use tickline_observe::clock_ns;
 
+use crate::agreed::{DELAY_NS, DISPERSION_NS};
+
 /// The rate by which the true time is faster than the guest's counter, ppm.
 pub(super) const FASTER_PPM: i64 = 30;
-
-/// The server's stated root delay, and its root dispersion, ns.
-const DELAY_NS: i64 = 1_000_000;
-const DISPERSION_NS: i64 = 5_250_000;
-
-/// The error that the server states: the largest lie within its promise.
-pub(super) const COVERED_NS: i64 = DISPERSION_NS + DELAY_NS / 2;
 
 /// The time from NTP's zero, 1900, to 1970, s.
 const NTP_TO_UNIX_S: i64 = 2_208_988_800;
