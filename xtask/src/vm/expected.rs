@@ -136,9 +136,6 @@ impl Group {
     }
 }
 
-/// A number of readings that a guest's readers reach however busy the host is.
-const MANY: u64 = 100_000;
-
 /// The clocksource of a guest before its act.
 pub(super) fn clocksource(name: String) -> Rule {
     rule("the guest is the one that was wanted", move |phase| {

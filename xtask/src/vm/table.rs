@@ -246,10 +246,8 @@ fn conditions(kernel: &str) -> String {
             text.lines().next().unwrap_or("").to_owned()
         })
     };
-    let (date, qemu) = (
-        first_line("date -u +%F"),
-        first_line(&format!("{QEMU} --version")),
-    );
+    let date = first_line("date -u +%F");
+    let qemu = first_line(&format!("{QEMU} --version"));
     format!("{date}; Linux {kernel}; {qemu}; on {}.", host_description())
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tickline::{Clock, ClockBuilder, ClockState, Event, Reason};
 use tickline_observe::Bracket;
 
-use crate::agreed::{Act, INTERVAL_MS, Trust};
+use crate::agreed::{Act, INTERVAL_MS, Request, Trust};
 use crate::brackets::comparison;
 use crate::doctor::{program, tickline};
 use crate::lab::{Lab, PATIENCE, wait_for};
@@ -120,7 +120,10 @@ fn limit() -> io::Result<()> {
         ));
     };
     limiter("limiter_before", "quanta");
-    report::ask_host(&json!({ "host": "migrate", "cpu": 1, "ticks": AHEAD_TICKS }))?;
+    report::ask_host(Request::Migrate {
+        cpu: Some(1),
+        ticks: AHEAD_TICKS,
+    })?;
     limiter("limiter_quanta", "quanta");
     limiter("limiter_tickline", "tickline");
     report::send_line(&program("program_ahead", &mut tickline()));
@@ -157,11 +160,12 @@ fn perform(lab: &Lab<'_>, settings: &Settings) -> io::Result<()> {
         }
         Act::Adjtimex => adjust(lab),
         Act::Hotplug => hotplug(lab),
-        act @ (Act::Pause | Act::Save) => {
-            lab.phase("host", || {
-                outcome(report::ask_host(&json!({ "host": act })))
-            });
-            lab.watch_until_settled("again");
+        Act::Pause => {
+            stand_still(lab, Request::Pause);
+            Ok(())
+        }
+        Act::Save => {
+            stand_still(lab, Request::Save);
             Ok(())
         }
         Act::Migrate => migrate::move_around(lab),
@@ -170,6 +174,12 @@ fn perform(lab: &Lab<'_>, settings: &Settings) -> io::Result<()> {
             Err(io::Error::other(format!("'{act}' is an act on Debian")))
         }
     }
+}
+
+/// Makes the host stop the machine, or save and load it.
+fn stand_still(lab: &Lab<'_>, request: Request) {
+    lab.phase("host", || outcome(report::ask_host(request)));
+    lab.watch_until_settled("again");
 }
 
 fn outcome(result: io::Result<()>) -> Value {

@@ -1,5 +1,5 @@
-//! What the guest and `cargo xtask vm` must agree on: the words on the kernel's command line, and
-//! the limits that both compare with. `xtask/src/vm.rs` compiles this file, too.
+//! What the guest and `cargo xtask vm` must agree on: the words on the kernel's command line, the
+//! guest's requests, and the limits that both compare with. `xtask/src/vm.rs` compiles this file, too.
 
 use std::fmt;
 
@@ -102,6 +102,18 @@ impl fmt::Display for Scenario {
     }
 }
 
+/// What the guest asks the host for: a line that is no phase of its report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "host", rename_all = "snake_case")]
+pub(crate) enum Request {
+    /// Stop the machine for a while.
+    Pause,
+    /// Save the machine's state, and load it into a new machine.
+    Save,
+    /// The same, with so many ticks more on the new machine's counter, or on the counter of one CPU.
+    Migrate { cpu: Option<u32>, ticks: i64 },
+}
+
 /// The interval of the clock under test, ms: the default interval. `tickline.interval_ms` sets
 /// another. The present interval, in the status, may be shorter.
 pub(crate) const INTERVAL_MS: u64 = 500;
@@ -110,6 +122,9 @@ pub(crate) const INTERVAL_MS: u64 = 500;
 /// its row. A line that is fitted to brackets may be off by 1.5 of their width at the end of its
 /// window (`control/schedule.rs`), which is rounded up.
 pub(crate) const FAR_BRACKETS: u64 = 2;
+
+/// The smallest number of ordered readings of a guest's readers.
+pub(crate) const READINGS: u64 = 100_000;
 
 /// The smallest number of readings in a scenario of the act "utc".
 pub(crate) const UTC_READINGS: u64 = 10_000_000;

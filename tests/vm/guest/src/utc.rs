@@ -22,7 +22,7 @@ use tickline_observe::wait_until;
 use tickline_utc::chronyd::Channel;
 use tickline_utc::{Utc, UtcSource};
 
-use crate::agreed::{NTPD_RS_LIE, Scenario, TENTH_NS, UTC_READINGS};
+use crate::agreed::{NTPD_RS_LIE, Request, Scenario, TENTH_NS, UTC_READINGS};
 use crate::doctor::{program, tickline};
 use crate::lab::wait_for;
 use crate::resume::suspend_for;
@@ -425,7 +425,10 @@ impl UtcLab<'_> {
     fn migrate(&self, ahead_s: i64) -> io::Result<()> {
         self.run_while_silent(|| {
             let hz = self.clock.status().frequency_hz.unwrap_or(0).cast_signed();
-            report::ask_host(&json!({ "host": "migrate", "ticks": hz * ahead_s }))?;
+            report::ask_host(Request::Migrate {
+                cpu: None,
+                ticks: hz * ahead_s,
+            })?;
             self.pass_unseen(-ahead_s * SECOND_NS);
             Ok(())
         })?;

@@ -1,12 +1,11 @@
 //! Which clock serves, and how well: order, bounds, costs.
 
-use super::super::agreed::FAR_BRACKETS;
+use super::super::agreed::{FAR_BRACKETS, READINGS};
 use super::super::check::{
     Rule, at_least, at_most, at_most_that, equals, is, is_nothing, is_one_of, is_true,
     lists_one_of, rule, rule_of_order,
 };
 use super::super::report::Phase;
-use super::MANY;
 
 /// A busy host makes some brackets wide, and the bounds with them. So many of the rows of readings
 /// may show that, percent.
@@ -47,7 +46,7 @@ pub(super) fn readings_in_order() -> Vec<Rule> {
 
 pub(super) fn readers_have_read() -> Rule {
     rule_of_order("the readers have read", |phase| {
-        at_least("readers.readings", phase.readers.readings, MANY)
+        at_least("readers.readings", phase.readers.readings, READINGS)
     })
 }
 

@@ -3,7 +3,10 @@
 use super::super::agreed::{NARROW_NS, NTPD_RS_LIE, TENTH_NS, UTC_READINGS};
 use super::super::check::{Rule, at_least, at_most, at_most_that, equals, is_true, rule};
 use super::super::report::Claims;
-use super::MANY;
+
+/// The smallest number of readings with an interval. The guest waits for more, but on a busy host
+/// they take longer than it waits.
+const INTERVALS: u64 = 100_000;
 
 /// chronyd's server keeps within its stated dispersion, whatever happens to chronyd and to the
 /// clock.
@@ -47,7 +50,7 @@ fn read_by_chronyd() -> Vec<Rule> {
             is_true("work.synchronised.reached", phase.work.synchronised.reached)
         }),
         rule("the readers got intervals", |phase| {
-            at_least("kinds.chronyd", phase.kinds.chronyd, MANY)
+            at_least("kinds.chronyd", phase.kinds.chronyd, INTERVALS)
         }),
         utc_read(),
     ]
@@ -113,7 +116,7 @@ pub(super) fn utc_kernel_synchronised() -> Rule {
 
 pub(super) fn utc_by_kernel() -> Rule {
     rule("the readers got intervals", |phase| {
-        at_least("kinds.kernel", phase.kinds.kernel, MANY)
+        at_least("kinds.kernel", phase.kinds.kernel, INTERVALS)
     })
 }
 
@@ -123,7 +126,7 @@ pub(super) fn utc_by_clock_bound() -> Vec<Rule> {
             is_true("work.synchronised.reached", phase.work.synchronised.reached)
         }),
         rule("the readers got intervals", |phase| {
-            at_least("kinds.clock_bound", phase.kinds.clock_bound, MANY)
+            at_least("kinds.clock_bound", phase.kinds.clock_bound, INTERVALS)
         }),
     ]
 }

@@ -87,7 +87,7 @@ impl World {
             // ORDERING: Relaxed: the setting orders no memory.
             reply[0] = self.leap.load(Ordering::Relaxed) << 6 | packet[0] & 0o70 | 4;
             // These are stratum 1, the client's interval, and a precision of 2^-20 s.
-            (reply[1], reply[2], reply[3]) = (1, packet[2], 0xec);
+            reply[1..4].copy_from_slice(&[1, packet[2], 0xec]);
             // ORDERING: Relaxed: the setting orders no memory.
             let [delay_ns, dispersion_ns] = if self.is_exact.load(Ordering::Relaxed) {
                 [0; 2]
