@@ -242,8 +242,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Saves the machine's state in a file, ends the machine, and loads the state into a new
-    /// machine. Adds the ticks to the new machine's counter, or to the counter of one
-    /// CPU.
+    /// machine. Adds the ticks to the new machine's counter, or to the counter of one CPU.
     fn save_and_load(&mut self, cpu: Option<u32>, ticks: i64) -> io::Result<()> {
         let file = format!("{}.state", self.guest.name);
         send_state(&mut self.monitor, &format!("exec:cat > {file}"))?;

@@ -5,7 +5,7 @@ use super::super::check::{Rule, at_least, at_most, at_most_that, is_true, rule, 
 
 /// The longest time until a thread runs in a guest whose CPUs are busy. tickline promises the same
 /// for Unix time after the clock was set.
-const SCHEDULED_US: u64 = 50_000;
+pub(super) const SCHEDULED_US: u64 = 50_000;
 
 /// A change is noticed by then.
 const NOTICED_MS: u64 = INTERVAL_MS + SCHEDULED_US / 1_000;
