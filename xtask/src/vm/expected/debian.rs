@@ -161,7 +161,7 @@ pub(in crate::vm) fn postgres() -> Vec<Rule> {
             let native_ns = phase.native.figures.pg_test_timing_ns;
             let limit_ns = native_ns.map(|native_ns| native_ns / 8.0);
             at_most_that(
-                "pg_test_timing_ns",
+                "figures.pg_test_timing_ns",
                 phase.figures.pg_test_timing_ns,
                 limit_ns,
             )
@@ -170,7 +170,11 @@ pub(in crate::vm) fn postgres() -> Vec<Rule> {
             "EXPLAIN ANALYZE takes half as long again with its timing, at most",
             |phase| {
                 let limit_ms = phase.figures.explain_off_ms.map(|off_ms| 1.5 * off_ms);
-                at_most_that("explain_on_ms", phase.figures.explain_on_ms, limit_ms)
+                at_most_that(
+                    "figures.explain_on_ms",
+                    phase.figures.explain_on_ms,
+                    limit_ms,
+                )
             },
         ),
     ]
