@@ -158,4 +158,18 @@ mod tests {
         let error = Settings::parse("console=ttyS0").unwrap_err();
         assert_eq!(error, "tickline.act is missing");
     }
+
+    /// `cargo xtask vm` itself appends the other settings.
+    #[test]
+    fn the_settings_in_the_list_of_guests_are_known() {
+        let list = include_str!("../../guests.toml");
+        let kernels = list.lines().filter(|line| line.starts_with("kernel = "));
+        let words = kernels.flat_map(|line| line.split([' ', '\'', '"']));
+        let settings: Vec<&str> = words.filter(|word| own(word).is_some()).collect();
+        assert!(settings.len() > 1, "{settings:?}");
+        for setting in settings {
+            let parsed = Settings::parse(&format!("tickline.act=none {setting}"));
+            assert!(parsed.is_ok(), "{parsed:?}");
+        }
+    }
 }
