@@ -75,10 +75,10 @@ fn page(document: &Document) -> Option<&'static str> {
 /// vDSO must also check whether the hypervisor has changed the parameters (`vread_pvclock`).
 pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
     let name = document.paravirtual_clock()?;
-    if !document.is_answered_by_vdso() || !document.may_use_tsc() {
+    let is_dearer = document.avoidable_cost_ns().is_some();
+    if !document.is_answered_by_vdso() || !document.may_use_tsc() || !is_dearer {
         return None;
     }
-    document.avoidable_cost_ns()?;
     let recommended = document.machine.cloud.as_ref().and_then(hosts::recommended);
     let fix = if recommended == Some(name) {
         Fix::none("the cloud's provider recommends this clock")
@@ -94,6 +94,9 @@ pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
     .fix(fix);
     Some(with_gain(finding, document).seen_all(shared_fixes::provider(document)))
 }
+
+/// The evidence that the process uses the vDSO, whatever the clocksource.
+const COARSE_BY_VDSO: &str = "the vDSO answers clock_gettime MONOTONIC_COARSE, so it is in use";
 
 /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
 /// nothing for a fix to a clocksource other than the counter, whose cost was not measured.
@@ -319,7 +322,7 @@ fn vdso_unused(name: &str, document: &Document) -> Finding {
     // The vDSO answers the coarse clock, so the process uses the vDSO.
     if document.coarse_served_by() == Some(ServedBy::Vdso) {
         return finding
-            .seen("the vDSO answers clock_gettime MONOTONIC_COARSE, so it is in use")
+            .seen(COARSE_BY_VDSO)
             .fix(format!("look for {old_kernel}"));
     }
     finding
@@ -358,7 +361,7 @@ fn kvm_clock(document: &Document) -> Finding {
              (PVCLOCK_TSC_STABLE_BIT)",
         )
         .seen("current_clocksource is kvm-clock")
-        .seen("the vDSO answers clock_gettime MONOTONIC_COARSE, so it is in use")
+        .seen(COARSE_BY_VDSO)
     } else {
         Finding::slow(
             Code::KvmClockUnstable,
