@@ -10,6 +10,7 @@ use crate::clocksources::{
 };
 use crate::document::Block::{Commands, Prose};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
+use crate::measure::calls::MONOTONIC_COARSE;
 use crate::measure::served_by::ServedBy;
 
 /// At most one finding: the deepest cause with evidence. A slow clocksource is always a finding.
@@ -96,7 +97,9 @@ pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
 }
 
 /// The evidence that the process uses the vDSO, whatever the clocksource.
-const COARSE_BY_VDSO: &str = "the vDSO answers clock_gettime MONOTONIC_COARSE, so it is in use";
+fn coarse_by_vdso() -> String {
+    format!("the vDSO answers {MONOTONIC_COARSE}, so it is in use")
+}
 
 /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
 /// nothing for a fix to a clocksource other than the counter, whose cost was not measured.
@@ -273,10 +276,10 @@ fn vdso_bypassed(document: &Document) -> Option<Finding> {
             "this process does not use the vDSO, so each call for the time is a system call",
         )
         .seen(format!("current_clocksource is {name}"))
-        .seen(
-            "a system call answers clock_gettime MONOTONIC_COARSE, which a vDSO in use answers \
-             with any clocksource",
-        )
+        .seen(format!(
+            "a system call answers {MONOTONIC_COARSE}, which a vDSO in use answers with any \
+             clocksource"
+        ))
         .seen_all(mapping(document))
         .fix(LOOK_BETWEEN),
     )
@@ -322,7 +325,7 @@ fn vdso_unused(name: &str, document: &Document) -> Finding {
     // The vDSO answers the coarse clock, so the process uses the vDSO.
     if document.coarse_served_by() == Some(ServedBy::Vdso) {
         return finding
-            .seen(COARSE_BY_VDSO)
+            .seen(coarse_by_vdso())
             .fix(format!("look for {old_kernel}"));
     }
     finding
@@ -361,7 +364,7 @@ fn kvm_clock(document: &Document) -> Finding {
              (PVCLOCK_TSC_STABLE_BIT)",
         )
         .seen("current_clocksource is kvm-clock")
-        .seen(COARSE_BY_VDSO)
+        .seen(coarse_by_vdso())
     } else {
         Finding::slow(
             Code::KvmClockUnstable,
