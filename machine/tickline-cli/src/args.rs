@@ -218,8 +218,8 @@ pub(crate) struct Report {
 /// of a page. Without a code, it lists the codes of findings.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Explain {
-    /// The code of a finding (in brackets behind it), or of a state, an event, a gate, a reason or a
-    /// phase of a page
+    /// The code of a finding, which the doctor prints in brackets behind it; or of a state, an event,
+    /// a gate, a reason or a phase of a page
     pub(crate) code: Option<String>,
 
     /// Lists the codes of all findings, each with a sentence about it
@@ -330,11 +330,13 @@ pub(crate) struct Warp {
 
 /// Shows the clock live: offset, bound, skew, state, events
 ///
-/// It prints a line for each sample, until Ctrl-C. On a terminal the line has a plot, and the
-/// columns that fit. Below some lines it prints the other figures, such as the offset of each CPU.
-/// Elsewhere it prints plain rows with all columns. At the end it prints a summary. An offset is
-/// known to within the bracket, which is half the time between two reads of CLOCK_MONOTONIC. So a
-/// bound counts as violated only if CLOCK_MONOTONIC lies beyond it by more than the bracket.
+/// It prints a line for each sample, until Ctrl-C, and a summary at the end. On a terminal the line
+/// has a plot, and the columns that fit; a line below the third sample under each heading has the
+/// other figures, such as the offset of each CPU. Elsewhere it prints plain rows with all columns.
+///
+/// The offset of a sample is known to within the bracket: half the time between two reads of
+/// CLOCK_MONOTONIC. So a bound counts as violated only if CLOCK_MONOTONIC lies beyond it by more
+/// than the bracket.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Watch {
     #[command(flatten)]

@@ -34,7 +34,7 @@ type Rule = fn(&Document) -> Option<Finding>;
 
 /// All rules. Findings of the same severity have this order; a new rule goes to the end of its
 /// group.
-const RULES: [Rule; 25] = [
+const RULES: &[Rule] = &[
     // Readings of a clock fail or mislead.
     process::counter_denied,
     counter::counters_unsynchronised,
@@ -96,7 +96,7 @@ pub(crate) fn findings(document: &Document) -> Vec<Finding> {
 }
 
 /// The rules about whether Unix time is near UTC.
-const NEAR_UTC_RULES: [Rule; 3] = [
+const NEAR_UTC_RULES: &[Rule] = &[
     unix_time::ntp_unsynchronised,
     unix_time::utc_error_large,
     unix_time::utc_unproven,

@@ -21,7 +21,7 @@ use tickline::{CounterComparison, Status};
 use crate::clocksources::{AVAILABLE_FILE, CURRENT_FILE, is_of_host};
 
 pub(crate) use cpuid::Cpuid;
-pub(crate) use daemon_state::{IgnoredAnswer, NtpDaemon, Ptp4l};
+pub(crate) use daemon_state::{Channel, IgnoredAnswer, IgnoredBecause, NtpDaemon, Ptp4l};
 pub(crate) use kernel_ntp::{Leap, Ntp};
 use platform::Text;
 pub(crate) use platform::{Cloud, Hypervisor};

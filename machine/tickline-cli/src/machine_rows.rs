@@ -4,7 +4,8 @@ use crate::cpu_list;
 use crate::document::{ClockStatus, Document};
 use crate::float::{as_f64, signed_f64};
 use crate::machine::{
-    Cpuid, HostClock, IgnoredAnswer, Machine, Ntp, NtpDaemon, Ptp4l, TimeNamespace, VmClock,
+    Channel, Cpuid, HostClock, IgnoredAnswer, IgnoredBecause, Machine, Ntp, NtpDaemon, Ptp4l,
+    TimeNamespace, VmClock,
 };
 use crate::utc_unknown;
 use crate::words::{UNKNOWN, code, frequency, grouped, plain, rate, source_name, time};
@@ -277,22 +278,24 @@ fn ntp(document: &Document) -> String {
 /// An answer in chronyd's place that does not count, in words.
 pub(crate) fn ignored_answer(answer: &IgnoredAnswer) -> String {
     let place = place_of_chronyd(&answer.channel);
-    let why = match (answer.reason.as_str(), answer.user) {
-        ("unreadable", _) => "it is not chronyd's state".to_owned(),
-        (_, Some(user)) => {
+    let why = match (&answer.reason, answer.user) {
+        (IgnoredBecause::Unreadable, _) => "it is not chronyd's state".to_owned(),
+        (IgnoredBecause::Stranger, Some(user)) => {
             format!(
                 "the socket is user {user}'s, who is neither root nor chronyd's user nor this one"
             )
         }
-        (_, None) => "it may be anybody's".to_owned(),
+        (IgnoredBecause::Stranger, None) => "it may be anybody's".to_owned(),
+        (IgnoredBecause::Other(code), _) => plain(code),
     };
     format!("an answer by {place} does not count: {why}")
 }
 
-fn place_of_chronyd(channel: &str) -> &'static str {
+fn place_of_chronyd(channel: &Channel) -> String {
     match channel {
-        "socket" => "chronyd's Unix socket",
-        _ => "chronyd's UDP port",
+        Channel::Socket => "chronyd's Unix socket".to_owned(),
+        Channel::Udp => "chronyd's UDP port".to_owned(),
+        Channel::Other(code) => plain(code),
     }
 }
 
@@ -311,7 +314,7 @@ fn ntp_daemon(machine: &Machine) -> String {
             None => "none has answered".to_owned(),
         };
     };
-    let asked = |channel: &str| match daemon.user {
+    let asked = |channel: &Channel| match daemon.user {
         Some(user) => format!("asked by {} of user {user}", place_of_chronyd(channel)),
         None => format!("asked by {}", place_of_chronyd(channel)),
     };
@@ -348,7 +351,7 @@ fn ntp_daemon(machine: &Machine) -> String {
             .root_dispersion_ns
             .map(|ns| format!("root dispersion {}", time(signed_f64(ns)))),
         updated(daemon),
-        daemon.channel.as_deref().map(asked),
+        daemon.channel.as_ref().map(asked),
     ])
 }
 

@@ -6,18 +6,24 @@ use tickline_utc::UtcUnknown;
 
 use crate::words::plain;
 
-/// The reason with this code, in a few words, without advice.
+/// The reason with this code, in a few words, without advice; a code of another version as it is.
 pub(crate) fn in_short(code: &str) -> String {
-    let why = match code {
-        "no_source" => "no source has answered",
-        "unsynchronised" => "the clock is not synchronised",
-        "expired" => "the last claim has ended",
-        "disrupted" => "the clock was disrupted",
-        "leap_second" => "a leap second is near",
-        "no_thread" => "the program has no thread to ask the sources",
-        other => &plain(other),
-    };
-    why.to_owned()
+    let why = UtcUnknown::EXAMPLES.iter().find(|why| why.code() == code);
+    why.and_then(|why| in_few_words(*why))
+        .map_or_else(|| plain(code), str::to_owned)
+}
+
+/// `None` for a reason that the library has added; a test finds it.
+fn in_few_words(why: UtcUnknown) -> Option<&'static str> {
+    Some(match why {
+        UtcUnknown::NoSource => "no source has answered",
+        UtcUnknown::Unsynchronised(..) => "the clock is not synchronised",
+        UtcUnknown::Expired => "the last claim has ended",
+        UtcUnknown::Disrupted => "the clock was disrupted",
+        UtcUnknown::LeapSecond => "a leap second is near",
+        UtcUnknown::NoThread => "the program has no thread to ask the sources",
+        _ => return None,
+    })
 }
 
 /// The reason for all sources and causes with its code, with advice.

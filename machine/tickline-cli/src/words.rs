@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::json;
+use tickline_utc::UtcSource;
 
 use crate::float::{as_f64, signed_f64};
 
@@ -36,10 +37,11 @@ pub(crate) fn rate(ppb: i64) -> String {
 /// The source of a claim about UTC, in words; `code` is the code of the library, or of another
 /// version of it.
 pub(crate) fn source_name(code: &str) -> String {
-    match code {
-        "clock_bound" => "clock-bound".to_owned(),
-        "kernel" => "the kernel".to_owned(),
-        other => plain(other),
+    match UtcSource::ALL.iter().find(|source| source.code() == code) {
+        // Its own text says that the claim is the kernel's maximum error.
+        Some(UtcSource::Kernel) => "the kernel".to_owned(),
+        Some(source) => source.to_string(),
+        None => plain(code),
     }
 }
 
@@ -157,6 +159,14 @@ mod tests {
         ] {
             assert_eq!(shell_word(text), word);
         }
+    }
+
+    #[test]
+    fn a_source_of_utc_has_its_name_or_its_code() {
+        for source in UtcSource::ALL {
+            assert!(!source_name(source.code()).contains('_'), "{source:?}");
+        }
+        assert_eq!(source_name("of_a_later_version"), "of_a_later_version");
     }
 
     #[test]

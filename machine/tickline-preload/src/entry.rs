@@ -165,8 +165,9 @@ fn auxiliary(kind: usize) -> Option<usize> {
 fn variable(name: &str) -> Option<&'static CStr> {
     // SAFETY: libc has set `environ`. At a program's start there is no other thread. A program with
     // threads that loads the library by `dlopen` must not change its environment meanwhile, as
-    // getenv(3) demands too; docs/operators.md says so. `/proc/self/environ` is no substitute:
-    // a program that is not dumpable, or has no /proc, could not be switched off by its variable.
+    // getenv(3) demands too; machine/docs/operators.md says so. `/proc/self/environ` is no
+    // substitute: a program that is not dumpable, or has no /proc, could not be switched off by its
+    // variable.
     let list = NonNull::new(unsafe { environ }.cast_mut())?;
     let mut entries = (0..).map_while(|index| {
         // SAFETY: the list ends with a null pointer, and the iteration stops there.

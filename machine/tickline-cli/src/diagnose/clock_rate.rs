@@ -192,7 +192,7 @@ impl Suspect {
 }
 
 fn fix(suspect: Option<&Suspect>, document: &Document) -> Fix {
-    let servers = daemons::servers(document);
+    let servers = daemons::server_commands(document);
     let calibrate = "restart, so that the kernel measures the counter's frequency again (sudo dmesg \
                      | grep -i 'tsc:')";
     match suspect {

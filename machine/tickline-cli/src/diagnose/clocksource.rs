@@ -10,6 +10,7 @@ use crate::clocksources::{
 };
 use crate::document::Block::{Commands, Prose};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
+use crate::measure::calls::MONOTONIC_COARSE;
 use crate::measure::served_by::ServedBy;
 
 /// At most one finding: the deepest cause with evidence. A slow clocksource is always a finding.
@@ -75,10 +76,10 @@ fn page(document: &Document) -> Option<&'static str> {
 /// vDSO must also check whether the hypervisor has changed the parameters (`vread_pvclock`).
 pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
     let name = document.paravirtual_clock()?;
-    if !document.is_answered_by_vdso() || !document.may_use_tsc() {
+    let is_dearer = document.avoidable_cost_ns().is_some();
+    if !document.is_answered_by_vdso() || !document.may_use_tsc() || !is_dearer {
         return None;
     }
-    document.avoidable_cost_ns()?;
     let recommended = document.machine.cloud.as_ref().and_then(hosts::recommended);
     let fix = if recommended == Some(name) {
         Fix::none("the cloud's provider recommends this clock")
@@ -93,6 +94,11 @@ pub(super) fn paravirtual_dearer(document: &Document) -> Option<Finding> {
     .seen("available_clocksource has tsc")
     .fix(fix);
     Some(with_gain(finding, document).seen_all(shared_fixes::provider(document)))
+}
+
+/// The evidence that the process uses the vDSO, whatever the clocksource.
+fn coarse_by_vdso() -> String {
+    format!("the vDSO answers {MONOTONIC_COARSE}, so it is in use")
 }
 
 /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
@@ -270,10 +276,10 @@ fn vdso_bypassed(document: &Document) -> Option<Finding> {
             "this process does not use the vDSO, so each call for the time is a system call",
         )
         .seen(format!("current_clocksource is {name}"))
-        .seen(
-            "a system call answers clock_gettime MONOTONIC_COARSE, which a vDSO in use answers \
-             with any clocksource",
-        )
+        .seen(format!(
+            "a system call answers {MONOTONIC_COARSE}, which a vDSO in use answers with any \
+             clocksource"
+        ))
         .seen_all(mapping(document))
         .fix(LOOK_BETWEEN),
     )
@@ -319,7 +325,7 @@ fn vdso_unused(name: &str, document: &Document) -> Finding {
     // The vDSO answers the coarse clock, so the process uses the vDSO.
     if document.coarse_served_by() == Some(ServedBy::Vdso) {
         return finding
-            .seen("the vDSO answers clock_gettime MONOTONIC_COARSE, so it is in use")
+            .seen(coarse_by_vdso())
             .fix(format!("look for {old_kernel}"));
     }
     finding
@@ -358,7 +364,7 @@ fn kvm_clock(document: &Document) -> Finding {
              (PVCLOCK_TSC_STABLE_BIT)",
         )
         .seen("current_clocksource is kvm-clock")
-        .seen("the vDSO answers clock_gettime MONOTONIC_COARSE, so it is in use")
+        .seen(coarse_by_vdso())
     } else {
         Finding::slow(
             Code::KvmClockUnstable,

@@ -28,7 +28,7 @@ fn name(document: &Document) -> Option<&str> {
 ///
 /// chronyd does not use the kernel's loop (`sys_timex.c` of chrony), so a set `STA_PLL` is
 /// another's.
-pub(super) fn look(document: &Document) -> &'static str {
+pub(super) fn state_commands(document: &Document) -> &'static str {
     match name(document) {
         Some("chronyd") => "chronyc tracking",
         Some("systemd-timesyncd") => "timedatectl timesync-status",
@@ -43,7 +43,7 @@ pub(super) fn look(document: &Document) -> &'static str {
 }
 
 /// The commands that show the servers of the daemon.
-pub(super) fn servers(document: &Document) -> &'static str {
+pub(super) fn server_commands(document: &Document) -> &'static str {
     match name(document) {
         Some("chronyd") => "chronyc sources -v",
         Some("systemd-timesyncd") => "timedatectl timesync-status",
@@ -80,13 +80,13 @@ pub(super) fn step(document: &Document) -> &'static str {
 /// A second program that steers the clock works against the first, so it comes first to find that.
 pub(super) fn find_and_repair(document: &Document) -> Fix {
     if name(document) == Some("ptp4l") {
-        return Fix::from(format!("see what ptp4l does: {}", look(document)))
+        return Fix::from(format!("see what ptp4l does: {}", state_commands(document)))
             .then("let the grandmaster state its class, its accuracy and the offset of UTC")
             .then("let the programs read the clock of the network card: /dev/ptp*")
             .then("start no NTP daemon beside it");
     }
     let start = match name(document) {
-        Some(name) => format!("see what {name} does: {}", look(document)),
+        Some(name) => format!("see what {name} does: {}", state_commands(document)),
         None => format!("find the program that steers the clock: {}", list()),
     };
     Fix::from(start)

@@ -2,6 +2,7 @@
 //! that replaces its clocks. They say nothing about other processes.
 
 use clap::ValueEnum;
+use tickline::Reason;
 
 use crate::document::Block::{Commands, Prose};
 use crate::document::{ANSWERERS_UNKNOWN, Document, Explained, Explanation, Finding, Fix};
@@ -118,7 +119,7 @@ pub(super) fn no_thread(document: &Document) -> Option<Finding> {
 
 /// `TICKLINE=off` switches the counter off.
 pub(super) fn switched_off(document: &Document) -> Option<Finding> {
-    if document.reason.as_deref() != Some("disabled_by_environment") {
+    if document.reason.as_deref() != Some(Reason::DisabledByEnvironment.code()) {
         return None;
     }
     Some(

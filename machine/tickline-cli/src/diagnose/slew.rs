@@ -48,7 +48,7 @@ pub(super) fn ntp_slewing(document: &Document) -> Option<Finding> {
     };
     let fix = Fix::from(format!(
         "wait until the NTP daemon has removed the offset ({})",
-        daemons::look(document)
+        daemons::state_commands(document)
     ))
     .then(
         "if the correction stays, check the kernel's frequency of the counter: sudo dmesg | grep \

@@ -123,7 +123,12 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
             ..Steps::default()
         };
     }
-    let (change, preposition) = change(former, new);
+    let change = in_words(former, new);
+    let preposition = match (former, new) {
+        ([], _) => "to",
+        (_, []) => "from",
+        _ => "in",
+    };
     // update-grub reads the files of grub.d after /etc/default/grub, so the last file that sets a
     // variable has the last word. It joins the two variables.
     let place = if former.is_empty() {
@@ -138,11 +143,10 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
         "Alpine: {change} {preposition} default_kernel_opts in /etc/update-extlinux.conf; then run \
          sudo update-extlinux"
     );
-    let (undo, _) = self::change(new, former);
-    let undo = format!("{undo} there, and run the same program");
-    let (keep_by_hand, undo_keep_by_hand) = match boot_loader {
-        Some("grub") => (vec![grub], vec![undo]),
-        Some("extlinux") => (vec![extlinux], vec![undo]),
+    let undo = format!("{} there, and run the same program", in_words(new, former));
+    match boot_loader {
+        Some("grub") => by_hand(vec![grub], vec![undo]),
+        Some("extlinux") => by_hand(vec![extlinux], vec![undo]),
         _ => {
             let elsewhere = format!(
                 "elsewhere: {change} {preposition} the command line of the kernel: in \
@@ -154,17 +158,21 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
             // The files of a container say nothing about grubby and extlinux. In most containers
             // systemd does not run.
             if document.machine.systemd == Some(true) {
-                (vec![format!("{UNKNOWN}: {grub}"), elsewhere], vec![undo])
+                by_hand(vec![format!("{UNKNOWN}: {grub}"), elsewhere], vec![undo])
             } else {
                 let fedora = format!("{UNKNOWN}: Fedora, RHEL: {}", by_grubby(former, new));
                 let undo_fedora = format!("Fedora, RHEL: {}", by_grubby(new, former));
-                (
+                by_hand(
                     vec![fedora, grub, extlinux, elsewhere],
                     vec![undo_fedora, format!("elsewhere: {undo}")],
                 )
             }
         }
-    };
+    }
+}
+
+/// A change of the command line by an edit, and the edit that undoes it, each in words.
+fn by_hand(keep_by_hand: Vec<String>, undo_keep_by_hand: Vec<String>) -> Steps {
     Steps {
         keep_by_hand,
         undo_keep_by_hand,
@@ -172,12 +180,12 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
     }
 }
 
-/// The replacement of parameters in words, and the preposition before the place.
-fn change(former: &[&str], new: &[&str]) -> (String, &'static str) {
-    match (former.join(" "), new.join(" ")) {
-        (former, new) if former.is_empty() => (format!("add {new}"), "to"),
-        (former, new) if new.is_empty() => (format!("remove {former}"), "from"),
-        (former, new) => (format!("replace {former} by {new}"), "in"),
+/// The replacement of parameters in words.
+fn in_words(former: &[&str], new: &[&str]) -> String {
+    match (former, new) {
+        ([], new) => format!("add {}", new.join(" ")),
+        (former, []) => format!("remove {}", former.join(" ")),
+        (former, new) => format!("replace {} by {}", former.join(" "), new.join(" ")),
     }
 }
 

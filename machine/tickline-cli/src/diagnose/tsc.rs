@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use super::clocksource::{self, not_chosen};
 use super::shared_fixes;
 use crate::document::Block::{Commands, Prose};
-use crate::document::kernel_log::Cause;
+use crate::document::kernel_log::{Cause, Rejection};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 
 /// The finding for an x86 machine whose clocksource is not the TSC, and not a hypervisor's clock.
@@ -47,8 +47,8 @@ pub(super) fn not_used(name: &str, document: &Document) -> Finding {
 /// The finding if the kernel's log says why the kernel has rejected the TSC.
 fn rejected(name: &str, document: &Document) -> Option<Finding> {
     let rejection = document.rejection()?;
-    let verdict = Verdict::of(rejection.cause, document);
-    let mut finding = Finding::slow(verdict.code, (verdict.summary)(name, &rejection.reason))
+    let what = sentence(&rejection, name, document);
+    let mut finding = Finding::slow(code_of(rejection.cause), what)
         .seen(format!("current_clocksource is {name}"))
         .seen_all(offer(document))
         .seen_all(rejection.messages)
@@ -78,140 +78,76 @@ fn rejected(name: &str, document: &Document) -> Option<Finding> {
     Some(finding)
 }
 
-/// What the doctor says about a cause for which the kernel has rejected the TSC.
-struct Verdict {
-    code: Code,
-    /// The finding's sentence, by the name of the present clocksource, and the kernel's reason.
-    summary: fn(&str, &str) -> String,
-    fix: fn(&Document) -> Fix,
-}
-
-impl Verdict {
-    fn of(cause: Cause, document: &Document) -> Self {
-        let stops = blames_stopping_hpet(document);
-        match cause {
-            Cause::Warp => Self {
-                code: Code::Warp,
-                summary: |name, _| {
-                    format!(
-                        "the kernel saw the counters of two CPUs differ, and keeps time with {name}"
-                    )
-                },
-                // Neither on bare metal nor in a guest may the kernel be told to ignore a warp.
-                fix: shared_fixes::synchronise,
-            },
-            Cause::Skew if stops => Self {
-                code: Code::Skew,
-                summary: |_, _| {
-                    "the kernel has rejected the TSC by a comparison with hpet, and keeps time \
-                     with hpet, which is the broken clock: on this processor it stops in deep idle \
-                     states"
-                        .to_owned()
-                },
-                fix: shared_fixes::without_hpet,
-            },
-            Cause::Skew => Self {
-                code: Code::Skew,
-                summary: |name, _| {
-                    format!(
-                        "the kernel saw the TSC's rate differ from another clock's, and keeps time \
-                         with {name}"
-                    )
-                },
-                fix: shared_fixes::check_tsc,
-            },
-            Cause::Delay => Self {
-                code: Code::WatchdogDelay,
-                summary: |name, _| {
-                    format!(
-                        "the kernel could not read its clocks fast enough to compare the TSC with \
-                         another one, and keeps time with {name}"
-                    )
-                },
-                // Only the watchdog's measurement has failed, so the TSC may be good.
-                fix: |document| shared_fixes::host_fix_or(shared_fixes::no_watchdog, document),
-            },
-            Cause::Watchdog => Self {
-                code: Code::Watchdog,
-                summary: |name, _| {
-                    format!(
-                        "the kernel could not confirm the TSC's rate by another clock, for a \
-                         reason that its log does not give, and keeps time with {name}"
-                    )
-                },
-                fix: if stops {
-                    shared_fixes::without_hpet
-                } else {
-                    shared_fixes::check_tsc
-                },
-            },
-            Cause::Unsynchronised => Self {
-                code: Code::Unsynchronised,
-                summary: |name, _| {
-                    format!(
-                        "the kernel has no guarantee that the TSCs of several CPUs agree, and \
-                         keeps time with {name}"
-                    )
-                },
-                fix: |document| shared_fixes::host_fix_or(shared_fixes::trust_tsc, document),
-            },
-            Cause::NoFrequency => Self {
-                code: Code::Unstable,
-                summary: |name, _| {
-                    format!(
-                        "the kernel could not find out the TSC's frequency, and keeps time with \
-                         {name}"
-                    )
-                },
-                fix: shared_fixes::trust_tsc,
-            },
-            Cause::Halts => Self {
-                code: Code::Halts,
-                summary: |name, _| {
-                    format!(
-                        "the kernel found that the TSC stops when a CPU sleeps, and keeps time \
-                         with {name}"
-                    )
-                },
-                // It names a parameter for each of the two idle drivers, one of which is in use.
-                fix: |_| {
-                    Fix::from(
-                        "boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power",
-                    )
-                    .then("the TSC of newer processors does not stop")
-                },
-            },
-            Cause::VaryingRate => Self {
-                code: Code::Unstable,
-                summary: rejected_because,
-                fix: |_| {
-                    Fix::none(
-                        "the TSC's rate changes with the processor's, so the kernel's verdict is \
-                         right",
-                    )
-                },
-            },
-            Cause::Parameter => Self {
-                code: Code::SwitchedOff,
-                summary: |name, _| {
-                    format!(
-                        "the kernel has a parameter that calls the TSC unstable, and keeps time \
-                         with {name}"
-                    )
-                },
-                fix: |document| shared_fixes::without_parameter("tsc=unstable", document),
-            },
-            Cause::Other => Self {
-                code: Code::Unstable,
-                summary: rejected_because,
-                fix: |document| shared_fixes::host_fix_or(overrule_if_understood, document),
-            },
-        }
+/// The code of the finding that the kernel has rejected the TSC for this cause.
+fn code_of(cause: Cause) -> Code {
+    match cause {
+        Cause::Warp => Code::Warp,
+        Cause::Skew => Code::Skew,
+        Cause::Delay => Code::WatchdogDelay,
+        Cause::Watchdog => Code::Watchdog,
+        Cause::Unsynchronised => Code::Unsynchronised,
+        Cause::Halts => Code::Halts,
+        Cause::Parameter => Code::SwitchedOff,
+        Cause::NoFrequency | Cause::VaryingRate | Cause::Other => Code::Unstable,
     }
 }
 
-fn rejected_because(name: &str, reason: &str) -> String {
-    format!("the kernel keeps time with {name}, because it rejected the TSC: {reason}")
+/// The finding's sentence. `name` is that of the present clocksource.
+fn sentence(rejection: &Rejection, name: &str, document: &Document) -> String {
+    let cause = match rejection.cause {
+        Cause::Skew if blames_stopping_hpet(document) => {
+            return "the kernel has rejected the TSC by a comparison with hpet, and keeps time \
+                    with hpet, which is the broken clock: on this processor it stops in deep idle \
+                    states"
+                .to_owned();
+        }
+        Cause::VaryingRate | Cause::Other => {
+            let reason = &rejection.reason;
+            return format!(
+                "the kernel keeps time with {name}, because it rejected the TSC: {reason}"
+            );
+        }
+        Cause::Warp => "the kernel saw the counters of two CPUs differ",
+        Cause::Skew => "the kernel saw the TSC's rate differ from another clock's",
+        Cause::Delay => {
+            "the kernel could not read its clocks fast enough to compare the TSC with another one"
+        }
+        Cause::Watchdog => {
+            "the kernel could not confirm the TSC's rate by another clock, for a reason that its \
+             log does not give"
+        }
+        Cause::Unsynchronised => "the kernel has no guarantee that the TSCs of several CPUs agree",
+        Cause::NoFrequency => "the kernel could not find out the TSC's frequency",
+        Cause::Halts => "the kernel found that the TSC stops when a CPU sleeps",
+        Cause::Parameter => "the kernel has a parameter that calls the TSC unstable",
+    };
+    format!("{cause}, and keeps time with {name}")
+}
+
+/// The fix for a TSC that the kernel has rejected for this cause.
+fn fix_for(cause: Cause, document: &Document) -> Fix {
+    match cause {
+        // Neither on bare metal nor in a guest may the kernel be told to ignore a warp.
+        Cause::Warp => shared_fixes::synchronise(document),
+        Cause::Skew | Cause::Watchdog if blames_stopping_hpet(document) => {
+            shared_fixes::without_hpet(document)
+        }
+        Cause::Skew | Cause::Watchdog => shared_fixes::check_tsc(document),
+        // Only the watchdog's measurement has failed, so the TSC may be good.
+        Cause::Delay => shared_fixes::host_fix_or(shared_fixes::no_watchdog, document),
+        Cause::Unsynchronised => shared_fixes::host_fix_or(shared_fixes::trust_tsc, document),
+        Cause::NoFrequency => shared_fixes::trust_tsc(document),
+        // It names a parameter for each of the two idle drivers, one of which is in use.
+        Cause::Halts => {
+            Fix::from("boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power")
+                .then("the TSC of newer processors does not stop")
+        }
+        Cause::VaryingRate => Fix::none(
+            "the TSC's rate changes with the processor's, so the kernel's verdict is right",
+        ),
+        Cause::Parameter => shared_fixes::without_parameter("tsc=unstable", document),
+        Cause::Other => shared_fixes::host_fix_or(overrule_if_understood, document),
+    }
 }
 
 /// Whether the kernel has rejected the TSC by an hpet that stops in deep idle states, and keeps
@@ -341,7 +277,7 @@ pub(super) fn fix_for_rejected(document: &Document) -> Fix {
     }
     let rejection = document.rejection();
     let cause = rejection.map_or(Cause::Watchdog, |rejection| rejection.cause);
-    (Verdict::of(cause, document).fix)(document)
+    fix_for(cause, document)
 }
 
 /// The kernel's reason may be one that no comparison of the counters shows.

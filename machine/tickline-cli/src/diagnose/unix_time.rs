@@ -47,12 +47,12 @@ pub(super) fn removal_of_offset(first: &str, document: &Document) -> Fix {
     if clock_rate::blames_server(document) || server_unproven(document).is_some() {
         return Fix::from(format!(
             "let the clock not be stepped before the servers are known to be right: {}",
-            daemons::servers(document)
+            daemons::server_commands(document)
         ));
     }
     Fix::from(format!(
         "{first} ({}), or {}",
-        daemons::look(document),
+        daemons::state_commands(document),
         daemons::step(document)
     ))
 }
@@ -87,7 +87,7 @@ pub(super) fn ntp_unsynchronised(document: &Document) -> Option<Finding> {
             .fix(
                 Fix::from(format!(
                     "see what the daemon says: {}",
-                    daemons::look(document)
+                    daemons::state_commands(document)
                 ))
                 .then("chronyd clears the flag with `rtcsync` in its chrony.conf, but not with -x"),
             ),
@@ -191,7 +191,7 @@ fn lone_daemon(daemon: &NtpDaemon, document: &Document) -> Finding {
     ))
     .fix(format!(
         "find out why {name} reaches no server: {}",
-        daemons::servers(document)
+        daemons::server_commands(document)
     ))
 }
 
@@ -248,7 +248,7 @@ pub(super) fn utc_error_large(document: &Document) -> Option<Finding> {
             .fix(format!(
                 "let the NTP daemon follow nearer servers, or poll more often (minpoll and \
                  maxpoll): {}",
-                daemons::servers(document)
+                daemons::server_commands(document)
             )),
         );
     }
@@ -271,7 +271,7 @@ pub(super) fn utc_error_large(document: &Document) -> Option<Finding> {
     };
     Some(finding.seen(seen_bound).fix(format!(
         "see whether an NTP daemon runs, and reaches its servers: {}",
-        daemons::servers(document)
+        daemons::server_commands(document)
     )))
 }
 
@@ -342,7 +342,7 @@ fn claim_refused(document: &Document) -> Option<Finding> {
             format!("{what}, so what is claimed about UTC proves nothing"),
         )
         .seen(format!("tickline's clock: utc_unknown {}", refusal.code()))
-        .fix(format!("{fix}: {}", daemons::look(document))),
+        .fix(format!("{fix}: {}", daemons::state_commands(document))),
     )
 }
 
@@ -371,7 +371,7 @@ fn server_unproven(document: &Document) -> Option<Finding> {
             .fix(format!(
                 "let {name}, or the server that it follows, follow servers with a reference clock: \
                  {}",
-                daemons::servers(document)
+                daemons::server_commands(document)
             )),
         );
     }

@@ -1,6 +1,7 @@
 //! What rules and texts ask about a document of this machine or of a recorded machine. A missing
 //! fact is unknown.
 
+use tickline::Reason;
 use tickline_core::clocksource::{Acceptance, Clocksource};
 
 use super::Document;
@@ -8,16 +9,13 @@ use super::kernel_log::Cause;
 use crate::clocksources::{is_counter, is_of_x86, is_paravirtual, is_tick};
 use crate::cpu_list::{self, ranges};
 use crate::machine::{Hypervisor, Leap, Ntp};
-use crate::measure::calls::MONOTONIC;
+use crate::measure::calls::{GETTIMEOFDAY, MONOTONIC, MONOTONIC_COARSE, REALTIME};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
 use crate::words::frequency;
 
 /// The clocks from which programs read the precise time, the most frequent first.
-const PRECISE: [&str; 3] = [MONOTONIC, "clock_gettime REALTIME", "gettimeofday"];
-
-/// A clock that does not read the counter.
-const COARSE: &str = "clock_gettime MONOTONIC_COARSE";
+const PRECISE: [&str; 3] = [MONOTONIC, REALTIME, GETTIMEOFDAY];
 
 /// The vDSO's ordered counter read: the least cost of a clock that reads the counter.
 const ORDERED: [&str; 3] = [
@@ -63,7 +61,7 @@ impl Document {
 
     /// The answerer of the coarse clock: the vDSO if the process uses it, whatever the clocksource.
     pub(crate) fn coarse_served_by(&self) -> Option<ServedBy> {
-        self.cost_row(COARSE)?.served_by
+        self.cost_row(MONOTONIC_COARSE)?.served_by
     }
 
     /// The cost of a precise clock if the vDSO read the counter, ns. It is the cost of the coarse
@@ -76,7 +74,7 @@ impl Document {
         let counter_ns = ORDERED
             .into_iter()
             .find_map(|counter| self.cost_ns(counter))?;
-        Some(self.cost_ns(COARSE)? + counter_ns)
+        Some(self.cost_ns(MONOTONIC_COARSE)? + counter_ns)
     }
 
     /// The cost of the precise clock, ns.
@@ -341,7 +339,7 @@ impl Document {
     /// Whether the comparison by tickline's clock has found unsynchronised counters.
     pub(crate) fn are_unsynchronised_by_clock(&self) -> bool {
         self.machine.counter_difference_ticks.is_some()
-            || self.reason.as_deref() == Some("unsynchronised")
+            || self.reason.as_deref() == Some(Reason::Unsynchronised.code())
     }
 
     /// The worst unsynchronised pair of CPUs that `warp` or `report` has found, in words.

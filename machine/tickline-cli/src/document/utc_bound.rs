@@ -1,8 +1,8 @@
 //! What is known about Unix time's offset from UTC: by the claim of tickline's clock, by the
 //! kernel's NTP state, and by the state that an NTP daemon reports.
 
-use tickline_utc::UtcUnknown;
 use tickline_utc::kernel::UNSET_ERROR_US;
+use tickline_utc::{UtcSource, UtcUnknown};
 
 use super::Document;
 use crate::float::signed_f64;
@@ -58,7 +58,7 @@ impl Document {
     /// shows that the daemon still updates the clock. Otherwise each machine with that daemon would
     /// be not known right, and have no fault to fix.
     pub(crate) fn utc_bound(&self) -> Option<UtcBound> {
-        let is_kernels = self.clock.utc_source.as_deref() == Some("kernel");
+        let is_kernels = self.clock.utc_source.as_deref() == Some(UtcSource::Kernel.code());
         let is_lone = self.lone_daemon().is_some();
         if let Some(error_ns) = self.clock.utc_error_ns
             && !(is_lone && is_kernels)

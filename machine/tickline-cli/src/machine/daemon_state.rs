@@ -38,21 +38,47 @@ pub(crate) struct NtpDaemon {
     pub(crate) root_dispersion_ns: Option<i64>,
     /// How chronyd was asked: `socket` by its Unix socket, which nobody else can have; `udp` at its
     /// port, which another program of root or of this user may have. Null for other daemons.
-    pub(crate) channel: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) channel: Option<Channel>,
     /// The number of the user who has that socket; null if it is unknown.
     pub(crate) user: Option<u32>,
 }
 
+/// How chronyd was asked. The names in lower case are its stable code in JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Channel {
+    Socket,
+    Udp,
+    /// The code of another version of the program.
+    #[serde(untagged)]
+    Other(String),
+}
+
+/// Why an answer does not count. The names in lower case are its stable code in JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum IgnoredBecause {
+    /// It is not chronyd's state.
+    Unreadable,
+    /// The socket is not root's, chronyd's user's or this program's user's.
+    Stranger,
+    /// The code of another version of the program.
+    #[serde(untagged)]
+    Other(String),
+}
+
 /// An answer in chronyd's place that does not count.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(default)]
 pub(crate) struct IgnoredAnswer {
     /// Where it came from: `socket` for chronyd's Unix socket, `udp` for its port.
-    pub(crate) channel: String,
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) channel: Channel,
     /// Why it does not count: `unreadable` if it is not chronyd's state, `stranger` if the socket
     /// is not root's, chronyd's user's or this program's user's.
-    pub(crate) reason: String,
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) reason: IgnoredBecause,
     /// The number of the user who has the socket; null if the answer is unreadable, if every user
     /// may write the socket's folder, or if the port's socket is gone.
     pub(crate) user: Option<u32>,

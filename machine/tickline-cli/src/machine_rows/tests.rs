@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
+
 use super::*;
-use crate::machine::NtpDaemon;
+use crate::machine::{IgnoredBecause, NtpDaemon};
 
 /// The text of the row with this name.
 fn row(document: &Document, name: &str) -> String {
@@ -65,7 +67,7 @@ fn daemon() -> NtpDaemon {
         skew_ppb: Some(40),
         root_delay_ns: Some(1_000_000),
         root_dispersion_ns: Some(6_000),
-        channel: Some("udp".to_owned()),
+        channel: Some(Channel::Udp),
         user: Some(0),
     }
 }
@@ -254,23 +256,28 @@ fn a_daemon_that_has_never_updated_its_clock_has_no_age() {
 fn the_row_of_the_ntp_daemon_shows_an_answer_that_does_not_count() {
     for (channel, reason, user, expected) in [
         (
-            "udp",
-            "stranger",
+            Channel::Udp,
+            IgnoredBecause::Stranger,
             Some(65_534),
             "by chronyd's UDP port does not count: the socket is user 65534's",
         ),
         (
-            "socket",
-            "stranger",
+            Channel::Socket,
+            IgnoredBecause::Stranger,
             None,
             "by chronyd's Unix socket does not count: it may be anybody's",
         ),
-        ("socket", "unreadable", None, "it is not chronyd's state"),
+        (
+            Channel::Socket,
+            IgnoredBecause::Unreadable,
+            None,
+            "it is not chronyd's state",
+        ),
     ] {
         let machine = Machine {
             ignored_answer: Some(IgnoredAnswer {
-                channel: channel.to_owned(),
-                reason: reason.to_owned(),
+                channel,
+                reason,
                 user,
             }),
             ..Machine::default()
@@ -279,6 +286,29 @@ fn the_row_of_the_ntp_daemon_shows_an_answer_that_does_not_count() {
         assert!(row.starts_with("none has answered; "), "{row}");
         assert!(row.contains(expected), "{row}");
     }
+}
+
+/// Symptom: facts of a later version told of "chronyd's UDP port" and of "anybody's" answer,
+/// whatever they said.
+#[test]
+fn codes_of_another_version_are_shown_as_they_are() {
+    let machine: Machine = serde_json::from_value(json!({
+        "ignored_answer": { "channel": "vsock", "reason": "too_late", "user": null }
+    }))
+    .unwrap();
+    assert_eq!(
+        ntp_daemon(&machine),
+        "none has answered; an answer by vsock does not count: too_late"
+    );
+
+    let machine: Machine = serde_json::from_value(json!({
+        "ntp_daemon": { "name": "chronyd", "synchronised": true, "channel": "vsock" }
+    }))
+    .unwrap();
+    assert_eq!(
+        ntp_daemon(&machine),
+        "chronyd, synchronised, asked by vsock"
+    );
 }
 
 #[test]

@@ -65,6 +65,18 @@ pub(crate) const COUNTER: &str = HardwareCounter::NAME;
 /// The usual reading of tickline's clock.
 pub(crate) const NOW_NS: &str = "tickline::now_ns";
 
+/// The precise Unix time.
+pub(crate) const REALTIME: &str = "clock_gettime REALTIME";
+
+/// Unix time of the kernel's last tick.
+pub(crate) const REALTIME_COARSE: &str = "clock_gettime REALTIME_COARSE";
+
+/// The precise Unix time by its older function.
+pub(crate) const GETTIMEOFDAY: &str = "gettimeofday";
+
+/// The time of the kernel's last tick: a clock that does not read the counter.
+pub(crate) const MONOTONIC_COARSE: &str = "clock_gettime MONOTONIC_COARSE";
+
 /// The clock that tickline follows, and with which programs measure time.
 pub(crate) const MONOTONIC: &str = "clock_gettime MONOTONIC";
 
@@ -114,7 +126,7 @@ pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
     ]);
     #[cfg(unix)]
     calls.extend([
-        clock("gettimeofday", || {
+        clock(GETTIMEOFDAY, || {
             let mut time = libc::timeval {
                 tv_sec: 0,
                 tv_usec: 0,
@@ -128,7 +140,7 @@ pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
             let seconds = unsafe { libc::time(std::ptr::null_mut()) };
             ns(seconds, 0, 1)
         }),
-        clock("clock_gettime REALTIME", || clock_ns(libc::CLOCK_REALTIME)),
+        clock(REALTIME, || clock_ns(libc::CLOCK_REALTIME)),
         clock(MONOTONIC, || clock_ns(libc::CLOCK_MONOTONIC)),
     ]);
     #[cfg(target_os = "linux")]
@@ -137,12 +149,8 @@ pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
             clock_ns(libc::CLOCK_MONOTONIC_RAW)
         }),
         clock("clock_gettime BOOTTIME", || clock_ns(libc::CLOCK_BOOTTIME)),
-        clock("clock_gettime REALTIME_COARSE", || {
-            clock_ns(libc::CLOCK_REALTIME_COARSE)
-        }),
-        clock("clock_gettime MONOTONIC_COARSE", || {
-            clock_ns(libc::CLOCK_MONOTONIC_COARSE)
-        }),
+        clock(REALTIME_COARSE, || clock_ns(libc::CLOCK_REALTIME_COARSE)),
+        clock(MONOTONIC_COARSE, || clock_ns(libc::CLOCK_MONOTONIC_COARSE)),
         clock("clock_gettime TAI", || clock_ns(libc::CLOCK_TAI)),
         clock("clock_gettime PROCESS_CPUTIME", || {
             clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)

@@ -201,6 +201,18 @@ fn a_server_whose_folder_is_missing_is_not_started_again() {
     assert_fails(&output, 78, &format!("make {},", missing.display()));
 }
 
+/// Symptom: "page.lock: it can't be opened: Permission denied", without a word on the folder.
+#[test]
+fn a_server_that_may_not_write_to_its_folder_says_what_to_do() {
+    let (folder, program) = open_folder();
+    let closed = folder.path().join("closed");
+    DirBuilder::new().mode(0o555).create(&closed).unwrap();
+    let mut serve = unprivileged(&program);
+    serve.arg("serve").arg("--page").arg(closed.join("page"));
+    let says = format!("this user may not write to {}: ", closed.display());
+    assert_fails(&serve.output().unwrap(), 78, &says);
+}
+
 /// Symptom: "Read-only file system", without a word on what to do in a container.
 #[test]
 fn a_server_without_a_writable_folder_says_what_to_do() {

@@ -66,7 +66,9 @@ impl core::fmt::Display for FileError {
                 "this is a symbolic link, and links are not followed: name the file itself",
             ),
             Self::NotRegular { mode } if is_folder(*mode) => f.write_str(
-                "this is a folder, not a file: name the page's file in it; if Docker's -v made the folder because the page was missing, remove it, start the server, and then the container again",
+                "this is a folder, not a file: name the page's file in it; if Docker's -v made the \
+                 folder because the page was missing, remove it, start the server, and then the \
+                 container again",
             ),
             Self::NotRegular { mode } => {
                 write!(
@@ -76,24 +78,28 @@ impl core::fmt::Display for FileError {
             }
             Self::TooShort { bytes } => write!(
                 f,
-                "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; once no program reads it, move it away, and `tickline serve` makes a new one"
+                "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; once \
+                 no program reads it, move it away, and `tickline serve` makes a new one"
             ),
             Self::ForeignOwner {
                 owner: UNMAPPED, ..
             } => write!(
                 f,
-                "the page or its folder belongs to user {UNMAPPED}, which in a user namespace stands for every user outside of it: mount the page by itself, read-only, in this container"
+                "the page or its folder belongs to user {UNMAPPED}, which in a user namespace stands \
+                 for every user outside of it: mount the page by itself, read-only, in this container"
             ),
             Self::ForeignOwner { owner, reader: 0 } => {
                 write!(
                     f,
-                    "the page or its folder belongs to user {owner}, not to root: use a page that root serves, or be user {owner}"
+                    "the page or its folder belongs to user {owner}, not to root: \
+                     use a page that root serves, or be user {owner}"
                 )
             }
             Self::ForeignOwner { owner, reader } => {
                 write!(
                     f,
-                    "the page or its folder belongs to user {owner}, not to root or to user {reader}: use a page that root serves, or serve one as user {reader}"
+                    "the page or its folder belongs to user {owner}, not to root or to user {reader}: \
+                     use a page that root serves, or serve one as user {reader}"
                 )
             }
             Self::WritableByOthers { mode } => {

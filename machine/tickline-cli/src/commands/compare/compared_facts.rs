@@ -264,8 +264,8 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         add_ntp_daemon(daemon, facts);
     }
     if let Some(answer) = ignored_answer {
-        facts.add_words("ignored answer, channel", Some(&answer.channel));
-        facts.add_words("ignored answer, reason", Some(&answer.reason));
+        facts.add_words("ignored answer, channel", Some(&code(&answer.channel)));
+        facts.add_words("ignored answer, reason", Some(&code(&answer.reason)));
     }
     if let Some(ptp4l) = ptp4l {
         add_ptp4l(ptp4l, facts);
@@ -365,5 +365,8 @@ fn add_ntp_daemon(daemon: &NtpDaemon, facts: &mut Facts) {
     facts.add_is_so("ntp daemon, synchronised", Some(*synchronised));
     facts.add_words("ntp daemon, reference", reference.as_deref());
     facts.add_count("ntp daemon, stratum", *stratum);
-    facts.add_words("ntp daemon, asked by", channel.as_deref());
+    facts.add_words(
+        "ntp daemon, asked by",
+        channel.as_ref().map(code).as_deref(),
+    );
 }

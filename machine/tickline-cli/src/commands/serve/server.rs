@@ -20,7 +20,7 @@ use crate::machine;
 use crate::measure::standstill;
 use crate::output::line_to_stderr;
 use crate::signal;
-use crate::words::{plain, plain_path, with_path};
+use crate::words::{plain, plain_path, shell_word, with_path};
 
 use super::notify::ReadyMessage;
 use super::{ServeError, fast_rate, folder_of, make_folder, no_parent, wrong_path};
@@ -200,6 +200,15 @@ fn cannot_serve(error: PageError) -> ServeError {
         let message = format!("{error}; make {folder}, to which only its owner may write");
         return ServeError::Permanent(io::Error::other(message));
     }
+    if let Some(folder) = unwritable_folder(&error) {
+        let folder = plain_path(folder);
+        let message = format!(
+            "{error}; this user may not write to {folder}: serve the page as the owner of that \
+             folder (ls -ld {}), or name a page in a folder of this user by --page",
+            shell_word(&folder)
+        );
+        return ServeError::Permanent(io::Error::other(message));
+    }
     if may_pass(&error) {
         ServeError::MayPass(io::Error::other(error))
     } else {
@@ -229,6 +238,17 @@ fn missing_folder(error: &PageError) -> Option<&Path> {
     // An empty path is the present folder.
     let is_missing = error.is_not_found() && folder != Path::new("") && !folder.exists();
     is_missing.then_some(folder)
+}
+
+/// The folder of the page, if the error is that this user may not make a file in it. The page's
+/// lock is the first.
+fn unwritable_folder(error: &PageError) -> Option<&Path> {
+    let PageErrorCause::Lock(FileError::System { errno, .. }) = error.cause() else {
+        return None;
+    };
+    let folder = folder_of(error.path());
+    let may_write = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
+    (*errno == Errno::EACCES as i32 && !may_write).then_some(folder)
 }
 
 /// Whether the next start may succeed, though nobody removes the error's cause.

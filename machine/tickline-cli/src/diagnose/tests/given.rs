@@ -5,15 +5,14 @@ use clap::ValueEnum;
 use super::super::{explanations, findings, why_not_near_utc};
 use crate::document::{ClockStatus, Document, Explained, Finding, Place};
 use crate::machine::{Cpuid, Hypervisor, Machine, Ntp};
+use crate::measure::calls::{MONOTONIC, MONOTONIC_COARSE};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::{Pattern, WarpPair, WarpTest};
 
-/// The clocks of the good machine whose costs a test may change.
+/// The counter reads of the good machine, an x86 one, wherever the tests run.
 const BARE: &str = "rdtsc";
 const ORDERED: &str = "lfence; rdtsc";
-const PRECISE: &str = "clock_gettime MONOTONIC";
-const COARSE: &str = "clock_gettime MONOTONIC_COARSE";
 
 /// The facts that a test gives to the rules.
 #[derive(Clone)]
@@ -65,9 +64,9 @@ pub(super) fn good_machine() -> Given {
     let costs = [
         (BARE, 9.0, None),
         (ORDERED, 15.0, None),
-        (PRECISE, 20.0, Some(ServedBy::Vdso)),
+        (MONOTONIC, 20.0, Some(ServedBy::Vdso)),
         ("system call clock_gettime", 160.0, None),
-        (COARSE, 5.0, Some(ServedBy::Vdso)),
+        (MONOTONIC_COARSE, 5.0, Some(ServedBy::Vdso)),
         ("system call getppid", 110.0, None),
     ];
     let costs = costs.map(|(clock, cost_ns, served_by)| CostRow {
@@ -172,17 +171,17 @@ impl Given {
 
     /// Who answers the precise clock; `None` for unknown.
     pub(super) fn answered_by(self, served_by: Option<ServedBy>) -> Self {
-        self.cost(PRECISE, |row| row.served_by = served_by)
+        self.cost(MONOTONIC, |row| row.served_by = served_by)
     }
 
     /// Who answers the coarse clock; `None` for unknown.
     pub(super) fn coarse_answered_by(self, served_by: Option<ServedBy>) -> Self {
-        self.cost(COARSE, |row| row.served_by = served_by)
+        self.cost(MONOTONIC_COARSE, |row| row.served_by = served_by)
     }
 
     /// The cost of the precise clock.
     pub(super) fn costs_ns(self, cost_ns: f64) -> Self {
-        self.cost(PRECISE, |row| row.cost_ns = Some(cost_ns))
+        self.cost(MONOTONIC, |row| row.cost_ns = Some(cost_ns))
     }
 
     /// The cost of the bare and of the ordered read of the counter.

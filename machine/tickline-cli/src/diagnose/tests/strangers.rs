@@ -1,7 +1,7 @@
 //! An answer in chronyd's place that does not count.
 
 use super::given::good_machine;
-use crate::machine::IgnoredAnswer;
+use crate::machine::{Channel, IgnoredAnswer, IgnoredBecause};
 
 /// Symptom: a program of user nobody answered at chronyd's port of a container, and the doctor said
 /// "OK, as chronyd claims".
@@ -14,8 +14,8 @@ fn what_a_stranger_says_vouches_for_nothing() {
             ntp.frequency_ppb = steered_ppb;
             ntp.flags = Some(vec!["PLL".to_owned(), "UNSYNC".to_owned()]);
             document.machine.ignored_answer = Some(IgnoredAnswer {
-                channel: "udp".to_owned(),
-                reason: "stranger".to_owned(),
+                channel: Channel::Udp,
+                reason: IgnoredBecause::Stranger,
                 user: Some(65_534),
             });
         });

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use tickline::backend::{OsClock, Reference as _};
-use tickline_utc::chronyd::{self, Channel, NoAnswer, Tracking};
+use tickline_utc::chronyd::{self, NoAnswer, Tracking};
 
-use crate::machine::{IgnoredAnswer, Leap, NtpDaemon};
+use crate::machine::{Channel, IgnoredAnswer, IgnoredBecause, Leap, NtpDaemon};
 
 /// The length of a request and of its reply, without extensions (RFC 5905, 7.3).
 const NTP_BYTES: usize = 48;
@@ -53,20 +53,35 @@ pub(super) fn read() -> (Option<NtpDaemon>, Option<IgnoredAnswer>) {
 /// The answer that does not count, if there was one.
 fn ignored(why: NoAnswer) -> Option<IgnoredAnswer> {
     let (channel, reason, user) = match why {
-        NoAnswer::Unreadable { channel, .. } => (channel, "unreadable", None),
-        NoAnswer::Stranger { channel, user } => (channel, "stranger", user),
+        NoAnswer::Unreadable { channel, .. } => (channel, IgnoredBecause::Unreadable, None),
+        NoAnswer::Stranger { channel, user } => (channel, IgnoredBecause::Stranger, user),
         _ => return None,
     };
     Some(IgnoredAnswer {
-        channel: channel.code().to_owned(),
-        reason: reason.to_owned(),
+        channel: channel.into(),
+        reason,
         user,
     })
 }
 
-fn of_answer(tracking: &Tracking, channel: Channel, user: Option<u32>, now_s: u64) -> NtpDaemon {
+impl From<chronyd::Channel> for Channel {
+    fn from(channel: chronyd::Channel) -> Self {
+        match channel {
+            chronyd::Channel::Socket => Self::Socket,
+            chronyd::Channel::Udp => Self::Udp,
+            new => Self::Other(new.code().to_owned()),
+        }
+    }
+}
+
+fn of_answer(
+    tracking: &Tracking,
+    channel: chronyd::Channel,
+    user: Option<u32>,
+    now_s: u64,
+) -> NtpDaemon {
     NtpDaemon {
-        channel: Some(channel.code().to_owned()),
+        channel: Some(channel.into()),
         user,
         ..of_chronyd(tracking, now_s)
     }
@@ -210,7 +225,6 @@ mod tests {
 
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
-    use tickline_utc::chronyd::Channel;
 
     /// Replies that chronyd 4.3 has sent, and variants of them, each with the expected result.
     #[test]
@@ -275,11 +289,11 @@ mod tests {
 
     #[test]
     fn an_answer_says_how_chronyd_was_asked() {
-        for (channel, code) in [(Channel::Socket, "socket"), (Channel::Udp, "udp")] {
-            let daemon = of_answer(&Tracking::default(), channel, Some(115), 60);
+        for channel in chronyd::Channel::ALL {
+            let daemon = of_answer(&Tracking::default(), *channel, Some(115), 60);
             assert_eq!(
-                (daemon.channel.as_deref(), daemon.user),
-                (Some(code), Some(115))
+                (json!(daemon.channel), daemon.user),
+                (json!(channel.code()), Some(115))
             );
         }
     }
@@ -287,19 +301,22 @@ mod tests {
     #[test]
     fn an_answer_that_does_not_count_says_why() {
         let ignored = |why| ignored(why).map(|answer| (answer.channel, answer.reason, answer.user));
-        let expected = |reason: &str, user| Some(("udp".to_owned(), reason.to_owned(), user));
+        let expected = |reason, user| Some((Channel::Udp, reason, user));
         let timeout = REPLY_TIMEOUT;
         assert_eq!(ignored(NoAnswer::Silent { timeout }), None);
-        let (channel, length) = (Channel::Udp, 28);
+        let (channel, length) = (chronyd::Channel::Udp, 28);
         assert_eq!(
             ignored(NoAnswer::Unreadable { channel, length }),
-            expected("unreadable", None)
+            expected(IgnoredBecause::Unreadable, None)
         );
         let stranger = NoAnswer::Stranger {
-            channel: Channel::Udp,
+            channel,
             user: Some(65_534),
         };
-        assert_eq!(ignored(stranger), expected("stranger", Some(65_534)));
+        assert_eq!(
+            ignored(stranger),
+            expected(IgnoredBecause::Stranger, Some(65_534))
+        );
     }
 
     #[test]

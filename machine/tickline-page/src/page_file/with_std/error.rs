@@ -89,7 +89,8 @@ impl fmt::Display for PageErrorCause {
             Self::OtherOwner { owner, user } => {
                 write!(
                     f,
-                    "the page belongs to user {owner}, not to user {user}: serve it as user {owner}, or name another page"
+                    "the page belongs to user {owner}, not to user {user}: \
+                     serve it as user {owner}, or name another page"
                 )
             }
             Self::OtherFile { bytes } => {
@@ -104,15 +105,15 @@ impl fmt::Display for PageErrorCause {
                 }
                 f.write_str("; name another file, or move this one away")
             }
-            Self::Served { process: None } => {
-                f.write_str("another process serves this page; a page has one server: stop that one, or name another page")
+            Self::Served { process } => {
+                match process {
+                    Some(process) => write!(f, "process {process}")?,
+                    None => f.write_str("another process")?,
+                }
+                f.write_str(
+                    " serves this page; a page has one server: stop that one, or name another page",
+                )
             }
-            Self::Served {
-                process: Some(process),
-            } => write!(
-                f,
-                "process {process} serves this page; a page has one server: stop that one, or name another page"
-            ),
             Self::OtherServer(Header {
                 version,
                 counter_id,
@@ -121,15 +122,20 @@ impl fmt::Display for PageErrorCause {
                 ..
             }) => write!(
                 f,
-                "the page was made in this boot by a server in time namespace {time_namespace}, offset {monotonic_offset_ns} ns, for layout {version} and counter id {counter_id}, and programs may read it: start such a server there (readlink /proc/PID/ns/time), or name another page"
+                "programs may read this page, which was made in this boot by a server in time \
+                 namespace {time_namespace}, offset {monotonic_offset_ns} ns, layout {version}, \
+                 counter id {counter_id}: start such a server there (readlink /proc/PID/ns/time), \
+                 or name another page"
             ),
             Self::UnknownOffset { time_namespace } => write!(
                 f,
-                "the offset of this process's time namespace {time_namespace} is not known, and readers in others need it: serve the page outside of that namespace"
+                "the offset of this process's time namespace {time_namespace} is not known, and \
+                 readers in others need it: serve the page outside of that namespace"
             ),
             Self::UnknownWord { word } => write!(
                 f,
-                "no server has written its word {word:#x}, so another process has changed the page: move it away, and `tickline serve` makes a new one"
+                "no server has written its word {word:#x}, so another process has changed the \
+                 page: move it away, and `tickline serve` makes a new one"
             ),
             Self::Changed(error) => error.fmt(f),
             Self::Counter(reason) => reason.fmt(f),
