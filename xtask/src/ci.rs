@@ -19,8 +19,9 @@ mod results;
 
 use clap::{Args, ValueEnum};
 
+use crate::command::output_of;
 use crate::step::{self, Step};
-use crate::targets::PUBLISHED;
+use crate::targets::{PUBLISHED, package_options};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -70,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         return results::check(&chosen);
     }
     // Read the commit before the steps run, because each step reads the tree when it begins.
-    let [commit, date] = [results::present_commit(), step::output_of("date -u +%F")];
+    let [commit, date] = [results::present_commit(), output_of("date -u +%F")];
     let done = step::run_all(&chosen);
     if is_nightly {
         results::store(&of_lanes(), &done.rows, &commit?, &date?)?;
@@ -90,7 +91,7 @@ pub(crate) fn steps(lanes: &[Lane]) -> Vec<Step> {
 
 /// The options of cargo that choose the published crates.
 fn published() -> impl Iterator<Item = &'static str> {
-    PUBLISHED.iter().flat_map(|name| ["-p", *name])
+    package_options(PUBLISHED)
 }
 
 /// The oldest supported compiler.
@@ -117,6 +118,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::command::{command, output};
     use crate::files;
 
     #[test]
@@ -201,7 +203,7 @@ mod tests {
     /// The name of a skipped test leaves out each test whose name begins with it.
     #[test]
     fn every_test_that_is_skipped_is_there_once() {
-        let sources = step::output_of("git grep -hw fn -- *.rs").unwrap();
+        let sources = output_of("git grep -hw fn -- *.rs").unwrap();
         for step in steps(Lane::value_variants()) {
             for pair in step.command.windows(2).filter(|pair| pair[0] == "--skip") {
                 let found = sources.matches(&format!("fn {}", pair[1])).count();
@@ -217,10 +219,9 @@ mod tests {
             ("tickline-core", &[] as &[&str]),
             ("tickline", &["libc", "once_cell", "tickline-core"]),
         ] {
-            let tree = step::output_of(&format!(
-                "cargo tree -p {name} -e normal --prefix none --target x86_64-unknown-linux-gnu"
-            ));
-            let tree = tree.unwrap();
+            let mut tree =
+                command("cargo tree -e normal --prefix none --target x86_64-unknown-linux-gnu -p");
+            let tree = output(tree.arg(name)).unwrap();
             let mut brought: BTreeSet<&str> = tree
                 .lines()
                 .filter_map(|line| line.split_whitespace().next())

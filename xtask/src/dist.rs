@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::command::{command, must_succeed, output, output_of};
 use crate::files;
-use crate::step::{command, must_succeed, output, output_of};
 
 /// The target of static programs.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
@@ -47,7 +47,7 @@ pub(crate) fn run() -> Result<u8, String> {
         .ok();
     for line in [BUILD, PRELOAD] {
         eprintln!("{line}");
-        must_succeed(line)?;
+        must_succeed(&mut command(line))?;
     }
     let folder = files::target();
     let path = folder.join(TARGET).join("dist/tickline");
@@ -71,8 +71,8 @@ pub(crate) fn run() -> Result<u8, String> {
 /// Fails unless a program is static: without a header of type INTERP (elf(5)), which names a
 /// dynamic linker.
 pub(crate) fn check_is_static(program: &Path) -> Result<(), String> {
-    let path = program.display();
-    if output_of(&format!("readelf -lW {path}"))?.contains("INTERP") {
+    if output(command("readelf -lW").arg(program))?.contains("INTERP") {
+        let path = program.display();
         return Err(format!("{path} is not static: it names a dynamic linker"));
     }
     Ok(())
@@ -113,10 +113,9 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     let path = unfinished.display();
     let version = version();
     output(
-        command(&format!(
-            "{PACKAGE} {TARGET} --deb-version {version} --output"
-        ))
-        .arg(format!("{path}/")),
+        command(PACKAGE)
+            .args([TARGET, "--deb-version", &version, "--output"])
+            .arg(format!("{path}/")),
     )?;
     let made = folder.join("package");
     fs::remove_dir_all(&made).ok();
@@ -224,10 +223,7 @@ const IMPORTS: [&str; 2] = ["__errno_location", "environ"];
 /// Reads the library, and checks its exports and imports.
 pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
     let path = folder.join("preload").join(LIBRARY);
-    let listed = output_of(&format!(
-        "nm -D --without-symbol-versions {}",
-        path.display()
-    ))?;
+    let listed = output(command("nm -D --without-symbol-versions").arg(&path))?;
     let in_library = |why: String| format!("{}: {why}", path.display());
     check_names(&listed).map_err(in_library)?;
     fs::read(&path).map_err(|error| in_library(error.to_string()))
@@ -330,6 +326,26 @@ mod tests {
             let asset = format!("[\"target/release/package/{page}\", \"usr/share/doc/tickline/\"");
             assert!(manifest.contains(&asset), "{page}");
         }
+    }
+
+    /// Symptom: in a clone below `~/my code`, readelf found no program.
+    #[test]
+    fn a_program_in_a_folder_with_a_space_is_read() {
+        if let Err(why) = output_of("readelf --version") {
+            return println!("SKIPPED: {why}");
+        }
+        let folder = std::env::temp_dir().join(format!("tickline dist {}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let program = folder.join("program");
+        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        let checked = check_is_static(&program);
+        fs::remove_dir_all(&folder).unwrap();
+        // A compiler may make dynamic programs, or static ones.
+        let is_read = |why: String| why.ends_with("it names a dynamic linker");
+        assert!(
+            checked.clone().map_or_else(is_read, |()| true),
+            "{checked:?}"
+        );
     }
 
     /// What nm(1) lists for a library that is as it should be.

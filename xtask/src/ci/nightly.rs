@@ -2,7 +2,8 @@
 //! result of each step, and the times. `--write` stores a table in the documentation.
 
 use super::{by_oldest_compiler, published};
-use crate::step::{self, Step};
+use crate::command::output_of;
+use crate::step::Step;
 
 pub(super) fn steps() -> Vec<Step> {
     let quiet = on_a_quiet_machine().into_iter();
@@ -231,7 +232,7 @@ fn long_tests() -> Vec<Step> {
 
 /// Other compilers, other features, and packages.
 fn other_builds() -> Vec<Step> {
-    let commit = step::output_of("git rev-parse --short HEAD");
+    let commit = output_of("git rev-parse --short HEAD");
     let commit = commit.unwrap_or_else(|_| "no-commit".into());
     let of_commit = format!("target/package-check/{commit}");
     vec![

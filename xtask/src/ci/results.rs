@@ -2,8 +2,10 @@
 //! rows hold for the present code.
 
 use crate::changes::{Other, changed_files};
+use crate::command::output_of;
 use crate::files::{self, root};
-use crate::step::{self, Step};
+use crate::host::host_description;
+use crate::step::Step;
 
 const PAGE: &str = "docs/nightly.md";
 const BLOCK: &str = "nightly";
@@ -23,7 +25,7 @@ const NAMED: usize = 3;
 /// The present commit, for the rows of steps that run now. It says so if code has changed since the
 /// commit.
 pub(super) fn present_commit() -> Result<String, String> {
-    let commit = step::output_of("git rev-parse --short HEAD")?;
+    let commit = output_of("git rev-parse --short HEAD")?;
     let changed = changed_files(root(), "HEAD", Other::PresentFiles, CODE);
     let is_changed = changed.is_none_or(|files| !files.is_empty());
     Ok(commit + if is_changed { " with changes" } else { "" })
@@ -51,7 +53,7 @@ pub(super) fn store(steps: &[Step], results: &str, commit: &str, date: &str) -> 
     let head = "| step | | s | commit | date |\n|---|---|---|---|---|\n";
     let block = format!(
         "The newest rows are from {}.\n\n{head}{table}",
-        step::host_description()
+        host_description()
     );
     files::store_block(PAGE, BLOCK, &block)
 }

@@ -6,14 +6,18 @@
 //! - for each program on Debian,
 //! - for each step of the package.
 
+use std::process::Command;
+
 use super::guest::{ExpectedFinding, Guest};
 use super::image::QEMU;
 use super::judge;
 use super::programs::{MODES, POSTGRES, Program, SERVED_EXCHANGE};
 use super::qemu::Run;
 use super::report::{Figures, Phase, Readings, named};
+use crate::command::{command, command_of, output};
 use crate::files;
-use crate::step::{NotPassed, counts, host_description, output_of, word};
+use crate::host::host_description;
+use crate::outcome::{NotPassed, counts, word};
 
 /// A guest that was run.
 pub(super) struct Row<'a> {
@@ -445,15 +449,13 @@ pub(super) fn store(guests: &[Guest], rows: &[Row<'_>]) -> Result<(), String> {
 
 /// The date, the kernel, the emulator and the machine of a run, as text.
 fn conditions(kernel: &str) -> String {
-    let first_line = |line: &str| {
-        output_of(line).map_or("unknown".into(), |text| {
+    let first_line = |command: &mut Command| {
+        output(command).map_or("unknown".into(), |text| {
             text.lines().next().unwrap_or("").to_owned()
         })
     };
-    let (date, qemu) = (
-        first_line("date -u +%F"),
-        first_line(&format!("{QEMU} --version")),
-    );
+    let date = first_line(&mut command("date -u +%F"));
+    let qemu = first_line(command_of([QEMU]).arg("--version"));
     format!("{date}; Linux {kernel}; {qemu}; on {}.", host_description())
 }
 
