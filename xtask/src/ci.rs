@@ -200,6 +200,33 @@ mod tests {
         }
     }
 
+    /// Another filter might choose no test, and the step would pass.
+    #[test]
+    fn every_filter_of_tests_is_one_of_only_tests() {
+        let steps = steps(Lane::value_variants());
+        for step in steps.iter().filter(|step| step.runs_tests()) {
+            let words = step.command.iter().skip_while(|word| *word != "--");
+            let words: Vec<&str> = words.map(String::as_str).collect();
+            let pairs = words.windows(2).filter(|pair| pair[0] != "--skip");
+            let others = pairs.map(|pair| pair[1]);
+            let others: Vec<&str> = others.filter(|word| !word.starts_with('-')).collect();
+            assert_eq!(others, step.filters, "{}", step.name);
+        }
+    }
+
+    /// The step would fail, but in another lane.
+    #[test]
+    fn every_filter_of_tests_chooses_one() {
+        let sources = output_of("git grep -hwE fn|mod -- *.rs").unwrap();
+        for step in steps(Lane::value_variants()) {
+            for filter in &step.filters {
+                let is_there = ["fn", "mod"].map(|kind| format!("{kind} {filter}"));
+                let is_there = is_there.iter().any(|text| sources.contains(text));
+                assert!(is_there, "{}: {filter}", step.name);
+            }
+        }
+    }
+
     /// The name of a skipped test leaves out each test whose name begins with it.
     #[test]
     fn every_test_that_is_skipped_is_there_once() {

@@ -17,6 +17,8 @@ pub(crate) struct Step {
     /// The program and its arguments.
     pub(crate) command: Vec<String>,
     environment: Vec<(&'static str, String)>,
+    /// The filters of the tests that the step runs; none if it runs all tests, or no test.
+    pub(crate) filters: Vec<&'static str>,
     needs: Vec<Vec<String>>,
     /// Whether the step runs beside the steps that follow.
     runs_beside_others: bool,
@@ -31,6 +33,7 @@ impl Step {
             name,
             command: owned(command),
             environment: Vec::new(),
+            filters: Vec::new(),
             needs: Vec::new(),
             runs_beside_others: false,
             depends_on_library_tests: true,
@@ -41,6 +44,14 @@ impl Step {
     pub(crate) fn args<'a>(mut self, words: impl IntoIterator<Item = &'a str>) -> Self {
         self.command.extend(owned(words));
         self
+    }
+
+    /// Chooses the tests whose paths contain one of these texts. The step fails if a text chooses
+    /// no test, because cargo runs no test then, and succeeds. `--` and the harness's options come
+    /// before.
+    pub(crate) fn only_tests<const N: usize>(mut self, filters: [&'static str; N]) -> Self {
+        self.filters.extend(filters);
+        self.args(filters)
     }
 
     /// Sets a variable of the command's environment.
@@ -212,6 +223,15 @@ fn run_step(step: &Step) -> Done<'_> {
     }
 }
 
+/// Fails unless each filter of the step has chosen a test.
+fn require_tests(step: &Step, output: &str) -> Result<(), NotPassed> {
+    let has_run = |filter: &&&str| test_output::has_run(output, filter);
+    match step.filters.iter().find(|filter| !has_run(filter)) {
+        None => Ok(()),
+        Some(filter) => Err(Failed(format!("no test has run whose path has `{filter}`"))),
+    }
+}
+
 /// Runs a step, and adds the reasons of what skipped itself to `skips`.
 fn run(step: &Step, skips: &mut Vec<String>) -> Result<(), NotPassed> {
     for need in &step.needs {
@@ -225,7 +245,7 @@ fn run(step: &Step, skips: &mut Vec<String>) -> Result<(), NotPassed> {
     println!("=== the output of {}\n{output}", step.name);
     skips.extend(test_output::skips(&output).map(str::to_owned));
     match status.code() {
-        Some(0) => Ok(()),
+        Some(0) => require_tests(step, &output),
         Some(code) if code == i32::from(SOME_SKIPPED) => Err(Skipped(String::new())),
         _ => Err(Failed(format!(
             "{status}\n{}",

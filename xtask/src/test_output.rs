@@ -58,6 +58,15 @@ pub(crate) fn passed(output: &str) -> u64 {
         .sum()
 }
 
+/// Whether a test has run whose path contains a text.
+pub(crate) fn has_run(output: &str, text: &str) -> bool {
+    let lines = output.lines().filter_map(|line| line.split_once(" ... "));
+    // Without capture, another test may have printed in front of the line.
+    let tests = lines.filter_map(|(start, result)| Some((start.rsplit_once("test ")?.1, result)));
+    let mut ran = tests.filter(|(_, result)| !result.starts_with("ignored"));
+    ran.any(|(path, _)| path.contains(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +127,13 @@ test result: FAILED. 2 passed; 1 failed; 0 ignored
         let faults = faults(&output);
         assert!(faults.starts_with("line 14\n"), "{faults}");
         assert!(faults.ends_with("line 29"), "{faults}");
+    }
+
+    #[test]
+    fn a_test_has_run_if_its_line_has_a_result() {
+        let output = "half a linetest a::one ... SKIPPED: no root\nok\ntest a::two ... ignored\n";
+        let ran = ["a::one", "on", "two", "SKIPPED", "line"].map(|text| has_run(output, text));
+        assert_eq!(ran, [true, true, false, false, false]);
     }
 
     #[test]

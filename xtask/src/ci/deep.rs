@@ -70,7 +70,8 @@ fn beside_others() -> Vec<Step> {
         miri("Miri on orderings outside of core")
             .args(["-p", "tickline", "-p", "tickline-quanta"])
             .args(["-p", "tickline-tracing", "-p", "tickline-utc"])
-            .args(["--lib", "ordering_", "--", "--show-output"])
+            .args(["--lib", "--", "--show-output"])
+            .only_tests(["ordering_"])
             .env("MIRIFLAGS", "-Zmiri-many-seeds=0..4"),
         // Loom runs the models in `crates/tickline-core/src/loom_tests/` and, for leases, in
         // `machine/tickline-page/src/lease/loom_tests.rs`. It tries their interleavings, and every
@@ -80,7 +81,8 @@ fn beside_others() -> Vec<Step> {
         Step::new("loom on core and leases", ["cargo", "test"])
             .args(["-p", "tickline-core", "-p", "tickline-page", "--lib"])
             .args(["--release", "--target-dir", "target/loom"])
-            .args(["loom_tests", "--", "--show-output"])
+            .args(["--", "--show-output"])
+            .only_tests(["loom_tests"])
             .env("RUSTFLAGS", "--cfg loom"),
         // The lane `nightly` runs tests with it.
         by_oldest_compiler("oldest supported compiler", "check")

@@ -201,7 +201,8 @@ fn long_tests() -> Vec<Step> {
             "exchanges while a page's server is stopped",
             ["cargo", "test", "-p", "tickline-cli", "--test", "exchange"],
         )
-        .args(["--", "--nocapture", "no_step_back"])
+        .args(["--", "--nocapture"])
+        .only_tests(["no_step_back"])
         .env("TICKLINE_TEST_ROUNDS", "10")
         .without_library_tests(),
         // 501 kills of the server.
@@ -216,7 +217,8 @@ fn long_tests() -> Vec<Step> {
                 "run_served",
             ],
         )
-        .args(["--", "--nocapture", "no_forked_child"])
+        .args(["--", "--nocapture"])
+        .only_tests(["no_forked_child"])
         .env("TICKLINE_TEST_ROUNDS", "167")
         .without_library_tests(),
         // The tests of the trace file take ten million spans only here. The other tests do so in
@@ -224,8 +226,10 @@ fn long_tests() -> Vec<Step> {
         Step::new("ten million spans", ["cargo", "test"])
             .args(["-p", "tickline-tracing", "--release", "--test", "it"])
             .args(["--", "--show-output"])
-            .args(["no_span_of_any_thread_is_lost_or_has_a_wrong_time"])
-            .args(["a_file_from_eight_threads_is_balanced"])
+            .only_tests([
+                "no_span_of_any_thread_is_lost_or_has_a_wrong_time",
+                "a_file_from_eight_threads_is_balanced",
+            ])
             .env("TICKLINE_TEST_SPANS", "10000000"),
     ]
 }

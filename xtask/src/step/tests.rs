@@ -35,6 +35,23 @@ fn a_step_that_passes_names_the_tests_that_skipped_themselves() {
     assert_eq!(done.words(), "passed, skips within: 1");
 }
 
+/// Symptom: after a test was renamed, cargo ran none, and the step passed.
+#[test]
+fn a_step_fails_if_one_of_its_filters_chooses_no_test() {
+    let words = "cargo test: test a::is_kept ... ok";
+    let result = |filters: [&'static str; 2]| {
+        let step = Step::new("filters", ["echo", words]).only_tests(filters);
+        run(&step, &mut Vec::new())
+    };
+    assert!(result(["is_kept", "a::"]).is_ok());
+    let failed = result(["is_kept", "is_gone"]);
+    let expected = "no test has run whose path has `is_gone`";
+    assert!(
+        matches!(&failed, Err(Failed(why)) if why == expected),
+        "{failed:?}"
+    );
+}
+
 /// A command says by its exit code that it has skipped some of its checks.
 #[test]
 fn a_command_that_skips_parts_has_neither_passed_nor_failed() {
