@@ -128,6 +128,9 @@ pub(crate) struct AllDone {
 pub(crate) fn run_all(steps: &[Step]) -> AllDone {
     let done = run_in_order(steps);
     println!("\n{}", summary(&done));
+    if std::env::var_os("GITHUB_ACTIONS").is_some() {
+        print!("{}", annotations(&done));
+    }
     let rows = done.iter().map(|step| {
         let Done { name, seconds, .. } = step;
         format!("| {name} | {} | {seconds:.0} |\n", step.words())
@@ -221,6 +224,28 @@ fn run_step(step: &Step) -> Done<'_> {
         skips,
         seconds: start.elapsed().as_secs_f64(),
     }
+}
+
+/// What was skipped, as commands for GitHub, which shows them on the page of a run. It shows nothing
+/// else of a run that has passed.
+fn annotations(done: &[Done<'_>]) -> String {
+    let mut text = String::new();
+    for step in done {
+        let name = step.name;
+        match &step.result {
+            Err(Skipped(need)) if need.is_empty() => {
+                text += &format!("::warning::SKIPPED parts of {name}\n");
+            }
+            Err(Skipped(need)) => {
+                text += &format!("::warning::SKIPPED {name}: `{need}` does not work there\n");
+            }
+            Ok(()) | Err(Failed(_)) => {}
+        }
+        for reason in &step.skips {
+            text += &format!("::notice::SKIPPED within {name}: {reason}\n");
+        }
+    }
+    text
 }
 
 /// Fails unless each filter of the step has chosen a test.

@@ -117,6 +117,24 @@ fn the_summary_counts_the_tests_that_skipped_themselves() {
     assert_eq!(steps[1].words(), "passed, skips within: 3");
 }
 
+/// Symptom: a run on the forge was green, and only its log told that clippy had not run.
+#[test]
+fn the_forge_is_told_what_was_skipped() {
+    let steps = [
+        done("clippy", Err(Skipped("cargo clippy".to_owned())), &[]),
+        done("guests", Err(Skipped(String::new())), &[]),
+        done("tests", Ok(()), &["no root"]),
+        done("docs", Err(Failed("a link".to_owned())), &[]),
+    ];
+    assert_eq!(
+        annotations(&steps),
+        "::warning::SKIPPED clippy: `cargo clippy` does not work there
+::warning::SKIPPED parts of guests
+::notice::SKIPPED within tests: no root
+"
+    );
+}
+
 #[test]
 fn a_step_with_tests_is_known_by_its_command() {
     assert!(Step::new("x", ["cargo", "+nightly", "miri", "test", "--lib"]).runs_tests());
