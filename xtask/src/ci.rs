@@ -31,8 +31,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "STEP", requires = "lane")]
     names: Vec<String>,
     /// Runs nothing; says which stored results of the lane nightly are of the present code
-    #[arg(long, requires = "lane")]
-    check: bool,
+    #[arg(long = "check", requires = "lane")]
+    only_compares: bool,
 }
 
 /// A list of steps.
@@ -49,9 +49,13 @@ pub(crate) enum Lane {
 /// Runs the steps of these names, or all steps of these lanes, in order. Stores the results
 /// of the nightly lane. With `--check`, only says which of these results are of the present code.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
-    let Arguments { lane, names, check } = arguments;
+    let Arguments {
+        lane,
+        names,
+        only_compares,
+    } = arguments;
     let is_nightly = *lane == Some(Lane::Nightly);
-    if *check && !is_nightly {
+    if *only_compares && !is_nightly {
         return Err("only the lane nightly stores results".to_owned());
     }
     let both = [Lane::Check, Lane::Deep];
@@ -67,8 +71,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         }
     }
     chosen.retain(|step| names.is_empty() || names.iter().any(|name| name == step.name));
-    if *check {
-        return results::check(&chosen);
+    if *only_compares {
+        return results::compare_with_present_code(&chosen);
     }
     // Read the commit before the steps run, because each step reads the tree when it begins.
     let [commit, date] = [results::present_commit(), output_of("date -u +%F")];
@@ -126,7 +130,7 @@ mod tests {
         let error = run(&Arguments {
             lane: Some(Lane::Check),
             names: vec!["clipy".to_owned()],
-            check: false,
+            only_compares: false,
         });
         let error = error.unwrap_err();
         assert!(error.starts_with("this lane has no step 'clipy'; there are\n"));

@@ -51,7 +51,7 @@ pub(crate) fn run() -> Result<u8, String> {
     }
     let folder = files::target();
     let path = folder.join(TARGET).join("dist/tickline");
-    check_is_static(&path)?;
+    require_static(&path)?;
     eprintln!("{PACKAGE} {TARGET}");
     let package = package(&folder)?;
     let tarball = tarball(&package)?;
@@ -70,7 +70,7 @@ pub(crate) fn run() -> Result<u8, String> {
 
 /// Fails unless a program is static: without a header of type INTERP (elf(5)), which names a
 /// dynamic linker.
-pub(crate) fn check_is_static(program: &Path) -> Result<(), String> {
+pub(crate) fn require_static(program: &Path) -> Result<(), String> {
     if output(command("readelf -lW").arg(program))?.contains("INTERP") {
         let path = program.display();
         return Err(format!("{path} is not static: it names a dynamic linker"));
@@ -225,12 +225,12 @@ pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
     let path = folder.join("preload").join(LIBRARY);
     let listed = output(command("nm -D --without-symbol-versions").arg(&path))?;
     let in_library = |why: String| format!("{}: {why}", path.display());
-    check_names(&listed).map_err(in_library)?;
+    require_names(&listed).map_err(in_library)?;
     fs::read(&path).map_err(|error| in_library(error.to_string()))
 }
 
 /// Checks the exports and imports in the output of nm(1).
-fn check_names(listed: &str) -> Result<(), String> {
+fn require_names(listed: &str) -> Result<(), String> {
     let mut exports = Vec::new();
     let mut imports = Vec::new();
     for line in listed.lines() {
@@ -338,7 +338,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let program = folder.join("program");
         fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-        let checked = check_is_static(&program);
+        let checked = require_static(&program);
         fs::remove_dir_all(&folder).unwrap();
         // A compiler may make dynamic programs, or static ones.
         let is_read = |why: String| why.ends_with("it names a dynamic linker");
@@ -360,13 +360,13 @@ mod tests {
 
     #[test]
     fn the_library_exports_and_imports_what_it_may_and_nothing_else() {
-        assert_eq!(check_names(GOOD), Ok(()));
-        let error = check_names(&format!("{GOOD}0000000000001300 T main\n")).unwrap_err();
+        assert_eq!(require_names(GOOD), Ok(()));
+        let error = require_names(&format!("{GOOD}0000000000001300 T main\n")).unwrap_err();
         assert!(error.contains("it exports"), "{error}");
-        let error = check_names(&GOOD.replace("gettimeofday", "time")).unwrap_err();
+        let error = require_names(&GOOD.replace("gettimeofday", "time")).unwrap_err();
         assert!(error.contains("it exports"), "{error}");
-        let error = check_names(&format!("{GOOD}                 U malloc\n")).unwrap_err();
+        let error = require_names(&format!("{GOOD}                 U malloc\n")).unwrap_err();
         assert_eq!(error, "it imports malloc, which not every program has");
-        assert!(check_names("").is_err());
+        assert!(require_names("").is_err());
     }
 }

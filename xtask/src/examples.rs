@@ -43,7 +43,7 @@ pub(crate) fn run() -> Result<u8, String> {
         if message["target"]["kind"][0] == "example" {
             count += 1;
             println!("\n=== {program}");
-            if let Err(why) = check(program, &files::read(source)?) {
+            if let Err(why) = run_and_judge(program, &files::read(source)?) {
                 println!("=== FAILED {program}: {why}");
                 code = 1;
             }
@@ -58,7 +58,7 @@ pub(crate) fn run() -> Result<u8, String> {
 }
 
 /// Runs an example twice, shows the output of the first run, and judges both runs.
-fn check(program: &str, source: &str) -> Result<(), String> {
+fn run_and_judge(program: &str, source: &str) -> Result<(), String> {
     let line = |start: &str| {
         source
             .lines()

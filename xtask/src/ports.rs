@@ -179,7 +179,7 @@ impl Copied {
     }
 
     /// Fails unless the last build had this project. If a patch does not apply, cargo only warns.
-    fn check_lock_file(&self) -> Result<(), String> {
+    fn require_this_project(&self) -> Result<(), String> {
         let lock = read(self.folder.join("Cargo.lock"))?;
         if !lock.contains(self.lock_text) || lock.contains("[[patch.unused]]") {
             return Err("its lock file does not have this project".into());
@@ -212,7 +212,7 @@ fn test(port: &Port, source: &Path, on_new_machine: &[String]) -> Result<Passed,
     let mut last = String::new();
     for _ in 0..TRIES {
         let (status, output) = logged(&mut tests, port.name).map_err(|error| error.to_string())?;
-        copied.check_lock_file()?;
+        copied.require_this_project()?;
         let passed = test_output::passed(&output);
         // A crate without tests would prove nothing.
         if status.success() && passed > 0 {

@@ -101,8 +101,8 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["secs", "smoke"])]
     readme: bool,
     /// Only says whether the tables' records are of the present code
-    #[arg(long, conflicts_with_all = ["secs", "smoke", "readme"])]
-    check: bool,
+    #[arg(long = "check", conflicts_with_all = ["secs", "smoke", "readme"])]
+    only_compares: bool,
 }
 
 /// How much is measured.
@@ -145,8 +145,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     if arguments.readme {
         return write_pages(&stored()?).map(|()| 0);
     }
-    if arguments.check {
-        return check(&stored()?.present);
+    if arguments.only_compares {
+        return compare_with_present_code(&stored()?.present);
     }
     rewritten(&stored()?)?; // fails at once if a file lacks its markers
     must_succeed(&mut command(
@@ -176,7 +176,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
 }
 
 /// Says for each record of the tables whether it is of the present code.
-fn check(records: &[Record]) -> Result<u8, String> {
+fn compare_with_present_code(records: &[Record]) -> Result<u8, String> {
     let mut code = 0;
     for record in records {
         let is_present = is_unchanged(&record.commit, Other::PresentFiles);

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
 /// report of an invented machine that shows everything that a report can show.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     if let Some(file) = &arguments.file {
-        return check(&files::root().join(file));
+        return print_faults(&files::root().join(file));
     }
     let folder = files::target().join("report");
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
@@ -55,12 +55,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     if let Some(picture) = &arguments.screenshot {
         make_report(&report, Build::Optimised, 20)?;
         take_pictures(&report, picture)?;
-        return check(&report);
+        return print_faults(&report);
     }
     make_report(&report, Build::Debug, 2)?;
     let mut test = command("cargo test -q -p tickline-cli --bins hostile_facts");
     output(test.env("TICKLINE_WRITE_REPORT", &sample))?;
-    Ok(check(&report)? | check(&sample)?)
+    Ok(print_faults(&report)? | print_faults(&sample)?)
 }
 
 /// Takes a picture of a report in each scheme.
@@ -112,7 +112,7 @@ fn make_report(report: &Path, build: Build, secs: u32) -> Result<(), String> {
 }
 
 /// Prints the faults of a report, at each width and in each scheme. Returns 1 if there is a fault.
-fn check(report: &Path) -> Result<u8, String> {
+fn print_faults(report: &Path) -> Result<u8, String> {
     let text = read(report)?;
     let (head, body) = text.split_once("<head>").ok_or("the report has no head")?;
     let (body, end) = body

@@ -11,7 +11,7 @@ use clap::Args;
 pub(crate) use list::{PROGRAM, PUBLISHED};
 
 use crate::command::{command, command_of};
-use crate::dist::check_is_static;
+use crate::dist::require_static;
 use crate::files;
 use crate::outcome::NotPassed::{self, Failed, Skipped};
 use crate::outcome::code;
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let rows: Vec<[Outcome; 5]> = targets
         .iter()
         .filter(wanted)
-        .map(|target| check(target, extent))
+        .map(|target| results_of(target, extent))
         .collect();
     let line = |row: &[Outcome; 5]| format!("| {} |\n", row.each_ref().map(text).join(" | "));
     let table = files::table_head(&TITLES) + &rows.iter().map(line).collect::<String>();
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
 }
 
 /// The target's name, and the results: compiled, unit tests, control loop, counter path.
-fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
+fn results_of(target: &Target, extent: Extent) -> [Outcome; 5] {
     let start = Instant::now();
     println!("\n=== {}", target.triple);
     let compiled =
@@ -185,7 +185,7 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     }
     let binary = files::target().join(&target.triple).join("dist/tickline");
     machine.run(command(BUILD).args(&option))?;
-    check_is_static(&binary).inspect_err(|why| println!("=== FAILED: {why}"))?;
+    require_static(&binary).inspect_err(|why| println!("=== FAILED: {why}"))?;
     machine.run(command_of([&binary]).arg("--version"))?;
     let others = if is_checked {
         String::new()

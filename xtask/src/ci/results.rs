@@ -19,7 +19,7 @@ const CODE: &str = ". :(exclude)docs :(exclude)benches/record :(exclude,glob)**/
 /// measurements contain the libraries alone, and the mutants are run by unit tests and models.
 const LIBRARY_TESTS: &str = ":(exclude,glob)crates/*/tests/**";
 
-/// The number of changed files that [`check`] names for a step.
+/// The number of changed files that [`compare_with_present_code`] names for a step.
 const NAMED: usize = 3;
 
 /// The present commit, for the rows of steps that run now. It says so if code has changed since the
@@ -60,7 +60,7 @@ pub(super) fn store(steps: &[Step], results: &str, commit: &str, date: &str) -> 
 
 /// Prints for each step what its stored row says of the present code. Returns 1 unless each step
 /// has passed on the present code.
-pub(super) fn check(steps: &[Step]) -> Result<u8, String> {
+pub(super) fn compare_with_present_code(steps: &[Step]) -> Result<u8, String> {
     let stored = files::block(PAGE, BLOCK)?;
     let mut code = 0;
     for (step, start) in steps.iter().zip(starts(steps)) {
