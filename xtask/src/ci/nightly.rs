@@ -1,7 +1,7 @@
 //! The lane `nightly`: checks that take too long for every change. `docs/nightly.md` has the last
 //! result of each step, and the times. `--write` stores a table in the documentation.
 
-use super::{by_oldest_compiler, published};
+use super::{Lane, by_oldest_compiler, published, workspaces};
 use crate::command::output_of;
 use crate::step::Step;
 
@@ -11,6 +11,7 @@ pub(super) fn steps() -> Vec<Step> {
     steps.extend(sanitizers());
     steps.extend(commands());
     steps.extend(long_tests());
+    steps.extend(workspaces::clippy(Lane::Nightly));
     steps.extend(other_builds());
     steps
 }
