@@ -8,7 +8,11 @@
 //! 3. `qemu` runs one guest and collects its `report`; `migrate` changes a counter on the way.
 //! 4. `judge` applies the rules of `expected`, which `check` makes from comparisons.
 //! 5. `table` prints and stores the results.
+//!
+//! `agreed` has what both halves know: it is a file of the guest.
 
+#[path = "../../tests/vm/guest/src/agreed.rs"]
+mod agreed;
 mod check;
 mod expected;
 mod guest;
@@ -27,6 +31,7 @@ use std::time::Instant;
 
 use clap::Args;
 
+use agreed::Act;
 use guest::Guest;
 pub(crate) use image::BUILD;
 use image::Image;
@@ -143,7 +148,7 @@ fn row<'a>(guest: &'a Guest, image: &Image) -> Result<Row<'a>, String> {
 /// Boots a guest of this image, to which it may add files.
 fn boot(guest: &Guest, image: &Image) -> Run {
     let daemon = guest.daemon.as_ref().map(packages::folder);
-    let more = daemon.or_else(|| (guest.act == "limiter").then(limiter::folder));
+    let more = daemon.or_else(|| (guest.act == Act::Limiter).then(limiter::folder));
     match more.map(|folder| image.with_files(&folder?)) {
         None => qemu::run(guest, image),
         Some(Ok(image)) => qemu::run(guest, &image),

@@ -99,23 +99,31 @@ fn the_text_of_a_panic_in_a_values_debug_is_freed() {
 #[cfg(unix)]
 const RING: usize = 8 << 20;
 
-/// The most bytes that a conversion has in memory at once. The file has one ring of [`RING`] bytes
-/// for threads, and `change` changes it.
+/// The file of a recorder with one ring of [`RING`] bytes for threads.
 #[cfg(unix)]
-fn most_bytes_of_conversion(change: impl FnOnce(&std::fs::File)) -> isize {
-    use tickline_tracing::flight;
-    use tickline_tracing::trace_file::TraceFormat;
-
+fn file_of_recorder() -> std::fs::File {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("box");
     let builder = FlightRecorder::builder().bytes_per_thread(RING);
     drop(builder.in_file(&path).threads(1).build().unwrap());
     let mut options = std::fs::File::options();
-    let file = options.read(true).write(true).open(path).unwrap();
-    change(&file);
+    options.read(true).write(true).open(path).unwrap()
+}
+
+#[cfg(unix)]
+fn convert(file: std::fs::File) -> std::io::Result<()> {
+    use tickline_tracing::flight;
+    use tickline_tracing::trace_file::TraceFormat;
+
+    flight::convert(file, std::io::sink(), TraceFormat::Json).map(|_| ())
+}
+
+/// The most bytes that `work` has in memory at once.
+#[cfg(unix)]
+fn most_bytes_in(work: impl FnOnce()) -> isize {
     let before = BYTES.get();
     MOST_BYTES.set(before);
-    _ = flight::convert(file, std::io::sink(), TraceFormat::Json);
+    work();
     MOST_BYTES.get() - before
 }
 
@@ -124,7 +132,8 @@ fn most_bytes_of_conversion(change: impl FnOnce(&std::fs::File)) -> isize {
 #[test]
 #[cfg(unix)]
 fn a_large_ring_is_in_memory_once() {
-    let most = most_bytes_of_conversion(|_| ());
+    let file = file_of_recorder();
+    let most = most_bytes_in(|| convert(file).unwrap());
     let ring = RING.cast_signed();
     assert!(most >= ring && most < ring + ring / 2, "{most} bytes");
 }
@@ -134,6 +143,8 @@ fn a_large_ring_is_in_memory_once() {
 #[test]
 #[cfg(unix)]
 fn a_ring_that_a_truncated_file_lacks_takes_no_memory() {
-    let most = most_bytes_of_conversion(|file| file.set_len(4_097).unwrap());
+    let file = file_of_recorder();
+    file.set_len(4_097).unwrap();
+    let most = most_bytes_in(|| _ = convert(file).unwrap_err());
     assert!(most < RING.cast_signed() / 2, "{most} bytes");
 }

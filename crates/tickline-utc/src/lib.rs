@@ -82,8 +82,8 @@
 //! it to its last offset, which bounds nothing. A machine that one of them steers therefore has no
 //! source.
 //!
-//! Where this user may, chronyd is asked by its Unix socket, because only root, chronyd's user and
-//! group, and this user can answer there. At its UDP port another program may answer:
+//! Where this user may, chronyd is asked by its Unix socket, because only root, chronyd's user,
+//! the folder's group, and this user can answer there. At its UDP port another program may answer:
 //! [`chronyd`](chronyd#who-answers) says what an answer there proves, and [`Utc::chronyd_channel`]
 //! how chronyd has answered.
 //!

@@ -2,6 +2,7 @@
 //! what is expected, and says in words what is wrong. A missing value satisfies only
 //! [`is_nothing`] and [`is_not`].
 
+use std::borrow::Cow;
 use std::fmt::{self, Debug, Display};
 
 use super::report::{Phase, named};
@@ -21,21 +22,30 @@ pub(super) enum Subject {
 /// A rule, and the reason for it.
 pub(super) struct Rule {
     subject: Subject,
-    why: &'static str,
+    why: Cow<'static, str>,
     test: Box<dyn Fn(&Phase) -> Outcome>,
 }
 
 impl Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.why)
+        f.write_str(&self.why)
     }
 }
 
-pub(super) fn rule(why: &'static str, test: impl Fn(&Phase) -> Outcome + 'static) -> Rule {
+pub(super) fn rule(
+    why: impl Into<Cow<'static, str>>,
+    test: impl Fn(&Phase) -> Outcome + 'static,
+) -> Rule {
     Rule {
         subject: Subject::Other,
-        why,
+        why: why.into(),
         test: Box::new(test),
+    }
+}
+
+impl From<Rule> for Vec<Rule> {
+    fn from(rule: Rule) -> Self {
+        vec![rule]
     }
 }
 

@@ -23,186 +23,116 @@ pub(super) use debian::{postgres, ratio};
 
 use super::check::{Check, Rule, has, is, rule};
 
-/// A group of rules. A comment says what the name does not; [`Group::rules`] has the rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Group {
-    // serving.rs
-    ReadingsInOrder,
-    ReadersHaveRead,
-    ThreadsExchange,
-    PhaseInOrder,
-    CounterServes,
-    /// The OS clock serves. `reason` in `guests.toml` has the reason.
-    OsClockServes,
-    CounterServesAtTimes,
-    CounterUntested,
-    CountersCompared,
-    CheaperThanOsClock,
-    CheaperThanAcpiPm,
-    /// The kernel keeps time with another clocksource, but offers the TSC.
-    TscOffered,
-    LinesLast,
-    // changes.rs
-    ActDone,
-    ActNoticed,
-    RateNoticed,
-    UnixTimeFollows,
-    /// Unix time follows within 50 ms, in guests whose clocks run as fast as the host's.
-    UnixTimeFollowsPromptly,
-    CounterServesAgain,
-    MachineMoved,
-    MachineResumed,
-    NoFurtherBackThanOs,
-    SleptBeyondWindow,
-    SleptWithinWindow,
-    // program.rs
-    ProgramSaysCounter,
-    ProgramSaysOsClock,
-    /// A static program that reads the clock works, and its time is right.
-    CallerWorks,
-    CallerServed,
-    ServerStopped,
-    TimeStandsStill,
-    WatchWorks,
-    WatchSeesEachJump,
-    TscTaken,
-    LimiterLetsAllPass,
-    LimiterRefusesOneCpu,
-    LimiterNeverStepsBack,
-    DifferenceFound,
-    TimeConfirmed,
-    OffsetKnown,
-    FlagLeft,
-    FlagCleared,
-    // who.rs
-    WhoCounts,
-    WhoNeedsTracefs,
-    WhoNeedsRoot,
-    WhoLeavesOutOthers,
-    WhoSeesNoVdso,
-    // debian.rs
-    /// A program on Debian works, in any mode.
-    LoadWorks,
-    LoadNative,
-    LoadServed,
-    /// A program also reads the monotonic clock. Servers tell only the time of day.
-    LoadReadsMonotonic,
-    LoadUnderRun,
-    ServedExchange,
-    PageServes,
-    PageOfLivingServer,
-    PackageStep,
-    GuestComplete,
-    // utc.rs
-    UtcRead,
-    UtcContainsTrueTime,
-    UtcMissesByTheLie,
-    UtcByChronyd,
-    /// chronyd's server states no error, so that chronyd's claims are estimates.
-    UtcByChronydsEstimates,
-    UtcByChronydAgain,
-    UtcWidens,
-    UtcClaimEndsSoon,
-    UtcByKernelThen,
-    UtcByKernel,
-    UtcKernelSynchronised,
-    UtcByClockBound,
-    UtcAsTrueAsSource,
-    UtcNoneNearLeapSecond,
-    UtcSuspendNoticed,
-    UtcNarrow,
-    UtcUnknown,
+/// Makes the type of the groups, and the table of their rules. Each row names a group, and the
+/// function of the same name that returns its rule or rules.
+macro_rules! groups {
+    ($($group:ident: $file:ident::$rules:ident,)*) => {
+        /// A group of rules.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub(super) enum Group {
+            $($group,)*
+        }
+
+        impl Group {
+            /// Every group, with the name of its function.
+            #[cfg(test)]
+            const ALL: &[(Self, &str)] = &[$((Self::$group, stringify!($rules)),)*];
+
+            fn rules(self) -> Vec<Rule> {
+                match self {
+                    $(Self::$group => $file::$rules().into(),)*
+                }
+            }
+        }
+    };
+}
+
+groups! {
+    ReadingsInOrder: serving::readings_in_order,
+    ReadersHaveRead: serving::readers_have_read,
+    ThreadsExchange: serving::threads_exchange,
+    PhaseInOrder: serving::phase_in_order,
+    CounterServes: serving::counter_serves,
+    OsClockServes: serving::os_clock_serves,
+    CounterServesAtTimes: serving::counter_serves_at_times,
+    CounterUntested: serving::counter_untested,
+    CountersCompared: serving::counters_compared,
+    CheaperThanOsClock: serving::cheaper_than_os_clock,
+    CheaperThanAcpiPm: serving::cheaper_than_acpi_pm,
+    TscOffered: serving::tsc_offered,
+    LinesLast: serving::lines_last,
+
+    ActDone: changes::act_done,
+    ActNoticed: changes::act_noticed,
+    RateNoticed: changes::rate_noticed,
+    UnixTimeFollows: changes::unix_time_follows,
+    UnixTimeFollowsPromptly: changes::unix_time_follows_promptly,
+    CounterServesAgain: changes::counter_serves_again,
+    MachineMoved: changes::machine_moved,
+    MachineResumed: changes::machine_resumed,
+    NoFurtherBackThanOs: changes::no_further_back_than_os,
+    SleptBeyondWindow: changes::slept_beyond_window,
+    SleptWithinWindow: changes::slept_within_window,
+
+    ProgramSaysCounter: program::program_says_counter,
+    ProgramSaysOsClock: program::program_says_os_clock,
+    CallerWorks: program::caller_works,
+    CallerServed: program::caller_served,
+    ServerStopped: program::server_stopped,
+    TimeStandsStill: program::time_stands_still,
+    WatchWorks: program::watch_works,
+    WatchSeesEachJump: program::watch_sees_each_jump,
+    TscTaken: program::tsc_taken,
+    LimiterLetsAllPass: program::limiter_lets_all_pass,
+    LimiterRefusesOneCpu: program::limiter_refuses_one_cpu,
+    LimiterNeverStepsBack: program::limiter_never_steps_back,
+    DifferenceFound: program::difference_found,
+    TimeConfirmed: program::time_confirmed,
+    OffsetKnown: program::offset_known,
+    FlagLeft: program::flag_left,
+    FlagCleared: program::flag_cleared,
+
+    WhoCounts: who::who_counts,
+    WhoNeedsTracefs: who::who_needs_tracefs,
+    WhoNeedsRoot: who::who_needs_root,
+    WhoLeavesOutOthers: who::who_leaves_out_others,
+    WhoSeesNoVdso: who::who_sees_no_vdso,
+
+    LoadWorks: debian::load_works,
+    LoadNative: debian::load_native,
+    LoadServed: debian::load_served,
+    LoadReadsMonotonic: debian::load_reads_monotonic,
+    LoadUnderRun: debian::load_under_run,
+    ServedExchange: debian::served_exchange,
+    PageServes: debian::page_serves,
+    PageOfLivingServer: debian::page_of_living_server,
+    PackageStep: debian::package_step,
+    GuestComplete: debian::guest_complete,
+
+    UtcRead: utc::utc_read,
+    UtcContainsTrueTime: utc::utc_contains_true_time,
+    UtcMissesByTheLie: utc::utc_misses_by_the_lie,
+    UtcByChronyd: utc::utc_by_chronyd,
+    UtcByChronydsEstimates: utc::utc_by_chronyds_estimates,
+    UtcByChronydAgain: utc::utc_by_chronyd_again,
+    UtcWidens: utc::utc_widens,
+    UtcClaimEndsSoon: utc::utc_claim_ends_soon,
+    UtcByKernelThen: utc::utc_by_kernel_then,
+    UtcByKernel: utc::utc_by_kernel,
+    UtcKernelSynchronised: utc::utc_kernel_synchronised,
+    UtcByClockBound: utc::utc_by_clock_bound,
+    UtcAsWrongAsSource: utc::utc_as_wrong_as_source,
+    UtcNoneNearLeapSecond: utc::utc_none_near_leap_second,
+    UtcSuspendNoticed: utc::utc_suspend_noticed,
+    UtcNarrow: utc::utc_narrow,
+    UtcUnknown: utc::utc_unknown,
 }
 
 impl Group {
     /// The checks of the group in a phase.
     pub(super) fn checks(self, phase: &str) -> impl Iterator<Item = Check> {
         Check::all(phase, self.rules())
-    }
-
-    /// The rules of the group. This is only a table: each row names a function.
-    fn rules(self) -> Vec<Rule> {
-        match self {
-            Self::ReadingsInOrder => serving::order(),
-            Self::ReadersHaveRead => vec![serving::have_read()],
-            Self::ThreadsExchange => vec![serving::threads_exchange()],
-            Self::PhaseInOrder => serving::never_backward(),
-            Self::CounterServes => serving::counter(),
-            Self::OsClockServes => serving::os(),
-            Self::CounterServesAtTimes => serving::used(),
-            Self::CounterUntested => vec![serving::untested()],
-            Self::CountersCompared => vec![serving::compared()],
-            Self::CheaperThanOsClock => vec![serving::cheap(1_200)],
-            Self::CheaperThanAcpiPm => vec![serving::cheap(900)],
-            Self::TscOffered => vec![serving::tsc_offered()],
-            Self::LinesLast => vec![serving::lines_last()],
-
-            Self::ActDone => vec![changes::possible()],
-            Self::ActNoticed => changes::act_noticed(),
-            Self::RateNoticed => changes::rate_noticed(),
-            Self::UnixTimeFollows => vec![changes::unix_time_follows()],
-            Self::UnixTimeFollowsPromptly => vec![changes::unix_time_follows_promptly()],
-            Self::CounterServesAgain => vec![changes::counter_serves_again()],
-            Self::MachineMoved => changes::moved(),
-            Self::MachineResumed => changes::resumed(100),
-            Self::NoFurtherBackThanOs => vec![changes::no_further_back_than_the_os()],
-            Self::SleptBeyondWindow => vec![changes::slept_beyond_window()],
-            Self::SleptWithinWindow => changes::slept_within_window(),
-
-            Self::ProgramSaysCounter => program::says_counter(),
-            Self::ProgramSaysOsClock => program::says_os_clock(),
-            Self::CallerWorks => program::caller(),
-            Self::CallerServed => program::caller_served(),
-            Self::ServerStopped => vec![program::server_stopped()],
-            Self::TimeStandsStill => program::time_stands_still(),
-            Self::WatchWorks => vec![program::watch_works()],
-            Self::WatchSeesEachJump => vec![program::watch_sees_each_jump()],
-            Self::TscTaken => vec![program::tsc_taken()],
-            Self::LimiterLetsAllPass => program::limiter_lets_all_pass(),
-            Self::LimiterRefusesOneCpu => program::limiter_refuses_one_cpu(),
-            Self::LimiterNeverStepsBack => vec![program::limiter_never_steps_back()],
-            Self::DifferenceFound => program::difference_found(),
-            Self::TimeConfirmed => vec![program::time_confirmed()],
-            Self::OffsetKnown => vec![program::offset_known()],
-            Self::FlagLeft => vec![program::flag_left()],
-            Self::FlagCleared => program::flag_cleared(),
-
-            Self::WhoCounts => who::counts(),
-            Self::WhoNeedsTracefs => who::says("mount -t tracefs"),
-            Self::WhoNeedsRoot => who::says("sudo /tickline who"),
-            Self::WhoLeavesOutOthers => vec![who::leaves_out_others()],
-            Self::WhoSeesNoVdso => who::sees_no_vdso(),
-
-            Self::LoadWorks => debian::load(),
-            Self::LoadNative => debian::load_native(),
-            Self::LoadServed => debian::load_served(),
-            Self::LoadReadsMonotonic => vec![debian::load_reads_monotonic()],
-            Self::LoadUnderRun => vec![debian::load_under_run()],
-            Self::ServedExchange => debian::served_exchange(),
-            Self::PageServes => vec![debian::page_serves()],
-            Self::PageOfLivingServer => vec![debian::page_of_living_server()],
-            Self::PackageStep => debian::package_step(),
-            Self::GuestComplete => vec![debian::guest_complete()],
-
-            Self::UtcRead => vec![utc::have_read()],
-            Self::UtcContainsTrueTime => vec![utc::contains_true_time()],
-            Self::UtcMissesByTheLie => vec![utc::misses_by_the_lie()],
-            Self::UtcByChronyd => utc::by_chronyd(),
-            Self::UtcByChronydsEstimates => utc::by_chronyds_estimates(),
-            Self::UtcByChronydAgain => vec![utc::by_chronyd_again()],
-            Self::UtcWidens => vec![utc::widens()],
-            Self::UtcClaimEndsSoon => vec![utc::claim_ends_soon()],
-            Self::UtcByKernelThen => vec![utc::by_the_kernel_then()],
-            Self::UtcByKernel => vec![utc::by_the_kernel()],
-            Self::UtcKernelSynchronised => vec![utc::kernel_synchronised()],
-            Self::UtcByClockBound => utc::by_clock_bound(),
-            Self::UtcAsTrueAsSource => vec![utc::as_true_as_its_source()],
-            Self::UtcNoneNearLeapSecond => vec![utc::none_near_leap_second()],
-            Self::UtcSuspendNoticed => vec![utc::suspend_noticed()],
-            Self::UtcNarrow => vec![utc::narrow()],
-            Self::UtcUnknown => vec![utc::unknown()],
-        }
     }
 }
 
@@ -236,4 +166,94 @@ pub(super) fn fix(text: String) -> Rule {
             .and_then(|finding| finding.fix.as_deref());
         has("finding.fix", fix, &text)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::value::{Error, StrDeserializer};
+    use syn::punctuated::Punctuated;
+    use syn::visit::{self, Visit};
+    use syn::{Expr, ExprLit, Lit, Member, Token};
+
+    use super::*;
+    use crate::files;
+
+    #[test]
+    fn each_group_has_the_name_of_its_function() {
+        for (group, function) in Group::ALL {
+            let named = Group::deserialize(StrDeserializer::<Error>::new(function));
+            assert_eq!(named.as_ref(), Ok(group));
+        }
+    }
+
+    #[test]
+    fn each_group_has_a_rule() {
+        for (group, _) in Group::ALL {
+            assert!(!group.rules().is_empty(), "{group:?}");
+        }
+    }
+
+    /// A call that compares a figure of the report.
+    struct Comparison {
+        /// The figure's name in the text of a fault.
+        name: String,
+        field: String,
+    }
+
+    struct Comparisons(Vec<Comparison>);
+
+    impl<'ast> Visit<'ast> for Comparisons {
+        fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
+            if let Some(Expr::Lit(ExprLit {
+                lit: Lit::Str(name),
+                ..
+            })) = call.args.first()
+            {
+                let field = call.args.get(1).and_then(field);
+                self.0.extend(field.map(|field| Comparison {
+                    name: name.value(),
+                    field,
+                }));
+            }
+            visit::visit_expr_call(self, call);
+        }
+
+        fn visit_macro(&mut self, list: &'ast syn::Macro) {
+            let rules = list.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
+            for rule in rules.iter().flatten() {
+                self.visit_expr(rule);
+            }
+        }
+    }
+
+    /// The path of the field of `phase` that an expression reads.
+    fn field(read: &Expr) -> Option<String> {
+        match read {
+            Expr::MethodCall(call) => field(&call.receiver),
+            Expr::Reference(reference) => field(&reference.expr),
+            Expr::Field(one) => {
+                let Member::Named(name) = &one.member else {
+                    return None;
+                };
+                match &*one.base {
+                    Expr::Path(base) if base.path.is_ident("phase") => Some(name.to_string()),
+                    base => Some(format!("{}.{name}", field(base)?)),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_fault_names_the_field_that_the_rule_reads() {
+        let mut comparisons = Comparisons(Vec::new());
+        for path in files::entries(&files::root().join("xtask/src/vm/expected")) {
+            let file = syn::parse_file(&files::read(path).unwrap()).unwrap();
+            comparisons.visit_file(&file);
+        }
+        assert!(comparisons.0.len() > 80, "{}", comparisons.0.len());
+        for Comparison { name, field } in comparisons.0 {
+            assert_eq!(name, field);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::agreed::{Act, Awaits, Scenario, Trust};
 use super::check::Check;
 use super::expected::{self, Group};
 use super::packages::Daemon;
@@ -37,12 +38,12 @@ pub(super) struct Guest {
     clocksource: String,
     /// The kernel's command line: the kernel's own settings, and then the guest's.
     pub(super) kernel: String,
-    pub(super) act: String,
-    trust: String,
-    awaits: String,
+    pub(super) act: Act,
+    trust: Trust,
+    awaits: Awaits,
     /// The scenarios of the act "utc".
     #[serde(default)]
-    pub(super) utc: Vec<String>,
+    pub(super) utc: Vec<Scenario>,
     /// Whether the guest's clocks may run at another rate than the host's. If they may not but do,
     /// the kernel has calibrated them wrong, and the guest is booted again.
     #[serde(default)]
@@ -80,7 +81,7 @@ pub(super) struct ExpectedFinding {
 impl Guest {
     /// Whether the guest boots Debian, from disks, to run programs or to try the package.
     pub(super) fn is_on_debian(&self) -> bool {
-        ["programs", "systemd"].contains(&self.act.as_str())
+        matches!(self.act, Act::Programs | Act::Systemd)
     }
 
     /// The steps of the act "systemd", and the programs that run during the act.
@@ -108,7 +109,7 @@ fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
     merged.extend(guest.clone());
     let guest: Result<Guest, _> = merged.try_into();
     let mut guest = guest.map_err(|error| format!("guests.toml: {error}"))?;
-    if guest.act == "programs" {
+    if guest.act == Act::Programs {
         guest.programs = programs::all()?;
     }
     guest.checks = checks(&guest);
@@ -118,7 +119,8 @@ fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
         guest.kernel, guest.act, guest.trust, guest.awaits
     );
     if !guest.utc.is_empty() {
-        guest.kernel += &format!(" tickline.utc={}", guest.utc.join(","));
+        let scenarios: Vec<String> = guest.utc.iter().map(Scenario::to_string).collect();
+        guest.kernel += &format!(" tickline.utc={}", scenarios.join(","));
     }
     let processor = list.processors.get(&guest.processor).cloned();
     guest.processor =
@@ -272,6 +274,10 @@ mod tests {
                 "unknown variant `cuonter_serves`",
             ),
             ("[expect]\ncounter_serves = 'before'", "invalid type"),
+            ("act = 'swich'\n[expect]", "unknown variant `swich`"),
+            ("trust = 'kernal'\n[expect]", "unknown variant `kernal`"),
+            ("awaits = 'fasst'\n[expect]", "unknown variant `fasst`"),
+            ("utc = ['slient']\n[expect]", "unknown variant `slient`"),
             (
                 "checks = ['before state is fast']\n[expect]",
                 "unknown field `checks`",

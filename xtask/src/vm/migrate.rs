@@ -26,15 +26,13 @@ const END: usize = 1 << 20;
 
 /// Adds `ticks` to the machine's counter in a stored state, or to the counter of one CPU. Fails
 /// unless the state has exactly one such counter.
-pub(super) fn add_ticks(state: &Path, cpu: Option<u64>, ticks: i64) -> io::Result<()> {
+pub(super) fn add_ticks(state: &Path, cpu: Option<u32>, ticks: i64) -> io::Result<()> {
     let mut bytes = fs::read(state)?;
     let end = bytes.len().saturating_sub(END);
     let end = &mut bytes[end..];
-    let offset = match cpu.map(u32::try_from) {
+    let offset = match cpu {
         None => field_offset(end, "timer", 0, "cpu_ticks_offset"),
-        Some(cpu) => cpu
-            .ok()
-            .and_then(|cpu| field_offset(end, "cpu", cpu, "env.tsc_offset")),
+        Some(cpu) => field_offset(end, "cpu", cpu, "env.tsc_offset"),
     };
     let counter = offset.and_then(|offset| end.get_mut(offset..)?.first_chunk_mut());
     let counter = counter.ok_or_else(|| {
@@ -135,7 +133,7 @@ mod tests {
     }
 
     /// The state after `add_ticks`.
-    fn changed(name: &str, state: &[u8], cpu: Option<u64>, ticks: i64) -> io::Result<Vec<u8>> {
+    fn changed(name: &str, state: &[u8], cpu: Option<u32>, ticks: i64) -> io::Result<Vec<u8>> {
         let file = format!("tickline-state-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(file);
         fs::write(&path, state)?;

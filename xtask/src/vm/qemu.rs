@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::agreed::Request;
 use super::guest::Guest;
 use super::image::{Image, QEMU};
 use super::report::Phase;
@@ -194,7 +195,7 @@ impl<'a> Machine<'a> {
                 println!("    {line}");
             }
             if value["host"].is_string() {
-                self.act(&value)?;
+                self.act(serde_json::from_value(value).map_err(sent)?)?;
                 continue;
             }
             let since_last = last_line.elapsed();
@@ -220,15 +221,15 @@ impl<'a> Machine<'a> {
     }
 
     /// Carries out the guest's request, and tells the guest when it is done.
-    fn act(&mut self, request: &Value) -> io::Result<()> {
-        match request["host"].as_str() {
-            Some("pause") => {
+    fn act(&mut self, request: Request) -> io::Result<()> {
+        match request {
+            Request::Pause => {
                 self.monitor.execute("stop", &Value::Null)?;
                 thread::sleep(PAUSE);
                 self.monitor.execute("cont", &Value::Null)?;
             }
-            Some("save" | "migrate") => self.save_and_load(request)?,
-            _ => return Err(io::Error::other(format!("the guest wants {request}"))),
+            Request::Save => self.save_and_load(None, 0)?,
+            Request::Migrate { cpu, ticks } => self.save_and_load(cpu, ticks)?,
         }
         let input = self
             .child
@@ -241,18 +242,13 @@ impl<'a> Machine<'a> {
     }
 
     /// Saves the machine's state in a file, ends the machine, and loads the state into a new
-    /// machine. Adds the requested ticks to the new machine's counter, or to the counter of one
-    /// CPU.
-    fn save_and_load(&mut self, request: &Value) -> io::Result<()> {
+    /// machine. Adds the ticks to the new machine's counter, or to the counter of one CPU.
+    fn save_and_load(&mut self, cpu: Option<u32>, ticks: i64) -> io::Result<()> {
         let file = format!("{}.state", self.guest.name);
         send_state(&mut self.monitor, &format!("exec:cat > {file}"))?;
         self.child.0.kill()?;
         let path = super::folder().join(&file);
-        super::migrate::add_ticks(
-            &path,
-            request["cpu"].as_u64(),
-            request["ticks"].as_i64().unwrap_or(0),
-        )?;
+        super::migrate::add_ticks(&path, cpu, ticks)?;
         (self.child, self.monitor) = spawn(self.guest, self.image, &self.sender, Some(&file))?;
         wait_for("the machine is not loaded", || {
             let status = self.monitor.execute("query-status", &Value::Null)?;
@@ -482,5 +478,21 @@ mod tests {
         assert!(!is_wrong_pace(1_500, 3_000));
         assert!(is_wrong_pace(7_259, 700));
         assert!(is_wrong_pace(1_000, 10_000));
+    }
+
+    #[test]
+    fn a_request_that_is_unknown_or_lacks_its_ticks_is_refused() {
+        let request = |value| serde_json::from_value::<Request>(value).ok();
+        let migrate = Request::Migrate {
+            cpu: None,
+            ticks: 5,
+        };
+        assert_eq!(
+            request(json!({ "host": "migrate", "ticks": 5 })),
+            Some(migrate)
+        );
+        assert_eq!(request(json!({ "host": "pause" })), Some(Request::Pause));
+        assert_eq!(request(json!({ "host": "migrate" })), None);
+        assert_eq!(request(json!({ "host": "puase" })), None);
     }
 }

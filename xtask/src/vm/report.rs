@@ -331,9 +331,12 @@ fn if_it_fits<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned + Defaul
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::json;
 
     use super::*;
+    use crate::files;
 
     #[test]
     fn what_a_phase_lacks_or_has_as_null_is_none() {
@@ -354,5 +357,65 @@ mod tests {
         assert!(of(json!({ "phase": "end", "missed_ns": -1 })).is_err());
         let output = json!({ "phase": "limiter", "output": { "refused": 49 } });
         assert_eq!(of(output).unwrap().output.refused, Some(49));
+    }
+
+    /// Adds the text of each file in a folder.
+    fn add_texts(folder: &Path, text: &mut String) {
+        for path in files::entries(folder) {
+            if path.is_dir() {
+                add_texts(&path, text);
+            } else {
+                text.push_str(&files::read(&path).unwrap());
+            }
+        }
+    }
+
+    /// The names of the fields of this struct.
+    fn fields(item: &syn::ItemStruct) -> impl Iterator<Item = String> {
+        let fields = item.fields.iter();
+        fields.filter_map(|field| Some(field.ident.as_ref()?.to_string()))
+    }
+
+    /// A field is written as a key, `"name"`, or as the field of a struct, `name: `.
+    fn is_written(field: &str, text: &str) -> bool {
+        let starts = ["", "pub(super) ", "pub(crate) "];
+        let starts = starts.map(|visibility| format!("{visibility}{field}: "));
+        let mut lines = text.lines().map(str::trim_start);
+        text.contains(&format!("\"{field}\""))
+            || lines.any(|line| starts.iter().any(|start| line.starts_with(start)))
+    }
+
+    #[test]
+    fn the_guest_or_its_programs_write_each_field() {
+        let texts = |folders: &[&str]| {
+            let mut text = String::new();
+            for folder in folders {
+                add_texts(&files::root().join(folder), &mut text);
+            }
+            text
+        };
+        let guest = texts(&["tests/vm/guest/src", "tests/vm/programs"]);
+        let tickline = texts(&["machine/tickline-cli/src"]);
+        let callers = texts(&["tests/vm/guest/src", "tests/vm/limiter/src"]);
+        let kinds = texts(&["crates/tickline-utc/src"]);
+        let source = files::read("xtask/src/vm/report.rs").unwrap();
+        let mut count = 0;
+        for item in syn::parse_file(&source).unwrap().items {
+            let syn::Item::Struct(item) = item else {
+                continue;
+            };
+            let writers = match item.ident.to_string().as_str() {
+                "Output" => [&callers, &tickline],
+                "Health" | "OutputMachine" | "Finding" | "Who" | "Caller" => [&tickline; 2],
+                "Kinds" => [&kinds; 2],
+                _ => [&guest; 2],
+            };
+            for field in fields(&item) {
+                let is_written = writers.iter().any(|text| is_written(&field, text));
+                assert!(is_written, "{}: nothing writes {field}", item.ident);
+                count += 1;
+            }
+        }
+        assert!(count > 100, "{count}");
     }
 }

@@ -56,8 +56,10 @@ fn an_estimate_is_in_its_interval() {
 #[test]
 fn the_percentage_is_that_of_the_work() {
     for comparison in [with_longer_b("percent-b"), with_shorter_b("percent-a")] {
-        let percent = comparison.difference_percent.estimate.abs();
-        assert!((20.0..90.0).contains(&percent), "{comparison:?}");
+        let percent = comparison.difference_percent.estimate;
+        assert!((20.0..90.0).contains(&percent.abs()), "{comparison:?}");
+        let is_slower = comparison.difference_ns.estimate > 0.0;
+        assert_eq!(percent > 0.0, is_slower, "{comparison:?}");
     }
 }
 

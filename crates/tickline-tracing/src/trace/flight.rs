@@ -228,7 +228,7 @@ impl FlightRecorder {
     ///   ends the process.
     /// - If there is something else than a regular file at the path: a device, a pipe, a socket or
     ///   a folder. Use [`write_to`](Self::write_to) for these.
-    /// - If the path is that of an open file of a process, such as `/dev/stderr`, even if it is a
+    /// - If the path leads through a process's open files, as `/dev/stderr` does, even if it is a
     ///   regular file. Use [`write_to`](Self::write_to) here, too.
     /// - If this process may not write to the older file, even if it may replace it in its folder.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder has its rings in the file
@@ -364,7 +364,7 @@ impl FlightRecorder {
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder's rings are in the file, as
     ///   for [`write`](Self::write): choose another path.
     /// - If what is at the path is not a regular file, or if the process may not write to it.
-    /// - If the path is that of an open file of a process, such as `/dev/stderr`.
+    /// - If the path leads through a process's open files, as `/dev/stderr` does.
     /// - If the system does not say what is at the path, for example because the process may not
     ///   search its folder. A path at which there is nothing is no error.
     ///

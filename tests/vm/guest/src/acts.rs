@@ -7,22 +7,20 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickline::{Clock, ClockBuilder, ClockState, Event, Reason, Trust};
+use tickline::{Clock, ClockBuilder, ClockState, Event, Reason};
 use tickline_observe::Bracket;
 
-use crate::brackets::{comparison, name};
+use crate::agreed::{Act, INTERVAL_MS, Request, Trust};
+use crate::brackets::comparison;
 use crate::doctor::{program, tickline};
 use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::readers::Readers;
 use crate::resume::{resumed, suspend_for};
+use crate::settings::{Settings, Waive};
 use crate::{cost, machine, migrate, report, served, system, utc, who};
 
 /// The length of a quiet phase: four default intervals, so that the clock publishes several lines.
 const QUIET: Duration = Duration::from_secs(2);
-
-/// The interval of the clock under test, unless the command line sets another: the default
-/// interval. The present interval, in the status, may be shorter.
-const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The length of a suspend to RAM at the default interval, s: longer than the validity of a line (2
 /// s). At another interval the machine sleeps for one interval, which is within a line's window.
@@ -40,16 +38,13 @@ const AHEAD_TICKS: i64 = 1 << 32;
 ///
 /// # Errors
 ///
-/// If the clock cannot be made, or the act is unknown.
+/// If a setting is wrong, the clock cannot be made, or the act fails.
 pub(crate) fn run() -> io::Result<()> {
     report::send_line(&machine::facts());
-    let act = machine::setting("tickline.act").unwrap_or_default();
-    let awaits = machine::setting("tickline.awaits").unwrap_or_else(|| "fast".to_owned());
-    let interval = other_interval();
-    let clock = trusting(Clock::builder().interval(interval.unwrap_or(INTERVAL)))
-        .build()
-        .map_err(io::Error::other)?;
-    let readers = if act == "migrate" {
+    let settings = Settings::read()?;
+    let act = settings.act;
+    let clock = builder(&settings).build().map_err(io::Error::other)?;
+    let readers = if act == Act::Migrate {
         Readers::also_of_os_clock()
     } else {
         Readers::default()
@@ -60,21 +55,21 @@ pub(crate) fn run() -> io::Result<()> {
         let lab = Lab {
             clock: &clock,
             readers: &readers,
-            awaits: &awaits,
+            awaits: settings.awaits,
         };
         lab.watch_until_settled("start");
         lab.watch("before", QUIET);
-        let done = perform(&lab, &act);
+        let done = perform(&lab, &settings);
         lab.watch("after", QUIET);
         set_clock(&lab, &[1]);
         readers.stop();
         report::send_line(&program("program", &mut tickline()));
-        match act.as_str() {
-            "ask-program" => done.and(ask_program(&lab)),
-            "serve" => done.and(served::serve_caller()),
-            "utc" => done.and_then(|()| utc::run(&clock)),
-            "who" => done.and(who::watch_asker()),
-            "limiter" => done.and(limit()),
+        match act {
+            Act::AskProgram => done.and(ask_program(&lab)),
+            Act::Serve => done.and(served::serve_caller()),
+            Act::Utc => done.and_then(|()| utc::run(&clock, &settings.utc)),
+            Act::Who => done.and(who::watch_asker()),
+            Act::Limiter => done.and(limit()),
             _ => done,
         }
     })?;
@@ -85,13 +80,6 @@ pub(crate) fn run() -> io::Result<()> {
         "cost": cost::measure(&clock),
     }));
     Ok(())
-}
-
-/// The interval on the command line.
-fn other_interval() -> Option<Duration> {
-    machine::setting("tickline.interval_ms")
-        .and_then(|ms| ms.parse().ok())
-        .map(Duration::from_millis)
 }
 
 /// Runs the program with bad clocksources, without `/sys`, and without the right to read the
@@ -132,50 +120,66 @@ fn limit() -> io::Result<()> {
         ));
     };
     limiter("limiter_before", "quanta");
-    report::ask_host(&json!({ "host": "migrate", "cpu": 1, "ticks": AHEAD_TICKS }))?;
+    report::ask_host(Request::Migrate {
+        cpu: Some(1),
+        ticks: AHEAD_TICKS,
+    })?;
     limiter("limiter_quanta", "quanta");
     limiter("limiter_tickline", "tickline");
     report::send_line(&program("program_ahead", &mut tickline()));
     Ok(())
 }
 
-/// Sets the clock's trust from the command line.
-fn trusting(builder: ClockBuilder) -> ClockBuilder {
-    let builder = match machine::setting("tickline.waive").as_deref() {
-        Some("invariant") => builder.assume_invariant(),
-        _ => builder,
-    };
-    let trust = machine::setting("tickline.trust").unwrap_or_default();
-    let trust = Trust::ALL
-        .iter()
-        .copied()
-        .find(|known| known.code() == trust);
-    builder.trust(trust.unwrap_or_default())
+/// The builder of the clock under test.
+fn builder(settings: &Settings) -> ClockBuilder {
+    let interval = settings
+        .interval
+        .unwrap_or(Duration::from_millis(INTERVAL_MS));
+    let builder = Clock::builder()
+        .interval(interval)
+        .trust(match settings.trust {
+            Trust::Kernel => tickline::Trust::Kernel,
+            Trust::Auto => tickline::Trust::Auto,
+            Trust::Measured => tickline::Trust::Measured,
+        });
+    match settings.waive {
+        Some(Waive::Invariant) => builder.assume_invariant(),
+        None => builder,
+    }
 }
 
-fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
-    match act {
+fn perform(lab: &Lab<'_>, settings: &Settings) -> io::Result<()> {
+    match settings.act {
         // The programs of these acts run after the readers have stopped.
-        "none" | "ask-program" | "utc" | "who" | "serve" | "limiter" => Ok(()),
-        "switch" => switch(lab),
-        "take" => reject_tsc(lab),
-        "set-clock" => {
+        Act::None | Act::AskProgram | Act::Utc | Act::Who | Act::Serve | Act::Limiter => Ok(()),
+        Act::Switch => switch(lab),
+        Act::Take => reject_tsc(lab),
+        Act::SetClock => {
             set_clock(lab, &[3_600, -3_600, -1, 1]);
             Ok(())
         }
-        "adjtimex" => adjust(lab),
-        "hotplug" => hotplug(lab),
-        "pause" | "save" => {
-            lab.phase("host", || {
-                outcome(report::ask_host(&json!({ "host": act })))
-            });
-            lab.watch_until_settled("again");
+        Act::Adjtimex => adjust(lab),
+        Act::Hotplug => hotplug(lab),
+        Act::Pause => {
+            stand_still(lab, Request::Pause);
             Ok(())
         }
-        "migrate" => migrate::move_around(lab),
-        "suspend" => suspend(lab),
-        other => Err(io::Error::other(format!("'{other}' is no act"))),
+        Act::Save => {
+            stand_still(lab, Request::Save);
+            Ok(())
+        }
+        Act::Migrate => migrate::move_around(lab),
+        Act::Suspend => suspend(lab, settings.interval),
+        act @ (Act::Programs | Act::Systemd) => {
+            Err(io::Error::other(format!("'{act}' is an act on Debian")))
+        }
     }
+}
+
+/// Makes the host stop the machine, or save and load it.
+fn stand_still(lab: &Lab<'_>, request: Request) {
+    lab.phase("host", || outcome(report::ask_host(request)));
+    lab.watch_until_settled("again");
 }
 
 fn outcome(result: io::Result<()>) -> Value {
@@ -233,18 +237,17 @@ fn act_until(
     act: impl FnOnce() -> io::Result<()>,
     is_reached: impl Fn(ClockState) -> bool,
 ) -> Value {
-    let interval_us = u64::try_from(INTERVAL.as_micros()).unwrap_or(u64::MAX);
     if let Err(error) = act() {
         return json!({ "reached": false, "error": error.to_string() });
     }
     let mut report = wait_for(PATIENCE, || is_reached(lab.clock.status().state));
     let status = lab.clock.status();
     report["clocksource"] = machine::clocksource().into();
-    report["state"] = name(status.state).into();
+    report["state"] = status.state.code().into();
     report["reason"] = status.reason().map(|reason| reason.code()).into();
     // tickline promises one interval, so `cargo xtask vm` judges the time beyond the interval.
     let after_us = report["after_us"].as_u64().unwrap_or(u64::MAX);
-    report["beyond_interval_us"] = after_us.saturating_sub(interval_us).into();
+    report["beyond_interval_us"] = after_us.saturating_sub(INTERVAL_MS * 1_000).into();
     report
 }
 
@@ -312,7 +315,7 @@ fn hotplug(lab: &Lab<'_>) -> io::Result<()> {
 }
 
 /// Suspends the machine to RAM. The real-time clock wakes it.
-fn suspend(lab: &Lab<'_>) -> io::Result<()> {
+fn suspend(lab: &Lab<'_>, interval: Option<Duration>) -> io::Result<()> {
     if !fs::read_to_string("/sys/power/state")?
         .split_whitespace()
         .any(|state| state == "mem")
@@ -323,7 +326,7 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
         return Ok(());
     }
     let mut sleep_s = SLEEP_S;
-    if let Some(interval) = other_interval() {
+    if let Some(interval) = interval {
         sleep_s = interval.as_secs();
         // While the maximum drift is large, the interval is shorter.
         let nearly_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX) / 4 * 3;

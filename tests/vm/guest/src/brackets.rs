@@ -2,12 +2,13 @@
 //! the OS clock around a reading.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use tickline::{Clock, ClockState, CounterComparison, Reason};
 use tickline_observe::{Bounded, Bracket};
+
+use crate::agreed::FAR_BRACKETS;
 
 /// The brackets of a phase.
 #[derive(Debug, Default, Serialize)]
@@ -17,7 +18,8 @@ pub(crate) struct Brackets {
     /// The largest distances of `now_ordered` from its bracket.
     ahead_ns: u64,
     behind_ns: u64,
-    /// The number of rows with a distance of more than twice the row's narrowest bracket.
+    /// The number of rows with a distance of more than [`FAR_BRACKETS`] of the row's narrowest
+    /// bracket.
     far: u64,
     /// The number of results of `reading()` whose bounds missed the bracket.
     bound_violated: u64,
@@ -61,7 +63,7 @@ impl Brackets {
             }
             self.take_unix(clock);
         }
-        self.far += u64::from(outside_ns > 2 * narrowest_ns);
+        self.far += u64::from(outside_ns > FAR_BRACKETS * narrowest_ns);
         self.narrowest_bracket_ns = self
             .narrowest_bracket_ns
             .into_iter()
@@ -91,7 +93,7 @@ impl Brackets {
         let status = clock.status();
         let percent = |count: u64, of: u64| Value::from(count * 100 / of.max(1));
         let mut report = json!(self);
-        report["state"] = name(status.state).into();
+        report["state"] = status.state.code().into();
         report["reason"] = status.reason().map(Reason::code).into();
         report["comparison"] = comparison(status.comparison);
         report["fast_percent"] = percent(self.fast, self.rows);
@@ -104,12 +106,13 @@ impl Brackets {
 
 /// The comparison of the CPUs' counters, in a report.
 pub(crate) fn comparison(comparison: CounterComparison) -> Value {
-    json!({ "found": name(comparison), "detail": format!("{comparison:?}") })
-}
-
-/// The name of a variant in a report: in small letters, without the variant's fields.
-pub(crate) fn name(variant: impl Debug) -> String {
-    let text = format!("{variant:?}");
-    let name = text.split(|letter: char| !letter.is_alphabetic()).next();
-    name.unwrap_or_default().to_lowercase()
+    let found = match comparison {
+        CounterComparison::Pending => "pending",
+        CounterComparison::Single => "single",
+        CounterComparison::Synchronised { .. } => "synchronised",
+        CounterComparison::Unsynchronised { .. } => "unsynchronised",
+        CounterComparison::Impossible => "impossible",
+        _ => "unknown",
+    };
+    json!({ "found": found, "detail": format!("{comparison:?}") })
 }

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tickline::{Clock, ClockState};
 use tickline_observe::{monotonic_ns, wait_until};
 
-use crate::brackets::{Brackets, name};
+use crate::agreed::Awaits;
+use crate::brackets::Brackets;
 use crate::readers::Readers;
 use crate::{machine, report};
 
@@ -25,8 +26,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Lab<'a> {
     pub(crate) clock: &'a Clock,
     pub(crate) readers: &'a Readers,
-    /// The name of the state to wait for.
-    pub(crate) awaits: &'a str,
+    pub(crate) awaits: Awaits,
 }
 
 impl Lab<'_> {
@@ -67,11 +67,19 @@ impl Lab<'_> {
         });
     }
 
+    /// Whether the clock has the state on the command line.
+    fn is_settled(&self) -> bool {
+        match self.awaits {
+            Awaits::Fast => self.clock.status().state == ClockState::Fast,
+            Awaits::Fallback => matches!(self.clock.status().state, ClockState::Fallback(_)),
+        }
+    }
+
     /// Takes brackets until the clock has the state on the command line, but at most for
     /// [`PATIENCE`]. Then takes brackets for one more second.
     pub(crate) fn watch_until_settled(&self, phase: &str) {
         self.phase(phase, || {
-            let reached = wait_for(PATIENCE, || name(self.clock.status().state) == self.awaits);
+            let reached = wait_for(PATIENCE, || self.is_settled());
             thread::sleep(Duration::from_secs(1));
             reached
         });

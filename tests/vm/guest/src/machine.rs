@@ -36,13 +36,6 @@ pub(crate) fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A setting from the kernel's command line: `name=value`.
-pub(crate) fn setting(name: &str) -> Option<String> {
-    let line = read("/proc/cmdline");
-    line.split_whitespace()
-        .find_map(|word| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
-}
-
 /// The facts for the report. The kernel's messages are on the console.
 pub(crate) fn facts() -> Value {
     json!({

@@ -2,14 +2,12 @@
 //! performs the act on the kernel and on tickline, reports as JSON, and powers off. `cargo xtask
 //! vm` judges the report.
 //!
-//! `tickline.act=NAME` names the act (`acts.rs`). `tickline.trust=kernel` or `measured` sets the
-//! clock's trust, `tickline.waive=invariant` assumes an invariant counter, and
-//! `tickline.interval_ms=N` sets the clock's interval. `tickline.awaits=STATE` is the state to wait
-//! for before the act. `tickline.utc=NAME,NAME` names the scenarios of the act "utc".
+//! `settings.rs` explains the command line.
 #![cfg_attr(not(target_os = "linux"), no_main)]
 #![cfg(target_os = "linux")]
 
 mod acts;
+mod agreed;
 mod brackets;
 mod cost;
 mod doctor;
@@ -21,11 +19,15 @@ mod readers;
 mod report;
 mod resume;
 mod served;
+mod settings;
 mod system;
 mod utc;
 mod who;
 
 use std::io;
+
+use agreed::Act;
+use settings::Settings;
 
 fn main() {
     match std::env::args().nth(1).as_deref() {
@@ -34,9 +36,8 @@ fn main() {
         Some(utc::STRANGER) => return utc::answer(),
         _ => {}
     }
-    let act = machine::setting("tickline.act");
     if std::env::args().nth(1).as_deref() == Some(programs::units::CHECK)
-        && act.as_deref() == Some("systemd")
+        && Settings::read().is_ok_and(|settings| settings.act == Act::Systemd)
     {
         return finish(report::open().and_then(|()| programs::units::check()));
     }
@@ -48,10 +49,15 @@ fn main() {
         }
         std::process::exit(2);
     }
-    let live = || match act.as_deref() {
+    let live = || match Settings::read() {
         // On Debian, the file systems are already mounted.
-        Some("programs") => report::open().and_then(|()| programs::run()),
-        Some("systemd") => report::open().and_then(|()| programs::units::boot()),
+        Ok(Settings {
+            act: Act::Programs, ..
+        }) => report::open().and_then(|()| programs::run()),
+        Ok(Settings {
+            act: Act::Systemd, ..
+        }) => report::open().and_then(|()| programs::units::boot()),
+        Err(wrong) if wrong.kind() == io::ErrorKind::InvalidInput => report::open().and(Err(wrong)),
         _ => system::prepare().and_then(|()| acts::run()),
     };
     std::panic::catch_unwind(|| finish(live())).ok();

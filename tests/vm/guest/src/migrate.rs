@@ -7,8 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::agreed::Request;
 use crate::doctor::tickline;
 use crate::lab::Lab;
 use crate::resume::resumed;
@@ -69,7 +70,7 @@ pub(crate) fn move_around(lab: &Lab<'_>) -> io::Result<()> {
         let hz = lab.clock.status().frequency_hz.unwrap_or(0);
         let ticks = i64::try_from(hz).unwrap_or(0) / 1_000 * ahead_ms;
         lab.phase(phase, || {
-            let done = report::ask_host(&json!({ "host": "migrate", "ticks": ticks }));
+            let done = report::ask_host(Request::Migrate { cpu: None, ticks });
             let mut report = resumed(lab.clock);
             report["done"] = done.is_ok().into();
             report["ticks"] = ticks.into();

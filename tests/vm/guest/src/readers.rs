@@ -12,12 +12,10 @@ use serde_json::{Value, json};
 use tickline::Clock;
 use tickline_observe::{Count, monotonic_ns, wait_until};
 
+use crate::agreed::READINGS;
 use crate::system;
 
-/// The smallest number of ordered readings, which `cargo xtask vm` expects.
-const READINGS: u64 = 100_000;
-
-/// The longest wait for these readings before the readers stop. A quiet host needs none.
+/// The longest wait for [`READINGS`] before the readers stop. A quiet host needs none.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The number of readings between two loads of the flags.

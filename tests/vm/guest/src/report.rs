@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
+use crate::agreed::Request;
+
 /// The second serial port. The first one is the kernel's console, whose messages would split lines.
 const PORT: &str = "/dev/ttyS1";
 
@@ -46,8 +48,8 @@ pub(crate) fn output(phase: &str, output: io::Result<Output>) -> Value {
 }
 
 /// Sends a request to the host, and waits until the host has carried it out.
-pub(crate) fn ask_host(request: &Value) -> io::Result<()> {
-    send_line(request);
+pub(crate) fn ask_host(request: Request) -> io::Result<()> {
+    send_line(&json!(request));
     let mut byte = [0];
     while byte != *b"\n" {
         OPEN.get()

@@ -22,6 +22,7 @@ use tickline_observe::wait_until;
 use tickline_utc::chronyd::Channel;
 use tickline_utc::{Utc, UtcSource};
 
+use crate::agreed::{NTPD_RS_LIE, Request, Scenario, TENTH_NS, UTC_READINGS};
 use crate::doctor::{program, tickline};
 use crate::lab::wait_for;
 use crate::resume::suspend_for;
@@ -30,17 +31,17 @@ use crate::{machine, report};
 use claims::Claims;
 use counts::Counts;
 pub(crate) use stranger::{STRANGER, answer};
-use world::{COVERED_NS, SECOND_NS, World};
+use world::{SECOND_NS, World};
 
-/// The smallest number of readings in a scenario, and of readings with a range.
-const READINGS: u64 = 10_000_000;
-/// The longest wait for these readings after the scenario's work.
+/// The longest wait for [`UTC_READINGS`] after the scenario's work.
 const PATIENCE_READINGS: Duration = Duration::from_secs(60);
-/// The longest wait for these readings with a range, which suffices on a quiet host.
+/// The longest wait for so many readings with a range, which suffices on a quiet host.
 const LONGEST: Duration = Duration::from_secs(15);
 
 /// The time in which chronyd's statements get narrow while the clock is steered, ns.
 const STEERED_NS: i64 = 8 * SECOND_NS;
+/// The time between two questions for chronyd's claim. chronyd measures each 250 ms.
+const BETWEEN_CLAIMS: Duration = Duration::from_millis(5);
 /// The longest time for a narrow range then. A quiet host needs no more than [`STEERED_NS`].
 const PATIENCE_NARROW: Duration = Duration::from_secs(60);
 
@@ -68,20 +69,19 @@ const SEGMENTS: &str = "/var/run/clockbound";
 const SETTINGS: &str = "server 127.0.0.1 iburst minpoll -2 maxpoll -2\n\
                         pidfile /run/chronyd.pid\nmaxdistance 1000\n";
 
-/// Runs the scenarios on the command line.
+/// Runs the scenarios.
 ///
 /// # Errors
 ///
 /// If there is no loopback, or a thread or chronyd cannot be started.
-pub(crate) fn run(clock: &Clock) -> io::Result<()> {
+pub(crate) fn run(clock: &Clock, scenarios: &[Scenario]) -> io::Result<()> {
     // The flag is IFF_UP (`if.h` of Linux).
     fs::write("/sys/class/net/lo/flags", "0x1")?;
     for folder in ["/run", "/etc", "/var/lib/chrony"] {
         fs::create_dir_all(folder)?;
     }
     fs::write("/etc/passwd", "root:x:0:0::/:/bin/sh\n")?;
-    let names = machine::setting("tickline.utc").unwrap_or_default();
-    let now_ns = if names.starts_with("leap") {
+    let now_ns = if scenarios.first() == Some(&Scenario::Leap) {
         BEFORE_LEAP_S * SECOND_NS
     } else {
         realtime_ns().cast_signed()
@@ -96,7 +96,7 @@ pub(crate) fn run(clock: &Clock) -> io::Result<()> {
             world: &world,
             counts: Mutex::default(),
         };
-        let done = names.split(',').try_for_each(|name| lab.scenario(name));
+        let done = scenarios.iter().try_for_each(|one| lab.run(*one));
         // ORDERING: Relaxed: the flag orders no memory.
         world.is_over.store(true, Ordering::Relaxed);
         done.and(
@@ -187,9 +187,9 @@ fn report_while_steady(run: impl Fn() -> Value) -> Value {
 }
 
 /// Reports the output of the program `tickline` for a clock that chronyd steers.
-fn report_by_program(name: &str) -> io::Result<()> {
-    let run = || program(&format!("{name}_by_program"), &mut tickline());
-    let mut report = if name == "reported_slewing" {
+fn report_by_program(scenario: Scenario) -> io::Result<()> {
+    let run = || program(&format!("{scenario}_by_program"), &mut tickline());
+    let mut report = if scenario == Scenario::ReportedSlewing {
         run()
     } else {
         report_while_steady(run)
@@ -214,65 +214,64 @@ impl UtcLab<'_> {
 
     /// Waits until enough readings have a range, at most [`LONGEST`].
     fn wait_until_many_answered(&self) {
-        wait_until(LONGEST, || self.counts().answered >= READINGS);
+        wait_until(LONGEST, || self.counts().answered >= UTC_READINGS);
     }
 
-    fn scenario(&self, name: &str) -> io::Result<()> {
-        let daemon = match name {
-            "stranger" => return self.stranger(name),
-            "kernel" => return self.kernel(name),
-            _ => self.with_daemon(name),
-        }?;
-        // In these scenarios the source's promise was wrong for a time.
-        if ["lies_beyond", "moved"].contains(&name) {
-            self.phase(&format!("{name}_after"), || self.back())?;
-        }
-        if name.starts_with("reported") {
-            report_by_program(name)?;
-        }
-        drop(daemon);
-        Ok(())
-    }
-
-    /// Runs a scenario in which UTC follows a daemon. Returns the daemon.
-    fn with_daemon(&self, name: &str) -> io::Result<Killed> {
-        match name {
-            "lies" => self.follow(name, 0, "", |_| self.lie(&[-9, 9, -9, 5, -5, 9, 0], 2)),
-            "lies_beyond" => self.follow(name, 0, "", |_| self.lie(&[200, 0], 8)),
-            "silent" => self.follow(name, 0, "", |_| self.fall_silent()),
-            "reported" => self.follow(name, 0, "", |_| pass(0)),
-            "reported_rtcsync" => self.follow(name, 0, "rtcsync", |_| pass(0)),
-            "reported_slewing" => self.follow(name, -4 * SECOND_NS, "", |_| pass(0)),
-            "stepped" => self.follow(name, -SECOND_NS, "makestep 0.1 3", |_| pass(5)),
-            "set" => self.follow(name, 0, "", |_| self.step_clock()),
-            "killed" => self.follow(name, 0, "", |chronyd| self.kill(chronyd, || true, 3)),
-            "killed_rtcsync" => self.follow(name, 0, "rtcsync", |chronyd| {
+    fn run(&self, scenario: Scenario) -> io::Result<()> {
+        let name = scenario.to_string();
+        let name = name.as_str();
+        let daemon = match scenario {
+            Scenario::Stranger => return self.stranger(name),
+            Scenario::Kernel => return self.kernel(name),
+            Scenario::Lies => self.follow(name, 0, "", |_| self.lie(&[-9, 9, -9, 5, -5, 9, 0], 2)),
+            Scenario::LiesBeyond => self.follow(name, 0, "", |_| self.lie(&[200, 0], 8)),
+            Scenario::Silent => self.follow(name, 0, "", |_| self.fall_silent()),
+            Scenario::Reported => self.follow(name, 0, "", |_| pass(0)),
+            Scenario::ReportedRtcsync => self.follow(name, 0, "rtcsync", |_| pass(0)),
+            Scenario::ReportedSlewing => self.follow(name, -4 * SECOND_NS, "", |_| pass(0)),
+            Scenario::Stepped => self.follow(name, -SECOND_NS, "makestep 0.1 3", |_| pass(5)),
+            Scenario::Set => self.follow(name, 0, "", |_| self.step_clock()),
+            Scenario::Killed => self.follow(name, 0, "", |chronyd| self.kill(chronyd, || true, 3)),
+            Scenario::KilledRtcsync => self.follow(name, 0, "rtcsync", |chronyd| {
                 self.kill(chronyd, kernel_claims, 3)
             }),
             // chronyd slews by a twelfth, for longer than this scenario, and beyond its death.
-            "killed_slewing" => self.follow(name, -2 * SECOND_NS, "rtcsync", |chronyd| {
+            Scenario::KilledSlewing => self.follow(name, -2 * SECOND_NS, "rtcsync", |chronyd| {
                 self.kill(chronyd, || true, 25)
             }),
-            "paused" => self.follow(name, -SECOND_NS, "", |chronyd| self.pause(chronyd)),
-            "restarted" => self.follow(name, -SECOND_NS, "", |chronyd| self.restart(chronyd)),
-            "steered_20" => self.steered(name, 20),
-            "steered_100" => self.steered(name, 100),
-            "steered_400" => self.steered(name, 400),
+            Scenario::Paused => self.follow(name, -SECOND_NS, "", |chronyd| self.pause(chronyd)),
+            Scenario::Restarted => {
+                self.follow(name, -SECOND_NS, "", |chronyd| self.restart(chronyd))
+            }
+            Scenario::Steered20 => self.steered(name, 20),
+            Scenario::Steered100 => self.steered(name, 100),
+            Scenario::Steered400 => self.steered(name, 400),
             // The lie is within the server's stated error, and so long that ntpd-rs believes it.
-            "ntpd_rs" => self.synchronise(name, 0, UtcSource::Kernel, ntpd_rs, |_| {
-                self.lie(&[9, -9], 15)
+            Scenario::NtpdRs => self.synchronise(name, 0, UtcSource::Kernel, ntpd_rs, |_| {
+                self.lie(&[NTPD_RS_LIE, -NTPD_RS_LIE], 15)
             }),
-            "leap" => self.follow(name, 0, "", |_| self.leap()),
-            "suspended" => self.follow(name, 0, "", |_| self.suspend()),
-            "moved" => self.follow(name, 0, "", |_| {
+            Scenario::Leap => self.follow(name, 0, "", |_| self.leap()),
+            Scenario::Suspended => self.follow(name, 0, "", |_| self.suspend()),
+            Scenario::Moved => self.follow(name, 0, "", |_| {
                 [0, 10, -5]
                     .into_iter()
                     .try_for_each(|ahead_s| self.migrate(ahead_s))?;
                 self.back()
             }),
-            "clock_bound" => self.follow_clock_bound(name),
-            other => Err(io::Error::other(format!("'{other}' is no scenario"))),
+            Scenario::ClockBound => self.follow_clock_bound(name),
+        }?;
+        match scenario {
+            // In these scenarios the source's promise was wrong for a time.
+            Scenario::LiesBeyond | Scenario::Moved => {
+                self.phase(&format!("{name}_after"), || self.back())?;
+            }
+            Scenario::Reported | Scenario::ReportedRtcsync | Scenario::ReportedSlewing => {
+                report_by_program(scenario)?;
+            }
+            _ => {}
         }
+        drop(daemon);
+        Ok(())
     }
 
     /// The clock-bound daemon is killed at the end.
@@ -334,7 +333,7 @@ impl UtcLab<'_> {
             // ORDERING: Relaxed: the setting orders no memory.
             self.world
                 .lie_ns
-                .store(COVERED_NS / 10 * tenths, Ordering::Relaxed);
+                .store(TENTH_NS * tenths, Ordering::Relaxed);
             pass(seconds)?;
         }
         Ok(json!({}))
@@ -402,7 +401,12 @@ impl UtcLab<'_> {
             let start_ns = self.world.now_ns();
             wait_until(PATIENCE_NARROW, || {
                 claims.ask(self.world, ppm);
-                self.world.now_ns() - start_ns > STEERED_NS && self.counts().is_narrow()
+                thread::sleep(BETWEEN_CLAIMS);
+                let counts = self.counts();
+                // After this, the readings end at once, so that no claim goes unasked.
+                self.world.now_ns() - start_ns > STEERED_NS
+                    && counts.is_narrow()
+                    && counts.answered >= UTC_READINGS
             });
             Ok(json!({ "claims": claims }))
         });
@@ -428,7 +432,10 @@ impl UtcLab<'_> {
     fn migrate(&self, ahead_s: i64) -> io::Result<()> {
         self.run_while_silent(|| {
             let hz = self.clock.status().frequency_hz.unwrap_or(0).cast_signed();
-            report::ask_host(&json!({ "host": "migrate", "ticks": hz * ahead_s }))?;
+            report::ask_host(Request::Migrate {
+                cpu: None,
+                ticks: hz * ahead_s,
+            })?;
             self.pass_unseen(-ahead_s * SECOND_NS);
             Ok(())
         })?;
@@ -576,14 +583,14 @@ impl UtcLab<'_> {
             (0..machine::cpus()).for_each(|_| _ = scope.spawn(read));
             let done = work();
             self.wait_until_many_answered();
-            wait_until(PATIENCE_READINGS, || self.counts().readings >= READINGS);
+            wait_until(PATIENCE_READINGS, || self.counts().readings >= UTC_READINGS);
             // ORDERING: Relaxed: the flag orders no memory.
             stop.store(true, Ordering::Relaxed);
             done
         });
         let mut report = self.counts().report(name);
-        (report["ms"], report["work"]) =
-            (((self.world.now_ns() - start_ns) / 1_000_000).into(), done?);
+        report["ms"] = ((self.world.now_ns() - start_ns) / 1_000_000).into();
+        report["work"] = done?;
         report::send_line(&report);
         Ok(())
     }

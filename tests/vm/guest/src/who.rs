@@ -144,7 +144,8 @@ fn who(phase: &str, command: &mut Command, process: Option<u32>, asker: u32) -> 
     report["core_permille"] = percent("core_percent").into();
     report["fixed_core_permille"] = percent("fixed_core_percent").into();
     report["rows"] = callers.len().into();
-    (report["asker"], report["who"]) = (row, output["who"].clone());
+    report["asker"] = row;
+    report["who"] = output["who"].clone();
     report["finding"] = output["findings"][0].clone();
     report
 }

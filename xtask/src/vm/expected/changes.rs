@@ -1,18 +1,22 @@
 //! Acts that change a clock or the machine: what must follow, and how soon.
 
+use super::super::agreed::INTERVAL_MS;
 use super::super::check::{Rule, at_least, at_most, at_most_that, is_true, rule, rule_of_order};
 
 /// The longest time until a thread runs in a guest whose CPUs are busy. tickline promises the same
 /// for Unix time after the clock was set.
-const SCHEDULED_US: u64 = 50_000;
+pub(super) const SCHEDULED_US: u64 = 50_000;
 
-/// The interval of the clocks, and [`SCHEDULED_US`]: a change is noticed by then.
-const NOTICED_MS: u64 = 550;
+/// A change is noticed by then.
+const NOTICED_MS: u64 = INTERVAL_MS + SCHEDULED_US / 1_000;
+
+/// The status says by then that readings are off.
+const UNREPORTED_MS: u64 = 100;
 
 /// The kernel's rate changes by 1,000 ppm (from +500 to -500), which is 1 ns a us.
 const NOTICED_AT_RATE_NS: u64 = NOTICED_MS * 1_000;
 
-pub(super) fn possible() -> Rule {
+pub(super) fn act_done() -> Rule {
     rule("it could be done", |phase| {
         is_true("work.done", phase.work.done)
     })
@@ -34,7 +38,7 @@ pub(super) fn act_noticed() -> Vec<Rule> {
 /// scheduled. By then the line may be off by 1/1000 of this time.
 pub(super) fn rate_noticed() -> Vec<Rule> {
     vec![
-        possible(),
+        act_done(),
         rule("a change of rate is noticed within one interval", |phase| {
             at_most("ahead_ns", phase.ahead_ns, NOTICED_AT_RATE_NS)
         }),
@@ -50,6 +54,7 @@ pub(super) fn unix_time_follows() -> Rule {
     })
 }
 
+/// Unix time follows within 50 ms, in guests whose clocks run as fast as the host's.
 pub(super) fn unix_time_follows_promptly() -> Rule {
     rule("it does so within 50 ms", |phase| {
         at_most("work.after_us", phase.work.after_us, SCHEDULED_US)
@@ -65,9 +70,9 @@ pub(super) fn counter_serves_again() -> Rule {
 /// Readings may be ahead by the rest of the window, at most 1 s. The status says so within 100 ms.
 /// After a jump within its window, a line goes on until the next iteration. This takes at most one
 /// interval, and 50 ms until the thread is scheduled.
-pub(super) fn moved() -> Vec<Rule> {
+pub(super) fn machine_moved() -> Vec<Rule> {
     let mut rules = vec![
-        possible(),
+        act_done(),
         rule("ahead by what was left of the window at most", |phase| {
             at_most("ahead_ns", phase.ahead_ns, 1_000_000_000)
         }),
@@ -82,12 +87,20 @@ pub(super) fn moved() -> Vec<Rule> {
     rules
 }
 
-/// How soon readings are within their bounds again, or the status says that they are not. After a
-/// resume the kernel wakes the clock's thread at once (`timerfd_resume`).
-pub(super) fn resumed(within_ms: u64) -> Vec<Rule> {
+/// After a resume the kernel wakes the clock's thread at once (`timerfd_resume`).
+pub(super) fn machine_resumed() -> Vec<Rule> {
+    resumed(UNREPORTED_MS)
+}
+
+/// How soon readings are within their bounds again, or the status says that they are not.
+fn resumed(within_ms: u64) -> Vec<Rule> {
     vec![
         rule("it is off, and does not say so", |phase| {
-            at_most("work.unreported_ms", phase.work.unreported_ms, 100)
+            at_most(
+                "work.unreported_ms",
+                phase.work.unreported_ms,
+                UNREPORTED_MS,
+            )
         }),
         rule("the bounds hold again", move |phase| {
             at_most("work.outside_ms", phase.work.outside_ms, within_ms)
@@ -96,7 +109,7 @@ pub(super) fn resumed(within_ms: u64) -> Vec<Rule> {
 }
 
 /// The readings of a machine that moves to hosts whose counters are behind.
-pub(super) fn no_further_back_than_the_os() -> Rule {
+pub(super) fn no_further_back_than_os() -> Rule {
     rule_of_order("readings step back by no more than the OS clock", |phase| {
         let largest_ns = phase.readers.largest_backward_ns;
         let limit_ns = phase.readers.os_largest_backward_ns;

@@ -4,8 +4,9 @@ use super::super::check::{
     Rule, at_least, at_least_that, at_most_that, equals, has, is_nothing, is_true, rule,
 };
 
+/// A program on Debian works, in any mode.
 /// For a program in any mode: native, under `tickline run`, with the library in LD_PRELOAD.
-pub(super) fn load() -> Vec<Rule> {
+pub(super) fn load_works() -> Vec<Rule> {
     vec![
         rule("it has made all calls", |phase| {
             is_nothing("error", phase.error.as_deref())
@@ -80,6 +81,7 @@ pub(super) fn load_served() -> Vec<Rule> {
     ]
 }
 
+/// A program also reads the monotonic clock. Servers tell only the time of day.
 pub(super) fn load_reads_monotonic() -> Rule {
     rule("it has called the clock", |phase| {
         at_least("monotonic.calls", phase.monotonic.calls, 1)
@@ -146,7 +148,7 @@ pub(super) fn guest_complete() -> Rule {
 
 /// A program under `tickline run` is so many times as fast as natively.
 pub(in crate::vm) fn ratio(least: f64) -> Rule {
-    rule("so many times as fast as natively", move |phase| {
+    rule(format!("{least} times as fast as natively"), move |phase| {
         let limit_ns = phase.native.ns.map(|native_ns| native_ns / least);
         at_most_that("ns", phase.ns, limit_ns)
     })
@@ -159,7 +161,7 @@ pub(in crate::vm) fn postgres() -> Vec<Rule> {
             let native_ns = phase.native.figures.pg_test_timing_ns;
             let limit_ns = native_ns.map(|native_ns| native_ns / 8.0);
             at_most_that(
-                "pg_test_timing_ns",
+                "figures.pg_test_timing_ns",
                 phase.figures.pg_test_timing_ns,
                 limit_ns,
             )
@@ -168,7 +170,11 @@ pub(in crate::vm) fn postgres() -> Vec<Rule> {
             "EXPLAIN ANALYZE takes half as long again with its timing, at most",
             |phase| {
                 let limit_ms = phase.figures.explain_off_ms.map(|off_ms| 1.5 * off_ms);
-                at_most_that("explain_on_ms", phase.figures.explain_on_ms, limit_ms)
+                at_most_that(
+                    "figures.explain_on_ms",
+                    phase.figures.explain_on_ms,
+                    limit_ms,
+                )
             },
         ),
     ]

@@ -4,7 +4,7 @@ use super::super::check::{
     Rule, at_least, at_least_that, at_most_that, equals, has, is, is_false, is_not, is_true, rule,
 };
 
-pub(super) fn says_counter() -> Vec<Rule> {
+pub(super) fn program_says_counter() -> Vec<Rule> {
     vec![
         rule("the program tickline says the same", |phase| {
             is_true("output.fast", phase.output.fast)
@@ -13,7 +13,7 @@ pub(super) fn says_counter() -> Vec<Rule> {
     ]
 }
 
-pub(super) fn says_os_clock() -> Vec<Rule> {
+pub(super) fn program_says_os_clock() -> Vec<Rule> {
     vec![
         rule("the program tickline says the same", |phase| {
             is_false("output.fast", phase.output.fast)
@@ -53,7 +53,8 @@ fn after_the_program_before() -> Rule {
     )
 }
 
-pub(super) fn caller() -> Vec<Rule> {
+/// A static program that reads the clock works, and its time is right.
+pub(super) fn caller_works() -> Vec<Rule> {
     vec![
         works(),
         rule(

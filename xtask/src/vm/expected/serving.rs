@@ -1,15 +1,19 @@
 //! Which clock serves, and how well: order, bounds, costs.
 
+use super::super::agreed::{FAR_BRACKETS, READINGS};
 use super::super::check::{
     Rule, at_least, at_most, at_most_that, equals, is, is_nothing, is_one_of, is_true,
     lists_one_of, rule, rule_of_order,
 };
 use super::super::report::Phase;
 
-/// A line that is fitted to brackets may be off by 1.5 of their width at the end of its window
-/// (`control/schedule.rs`), rounded up.
+/// A busy host makes some brackets wide, and the bounds with them. So many of the rows of readings
+/// may show that, percent.
+const FAR_PERCENT: u64 = 10;
+
+/// The largest distance of a reading that is not far from its bracket.
 fn line_limit_ns(phase: &Phase) -> Option<u64> {
-    Some(2 * phase.narrowest_bracket_ns?)
+    Some(FAR_BRACKETS * phase.narrowest_bracket_ns?)
 }
 
 /// The difference of Unix time and monotonic time is known within the time of one read of each, so
@@ -18,7 +22,7 @@ fn unix_limit_ns(phase: &Phase) -> Option<u64> {
     Some(line_limit_ns(phase)? + phase.unix_widest_bound_ns?)
 }
 
-pub(super) fn never_backward() -> Vec<Rule> {
+pub(super) fn phase_in_order() -> Vec<Rule> {
     vec![
         rule_of_order(
             "ordered readings never step back between threads",
@@ -34,15 +38,15 @@ pub(super) fn never_backward() -> Vec<Rule> {
     ]
 }
 
-pub(super) fn order() -> Vec<Rule> {
-    let mut rules = never_backward();
-    rules.push(have_read());
+pub(super) fn readings_in_order() -> Vec<Rule> {
+    let mut rules = phase_in_order();
+    rules.push(readers_have_read());
     rules
 }
 
-pub(super) fn have_read() -> Rule {
+pub(super) fn readers_have_read() -> Rule {
     rule_of_order("the readers have read", |phase| {
-        at_least("readers.readings", phase.readers.readings, 100_000)
+        at_least("readers.readings", phase.readers.readings, READINGS)
     })
 }
 
@@ -54,9 +58,7 @@ pub(super) fn threads_exchange() -> Rule {
 }
 
 /// The emulator's counters never step back, on any CPU, so the comparison finds them synchronised.
-/// A busy host makes some brackets wide, and the bounds with them: that may be seen in one of ten
-/// rows of readings.
-pub(super) fn counter() -> Vec<Rule> {
+pub(super) fn counter_serves() -> Vec<Rule> {
     vec![
         rule("what serves", |phase| {
             is("state", phase.state.as_deref(), "fast")
@@ -71,14 +73,18 @@ pub(super) fn counter() -> Vec<Rule> {
         os_within_bounds(),
         unix_within_bounds(),
         rule(
-            "a line leaves its brackets by 1.5 of them at most",
-            |phase| at_most("far_percent", phase.far_percent, 10),
+            format!(
+                "readings are within {FAR_BRACKETS} brackets of the OS clock in all rows but \
+                 {FAR_PERCENT} %"
+            ),
+            |phase| at_most("far_percent", phase.far_percent, FAR_PERCENT),
         ),
         unix_near_its_brackets(),
     ]
 }
 
-pub(super) fn os() -> Vec<Rule> {
+/// The OS clock serves. `reason` in `guests.toml` has the reason.
+pub(super) fn os_clock_serves() -> Vec<Rule> {
     vec![
         rule("what serves", |phase| {
             is("state", phase.state.as_deref(), "fallback")
@@ -86,11 +92,11 @@ pub(super) fn os() -> Vec<Rule> {
         os_within_bounds(),
         unix_within_bounds(),
         rule(
-            "a line leaves its brackets by 1.5 of them at most",
+            format!("readings are ahead of the OS clock by {FAR_BRACKETS} brackets at most"),
             |phase| at_most_that("ahead_ns", phase.ahead_ns, line_limit_ns(phase)),
         ),
         rule(
-            "a line leaves its brackets by 1.5 of them at most",
+            format!("readings are behind the OS clock by {FAR_BRACKETS} brackets at most"),
             |phase| at_most_that("behind_ns", phase.behind_ns, line_limit_ns(phase)),
         ),
         unix_near_its_brackets(),
@@ -117,7 +123,7 @@ fn unix_within_bounds() -> Rule {
 
 fn unix_near_its_brackets() -> Rule {
     rule(
-        "Unix time leaves its brackets by its own bound more",
+        format!("Unix time is within {FAR_BRACKETS} brackets and its own bound of the OS clock"),
         |phase| {
             at_most_that(
                 "unix_outside_ns",
@@ -131,7 +137,7 @@ fn unix_near_its_brackets() -> Rule {
 /// If two CPUs read the emulator's counter, its rate against another clock changes all the time.
 /// Lines then last for a fraction of a millisecond, and at some moments there is none. No further
 /// check is possible.
-pub(super) fn used() -> Vec<Rule> {
+pub(super) fn counter_serves_at_times() -> Vec<Rule> {
     vec![
         no_gate_is_closed(),
         rule("the counter serves now and then", |phase| {
@@ -140,33 +146,39 @@ pub(super) fn used() -> Vec<Rule> {
     ]
 }
 
+pub(super) fn cheaper_than_os_clock() -> Rule {
+    cheaper(12)
+}
+
+pub(super) fn cheaper_than_acpi_pm() -> Rule {
+    cheaper(9)
+}
+
 /// The guest `measured_hpet` in `guests.toml` explains the figures.
-pub(super) fn cheap(percent: u64) -> Rule {
+fn cheaper(times: u64) -> Rule {
     rule(
-        "a reading is so much cheaper than the OS clock, percent",
+        format!("a reading is {times} times as fast as the OS clock"),
         move |phase| {
-            at_least(
-                "cost.os_to_now_percent",
-                phase.cost.os_to_now_percent,
-                percent,
-            )
+            let percent = phase.cost.os_to_now_percent;
+            at_least("cost.os_to_now_percent", percent, times * 100)
         },
     )
 }
 
-pub(super) fn untested() -> Rule {
+pub(super) fn counter_untested() -> Rule {
     rule("an untested counter is not used", |phase| {
         lists_one_of("reasons", &phase.reasons, &["untested", "kernel_rejected"])
     })
 }
 
-pub(super) fn compared() -> Rule {
+pub(super) fn counters_compared() -> Rule {
     rule("the counters were compared", |phase| {
         let found = phase.comparison.found.as_deref();
         is_one_of("comparison.found", found, &["single", "synchronised"])
     })
 }
 
+/// The kernel keeps time with another clocksource, but offers the TSC.
 pub(super) fn tsc_offered() -> Rule {
     rule("the kernel offers the TSC", |phase| {
         let offers = ["tsc hpet acpi_pm", "tsc-early hpet acpi_pm"];
@@ -175,7 +187,8 @@ pub(super) fn tsc_offered() -> Rule {
 }
 
 pub(super) fn lines_last() -> Rule {
-    rule("lines last for so long", |phase| {
-        is_true("work.reached", phase.work.reached)
-    })
+    rule(
+        "lines last for three quarters of the interval that is set",
+        |phase| is_true("work.reached", phase.work.reached),
+    )
 }

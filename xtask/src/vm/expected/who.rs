@@ -4,7 +4,7 @@ use super::super::check::{Rule, at_least, at_most, at_most_that, equals, has, is
 
 /// It must find a program that asks for the time 100,000 times a second. Such a call
 /// takes at least 300 ns, so the calls take at least 30 permille of a CPU.
-pub(super) fn counts() -> Vec<Rule> {
+pub(super) fn who_counts() -> Vec<Rule> {
     vec![
         counted(),
         rule("each call is a system call", |phase| {
@@ -48,8 +48,16 @@ fn counted() -> Rule {
     })
 }
 
+pub(super) fn who_needs_tracefs() -> Vec<Rule> {
+    says("mount -t tracefs")
+}
+
+pub(super) fn who_needs_root() -> Vec<Rule> {
+    says("sudo /tickline who")
+}
+
 /// It can count nothing, and says what to do instead.
-pub(super) fn says(command: &'static str) -> Vec<Rule> {
+fn says(command: &'static str) -> Vec<Rule> {
     vec![
         rule("nothing can be counted", |phase| {
             equals("exit_code", phase.exit_code, 1)
@@ -61,7 +69,7 @@ pub(super) fn says(command: &'static str) -> Vec<Rule> {
     ]
 }
 
-pub(super) fn sees_no_vdso() -> Vec<Rule> {
+pub(super) fn who_sees_no_vdso() -> Vec<Rule> {
     vec![
         counted(),
         rule("the vDSO answers, and no tracepoint sees that", |phase| {
@@ -70,7 +78,7 @@ pub(super) fn sees_no_vdso() -> Vec<Rule> {
     ]
 }
 
-pub(super) fn leaves_out_others() -> Rule {
+pub(super) fn who_leaves_out_others() -> Rule {
     rule("other processes are left out", |phase| {
         equals("rows", phase.rows, 1)
     })

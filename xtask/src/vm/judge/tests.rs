@@ -243,10 +243,10 @@ fn postgres_must_reach_its_goals() {
     good.assert_fails("ns is 1000.1, expected at most 1000", run, |phase| {
         phase.ns = Some(1_000.1)
     });
-    good.assert_fails("pg_test_timing_ns is 100.2", run, |phase| {
+    good.assert_fails("figures.pg_test_timing_ns is 100.2", run, |phase| {
         phase.figures.pg_test_timing_ns = Some(100.2);
     });
-    good.assert_fails("explain_on_ms is 1500.1", run, |phase| {
+    good.assert_fails("figures.explain_on_ms is 1500.1", run, |phase| {
         phase.figures.explain_on_ms = Some(1_500.1);
     });
     good.assert_fails("counted.served_clocks is 16", "Postgres preload", |phase| {

@@ -34,6 +34,10 @@ impl Claims {
         };
         let after = Moment::now(world);
         let state = answer.tracking;
+        // An unsynchronised chronyd claims nothing.
+        if !state.is_synchronised() {
+            return;
+        }
         let bound_ns = state.dispersion_ns + state.delay_ns / 2;
         let distance_ns = before
             .distance_ns(state.correction_ns)

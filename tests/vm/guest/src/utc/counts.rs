@@ -4,6 +4,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tickline_utc::{UtcReading, UtcUnknown};
 
+use crate::agreed::NARROW_NS;
+
 /// The counts of a thread, or of all threads.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Counts {
@@ -15,13 +17,21 @@ pub(super) struct Counts {
     missed: u64,
     missed_ns: i64,
     narrowest_ns: Option<u64>,
-    /// The kinds of readings: the source or the error, the number of readings, and the time of the
-    /// last one, ns; in the order of their first readings.
+    /// The kinds of readings, in the order of their first readings.
     #[serde(skip)]
-    kinds: Vec<(&'static str, u64, i64)>,
+    kinds: Vec<Kind>,
     /// The zero for the times in the report, ns.
     #[serde(skip)]
     pub(super) marked_ns: i64,
+}
+
+/// The readings from one source, or with one error.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    name: &'static str,
+    count: u64,
+    /// The time of the last one.
+    last_ns: i64,
 }
 
 impl Counts {
@@ -32,11 +42,11 @@ impl Counts {
         reading: Result<UtcReading, UtcUnknown>,
     ) {
         self.readings += 1;
-        self.count_kind(
-            reading.map_or_else(UtcUnknown::code, |reading| reading.source().code()),
-            1,
-            before_ns,
-        );
+        self.count_kind(Kind {
+            name: reading.map_or_else(UtcUnknown::code, |reading| reading.source().code()),
+            count: 1,
+            last_ns: before_ns,
+        });
         let Ok(reading) = reading else { return };
         self.answered += 1;
         let [earliest_ns, latest_ns] =
@@ -47,19 +57,19 @@ impl Counts {
         self.narrow((latest_ns - earliest_ns).unsigned_abs());
     }
 
-    /// Whether half of a range was narrower than UTC moves in a second at 400 ppm: the rule
-    /// `utc_narrow` of `guests.toml`.
+    /// Whether a range was narrow: the rule `utc_narrow` of `guests.toml`.
     pub(super) fn is_narrow(&self) -> bool {
         self.narrowest_ns
-            .is_some_and(|width_ns| width_ns <= 800_000)
+            .is_some_and(|width_ns| width_ns <= NARROW_NS)
     }
 
-    fn count_kind(&mut self, name: &'static str, count: u64, at_ns: i64) {
-        match self.kinds.iter_mut().find(|kind| kind.0 == name) {
-            Some((_, counted, last_ns)) => {
-                (*counted, *last_ns) = (*counted + count, at_ns.max(*last_ns))
+    fn count_kind(&mut self, more: Kind) {
+        match self.kinds.iter_mut().find(|kind| kind.name == more.name) {
+            Some(kind) => {
+                kind.count += more.count;
+                kind.last_ns = kind.last_ns.max(more.last_ns);
             }
-            None => self.kinds.push((name, count, at_ns)),
+            None => self.kinds.push(more),
         }
     }
 
@@ -77,8 +87,8 @@ impl Counts {
             .narrowest_ns
             .into_iter()
             .for_each(|width_ns| self.narrow(width_ns));
-        for &(name, count, last_ns) in &other.kinds {
-            self.count_kind(name, count, last_ns);
+        for kind in &other.kinds {
+            self.count_kind(*kind);
         }
     }
 
@@ -86,11 +96,12 @@ impl Counts {
     pub(super) fn report(&self, phase: &str) -> Value {
         let mut report = json!(self);
         report["phase"] = phase.into();
-        for &(name, count, last_ns) in &self.kinds {
-            report["kinds"][name] = count.into();
-            report["after_ms"][name] = ((last_ns - self.marked_ns).max(0) / 1_000_000).into();
+        for kind in &self.kinds {
+            let after_ns = (kind.last_ns - self.marked_ns).max(0);
+            report["kinds"][kind.name] = kind.count.into();
+            report["after_ms"][kind.name] = (after_ns / 1_000_000).into();
         }
-        report["in_order"] = self.kinds.iter().map(|kind| kind.0).collect();
+        report["in_order"] = self.kinds.iter().map(|kind| kind.name).collect();
         report
     }
 }

@@ -21,12 +21,15 @@ pub(crate) fn answer() {
     while let Ok((_, from)) = socket.recv_from(&mut request) {
         let mut reply = [0; 104];
         // Version 6, a reply to the request, of kind 5: success.
-        (reply[0], reply[1], reply[7]) = (6, 2, 5);
+        reply[0] = 6;
+        reply[1] = 2;
+        reply[7] = 5;
         reply[4..6].copy_from_slice(&request[4..6]);
         reply[16..20].copy_from_slice(&request[8..12]);
         // An IPv4 server, at stratum 2.
         reply[28..32].copy_from_slice(&[10, 0, 0, 1]);
-        (reply[49], reply[53]) = (1, 2);
+        reply[49] = 1;
+        reply[53] = 2;
         socket.send_to(&reply, from).ok();
     }
 }

@@ -7,15 +7,10 @@ use std::time::Duration;
 
 use tickline_observe::clock_ns;
 
+use crate::agreed::{DELAY_NS, DISPERSION_NS};
+
 /// The rate by which the true time is faster than the guest's counter, ppm.
 pub(super) const FASTER_PPM: i64 = 30;
-
-/// The server's stated root delay, and its root dispersion, ns.
-const DELAY_NS: i64 = 1_000_000;
-const DISPERSION_NS: i64 = 5_250_000;
-
-/// The error that the server states: the largest lie within its promise.
-pub(super) const COVERED_NS: i64 = DISPERSION_NS + DELAY_NS / 2;
 
 /// The time from NTP's zero, 1900, to 1970, s.
 const NTP_TO_UNIX_S: i64 = 2_208_988_800;
@@ -92,7 +87,7 @@ impl World {
             // ORDERING: Relaxed: the setting orders no memory.
             reply[0] = self.leap.load(Ordering::Relaxed) << 6 | packet[0] & 0o70 | 4;
             // These are stratum 1, the client's interval, and a precision of 2^-20 s.
-            (reply[1], reply[2], reply[3]) = (1, packet[2], 0xec);
+            reply[1..4].copy_from_slice(&[1, packet[2], 0xec]);
             // ORDERING: Relaxed: the setting orders no memory.
             let [delay_ns, dispersion_ns] = if self.is_exact.load(Ordering::Relaxed) {
                 [0; 2]

@@ -1,0 +1,144 @@
+//! What the guest and `cargo xtask vm` must agree on: the words on the kernel's command line, the
+//! guest's requests, and the limits that both compare with. `xtask/src/vm.rs` compiles this file, too.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What the guest does. `acts.rs` performs most acts; those on Debian are in `programs.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Act {
+    None,
+    AskProgram,
+    Who,
+    Limiter,
+    Serve,
+    Utc,
+    Switch,
+    Take,
+    SetClock,
+    Adjtimex,
+    Hotplug,
+    Pause,
+    Save,
+    Migrate,
+    Suspend,
+    // On Debian.
+    Programs,
+    Systemd,
+}
+
+/// The trust of the clock under test: `tickline::Trust`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Trust {
+    Kernel,
+    Auto,
+    Measured,
+}
+
+/// The state of the clock to wait for before the act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Awaits {
+    Fast,
+    Fallback,
+}
+
+/// A scenario of the act "utc" (`utc.rs`), which is also the name of its phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Scenario {
+    Lies,
+    LiesBeyond,
+    Silent,
+    Reported,
+    ReportedRtcsync,
+    ReportedSlewing,
+    Stepped,
+    Set,
+    Killed,
+    KilledRtcsync,
+    KilledSlewing,
+    Paused,
+    Restarted,
+    #[serde(rename = "steered_20")]
+    Steered20,
+    #[serde(rename = "steered_100")]
+    Steered100,
+    #[serde(rename = "steered_400")]
+    Steered400,
+    NtpdRs,
+    Leap,
+    Suspended,
+    Moved,
+    ClockBound,
+    Stranger,
+    Kernel,
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+impl fmt::Display for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+impl fmt::Display for Awaits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// What the guest asks the host for: a line that is no phase of its report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "host", rename_all = "snake_case")]
+pub(crate) enum Request {
+    /// Stop the machine for a while.
+    Pause,
+    /// Save the machine's state, and load it into a new machine.
+    Save,
+    /// The same, with so many ticks more on the new machine's counter, or on the counter of one CPU.
+    Migrate { cpu: Option<u32>, ticks: i64 },
+}
+
+/// The interval of the clock under test, ms: the default interval. `tickline.interval_ms` sets
+/// another. The present interval, in the status, may be shorter.
+pub(crate) const INTERVAL_MS: u64 = 500;
+
+/// A reading is far from its bracket if it is further away than so many of the narrowest bracket of
+/// its row. A line that is fitted to brackets may be off by 1.5 of their width at the end of its
+/// window (`control/schedule.rs`), which is rounded up.
+pub(crate) const FAR_BRACKETS: u64 = 2;
+
+/// The smallest number of ordered readings of a guest's readers.
+pub(crate) const READINGS: u64 = 100_000;
+
+/// The smallest number of readings in a scenario of the act "utc".
+pub(crate) const UTC_READINGS: u64 = 10_000_000;
+
+/// The width of a narrow interval of UTC, ns: half of it is as much as UTC moves in a second at 400
+/// ppm.
+pub(crate) const NARROW_NS: u64 = 2 * 400_000;
+
+/// The root delay and the root dispersion that the guest's NTP server states, ns.
+pub(crate) const DELAY_NS: i64 = 1_000_000;
+pub(crate) const DISPERSION_NS: i64 = 5_250_000;
+
+/// A tenth of the error that the server states, ns: its lies are so many tenths.
+pub(crate) const TENTH_NS: i64 = (DISPERSION_NS + DELAY_NS / 2) / 10;
+
+/// The lie of the server in the scenario `ntpd_rs`, in tenths of its stated error.
+pub(crate) const NTPD_RS_LIE: i64 = 9;

@@ -1,0 +1,117 @@
+//! Each row has the figures of its guest, and the stored tables have each row.
+
+use serde_json::json;
+
+use super::super::guest::{self, ExpectedFinding};
+use super::super::judge;
+use super::*;
+
+#[test]
+fn a_guests_row_has_the_worst_of_its_phases() {
+    let guests = guest::all().unwrap();
+    let guest = guests.iter().find(|guest| guest.name == "tsc").unwrap();
+    let phases = json!([
+        { "phase": "before", "clocksource": "tsc", "state": "fast", "ahead_ns": 30, "behind_ns": 70,
+          "comparison": { "found": "synchronised" } },
+        { "phase": "after", "state": "fallback", "reason": "slow", "ahead_ns": 65, "behind_ns": 1 },
+        { "phase": "set_clock", "work": { "reached": true, "after_us": 900 } },
+        { "phase": "set_clock", "work": { "reached": true, "after_us": 1_200 } },
+        { "phase": "end", "cost": { "os_to_now_percent": 1_205 },
+          "readers": { "readings": 9_876_543, "exchanges": 12_345, "backward": 0 } },
+    ]);
+    let run = Run {
+        phases: serde_json::from_value(phases).unwrap(),
+        ..Run::default()
+    };
+    let rows = GUESTS.rows(&[Row {
+        guest,
+        verdict: Ok(()),
+        run,
+    }]);
+    let about = "the kernel keeps time with the TSC";
+    assert_eq!(
+        rows,
+        format!(
+            "| `tsc`: {about} | passed | tsc | synchronised | fast | fallback slow | 9876k | \
+             12k | 0 | 70 | 1200 | 12.05x |\n"
+        )
+    );
+}
+
+#[test]
+fn a_row_has_the_result_of_its_own_program() {
+    let guests = guest::all().unwrap();
+    let guest = guests.iter().find(|guest| guest.name == "hpet-1").unwrap();
+    let phases = json!([
+        { "phase": "unavailable", "what": "not built: Go" },
+        { "phase": "machine", "clocksource": "hpet" },
+        { "phase": "Go with C served exchange", "answers": 4, "backward": 0, "below_others": 0 },
+    ]);
+    let run = Run {
+        phases: serde_json::from_value(phases).unwrap(),
+        ..Run::default()
+    };
+    let rows = PROGRAMS.rows(&[Row {
+        guest,
+        verdict: judge::judge(guest, &run),
+        run,
+    }]);
+    let result = |program: &str| {
+        let start = format!("| hpet-1 | {program} | ");
+        rows.lines()
+            .find(|row| row.starts_with(&start))
+            .unwrap()
+            .rsplit(" | ")
+            .next()
+            .unwrap()
+    };
+    assert_eq!([result("Go"), result(THE_GUEST)], ["SKIPPED |", "passed |"]);
+    assert!(
+        result("Go with C").starts_with("FAILED: Go with C served exchange: answers is 4"),
+        "{rows}"
+    );
+}
+
+#[test]
+fn the_stored_tables_have_a_row_for_each_guest_and_the_expected_findings() {
+    let guests = guest::all().unwrap();
+    let advice = "run `cargo xtask vm --write`";
+    for table in TABLES {
+        let block = files::block(table.file, table.block).unwrap();
+        let (_, stored) = block.split_once("\n\n").expect(advice);
+        assert_eq!(
+            stored,
+            table.merged(&guests, &[]).expect(advice),
+            "{advice}"
+        );
+    }
+    let findings = files::block(FINDINGS.file, FINDINGS.block).unwrap();
+    let expected = guests.iter().flat_map(|guest| &guest.findings);
+    for (ExpectedFinding { about, code, .. }, row) in expected.zip(findings.lines().skip(4)) {
+        assert!(row.contains(&format!("| {about} | ")), "{advice}: {row}");
+        assert!(
+            row.contains(&format!("| `{code}` | {code} | ")),
+            "{advice}: {row}"
+        );
+    }
+}
+
+#[test]
+fn a_figure_that_is_missing_is_an_empty_cell() {
+    let guests = guest::all().unwrap();
+    let silent = |name: &str| Row {
+        guest: guests.iter().find(|guest| guest.name == name).unwrap(),
+        verdict: Ok(()),
+        run: Run::default(),
+    };
+    assert_eq!(
+        silent("tsc").figures(),
+        [format!("passed{}", " | ".repeat(10))]
+    );
+    let debian = silent("hpet-1");
+    let cells = debian.program(&debian.guest.programs[0]);
+    assert!(
+        cells.starts_with("- | - | - | - |  |  |  | - | "),
+        "{cells}"
+    );
+}
