@@ -112,6 +112,15 @@ impl Done<'_> {
             skips => format!("{}, skips within: {skips}", word(&self.result)),
         }
     }
+
+    /// The reasons in `skips`, and how often each was given.
+    fn reasons(&self) -> BTreeMap<&str, u32> {
+        let mut reasons = BTreeMap::new();
+        for reason in &self.skips {
+            *reasons.entry(reason.as_str()).or_default() += 1;
+        }
+        reasons
+    }
 }
 
 /// The end of all steps.
@@ -183,11 +192,7 @@ fn summary(done: &[Done<'_>]) -> String {
                 text += &format!("      {line}\n");
             }
         }
-        let mut reasons = BTreeMap::<&str, u32>::new();
-        for reason in &step.skips {
-            *reasons.entry(reason).or_default() += 1;
-        }
-        for (reason, count) in reasons {
+        for (reason, count) in step.reasons() {
             text += &format!("      SKIPPED within, {count} times: {reason}\n");
         }
     }
@@ -241,8 +246,8 @@ fn annotations(done: &[Done<'_>]) -> String {
             }
             Ok(()) | Err(Failed(_)) => {}
         }
-        for reason in &step.skips {
-            text += &format!("::notice::SKIPPED within {name}: {reason}\n");
+        for (reason, count) in step.reasons() {
+            text += &format!("::notice::SKIPPED within {name}, {count} times: {reason}\n");
         }
     }
     text

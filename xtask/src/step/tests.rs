@@ -123,14 +123,14 @@ fn the_forge_is_told_what_was_skipped() {
     let steps = [
         done("clippy", Err(Skipped("cargo clippy".to_owned())), &[]),
         done("guests", Err(Skipped(String::new())), &[]),
-        done("tests", Ok(()), &["no root"]),
+        done("tests", Ok(()), &["no root", "no root"]),
         done("docs", Err(Failed("a link".to_owned())), &[]),
     ];
     assert_eq!(
         annotations(&steps),
         "::warning::SKIPPED clippy: `cargo clippy` does not work there
 ::warning::SKIPPED parts of guests
-::notice::SKIPPED within tests: no root
+::notice::SKIPPED within tests, 2 times: no root
 "
     );
 }
