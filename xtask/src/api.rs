@@ -5,8 +5,8 @@
 
 use clap::Args;
 
+use crate::command::{command, output};
 use crate::files;
-use crate::step::{command, output};
 use crate::targets::{PROGRAM, PUBLISHED};
 
 #[derive(Debug, Args)]
@@ -20,11 +20,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let mut code = 0;
     for name in PUBLISHED.iter().filter(|name| **name != PROGRAM) {
         // Use one target on every machine, because the public API differs between systems.
-        let mut list = command(&format!(
-            "cargo +nightly public-api -p {name} --all-features -ss --target x86_64-unknown-linux-gnu"
-        ));
+        let mut list = command(
+            "cargo +nightly public-api --all-features -ss --target x86_64-unknown-linux-gnu -p",
+        );
         // Share this directory with the other builds of the nightly compiler.
-        let present = output(list.env("CARGO_TARGET_DIR", "target/nightly"))? + "\n";
+        let present = output(list.arg(name).env("CARGO_TARGET_DIR", "target/nightly"))? + "\n";
         let path = format!("docs/api/{name}.txt");
         if arguments.write {
             files::store(&path, &present)?;
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
             let new = format!("target/api/{name}.txt");
             files::store(&new, &present)?;
             println!("{name} has another public API; if it should: cargo xtask api --write");
-            command(&format!("diff -u {path} {new}")).status().ok();
+            command("diff -u").args([&path, &new]).status().ok();
             code = 1;
         } else {
             println!("{name}: as stored");

@@ -2,8 +2,9 @@
 //! pass for a result of the present code.
 
 use std::path::Path;
+use std::process::Command;
 
-use crate::step::command;
+use crate::command::command;
 
 /// A line that is not blank and no comment, for `git diff -G`.
 const CODE_LINE: &str = "^[[:space:]]*([^/[:space:]]|/[^/])";
@@ -25,24 +26,24 @@ pub(crate) fn changed_files(
     other: Other<'_>,
     paths: &str,
 ) -> Option<Vec<String>> {
-    let commits = match other {
-        Other::Commit(other) => format!("{commit} {other}"),
-        Other::PresentFiles => commit.to_owned(),
-    };
+    let paths = || paths.split_whitespace();
     // `--quiet` would stop at the first file that differs, even if `-G` then leaves this file out.
-    let diff =
-        format!("git diff --name-only --no-renames --text -G{CODE_LINE} {commits} -- {paths}");
-    let mut files = files(clone, &diff)?;
+    let mut diff = command("git diff --name-only --no-renames --text -G");
+    diff.arg(CODE_LINE).arg(commit);
+    if let Other::Commit(other) = other {
+        diff.arg(other);
+    }
+    let mut files = files(clone, diff.arg("--").args(paths()))?;
     if matches!(other, Other::PresentFiles) {
-        let new = format!("git ls-files --others --exclude-standard -- {paths}");
-        files.extend(self::files(clone, &new)?);
+        let mut new = command("git ls-files --others --exclude-standard --");
+        files.extend(self::files(clone, new.args(paths()))?);
     }
     Some(files)
 }
 
 /// The files that this command of git lists; `None` if it fails.
-fn files(clone: &Path, line: &str) -> Option<Vec<String>> {
-    let output = command(line).current_dir(clone).output().ok()?;
+fn files(clone: &Path, git: &mut Command) -> Option<Vec<String>> {
+    let output = git.current_dir(clone).output().ok()?;
     let files = String::from_utf8_lossy(&output.stdout);
     let files = files.lines().map(str::to_owned).collect();
     output.status.success().then_some(files)
@@ -79,9 +80,8 @@ pub(crate) mod tests {
         }
 
         fn git(&self, line: &str) {
-            let status = command(&format!("git {line}"))
-                .current_dir(&self.0)
-                .status();
+            let mut git = command("git");
+            let status = git.args(line.split(' ')).current_dir(&self.0).status();
             assert!(status.unwrap().success(), "{line}");
         }
 

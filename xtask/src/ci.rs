@@ -1,10 +1,12 @@
 //! Runs the checks of CI. Each lane has a file with its steps: `ci/check.rs`, `ci/deep.rs` and
-//! `ci/nightly.rs`. A step runs in the root of the workspace, in the order of the file.
+//! `ci/nightly.rs`; the steps of the workspaces beside the main one are in `ci/workspaces.rs`. A step
+//! runs in the root of the workspace, in the order of the file.
 //!
 //! A step that runs tests lets them show their output, because a test that can't do its work prints
 //! `SKIPPED: REASON`, and passes; the summary counts these tests. Steps that need other flags or
 //! another compiler build into a directory of their own, so that cargo does not build everything
-//! again in the next step.
+//! again in the next step. A step that runs only some tests names them by `only_tests`, and fails if
+//! one of the names chooses no test.
 //!
 //! A new step is a `Step` in the file of its lane, at the place where it is to run. Its words are
 //! those of the command line. A comment says what it shows, if the name does not. `needs` is a
@@ -16,11 +18,13 @@ mod check;
 mod deep;
 mod nightly;
 mod results;
+mod workspaces;
 
 use clap::{Args, ValueEnum};
 
+use crate::command::output_of;
 use crate::step::{self, Step};
-use crate::targets::PUBLISHED;
+use crate::targets::{PUBLISHED, package_options};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -30,8 +34,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "STEP", requires = "lane")]
     names: Vec<String>,
     /// Runs nothing; says which stored results of the lane nightly are of the present code
-    #[arg(long, requires = "lane")]
-    check: bool,
+    #[arg(long = "check", requires = "lane")]
+    only_compares: bool,
 }
 
 /// A list of steps.
@@ -48,9 +52,13 @@ pub(crate) enum Lane {
 /// Runs the steps of these names, or all steps of these lanes, in order. Stores the results
 /// of the nightly lane. With `--check`, only says which of these results are of the present code.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
-    let Arguments { lane, names, check } = arguments;
+    let Arguments {
+        lane,
+        names,
+        only_compares,
+    } = arguments;
     let is_nightly = *lane == Some(Lane::Nightly);
-    if *check && !is_nightly {
+    if *only_compares && !is_nightly {
         return Err("only the lane nightly stores results".to_owned());
     }
     let both = [Lane::Check, Lane::Deep];
@@ -66,11 +74,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         }
     }
     chosen.retain(|step| names.is_empty() || names.iter().any(|name| name == step.name));
-    if *check {
-        return results::check(&chosen);
+    if *only_compares {
+        return results::compare_with_present_code(&chosen);
     }
     // Read the commit before the steps run, because each step reads the tree when it begins.
-    let [commit, date] = [results::present_commit(), step::output_of("date -u +%F")];
+    let [commit, date] = [results::present_commit(), output_of("date -u +%F")];
     let done = step::run_all(&chosen);
     if is_nightly {
         results::store(&of_lanes(), &done.rows, &commit?, &date?)?;
@@ -90,7 +98,7 @@ pub(crate) fn steps(lanes: &[Lane]) -> Vec<Step> {
 
 /// The options of cargo that choose the published crates.
 fn published() -> impl Iterator<Item = &'static str> {
-    PUBLISHED.iter().flat_map(|name| ["-p", *name])
+    package_options(PUBLISHED)
 }
 
 /// The oldest supported compiler.
@@ -117,6 +125,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::command::{command, output};
     use crate::files;
 
     #[test]
@@ -124,7 +133,7 @@ mod tests {
         let error = run(&Arguments {
             lane: Some(Lane::Check),
             names: vec!["clipy".to_owned()],
-            check: false,
+            only_compares: false,
         });
         let error = error.unwrap_err();
         assert!(error.starts_with("this lane has no step 'clipy'; there are\n"));
@@ -198,10 +207,37 @@ mod tests {
         }
     }
 
+    /// Another filter might choose no test, and the step would pass.
+    #[test]
+    fn every_filter_of_tests_is_one_of_only_tests() {
+        let steps = steps(Lane::value_variants());
+        for step in steps.iter().filter(|step| step.runs_tests()) {
+            let words = step.command.iter().skip_while(|word| *word != "--");
+            let words: Vec<&str> = words.map(String::as_str).collect();
+            let pairs = words.windows(2).filter(|pair| pair[0] != "--skip");
+            let others = pairs.map(|pair| pair[1]);
+            let others: Vec<&str> = others.filter(|word| !word.starts_with('-')).collect();
+            assert_eq!(others, step.filters, "{}", step.name);
+        }
+    }
+
+    /// The step would fail, but in another lane.
+    #[test]
+    fn every_filter_of_tests_chooses_one() {
+        let sources = output_of("git grep -hwE fn|mod -- *.rs").unwrap();
+        for step in steps(Lane::value_variants()) {
+            for filter in &step.filters {
+                let is_there = ["fn", "mod"].map(|kind| format!("{kind} {filter}"));
+                let is_there = is_there.iter().any(|text| sources.contains(text));
+                assert!(is_there, "{}: {filter}", step.name);
+            }
+        }
+    }
+
     /// The name of a skipped test leaves out each test whose name begins with it.
     #[test]
     fn every_test_that_is_skipped_is_there_once() {
-        let sources = step::output_of("git grep -hw fn -- *.rs").unwrap();
+        let sources = output_of("git grep -hw fn -- *.rs").unwrap();
         for step in steps(Lane::value_variants()) {
             for pair in step.command.windows(2).filter(|pair| pair[0] == "--skip") {
                 let found = sources.matches(&format!("fn {}", pair[1])).count();
@@ -217,10 +253,9 @@ mod tests {
             ("tickline-core", &[] as &[&str]),
             ("tickline", &["libc", "once_cell", "tickline-core"]),
         ] {
-            let tree = step::output_of(&format!(
-                "cargo tree -p {name} -e normal --prefix none --target x86_64-unknown-linux-gnu"
-            ));
-            let tree = tree.unwrap();
+            let mut tree =
+                command("cargo tree -e normal --prefix none --target x86_64-unknown-linux-gnu -p");
+            let tree = output(tree.arg(name)).unwrap();
             let mut brought: BTreeSet<&str> = tree
                 .lines()
                 .filter_map(|line| line.split_whitespace().next())

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::command::{command, must_succeed, output, output_of};
 use crate::files;
-use crate::step::{command, must_succeed, output, output_of};
 
 /// The target of static programs.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
@@ -47,11 +47,11 @@ pub(crate) fn run() -> Result<u8, String> {
         .ok();
     for line in [BUILD, PRELOAD] {
         eprintln!("{line}");
-        must_succeed(line)?;
+        must_succeed(&mut command(line))?;
     }
     let folder = files::target();
     let path = folder.join(TARGET).join("dist/tickline");
-    check_is_static(&path)?;
+    require_static(&path)?;
     eprintln!("{PACKAGE} {TARGET}");
     let package = package(&folder)?;
     let tarball = tarball(&package)?;
@@ -70,9 +70,9 @@ pub(crate) fn run() -> Result<u8, String> {
 
 /// Fails unless a program is static: without a header of type INTERP (elf(5)), which names a
 /// dynamic linker.
-pub(crate) fn check_is_static(program: &Path) -> Result<(), String> {
-    let path = program.display();
-    if output_of(&format!("readelf -lW {path}"))?.contains("INTERP") {
+pub(crate) fn require_static(program: &Path) -> Result<(), String> {
+    if output(command("readelf -lW").arg(program))?.contains("INTERP") {
+        let path = program.display();
         return Err(format!("{path} is not static: it names a dynamic linker"));
     }
     Ok(())
@@ -113,10 +113,9 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     let path = unfinished.display();
     let version = version();
     output(
-        command(&format!(
-            "{PACKAGE} {TARGET} --deb-version {version} --output"
-        ))
-        .arg(format!("{path}/")),
+        command(PACKAGE)
+            .args([TARGET, "--deb-version", &version, "--output"])
+            .arg(format!("{path}/")),
     )?;
     let made = folder.join("package");
     fs::remove_dir_all(&made).ok();
@@ -224,17 +223,14 @@ const IMPORTS: [&str; 2] = ["__errno_location", "environ"];
 /// Reads the library, and checks its exports and imports.
 pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
     let path = folder.join("preload").join(LIBRARY);
-    let listed = output_of(&format!(
-        "nm -D --without-symbol-versions {}",
-        path.display()
-    ))?;
+    let listed = output(command("nm -D --without-symbol-versions").arg(&path))?;
     let in_library = |why: String| format!("{}: {why}", path.display());
-    check_names(&listed).map_err(in_library)?;
+    require_names(&listed).map_err(in_library)?;
     fs::read(&path).map_err(|error| in_library(error.to_string()))
 }
 
 /// Checks the exports and imports in the output of nm(1).
-fn check_names(listed: &str) -> Result<(), String> {
+fn require_names(listed: &str) -> Result<(), String> {
     let mut exports = Vec::new();
     let mut imports = Vec::new();
     for line in listed.lines() {
@@ -332,6 +328,26 @@ mod tests {
         }
     }
 
+    /// Symptom: in a clone below `~/my code`, readelf found no program.
+    #[test]
+    fn a_program_in_a_folder_with_a_space_is_read() {
+        if let Err(why) = output_of("readelf --version") {
+            return println!("SKIPPED: {why}");
+        }
+        let folder = std::env::temp_dir().join(format!("tickline dist {}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let program = folder.join("program");
+        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        let checked = require_static(&program);
+        fs::remove_dir_all(&folder).unwrap();
+        // A compiler may make dynamic programs, or static ones.
+        let is_read = |why: String| why.ends_with("it names a dynamic linker");
+        assert!(
+            checked.clone().map_or_else(is_read, |()| true),
+            "{checked:?}"
+        );
+    }
+
     /// What nm(1) lists for a library that is as it should be.
     const GOOD: &str = "\
 0000000000001000 T clock_gettime
@@ -344,13 +360,13 @@ mod tests {
 
     #[test]
     fn the_library_exports_and_imports_what_it_may_and_nothing_else() {
-        assert_eq!(check_names(GOOD), Ok(()));
-        let error = check_names(&format!("{GOOD}0000000000001300 T main\n")).unwrap_err();
+        assert_eq!(require_names(GOOD), Ok(()));
+        let error = require_names(&format!("{GOOD}0000000000001300 T main\n")).unwrap_err();
         assert!(error.contains("it exports"), "{error}");
-        let error = check_names(&GOOD.replace("gettimeofday", "time")).unwrap_err();
+        let error = require_names(&GOOD.replace("gettimeofday", "time")).unwrap_err();
         assert!(error.contains("it exports"), "{error}");
-        let error = check_names(&format!("{GOOD}                 U malloc\n")).unwrap_err();
+        let error = require_names(&format!("{GOOD}                 U malloc\n")).unwrap_err();
         assert_eq!(error, "it imports malloc, which not every program has");
-        assert!(check_names("").is_err());
+        assert!(require_names("").is_err());
     }
 }

@@ -14,8 +14,8 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::command::{command, output, output_of};
 use crate::files;
-use crate::step::{command, output, output_of};
 
 /// The command that builds the examples, optimised as users run them.
 const BUILD: &str = "cargo build --release --workspace --examples --all-features --quiet --message-format json-render-diagnostics";
@@ -43,7 +43,7 @@ pub(crate) fn run() -> Result<u8, String> {
         if message["target"]["kind"][0] == "example" {
             count += 1;
             println!("\n=== {program}");
-            if let Err(why) = check(program, &files::read(source)?) {
+            if let Err(why) = run_and_judge(program, &files::read(source)?) {
                 println!("=== FAILED {program}: {why}");
                 code = 1;
             }
@@ -58,7 +58,7 @@ pub(crate) fn run() -> Result<u8, String> {
 }
 
 /// Runs an example twice, shows the output of the first run, and judges both runs.
-fn check(program: &str, source: &str) -> Result<(), String> {
+fn run_and_judge(program: &str, source: &str) -> Result<(), String> {
     let line = |start: &str| {
         source
             .lines()
@@ -70,8 +70,10 @@ fn check(program: &str, source: &str) -> Result<(), String> {
     let folder = files::target().join("examples-run");
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let start = |switch: &str| {
-        let line = format!("timeout 60 {program} {}", line("//! CI runs it with: "));
-        output(command(&line).env("TICKLINE", switch).current_dir(&folder))
+        let arguments = line("//! CI runs it with: ").split_whitespace();
+        let mut limited = command("timeout 60");
+        limited.arg(program).args(arguments).current_dir(&folder);
+        output(limited.env("TICKLINE", switch))
     };
     let by_default = start("on")?;
     println!("{by_default}");

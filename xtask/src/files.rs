@@ -15,11 +15,6 @@ pub(crate) fn target() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// The path of a file, or a folder, that cargo has built.
-pub(crate) fn built(path: &str) -> String {
-    target().join(path).display().to_string()
-}
-
 /// The text of a file.
 pub(crate) fn read(path: impl AsRef<Path>) -> Result<String, String> {
     let path = root().join(path);

@@ -26,7 +26,7 @@ use clap::Args;
 use table::{Mutant, Table, Tests};
 use tree::{Limit, Tree};
 
-/// The longest time for the tests of a mutant: so many times as long as without a mutation, but at
+/// The longest time for the tests of a mutant: this many times their time without a mutation, but at
 /// least [`MIN_TIMEOUT`]. They take a second, or a few seconds on a busy machine.
 const TIMES_AS_LONG: u32 = 20;
 const MIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         one.tests() == other.tests() && one.package() == other.package()
     };
     for group in mutants.chunk_by(is_alike) {
-        survivors += check(&tree, group[0].package(), group[0].tests(), group)?;
+        survivors += self::survivors(&tree, group[0].package(), group[0].tests(), group)?;
     }
     println!(
         "{} mutants, {survivors} survived, {:.0} s",
@@ -99,15 +99,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
 }
 
 /// Applies each of a crate's mutants in turn, and runs the tests. Returns the number of survivors.
-fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Result<usize, String> {
+fn survivors(
+    tree: &Tree,
+    package: &str,
+    tests: Tests,
+    mutants: &[&Mutant],
+) -> Result<usize, String> {
     match tests {
-        Tests::Unit => check_rules(tree, package, mutants),
-        Tests::Loom | Tests::Miri => check_orderings(tree, package, tests, mutants),
+        Tests::Unit => surviving_rules(tree, package, mutants),
+        Tests::Loom | Tests::Miri => surviving_orderings(tree, package, tests, mutants),
     }
 }
 
-/// Any unit test of the crate must fail for each mutant, or must not end.
-fn check_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<usize, String> {
+/// Any unit test of the crate must fail for each mutant, or must not end. Returns the number of
+/// survivors.
+fn surviving_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<usize, String> {
     let limit = Limit::Time(UNMUTATED_TIMEOUT);
     let without = tree.build(package, Tests::Unit)?.run(&[], limit)?;
     if without.hangs {
@@ -149,8 +155,8 @@ fn check_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<usize,
 }
 
 /// One of the tests that are named for its file must fail for each mutant. A model that does not
-/// end has not failed.
-fn check_orderings(
+/// end has not failed. Returns the number of survivors.
+fn surviving_orderings(
     tree: &Tree,
     package: &str,
     tests: Tests,

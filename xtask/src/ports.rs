@@ -6,14 +6,17 @@
 //! and doc tests. They run as on a machine that started a minute ago, because some programs
 //! subtract an hour from the present.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Parser;
 use serde_json::Value;
 
+use crate::command::{command, command_of, logged, output};
 use crate::files::{self, read, root, store};
-use crate::step::{self, SOME_SKIPPED, command, output_of};
+use crate::outcome::SOME_SKIPPED;
+use crate::test_output;
 
 mod list;
 
@@ -50,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     }
     store(sources.join("Cargo.toml"), &manifest)?;
     store(sources.join("src/lib.rs"), "")?;
-    let metadata = step::output(command("cargo metadata --format-version 1").current_dir(&sources));
+    let metadata = output(command("cargo metadata --format-version 1").current_dir(&sources));
     let metadata: Value = match metadata {
         Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string())?,
         Err(why) => {
@@ -86,9 +89,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     Ok(code)
 }
 
-/// The beginning of a command that runs in a time namespace whose monotonic clock started a minute
+/// The first words of a command that runs in a time namespace whose monotonic clock started a minute
 /// ago. Empty if the machine itself did, or if this user may not make a namespace.
-fn on_new_machine() -> Result<String, String> {
+fn on_new_machine() -> Result<Vec<String>, String> {
     const AGE_S: u64 = 60;
     let uptime = read("/proc/uptime")?;
     let uptime_s = uptime
@@ -97,14 +100,15 @@ fn on_new_machine() -> Result<String, String> {
         .and_then(|whole| whole.parse().ok());
     let uptime_s: u64 = uptime_s.ok_or("/proc/uptime has no number")?;
     if uptime_s <= AGE_S {
-        return Ok(String::new());
+        return Ok(Vec::new());
     }
-    let unshare = format!("unshare --time --monotonic=-{}", uptime_s - AGE_S);
-    match output_of(&format!("{unshare} true")) {
+    let offset = format!("--monotonic=-{}", uptime_s - AGE_S);
+    let unshare = vec!["unshare".to_owned(), "--time".to_owned(), offset];
+    match output(command_of(&unshare).arg("true")) {
         Ok(_) => Ok(unshare),
         Err(why) => {
             println!("SKIPPED: the tests do not run as on a machine that has just started\n{why}");
-            Ok(String::new())
+            Ok(Vec::new())
         }
     }
 }
@@ -132,11 +136,7 @@ impl Copied {
         let folder = files::target()
             .join("ports")
             .join(format!("{}-{}", port.name, port.version));
-        let from = source.display();
-        let to = folder.display();
-        // The files that cargo unpacks may be read-only.
-        output_of(&format!("rm -rf {to}"))?;
-        output_of(&format!("cp -r --no-preserve=mode,ownership {from} {to}"))?;
+        copy_anew(source, &folder)?;
         if port.edits.is_empty() {
             let patch = root().join("crates/tickline-quanta/patch/0.12");
             let setting = format!("patch.crates-io.quanta.path={patch:?}");
@@ -165,8 +165,11 @@ impl Copied {
         })
     }
 
-    fn cargo(&self, on_new_machine: &str, line: &str) -> Command {
-        let mut cargo = command(&format!("{on_new_machine} timeout 600 cargo {line}"));
+    /// A command of cargo in the copy; further words follow.
+    fn cargo(&self, on_new_machine: &[String], words: &[&str]) -> Command {
+        let machine = on_new_machine.iter().map(String::as_str);
+        let limited = machine.chain(["timeout", "600", "cargo"]);
+        let mut cargo = command_of(limited.chain(words.iter().copied()));
         cargo
             .current_dir(&self.folder)
             .args(&self.options)
@@ -176,7 +179,7 @@ impl Copied {
     }
 
     /// Fails unless the last build had this project. If a patch does not apply, cargo only warns.
-    fn check_lock_file(&self) -> Result<(), String> {
+    fn require_this_project(&self) -> Result<(), String> {
         let lock = read(self.folder.join("Cargo.lock"))?;
         if !lock.contains(self.lock_text) || lock.contains("[[patch.unused]]") {
             return Err("its lock file does not have this project".into());
@@ -185,24 +188,32 @@ impl Copied {
     }
 }
 
+/// Replaces a folder by a copy of another one.
+fn copy_anew(from: &Path, to: &Path) -> Result<(), String> {
+    if to.exists() {
+        fs::remove_dir_all(to).map_err(|error| format!("{}: {error}", to.display()))?;
+    }
+    // The files that cargo unpacks may be read-only.
+    output(command("cp -r --no-preserve=mode,ownership").args([from, to])).map(drop)
+}
+
 /// Copies a crate, gives it this project's clock, and runs its tests.
-fn test(port: &Port, source: &Path, on_new_machine: &str) -> Result<Passed, String> {
+fn test(port: &Port, source: &Path, on_new_machine: &[String]) -> Result<Passed, String> {
     let copied = Copied::new(port, source)?;
     if port.edits.is_empty() {
-        step::output(&mut copied.cargo(on_new_machine, "update --package quanta"))?;
+        output(&mut copied.cargo(on_new_machine, &["update", "--package", "quanta"]))?;
     }
-    let line = format!("test --no-fail-fast --features={}", port.features);
-    let mut tests = copied.cargo(on_new_machine, &line);
+    let features = format!("--features={}", port.features);
+    let mut tests = copied.cargo(on_new_machine, &["test", "--no-fail-fast", &features]);
     tests.arg("--");
     for name in port.left_out {
         tests.args(["--skip", name]);
     }
     let mut last = String::new();
     for _ in 0..TRIES {
-        let (status, output) =
-            step::logged(&mut tests, port.name).map_err(|error| error.to_string())?;
-        copied.check_lock_file()?;
-        let passed = step::passed(&output);
+        let (status, output) = logged(&mut tests, port.name).map_err(|error| error.to_string())?;
+        copied.require_this_project()?;
+        let passed = test_output::passed(&output);
         // A crate without tests would prove nothing.
         if status.success() && passed > 0 {
             return Ok(Passed {
@@ -222,7 +233,7 @@ fn replace(folder: &Path, text: &str, instead: &str) -> Result<usize, String> {
     // `grep` takes each line of a text as a text of its own. It fails if no file has the first
     // line.
     let first_line = text.lines().next().unwrap_or_default();
-    let files = step::output(
+    let files = output(
         command("grep -rlF --include=*.rs --include=Cargo.toml")
             .arg(first_line)
             .arg(folder),
@@ -250,6 +261,22 @@ mod tests {
         assert!(error.starts_with(expected), "{error}");
     }
 
+    /// Symptom: in a clone below `~/my code`, the command removed the folder `~/my`.
+    #[test]
+    fn a_path_with_a_space_is_one_folder() {
+        let folder = files::target().join(format!("spaces-{}", std::process::id()));
+        store(folder.join("my/own"), "").unwrap();
+        store(folder.join("my source/lib.rs"), "new").unwrap();
+        let to = folder.join("my code");
+        store(to.join("old.rs"), "old").unwrap();
+        let copied = copy_anew(&folder.join("my source"), &to);
+        let is_there = ["my/own", "my code/old.rs"].map(|file| folder.join(file).exists());
+        let text = read(to.join("lib.rs"));
+        fs::remove_dir_all(folder).unwrap();
+        assert_eq!((copied, is_there), (Ok(()), [true, false]));
+        assert_eq!(text.unwrap(), "new");
+    }
+
     #[test]
     fn a_text_is_replaced_in_every_source_and_a_missing_text_is_named() {
         let folder = files::target().join(format!("replaced-{}", std::process::id()));
@@ -266,6 +293,6 @@ mod tests {
         for text in ["nowhere", "{b,\n    e}"] {
             assert!(replace(&folder, text, "").is_err(), "{text}");
         }
-        std::fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -8,8 +8,9 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+use crate::command::{command, logged, must_succeed};
 use crate::files::root;
-use crate::step::{SOME_SKIPPED, command, logged, must_succeed};
+use crate::outcome::SOME_SKIPPED;
 use crate::targets::{PUBLISHED, package_options};
 
 /// The registry is named, so that a configuration that replaces crates.io by a mirror does not stop
@@ -35,10 +36,7 @@ pub(crate) fn run() -> Result<u8, String> {
         forget_unpacked(&home).map_err(|error| format!("{}: {error}", home.display()))?;
     }
     forget_built()?;
-    let dry_run = logged(
-        &mut command(&format!("{DRY_RUN} --target-dir {TARGET}")),
-        "publish",
-    );
+    let dry_run = logged(command(DRY_RUN).args(["--target-dir", TARGET]), "publish");
     let (status, output) = dry_run.map_err(|error| error.to_string())?;
     println!("{output}");
     let verdict = if status.success() {
@@ -66,10 +64,8 @@ fn forget_built() -> Result<(), String> {
     if !root().join(TARGET).exists() {
         return Ok(());
     }
-    let packages = package_options(PUBLISHED);
-    must_succeed(&format!(
-        "cargo clean --quiet --target-dir {TARGET}{packages}"
-    ))
+    let mut clean = command("cargo clean --quiet --target-dir");
+    must_succeed(clean.arg(TARGET).args(package_options(PUBLISHED)))
 }
 
 /// cargo's folder; `None` if there is none.
@@ -145,8 +141,8 @@ fn verdict_of_success(output: &str) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::output;
     use crate::files::root;
-    use crate::step::output_of;
 
     /// Symptom: a package was built with the core of an earlier dry run, and failed.
     #[test]
@@ -169,7 +165,7 @@ mod tests {
 
     /// The files of a package, with their sizes in bytes, without those that cargo makes.
     fn packed(name: &str) -> Vec<(String, u64)> {
-        let list = output_of(&format!("cargo package --list --allow-dirty -p {name}")).unwrap();
+        let list = output(command("cargo package --list --allow-dirty -p").arg(name)).unwrap();
         let folder = ["crates", "machine"].map(|wing| root().join(wing).join(name));
         let folder = folder.into_iter().find(|folder| folder.is_dir()).unwrap();
         let size =

@@ -10,14 +10,16 @@ mod markdown;
 mod tables;
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Instant;
 
 use clap::Args;
 use serde::de::DeserializeOwned;
 
 use crate::changes::{Other, changed_files};
-use crate::files::{built, entries, read, root, store, with_block};
-use crate::step::{SOME_SKIPPED, command, must_succeed, output_of};
+use crate::command::{command, command_of, must_succeed, output_of, words};
+use crate::files::{entries, read, root, store, target, with_block};
+use crate::outcome::SOME_SKIPPED;
 use file::{Found, Record, SCHEMA};
 
 /// The folder with the records of one code, at most one of each processor.
@@ -99,8 +101,8 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["secs", "smoke"])]
     readme: bool,
     /// Only says whether the tables' records are of the present code
-    #[arg(long, conflicts_with_all = ["secs", "smoke", "readme"])]
-    check: bool,
+    #[arg(long = "check", conflicts_with_all = ["secs", "smoke", "readme"])]
+    only_compares: bool,
 }
 
 /// How much is measured.
@@ -143,15 +145,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     if arguments.readme {
         return write_pages(&stored()?).map(|()| 0);
     }
-    if arguments.check {
-        return check(&stored()?.present);
+    if arguments.only_compares {
+        return compare_with_present_code(&stored()?.present);
     }
     rewritten(&stored()?)?; // fails at once if a file lacks its markers
-    must_succeed("cargo build --release -q -p tickline-benches -p tickline-cli")?;
-    let found: Found = json_of(&format!(
-        "{} --duration 1s --json -",
-        built("release/tickline")
+    must_succeed(&mut command(
+        "cargo build --release -q -p tickline-benches -p tickline-cli",
     ))?;
+    let mut tickline = built("tickline");
+    let found: Found = json_of(tickline.args(["--duration", "1s", "--json", "-"]))?;
     if let Some(why) = no_counter(&found) {
         println!("SKIPPED every measurement: {why}");
         return Ok(SOME_SKIPPED);
@@ -174,7 +176,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
 }
 
 /// Says for each record of the tables whether it is of the present code.
-fn check(records: &[Record]) -> Result<u8, String> {
+fn compare_with_present_code(records: &[Record]) -> Result<u8, String> {
     let mut code = 0;
     for record in records {
         let is_present = is_unchanged(&record.commit, Other::PresentFiles);
@@ -298,15 +300,23 @@ fn measure(extent: Extent, found: Found) -> Result<Record, String> {
 
 /// Runs a program of `benches/`.
 fn measured<T: DeserializeOwned>(line: &str) -> Result<T, String> {
-    let line = format!("{}/{line}", built("release"));
-    println!("=== {line}");
-    json_of(&line)
+    let (program, options) = line.split_once(' ').unwrap_or((line, ""));
+    let mut measurement = built(program);
+    measurement.args(options.split_whitespace());
+    println!("=== {}", words(&measurement));
+    json_of(&mut measurement)
+}
+
+/// The command of an optimised program; options follow.
+fn built(program: &str) -> Command {
+    command_of([target().join("release").join(program)])
 }
 
 /// The JSON that a command prints. The program `tickline` exits with 1 if a gate is closed, and
 /// `order` exits with 77 if it has skipped a part. Such a result counts, too.
-fn json_of<T: DeserializeOwned>(line: &str) -> Result<T, String> {
-    let output = command(line)
+fn json_of<T: DeserializeOwned>(command: &mut Command) -> Result<T, String> {
+    let line = words(command);
+    let output = command
         .output()
         .map_err(|error| format!("`{line}`: {error}"))?;
     let codes = [0, 1, i32::from(SOME_SKIPPED)];

@@ -10,13 +10,15 @@
 //!
 //! `--screenshot FILE` makes the documentation's picture.
 
+use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 
 use clap::Args;
 use serde::Deserialize;
 
+use crate::command::{command, exit_code, must_succeed, output, words};
 use crate::files::{self, read, store};
-use crate::step::{command, exit_code, must_succeed, output, output_of};
 
 /// The script that runs before the report's own scripts. It collects errors, requests that the
 /// report's policy forbids, and the data for the download. The data is taken when the report makes
@@ -44,55 +46,73 @@ pub(crate) struct Arguments {
 /// report of an invented machine that shows everything that a report can show.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     if let Some(file) = &arguments.file {
-        return check(&files::root().join(file));
+        return print_faults(&files::root().join(file));
     }
     let folder = files::target().join("report");
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let report = folder.join("report.html");
     let sample = folder.join("sample.html");
     if let Some(picture) = &arguments.screenshot {
-        make_report(&report, "--release", 20)?;
+        make_report(&report, Build::Optimised, 20)?;
         take_pictures(&report, picture)?;
-        return check(&report);
+        return print_faults(&report);
     }
-    make_report(&report, "", 2)?;
+    make_report(&report, Build::Debug, 2)?;
     let mut test = command("cargo test -q -p tickline-cli --bins hostile_facts");
     output(test.env("TICKLINE_WRITE_REPORT", &sample))?;
-    Ok(check(&report)? | check(&sample)?)
+    Ok(print_faults(&report)? | print_faults(&sample)?)
 }
 
 /// Takes a picture of a report in each scheme.
 fn take_pictures(report: &Path, picture: &str) -> Result<(), String> {
-    let whole = files::built("report/whole.png");
+    let whole = files::target().join("report/whole.png");
     // The window shows the report up to the end of the charts.
-    let shot = format!("--screenshot={whole} --window-size=1280,1634");
+    let mut option = OsString::from("--screenshot=");
+    option.push(&whole);
     for (scheme, picture) in [
         (Scheme::Light, picture.to_owned()),
         (Scheme::Dark, picture.replace(".png", "-dark.png")),
     ] {
-        must_succeed(&browser(scheme, &shot, report))?;
+        must_succeed(
+            browser(scheme, report)
+                .arg(&option)
+                .arg("--window-size=1280,1634"),
+        )?;
         // 256 colours are enough for charts, and shrink the file to a third.
-        must_succeed(&format!("pngquant --force --output {picture} -- {whole}"))?;
+        must_succeed(
+            command("pngquant --force --output")
+                .args([&picture, "--"])
+                .arg(&whole),
+        )?;
     }
     Ok(())
 }
 
-/// Makes a report of this machine. Useful figures need a release build (`--release`) and a long
-/// watch.
-fn make_report(report: &Path, build: &str, secs: u32) -> Result<(), String> {
-    let line = format!(
-        "cargo run -q -p tickline-cli {build} -- report --duration {secs}s --out {}",
-        report.display()
-    );
-    match exit_code(&line)? {
+/// How the program is built.
+#[derive(Debug, Clone, Copy)]
+enum Build {
+    Debug,
+    Optimised,
+}
+
+/// Makes a report of this machine. Useful figures need an optimised program and a long watch.
+fn make_report(report: &Path, build: Build, secs: u32) -> Result<(), String> {
+    let mut run = match build {
+        Build::Debug => command("cargo run -q -p tickline-cli -- report"),
+        Build::Optimised => command("cargo run -q -p tickline-cli --release -- report"),
+    };
+    run.arg(format!("--duration={secs}s"))
+        .arg("--out")
+        .arg(report);
+    match exit_code(&mut run)? {
         // The code is 1 if this machine's counter cannot be used. There is a report anyway.
         0 | 1 => Ok(()),
-        code => Err(format!("`{line}`: exit code {code}")),
+        code => Err(format!("`{}`: exit code {code}", words(&run))),
     }
 }
 
 /// Prints the faults of a report, at each width and in each scheme. Returns 1 if there is a fault.
-fn check(report: &Path) -> Result<u8, String> {
+fn print_faults(report: &Path) -> Result<u8, String> {
     let text = read(report)?;
     let (head, body) = text.split_once("<head>").ok_or("the report has no head")?;
     let (body, end) = body
@@ -111,8 +131,9 @@ fn check(report: &Path) -> Result<u8, String> {
         .into_iter()
         .flat_map(|width| [(width, Scheme::Light), (width, Scheme::Dark)])
     {
-        let options = format!("--window-size={width},900 --virtual-time-budget=10000 --dump-dom");
-        let dom = output_of(&browser(scheme, &options, &judged))?;
+        let mut browser = browser(scheme, &judged);
+        browser.arg(format!("--window-size={width},900"));
+        let dom = output(browser.args(["--virtual-time-budget=10000", "--dump-dom"]))?;
         let faults = faults(&dom, scheme)?;
         println!(
             "{}, {width} pixels, dark: {}: {} faults",
@@ -128,14 +149,14 @@ fn check(report: &Path) -> Result<u8, String> {
     Ok(code)
 }
 
-/// The command that opens a page in a scheme, with these further options.
-fn browser(scheme: Scheme, options: &str, page: &Path) -> String {
-    format!(
-        "chromium --headless --no-sandbox --disable-gpu --hide-scrollbars \
-         --blink-settings=preferredColorScheme={} {options} file://{}",
-        scheme.of_chromium(),
-        page.display()
-    )
+/// The command that opens a page in a scheme; further options follow.
+fn browser(scheme: Scheme, page: &Path) -> Command {
+    let mut browser = command("chromium --headless --no-sandbox --disable-gpu --hide-scrollbars");
+    let scheme = scheme.of_chromium();
+    browser
+        .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
+        .arg(page);
+    browser
 }
 
 /// A color scheme of the browser.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::step::exit_code;
+use crate::command::{command, exit_code};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -12,6 +12,5 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(Arguments { arguments }: &Arguments) -> Result<u8, String> {
-    let run = "cargo run -q --profile sim -p tickline-sim --";
-    exit_code(&format!("{run} {}", arguments.join(" ")))
+    exit_code(command("cargo run -q --profile sim -p tickline-sim --").args(arguments))
 }

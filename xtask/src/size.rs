@@ -3,8 +3,8 @@
 
 use std::fs;
 
+use crate::command::{command, output};
 use crate::files::{read, root, store, target};
-use crate::step::{command, output};
 
 /// The most by which the program with the library may be larger, percent of the program with std.
 /// It is 18 % on `x86_64` (63 of 351 KB; rustc 1.95, lld), of which three quarters are the machine

@@ -3,7 +3,7 @@
 
 use clap::Args;
 
-use crate::step::{self, exit_code};
+use crate::command::{command, exit_code, must_succeed};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -15,7 +15,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let secs = 60 * arguments.minutes;
     // The programs fail if a count is not 0.
-    let run = "cargo run --release -q -p tickline-benches --bin";
-    step::must_succeed(&format!("{run} soak -- --secs {secs}"))?;
-    exit_code(&format!("{run} order -- --secs {} --clock-ms 0", secs / 10))
+    let run = || command("cargo run --release -q -p tickline-benches --bin");
+    must_succeed(run().args(["soak", "--", "--secs", &secs.to_string()]))?;
+    let short = (secs / 10).to_string();
+    exit_code(run().args(["order", "--", "--clock-ms", "0", "--secs", &short]))
 }

@@ -1,16 +1,14 @@
-//! Runs commands and steps. A step is a command with its requirements. Steps run one after the
+//! Runs the steps of a lane. A step is a command with its requirements. Steps run one after the
 //! other, and end with a summary.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io;
-use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use crate::files;
+use crate::command::{command_of, logged, output};
+use crate::outcome::NotPassed::{self, Failed, Skipped};
+use crate::outcome::{SOME_SKIPPED, code, counts, word};
+use crate::test_output;
 
 /// A command with its requirements.
 #[derive(Debug)]
@@ -19,6 +17,8 @@ pub(crate) struct Step {
     /// The program and its arguments.
     pub(crate) command: Vec<String>,
     environment: Vec<(&'static str, String)>,
+    /// The filters of the tests that the step runs; none if it runs all tests, or no test.
+    pub(crate) filters: Vec<&'static str>,
     needs: Vec<Vec<String>>,
     /// Whether the step runs beside the steps that follow.
     runs_beside_others: bool,
@@ -33,6 +33,7 @@ impl Step {
             name,
             command: owned(command),
             environment: Vec::new(),
+            filters: Vec::new(),
             needs: Vec::new(),
             runs_beside_others: false,
             depends_on_library_tests: true,
@@ -43,6 +44,14 @@ impl Step {
     pub(crate) fn args<'a>(mut self, words: impl IntoIterator<Item = &'a str>) -> Self {
         self.command.extend(owned(words));
         self
+    }
+
+    /// Chooses the tests whose paths contain one of these texts. The step fails if a text chooses
+    /// no test, because cargo runs no test then, and succeeds. `--` and the harness's options come
+    /// before.
+    pub(crate) fn only_tests<const N: usize>(mut self, filters: [&'static str; N]) -> Self {
+        self.filters.extend(filters);
+        self.args(filters)
     }
 
     /// Sets a variable of the command's environment.
@@ -86,76 +95,6 @@ impl Step {
     }
 }
 
-/// The exit code of a command that has skipped some of its checks, and has printed which. All other
-/// checks have passed.
-pub(crate) const SOME_SKIPPED: u8 = 77;
-
-/// Why a check has not passed.
-#[derive(Debug, Clone)]
-pub(crate) enum NotPassed {
-    /// The check was skipped, because this machine lacks this requirement, and found no fault.
-    /// Empty if only parts of a step were skipped.
-    Skipped(String),
-    /// The check failed, with one line for each fault.
-    Failed(String),
-}
-
-use NotPassed::{Failed, Skipped};
-
-impl From<String> for NotPassed {
-    fn from(fault: String) -> Self {
-        Failed(fault)
-    }
-}
-
-impl From<io::Error> for NotPassed {
-    fn from(error: io::Error) -> Self {
-        Failed(error.to_string())
-    }
-}
-
-/// The result of a check, in one word.
-pub(crate) const fn word<T>(result: &Result<T, NotPassed>) -> &'static str {
-    match result {
-        Ok(_) => "passed",
-        Err(Failed(_)) => "FAILED",
-        Err(Skipped(_)) => "SKIPPED",
-    }
-}
-
-/// The numbers of checks that passed, failed and were skipped.
-pub(crate) fn counts<'a, T: 'a>(
-    results: impl Iterator<Item = &'a Result<T, NotPassed>> + Clone,
-) -> String {
-    let count = |wanted: &str| {
-        results
-            .clone()
-            .filter(|result| word(result) == wanted)
-            .count()
-    };
-    format!(
-        "{} passed, {} failed, {} skipped",
-        count("passed"),
-        count("FAILED"),
-        count("SKIPPED")
-    )
-}
-
-/// The exit code of a command that has made these checks.
-pub(crate) fn code<'a, T: 'a>(results: impl Iterator<Item = &'a Result<T, NotPassed>>) -> u8 {
-    let code = |why: &NotPassed| {
-        if matches!(why, Failed(_)) {
-            1
-        } else {
-            SOME_SKIPPED
-        }
-    };
-    results
-        .filter_map(|result| result.as_ref().err().map(code))
-        .min()
-        .unwrap_or(0)
-}
-
 /// A step that has run.
 struct Done<'a> {
     name: &'a str,
@@ -173,6 +112,15 @@ impl Done<'_> {
             skips => format!("{}, skips within: {skips}", word(&self.result)),
         }
     }
+
+    /// The reasons in `skips`, and how often each was given.
+    fn reasons(&self) -> BTreeMap<&str, u32> {
+        let mut reasons = BTreeMap::new();
+        for reason in &self.skips {
+            *reasons.entry(reason.as_str()).or_default() += 1;
+        }
+        reasons
+    }
 }
 
 /// The end of all steps.
@@ -189,6 +137,9 @@ pub(crate) struct AllDone {
 pub(crate) fn run_all(steps: &[Step]) -> AllDone {
     let done = run_in_order(steps);
     println!("\n{}", summary(&done));
+    if std::env::var_os("GITHUB_ACTIONS").is_some() {
+        print!("{}", annotations(&done));
+    }
     let rows = done.iter().map(|step| {
         let Done { name, seconds, .. } = step;
         format!("| {name} | {} | {seconds:.0} |\n", step.words())
@@ -241,11 +192,7 @@ fn summary(done: &[Done<'_>]) -> String {
                 text += &format!("      {line}\n");
             }
         }
-        let mut reasons = BTreeMap::<&str, u32>::new();
-        for reason in &step.skips {
-            *reasons.entry(reason).or_default() += 1;
-        }
-        for (reason, count) in reasons {
+        for (reason, count) in step.reasons() {
             text += &format!("      SKIPPED within, {count} times: {reason}\n");
         }
     }
@@ -284,6 +231,37 @@ fn run_step(step: &Step) -> Done<'_> {
     }
 }
 
+/// What was skipped, as commands for GitHub, which shows them on the page of a run. It shows nothing
+/// else of a run that has passed.
+fn annotations(done: &[Done<'_>]) -> String {
+    let mut text = String::new();
+    for step in done {
+        let name = step.name;
+        match &step.result {
+            Err(Skipped(need)) if need.is_empty() => {
+                text += &format!("::warning::SKIPPED parts of {name}\n");
+            }
+            Err(Skipped(need)) => {
+                text += &format!("::warning::SKIPPED {name}: `{need}` does not work there\n");
+            }
+            Ok(()) | Err(Failed(_)) => {}
+        }
+        for (reason, count) in step.reasons() {
+            text += &format!("::notice::SKIPPED within {name}, {count} times: {reason}\n");
+        }
+    }
+    text
+}
+
+/// Fails unless each filter of the step has chosen a test.
+fn require_tests(step: &Step, output: &str) -> Result<(), NotPassed> {
+    let has_run = |filter: &&&str| test_output::has_run(output, filter);
+    match step.filters.iter().find(|filter| !has_run(filter)) {
+        None => Ok(()),
+        Some(filter) => Err(Failed(format!("no test has run whose path has `{filter}`"))),
+    }
+}
+
 /// Runs a step, and adds the reasons of what skipped itself to `skips`.
 fn run(step: &Step, skips: &mut Vec<String>) -> Result<(), NotPassed> {
     for need in &step.needs {
@@ -295,161 +273,15 @@ fn run(step: &Step, skips: &mut Vec<String>) -> Result<(), NotPassed> {
     command.envs(step.environment.iter().map(|(name, value)| (name, value)));
     let (status, output) = logged(&mut command, step.name)?;
     println!("=== the output of {}\n{output}", step.name);
-    skips.extend(self::skips(&output).map(str::to_owned));
+    skips.extend(test_output::skips(&output).map(str::to_owned));
     match status.code() {
-        Some(0) => Ok(()),
+        Some(0) => require_tests(step, &output),
         Some(code) if code == i32::from(SOME_SKIPPED) => Err(Skipped(String::new())),
         _ => Err(Failed(format!(
             "{status}\n{}",
-            faults(&without_successes(&output))
+            test_output::faults(&output)
         ))),
     }
-}
-
-/// Runs a command to its end. Returns both of its output streams. The command writes them to a
-/// file, because a process that it leaves running could keep a pipe open.
-pub(crate) fn logged(command: &mut Command, name: &str) -> io::Result<(ExitStatus, String)> {
-    let folder = files::target().join("ci");
-    fs::create_dir_all(&folder)?;
-    let path: PathBuf = folder.join(name.replace(['/', ' '], "-") + ".log");
-    let log = File::create(&path)?;
-    let status = command
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .status()?;
-    Ok((
-        status,
-        String::from_utf8_lossy(&fs::read(path)?).into_owned(),
-    ))
-}
-
-/// The beginning of the message of a test, or another part of a step, that skips itself.
-const SKIP_MARK: &str = "SKIPPED: ";
-
-/// The reasons of what skipped itself.
-pub(crate) fn skips(output: &str) -> impl Iterator<Item = &str> {
-    let skips = output.lines().filter_map(|line| line.split_once(SKIP_MARK));
-    skips.map(|(_, reason)| reason)
-}
-
-/// The output without what tests have printed that passed. `--show-output` lists them between
-/// `successes:` and the failures or the closing line.
-fn without_successes(output: &str) -> String {
-    let mut kept = String::new();
-    let mut is_success = false;
-    for line in output.lines() {
-        if line == "successes:" {
-            is_success = true;
-        } else if line == "failures:" || line.starts_with("test result: ") {
-            is_success = false;
-        }
-        if !is_success {
-            kept += line;
-            kept += "\n";
-        }
-    }
-    kept
-}
-
-/// The last lines of the output that name an error, each with the next line; the last lines if no
-/// line names an error.
-fn faults(output: &str) -> String {
-    const SIGNS: [&str; 4] = ["FAILED", "panicked at", "error:", "error["];
-    const MAX_LINES: usize = 16;
-    let tells = |line: &str| SIGNS.iter().any(|sign| line.contains(sign));
-    let lines: Vec<&str> = output.lines().collect();
-    let is_telling = |index: &usize| tells(lines[*index]) || *index > 0 && tells(lines[*index - 1]);
-    let mut telling: Vec<&str> = (0..lines.len())
-        .filter(is_telling)
-        .map(|index| lines[index])
-        .collect();
-    if telling.is_empty() {
-        telling = lines;
-    }
-    telling[telling.len().saturating_sub(MAX_LINES)..].join("\n")
-}
-
-/// The number of tests that passed: the sum over the closing lines of all test programs.
-pub(crate) fn passed(output: &str) -> u64 {
-    let counts = output
-        .lines()
-        .filter_map(|line| line.strip_prefix("test result: "));
-    counts
-        .filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
-        .sum()
-}
-
-/// The output of a command that must succeed, without the line break at the end.
-pub(crate) fn output_of(line: &str) -> Result<String, String> {
-    output(&mut command(line))
-}
-
-/// As [`output_of`], for a command with an environment or with arguments that have spaces.
-pub(crate) fn output(command: &mut Command) -> Result<String, String> {
-    let line = format!("{command:?}").replace('"', "");
-    let output = command
-        .output()
-        .map_err(|error| format!("`{line}`: {error}"))?;
-    if !output.status.success() {
-        return Err(format!(
-            "`{line}`: {}\n{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        ));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout)
-        .trim_end_matches('\n')
-        .to_owned())
-}
-
-/// Runs a command, lets it print to the terminal, and returns its exit code.
-pub(crate) fn exit_code(line: &str) -> Result<u8, String> {
-    let status = command(line)
-        .status()
-        .map_err(|error| format!("`{line}`: {error}"))?;
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    code.ok_or_else(|| format!("`{line}`: {status}"))
-}
-
-/// Runs a command that must succeed, and lets it print to the terminal.
-pub(crate) fn must_succeed(line: &str) -> Result<(), String> {
-    match exit_code(line)? {
-        0 => Ok(()),
-        code => Err(format!("`{line}`: exit code {code}")),
-    }
-}
-
-/// The command of this line, to be run in the root of the workspace.
-pub(crate) fn command(line: &str) -> Command {
-    command_of(line.split_whitespace())
-}
-
-/// The command of these words, to be run in the root of the workspace.
-fn command_of<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Command {
-    let mut words = words.into_iter();
-    let program = words.next().expect("a command has a program");
-    let mut command = Command::new(program);
-    command.args(words).current_dir(files::root());
-    // Cargo sets these variables for its children. They would keep `cargo +nightly` from choosing
-    // another toolchain.
-    for name in ["CARGO", "RUSTUP_TOOLCHAIN", "RUSTC", "RUSTDOC"] {
-        command.env_remove(name);
-    }
-    command
-}
-
-/// The host in words: the number of CPUs, and the processor's name.
-pub(crate) fn host_description() -> String {
-    let text = files::read("/proc/cpuinfo").unwrap_or_default();
-    let name = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let cpus = thread::available_parallelism().map_or(1, usize::from);
-    format!(
-        "{cpus} CPUs of {}",
-        name.map_or("an unknown processor", |(_, name)| name)
-    )
 }
 
 #[cfg(test)]

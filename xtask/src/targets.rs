@@ -10,10 +10,12 @@ use clap::Args;
 
 pub(crate) use list::{PROGRAM, PUBLISHED};
 
-use crate::dist::check_is_static;
+use crate::command::{command, command_of};
+use crate::dist::require_static;
 use crate::files;
-use crate::step::NotPassed::{self, Failed, Skipped};
-use crate::step::{code, skips};
+use crate::outcome::NotPassed::{self, Failed, Skipped};
+use crate::outcome::code;
+use crate::test_output::skips;
 use crate::vm::BUILD;
 use list::{AARCH64, Counter, Crates, HOST, RISC_V, Target};
 use machine::Machine;
@@ -98,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let rows: Vec<[Outcome; 5]> = targets
         .iter()
         .filter(wanted)
-        .map(|target| check(target, extent))
+        .map(|target| results_of(target, extent))
         .collect();
     let line = |row: &[Outcome; 5]| format!("| {} |\n", row.each_ref().map(text).join(" | "));
     let table = files::table_head(&TITLES) + &rows.iter().map(line).collect::<String>();
@@ -115,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
 }
 
 /// The target's name, and the results: compiled, unit tests, control loop, counter path.
-fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
+fn results_of(target: &Target, extent: Extent) -> [Outcome; 5] {
     let start = Instant::now();
     println!("\n=== {}", target.triple);
     let compiled =
@@ -151,18 +153,14 @@ fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
 }
 
 /// The options of cargo that choose these crates: `-p` and the name of each.
-pub(crate) fn package_options(crates: &[&str]) -> String {
-    crates.iter().map(|name| format!(" -p {name}")).collect()
+pub(crate) fn package_options<'a>(crates: &[&'a str]) -> impl Iterator<Item = &'a str> {
+    crates.iter().flat_map(|name| ["-p", *name])
 }
 
-/// The option of cargo that chooses the target. Empty for this machine's own target, so that cargo
+/// The option of cargo that chooses the target. None for this machine's own target, so that cargo
 /// uses the builds of other steps.
-fn target_option(target: &Target) -> String {
-    if target.triple == HOST {
-        String::new()
-    } else {
-        format!(" --target {}", target.triple)
-    }
+fn target_option(target: &Target) -> Option<String> {
+    (target.triple != HOST).then(|| format!("--target={}", target.triple))
 }
 
 fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
@@ -174,20 +172,21 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     } else {
         target.crates
     };
-    let packages = package_options(&crates.names());
     let option = target_option(target);
     // The build of the program below checks nearly all libraries.
     let is_checked = is_short && target.is_static;
     if !is_checked {
-        machine.run(&format!("cargo check{packages}{option}"))?;
+        let packages = crates.names();
+        let mut check = command("cargo check");
+        machine.run(check.args(package_options(&packages)).args(&option))?;
     }
     if !target.is_static {
         return passed(crates.words());
     }
-    let binary = files::built(&format!("{}/dist/tickline", target.triple));
-    machine.run(&format!("{BUILD}{option}"))?;
-    check_is_static(binary.as_ref()).inspect_err(|why| println!("=== FAILED: {why}"))?;
-    machine.run(&format!("{binary} --version"))?;
+    let binary = files::target().join(&target.triple).join("dist/tickline");
+    machine.run(command(BUILD).args(&option))?;
+    require_static(&binary).inspect_err(|why| println!("=== FAILED: {why}"))?;
+    machine.run(command_of([&binary]).arg("--version"))?;
     let others = if is_checked {
         String::new()
     } else {
@@ -195,6 +194,9 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     };
     Ok(format!("{others}the program static"))
 }
+
+/// Lets tests that pass show why they have skipped themselves.
+const SHOW_OUTPUT: [&str; 2] = ["--", "--show-output"];
 
 fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     let is_short = extent == Extent::Short;
@@ -209,24 +211,22 @@ fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
         return passed("nightly");
     }
     // A static musl has no shared libraries, so the plugin, an example of tickline, can't be built.
-    let kinds: &[&str] = if is_short {
-        &[" --lib"]
+    let kinds: &[&[&str]] = if is_short {
+        &[&["--lib"]]
     } else if target.triple.ends_with("-musl") {
-        &[" --lib --tests", " --doc"]
+        &[&["--lib", "--tests"], &["--doc"]]
     } else {
-        &[""]
+        &[&[]]
     };
     let option = target_option(target);
     let mut tests = String::new();
     for kind in kinds {
-        tests += &machine.run(&format!(
-            "cargo test -p tickline-core -p tickline{kind}{option} -- --show-output"
-        ))?;
+        let mut test = command("cargo test -p tickline-core -p tickline");
+        tests += &machine.run(test.args(*kind).args(&option).args(SHOW_OUTPUT))?;
     }
     // The other tests of tickline-page need a C compiler for the target.
-    let others = machine.run(&format!(
-        "cargo test -p tickline-page -p tickline-utc --lib{option} -- --show-output"
-    ))?;
+    let mut others = command("cargo test -p tickline-page -p tickline-utc --lib");
+    let others = machine.run(others.args(&option).args(SHOW_OUTPUT))?;
     Ok(with_skips(&machine.name, &(tests + &others)))
 }
 
@@ -248,15 +248,12 @@ fn control_loop(target: &Target, machine: &Machine) -> Outcome {
         Counter::Unreachable => passed("no"),
         Counter::None if target.runner.is_empty() => passed("no"),
         Counter::None if target.runner == "node" => {
-            machine.run(&format!(
-                "cargo build -p tickline --example any_system{}",
-                target_option(target)
-            ))?;
-            let program =
-                files::built(&format!("{}/debug/examples/any_system.wasm", target.triple));
-            machine.run(&format!(
-                "node --no-warnings xtask/src/targets/wasm.mjs {program}"
-            ))?;
+            let mut build = command("cargo build -p tickline --example any_system");
+            machine.run(build.args(target_option(target)))?;
+            let built = files::target().join(&target.triple);
+            let program = built.join("debug/examples/any_system.wasm");
+            let mut node = command("node --no-warnings xtask/src/targets/wasm.mjs");
+            machine.run(node.arg(program))?;
             Ok(format!("no counter; readings {}", machine.name))
         }
         Counter::None => passed("no counter"),
@@ -274,9 +271,9 @@ fn counter_path(target: &Target, machine: &Machine) -> Outcome {
 
 /// Runs one test file of tickline, optimised. It passes only if it has skipped nothing.
 fn one_test(target: &Target, machine: &Machine, name: &str) -> Outcome {
-    let option = target_option(target);
-    let test = format!("cargo test -p tickline --release --test {name}{option} -- --nocapture");
-    let output = machine.run(&test)?;
+    let mut test = command("cargo test -p tickline --release --test");
+    test.arg(name).args(target_option(target));
+    let output = machine.run(test.args(["--", "--nocapture"]))?;
     for line in output.lines().filter(|line| line.starts_with(RAN_MARK)) {
         println!("    {line}");
     }

@@ -11,8 +11,9 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::Value;
 
+use crate::command::{command, command_of, output};
 use crate::files::{root, table_head, target};
-use crate::step::{command, host_description, output};
+use crate::host::host_description;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -187,10 +188,10 @@ const TITLES: [&str; 8] = [
 
 /// Builds the program with these flags for the compiler, and copies it under these names.
 fn build(folder: &Path, flags: &str, names: &[&str]) -> Result<(), String> {
-    let line = format!(
-        "cargo rustc --release -q -p tickline-criterion --bench equal_builds --message-format=json -- {flags}"
+    let mut cargo = command(
+        "cargo rustc --release -q -p tickline-criterion --bench equal_builds --message-format=json --",
     );
-    let messages = output(&mut command(&line))?;
+    let messages = output(cargo.args(flags.split_whitespace()))?;
     let executable = |line: &str| {
         let message: Value = serde_json::from_str(line).ok()?;
         message["executable"].as_str().map(PathBuf::from)
@@ -236,7 +237,7 @@ impl Row {
             Builds::One => folder.join(name),
             Builds::Layouts => folder.join(in_layout(name, layout)),
         };
-        let mut program = command(&copy(self.program, 1).to_string_lossy());
+        let mut program = command_of([copy(self.program, 1)]);
         let files = folder.join("criterion");
         _ = fs::remove_dir_all(&files);
         program

@@ -39,7 +39,7 @@ use qemu::Run;
 use table::Row;
 
 use crate::files;
-use crate::step::{NotPassed, SOME_SKIPPED, code, word};
+use crate::outcome::{NotPassed, SOME_SKIPPED, code, word};
 
 /// The folder for kernel, initramfs and the guests' consoles.
 fn folder() -> PathBuf {

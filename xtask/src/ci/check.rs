@@ -1,30 +1,20 @@
 //! The lane `check`: checks for each commit, the cheap ones first.
 
-use super::published;
+use super::{published, workspaces};
 use crate::step::Step;
 
 pub(super) fn steps() -> Vec<Step> {
-    let mut steps = texts();
+    // rustfmt would change no file, first of the workspace, then of those beside it.
+    let mut steps = vec![Step::new("format", ["cargo", "fmt", "--all", "--check"])];
+    steps.extend(workspaces::format());
+    steps.extend(texts());
     steps.extend(builds_and_tests());
     steps
 }
 
-/// What needs no build.
+/// Scripts and the workflow, which need no build.
 fn texts() -> Vec<Step> {
     vec![
-        // rustfmt would change no file, first of the workspace, then of those beside it.
-        Step::new("format", ["cargo", "fmt", "--all", "--check"]),
-        format_of(
-            "format of the bare machine",
-            "examples/bare-x86_64/Cargo.toml",
-        ),
-        format_of("format of the fuzz targets", "fuzz/Cargo.toml"),
-        format_of("format of the limiter", "tests/vm/limiter/Cargo.toml"),
-        format_of(
-            "format of the traced server",
-            "tests/traced-server/Cargo.toml",
-        ),
-        format_of("format of the peers", "benches/peers/Cargo.toml"),
         // shellcheck finds no fault.
         Step::new("the shell scripts", ["shellcheck", ".ci/run"])
             .args(["machine/tickline-cli/facts.sh"])
@@ -80,12 +70,4 @@ fn builds_and_tests() -> Vec<Step> {
             "-ss",
         ]),
     ]
-}
-
-/// The format of a workspace of its own.
-fn format_of(name: &'static str, manifest: &str) -> Step {
-    Step::new(
-        name,
-        ["cargo", "fmt", "--manifest-path", manifest, "--check"],
-    )
 }

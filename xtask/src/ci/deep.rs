@@ -1,13 +1,14 @@
 //! The lane `deep`: checks for each change. They prove more than tests do, or show that the crates
 //! can be published.
 
-use super::{by_oldest_compiler, published};
+use super::{Lane, by_oldest_compiler, published, workspaces};
 use crate::step::Step;
 
 pub(super) fn steps() -> Vec<Step> {
     let mut steps = alone();
     steps.extend(beside_others().into_iter().map(Step::beside_others));
     steps.extend(models());
+    steps.extend(workspaces::clippy(Lane::Deep));
     steps.extend(outside_of_the_workspace());
     steps.extend(dependencies());
     steps
@@ -70,7 +71,8 @@ fn beside_others() -> Vec<Step> {
         miri("Miri on orderings outside of core")
             .args(["-p", "tickline", "-p", "tickline-quanta"])
             .args(["-p", "tickline-tracing", "-p", "tickline-utc"])
-            .args(["--lib", "ordering_", "--", "--show-output"])
+            .args(["--lib", "--", "--show-output"])
+            .only_tests(["ordering_"])
             .env("MIRIFLAGS", "-Zmiri-many-seeds=0..4"),
         // Loom runs the models in `crates/tickline-core/src/loom_tests/` and, for leases, in
         // `machine/tickline-page/src/lease/loom_tests.rs`. It tries their interleavings, and every
@@ -80,7 +82,8 @@ fn beside_others() -> Vec<Step> {
         Step::new("loom on core and leases", ["cargo", "test"])
             .args(["-p", "tickline-core", "-p", "tickline-page", "--lib"])
             .args(["--release", "--target-dir", "target/loom"])
-            .args(["loom_tests", "--", "--show-output"])
+            .args(["--", "--show-output"])
+            .only_tests(["loom_tests"])
             .env("RUSTFLAGS", "--cfg loom"),
         // The lane `nightly` runs tests with it.
         by_oldest_compiler("oldest supported compiler", "check")
@@ -95,7 +98,7 @@ fn beside_others() -> Vec<Step> {
 }
 
 /// What is simulated, mutated, or only tried. A build or Miri may disturb these steps, and those of
-/// the next two lists.
+/// the next lists.
 fn models() -> Vec<Step> {
     vec![
         // No reading of a random scenario breaks a rule of order or leaves its bounds.
@@ -129,16 +132,6 @@ fn models() -> Vec<Step> {
 /// Programs that are no part of the workspace, and machines that this one only emulates.
 fn outside_of_the_workspace() -> Vec<Step> {
     vec![
-        Step::new("clippy of the bare machine", ["cargo", "clippy"])
-            .args(["--manifest-path", "examples/bare-x86_64/Cargo.toml"])
-            .args(["--release", "--target", "x86_64-unknown-none"])
-            .args(["--target-dir", "target", "--", "-D", "warnings"])
-            .needs(["rustup", "target", "add", "x86_64-unknown-none"]),
-        // They are a workspace of their own. This takes half a minute.
-        Step::new("clippy of the peers", ["cargo", "clippy"])
-            .args(["--manifest-path", "benches/peers/Cargo.toml"])
-            .args(["--all-targets", "--target-dir", "target/peers"])
-            .args(["--", "-D", "warnings"]),
         // Core works without an operating system. This takes 4 s, 3 of them for the machine.
         Step::new("a clock on a bare machine", ["cargo", "xtask", "bare"])
             .needs(["rustup", "target", "add", "x86_64-unknown-none"])

@@ -1,8 +1,9 @@
 //! The lane `nightly`: checks that take too long for every change. `docs/nightly.md` has the last
 //! result of each step, and the times. `--write` stores a table in the documentation.
 
-use super::{by_oldest_compiler, published};
-use crate::step::{self, Step};
+use super::{Lane, by_oldest_compiler, published, workspaces};
+use crate::command::output_of;
+use crate::step::Step;
 
 pub(super) fn steps() -> Vec<Step> {
     let quiet = on_a_quiet_machine().into_iter();
@@ -10,6 +11,7 @@ pub(super) fn steps() -> Vec<Step> {
     steps.extend(sanitizers());
     steps.extend(commands());
     steps.extend(long_tests());
+    steps.extend(workspaces::clippy(Lane::Nightly));
     steps.extend(other_builds());
     steps
 }
@@ -200,7 +202,8 @@ fn long_tests() -> Vec<Step> {
             "exchanges while a page's server is stopped",
             ["cargo", "test", "-p", "tickline-cli", "--test", "exchange"],
         )
-        .args(["--", "--nocapture", "no_step_back"])
+        .args(["--", "--nocapture"])
+        .only_tests(["no_step_back"])
         .env("TICKLINE_TEST_ROUNDS", "10")
         .without_library_tests(),
         // 501 kills of the server.
@@ -215,7 +218,8 @@ fn long_tests() -> Vec<Step> {
                 "run_served",
             ],
         )
-        .args(["--", "--nocapture", "no_forked_child"])
+        .args(["--", "--nocapture"])
+        .only_tests(["no_forked_child"])
         .env("TICKLINE_TEST_ROUNDS", "167")
         .without_library_tests(),
         // The tests of the trace file take ten million spans only here. The other tests do so in
@@ -223,15 +227,17 @@ fn long_tests() -> Vec<Step> {
         Step::new("ten million spans", ["cargo", "test"])
             .args(["-p", "tickline-tracing", "--release", "--test", "it"])
             .args(["--", "--show-output"])
-            .args(["no_span_of_any_thread_is_lost_or_has_a_wrong_time"])
-            .args(["a_file_from_eight_threads_is_balanced"])
+            .only_tests([
+                "no_span_of_any_thread_is_lost_or_has_a_wrong_time",
+                "a_file_from_eight_threads_is_balanced",
+            ])
             .env("TICKLINE_TEST_SPANS", "10000000"),
     ]
 }
 
 /// Other compilers, other features, and packages.
 fn other_builds() -> Vec<Step> {
-    let commit = step::output_of("git rev-parse --short HEAD");
+    let commit = output_of("git rev-parse --short HEAD");
     let commit = commit.unwrap_or_else(|_| "no-commit".into());
     let of_commit = format!("target/package-check/{commit}");
     vec![

@@ -2,8 +2,10 @@
 //! rows hold for the present code.
 
 use crate::changes::{Other, changed_files};
+use crate::command::output_of;
 use crate::files::{self, root};
-use crate::step::{self, Step};
+use crate::host::host_description;
+use crate::step::Step;
 
 const PAGE: &str = "docs/nightly.md";
 const BLOCK: &str = "nightly";
@@ -17,13 +19,13 @@ const CODE: &str = ". :(exclude)docs :(exclude)benches/record :(exclude,glob)**/
 /// measurements contain the libraries alone, and the mutants are run by unit tests and models.
 const LIBRARY_TESTS: &str = ":(exclude,glob)crates/*/tests/**";
 
-/// The number of changed files that [`check`] names for a step.
+/// The number of changed files that [`compare_with_present_code`] names for a step.
 const NAMED: usize = 3;
 
 /// The present commit, for the rows of steps that run now. It says so if code has changed since the
 /// commit.
 pub(super) fn present_commit() -> Result<String, String> {
-    let commit = step::output_of("git rev-parse --short HEAD")?;
+    let commit = output_of("git rev-parse --short HEAD")?;
     let changed = changed_files(root(), "HEAD", Other::PresentFiles, CODE);
     let is_changed = changed.is_none_or(|files| !files.is_empty());
     Ok(commit + if is_changed { " with changes" } else { "" })
@@ -51,14 +53,14 @@ pub(super) fn store(steps: &[Step], results: &str, commit: &str, date: &str) -> 
     let head = "| step | | s | commit | date |\n|---|---|---|---|---|\n";
     let block = format!(
         "The newest rows are from {}.\n\n{head}{table}",
-        step::host_description()
+        host_description()
     );
     files::store_block(PAGE, BLOCK, &block)
 }
 
 /// Prints for each step what its stored row says of the present code. Returns 1 unless each step
 /// has passed on the present code.
-pub(super) fn check(steps: &[Step]) -> Result<u8, String> {
+pub(super) fn compare_with_present_code(steps: &[Step]) -> Result<u8, String> {
     let stored = files::block(PAGE, BLOCK)?;
     let mut code = 0;
     for (step, start) in steps.iter().zip(starts(steps)) {

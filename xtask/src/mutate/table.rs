@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::command::output_of;
 use crate::files;
-use crate::step;
 
 /// The two lists of `xtask/mutants.toml`.
 #[derive(Debug, Deserialize)]
@@ -137,7 +137,7 @@ impl Table {
 
 /// The paths of all sources of crates, without tests.
 fn sources() -> Result<Vec<String>, String> {
-    let listing = step::output_of(
+    let listing = output_of(
         "git ls-files --cached --others --exclude-standard -- crates/*/src/*.rs machine/*/src/*.rs",
     )?;
     let is_test = |part: &str| part.trim_end_matches(".rs").ends_with("tests");
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn every_test_of_orderings_is_there() {
         let table = Table::load().unwrap();
-        let sources = step::output_of("git grep -hw fn -- *.rs").unwrap();
+        let sources = output_of("git grep -hw fn -- *.rs").unwrap();
         for name in table.orderings.values().flatten() {
             assert!(sources.contains(&format!("fn {name}(")), "{name}");
         }
@@ -318,9 +318,8 @@ mod tests {
             .map(|mutant| mutant.rule.as_str())
             .collect();
         let mut rules = BTreeSet::new();
-        let files =
-            step::output_of("git ls-files -- crates/tickline-core/src machine/tickline-page/src")
-                .unwrap();
+        let files = output_of("git ls-files -- crates/tickline-core/src machine/tickline-page/src")
+            .unwrap();
         for file in files.lines() {
             let source = files::read(file).unwrap();
             let tests = source

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::table::{Mutant, Tests};
+use crate::command::output_of;
 use crate::files::{self, root};
-use crate::step;
 
 /// The folder of the copy's builds.
 const BUILDS: &str = "target/mutate/target";
@@ -58,7 +58,7 @@ impl Tree {
     pub(super) fn copy() -> Result<Self, String> {
         let tree = Self(root().join("target/mutate/tree"));
         fs::remove_dir_all(&tree.0).ok();
-        let listing = step::output_of("git ls-files -z --cached --others --exclude-standard")?;
+        let listing = output_of("git ls-files -z --cached --others --exclude-standard")?;
         for path in listing
             .split_terminator('\0')
             .filter(|path| root().join(path).is_file())

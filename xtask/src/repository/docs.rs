@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use crate::command::output_of;
 use crate::files::{read, root};
-use crate::step::output_of;
 
 /// A name in backticks with one of these suffixes must be a file of this repository. Names with
 /// other suffixes may be files of the kernel's sources, or JSON that programs write.

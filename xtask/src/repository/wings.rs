@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 
+use crate::command::output_of;
 use crate::files::root;
-use crate::step::output_of;
 use crate::targets::PUBLISHED;
 
 /// The output of `cargo metadata`, as far as it is needed.

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::list::{HOST, Target};
+use crate::command::{command, command_of, logged, output, words};
 use crate::files::{self, store};
-use crate::step::NotPassed::{self, Skipped};
-use crate::step::{self, output_of};
+use crate::outcome::NotPassed::{self, Skipped};
 
 /// The number of random cases of each property. It is small, because native runs try thousands.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "32");
@@ -22,8 +22,13 @@ pub(super) struct Machine {
 }
 
 /// The output of a command that this machine may lack.
-fn need(line: &str) -> Result<String, NotPassed> {
-    output_of(line).map_err(|_| Skipped(format!("`{line}` does not work here")))
+fn need(command: &mut Command) -> Result<String, NotPassed> {
+    output(command).map_err(|_| Skipped(format!("`{}` does not work here", words(command))))
+}
+
+/// What a program says of its version; this machine may lack the program.
+fn version_text(program: &str) -> Result<String, NotPassed> {
+    need(command_of([program]).arg("--version"))
 }
 
 impl Machine {
@@ -31,11 +36,11 @@ impl Machine {
     pub(super) fn with_compiler(target: &Target) -> Result<Self, NotPassed> {
         let triple = &target.triple;
         let has_library = || {
-            let path = output_of(&format!("rustc --print target-libdir --target {triple}"));
+            let path = output(command("rustc --print target-libdir --target").arg(triple));
             path.is_ok_and(|path| Path::new(&path).is_dir())
         };
         if !has_library() {
-            output_of(&format!("rustup target add {triple}")).ok();
+            output(command("rustup target add").arg(triple)).ok();
         }
         if !has_library() {
             let missing = format!("no library of the compiler for {triple}");
@@ -69,13 +74,13 @@ impl Machine {
         let mut machine = Self::with_compiler(target)?;
         // The compiler includes `rust-lld`.
         if !matches!(&target.linker[..], "" | "rust-lld") {
-            need(&format!("{} --version", target.linker))?;
+            version_text(&target.linker)?;
         }
         match &target.runner[..] {
             "" => {}
             "native" => machine.name = "natively".to_owned(),
             "wine" => {
-                machine.name = format!("under Wine {}", version(&need("wine --version")?));
+                machine.name = format!("under Wine {}", version(&version_text("wine")?));
                 machine.set_for(target, "RUNNER", "wine");
                 let folder = wine_folder(&target.linker).map_err(Skipped)?;
                 let prefix = folder.join("prefix");
@@ -88,12 +93,9 @@ impl Machine {
                 machine.set("WINEDEBUG", "-all");
                 machine.set(CASES.0, CASES.1);
             }
-            "node" => machine.name = format!("under Node.js {}", version(&need("node --version")?)),
+            "node" => machine.name = format!("under Node.js {}", version(&version_text("node")?)),
             program => {
-                machine.name = format!(
-                    "emulated, QEMU {}",
-                    version(&need(&format!("{program} --version"))?)
-                );
+                machine.name = format!("emulated, QEMU {}", version(&version_text(program)?));
                 let root = match clocksources {
                     None => PathBuf::from(&target.libraries),
                     Some(names) => system(target, names).map_err(Skipped)?,
@@ -126,10 +128,10 @@ impl Machine {
 
     /// Runs a command. Returns both of its output streams. If the command fails, prints the output,
     /// and returns the error.
-    pub(super) fn run(&self, line: &str) -> Result<String, NotPassed> {
+    pub(super) fn run(&self, command: &mut Command) -> Result<String, NotPassed> {
         let start = Instant::now();
-        let mut command = step::command(line);
-        let done = step::logged(command.envs(self.environment.iter().cloned()), "target");
+        let line = words(command);
+        let done = logged(command.envs(self.environment.iter().cloned()), "target");
         let seconds = start.elapsed().as_secs_f64();
         let why = match done {
             Ok((status, text)) if status.success() => {
@@ -164,11 +166,8 @@ fn system(target: &Target, clocksources: &str) -> Result<PathBuf, String> {
         folder.join("available_clocksource"),
         &format!("{clocksources} \n"),
     )?;
-    output_of(&format!(
-        "ln -sfn {}/lib {}/lib",
-        target.libraries,
-        root.display()
-    ))?;
+    let libraries = Path::new(&target.libraries).join("lib");
+    output(command("ln -sfn").args([libraries, root.join("lib")]))?;
     Ok(root)
 }
 
@@ -183,11 +182,9 @@ fn wine_folder(linker: &str) -> Result<PathBuf, String> {
         "LIBRARY bcryptprimitives.dll\nEXPORTS\nProcessPrng = advapi32.SystemFunction036\n",
     )?;
     let library = folder.join("bcryptprimitives.dll");
-    let definition = definition.display();
-    output_of(&format!(
-        "{linker} -shared -nostdlib -Wl,-e,0 -o {} {definition}",
-        library.display()
-    ))?;
+    let mut link = command_of([linker]);
+    link.args(["-shared", "-nostdlib", "-Wl,-e,0", "-o"]);
+    output(link.args([library, definition]))?;
     Ok(folder)
 }
 
@@ -223,9 +220,9 @@ mod tests {
     #[test]
     fn a_command_that_this_machine_lacks_skips_its_checks() {
         assert!(matches!(
-            need("no-such-program-of-tickline"),
+            need(&mut command("no-such-program-of-tickline")),
             Err(Skipped(_))
         ));
-        assert!(need("true").is_ok());
+        assert!(need(&mut command("true")).is_ok());
     }
 }

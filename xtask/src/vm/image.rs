@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::packages;
+use crate::command::{command, command_of, must_succeed, output};
 use crate::dist::{LIBRARY, TARGET};
 use crate::files::{self, entries};
-use crate::step::{NotPassed, must_succeed, output, output_of};
+use crate::outcome::NotPassed;
 
 /// A package that depends on the newest kernel for guests. That kernel has 27 MB, and all drivers
 /// that these guests need.
@@ -33,13 +34,12 @@ const MEMORY_MB: &str = "192";
 /// Fetches the compiler's target, the emulator and the kernel. Returns the kernel.
 pub(super) fn fetch() -> Result<PathBuf, NotPassed> {
     fs::create_dir_all(super::folder())?;
-    output_of(&format!("rustup target add {TARGET}")).map_err(NotPassed::Skipped)?;
+    output(command("rustup target add").arg(TARGET)).map_err(NotPassed::Skipped)?;
     for (program, package) in [(QEMU, "qemu-system-x86"), ("cpio", "cpio")] {
-        if output_of(&format!("{program} --version")).is_err() {
-            output_of(&format!(
-                "apt-get install -y -qq --no-install-recommends {package}"
-            ))
-            .map_err(|why| NotPassed::Skipped(format!("{program} is not here: {why}")))?;
+        if output(command_of([program]).arg("--version")).is_err() {
+            let mut install = command("apt-get install -y -qq --no-install-recommends");
+            output(install.arg(package))
+                .map_err(|why| NotPassed::Skipped(format!("{program} is not here: {why}")))?;
         }
     }
     kernel()
@@ -114,7 +114,7 @@ fn kernel() -> Result<PathBuf, NotPassed> {
     }
     let missing = |reason: &str| NotPassed::Skipped(format!("no kernel: {reason}"));
     let depends =
-        output_of(&format!("apt-cache depends {KERNEL_PACKAGE}")).map_err(|why| missing(&why))?;
+        output(command("apt-cache depends").arg(KERNEL_PACKAGE)).map_err(|why| missing(&why))?;
     let package = depends
         .lines()
         .find_map(|line| line.trim().strip_prefix("Depends: "))
@@ -142,8 +142,8 @@ pub(crate) const BUILD: &str = "cargo build -q --profile dist -p tickline-vm-gue
 
 /// Builds the programs. Returns each with its name in the guest, the guest's first process first.
 pub(super) fn build() -> Result<[(&'static str, Vec<u8>); 3], NotPassed> {
-    must_succeed(&format!("{BUILD} --target {TARGET}"))?;
-    must_succeed(crate::dist::PRELOAD)?;
+    must_succeed(command(BUILD).args(["--target", TARGET]))?;
+    must_succeed(&mut command(crate::dist::PRELOAD))?;
     let target = files::target();
     let program = |name: &str| fs::read(target.join(TARGET).join("dist").join(name));
     let preload = crate::dist::library(&target)?;

@@ -4,7 +4,7 @@ use super::check::Check;
 use super::guest::Guest;
 use super::qemu::Run;
 use super::report::{Phase, named};
-use crate::step::NotPassed;
+use crate::outcome::NotPassed;
 
 /// Judges a run.
 pub(super) fn judge(guest: &Guest, run: &Run) -> Result<(), NotPassed> {

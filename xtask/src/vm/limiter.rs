@@ -5,9 +5,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::image::put;
+use crate::command::{command, output};
 use crate::dist::TARGET;
 use crate::files::{read, root, store};
-use crate::step::{NotPassed, command, output};
+use crate::outcome::NotPassed;
 
 /// A folder with both programs.
 pub(super) fn folder() -> Result<PathBuf, NotPassed> {
@@ -20,11 +21,9 @@ pub(super) fn folder() -> Result<PathBuf, NotPassed> {
             let text = read(format!("tests/vm/limiter/{file}"))?;
             store(package.join(file), &(text + more))?;
         }
-        let cargo = |words: &str| {
-            output(command(&format!("cargo {words} --target {TARGET}")).current_dir(&package))
-        };
-        cargo("fetch").map_err(NotPassed::Skipped)?;
-        cargo("build -q --release --target-dir target")?;
+        let cargo = |line: &'static str| output(command(line).arg(TARGET).current_dir(&package));
+        cargo("cargo fetch --target").map_err(NotPassed::Skipped)?;
+        cargo("cargo build -q --release --target-dir target --target")?;
         put(
             &to,
             name,

@@ -9,8 +9,9 @@ use std::process::Command;
 use serde::Deserialize;
 
 use super::image;
+use crate::command::{command, output};
 use crate::files::entries;
-use crate::step::{NotPassed, command, output, output_of};
+use crate::outcome::NotPassed;
 
 /// The dynamic linker, which lists a daemon's libraries, and loads them in the guest.
 const LINKER: &str = "lib64/ld-linux-x86-64.so.2";
@@ -83,13 +84,14 @@ fn build(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     let built = root.join("bin").join(name);
     if !built.is_file() {
         println!("building {}", daemon.package);
-        let install = format!(
-            "cargo install -q --locked {} {} --bin {name} --target x86_64-unknown-linux-gnu --root {}",
-            daemon.package,
-            daemon.features,
-            root.display()
-        );
-        output(command(&install).env("RUSTFLAGS", "-C target-feature=+crt-static"))
+        let mut install =
+            command("cargo install -q --locked --target x86_64-unknown-linux-gnu --root");
+        install
+            .arg(&root)
+            .arg(&daemon.package)
+            .args(daemon.features.split_whitespace())
+            .args(["--bin", name]);
+        output(install.env("RUSTFLAGS", "-C target-feature=+crt-static"))
             .map_err(NotPassed::Skipped)?;
     }
     Ok(built)
@@ -102,12 +104,11 @@ fn unpack(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     if root.join(&daemon.path).is_file() {
         return Ok(root);
     }
-    let depends = output_of(&format!(
+    let mut depends = command(
         "apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
-         --no-enhances {}",
-        daemon.package
-    ));
-    let depends = depends.map_err(|why| missing(&why))?;
+         --no-enhances",
+    );
+    let depends = output(depends.arg(&daemon.package)).map_err(|why| missing(&why))?;
     // A line without indentation names a package. The lines of its relations are indented.
     let libraries = depends
         .lines()

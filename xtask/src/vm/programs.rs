@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::check::Check;
 use super::expected::{self, Group};
 use super::image::{self, Image, boot_file, put};
+use crate::command::{command_of, must_succeed, output_of};
 use crate::files::{self, read, root};
-use crate::step::{self, NotPassed};
+use crate::outcome::NotPassed;
 
 /// The memory of a guest, MB. Postgres, Java and Node run in it at the same time.
 const MEMORY_MB: &str = "2048";
@@ -118,7 +119,7 @@ pub(super) fn prepare() -> Result<Image, NotPassed> {
             "cargo-deb is not here (`cargo install cargo-deb --locked`)",
         ),
     ] {
-        step::output_of(need).map_err(|_| NotPassed::Skipped(reason.to_owned()))?;
+        output_of(need).map_err(|_| NotPassed::Skipped(reason.to_owned()))?;
     }
     let folder = super::folder().join("programs");
     let own = folder.join("own");
@@ -135,7 +136,7 @@ pub(super) fn prepare() -> Result<Image, NotPassed> {
         serde_json::json!(programs).to_string(),
     )?;
     let script = root().join("tests/vm/programs/disks.sh");
-    step::must_succeed(&format!("{} {}", script.display(), folder.display()))
+    must_succeed(&mut command_of([&script, &folder]))
         .map_err(|why| NotPassed::Skipped(format!("no disks: {why}")))?;
     let no_kernel = || NotPassed::Failed("Debian's package has brought no kernel".to_owned());
     Ok(Image {

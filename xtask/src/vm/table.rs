@@ -10,12 +10,16 @@
 
 mod cells;
 
+use std::process::Command;
+
 use super::guest::Guest;
 use super::image::QEMU;
 use super::programs::POSTGRES;
 use super::qemu::Run;
+use crate::command::{command, command_of, output};
 use crate::files;
-use crate::step::{NotPassed, counts, host_description, output_of};
+use crate::host::host_description;
+use crate::outcome::{NotPassed, counts};
 
 /// A guest that was run.
 pub(super) struct Row<'a> {
@@ -241,13 +245,13 @@ pub(super) fn store(guests: &[Guest], rows: &[Row<'_>]) -> Result<(), String> {
 
 /// The date, the kernel, the emulator and the machine of a run, as text.
 fn conditions(kernel: &str) -> String {
-    let first_line = |line: &str| {
-        output_of(line).map_or("unknown".into(), |text| {
+    let first_line = |command: &mut Command| {
+        output(command).map_or("unknown".into(), |text| {
             text.lines().next().unwrap_or("").to_owned()
         })
     };
-    let date = first_line("date -u +%F");
-    let qemu = first_line(&format!("{QEMU} --version"));
+    let date = first_line(&mut command("date -u +%F"));
+    let qemu = first_line(command_of([QEMU]).arg("--version"));
     format!("{date}; Linux {kernel}; {qemu}; on {}.", host_description())
 }
 

@@ -6,7 +6,7 @@ use super::super::judge;
 use super::super::programs::{MODES, POSTGRES, Program, SERVED_EXCHANGE};
 use super::super::report::{Figures, Phase, Readings, named};
 use super::Row;
-use crate::step::word;
+use crate::outcome::word;
 
 /// A figure or a text, or an empty cell.
 fn cell(found: Option<impl ToString>) -> String {
