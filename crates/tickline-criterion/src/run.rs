@@ -59,7 +59,7 @@ use crate::results::{baseline_update, verdict_file};
 /// | 0 | each benchmark passes, or is new. Without `--against` and limits also if none is compared |
 /// | 1 | a benchmark is slower by more than `--max-regression`: its whole interval is above the limit |
 /// | 2 | nothing could be compared |
-/// | 3 | none is slower, and at least one can't be told |
+/// | 3 | none is slower, and at least one is undecided |
 ///
 /// Exit code 2 comes with a printed reason:
 ///
@@ -69,7 +69,7 @@ use crate::results::{baseline_update, verdict_file};
 ///   the limit of a baseline, none of [`compare`](crate::compare()) either.
 /// - There is `--against`, and the other build has none of the benchmarks.
 ///
-/// A benchmark can't be told (exit code 3) in these cases:
+/// A benchmark is undecided (exit code 3) in these cases:
 ///
 /// - Its estimate is above `--max-regression`, and the low end of its interval is not.
 /// - Half of its interval's width is above `--max-noise`, and the high end above `--max-regression`;

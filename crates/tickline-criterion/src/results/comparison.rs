@@ -300,7 +300,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             );
             messages.print(&format_args!("not compared: {error}"));
             if self.sides == Sides::Routines {
-                files::cannot_tell(self.collector, ReasonCode::TooFewSamples.with(error));
+                files::undecided(self.collector, ReasonCode::TooFewSamples.with(error));
             }
             return None;
         };

@@ -22,7 +22,7 @@ const VERSION: u32 = 1;
 pub(crate) const PASSES: u8 = 0;
 const SLOWER: u8 = 1;
 pub(crate) const ERROR: u8 = 2;
-const CANNOT_TELL: u8 = 3;
+const UNDECIDED: u8 = 3;
 
 /// What a benchmark is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +45,8 @@ pub enum Conclusion {
     Passes,
     /// It is slower by more than `--max-regression`.
     Slower,
-    /// The measurement can't tell.
-    CannotTell,
+    /// The measurement does not decide.
+    Undecided,
     /// There is nothing to compare it with: the other build has no such benchmark of `bench_pairs`,
     /// or the baseline has none.
     New,
@@ -256,7 +256,7 @@ impl fmt::Display for Verdicts {
             let what = match verdict.conclusion {
                 Conclusion::Passes | Conclusion::New => continue,
                 Conclusion::Slower => "SLOWER",
-                Conclusion::CannotTell => "CAN'T TELL",
+                Conclusion::Undecided => "UNDECIDED",
             };
             write!(f, "{what}: {}", verdict.benchmark)?;
             if self.is_compared_twice(verdict) {
@@ -294,10 +294,10 @@ impl fmt::Display for Verdicts {
         };
         write!(
             f,
-            "{} pass, {} slower, {} can't be told",
+            "{} pass, {} slower, {} undecided",
             count(Conclusion::Passes),
             count(Conclusion::Slower),
-            count(Conclusion::CannotTell),
+            count(Conclusion::Undecided),
         )?;
         let new = count(Conclusion::New);
         if new > 0 {
@@ -323,8 +323,8 @@ fn exit_code(options: &Options, verdicts: &[BenchmarkVerdict]) -> Option<u8> {
     };
     if has(Conclusion::Slower) {
         Some(SLOWER)
-    } else if has(Conclusion::CannotTell) {
-        Some(CANNOT_TELL)
+    } else if has(Conclusion::Undecided) {
+        Some(UNDECIDED)
     } else if lacks_a_comparison(options, verdicts) {
         None
     } else {
