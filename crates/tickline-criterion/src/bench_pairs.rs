@@ -381,7 +381,7 @@ mod tests {
         let time = CounterTime::builder()
             .quiet()
             .output_directory(&folder.0)
-            .start_or_wall_time();
+            .build_or_wall_time();
         if let Some(error) = time.fallback_error() {
             Messages::Shown.print(&format_args!("SKIPPED: {error}"));
             return None;
@@ -407,7 +407,7 @@ mod tests {
     /// Symptom: no line called a routine of `latency()` short whose turns had too few couples.
     #[test]
     fn turns_with_too_few_couples_are_no_comparison() {
-        let time = CounterTime::builder().quiet().start_or_wall_time();
+        let time = CounterTime::builder().quiet().build_or_wall_time();
         _ = time.zero();
         let benchmark = Benchmark::without_programs("turns");
         let is_compared = report_turns(&Collector::new(None), benchmark, Turns::default());

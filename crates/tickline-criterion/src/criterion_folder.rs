@@ -5,7 +5,7 @@
 //! `new/sample.json`. This crate finds a benchmark's folder by these times. It searches criterion's
 //! default directories: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`, `criterion` in each
 //! folder above the program, and `target/criterion`. If the program has called
-//! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), the
+//! [`CounterTimeBuilder::output_directory`](crate::measurement::CounterTimeBuilder::output_directory), the
 //! search begins there.
 
 use std::collections::BTreeSet;

@@ -17,7 +17,7 @@ const PAIRS: u64 = 500;
 /// cycles of the core, so it changes with the core's frequency.
 ///
 /// The function runs the code that measures samples, [`PairClock::start`] and
-/// [`Start::end`](crate::Start), and returns the median of the means of blocks. Other statistics
+/// [`Start::end`](crate::measurement::Start), and returns the median of the means of blocks. Other statistics
 /// would be wrong:
 ///
 /// - The median of single pairs: a counter's resolution may be many ticks (26 on Zen 5 under KVM).

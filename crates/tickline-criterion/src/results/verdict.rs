@@ -132,7 +132,7 @@ impl RunState {
 ///     "conclusion":"slower","reason":{"code":"above_limit","text":"slower by more than 3 %"}}],
 ///     "not_judged":[{"benchmark":"parse/old",
 ///     "reason":{"code":"only_other_build","text":"only the other build has it"}}]}"#;
-/// use tickline_criterion::{Conclusion, ReasonCode, RunState, Verdicts};
+/// use tickline_criterion::results::{Conclusion, ReasonCode, RunState, Verdicts};
 ///
 /// let verdicts: Verdicts = serde_json::from_str(text)?;
 /// assert_eq!(verdicts.state, RunState::Finished { exit_code: 1 });
@@ -166,7 +166,7 @@ pub struct Verdicts {
     /// [`kept_baselines`](Self::kept_baselines).
     pub is_baseline_updated: bool,
     /// With `--update-on-pass`, the benchmarks of a run that passes whose baseline stays as it was,
-    /// because samples of this run can't be trusted ([`Incidents::untrusted_samples`](crate::Incidents)).
+    /// because samples of this run can't be trusted ([`Incidents::untrusted_samples`](crate::measurement::Incidents)).
     #[serde(default)]
     pub kept_baselines: Vec<LeftOut>,
     /// The verdict on each benchmark, in order.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tickline_criterion::{ComparedWith, Conclusion, ReasonCode, RunState, Verdicts};
+use tickline_criterion::results::{ComparedWith, Conclusion, ReasonCode, RunState, Verdicts};
 
 use crate::refusals::tested;
 use crate::{ENDS, Programs, skip, texts};
