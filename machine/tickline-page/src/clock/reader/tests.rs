@@ -7,9 +7,8 @@ use tickline_core::counter::Counter as _;
 
 use super::*;
 use crate::Publisher;
-use crate::lease::{
-    LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber, UnixOffset,
-};
+use crate::lease::memory::{LeaseLine, LeaseMemory as _, LeaseStore as _, SlotNumber, UnixOffset};
+use crate::lease::{LeasePhase, Line, Slope};
 use crate::page_file::LockedPageFile;
 
 /// A folder that only this user may write to, with room for a page.
