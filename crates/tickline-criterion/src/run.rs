@@ -72,8 +72,8 @@ use crate::results::{baseline_update, verdict_file};
 /// A benchmark is undecided (exit code 3) in these cases:
 ///
 /// - Its estimate is above `--max-regression`, and the low end of its interval is not.
-/// - Half of its interval's width is above `--max-noise`, and the high end above `--max-regression`;
-///   without that limit, above 0.
+/// - Half of its interval's width is above `--max-noise`, and the high end above
+///   `--max-regression`; without that limit, above 0.
 /// - [More than a tenth of a pair is cost](crate::comparisons#the-latency-of-an-iteration), and its
 ///   interval is neither entirely above `--max-regression` nor entirely below 0.
 /// - Its comparison has failed.

@@ -79,8 +79,8 @@
 //! reader leaves no trace: it can neither retire a line nor help a stopped writer. So a line
 //! carries its own end, and the writer publishes the next line a lease ahead. Each line is at or
 //! above the upper bound of the OS clock.
-//! [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md) has
-//! the rules, R1 to R11 for readers and W1 to W10 for the writer, with their reasons.
+//! [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md)
+//! has the rules, R1 to R11 for readers and W1 to W10 for the writer, with their reasons.
 //!
 //! The same page defines the words. Those that DESIGN.md has, too, mean the same here, with one
 //! addition: readers wait for a first publication (rule 7) only until its deadline (R7). Two words

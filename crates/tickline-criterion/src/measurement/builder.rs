@@ -116,13 +116,13 @@ impl CounterTimeBuilder {
         self
     }
 
-    /// Makes a clock, waits for its rate, and measures the cost of a pair of readings: 0.1 to 0.2 s,
-    /// and at most [`settle`](Self::settle).
+    /// Makes a clock, waits for its rate, and measures the cost of a pair of readings. This takes
+    /// 0.1 to 0.2 s, and at most little more than [`settle`](Self::settle).
     ///
-    /// Two kinds of processes have nothing to calibrate. With `--list` among its arguments a program
-    /// measures nothing, and the result uses the OS clock. A process that [`run`](crate::run()) has
-    /// started for `--against` takes samples that the other process converts.
-    /// [`CounterTime::fallback_error`] is then
+    /// Two kinds of processes have nothing to calibrate. With `--list` among its arguments a
+    /// program measures nothing, and the result uses the OS clock. A process that
+    /// [`run`](crate::run()) has started for `--against` takes samples that the other process
+    /// converts. [`CounterTime::fallback_error`] is then
     /// [`NotMeasuring`](crate::measurement::ErrorKind::NotMeasuring).
     ///
     /// If `--bench`, which cargo gives to a benchmark program, and one of [`run`](crate::run)'s
@@ -132,11 +132,12 @@ impl CounterTimeBuilder {
     ///
     /// # Errors
     ///
-    /// - [`GateClosed`](crate::measurement::ErrorKind::GateClosed), with the reason, if the counter cannot be
-    ///   trusted.
+    /// - [`GateClosed`](crate::measurement::ErrorKind::GateClosed), with the reason, if the counter
+    ///   cannot be trusted.
     /// - [`NotReady`](crate::measurement::ErrorKind::NotReady) if its rate is unknown when
     ///   [`settle`](Self::settle) is over.
-    /// - [`OutOfRange`](crate::measurement::ErrorKind::OutOfRange) if `settle` is outside its limits.
+    /// - [`OutOfRange`](crate::measurement::ErrorKind::OutOfRange) if `settle` is outside its
+    ///   limits.
     /// - [`Clock`](crate::measurement::ErrorKind::Clock) if the clock cannot be made.
     pub fn build(self) -> Result<CounterTime, Error> {
         if !SETTLE_RANGE.contains(&self.settle) {

@@ -36,15 +36,16 @@ pub struct Error {
 pub enum ErrorKind {
     /// A gate of tickline's clock is closed.
     GateClosed(Reason),
-    /// The clock had no rate at the end of [`settle`](crate::measurement::CounterTimeBuilder::settle).
+    /// The clock had no rate at the end of
+    /// [`settle`](crate::measurement::CounterTimeBuilder::settle).
     NotReady,
     /// [`settle`](crate::measurement::CounterTimeBuilder::settle) is outside its limits.
     OutOfRange,
     /// The clock could not be made.
     Clock(tickline::ErrorKind),
-    /// This process does not measure, so nothing was calibrated: it lists its benchmarks (`--list`),
-    /// or it takes samples for another process (`--against`), which converts them. The error's text
-    /// says which.
+    /// This process does not measure, so nothing was calibrated: it lists its benchmarks
+    /// (`--list`), or it takes samples for another process (`--against`), which converts them. The
+    /// error's text says which.
     NotMeasuring,
 }
 

@@ -233,9 +233,9 @@ pub struct Incidents {
     /// a sample a gate was closed, there was no line, or the rate was uncertain by more than 100
     /// ppm. The counter still timed these samples.
     pub untrusted_samples: u64,
-    /// The benchmarks of the [`untrusted_samples`](Self::untrusted_samples), each once: criterion's names,
-    /// which are in its files. For one that criterion has not stored, or not yet, a text says that.
-    /// `--update-on-pass` keeps the baseline of these benchmarks
+    /// The benchmarks of the [`untrusted_samples`](Self::untrusted_samples), each once: criterion's
+    /// names, which are in its files. For one that criterion has not stored, or not yet, a text
+    /// says that. `--update-on-pass` keeps the baseline of these benchmarks
     /// ([`Verdicts::kept_baselines`](crate::results::Verdicts::kept_baselines)).
     pub untrusted_benchmarks: Vec<String>,
     /// The number of samples from which time was subtracted, because the kernel took the CPU from

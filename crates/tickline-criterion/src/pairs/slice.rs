@@ -55,7 +55,7 @@ impl<const N: usize> Slice<N> {
         }
     }
 
-    /// Whether the group and the last pair before it, on the CPU `before`, were on more than one CPU.
+    /// Whether a pair of the group was on another CPU than `before`, that of the last pair.
     fn has_moved(before: Option<usize>, group: &[PairReads; N]) -> bool {
         let mut cpus = group
             .iter()

@@ -101,8 +101,8 @@ pub struct Comparison {
     /// confidence. The interval allows for 1 ns a pair.
     pub difference_ns: Interval,
     /// How much longer B takes than A, %: the ratio of their times, less 1, estimated in the same
-    /// way. The estimate may differ a little from the difference in ns divided by the time of A. Not
-    /// finite if A takes no time.
+    /// way. The estimate may differ a little from the difference in ns divided by the time of A.
+    /// Not finite if A takes no time.
     pub difference_percent: Interval,
     /// The number of couples that count. A couple is a time of A and the time of B next to it. If
     /// all pairs are included, disturbed couples count.

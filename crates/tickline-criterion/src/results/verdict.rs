@@ -45,7 +45,7 @@ pub enum Conclusion {
     Passes,
     /// It is slower by more than `--max-regression`.
     Slower,
-    /// The measurement does not decide.
+    /// The measurement does not decide: the reason says what hides the result.
     Undecided,
     /// There is nothing to compare it with: the other build has no such benchmark of `bench_pairs`,
     /// or the baseline has none.
@@ -166,7 +166,8 @@ pub struct Verdicts {
     /// [`kept_baselines`](Self::kept_baselines).
     pub is_baseline_updated: bool,
     /// With `--update-on-pass`, the benchmarks of a run that passes whose baseline stays as it was,
-    /// because samples of this run can't be trusted ([`Incidents::untrusted_samples`](crate::measurement::Incidents)).
+    /// because samples of this run can't be trusted
+    /// ([`untrusted_samples`](crate::measurement::Incidents::untrusted_samples)).
     #[serde(default)]
     pub kept_baselines: Vec<LeftOut>,
     /// The verdict on each benchmark, in order.
@@ -176,9 +177,9 @@ pub struct Verdicts {
     /// listed and not measured. With a baseline alone: those of `bench_function`, if criterion has
     /// stored them in one of its default directories. Another program that runs at the same time
     /// with the same directory adds its benchmarks. If the times of files have steps of 1 or 2 s, a
-    /// benchmark of the first 1 or 2 s of the run may be missing. Empty until the run is at its end.
-    /// A benchmark that is [`New`](Conclusion::New) for all its comparisons is not judged either; it
-    /// is among [`benchmarks`](Self::benchmarks).
+    /// benchmark of the first 1 or 2 s of the run may be missing. Empty until the run is at its
+    /// end. A benchmark that is [`New`](Conclusion::New) for all its comparisons is not judged
+    /// either; it is among [`benchmarks`](Self::benchmarks).
     #[serde(default)]
     pub not_judged: Vec<LeftOut>,
 }

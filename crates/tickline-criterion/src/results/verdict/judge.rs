@@ -87,8 +87,8 @@ pub(super) fn judge_difference(
     }
 }
 
-/// Why the noise is too much. `None` if it is not, and if even the interval's high end is allowed: it
-/// then hides no regression.
+/// Why the noise is too much. `None` if it is not, and if even the interval's high end is allowed:
+/// it then hides no regression.
 fn too_much_noise(options: &Options, difference: &Difference) -> Option<String> {
     let limit = options.max_noise_percent?;
     let (percent, noise) = (difference.percent, difference.percent.half_width());

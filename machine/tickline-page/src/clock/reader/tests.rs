@@ -94,8 +94,8 @@ fn run_as_forked(test: impl FnOnce(&PageReader)) {
     test(&reader);
 }
 
-/// Symptom: in a forked child a thread could not attach, for want of a file descriptor, and read the
-/// OS clock. Another thread attached, and its reading by the page was below that.
+/// Symptom: in a forked child a thread could not attach, for want of a file descriptor, and read
+/// the OS clock. Another thread attached, and its reading by the page was below that.
 #[test]
 fn after_a_thread_could_not_attach_no_reading_of_the_child_steps_back() {
     run_as_forked(|reader| {
