@@ -23,9 +23,9 @@ pub trait LeaseMemory {
 
 /// The memory of a page, as its writer changes it.
 ///
-/// A server only passes its memory to a [`Writer`], which calls these methods. The trait is for
-/// simulators and tests, which wrap a [`LeaseCell`] in a type of their own. So a later minor
-/// release adds only methods that have a body.
+/// A server only passes its memory to a [`Writer`](super::Writer), which calls these methods. The
+/// trait is for simulators and tests, which wrap a [`LeaseCell`](super::memory::LeaseCell) in a
+/// type of their own. So a later minor release adds only methods that have a body.
 pub trait LeaseStore: LeaseMemory {
     /// Fills a slot that the word does not name.
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]);
