@@ -269,7 +269,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         std::env::temp_dir().join(format!("tickline-known-delays-{}", std::process::id()));
     let time = CounterTime::builder()
         .output_directory(&directory)
-        .start_or_wall_time();
+        .build_or_wall_time();
     let (measurement_ms, truth_ms, comparisons) = if is_short {
         (60, 20, 1)
     } else {
@@ -286,7 +286,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let alike = CounterTime::builder()
         .quiet()
         .include_disturbed()
-        .start_or_wall_time();
+        .build_or_wall_time();
     let broken = run.delays()?
         + agreement("multiplications", &alike, || {
             _ = black_box(chain(black_box(3), 1_000))

@@ -212,9 +212,9 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
     } = collector;
     let Some(outcome) = Outcome::new(collected, time.settings().counting, scale, iterations) else {
         let reason = ReasonCode::TooFewSamples.with("there are no pairs");
-        files::cannot_tell(collector, reason.clone());
+        files::undecided(collector, reason.clone());
         if let Some(benchmark) = against {
-            other_cannot_tell(collector, benchmark, reason);
+            other_undecided(collector, benchmark, reason);
         }
         return;
     };
@@ -261,7 +261,7 @@ fn compare_by_name(
             benchmark.name
         );
         messages.not_compared(&error);
-        other_cannot_tell(collector, benchmark, ReasonCode::Failed.with(error));
+        other_undecided(collector, benchmark, ReasonCode::Failed.with(error));
         return false;
     }
     if let Some(reason) = benchmark.why_not_comparable() {
@@ -278,7 +278,7 @@ fn compare_by_name(
         Ok(turns) => report_turns(collector, benchmark, turns),
         Err(error) => {
             messages.not_compared(&error);
-            other_cannot_tell(collector, benchmark, ReasonCode::Failed.with(error));
+            other_undecided(collector, benchmark, ReasonCode::Failed.with(error));
             false
         }
     }
@@ -309,7 +309,7 @@ fn report_turns(collector: &Collector<1>, benchmark: Benchmark, turns: Turns) ->
                 why_hidden: comparison.why_hidden(),
             },
         ),
-        None => other_cannot_tell(
+        None => other_undecided(
             collector,
             benchmark,
             ReasonCode::TooFewSamples.with("too few couples count; measure longer"),
@@ -319,12 +319,12 @@ fn report_turns(collector: &Collector<1>, benchmark: Benchmark, turns: Turns) ->
 }
 
 /// Adds a benchmark that should be compared with the other build, and can't be.
-fn other_cannot_tell(collector: &Collector<1>, benchmark: Benchmark, reason: VerdictReason) {
+fn other_undecided(collector: &Collector<1>, benchmark: Benchmark, reason: VerdictReason) {
     findings().add_without(
         benchmark.name,
         ComparedWith::OtherBuild,
         collector.time.measured_by(),
-        Judgement::cannot_tell(reason),
+        Judgement::undecided(reason),
     );
 }
 
@@ -381,7 +381,7 @@ mod tests {
         let time = CounterTime::builder()
             .quiet()
             .output_directory(&folder.0)
-            .start_or_wall_time();
+            .build_or_wall_time();
         if let Some(error) = time.fallback_error() {
             Messages::Shown.print(&format_args!("SKIPPED: {error}"));
             return None;
@@ -407,7 +407,7 @@ mod tests {
     /// Symptom: no line called a routine of `latency()` short whose turns had too few couples.
     #[test]
     fn turns_with_too_few_couples_are_no_comparison() {
-        let time = CounterTime::builder().quiet().start_or_wall_time();
+        let time = CounterTime::builder().quiet().build_or_wall_time();
         _ = time.zero();
         let benchmark = Benchmark::without_programs("turns");
         let is_compared = report_turns(&Collector::new(None), benchmark, Turns::default());

@@ -27,8 +27,8 @@ const COPIES: usize = 8;
 /// The estimates may differ a little from the difference and the ratio of these times.
 ///
 /// A couple has as many calls of each routine as take 2 us or more, so that this is a comparison of
-/// their throughput. To compare the time of a call alone, let each input depend on the result before
-/// it.
+/// their throughput. To compare the time of a call alone, let each input depend on the result
+/// before it.
 ///
 /// The interval is over eight copies of the code of each routine, at different addresses, and heap
 /// and stack are shifted between visits to the copies. What both closures have inlined is therefore

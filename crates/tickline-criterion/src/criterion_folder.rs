@@ -5,8 +5,8 @@
 //! `new/sample.json`. This crate finds a benchmark's folder by these times. It searches criterion's
 //! default directories: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`, `criterion` in each
 //! folder above the program, and `target/criterion`. If the program has called
-//! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), the
-//! search begins there.
+//! [`CounterTimeBuilder::output_directory`](crate::measurement::CounterTimeBuilder::output_directory),
+//! the search begins there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,8 @@ use serde_json::Value;
 /// The depth of the search: group, function, parameter, and one spare level.
 const DEPTH: u32 = 4;
 
-/// criterion's files of a benchmark's last run, in the benchmark's folder: the times, and the names.
+/// criterion's files of a benchmark's last run, in the benchmark's folder: the times, and the
+/// names.
 const SAMPLE: &str = "new/sample.json";
 const BENCHMARK: &str = "new/benchmark.json";
 

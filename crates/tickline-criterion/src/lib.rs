@@ -188,7 +188,8 @@
 //! | The rate is the rate of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. It is the rate of tickline's clock, and follows that clock while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
 //! | The crate uses no counter that can't be trusted: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
 //! | If one instruction reads counter and CPU id (x86_64), the crate notices a move of the thread between the two readings of a pair. [`BenchPairs`] and [`compare`] also notice a move between two pairs. | that it notices a move away and back; with criterion's own bencher, a move between two pairs |
-//! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed. Samples that were taken while a gate was closed are reported, too ([`Incidents`]). | that no sample contains other programs' time: with `iter` and the other methods of criterion's bencher it is subtracted where Linux reports it and it can be told from the routine's own ([busy CPUs](#busy-cpus)); on other systems it is in the samples, as with every clock. [`BenchPairs`] and [`compare`] exclude iterations with such time where Linux reports it |
+//! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed. Samples that were taken while a gate was closed are reported, too ([`Incidents`]). | that the clock notices each of them before the sample ends: it may take half a second |
+//! | Other programs' time that Linux reports does not count: it is subtracted from the samples of criterion's bencher, and [`BenchPairs`] and [`compare`] exclude iterations with it. | that Linux reports all of it, and that it differs from the routine's own ([busy CPUs](#busy-cpus)); on other systems it is in the samples, as with every clock |
 //! | No sample is 0, which criterion would refuse: the smallest sample is an attosecond. | that a single pair is more exact than the counter's resolution; means over many pairs are |
 //!
 //! # Cost
@@ -263,6 +264,16 @@
 //!
 //! `benches/distributions.rs` (`cargo bench -p tickline-criterion --bench distributions`) has
 //! distributions and a comparison; `examples/known_delays.rs` has both clocks.
+//!
+//! [`Calibration::resolution_ns`]: measurement::Calibration::resolution_ns
+//! [`Calibration::uncertainty_ppb`]: measurement::Calibration::uncertainty_ppb
+//! [`CounterTimeBuilder::include_disturbed`]: measurement::CounterTimeBuilder::include_disturbed
+//! [`CounterTimeBuilder::quiet`]: measurement::CounterTimeBuilder::quiet
+//! [`CounterTimeBuilder::settle`]: measurement::CounterTimeBuilder::settle
+//! [`Error`]: measurement::Error
+//! [`Incidents`]: measurement::Incidents
+//! [`Incidents::uncertain_samples`]: measurement::Incidents::uncertain_samples
+//! [`Verdicts`]: results::Verdicts
 #![forbid(unsafe_code)]
 
 // The folders, in order: each uses only those above it.
@@ -286,35 +297,24 @@ pub mod comparison_method {}
 #[doc = include_str!("../docs/comparisons.md")]
 pub mod comparisons {}
 mod criterion_folder;
-mod measurement;
+pub mod measurement;
 mod message;
 mod number;
 mod pairs;
 mod reason;
-mod results;
+pub mod results;
 mod run;
 mod statistics;
 #[cfg(test)]
 mod test_folder;
 
+// What a benchmark names. The types of its results are in `measurement` and `results`.
 pub use bench_pairs::{BenchPairs, PairId};
 pub use compare::compare;
-pub use measurement::builder::CounterTimeBuilder;
-pub use measurement::calibration::Calibration;
-pub use measurement::error::{Error, ErrorKind};
-pub use measurement::incidents::{Incidents, SubtractedTime};
-pub use measurement::lost_time::NotSubtracted;
-pub use measurement::measured_by::MeasuredBy;
-pub use measurement::readings::{Elapsed, Start};
+pub use measurement::readings::Elapsed;
 pub use measurement::time::CounterTime;
 pub use pairs::bencher::PairBencher;
-pub use reason::{ReasonCode, VerdictReason};
-pub use results::comparison::Comparison;
-pub use results::verdict::{
-    BenchmarkVerdict, ComparedWith, Conclusion, LeftOut, RunState, Verdicts,
-};
 pub use run::{group, run};
-pub use statistics::interval::Interval;
 
 /// Makes the README's example a doctest.
 #[cfg(doctest)]

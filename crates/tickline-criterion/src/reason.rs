@@ -9,7 +9,7 @@ tickline_core::named! {
     /// verdicts](crate::comparisons#the-file-of-verdicts), and stays the same.
     ///
     /// ```
-    /// use tickline_criterion::ReasonCode;
+    /// use tickline_criterion::results::ReasonCode;
     ///
     /// assert_eq!(ReasonCode::AboveLimit.code(), "above_limit");
     /// ```

@@ -59,7 +59,7 @@ use crate::results::{baseline_update, verdict_file};
 /// | 0 | each benchmark passes, or is new. Without `--against` and limits also if none is compared |
 /// | 1 | a benchmark is slower by more than `--max-regression`: its whole interval is above the limit |
 /// | 2 | nothing could be compared |
-/// | 3 | none is slower, and at least one can't be told |
+/// | 3 | none is slower, and at least one is undecided |
 ///
 /// Exit code 2 comes with a printed reason:
 ///
@@ -69,11 +69,11 @@ use crate::results::{baseline_update, verdict_file};
 ///   the limit of a baseline, none of [`compare`](crate::compare()) either.
 /// - There is `--against`, and the other build has none of the benchmarks.
 ///
-/// A benchmark can't be told (exit code 3) in these cases:
+/// A benchmark is undecided (exit code 3) in these cases:
 ///
 /// - Its estimate is above `--max-regression`, and the low end of its interval is not.
-/// - Half of its interval's width is above `--max-noise`, and the high end above `--max-regression`;
-///   without that limit, above 0.
+/// - Half of its interval's width is above `--max-noise`, and the high end above
+///   `--max-regression`; without that limit, above 0.
 /// - [More than a tenth of a pair is cost](crate::comparisons#the-latency-of-an-iteration), and its
 ///   interval is neither entirely above `--max-regression` nor entirely below 0.
 /// - Its comparison has failed.

@@ -72,7 +72,8 @@ use unix_offset::{UnixOffset, unix_offset_ns};
 /// use tracing_subscriber::layer::SubscriberExt;
 ///
 /// let layer = SpanTimingLayer::new().with_callback(|span| {
-///     println!("{} took {:?} since {:?}", span.name(), span.times().total(), span.times().created());
+///     let times = span.times();
+///     println!("{} took {:?} since {:?}", span.name(), times.total(), times.created());
 /// });
 /// let subscriber = tracing_subscriber::registry().with(layer);
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
@@ -170,13 +171,12 @@ impl SpanTimingLayer {
     ///     .with_callback(|span| println!("{} took {:?}", span.name(), span.times().total()))
     ///     .for_sinks_only();
     /// let subscriber = tracing_subscriber::registry().with(layer);
-    /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
+    /// # use tracing::{info_span, subscriber::with_default};
+    /// # with_default(subscriber, || info_span!("work").in_scope(|| ()));
     /// ```
-    pub fn for_sinks_only(self) -> Self {
-        Self {
-            is_for_sinks_only: true,
-            ..self
-        }
+    pub fn for_sinks_only(mut self) -> Self {
+        self.is_for_sinks_only = true;
+        self
     }
 
     /// The present time, ns, for the creation or the end of a span; 0 if nothing needs it.

@@ -12,7 +12,8 @@
 //! fn main() -> std::io::Result<()> {
 //! #   let folder = tempfile::tempdir()?;
 //! #   std::env::set_current_dir(&folder)?;
-//!     let (trace, guard) = TraceFile::builder().with_fields().flush_on_panic().create("trace.json")?;
+//!     let builder = TraceFile::builder().with_fields().flush_on_panic();
+//!     let (trace, guard) = builder.create("trace.json")?;
 //!     let layer = SpanTimingLayer::new().with_sink(trace);
 //!     tracing_subscriber::registry().with(layer).init();
 //!
@@ -105,7 +106,8 @@
 //!
 //! # Examples
 //!
-//! In [`examples/`](https://github.com/tickline/tickline/tree/main/crates/tickline-tracing/examples):
+//! In
+//! [`examples/`](https://github.com/tickline/tickline/tree/main/crates/tickline-tracing/examples):
 //! `trace_file` (a trace for Perfetto), `flight_recorder` (the trace of a killed server),
 //! `tokio_histograms` (tasks that move between threads), `beside_fmt` (close events, times, and a
 //! custom layer that reads the spans' times), `opentelemetry` (exported spans).

@@ -35,8 +35,8 @@
 //!
 //! To add a setting of a sink:
 //!
-//! 1. Its field and its method go into `settings.rs` if both sinks have it, else into the builder
-//!    (`trace_file.rs`, `flight/builder.rs`).
+//! 1. Its field goes into `settings.rs` if both sinks have it, else into the builder. Its method
+//!    goes into the builder of each sink that has it (`trace_file.rs`, `flight/builder.rs`).
 //! 2. What a trace's file then has goes into `json.rs` and `perfetto.rs` of `format/`.
 //!    `TraceOutput` (`trace_output.rs` there) joins the two: what only one of them writes is an arm
 //!    there. New records go into `capture/recorder.rs`.

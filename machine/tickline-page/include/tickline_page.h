@@ -162,7 +162,7 @@ static inline int64_t tickline_at(const struct tickline_line *line, uint64_t tic
     return tickline_signed((uint64_t)line->base + tickline_high((ticks - line->start) << 16, line->slope));
 }
 
-/* A line's value or a high-water mark, and its lead: the largest distance above the OS clock to which
+/* A line's value or an end mark, and its lead: the largest distance above the OS clock to which
  * it may raise a reading, ns. */
 struct tickline_time {
     int64_t ns, lead;

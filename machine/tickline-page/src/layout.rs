@@ -7,7 +7,7 @@ use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
 
 use crate::BootContext;
-use crate::lease::LeaseCell;
+use crate::lease::memory::LeaseCell;
 
 /// The size of a page, bytes.
 pub const PAGE_BYTES: usize = 4096;

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | a reader, which attaches to a page by itself | what it passes to a reading and gets from it: [`ReaderOs`], [`ProcessHighWater`], [`PageReading`] |
 //! | a server | [`Writer`], and what it takes and returns |
-//! | a simulator, or a test that needs a page with a line | all of it |
+//! | a simulator, or a test that needs a page with a line | also [`memory`]: words, slots and their fields |
 //!
 //! A writer calls [`Writer::iterate`] with the bounds of the OS clock. Its memory is the page's
 //! file (`page_file::LockedPageFile`, feature `file`), a page in the program's own memory
@@ -18,8 +18,8 @@
 //! use core::cell::Cell;
 //!
 //! use tickline_page::lease::{
-//!     Basis, LeaseCell, LeasePhase, Line, OsBounds, PageSource, ProcessHighWater, ReaderOs, Slope,
-//!     Timescale, UnixOffsetBounds, Writer, WriterAction, WriterConfig, read,
+//!     Basis, LeasePhase, Line, OsBounds, PageSource, ProcessHighWater, ReaderOs, Slope, Timescale,
+//!     UnixOffsetBounds, Writer, WriterAction, WriterConfig, memory::LeaseCell, read,
 //! };
 //! use tickline_page::{Counter, Reference};
 //!
@@ -79,22 +79,12 @@
 //! reader leaves no trace: it can neither retire a line nor help a stopped writer. So a line
 //! carries its own end, and the writer publishes the next line a lease ahead. Each line is at or
 //! above the upper bound of the OS clock.
-//! [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md) has
-//! the rules, R1 to R11 for readers and W1 to W10 for the writer, with their reasons.
+//! [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md)
+//! has the rules, R1 to R11 for readers and W1 to W10 for the writer, with their reasons.
 //!
-//! The same page defines the words. DESIGN.md has other words, or none, for some of them:
-//!
-//! | here | in DESIGN.md |
-//! |---|---|
-//! | lease, to its end | validity |
-//! | doubted | none: such a line is retired (rule 4) |
-//! | first publication, with its deadline | first publication (rule 7), which has no deadline |
-//! | off | barred (rule 8) |
-//! | high-water mark: fixed when the line is published | high-water mark (rule 5): computed when the line is retired |
-//! | a process's high-water mark | none: a first line begins above all earlier readings (rule 7) |
-//! | lead | none: a line is between its bounds |
-//! | attempt (R1, R7) | attempt of the slow path |
-//! | doubt, end: to store `Doubted`, to store `NoLine` (W3, W4) | retire |
+//! The same page defines the words. Those that DESIGN.md has, too, mean the same here, with one
+//! addition: readers wait for a first publication (rule 7) only until its deadline (R7). Two words
+//! stand for others there: a lease for a line's validity, off for barred (rule 8).
 //!
 //! ```text
 //!           W5                        W2, again and again
@@ -104,10 +94,7 @@
 //!    +<---------- past the last end ----- Published, or Doubted(n, n+1)
 //! ```
 //!
-//! - [`LeaseWord`]: the state of a page, 8 bytes whose value never recurs;
-//! - [`LeaseLine`] and [`HighWater`]: the contents of a slot;
-//! - [`LeaseMemory`] and [`LeaseStore`]: a reader's loads and the writer's stores; [`LeaseCell`]
-//!   is the memory itself;
+//! - [`memory`]: the page's word and slots, as readers load and the writer stores them;
 //! - [`read`]: a reading; programs, the simulator and the models execute the same code;
 //! - [`read_forked`]: a reading of a forked child that does not know its time namespace yet;
 //! - `use_stage.rs`: whether a process's readings use the page, which its program decides;
@@ -121,6 +108,7 @@ mod forked;
 mod loom_tests;
 mod reader;
 mod slot;
+mod store;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(any(test, all(feature = "clock", target_os = "linux", not(miri))))]
@@ -129,85 +117,34 @@ mod word;
 mod writer;
 
 pub use bounds::{OsBounds, UnixOffsetBounds};
-pub use cell::LeaseCell;
 pub use forked::{Attachment, read_forked};
 pub(crate) use reader::read_first_line;
 pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
-pub use slot::{
-    Field, HighWater, LeaseLine, SLOT_WORDS, SLOTS, TimeWithLead, UNIX_BY_OS, UnixOffset,
-};
 #[cfg(all(feature = "clock", target_os = "linux", not(miri)))]
 pub(crate) use use_stage::UseStage;
-pub use word::{Bank, LeasePhase, LeaseWord, SlotNumber};
+pub use word::LeasePhase;
 pub use writer::{
     Basis, FAST_RATE_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration,
 };
 
-use core::ops::Range;
-
-use tickline_core::counter::Counter;
 pub use tickline_core::line::{Line, Slope};
 pub use tickline_core::reference::Timescale;
 use tickline_core::units::ticks_between;
 
-/// The memory of a page, as a reader loads it. No method stores, waits or fails.
-pub trait LeaseMemory {
-    /// Loads the word first. Later loads see the slots that the word names as its writer filled
-    /// them.
-    fn word(&self) -> LeaseWord;
-
-    /// Loads a field of a slot. The value counts only if the second load finds the word unchanged.
-    fn field(&self, slot: SlotNumber, field: Field) -> u64;
-
-    /// Whether the word is still `word`: the second load, after every earlier load.
-    fn is_still(&self, word: LeaseWord) -> bool;
-}
-
-/// The memory of a page, as its writer changes it.
+/// The word and the slots of a page: for simulators and tests, which put lines into a page, or load
+/// them, by themselves. Readers and servers need nothing from here.
 ///
-/// A server only passes its memory to a [`Writer`], which calls these methods. The trait is for
-/// simulators and tests, which wrap a [`LeaseCell`] in a type of their own. So a later minor
-/// release adds only methods that have a body.
-pub trait LeaseStore: LeaseMemory {
-    /// Fills a slot that the word does not name.
-    fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]);
-
-    /// Replaces the word `from` by `to` (rule W1). Returns whether the word was `from`.
-    fn try_swap(&self, from: LeaseWord, to: LeaseWord) -> bool;
-
-    /// Swaps the word if the counter is in this range of `ticks`, also if it wraps there (rule W2).
-    ///
-    /// Little time should pass between the read of the counter and the swap. Where the system
-    /// supports it, `page_file::LockedPageFile` does both in one restartable sequence, which no
-    /// preemption, stop or suspend can divide. That sequence reads this target's counter itself,
-    /// which `counter` must then be.
-    fn try_swap_between(
-        &self,
-        from: LeaseWord,
-        to: LeaseWord,
-        counter: &impl Counter,
-        ticks: Range<u64>,
-    ) -> SwapResult {
-        let now_ticks = counter.now_ordered();
-        if is_before(now_ticks, ticks.start) || !is_before(now_ticks, ticks.end) {
-            SwapResult::OutOfTime
-        } else if self.try_swap(from, to) {
-            SwapResult::Done
-        } else {
-            SwapResult::OtherWord
-        }
-    }
-}
-
-/// The result of a swap that has a time limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SwapResult {
-    /// The word was replaced.
-    Done,
-    /// The counter was too early or too late; the word is unchanged.
-    OutOfTime,
-    /// The word was not the expected one, and is unchanged.
-    OtherWord,
+/// - [`LeaseWord`](memory::LeaseWord): the state of a page, 8 bytes whose value never recurs;
+/// - [`LeaseLine`](memory::LeaseLine) and [`EndMark`](memory::EndMark): the contents of a slot;
+/// - [`LeaseMemory`](memory::LeaseMemory) and [`LeaseStore`](memory::LeaseStore): a reader's loads
+///   and the writer's stores; [`LeaseCell`](memory::LeaseCell) is the memory itself.
+pub mod memory {
+    pub use super::cell::LeaseCell;
+    pub use super::slot::{
+        EndMark, Field, LeaseLine, SLOT_WORDS, SLOTS, TimeWithLead, UNIX_BY_OS, UnixOffset,
+    };
+    pub use super::store::{LeaseMemory, LeaseStore, SwapResult};
+    pub use super::word::{Bank, LeaseWord, SlotNumber};
 }
 
 /// Whether `ticks` is before `other`, on a counter that wraps.

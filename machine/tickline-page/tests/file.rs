@@ -9,9 +9,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tickline_page::lease::{
-    Bank, Field, LeaseMemory, LeasePhase, LeaseStore, SlotNumber, Writer, WriterConfig,
-};
+use tickline_page::lease::memory::{Bank, Field, LeaseMemory, LeaseStore, SlotNumber};
+use tickline_page::lease::{LeasePhase, Writer, WriterConfig};
 use tickline_page::page_file::{
     AttachedFile, LockedPageFile, PageSwitch, lock_holder, switch_off, switch_on,
 };

@@ -220,7 +220,7 @@ fn a_forked_child_is_not_below_its_parent_whatever_the_page_serves() {
         Serves::SecondLine,
         Serves::DoubtedLine,
         // Processes stand still at this mark while the test runs. A suspend leaves one.
-        Serves::HighWater(1_500_000_000),
+        Serves::EndMark(1_500_000_000),
     ] {
         println!("{serves:?}");
         let (_folder, page) = page_that(serves, 0, 0);
@@ -233,7 +233,7 @@ fn a_program_has_the_kernels_clocks_while_its_page_has_no_line() {
     if served_page().is_none() {
         return;
     }
-    let (_folder, page) = page_that(Serves::HighWater(-1_000_000_000), 0, 0);
+    let (_folder, page) = page_that(Serves::EndMark(-1_000_000_000), 0, 0);
     assert_passes(&mut run("without_line", &page));
 }
 

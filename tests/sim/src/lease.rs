@@ -22,9 +22,11 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
+use tickline_page::lease::memory::{
+    Field, LeaseCell, LeaseMemory, LeaseStore, LeaseWord, SLOT_WORDS, SlotNumber, SwapResult,
+};
 use tickline_page::lease::{
-    Basis, Field, LeaseCell, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds,
-    PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, SwapResult,
+    Basis, LeasePhase, Line, OsBounds, PageReading, PageSource, ProcessHighWater, ReaderOs, Slope,
     Timescale, Writer, WriterAction, WriterConfig, read,
 };
 

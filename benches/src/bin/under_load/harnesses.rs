@@ -62,8 +62,8 @@ impl Harnesses {
             std::env::temp_dir().join(format!("tickline-under-load-{}", std::process::id()));
         let builder = CounterTime::builder().quiet().output_directory(&directory);
         Self {
-            counter: builder.clone().start_or_wall_time(),
-            counter_alone: builder.include_disturbed().start_or_wall_time(),
+            counter: builder.clone().build_or_wall_time(),
+            counter_alone: builder.include_disturbed().build_or_wall_time(),
             measurement,
             directory,
         }

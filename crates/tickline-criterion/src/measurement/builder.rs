@@ -41,14 +41,14 @@ const ERROR: i32 = 2;
 ///     .clock(Clock::builder().trust(Trust::Measured)) // compares the CPUs' counters itself
 ///     .settle(Duration::from_millis(500))
 ///     .quiet()
-///     .start_or_wall_time();
+///     .build_or_wall_time();
 /// # drop(time);
 ///
-/// let error = CounterTime::builder().settle(Duration::from_secs(90)).start().unwrap_err();
+/// let error = CounterTime::builder().settle(Duration::from_secs(90)).build().unwrap_err();
 /// assert_eq!(error.to_string(), "settle of 90s is outside 50ms to 60s");
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "a builder does nothing until it is started"]
+#[must_use = "a builder does nothing until it is built"]
 pub struct CounterTimeBuilder {
     clock: tickline::ClockBuilder,
     settle: Duration,
@@ -80,8 +80,8 @@ impl CounterTimeBuilder {
         self
     }
 
-    /// The longest time that [`start`](Self::start) waits for the clock: 50 ms to 60 s, by default
-    /// 2 s. `start` returns as soon as the rate is known to 1 ppm, usually after 0.1 to 0.2 s. At
+    /// The longest time that [`build`](Self::build) waits for the clock: 50 ms to 60 s, by default
+    /// 2 s. `build` returns as soon as the rate is known to 1 ppm, usually after 0.1 to 0.2 s. At
     /// the limit it returns with the rate that is known by then.
     pub fn settle(mut self, limit: Duration) -> Self {
         self.settle = limit;
@@ -116,14 +116,14 @@ impl CounterTimeBuilder {
         self
     }
 
-    /// Makes a clock, waits for its rate, and measures the cost of a pair of readings. If `--list`
-    /// is among the program's arguments, there is nothing to measure: the call does none of this,
-    /// and the result uses the OS clock. [`CounterTime::fallback_error`] is then
-    /// [`ListMode`](crate::ErrorKind::ListMode).
+    /// Makes a clock, waits for its rate, and measures the cost of a pair of readings. This takes
+    /// 0.1 to 0.2 s, and at most little more than [`settle`](Self::settle).
     ///
-    /// In a process that [`run`](crate::run) has started for `--against`, the call does not
-    /// calibrate either: the other process converts the ticks.
-    /// [`CounterTime::fallback_error`] is then [`Serving`](crate::ErrorKind::Serving).
+    /// Two kinds of processes have nothing to calibrate. With `--list` among its arguments a
+    /// program measures nothing, and the result uses the OS clock. A process that
+    /// [`run`](crate::run()) has started for `--against` takes samples that the other process
+    /// converts. [`CounterTime::fallback_error`] is then
+    /// [`NotMeasuring`](crate::measurement::ErrorKind::NotMeasuring).
     ///
     /// If `--bench`, which cargo gives to a benchmark program, and one of [`run`](crate::run)'s
     /// options are among the program's arguments, `run` is not in its `main`, and criterion would
@@ -132,13 +132,14 @@ impl CounterTimeBuilder {
     ///
     /// # Errors
     ///
-    /// - [`GateClosed`](crate::ErrorKind::GateClosed), with the reason, if the counter cannot be
-    ///   trusted.
-    /// - [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when
+    /// - [`GateClosed`](crate::measurement::ErrorKind::GateClosed), with the reason, if the counter
+    ///   cannot be trusted.
+    /// - [`NotReady`](crate::measurement::ErrorKind::NotReady) if its rate is unknown when
     ///   [`settle`](Self::settle) is over.
-    /// - [`OutOfRange`](crate::ErrorKind::OutOfRange) if `settle` is outside its limits.
-    /// - [`Clock`](crate::ErrorKind::Clock) if the clock cannot be made.
-    pub fn start(self) -> Result<CounterTime, Error> {
+    /// - [`OutOfRange`](crate::measurement::ErrorKind::OutOfRange) if `settle` is outside its
+    ///   limits.
+    /// - [`Clock`](crate::measurement::ErrorKind::Clock) if the clock cannot be made.
+    pub fn build(self) -> Result<CounterTime, Error> {
         if !SETTLE_RANGE.contains(&self.settle) {
             let (least, most) = SETTLE_RANGE.into_inner();
             let message = format!(
@@ -150,7 +151,7 @@ impl CounterTimeBuilder {
         if arguments::role() == Role::Serve {
             let message =
                 "nothing was calibrated: the program takes samples for another one (--against)";
-            let serving = Error::new(ErrorKind::Serving, message.to_owned());
+            let serving = Error::new(ErrorKind::NotMeasuring, message.to_owned());
             let clock = match arguments::counter_ns_per_tick() {
                 Some(_) => PairClock::counter().ok_or(Error::closed(Reason::NoCounter))?,
                 None => PairClock::wall(),
@@ -166,7 +167,7 @@ impl CounterTimeBuilder {
         }
         if arguments::criterion::is_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
-            let listing = Error::new(ErrorKind::ListMode, message.to_owned());
+            let listing = Error::new(ErrorKind::NotMeasuring, message.to_owned());
             return Ok(CounterTime::from_parts(
                 PairClock::wall(),
                 Err(listing),
@@ -194,12 +195,12 @@ impl CounterTimeBuilder {
         Ok(time)
     }
 
-    /// Calls [`start`](Self::start). If that fails, the result uses the OS clock, exactly as
+    /// Calls [`build`](Self::build). If that fails, the result uses the OS clock, exactly as
     /// `WallTime` does. The error is printed, and is available as [`CounterTime::fallback_error`].
     #[must_use]
-    pub fn start_or_wall_time(self) -> CounterTime {
+    pub fn build_or_wall_time(self) -> CounterTime {
         let settings = self.settings.clone();
-        self.start().unwrap_or_else(|error| {
+        self.build().unwrap_or_else(|error| {
             // This is printed each time. A gate that was open for an earlier clock may be closed
             // for a later one, and the results would look alike.
             settings

@@ -66,7 +66,7 @@ pub(crate) fn least_ns(ns: f64) -> f64 {
 /// The rate, resolution and cost of the counter. Its text is printed at the start.
 ///
 /// ```
-/// let time = tickline_criterion::CounterTime::builder().quiet().start_or_wall_time();
+/// let time = tickline_criterion::CounterTime::builder().quiet().build_or_wall_time();
 /// if let Some(calibration) = time.calibration() {
 ///     // counter at 2596.126 MHz +-977 ppb, resolution 10.0 ns; a start and an end cost 22.7 ns, subtracted
 ///     println!("{calibration}");

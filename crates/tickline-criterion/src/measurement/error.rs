@@ -8,9 +8,10 @@ use tickline::Reason;
 /// The reason why the counter can't measure. Its text is complete, with the causes.
 ///
 /// ```
-/// use tickline_criterion::{ErrorKind, CounterTime};
+/// use tickline_criterion::CounterTime;
+/// use tickline_criterion::measurement::ErrorKind;
 ///
-/// match CounterTime::builder().quiet().start() {
+/// match CounterTime::builder().quiet().build() {
 ///     Ok(time) => {
 ///         // A program that does not measure itself (`--list`) has none.
 ///         if let Some(calibration) = time.calibration() {
@@ -35,17 +36,17 @@ pub struct Error {
 pub enum ErrorKind {
     /// A gate of tickline's clock is closed.
     GateClosed(Reason),
-    /// The clock had no rate at the end of [`settle`](crate::CounterTimeBuilder::settle).
+    /// The clock had no rate at the end of
+    /// [`settle`](crate::measurement::CounterTimeBuilder::settle).
     NotReady,
-    /// [`settle`](crate::CounterTimeBuilder::settle) is outside its limits.
+    /// [`settle`](crate::measurement::CounterTimeBuilder::settle) is outside its limits.
     OutOfRange,
     /// The clock could not be made.
     Clock(tickline::ErrorKind),
-    /// The program only lists its benchmarks (`--list`), so nothing was calibrated.
-    ListMode,
-    /// The program takes samples for another one (`--against`), which converts them, so nothing was
-    /// calibrated.
-    Serving,
+    /// This process does not measure, so nothing was calibrated: it lists its benchmarks
+    /// (`--list`), or it takes samples for another process (`--against`), which converts them. The
+    /// error's text says which.
+    NotMeasuring,
 }
 
 impl Error {

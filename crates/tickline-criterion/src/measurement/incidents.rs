@@ -211,7 +211,7 @@ impl fmt::Display for SubtractedTime {
 /// use criterion::measurement::Measurement;
 /// use tickline_criterion::CounterTime;
 ///
-/// let time = CounterTime::builder().quiet().start_or_wall_time();
+/// let time = CounterTime::builder().quiet().build_or_wall_time();
 /// let _ns = time.to_f64(&time.end(time.start()));
 /// let incidents = time.incidents();
 /// println!("{incidents}"); // usually empty
@@ -233,10 +233,10 @@ pub struct Incidents {
     /// a sample a gate was closed, there was no line, or the rate was uncertain by more than 100
     /// ppm. The counter still timed these samples.
     pub untrusted_samples: u64,
-    /// The benchmarks of the [`untrusted_samples`](Self::untrusted_samples), each once: criterion's names,
-    /// which are in its files. For one that criterion has not stored, or not yet, a text says that.
-    /// `--update-on-pass` keeps the baseline of these benchmarks
-    /// ([`Verdicts::kept_baselines`](crate::Verdicts::kept_baselines)).
+    /// The benchmarks of the [`untrusted_samples`](Self::untrusted_samples), each once: criterion's
+    /// names, which are in its files. For one that criterion has not stored, or not yet, a text
+    /// says that. `--update-on-pass` keeps the baseline of these benchmarks
+    /// ([`Verdicts::kept_baselines`](crate::results::Verdicts::kept_baselines)).
     pub untrusted_benchmarks: Vec<String>,
     /// The number of samples from which time was subtracted, because the kernel took the CPU from
     /// the thread.

@@ -192,7 +192,7 @@ impl LostTime {
 #[non_exhaustive]
 pub enum NotSubtracted {
     /// The program asked for that:
-    /// [`include_disturbed`](crate::CounterTimeBuilder::include_disturbed).
+    /// [`include_disturbed`](crate::measurement::CounterTimeBuilder::include_disturbed).
     Included,
     /// The OS clock measures, as `WallTime` does.
     WallTime,

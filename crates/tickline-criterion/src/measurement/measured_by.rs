@@ -10,7 +10,7 @@ use crate::measurement::readings::PairClock;
 /// clock's contain the cost of its readings, and the counter's do not.
 ///
 /// ```
-/// use tickline_criterion::MeasuredBy;
+/// use tickline_criterion::measurement::MeasuredBy;
 ///
 /// assert_eq!(serde_json::to_string(&MeasuredBy::OsClock)?, r#""os_clock""#);
 /// assert_eq!(MeasuredBy::OsClock.to_string(), "OS clock");

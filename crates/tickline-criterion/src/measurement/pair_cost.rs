@@ -17,8 +17,8 @@ const PAIRS: u64 = 500;
 /// cycles of the core, so it changes with the core's frequency.
 ///
 /// The function runs the code that measures samples, [`PairClock::start`] and
-/// [`Start::end`](crate::Start), and returns the median of the means of blocks. Other statistics
-/// would be wrong:
+/// [`Start::end`](crate::measurement::Start), and returns the median of the means of blocks. Other
+/// statistics would be wrong:
 ///
 /// - The median of single pairs: a counter's resolution may be many ticks (26 on Zen 5 under KVM).
 ///   A single pair then reads as 26 or 52 ticks, and the true cost is in between.

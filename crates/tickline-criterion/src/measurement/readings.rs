@@ -65,9 +65,10 @@ pub(crate) enum PairClock {
 ///
 /// ```
 /// use criterion::measurement::Measurement;
-/// use tickline_criterion::{Elapsed, Start, CounterTime};
+/// use tickline_criterion::measurement::Start;
+/// use tickline_criterion::{CounterTime, Elapsed};
 ///
-/// let time = CounterTime::builder().quiet().start_or_wall_time();
+/// let time = CounterTime::builder().quiet().build_or_wall_time();
 /// let start: Start = time.start();
 /// let elapsed: Elapsed = time.end(start);
 /// assert!(time.to_f64(&elapsed) > 0.0);
@@ -226,9 +227,9 @@ const PS_PER_NS: f64 = 1e3;
 /// ```
 /// use std::time::Duration;
 /// use criterion::measurement::Measurement;
-/// use tickline_criterion::{Elapsed, CounterTime};
+/// use tickline_criterion::{CounterTime, Elapsed};
 ///
-/// let time = CounterTime::builder().quiet().start_or_wall_time();
+/// let time = CounterTime::builder().quiet().build_or_wall_time();
 /// let work = time.end(time.start());
 /// let both = work + Elapsed::from(Duration::from_micros(3));
 /// assert!(time.to_f64(&both) >= 3_000.0); // ns

@@ -13,7 +13,8 @@ pub(crate) struct Settings {
     pub(crate) output_directory: Option<Arc<Path>>,
 }
 
-/// The setting of the pairs that count: [`crate::CounterTimeBuilder::include_disturbed`].
+/// The setting of the pairs that count:
+/// [`crate::measurement::CounterTimeBuilder::include_disturbed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
     Undisturbed,

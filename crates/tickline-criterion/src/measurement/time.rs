@@ -35,7 +35,7 @@ thread_local! {
 /// ```
 /// use criterion::Criterion;
 /// use criterion::measurement::Measurement;
-/// use tickline_criterion::{Elapsed, CounterTime};
+/// use tickline_criterion::{CounterTime, Elapsed};
 ///
 /// let time = CounterTime::new_or_wall_time();
 /// let mut criterion = Criterion::default().with_measurement(time.clone());
@@ -94,16 +94,16 @@ impl CounterTime {
     /// # Errors
     ///
     /// If the counter can't be trusted, or its rate does not become known: see
-    /// [`CounterTimeBuilder::start`].
+    /// [`CounterTimeBuilder::build`].
     pub fn new() -> Result<Self, Error> {
-        Self::builder().start()
+        Self::builder().build()
     }
 
     /// A measurement by the counter. If [`new`](Self::new) returns an error, prints the error, and
     /// returns a measurement by the OS clock, which measures as `WallTime` does.
     #[must_use]
     pub fn new_or_wall_time() -> Self {
-        Self::builder().start_or_wall_time()
+        Self::builder().build_or_wall_time()
     }
 
     /// Settings for a measurement.

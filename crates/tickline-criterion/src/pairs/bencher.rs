@@ -126,7 +126,7 @@ impl<'a> PairBencher<'a> {
     /// [The page about comparisons](crate::comparisons#the-latency-of-an-iteration) has an example.
     ///
     /// The counter's resolution is not checked: a difference that is small against
-    /// [`Calibration::resolution_ns`](crate::Calibration::resolution_ns) is not seen.
+    /// [`Calibration::resolution_ns`](crate::measurement::Calibration::resolution_ns) is not seen.
     /// [`compare`](crate::compare()) has no such mode; there, let each input depend on the result
     /// before it.
     ///
@@ -293,7 +293,7 @@ mod tests {
 
     /// Runs a benchmark as criterion does for a sample of [`ITERATIONS`].
     fn bench(benchmark: impl FnOnce(&mut PairBencher<'_>)) {
-        let time = CounterTime::builder().quiet().start_or_wall_time();
+        let time = CounterTime::builder().quiet().build_or_wall_time();
         _ = time.zero();
         let mut collector = Collector::new(None);
         benchmark(&mut PairBencher::new(&mut collector, ITERATIONS));

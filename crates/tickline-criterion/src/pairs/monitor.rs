@@ -123,7 +123,7 @@ mod tests {
         let time = CounterTime::builder()
             .quiet()
             .settle(Duration::MAX)
-            .start_or_wall_time();
+            .build_or_wall_time();
         let mut monitor = Monitor::new(&time, 1.0);
         monitor.begin(&time);
         for cpu in core_affinity::get_core_ids().unwrap_or_default() {
@@ -137,7 +137,7 @@ mod tests {
         let time = CounterTime::builder()
             .quiet()
             .settle(Duration::MAX)
-            .start_or_wall_time();
+            .build_or_wall_time();
         Monitor::new(&time, 1.0)
     }
 
@@ -163,7 +163,7 @@ mod tests {
             counting: Counting::Undisturbed,
             output_directory: None,
         };
-        let serving = Error::new(ErrorKind::Serving, String::new());
+        let serving = Error::new(ErrorKind::NotMeasuring, String::new());
         let time = CounterTime::from_parts(clock, Err(serving), settings);
         let noise = Monitor::new(&time, 1.0).noise();
         assert!(noise.runtime_ticks >= 20_000_000, "{noise:?}");

@@ -38,7 +38,8 @@ impl<const N: usize> Slice<N> {
         common: Option<Disturbance>,
     ) {
         for group in block.drain(..) {
-            let has_moved = self.has_moved(&group);
+            let has_moved = Self::has_moved(self.cpu, &group);
+            self.cpu = Self::last_cpu(&group).or(self.cpu);
             let disturbance = if group.iter().any(|pair| pair.end_ticks < pair.start_ticks) {
                 Some(Disturbance::Backwards)
             } else if has_moved {
@@ -54,19 +55,22 @@ impl<const N: usize> Slice<N> {
         }
     }
 
-    /// Whether the group and the last pair before it were on more than one CPU.
-    fn has_moved(&mut self, group: &[PairReads; N]) -> bool {
-        let later = group.iter().max_by_key(|pair| pair.end_ticks);
-        let before = self.cpu;
-        self.cpu = later
-            .and_then(|pair| pair.cpus)
-            .map(|(_, end)| end)
-            .or(before);
+    /// Whether a pair of the group was on another CPU than `before`, that of the last pair.
+    fn has_moved(before: Option<usize>, group: &[PairReads; N]) -> bool {
         let mut cpus = group
             .iter()
             .filter_map(|pair| pair.cpus)
             .flat_map(|(start, end)| [start, end]);
-        cpus.any(|cpu| before.or(self.cpu) != Some(cpu) || self.cpu != Some(cpu))
+        let Some(first) = before.or_else(|| cpus.next()) else {
+            return false;
+        };
+        cpus.any(|cpu| cpu != first)
+    }
+
+    /// The CPU on which the group ended, if it was read with the counter.
+    fn last_cpu(group: &[PairReads; N]) -> Option<usize> {
+        let later = group.iter().max_by_key(|pair| pair.end_ticks)?;
+        later.cpus.map(|(_, end)| end)
     }
 
     /// The number of groups without a disturbance so far.

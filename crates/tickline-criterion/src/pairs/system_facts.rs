@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_clock_has_facts_if_it_measures() {
-        let time = CounterTime::builder().quiet().start_or_wall_time();
+        let time = CounterTime::builder().quiet().build_or_wall_time();
         let facts = SystemFacts::of_clock(&time);
         assert_eq!(facts.clock.is_some(), time.session().is_some());
     }

@@ -101,8 +101,8 @@ pub struct Comparison {
     /// confidence. The interval allows for 1 ns a pair.
     pub difference_ns: Interval,
     /// How much longer B takes than A, %: the ratio of their times, less 1, estimated in the same
-    /// way. The estimate may differ a little from the difference in ns divided by the time of A. Not
-    /// finite if A takes no time.
+    /// way. The estimate may differ a little from the difference in ns divided by the time of A.
+    /// Not finite if A takes no time.
     pub difference_percent: Interval,
     /// The number of couples that count. A couple is a time of A and the time of B next to it. If
     /// all pairs are included, disturbed couples count.
@@ -300,7 +300,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             );
             messages.print(&format_args!("not compared: {error}"));
             if self.sides == Sides::Routines {
-                files::cannot_tell(self.collector, ReasonCode::TooFewSamples.with(error));
+                files::undecided(self.collector, ReasonCode::TooFewSamples.with(error));
             }
             return None;
         };

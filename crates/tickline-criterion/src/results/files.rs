@@ -105,7 +105,7 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
     let Some(folder) = find(chosen, &collector.collected.returned_ns, collector.begin) else {
         let root = &roots(chosen)[0];
         let error = format!("criterion's files are not in {}", root.display());
-        baseline_cannot_tell(
+        baseline_undecided(
             time.measured_by(),
             "unknown",
             ReasonCode::Failed.with(error),
@@ -128,22 +128,22 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
 }
 
 /// Adds the collector's benchmark as one that can't be compared with a baseline, if it should be.
-pub(crate) fn cannot_tell<const N: usize>(collector: &Collector<N>, reason: VerdictReason) {
+pub(crate) fn undecided<const N: usize>(collector: &Collector<N>, reason: VerdictReason) {
     let chosen = collector.time.settings().output_directory.as_deref();
     let name = find(chosen, &collector.collected.returned_ns, collector.begin)
         .and_then(|folder| full_name(&folder));
     let name = name.as_deref().unwrap_or("unknown");
-    baseline_cannot_tell(collector.time.measured_by(), name, reason);
+    baseline_undecided(collector.time.measured_by(), name, reason);
 }
 
 /// Adds a benchmark that should be compared with a baseline, and can't be.
-fn baseline_cannot_tell(measured_by: MeasuredBy, benchmark: &str, reason: VerdictReason) {
+fn baseline_undecided(measured_by: MeasuredBy, benchmark: &str, reason: VerdictReason) {
     if arguments::criterion::baseline().is_some() {
         findings().add_without(
             benchmark,
             ComparedWith::Baseline,
             measured_by,
-            Judgement::cannot_tell(reason),
+            Judgement::undecided(reason),
         );
     }
 }
@@ -165,21 +165,21 @@ fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, Judgem
     match then {
         Ok(then) => {
             if let Some(error) = then.why_other_clock(now) {
-                return Err(Judgement::cannot_tell(ReasonCode::OtherClock.with(error)));
+                return Err(Judgement::undecided(ReasonCode::OtherClock.with(error)));
             }
             Change::new(&then.name, &then.json, now).ok_or_else(|| {
                 let error = format!(
                     "a run has fewer than {MIN_PARTS} samples, or rounds of a comparison, as in criterion's quick \
                      mode; measure both runs without --quick"
                 );
-                Judgement::cannot_tell(ReasonCode::TooFewSamples.with(error))
+                Judgement::undecided(ReasonCode::TooFewSamples.with(error))
             })
         }
         Err(error) if arguments::criterion::allows_missing_baseline() => Err(Judgement::new(
             Conclusion::New,
             ReasonCode::NoBaseline.with(error),
         )),
-        Err(error) => Err(Judgement::cannot_tell(ReasonCode::NoBaseline.with(error))),
+        Err(error) => Err(Judgement::undecided(ReasonCode::NoBaseline.with(error))),
     }
 }
 
@@ -216,7 +216,7 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
     if let Err(error) = write_json(folder, &files) {
         messages.print(&format_args!("not stored: {error}"));
         // Such a run must not become the baseline, so this takes the place of any other finding.
-        baseline_cannot_tell(measured_by, &name, ReasonCode::Failed.with(error));
+        baseline_undecided(measured_by, &name, ReasonCode::Failed.with(error));
         return has_named_short_pairs;
     }
     match change {

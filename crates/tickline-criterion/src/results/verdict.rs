@@ -22,7 +22,7 @@ const VERSION: u32 = 1;
 pub(crate) const PASSES: u8 = 0;
 const SLOWER: u8 = 1;
 pub(crate) const ERROR: u8 = 2;
-const CANNOT_TELL: u8 = 3;
+const UNDECIDED: u8 = 3;
 
 /// What a benchmark is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +45,8 @@ pub enum Conclusion {
     Passes,
     /// It is slower by more than `--max-regression`.
     Slower,
-    /// The measurement can't tell.
-    CannotTell,
+    /// The measurement does not decide: the reason says what hides the result.
+    Undecided,
     /// There is nothing to compare it with: the other build has no such benchmark of `bench_pairs`,
     /// or the baseline has none.
     New,
@@ -132,7 +132,7 @@ impl RunState {
 ///     "conclusion":"slower","reason":{"code":"above_limit","text":"slower by more than 3 %"}}],
 ///     "not_judged":[{"benchmark":"parse/old",
 ///     "reason":{"code":"only_other_build","text":"only the other build has it"}}]}"#;
-/// use tickline_criterion::{Conclusion, ReasonCode, RunState, Verdicts};
+/// use tickline_criterion::results::{Conclusion, ReasonCode, RunState, Verdicts};
 ///
 /// let verdicts: Verdicts = serde_json::from_str(text)?;
 /// assert_eq!(verdicts.state, RunState::Finished { exit_code: 1 });
@@ -166,7 +166,8 @@ pub struct Verdicts {
     /// [`kept_baselines`](Self::kept_baselines).
     pub is_baseline_updated: bool,
     /// With `--update-on-pass`, the benchmarks of a run that passes whose baseline stays as it was,
-    /// because samples of this run can't be trusted ([`Incidents::untrusted_samples`](crate::Incidents)).
+    /// because samples of this run can't be trusted
+    /// ([`untrusted_samples`](crate::measurement::Incidents::untrusted_samples)).
     #[serde(default)]
     pub kept_baselines: Vec<LeftOut>,
     /// The verdict on each benchmark, in order.
@@ -176,9 +177,9 @@ pub struct Verdicts {
     /// listed and not measured. With a baseline alone: those of `bench_function`, if criterion has
     /// stored them in one of its default directories. Another program that runs at the same time
     /// with the same directory adds its benchmarks. If the times of files have steps of 1 or 2 s, a
-    /// benchmark of the first 1 or 2 s of the run may be missing. Empty until the run is at its end.
-    /// A benchmark that is [`New`](Conclusion::New) for all its comparisons is not judged either; it
-    /// is among [`benchmarks`](Self::benchmarks).
+    /// benchmark of the first 1 or 2 s of the run may be missing. Empty until the run is at its
+    /// end. A benchmark that is [`New`](Conclusion::New) for all its comparisons is not judged
+    /// either; it is among [`benchmarks`](Self::benchmarks).
     #[serde(default)]
     pub not_judged: Vec<LeftOut>,
 }
@@ -256,7 +257,7 @@ impl fmt::Display for Verdicts {
             let what = match verdict.conclusion {
                 Conclusion::Passes | Conclusion::New => continue,
                 Conclusion::Slower => "SLOWER",
-                Conclusion::CannotTell => "CAN'T TELL",
+                Conclusion::Undecided => "UNDECIDED",
             };
             write!(f, "{what}: {}", verdict.benchmark)?;
             if self.is_compared_twice(verdict) {
@@ -294,10 +295,10 @@ impl fmt::Display for Verdicts {
         };
         write!(
             f,
-            "{} pass, {} slower, {} can't be told",
+            "{} pass, {} slower, {} undecided",
             count(Conclusion::Passes),
             count(Conclusion::Slower),
-            count(Conclusion::CannotTell),
+            count(Conclusion::Undecided),
         )?;
         let new = count(Conclusion::New);
         if new > 0 {
@@ -323,8 +324,8 @@ fn exit_code(options: &Options, verdicts: &[BenchmarkVerdict]) -> Option<u8> {
     };
     if has(Conclusion::Slower) {
         Some(SLOWER)
-    } else if has(Conclusion::CannotTell) {
-        Some(CANNOT_TELL)
+    } else if has(Conclusion::Undecided) {
+        Some(UNDECIDED)
     } else if lacks_a_comparison(options, verdicts) {
         None
     } else {

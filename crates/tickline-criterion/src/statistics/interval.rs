@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 /// An estimate with both ends of its interval. The name of the field that has it ends in the unit:
-/// ns of [`Comparison::difference_ns`](crate::Comparison::difference_ns), % of
-/// [`BenchmarkVerdict::difference_percent`](crate::BenchmarkVerdict::difference_percent).
+/// ns of [`Comparison::difference_ns`](crate::results::Comparison::difference_ns), % of
+/// [`BenchmarkVerdict::difference_percent`](crate::results::BenchmarkVerdict::difference_percent).
 ///
 /// ```
-/// use tickline_criterion::Interval;
+/// use tickline_criterion::results::Interval;
 ///
 /// let difference_percent: Interval =
 ///     serde_json::from_str(r#"{"estimate":17.2,"low":16.4,"high":18.0}"#)?;

@@ -140,8 +140,8 @@ pub(crate) fn a_comparison_with_a_baseline_does_not_replace_it(programs: &Progra
 }
 
 /// Runs the build with these steps against the baseline `main`. Returns the exit code and the
-/// standard error stream. To be told, both builds need pairs that are long against their cost, also
-/// where the OS clock is a system call: 3,000 steps or more.
+/// standard error stream. To be decided, both builds need pairs that are long against their cost,
+/// also where the OS clock is a system call: 3,000 steps or more.
 fn update(programs: &Programs, steps: u64, limit: &str) -> (Option<i32>, String) {
     let arguments = ["--baseline=main", "--update-on-pass", limit];
     let output = programs.run(steps, "work/spin", &arguments);
@@ -154,7 +154,7 @@ pub(crate) fn a_run_that_does_not_pass_leaves_the_baseline(programs: &Programs) 
         || ["pairs", "sample"].map(|name| programs.json(&format!("work/spin/main/{name}.json")));
     let before = files();
     let (code, err) = update(programs, 9_000, "--max-regression=10%");
-    // 3 if other programs take the CPU, so that it can't be told.
+    // 3 if other programs take the CPU, so that it is undecided.
     assert!(matches!(code, Some(1 | 3)), "{code:?}: {err}");
     assert!(err.contains("the baseline main stays as it was"), "{err}");
     assert_eq!(files(), before);
@@ -195,7 +195,7 @@ pub(crate) fn a_run_by_another_clock_leaves_the_baseline(programs: &Programs) {
     let (_, err) = texts(&output);
     assert_eq!(output.status.code(), Some(3), "{err}");
     let line =
-        "CAN'T TELL: work/spin: the baseline main is by the counter, and this run by the OS clock";
+        "UNDECIDED: work/spin: the baseline main is by the counter, and this run by the OS clock";
     assert!(err.contains(line), "{err}");
     assert_eq!(saved(), before);
     let verdict = &programs.json("verdicts.json")["benchmarks"][0];
@@ -203,7 +203,7 @@ pub(crate) fn a_run_by_another_clock_leaves_the_baseline(programs: &Programs) {
 }
 
 /// Symptom: a slowdown of 25 % passed a limit of 3 %, because it read as 2 %.
-pub(crate) fn a_limit_of_a_short_routine_cannot_tell(programs: &Programs) {
+pub(crate) fn a_limit_of_a_short_routine_is_undecided(programs: &Programs) {
     save_main_of(programs, 3_000, "work/spin");
     let file = programs.0.join("work/spin/main/pairs.json");
     let mut json = programs.json("work/spin/main/pairs.json");
@@ -213,7 +213,7 @@ pub(crate) fn a_limit_of_a_short_routine_cannot_tell(programs: &Programs) {
     // Slower, because a run that is faster by chance would pass.
     let (code, err) = update(programs, 9_000, "--max-regression=5000%");
     assert_eq!(code, Some(3), "{err}");
-    let line = "CAN'T TELL: work/spin: too short for a percentage: 50 % of a pair is the cost";
+    let line = "UNDECIDED: work/spin: too short for a percentage: 50 % of a pair is the cost";
     assert!(err.contains(line), "{err}");
     assert_eq!(programs.json("work/spin/main/pairs.json"), json);
 }
@@ -258,7 +258,7 @@ pub(crate) fn a_benchmark_that_no_baseline_judges_is_named(programs: &Programs) 
 }
 
 /// Symptom: the line was printed, and the exit code was 0.
-pub(crate) fn too_few_couples_for_a_limit_cannot_tell(programs: &Programs) {
+pub(crate) fn too_few_couples_for_a_limit_is_undecided(programs: &Programs) {
     save_main(programs, "work/sides");
     let arguments = [
         "--quick",
@@ -270,7 +270,7 @@ pub(crate) fn too_few_couples_for_a_limit_cannot_tell(programs: &Programs) {
     let (_, err) = texts(&output);
     assert_eq!(output.status.code(), Some(3), "{err}");
     // A wait for a CPU gives some copies of the code couples enough.
-    assert!(err.contains("CAN'T TELL: work/sides: "), "{err}");
+    assert!(err.contains("UNDECIDED: work/sides: "), "{err}");
     assert!(err.contains(" copies of the code have 3 couples"), "{err}");
 }
 
@@ -311,7 +311,7 @@ pub(crate) fn a_baseline_that_cannot_be_written_is_named(programs: &Programs) {
     );
 }
 
-/// Symptom: the benchmark had a second verdict, which couldn't be told, under its folder's path.
+/// Symptom: the benchmark had a second verdict, which was undecided, under its folder's path.
 pub(crate) fn a_plot_that_cannot_be_written_changes_no_verdict(programs: &Programs) {
     save_main_of(programs, 3_000, "work/spin");
     let plot = programs.0.join("work/spin/report/pairs.svg");
@@ -320,7 +320,7 @@ pub(crate) fn a_plot_that_cannot_be_written_changes_no_verdict(programs: &Progra
     let (code, err) = update(programs, 3_000, "--max-regression=5000%");
     assert_eq!(code, Some(0), "{err}");
     assert!(err.contains("tickline: not drawn: "), "{err}");
-    assert!(err.contains("1 pass, 0 slower, 0 can't be told"), "{err}");
+    assert!(err.contains("1 pass, 0 slower, 0 undecided"), "{err}");
 }
 
 /// Symptom: the program ended by criterion's panic, with exit code 101.

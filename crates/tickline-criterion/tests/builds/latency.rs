@@ -36,7 +36,7 @@ pub(crate) fn the_build_that_is_started_decides_whether_it_is_latency(programs: 
 }
 
 /// Symptom: a benchmark passed, although a large part of each pair was the cost of its readings.
-pub(crate) fn a_limit_of_the_latency_of_a_short_routine_cannot_tell(programs: &Programs) {
+pub(crate) fn a_limit_of_the_latency_of_a_short_routine_is_undecided(programs: &Programs) {
     let other = programs.path(8).to_string_lossy().into_owned();
     let verdicts = format!("--verdicts={}", programs.0.join("verdicts.json").display());
     let arguments = ["--max-regression=500000%", &verdicts, "--against", &other];
@@ -47,7 +47,7 @@ pub(crate) fn a_limit_of_the_latency_of_a_short_routine_cannot_tell(programs: &P
         .expect("a program");
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(3), "{out}\n{err}");
-    assert!(err.contains("CAN'T TELL: work/spin: "), "{err}");
+    assert!(err.contains("UNDECIDED: work/spin: "), "{err}");
     let verdict = &programs.json("verdicts.json")["benchmarks"][0];
     let code = &verdict["reason"]["code"];
     // The OS clock may have a step that is longer than the routine.

@@ -79,7 +79,7 @@ const TESTS: &[(&str, Test)] = &tests![
     latency::with_latency_pairs_in_turns_have_one_iteration,
     latency::with_latency_pairs_of_batched_inputs_have_one_iteration,
     latency::the_build_that_is_started_decides_whether_it_is_latency,
-    latency::a_limit_of_the_latency_of_a_short_routine_cannot_tell,
+    latency::a_limit_of_the_latency_of_a_short_routine_is_undecided,
     copies::each_process_of_a_duel_runs_a_copy_that_is_removed,
     copies::the_next_comparison_removes_the_copies_of_a_killed_one,
     copies::a_folder_that_takes_no_copy_is_named,
@@ -147,12 +147,12 @@ const TESTS: &[(&str, Test)] = &tests![
     baselines::a_run_that_does_not_pass_leaves_the_baseline,
     baselines::a_run_that_passes_becomes_the_baseline,
     baselines::a_run_by_another_clock_leaves_the_baseline,
-    baselines::a_limit_of_a_short_routine_cannot_tell,
+    baselines::a_limit_of_a_short_routine_is_undecided,
     baselines::a_run_that_measures_nothing_updates_no_baseline,
     baselines::a_filter_that_fits_nothing_is_named,
     baselines::a_limit_for_benchmarks_that_are_not_compared_is_refused,
     baselines::a_benchmark_that_no_baseline_judges_is_named,
-    baselines::too_few_couples_for_a_limit_cannot_tell,
+    baselines::too_few_couples_for_a_limit_is_undecided,
     baselines::a_list_is_not_judged,
     baselines::a_quick_run_has_too_few_parts_for_a_baseline,
     baselines::a_baseline_that_cannot_be_written_is_named,
@@ -517,7 +517,7 @@ fn a_build_whose_partner_ends_is_measured_alone(programs: &Programs) {
 fn a_build_whose_partner_ends_cannot_be_told(programs: &Programs) {
     let output = against_one_that_ends(programs);
     let (out, err) = texts(&output);
-    assert_eq!(output.status.code(), Some(3), "nothing can be told: {err}");
+    assert_eq!(output.status.code(), Some(3), "all is undecided: {err}");
     assert!(!out.contains("this build is"), "{out}");
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tickline_criterion::{ComparedWith, Conclusion, ReasonCode, RunState, Verdicts};
+use tickline_criterion::results::{ComparedWith, Conclusion, ReasonCode, RunState, Verdicts};
 
 use crate::refusals::tested;
 use crate::{ENDS, Programs, skip, texts};
@@ -195,10 +195,10 @@ pub(crate) fn the_exit_code_says_that_noise_hides_the_result(programs: &Programs
     let (code, err, verdicts) = judged(programs, 130, 100, "--max-noise=0%");
     assert_eq!(code, 3, "{err}");
     assert!(
-        err.contains("CAN'T TELL: work/spin: ") && err.contains("the noise of "),
+        err.contains("UNDECIDED: work/spin: ") && err.contains("the noise of "),
         "{err}"
     );
-    assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::CannotTell);
+    assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Undecided);
 }
 
 /// Runs all benchmarks of this build against another, with a limit that each passes. Returns the
@@ -252,7 +252,7 @@ pub(crate) fn a_build_without_a_regression_passes(programs: &Programs) {
     let (code, err, verdicts) = judged(programs, 100, 300, "--max-regression=10%");
     assert_eq!(code, 0, "{err}");
     assert!(
-        err.contains("1 pass, 0 slower, 0 can't be told: exit code 0"),
+        err.contains("1 pass, 0 slower, 0 undecided: exit code 0"),
         "{err}"
     );
     assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Passes);

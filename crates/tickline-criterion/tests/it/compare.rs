@@ -3,7 +3,8 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use tickline_criterion::{Comparison, CounterTime, Interval, compare};
+use tickline_criterion::results::{Comparison, Interval};
+use tickline_criterion::{CounterTime, compare};
 
 use crate::directory::Directory;
 

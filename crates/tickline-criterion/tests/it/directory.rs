@@ -7,7 +7,8 @@ use std::time::Duration;
 use criterion::Criterion;
 use criterion::measurement::Measurement;
 use serde_json::Value;
-use tickline_criterion::{CounterTime, CounterTimeBuilder};
+use tickline_criterion::CounterTime;
+use tickline_criterion::measurement::CounterTimeBuilder;
 
 /// The directory of one test. It is removed after the test.
 pub(crate) struct Directory(pub(crate) PathBuf);
@@ -19,7 +20,7 @@ impl Directory {
 
     /// criterion with short benchmarks and this measurement. All files are in this directory.
     pub(crate) fn by(&self, time: CounterTimeBuilder) -> Criterion<CounterTime> {
-        self.criterion(time.quiet().output_directory(&self.0).start_or_wall_time())
+        self.criterion(time.quiet().output_directory(&self.0).build_or_wall_time())
     }
 
     /// criterion with short benchmarks and the default measurement.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::directory::Directory;
 use criterion::measurement::Measurement;
-use tickline_criterion::{BenchPairs, CounterTime, ErrorKind};
+use tickline_criterion::measurement::ErrorKind;
+use tickline_criterion::{BenchPairs, CounterTime};
 
 /// The variable that is set in the child.
 const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
@@ -54,7 +55,7 @@ fn is_child() -> bool {
 fn a_directory_that_is_not_found_is_reported_once() {
     if is_child() {
         let directory = Directory::new("unknown");
-        let mut criterion = directory.criterion(CounterTime::builder().start_or_wall_time());
+        let mut criterion = directory.criterion(CounterTime::builder().build_or_wall_time());
         for name in ["one", "another"] {
             criterion.bench_pairs(name, |bencher| bencher.iter(|| std::hint::black_box(3)));
             assert!(directory.0.join(name).join("new/sample.json").exists());
@@ -98,7 +99,7 @@ fn wall_time_is_reported_each_time() {
     if is_child() {
         for _ in 0..2 {
             let refused = CounterTime::builder().settle(Duration::from_secs(90));
-            drop(refused.start_or_wall_time());
+            drop(refused.build_or_wall_time());
         }
         return;
     }
@@ -196,7 +197,7 @@ fn the_only_line_about_wall_time_has_the_closed_gate() {
 #[test]
 fn quiet_prints_nothing() {
     if is_child() {
-        drop(CounterTime::builder().quiet().start_or_wall_time());
+        drop(CounterTime::builder().quiet().build_or_wall_time());
         return;
     }
     let all = ["on", "off"].map(|tickline| lines("quiet_prints_nothing", tickline, &[]));
@@ -284,7 +285,7 @@ fn nothing_is_calibrated_to_list_benchmarks() {
         assert_eq!(time.calibration(), None);
         assert_eq!(
             time.fallback_error().expect("a reason").kind(),
-            ErrorKind::ListMode
+            ErrorKind::NotMeasuring
         );
         drop(CounterTime::new_or_wall_time());
         return;
@@ -339,7 +340,7 @@ fn an_option_without_run_in_main_ends_the_program_with_the_reason() {
 fn a_quiet_time_leaves_an_option_without_run_in_main_to_criterion() {
     const TEST: &str = "a_quiet_time_leaves_an_option_without_run_in_main_to_criterion";
     if is_child() {
-        drop(CounterTime::builder().quiet().start_or_wall_time());
+        drop(CounterTime::builder().quiet().build_or_wall_time());
         return;
     }
     let output = child(TEST, "on", &["--bench", "--against=/tmp/main"]).output();

@@ -92,14 +92,13 @@ impl Callback {
     /// let layer =
     ///     SpanTimingLayer::new().with_sink(callback.keep_fields(["route", "status"]));
     /// let subscriber = tracing_subscriber::registry().with(layer);
-    /// # tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("get", route = "/")));
+    /// # use tracing::{info_span, subscriber::with_default};
+    /// # with_default(subscriber, || drop(info_span!("get", route = "/")));
     /// ```
-    pub fn keep_fields(self, fields: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+    pub fn keep_fields(mut self, fields: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let fields = fields.into_iter().map(|field| field.as_ref().to_owned());
-        Self {
-            fields: fields.collect(),
-            ..self
-        }
+        self.fields = fields.collect();
+        self
     }
 
     fn has_fields(&self, span: &Span<'_>) -> bool {

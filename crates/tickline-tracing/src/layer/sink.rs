@@ -32,68 +32,75 @@ use crate::layer::timing::{SpanTimes, StaticMetadata};
     note = "`TraceFileBuilder::create` returns a sink and its guard: `let (sink, guard) = ...`",
     note = "`with_callback` takes a closure"
 )]
-pub trait Sink: SpanSink {}
+pub trait Sink: sealed::SpanSink {}
 
 impl<S: SpanSink> Sink for S {}
 
-/// The calls of a sink. Times are ns of `CLOCK_MONOTONIC`. Other crates can't name this trait,
-/// because its module is private; so they can't implement [`Sink`].
-pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
-    /// The sink became one of a layer that keeps its open spans in this table.
-    fn added_to_layer(&mut self, _open_spans: &Arc<OpenSpans>) {}
+/// Seals [`Sink`]: other crates can't name [`SpanSink`](sealed::SpanSink), so they can't implement
+/// it.
+pub(crate) mod sealed {
+    use super::*;
 
-    /// Whether the layer must call [`entered`](Self::entered) and [`exited`](Self::exited).
-    fn wants_enters(&self) -> bool {
-        false
+    /// The calls of a sink. Times are ns of `CLOCK_MONOTONIC`.
+    pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
+        /// The sink became one of a layer that keeps its open spans in this table.
+        fn added_to_layer(&mut self, _open_spans: &Arc<OpenSpans>) {}
+
+        /// Whether the layer must call [`entered`](Self::entered) and [`exited`](Self::exited).
+        fn wants_enters(&self) -> bool {
+            false
+        }
+
+        /// Whether the layer must call [`event`](Self::event), which costs a reading of the clock.
+        fn wants_events(&self) -> bool {
+            false
+        }
+
+        /// Whether the sink uses the times of a span's creation and end. They may be 0 otherwise.
+        fn wants_times(&self) -> bool {
+            true
+        }
+
+        /// Whether the sink uses the busy time and the enters of a closed span. They may be 0
+        /// otherwise.
+        fn wants_busy(&self) -> bool {
+            true
+        }
+
+        /// The layer became part of a subscriber.
+        fn layer_registered(&self, _dispatch: &Dispatch) {}
+
+        /// A span was created.
+        fn created(
+            &self,
+            _span: &Span<'_>,
+            _attributes: &Attributes<'_>,
+            _lookup: &dyn Lookup,
+            _ns: u64,
+        ) {
+        }
+
+        /// Values of a span's fields were recorded after its creation.
+        fn recorded(&self, _span: &Span<'_>, _values: &Record<'_>) {}
+
+        /// The span follows from another span.
+        fn followed(&self, _span: &Span<'_>, _other: &Id) {}
+
+        /// This thread entered or re-entered a span.
+        fn entered(&self, _span: &Span<'_>, _ns: u64) {}
+
+        /// This thread exited a span.
+        fn exited(&self, _span: &Span<'_>, _ns: u64) {}
+
+        /// An event happened on this thread.
+        fn event(&self, _event: &Event<'_>, _lookup: &dyn Lookup, _ns: u64) {}
+
+        /// A span was closed. Its extensions still exist.
+        fn closed(&self, span: &Span<'_>, times: &SpanTimes);
     }
-
-    /// Whether the layer must call [`event`](Self::event), which costs a reading of the clock.
-    fn wants_events(&self) -> bool {
-        false
-    }
-
-    /// Whether the sink uses the times of a span's creation and end. They may be 0 otherwise.
-    fn wants_times(&self) -> bool {
-        true
-    }
-
-    /// Whether the sink uses the busy time and the enters of a closed span. They may be 0
-    /// otherwise.
-    fn wants_busy(&self) -> bool {
-        true
-    }
-
-    /// The layer became part of a subscriber.
-    fn layer_registered(&self, _dispatch: &Dispatch) {}
-
-    /// A span was created.
-    fn created(
-        &self,
-        _span: &Span<'_>,
-        _attributes: &Attributes<'_>,
-        _lookup: &dyn Lookup,
-        _ns: u64,
-    ) {
-    }
-
-    /// Values of a span's fields were recorded after its creation.
-    fn recorded(&self, _span: &Span<'_>, _values: &Record<'_>) {}
-
-    /// The span follows from another span.
-    fn followed(&self, _span: &Span<'_>, _other: &Id) {}
-
-    /// This thread entered or re-entered a span.
-    fn entered(&self, _span: &Span<'_>, _ns: u64) {}
-
-    /// This thread exited a span.
-    fn exited(&self, _span: &Span<'_>, _ns: u64) {}
-
-    /// An event happened on this thread.
-    fn event(&self, _event: &Event<'_>, _lookup: &dyn Lookup, _ns: u64) {}
-
-    /// A span was closed. Its extensions still exist.
-    fn closed(&self, span: &Span<'_>, times: &SpanTimes);
 }
+
+pub(crate) use sealed::SpanSink;
 
 /// Finds the relatives of spans in a registry of any type, including spans that a filter hides from
 /// the layer.

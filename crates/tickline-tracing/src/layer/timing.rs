@@ -124,7 +124,8 @@ impl OpenSpan {
 /// impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Slow {
 ///     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
 ///         let Some(span) = ctx.span(&id) else { return };
-///         if let Some(times) = SpanTimes::of(&span).filter(|times| times.busy().as_millis() > 100) {
+///         let is_slow = |times: &SpanTimes| times.busy().as_millis() > 100;
+///         if let Some(times) = SpanTimes::of(&span).filter(is_slow) {
 ///             println!("{} was busy for {:?} of {:?}", span.name(), times.busy(), times.total());
 ///         }
 ///     }

@@ -176,11 +176,11 @@ impl HistogramsBuilder {
     /// - occurs twice,
     /// - is `le`, or begins with `__`: Prometheus reserves these names.
     #[track_caller]
-    pub fn labels(self, labels: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+    pub fn labels(mut self, labels: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let labels = labels.into_iter().map(|label| label.as_ref().to_owned());
-        let labels: Box<[_]> = labels.collect();
-        prometheus::check(&labels);
-        Self { labels, ..self }
+        self.labels = labels.collect();
+        prometheus::check(&self.labels);
+        self
     }
 
     /// The upper bounds of the buckets for [`to_prometheus`](Histograms::to_prometheus), in any
@@ -198,11 +198,9 @@ impl HistogramsBuilder {
     /// let powers = (0..=20).map(|power| Duration::from_micros(1 << power));
     /// let histograms = Histograms::builder(Measure::Busy).buckets(powers).build();
     /// ```
-    pub fn buckets(self, bounds: impl IntoIterator<Item = Duration>) -> Self {
-        Self {
-            bounds_ns: bounds.into_iter().map(as_ns).collect(),
-            ..self
-        }
+    pub fn buckets(mut self, bounds: impl IntoIterator<Item = Duration>) -> Self {
+        self.bounds_ns = bounds.into_iter().map(as_ns).collect();
+        self
     }
 
     /// Makes empty histograms.

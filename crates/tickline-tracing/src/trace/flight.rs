@@ -52,7 +52,8 @@
 //! # use std::fs::File;
 //! # fn main() -> std::io::Result<()> {
 //! # let folder = std::env::temp_dir();
-//! # let (path, trace) = (folder.join("tickline-doc-box"), folder.join("tickline-doc-box.pftrace"));
+//! # let path = folder.join("tickline-doc-box");
+//! # let trace = folder.join("tickline-doc-box.pftrace");
 //! // In the server: rings for 64 threads, 34 MB.
 //! let recorder = FlightRecorder::builder().with_fields().in_file(&path).threads(64).build()?;
 //! recorder.write_on_panic("panic.pftrace")?; // without this call no panic is in the file
@@ -364,7 +365,8 @@ impl FlightRecorder {
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a recorder's rings are in the file, as
     ///   for [`write`](Self::write): choose another path.
     /// - If what is at the path is not a regular file, or if the process may not write to it.
-    /// - If the path leads through a process's open files, as `/dev/stderr` does.
+    /// - If the path leads through a process's open files, as `/dev/stderr` does, even after the
+    ///   process has closed the file.
     /// - If the system does not say what is at the path, for example because the process may not
     ///   search its folder. A path at which there is nothing is no error.
     ///

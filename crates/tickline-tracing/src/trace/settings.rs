@@ -81,7 +81,7 @@ pub(crate) enum WhenFull {
 /// The settings of a recorder.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Settings {
-    /// `None` if the program does not choose it.
+    /// The largest size of a thread's ring; `None` if the program does not choose it.
     pub(crate) bytes_per_thread: Option<usize>,
     /// The age, ns, up to which a ring that overwrites keeps records. It uses no more memory than
     /// these need.
@@ -95,66 +95,6 @@ pub(crate) struct Settings {
     /// The format of the trace; `None` if the name of the file decides.
     pub(crate) format: Option<TraceFormat>,
 }
-
-/// The methods for the settings of both sinks, in a builder with the field `settings`.
-macro_rules! settings {
-    () => {
-        /// The largest size of a thread's ring, in bytes. It is rounded up to a power of two, and
-        /// to at least 128 KiB. With more than 16 GiB the sink can't be made. By default it is 1 MiB,
-        /// and 512 KiB in a flight recorder's file. The system commits the memory when it is first
-        /// used.
-        ///
-        /// An entered span takes 40 bytes, a span of a request 72, an event 32. A field with a
-        /// number adds 10 bytes; one with a text adds 4, and the text. The records of a thread for
-        /// whose ring the system has no memory count as dropped
-        /// ([`TraceSummary::dropped_records`]).
-        pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
-            self.settings.bytes_per_thread = Some(bytes);
-            self
-        }
-
-        /// Writes the fields of a span as the arguments of its events. Values that are recorded
-        /// later are at the next end of a busy interval, and at the end of the span in its request.
-        /// Values from after the last exit are therefore not on the track of a thread: for the
-        /// status that an async server records after an `.await`, choose [`Tracks::Requests`].
-        /// Events have their fields without this setting, too.
-        ///
-        /// A program's thread copies numbers, booleans and strings to its ring. It formats only
-        /// values of other types, by their `Debug` or `Display`. If this returns an error or
-        /// panics, the value's text says so, and the program goes on after the panic hook.
-        ///
-        /// The fields of one span or event take at most 16 KiB. If they take more, the longest
-        /// texts are cut, end with `… (cut)`, and are counted by [`TraceSummary::cut_values`]. This
-        /// holds for events without this setting, too.
-        pub fn with_fields(mut self) -> Self {
-            self.settings.has_fields = true;
-            self
-        }
-
-        /// Adds the source location, such as `"source": "src/main.rs:7"`, to the arguments of spans
-        /// and events. Perfetto's format has it in a place of its own.
-        pub fn with_source_locations(mut self) -> Self {
-            self.settings.has_locations = true;
-            self
-        }
-
-        /// The format of the trace file. Without this setting, the file's name decides
-        /// ([`TraceFormat::from_path`]), and an output without a name gets JSON.
-        pub fn format(mut self, format: TraceFormat) -> Self {
-            self.settings.format = Some(format);
-            self
-        }
-
-        /// The tracks on which viewers draw the spans; [`Tracks::Threads`] by default. Async
-        /// servers need [`Tracks::Requests`].
-        pub fn tracks(mut self, tracks: Tracks) -> Self {
-            self.settings.tracks = tracks;
-            self
-        }
-    };
-}
-
-pub(crate) use settings;
 
 impl Settings {
     /// The format of a file of this name; `None` is an output without a name.

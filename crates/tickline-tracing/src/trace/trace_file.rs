@@ -135,7 +135,7 @@ use super::capture::trace_sink::{RecorderInLayer, TraceSink};
 use super::flusher::{FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
 use super::own_file::OwnFile;
 use super::panic_hook::around_panics;
-use super::settings::{Settings, WhenFull, settings};
+use super::settings::{Settings, WhenFull};
 use super::sys::stderr::say;
 use super::sys::temporary::with_path;
 use super::writer_thread::WriterThread;
@@ -194,14 +194,61 @@ pub struct TraceFileBuilder {
 }
 
 impl TraceFileBuilder {
-    settings!();
+    /// The largest size of a thread's ring, in bytes. It is rounded up to a power of two, and to at
+    /// least 128 KiB. With more than 16 GiB the sink can't be made. By default it is 1 MiB. The
+    /// system commits the memory when it is first used.
+    ///
+    /// An entered span takes 40 bytes, a span of a request 72, an event 32. A field with a number
+    /// adds 10 bytes; one with a text adds 4, and the text. The records of a thread for whose ring
+    /// the system has no memory count as dropped ([`TraceSummary::dropped_records`]).
+    pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
+        self.settings.bytes_per_thread = Some(bytes);
+        self
+    }
+
+    /// Writes the fields of a span as the arguments of its events. Values that are recorded later
+    /// are at the next end of a busy interval, and at the end of the span in its request. Values
+    /// from after the last exit are therefore not on the track of a thread: for the status that an
+    /// async server records after an `.await`, choose [`Tracks::Requests`]. Events have their
+    /// fields without this setting, too.
+    ///
+    /// A program's thread copies numbers, booleans and strings to its ring. It formats only values
+    /// of other types, by their `Debug` or `Display`. If this returns an error or panics, the
+    /// value's text says so, and the program goes on after the panic hook.
+    ///
+    /// The fields of one span or event take at most 16 KiB. If they take more, the longest texts
+    /// are cut, end with `… (cut)`, and are counted by [`TraceSummary::cut_values`]. This holds for
+    /// events without this setting, too.
+    pub fn with_fields(mut self) -> Self {
+        self.settings.has_fields = true;
+        self
+    }
+
+    /// Adds the source location, such as `"source": "src/main.rs:7"`, to the arguments of spans and
+    /// events. Perfetto's format has it in a place of its own.
+    pub fn with_source_locations(mut self) -> Self {
+        self.settings.has_locations = true;
+        self
+    }
+
+    /// The format of the trace file. Without this setting, the file's name decides
+    /// ([`TraceFormat::from_path`]), and an output without a name gets JSON.
+    pub fn format(mut self, format: TraceFormat) -> Self {
+        self.settings.format = Some(format);
+        self
+    }
+
+    /// The tracks on which viewers draw the spans; [`Tracks::Threads`] by default. Async servers
+    /// need [`Tracks::Requests`].
+    pub fn tracks(mut self, tracks: Tracks) -> Self {
+        self.settings.tracks = tracks;
+        self
+    }
 
     /// The longest time before an event is written to the file: 100 ms by default, at least 1 ms.
-    pub fn flush_every(self, flush_every: Duration) -> Self {
-        Self {
-            flush_every: flush_every.max(Duration::from_millis(1)),
-            ..self
-        }
+    pub fn flush_every(mut self, flush_every: Duration) -> Self {
+        self.flush_every = flush_every.max(Duration::from_millis(1));
+        self
     }
 
     /// Makes a thread wait for the writer when its ring is full. A record is then dropped only if
@@ -257,11 +304,9 @@ impl TraceFileBuilder {
     ///
     /// A hook that ends the process, for example by `abort`, must be installed after the trace is
     /// made, and must call the hook before it first. Otherwise nothing is flushed.
-    pub fn flush_on_panic(self) -> Self {
-        Self {
-            flush_on_panic: true,
-            ..self
-        }
+    pub fn flush_on_panic(mut self) -> Self {
+        self.flush_on_panic = true;
+        self
     }
 
     /// Creates or truncates the file, as [`File::create`](std::fs::File::create) does, and starts
@@ -376,11 +421,11 @@ impl TraceFile {
 }
 
 /// Ends the file when it is dropped. The file does not get later records: join the threads first,
-/// and drop the guard at the end of `main`. If the last write fails,
-/// the drop writes a line with the path and the error to standard error; [`finish`](Self::finish)
-/// returns the error instead. If records were dropped, or if the trace has neither spans nor events
-/// but those of panics, the drop writes a line with the path and what to change; `finish` returns
-/// the summary instead.
+/// and drop the guard at the end of `main`.
+///
+/// The drop writes a line with the path to standard error if the last write fails, with the error;
+/// and if records were dropped, or if the trace has neither spans nor events but those of panics,
+/// with what to change. [`finish`](Self::finish) returns the error, or the summary, instead.
 ///
 /// Keep the guard until the end of `main`, by a name: `let (trace, _guard) = ...`. In
 /// `let (trace, _) = ...` Rust drops the guard at once, and no lint says so: the line does. The

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Write as _;
 #[cfg(target_os = "linux")]
 use std::os::unix::{ffi::OsStrExt, fs::OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 use std::{io, mem, process, thread};
@@ -111,57 +111,57 @@ impl End {
     }
 }
 
-/// Ends the program in this way, in three spans.
-pub(crate) fn end(way: End, folder: &Path) {
-    // A signal handler does not wake the writer, which must find the request by itself.
-    let by_signal = matches!(way, End::Abort | End::Segfault);
-    let flush_every = match way {
+/// The time after which the traces are flushed.
+fn flush_every(way: End) -> Duration {
+    match way {
         End::Work => Duration::from_millis(1),
         End::Wait => Duration::from_millis(100),
-        _ if by_signal => Duration::from_millis(20),
+        // A signal handler does not wake the writer, which must find the request by itself.
+        End::Abort | End::Segfault => Duration::from_millis(20),
         // Longer than any test waits, so only the end of the program can flush the file.
         _ => Duration::from_secs(3_600),
-    };
+    }
+}
+
+fn trace_builder(way: End) -> TraceFileBuilder {
     let builder = TraceFile::builder()
         .with_fields()
         .flush_on_panic()
-        .flush_every(flush_every);
-    let builder = if way == End::Fork {
+        .flush_every(flush_every(way));
+    if way == End::Fork {
         let builder = builder.with_cpu_time();
         builder.wait_when_full().bytes_per_thread(1)
     } else {
         builder
-    };
-    let of_trace = match way {
-        #[cfg(target_os = "linux")]
-        End::PanicWithFullDisk => Path::new("/dev/full").to_owned(),
-        _ => folder.join(TRACE),
-    };
+    }
+}
+
+/// The path of the trace in JSON. What must be there before the trace is made, is there.
+fn path_of_trace(way: End, folder: &Path) -> PathBuf {
+    #[cfg(target_os = "linux")]
+    if way == End::PanicWithFullDisk {
+        return PathBuf::from("/dev/full");
+    }
+    let path = folder.join(TRACE);
     #[cfg(target_os = "linux")]
     if way == End::PanicWithFullPipe {
-        mem::forget(full_pipe(&of_trace));
+        mem::forget(full_pipe(&path));
     }
-    let (trace, guard) = builder.clone().create(of_trace).unwrap();
-    let (perfetto, perfetto_guard) = builder.clone().create(folder.join(PERFETTO)).unwrap();
-    let builder = compressed(builder);
-    let (compressed, compressed_guard) = builder.create(folder.join(COMPRESSED)).unwrap();
-    if by_signal {
-        let guards = [&guard, &perfetto_guard, &compressed_guard];
-        FLUSHERS.set(guards.map(TraceFileGuard::flusher)).unwrap();
-        for signal in [libc::SIGABRT, libc::SIGSEGV] {
-            let handler: extern "C" fn(libc::c_int) = flush;
-            // SAFETY: the handler makes only async-signal-safe calls.
-            unsafe { libc::signal(signal, handler as libc::sighandler_t) };
-        }
-    }
-    mem::forget(perfetto_guard);
-    mem::forget(compressed_guard);
-    let in_memory = FlightRecorder::builder().with_fields().build().unwrap();
-    let of_panic = match way {
+    path
+}
+
+/// The recorder in memory, whose trace is written when a thread panics.
+fn recorder_in_memory(way: End, folder: &Path) -> FlightRecorder {
+    let recorder = FlightRecorder::builder().with_fields().build().unwrap();
+    let folder = match way {
         End::PanicWithoutFolder => folder.join(MISSING),
         _ => folder.to_owned(),
     };
-    in_memory.write_on_panic(of_panic.join(PANIC)).unwrap();
+    recorder.write_on_panic(folder.join(PANIC)).unwrap();
+    recorder
+}
+
+fn recorder_in_file(way: End, folder: &Path) -> FlightRecorder {
     let builder = FlightRecorder::builder()
         .with_fields()
         .with_source_locations();
@@ -171,16 +171,28 @@ pub(crate) fn end(way: End, folder: &Path) {
             .bytes_per_thread(1)
             .tracks(Tracks::ThreadsAndRequests),
     };
-    let in_file = builder
-        .in_file(folder.join(BOX))
-        .threads(4)
-        .build()
-        .unwrap();
+    let in_file = builder.in_file(folder.join(BOX)).threads(4);
+    in_file.build().unwrap()
+}
+
+/// Ends the program in this way, in three spans.
+pub(crate) fn end(way: End, folder: &Path) {
+    let builder = trace_builder(way);
+    let (trace, guard) = builder.clone().create(path_of_trace(way, folder)).unwrap();
+    let (perfetto, perfetto_guard) = builder.clone().create(folder.join(PERFETTO)).unwrap();
+    let builder = compressed(builder);
+    let (compressed, compressed_guard) = builder.create(folder.join(COMPRESSED)).unwrap();
+    if matches!(way, End::Abort | End::Segfault) {
+        flush_in_signal_handlers([&guard, &perfetto_guard, &compressed_guard]);
+    }
+    mem::forget(perfetto_guard);
+    mem::forget(compressed_guard);
+    let in_file = recorder_in_file(way, folder);
     let layer = SpanTimingLayer::new()
         .with_sink(trace)
         .with_sink(perfetto)
         .with_sink(compressed)
-        .with_sink(in_memory)
+        .with_sink(recorder_in_memory(way, folder))
         .with_sink(in_file.clone());
     if way != End::PanicWithoutLayer {
         tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
@@ -200,6 +212,10 @@ pub(crate) fn end(way: End, folder: &Path) {
         return fork(guard, &in_file, folder);
     }
     mem::forget(guard);
+    end_now(way, &in_file, folder);
+}
+
+fn end_now(way: End, in_file: &FlightRecorder, folder: &Path) {
     match way {
         End::Abort => process::abort(),
         End::Segfault => {
@@ -317,6 +333,16 @@ fn fork(guard: TraceFileGuard, in_file: &FlightRecorder, folder: &Path) {
 }
 
 static FLUSHERS: OnceLock<[Flusher; 3]> = OnceLock::new();
+
+/// Flushes these traces when a signal ends the program.
+fn flush_in_signal_handlers(guards: [&TraceFileGuard; 3]) {
+    FLUSHERS.set(guards.map(TraceFileGuard::flusher)).unwrap();
+    for signal in [libc::SIGABRT, libc::SIGSEGV] {
+        let handler: extern "C" fn(libc::c_int) = flush;
+        // SAFETY: the handler makes only async-signal-safe calls.
+        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+    }
+}
 
 extern "C" fn flush(signal: libc::c_int) {
     for flusher in FLUSHERS.get().into_iter().flatten() {

@@ -98,6 +98,17 @@ fn a_recorder_does_not_promise_a_panics_trace_in_place_of_an_open_file() {
     assert_eq!(error.to_string(), expected);
 }
 
+/// Symptom: as above.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_recorder_does_not_promise_a_panics_trace_in_place_of_a_closed_file() {
+    let path = format!("/proc/self/fd/{}", i32::MAX); // above the limit of any process
+    let recorder = FlightRecorder::builder().build().unwrap();
+    let error = recorder.write_on_panic(&path).unwrap_err();
+    let expected = format!("{path:?}: it is a closed file of a process");
+    assert_eq!(error.to_string(), expected);
+}
+
 #[test]
 fn a_trace_goes_through_a_link() {
     let folder = tempdir().unwrap();

@@ -10,8 +10,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 const MAPPED_BYTES: usize = size_of::<AtomicU32>();
 
 /// What a process has decided about the page. The first thread decides for all: one that can't
-/// attach, for want of a file descriptor perhaps, must not read the OS clock while another reads the
-/// page.
+/// attach, for want of a file descriptor perhaps, must not read the OS clock while another reads
+/// the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     Attached,

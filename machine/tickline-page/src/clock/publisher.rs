@@ -7,9 +7,9 @@ use tickline::{Bounds, Clock, ClockState, Probes, Status};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use super::os::{PageOs, admitted_counter, os_resolution_ns, whole_rate_ppb};
+use crate::lease::memory::LeaseMemory as _;
 use crate::lease::{
-    Basis, LeaseMemory as _, LeasePhase, OsBounds, PageChanged, UnixOffsetBounds, Writer,
-    WriterAction, WriterConfig,
+    Basis, LeasePhase, OsBounds, PageChanged, UnixOffsetBounds, Writer, WriterAction, WriterConfig,
 };
 use crate::page_file::{LockedPageFile, PageError, PageErrorCause};
 
@@ -260,7 +260,8 @@ mod tests {
     use tickline_core::gate::Reason;
 
     use super::*;
-    use crate::lease::{LeaseStore as _, Line};
+    use crate::lease::Line;
+    use crate::lease::memory::LeaseStore as _;
 
     fn bounds() -> OsBounds {
         os_bounds(&Bounds::default())

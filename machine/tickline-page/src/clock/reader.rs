@@ -43,8 +43,8 @@ struct PageReader {
 /// The page's server decides how the counter is calibrated and trusted. So this clock has no thread
 /// and no line, and [`Clock::maintain`] does nothing. The monotonic readings of all processes that
 /// read the page are in order;
-/// [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md) has
-/// the exceptions. Unix time comes from the page, too.
+/// [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md)
+/// has the exceptions. Unix time comes from the page, too.
 ///
 /// A table of [`Clock`](Clock#what-a-reading-promises) compares all kinds of clocks. Of a page:
 ///

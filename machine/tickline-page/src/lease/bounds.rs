@@ -5,7 +5,8 @@
 
 use tickline_core::units::ticks_between;
 
-use super::{LeaseLine, Line, Slope, UNIX_BY_OS, UnixOffset};
+use super::memory::{LeaseLine, UNIX_BY_OS, UnixOffset};
+use super::{Line, Slope};
 
 /// The clock was set back if the largest possible Unix offset is now below the smallest one from
 /// before by more than this, ns. So a sample that is wrong by less does not set Unix time back.

@@ -13,8 +13,8 @@
 //! load is defined (`core::sync::atomic`, "Atomic accesses to read-only memory"). On x86-64 the
 //! acquire fences cost nothing.
 
+use super::memory::{Field, LeaseMemory, LeaseStore, LeaseWord, SlotNumber};
 use super::slot::{SLOT_WORDS, SLOTS};
-use super::{Field, LeaseMemory, LeaseStore, LeaseWord, SlotNumber};
 use crate::primitive::{AtomicU64, Ordering, fence};
 
 const WORDS: usize = SLOTS * SLOT_WORDS;

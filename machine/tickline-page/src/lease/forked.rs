@@ -24,7 +24,8 @@ use core::ops::Range;
 use tickline_core::counter::Counter;
 use tickline_core::reference::{Reference, Timescale};
 
-use super::{LeaseMemory, PageReading, PageSource, ProcessHighWater, ReaderOs, read};
+use super::memory::LeaseMemory;
+use super::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
 
 /// Distances of a line from the OS clock, ns, at which both belong to the same time namespace. A

@@ -22,11 +22,13 @@ use loom::sync::atomic::{AtomicI64, Ordering};
 use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
 
+use super::memory::{
+    LeaseCell, LeaseLine, LeaseMemory, LeaseStore, LeaseWord, SlotNumber, UnixOffset,
+};
 use super::use_stage::UseStage;
 use super::{
-    Basis, LeaseCell, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds,
-    PageReading, PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixOffset,
-    Writer, WriterAction, WriterConfig, read,
+    Basis, LeasePhase, Line, OsBounds, PageReading, PageSource, ProcessHighWater, ReaderOs, Slope,
+    Timescale, Writer, WriterAction, WriterConfig, read,
 };
 use harness::{Coverage, Time, View, check, new_shared, spawn};
 

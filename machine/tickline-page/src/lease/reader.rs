@@ -5,7 +5,7 @@
 //! the slots that w names
 //! c = counter                       // after these loads
 //! in the lease of a line, and the word is still w    -> the line at c
-//! otherwise: ask the OS, and the word is still w     -> the larger of OS clock and high-water mark
+//! otherwise: ask the OS, and the word is still w     -> the larger of OS clock and end mark
 //! ```
 //!
 //! This code does not allocate, panic or lock, and calls only its arguments. A reading ends for
@@ -17,10 +17,9 @@
 use tickline_core::counter::Counter;
 use tickline_core::reference::{Reference, Timescale};
 
+use super::memory::{EndMark, LeaseLine, LeaseMemory, LeaseWord, SlotNumber};
 use super::slot::{EndingLine, TimeWithLead, UnixOffset};
-use super::{
-    HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before,
-};
+use super::{LeasePhase, Line, is_before};
 use crate::primitive::{AtomicI64, Ordering};
 
 /// A reading finds at most this many words, and then returns the OS clock. A word changes twice a
@@ -63,7 +62,7 @@ pub trait ReaderOs: Reference {
 pub enum PageSource {
     /// A line of the page.
     Line,
-    /// The OS clock: the reading is the larger of the OS clock and a high-water mark or a line.
+    /// The OS clock: the reading is the larger of the OS clock and an end mark or a line.
     Os,
 }
 
@@ -160,12 +159,7 @@ impl WaitForFirstLine {
 
     /// Counts an attempt that found `word` at `ticks`. Returns whether to keep waiting (rule R7).
     #[inline(always)]
-    fn count_and_keep_waiting(
-        &mut self,
-        word: LeaseWord,
-        ticks: u64,
-        high_water: &HighWater,
-    ) -> bool {
+    fn count_and_keep_waiting(&mut self, word: LeaseWord, ticks: u64, end_mark: &EndMark) -> bool {
         if word != self.word {
             self.word = word;
             self.since_ticks = ticks;
@@ -177,12 +171,8 @@ impl WaitForFirstLine {
         self.still_attempts = self.still_attempts.saturating_add(1);
         self.attempts = self.attempts.saturating_add(1);
         // The tick must be before the deadline, by no more than the longest wait: two-sided.
-        high_water
-            .deadline_ticks
-            .wrapping_sub(ticks)
-            .wrapping_sub(1)
-            < high_water.wait_ticks
-            && ticks.wrapping_sub(self.since_ticks) <= high_water.wait_ticks
+        end_mark.deadline_ticks.wrapping_sub(ticks).wrapping_sub(1) < end_mark.wait_ticks
+            && ticks.wrapping_sub(self.since_ticks) <= end_mark.wait_ticks
             && self.still_attempts < MAX_STILL_ATTEMPTS
             && self.attempts < MAX_ATTEMPTS
     }
@@ -369,17 +359,17 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
         match word.phase() {
             LeasePhase::Off => Attempt::AskOs(TimeWithLead::NONE),
             LeasePhase::NoLine => {
-                Attempt::AskOs(HighWater::load(self.memory, word.first()).time(self.timescale))
+                Attempt::AskOs(EndMark::load(self.memory, word.first()).time(self.timescale))
             }
             LeasePhase::FirstPublication => {
-                let high_water = HighWater::load(self.memory, word.first());
+                let end_mark = EndMark::load(self.memory, word.first());
                 let ticks = self.counter.now_ordered();
                 if !self.memory.is_still(word) {
                     Attempt::Changed
-                } else if wait.count_and_keep_waiting(word, ticks, &high_water) {
+                } else if wait.count_and_keep_waiting(word, ticks, &end_mark) {
                     Attempt::Wait
                 } else {
-                    Attempt::AskOs(high_water.time(self.timescale))
+                    Attempt::AskOs(end_mark.time(self.timescale))
                 }
             }
             LeasePhase::Published | LeasePhase::Doubted => self.try_lines(word),

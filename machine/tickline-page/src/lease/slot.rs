@@ -1,4 +1,4 @@
-//! The contents of a slot: a line with its end, or a high-water mark.
+//! The contents of a slot: a line with its end, or an end mark.
 //!
 //! The README's "Layout, version 1" has the contents of each word. [`Field`] names the words.
 //!
@@ -7,7 +7,8 @@
 
 use tickline_core::reference::Timescale;
 
-use super::{LeaseMemory, Line, Slope, SlotNumber};
+use super::memory::{LeaseMemory, SlotNumber};
+use super::{Line, Slope};
 
 /// The number of words in a slot. They fill one cache line.
 pub const SLOT_WORDS: usize = 8;
@@ -20,7 +21,7 @@ pub const SLOTS: usize = 8;
 pub enum Field {
     /// A line's first tick.
     Start = 0,
-    /// A line's time at its first tick, or the high-water mark, ns.
+    /// A line's time at its first tick, or the end mark, ns.
     Base = 1,
     /// A line's slope, or the longest wait for a first publication, ticks.
     Slope = 2,
@@ -37,9 +38,9 @@ pub enum Field {
 }
 
 impl Field {
-    /// A high-water mark has its deadline in the word of a line's first tick.
+    /// An end mark has its deadline in the word of a line's first tick.
     pub const DEADLINE: Self = Self::Start;
-    /// A high-water mark has its longest wait in the word of a line's slope.
+    /// An end mark has its longest wait in the word of a line's slope.
     pub const WAIT: Self = Self::Slope;
 }
 
@@ -187,10 +188,10 @@ impl LeaseLine {
         .end_ns()
     }
 
-    /// The high-water mark for readings past the end of this line, if it is the last one.
+    /// The end mark for readings past the end of this line, if it is the last one.
     #[must_use]
-    pub const fn high_water(&self) -> HighWater {
-        HighWater {
+    pub const fn end_mark(&self) -> EndMark {
+        EndMark {
             ns: self.end_ns(),
             lead_ns: i64::MAX,
             deadline_ticks: 0,
@@ -203,8 +204,8 @@ impl LeaseLine {
 /// The largest time that readings by lines may have returned. Readings without a line are not below
 /// this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HighWater {
-    /// The high-water mark, ns.
+pub struct EndMark {
+    /// The end mark, ns.
     pub ns: i64,
     /// The largest distance above the OS clock to which the mark may raise a reading, ns.
     pub lead_ns: i64,
@@ -216,8 +217,8 @@ pub struct HighWater {
     pub unix: UnixOffset,
 }
 
-impl HighWater {
-    /// No high-water mark.
+impl EndMark {
+    /// No end mark.
     pub const NONE: Self = Self {
         ns: i64::MIN,
         lead_ns: 0,
@@ -226,7 +227,7 @@ impl HighWater {
         unix: UnixOffset::NONE,
     };
 
-    /// Loads the high-water mark in `slot`.
+    /// Loads the end mark in `slot`.
     #[inline(always)]
     #[must_use]
     pub fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
@@ -268,7 +269,7 @@ impl HighWater {
     }
 }
 
-/// A line's value or a high-water mark, in one timescale. A reading by the line returns it. A
+/// A line's value or an end mark, in one timescale. A reading by the line returns it. A
 /// reading of the OS clock is raised to it, by at most its lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeWithLead {
@@ -319,14 +320,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_high_water_is_limited_by_its_lead() {
-        let high_water = HighWater {
+    fn an_end_mark_is_limited_by_its_lead() {
+        let end_mark = EndMark {
             ns: 1_000,
             lead_ns: 10,
-            ..HighWater::NONE
+            ..EndMark::NONE
         };
         let over = |os_ns| {
-            high_water
+            end_mark
                 .time(Timescale::Monotonic)
                 .applied_to(os_ns, Timescale::Monotonic)
         };
@@ -339,29 +340,29 @@ mod tests {
 
     #[test]
     fn a_hostile_lead_leaves_a_reading_at_the_os_clock() {
-        let high_water = HighWater {
+        let end_mark = EndMark {
             ns: 1_000,
             lead_ns: i64::MIN,
-            ..HighWater::NONE
+            ..EndMark::NONE
         };
-        let time = high_water.time(Timescale::Monotonic);
+        let time = end_mark.time(Timescale::Monotonic);
         assert_eq!(time.applied_to(7, Timescale::Monotonic), 7);
     }
 
     #[test]
-    fn unix_time_that_was_set_back_has_no_high_water() {
+    fn unix_time_that_was_set_back_has_no_end_mark() {
         let unix = UnixOffset {
             offset_ns: 5_000,
             lead_ns: 20,
             least_ns: 4_980,
         };
-        let high_water = HighWater {
+        let end_mark = EndMark {
             ns: 1_000,
             unix,
-            ..HighWater::NONE
+            ..EndMark::NONE
         };
         let over = |os_ns| {
-            high_water
+            end_mark
                 .time(Timescale::Unix)
                 .applied_to(os_ns, Timescale::Unix)
         };
@@ -369,9 +370,9 @@ mod tests {
             [5_979, 5_980, 6_000, 6_001].map(over),
             [5_979, 6_000, 6_000, 6_001]
         );
-        let by_os = HighWater {
+        let by_os = EndMark {
             unix: UnixOffset::NONE,
-            ..high_water
+            ..end_mark
         };
         assert_eq!(by_os.time(Timescale::Unix), TimeWithLead::NONE);
     }

@@ -5,11 +5,13 @@ use core::cell::{Cell, RefCell, RefMut};
 use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
 
+use super::memory::{
+    Field, LeaseCell, LeaseLine, LeaseMemory, LeaseStore, LeaseWord, SLOT_WORDS, SlotNumber,
+};
 use super::{
-    Basis, Field, LeaseCell, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line,
-    OsBounds, PageChanged, PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope,
-    SlotNumber, Timescale, UnixOffsetBounds, Writer, WriterAction, WriterConfig, WriterIteration,
-    read,
+    Basis, LeasePhase, Line, OsBounds, PageChanged, PageReading, PageSource, ProcessHighWater,
+    ReaderOs, Slope, Timescale, UnixOffsetBounds, Writer, WriterAction, WriterConfig,
+    WriterIteration, read,
 };
 use crate::{BootContext, Header, WritablePage};
 

@@ -8,8 +8,8 @@
 //! | phase | names | readers return |
 //! |---|---|---|
 //! | 0 `Off` | a slot of the last writer's bank, whose contents mean nothing | the OS clock |
-//! | 1 `NoLine` | a high-water mark | the OS clock, not below the high-water mark |
-//! | 2 `FirstPublication` | a high-water mark with a deadline | nothing until the word changes or the deadline passes |
+//! | 1 `NoLine` | an end mark | the OS clock, not below the end mark |
+//! | 2 `FirstPublication` | an end mark with a deadline | nothing until the word changes or the deadline passes |
 //! | 3 `Published` | a line, or two | the line |
 //! | 4 `Doubted` | a line, or two | the larger of line and OS clock |
 //!
@@ -30,7 +30,7 @@ tickline_core::named! {
         /// The page is switched off: readers return the OS clock.
         #[default]
         Off = 0 => "off",
-        /// There is no line: readers return the OS clock, not below a high-water mark.
+        /// There is no line: readers return the OS clock, not below an end mark.
         NoLine = 1 => "no_line",
         /// The writer publishes the first line, within a millisecond; readers wait.
         FirstPublication = 2 => "first_publication",
@@ -117,7 +117,7 @@ impl LeaseWord {
         }
     }
 
-    /// The slot of the high-water mark, or of the first line.
+    /// The slot of the end mark, or of the first line.
     #[inline(always)]
     #[must_use]
     pub const fn first(self) -> SlotNumber {

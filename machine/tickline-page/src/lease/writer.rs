@@ -11,10 +11,8 @@ use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
 use tickline_core::units::ticks_between;
 
-use super::{
-    HighWater, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds, Slope, SlotNumber,
-    SwapResult, Timescale, is_before,
-};
+use super::memory::{EndMark, LeaseLine, LeaseStore, LeaseWord, SlotNumber, SwapResult};
+use super::{LeasePhase, Line, OsBounds, Slope, Timescale, is_before};
 
 mod config;
 
@@ -29,7 +27,7 @@ const MAX_BEHIND_NS: i64 = 1_000_000;
 /// an NTP daemon's 500 ppm and adjtime(3)'s 500 ppm is no larger.
 pub const FAST_RATE_PPB: u64 = 1_000_000;
 
-/// Rule W5: while the high-water mark is above the OS clock by more than this, ns, the writer makes
+/// Rule W5: while the end mark is above the OS clock by more than this, ns, the writer makes
 /// no first publication. Otherwise each suspend would add a lead. The protocol is in order with any
 /// value. A larger one lets a first line begin with a larger lead. A smaller one lets the writer
 /// wait where no suspend was: the mark of a line that has just ended is above the OS clock by the
@@ -157,9 +155,9 @@ impl Writer {
         writer.replace_word(memory, found.taken_over())?;
         let word = writer.word;
         match word.phase() {
-            LeasePhase::Off if !word.stays_off() => writer.end(memory, &HighWater::NONE)?,
+            LeasePhase::Off if !word.stays_off() => writer.end(memory, &EndMark::NONE)?,
             LeasePhase::FirstPublication => {
-                writer.end(memory, &HighWater::load(memory, word.first()))?
+                writer.end(memory, &EndMark::load(memory, word.first()))?
             }
             LeasePhase::Off | LeasePhase::NoLine | LeasePhase::Published | LeasePhase::Doubted => {}
         }
@@ -261,10 +259,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Stores `NoLine`: from now on readings have no line, and are not below `high_water`.
-    fn end(&mut self, memory: &impl LeaseStore, high_water: &HighWater) -> Result<(), PageChanged> {
+    /// Stores `NoLine`: from now on readings have no line, and are not below `end_mark`.
+    fn end(&mut self, memory: &impl LeaseStore, end_mark: &EndMark) -> Result<(), PageChanged> {
         let slot = self.free_slot();
-        memory.fill(slot, &high_water.to_words());
+        memory.fill(slot, &end_mark.to_words());
         self.replace_word(memory, self.word.next(LeasePhase::NoLine, slot, None))
     }
 
@@ -303,16 +301,16 @@ impl Writer {
             let lead_ns = first.lead_ns.max(last.lead_ns);
             self.end(
                 memory,
-                &HighWater {
+                &EndMark {
                     lead_ns,
-                    ..last.high_water()
+                    ..last.end_mark()
                 },
             )?;
             return Ok(WriterIteration::at_once(WriterAction::Ended));
         }
         if !is_before(ticks, last.end_ticks) {
             // W4: the leases have run out.
-            self.end(memory, &last.high_water())?;
+            self.end(memory, &last.end_mark())?;
             return Ok(WriterIteration::at_once(WriterAction::Ended));
         }
         if self.word.phase() == LeasePhase::Doubted {
@@ -445,9 +443,9 @@ impl Writer {
         os: &impl Reference,
         bounds: &OsBounds,
     ) -> Result<WriterIteration, PageChanged> {
-        let high_water = HighWater::load(memory, self.word.first());
+        let end_mark = EndMark::load(memory, self.word.first());
         let now_ns = os.monotonic_ns();
-        if let Some(iteration) = self.wait_before_first(now_ns, &high_water) {
+        if let Some(iteration) = self.wait_before_first(now_ns, &end_mark) {
             return Ok(iteration);
         }
         self.not_before_ns = now_ns.saturating_add_unsigned(self.pause_ns());
@@ -459,7 +457,7 @@ impl Writer {
             begin_ticks,
             deadline_ticks,
             limit_ticks,
-        } = self.announce_first(memory, counter, bounds, cpu_difference_ticks, &high_water)?;
+        } = self.announce_first(memory, counter, bounds, cpu_difference_ticks, &end_mark)?;
 
         let before_ticks = counter.now_ordered();
         let os_ns = os.monotonic_ns();
@@ -475,12 +473,12 @@ impl Writer {
             .wrapping_sub(before_ticks)
             .saturating_add(self.config.counter_resolution_ticks);
         let latest_ns = bounds.latest_after(os_ns, since_ticks);
-        let from_ns = high_water
+        let from_ns = end_mark
             .time(Timescale::Monotonic)
             .applied_to(os_ns, Timescale::Monotonic)
             .max(latest_ns.saturating_add(self.config.os_resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(bounds));
-        let unix = bounds.unix_after(high_water.unix);
+        let unix = bounds.unix_after(end_mark.unix);
         let line = bounds.line(at_ticks, cpu_difference_ticks, from_ns, end_ticks, unix);
         let free = self.free_slot();
         memory.fill(free, &line.to_words());
@@ -504,25 +502,25 @@ impl Writer {
 
     /// The iteration of a writer that may not yet make a first publication, at the time `now_ns` of
     /// the OS clock. `None` if it may.
-    fn wait_before_first(&self, now_ns: i64, high_water: &HighWater) -> Option<WriterIteration> {
+    fn wait_before_first(&self, now_ns: i64, end_mark: &EndMark) -> Option<WriterIteration> {
         // The mark must not be above the OS clock by more than its own lead either. Readers limit
         // such a mark to OS clock + lead, so it would rise during the first publication, and a
         // reader that gives up would return more than the line.
-        let ahead_ns = high_water.ns.saturating_sub(now_ns);
-        if ahead_ns > MAX_MARK_AHEAD_NS.min(high_water.lead_ns) {
+        let ahead_ns = end_mark.ns.saturating_sub(now_ns);
+        if ahead_ns > MAX_MARK_AHEAD_NS.min(end_mark.lead_ns) {
             return Some(self.waited(ahead_ns.unsigned_abs()));
         }
         (now_ns < self.not_before_ns).then(|| self.waited(now_ns.abs_diff(self.not_before_ns)))
     }
 
-    /// Stores `FirstPublication`, with `high_water` and the deadline D.
+    /// Stores `FirstPublication`, with `end_mark` and the deadline D.
     fn announce_first(
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
         bounds: &OsBounds,
         cpu_difference_ticks: u64,
-        high_water: &HighWater,
+        end_mark: &EndMark,
     ) -> Result<FirstPublicationTicks, PageChanged> {
         let length_ticks = bounds
             .upper
@@ -535,10 +533,10 @@ impl Writer {
         let slot = self.free_slot();
         memory.fill(
             slot,
-            &HighWater {
+            &EndMark {
                 deadline_ticks,
                 wait_ticks,
-                ..*high_water
+                ..*end_mark
             }
             .to_words(),
         );

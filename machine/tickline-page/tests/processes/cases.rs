@@ -135,7 +135,7 @@ impl Case {
             page[random.usize(..6)] ^= 1 << random.u8(..64);
         }
         if random.u8(..4) > 0 {
-            // Slots that hold lines, or high-water marks, near one tick and one time.
+            // Slots that hold lines, or end marks, near one tick and one time.
             for slot in page[16..].chunks_exact_mut(8) {
                 slot[0] = near
                     .wrapping_add(random.u64(..1_000_000))

@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
-use tickline_page::lease::{
-    HighWater, LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber,
-    UnixOffset,
+use tickline_page::lease::memory::{
+    EndMark, LeaseLine, LeaseMemory as _, LeaseStore as _, SlotNumber, UnixOffset,
 };
+use tickline_page::lease::{LeasePhase, Line, Slope};
 use tickline_page::page_file::LockedPageFile;
 use tickline_page::{Counter as _, HardwareCounter};
 
@@ -62,8 +62,8 @@ pub(crate) enum Serves {
     SecondLine,
     /// One line, which may be too low.
     DoubtedLine,
-    /// A high-water mark, which is this far above the OS clock, ns.
-    HighWater(i64),
+    /// An end mark, which is this far above the OS clock, ns.
+    EndMark(i64),
 }
 
 /// Makes a page like [`served_page`], but the line is lower by `less_ns`, and Unix time is
@@ -114,13 +114,13 @@ pub(crate) fn page_that(
         Serves::FirstLine => (LeasePhase::Published, None),
         Serves::SecondLine => (LeasePhase::Published, Some(second)),
         Serves::DoubtedLine => (LeasePhase::Doubted, None),
-        Serves::HighWater(_) => (LeasePhase::NoLine, None),
+        Serves::EndMark(_) => (LeasePhase::NoLine, None),
     };
     match (serves, second) {
-        (Serves::HighWater(ahead_ns), _) => {
-            let mark = HighWater {
+        (Serves::EndMark(ahead_ns), _) => {
+            let mark = EndMark {
                 ns: ns + ahead_ns,
-                ..line.high_water()
+                ..line.end_mark()
             };
             writer.fill(first, &mark.to_words());
         }

@@ -22,7 +22,8 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use tickline_page::lease::{LeaseMemory, WriterConfig};
+use tickline_page::lease::WriterConfig;
+use tickline_page::lease::memory::LeaseMemory;
 
 use super::{LeaseCounts, Pending, Script, Stops, WRITER, World};
 

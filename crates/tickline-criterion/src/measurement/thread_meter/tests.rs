@@ -293,7 +293,7 @@ fn a_sample_beside_a_busy_program_takes_the_time_in_which_it_ran() {
 
 fn measure_beside(rival: impl FnOnce() -> std::process::Command) {
     let cpu = core_affinity::get_core_ids().unwrap_or_default();
-    let time = CounterTime::builder().quiet().start_or_wall_time();
+    let time = CounterTime::builder().quiet().build_or_wall_time();
     let (None, Some(&cpu)) = (time.not_subtracted(), cpu.first()) else {
         return Messages::Shown.print(&"SKIPPED: nothing is subtracted here");
     };
@@ -408,7 +408,7 @@ impl Drop for Helper {
 #[test]
 fn a_sample_that_yields_to_its_own_helper_has_the_time_of_the_helper() {
     let cpu = core_affinity::get_core_ids().unwrap_or_default();
-    let time = CounterTime::builder().quiet().start_or_wall_time();
+    let time = CounterTime::builder().quiet().build_or_wall_time();
     let (None, Some(&cpu)) = (time.not_subtracted(), cpu.first()) else {
         return Messages::Shown.print(&"SKIPPED: nothing is subtracted here");
     };
@@ -437,7 +437,7 @@ fn a_sample_that_yields_to_its_own_helper_has_the_time_of_the_helper() {
 /// A routine that sleeps takes the time of its sleep.
 #[test]
 fn the_time_of_a_sleep_is_left() {
-    let time = CounterTime::builder().quiet().start_or_wall_time();
+    let time = CounterTime::builder().quiet().build_or_wall_time();
     let start = time.start();
     std::thread::sleep(Duration::from_millis(20));
     assert!(time.to_f64(&time.end(start)) >= 20e6);

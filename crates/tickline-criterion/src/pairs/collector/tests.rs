@@ -17,7 +17,7 @@ fn collector<const N: usize>(serving: Option<Serving>) -> Collector<N> {
     let time = CounterTime::builder()
         .quiet()
         .settle(Duration::MAX) // out of range
-        .start_or_wall_time();
+        .build_or_wall_time();
     collector_by(&time, serving)
 }
 
@@ -253,7 +253,7 @@ fn the_groups_of_all_slices_are_taken() {
 
 #[test]
 fn a_slice_adds_the_cost_of_each_of_its_groups() {
-    let time = CounterTime::builder().quiet().start_or_wall_time();
+    let time = CounterTime::builder().quiet().build_or_wall_time();
     let Some(session) = time.session() else {
         return Messages::Shown.print(&"SKIPPED: the counter does not measure here");
     };

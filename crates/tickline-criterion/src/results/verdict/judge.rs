@@ -40,8 +40,8 @@ impl Judgement {
         }
     }
 
-    pub(crate) fn cannot_tell(reason: VerdictReason) -> Self {
-        Self::new(Conclusion::CannotTell, reason)
+    pub(crate) fn undecided(reason: VerdictReason) -> Self {
+        Self::new(Conclusion::Undecided, reason)
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) fn judge_difference(
     if !percent.is_finite() {
         let reason = "it is compared with a time of 0, of which there is no percentage; let it do more, or leave it out \
                       by a filter";
-        return Judgement::cannot_tell(ReasonCode::NoTime.with(reason));
+        return Judgement::undecided(ReasonCode::NoTime.with(reason));
     }
     let [low, estimate, high] = percent.in_order().map(signed_percent);
     let range = format!("{estimate} %, from {low} to {high} %");
@@ -72,23 +72,23 @@ pub(super) fn judge_difference(
     if percent.high > 0.0
         && let Some(reason) = &difference.why_hidden
     {
-        return Judgement::cannot_tell(ReasonCode::TooShort.with(reason));
+        return Judgement::undecided(ReasonCode::TooShort.with(reason));
     }
     let advice = advice(options, compared_with);
     if let Some(limit) = options.max_regression_percent
         && percent.estimate > limit
     {
         let reason = format!("it may be slower by more than {limit} % or not: {range}{advice}");
-        return Judgement::cannot_tell(ReasonCode::AroundLimit.with(reason));
+        return Judgement::undecided(ReasonCode::AroundLimit.with(reason));
     }
     match too_much_noise(options, difference) {
-        Some(reason) => Judgement::cannot_tell(ReasonCode::Noise.with(format!("{reason}{advice}"))),
+        Some(reason) => Judgement::undecided(ReasonCode::Noise.with(format!("{reason}{advice}"))),
         None => Judgement::PASSES,
     }
 }
 
-/// Why the noise is too much. `None` if it is not, and if even the interval's high end is allowed: it
-/// then hides no regression.
+/// Why the noise is too much. `None` if it is not, and if even the interval's high end is allowed:
+/// it then hides no regression.
 fn too_much_noise(options: &Options, difference: &Difference) -> Option<String> {
     let limit = options.max_noise_percent?;
     let (percent, noise) = (difference.percent, difference.percent.half_width());
@@ -96,7 +96,7 @@ fn too_much_noise(options: &Options, difference: &Difference) -> Option<String> 
         return None;
     }
     let slower = if difference.is_different && percent.low > 0.0 {
-        "slower, but by how much can't be told: "
+        "slower, by an undecided amount: "
     } else {
         ""
     };
@@ -162,7 +162,7 @@ mod tests {
     fn a_benchmark_is_slower_if_its_whole_interval_is_above_the_limit() {
         for (estimate, noise, conclusion) in [
             (4.5, 1.0, Conclusion::Slower),
-            (3.5, 1.0, Conclusion::CannotTell),
+            (3.5, 1.0, Conclusion::Undecided),
             (2.9, 1.0, Conclusion::Passes),
             (-9.0, 1.0, Conclusion::Passes),
         ] {
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Symptom: a build that took half of the time could not be told.
+    /// Symptom: a build that took half of the time was undecided.
     #[test]
     fn noise_counts_only_if_the_interval_reaches_above_the_limit() {
         let without_regression = Options {
@@ -196,9 +196,9 @@ mod tests {
         for (options, estimate, noise, conclusion) in [
             (options(3.0, 2.0), -54.6, 2.9, Conclusion::Passes),
             (options(3.0, 2.0), 0.0, 2.9, Conclusion::Passes),
-            (options(3.0, 2.0), 0.5, 2.9, Conclusion::CannotTell),
+            (options(3.0, 2.0), 0.5, 2.9, Conclusion::Undecided),
             (without_regression.clone(), -3.0, 2.9, Conclusion::Passes),
-            (without_regression, -2.5, 2.9, Conclusion::CannotTell),
+            (without_regression, -2.5, 2.9, Conclusion::Undecided),
         ] {
             let found = judge(&options, percent(estimate, noise)).conclusion;
             assert_eq!(found, conclusion, "{estimate}");
@@ -207,7 +207,7 @@ mod tests {
 
     /// Symptom: an empty routine passed whatever it took later, and `Verdicts` could not be read.
     #[test]
-    fn a_percentage_of_no_time_cannot_tell() {
+    fn a_percentage_of_no_time_is_undecided() {
         let (nothing, all) = (f64::NAN, f64::INFINITY);
         for (estimate, low, high) in [(nothing, nothing, nothing), (all, nothing, all)] {
             let difference = Interval {
@@ -216,7 +216,7 @@ mod tests {
                 high,
             };
             let found = judge(&options(3.0, 2.0), difference).conclusion;
-            assert_eq!(found, Conclusion::CannotTell, "{difference:?}");
+            assert_eq!(found, Conclusion::Undecided, "{difference:?}");
         }
     }
 
@@ -231,7 +231,7 @@ mod tests {
             };
             judge_difference(options, ComparedWith::Baseline, &difference)
         };
-        let hidden = Judgement::cannot_tell(ReasonCode::TooShort.with("why"));
+        let hidden = Judgement::undecided(ReasonCode::TooShort.with("why"));
         assert_eq!(of_percent(&options(3.0, 2.0), 1.0), hidden);
         assert_eq!(of_percent(&options(3.0, 2.0), 3.5), hidden);
         assert_eq!(
@@ -244,11 +244,10 @@ mod tests {
         );
     }
 
-    /// Symptom: a benchmark that took half of the time could not be told.
+    /// Symptom: a benchmark that took half of the time was undecided.
     #[test]
     fn a_difference_of_which_a_part_is_hidden_passes_if_it_is_certainly_faster() {
-        for (estimate, conclusion) in [(-50.0, Conclusion::Passes), (-0.5, Conclusion::CannotTell)]
-        {
+        for (estimate, conclusion) in [(-50.0, Conclusion::Passes), (-0.5, Conclusion::Undecided)] {
             let difference = Difference {
                 percent: percent(estimate, 1.0),
                 is_different: true,
@@ -261,9 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_interval_around_the_limit_cannot_tell() {
+    fn a_wide_interval_around_the_limit_is_undecided() {
         let found = judge(&options(3.0, 2.0), percent(2.0, 2.5));
-        assert_eq!(found.conclusion, Conclusion::CannotTell);
+        assert_eq!(found.conclusion, Conclusion::Undecided);
         let reason = text(found);
         assert!(
             reason.starts_with("the noise of 2.50 % is above 2 %"),
@@ -282,15 +281,15 @@ mod tests {
             ..options(3.0, 2.0)
         };
         let found = judge(&without_regression, percent(5.0, 4.75));
-        assert_eq!(found.conclusion, Conclusion::CannotTell);
+        assert_eq!(found.conclusion, Conclusion::Undecided);
         let reason = text(found);
         assert!(
-            reason.starts_with("slower, but by how much can't be told: the noise of 4.75 %"),
+            reason.starts_with("slower, by an undecided amount: the noise of 4.75 %"),
             "{reason}"
         );
     }
 
-    /// Symptom: "slower, but by how much can't be told" was below "no difference found".
+    /// Symptom: "slower, by an undecided amount" was below "no difference found".
     #[test]
     fn a_benchmark_that_does_not_differ_is_not_called_slower() {
         let without_regression = Options {
@@ -385,8 +384,8 @@ mod tests {
     }
 
     /// The shares, %, of simulated comparisons of equal builds that are judged slower, and that
-    /// can't be told. Each comparison has `processes` processes of each build.
-    fn slower_and_untold(
+    /// are undecided. Each comparison has `processes` processes of each build.
+    fn slower_and_undecided(
         options: &Options,
         processes: usize,
         time: impl Fn(&mut dyn FnMut() -> f64) -> f64,
@@ -403,7 +402,7 @@ mod tests {
                 judge(options, found).conclusion
             })
             .collect();
-        [Conclusion::Slower, Conclusion::CannotTell].map(|one| {
+        [Conclusion::Slower, Conclusion::Undecided].map(|one| {
             let has_it = conclusions.iter().filter(|found| **found == one).count();
             100.0 * as_f64(count(has_it)) / as_f64(count(RUNS))
         })
@@ -418,10 +417,10 @@ mod tests {
             ..options(0.0, 0.0)
         };
         for processes in [6, 10] {
-            let [modes, _] = slower_and_untold(&limit_of_zero, processes, |mut uniform| {
+            let [modes, _] = slower_and_undecided(&limit_of_zero, processes, |mut uniform| {
                 two_modes(&mut uniform)
             });
-            let [tails, _] = slower_and_untold(&limit_of_zero, processes, |mut uniform| {
+            let [tails, _] = slower_and_undecided(&limit_of_zero, processes, |mut uniform| {
                 heavy_tails(&mut uniform)
             });
             for slower in [modes, tails] {
@@ -433,22 +432,25 @@ mod tests {
 
     /// The page has these figures.
     #[test]
-    fn noise_above_its_limit_is_what_makes_equal_builds_untold() {
+    fn noise_above_its_limit_is_what_leaves_equal_builds_undecided() {
         let without_noise = Options {
             max_noise_percent: None,
             ..options(3.0, 2.0)
         };
         for (processes, expected) in [(6, 64.0), (8, 13.0), (10, 6.0), (16, 0.1)] {
-            let [slower, untold] =
-                slower_and_untold(&options(3.0, 2.0), processes, |mut uniform| {
+            let [slower, undecided] =
+                slower_and_undecided(&options(3.0, 2.0), processes, |mut uniform| {
                     two_modes(&mut uniform)
                 });
             assert!(slower < 0.1, "{processes}: {slower} %");
             // The standard deviation is at most 0.8 %.
-            assert!((untold - expected).abs() < 2.4, "{processes}: {untold} %");
+            assert!(
+                (undecided - expected).abs() < 2.4,
+                "{processes}: {undecided} %"
+            );
         }
-        let [slower, untold] =
-            slower_and_untold(&without_noise, 6, |mut uniform| two_modes(&mut uniform));
-        assert!(slower < 0.1 && untold < 0.1, "{slower} %, {untold} %");
+        let [slower, undecided] =
+            slower_and_undecided(&without_noise, 6, |mut uniform| two_modes(&mut uniform));
+        assert!(slower < 0.1 && undecided < 0.1, "{slower} %, {undecided} %");
     }
 }

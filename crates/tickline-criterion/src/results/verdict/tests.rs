@@ -44,11 +44,11 @@ fn finished(benchmarks: Vec<BenchmarkVerdict>) -> Verdicts {
 
 #[test]
 fn one_slower_benchmark_decides_the_exit_code_then_one_that_cannot_be_told() {
-    use Conclusion::{CannotTell, New, Passes, Slower};
+    use Conclusion::{New, Passes, Slower, Undecided};
     for (conclusions, code) in [
         (&[Passes, New][..], 0),
-        (&[Passes, CannotTell, New], 3),
-        (&[CannotTell, Slower, Passes], 1),
+        (&[Passes, Undecided, New], 3),
+        (&[Undecided, Slower, Passes], 1),
     ] {
         let verdicts: Vec<BenchmarkVerdict> = conclusions.iter().copied().map(verdict).collect();
         let found = exit_code(&options(3.0, 2.0), &verdicts);
@@ -93,7 +93,7 @@ fn the_text_names_what_does_not_pass_and_the_exit_code() {
     let verdicts = finished(benchmarks);
     assert_eq!(
         verdicts.to_string(),
-        "SLOWER: a/b: why\n1 pass, 1 slower, 0 can't be told: exit code 1"
+        "SLOWER: a/b: why\n1 pass, 1 slower, 0 undecided: exit code 1"
     );
 }
 
@@ -121,7 +121,7 @@ fn the_text_counts_the_new_benchmarks() {
     let verdicts = finished(benchmarks);
     assert_eq!(
         verdicts.to_string().lines().last(),
-        Some("0 pass, 0 slower, 0 can't be told, 2 new: exit code 0")
+        Some("0 pass, 0 slower, 0 undecided, 2 new: exit code 0")
     );
 }
 
@@ -141,7 +141,7 @@ fn the_text_names_what_is_not_judged() {
     assert_eq!(
         verdicts.to_string(),
         "not judged: added (new: why)\nnot judged: old (only the other build has it)\n\
-         1 pass, 0 slower, 0 can't be told, 1 new, 1 not judged: exit code 0"
+         1 pass, 0 slower, 0 undecided, 1 new, 1 not judged: exit code 0"
     );
 }
 
@@ -155,7 +155,7 @@ fn a_benchmark_that_one_of_two_comparisons_judges_is_judged() {
     let verdicts = finished(benchmarks);
     assert_eq!(
         verdicts.to_string(),
-        "1 pass, 0 slower, 0 can't be told, 1 new: exit code 0"
+        "1 pass, 0 slower, 0 undecided, 1 new: exit code 0"
     );
 }
 
@@ -232,7 +232,7 @@ macro_rules! texts {
 #[test]
 fn the_documents_list_the_texts_of_the_json() {
     let page = include_str!("../../../docs/comparisons.md");
-    let conclusions = texts!(Conclusion: Passes, Slower, CannotTell, New);
+    let conclusions = texts!(Conclusion: Passes, Slower, Undecided, New);
     let compared_with = texts!(ComparedWith: OtherBuild, Baseline);
     let measured_by = texts!(MeasuredBy: Counter, OsClock);
     let codes = ReasonCode::ALL
@@ -274,11 +274,11 @@ fn the_code_of_a_reason_is_its_text_in_the_json() {
 
 #[test]
 fn the_json_is_read_as_it_was_written() {
-    let benchmarks = vec![verdict(Conclusion::CannotTell)];
+    let benchmarks = vec![verdict(Conclusion::Undecided)];
     let verdicts = finished(benchmarks);
     let text = serde_json::to_string(&verdicts).expect("JSON");
     assert!(text.contains(r#""compared_with":"other_build""#), "{text}");
-    assert!(text.contains(r#""conclusion":"cannot_tell""#), "{text}");
+    assert!(text.contains(r#""conclusion":"undecided""#), "{text}");
     let reason = r#""reason":{"code":"noise","text":"why"}"#;
     assert!(text.contains(reason), "{text}");
     assert_eq!(

@@ -1,9 +1,9 @@
 //! The way from a span to the counts of its series.
 //!
 //! ```text
-//! Table, shared by all threads:       slots, a hash table   -> Series
-//! ThreadCounts, one for each thread:  callsites             -> Callsite: the last span's values, its series
-//!                                     counts, by series     -> Counts, to which only this thread adds
+//! Table, of all threads:          slots, a hash table  -> Series
+//! ThreadCounts, of each thread:   callsites            -> Callsite: the last span's values, series
+//!                                 counts, by series    -> Counts, to which only this thread adds
 //! ```
 //!
 //! A span takes three steps. [`Table::with_thread_counts`] finds the [`ThreadCounts`] of this

@@ -460,8 +460,8 @@ mod tests {
         results
     }
 
-    /// Symptom: only the event of the panic itself had a limit, so a panic with a stuck writer never
-    /// ended.
+    /// Symptom: only the event of the panic itself had a limit, so a panic with a stuck writer
+    /// never ended.
     #[test]
     fn a_panicking_thread_waits_for_room_but_not_for_ever() {
         let [first, _] = record_in_full_while_panicking(WhenFull::Wait);

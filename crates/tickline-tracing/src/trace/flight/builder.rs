@@ -14,8 +14,10 @@ use crate::trace::capture::trace_sink::RecorderInLayer;
 #[cfg(doc)]
 use crate::trace::format::summary::TraceSummary;
 use crate::trace::format::trace_output::TraceFormat;
-use crate::trace::settings::{DEFAULT_BYTES_IN_FILE, Settings, Tracks, WhenFull, settings};
+use crate::trace::settings::{DEFAULT_BYTES_IN_FILE, Settings, Tracks, WhenFull};
 use crate::trace::sys::temporary::with_path;
+#[cfg(doc)]
+use crate::trace::trace_file::TraceFileBuilder;
 
 /// 17 MB with the default size of a ring. A restart needs room for two files, and the `/dev/shm` of
 /// a container has 64 MB (Docker, Kubernetes).
@@ -30,12 +32,47 @@ pub struct FlightRecorderBuilder {
 }
 
 impl FlightRecorderBuilder {
-    settings!();
-
     pub(super) fn new() -> Self {
         Self {
             settings: Settings::new(WhenFull::Overwrite),
         }
+    }
+
+    /// The largest size of a thread's ring, in bytes, as of
+    /// [a trace file](TraceFileBuilder::bytes_per_thread), which says what a span takes. By default
+    /// it is 1 MiB, and 512 KiB [in a file](Self::in_file).
+    pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
+        self.settings.bytes_per_thread = Some(bytes);
+        self
+    }
+
+    /// Records the fields of spans, which the trace then shows as
+    /// [a trace file](TraceFileBuilder::with_fields) does. Events have their fields without this
+    /// setting, too.
+    pub fn with_fields(mut self) -> Self {
+        self.settings.has_fields = true;
+        self
+    }
+
+    /// Adds the [source location](TraceFileBuilder::with_source_locations) to the arguments of
+    /// spans and events in the trace.
+    pub fn with_source_locations(mut self) -> Self {
+        self.settings.has_locations = true;
+        self
+    }
+
+    /// The format of the traces that the recorder writes. Without this setting, the name of each
+    /// file decides ([`TraceFormat::from_path`]), and an output without a name gets JSON.
+    pub fn format(mut self, format: TraceFormat) -> Self {
+        self.settings.format = Some(format);
+        self
+    }
+
+    /// The tracks on which viewers draw the spans; [`Tracks::Threads`] by default. Async servers
+    /// need [`Tracks::Requests`].
+    pub fn tracks(mut self, tracks: Tracks) -> Self {
+        self.settings.tracks = tracks;
+        self
     }
 
     /// Keeps the records of the period `last`. Each ring begins with 64 KiB. It grows if it would
@@ -113,8 +150,9 @@ impl FlightFileBuilder {
     /// The number of threads that have rings in the file at once: 32 by default, which takes 17 MB.
     /// Further threads record in memory, and the file only counts them
     /// ([`TraceSummary::threads_without_ring`]).
-    pub fn threads(self, threads: usize) -> Self {
-        Self { threads, ..self }
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
     }
 
     /// Makes the file and the recorder. The file has a head of 4 KiB, a ring for each of its

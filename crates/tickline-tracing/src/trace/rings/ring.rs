@@ -257,7 +257,7 @@ impl Ring {
     }
 
     fn set_header(&self, block: u64, word: u64, value: u64) {
-        // ORDERING: Relaxed. `begin_block` stores `End` before its fence; the store of the write
+        // ORDERING: Relaxed. `begin_block` stores `END` before its fence; the store of the write
         // position publishes the other words to readers.
         self.header_word(block, word)
             .store(value, Ordering::Relaxed);
@@ -268,7 +268,7 @@ impl Ring {
     pub(crate) fn begin_block(&self, now_ns: u64, since_ns: u64) {
         // ORDERING: Relaxed: only this thread stores these words.
         let header = |block, word| self.header_word(block, word).load(Ordering::Relaxed);
-        let (at, in_use) = (self.write_position(), self.get(ControlWord::Used));
+        let (at, used) = (self.write_position(), self.get(ControlWord::Used));
         let in_memory = |position: u64| position.wrapping_add(self.get(ControlWord::MemoryOffset));
         if self.left() > 0 {
             // ORDERING: Relaxed: the store of the write position publishes it.
@@ -278,9 +278,9 @@ impl Ring {
         let oldest = header(present, NEXT);
         let second = header(oldest, NEXT);
         // All records of the oldest block are from before the first record of the second.
-        let is_young = in_use < 2 * BLOCK || header(second, SINCE) >= since_ns;
-        let (block, next) = if is_young && in_use < self.capacity() {
-            (in_use, oldest)
+        let is_young = used < 2 * BLOCK || header(second, SINCE) >= since_ns;
+        let (block, next) = if is_young && used < self.capacity() {
+            (used, oldest)
         } else {
             (oldest, second)
         };
@@ -288,15 +288,15 @@ impl Ring {
         self.set_header(block, END, start + BLOCK);
         // ORDERING: Release, pairs with the Acquire fence in `snapshot`. A reader that has copied
         // one of the words stored below, or a word of the block's new records, then sees the new
-        // `End`.
+        // `END`.
         fence(Ordering::Release);
         self.set_header(block, KIND, Kind::Block as u64);
         self.set_header(block, RECORDS, self.get(ControlWord::Records));
         self.set_header(block, NEXT, next);
         self.set_header(block, SINCE, now_ns);
-        // Readers do not load `Next`.
+        // Readers do not load `NEXT`.
         self.set_header(present, NEXT, block);
-        self.set(ControlWord::Used, in_use.max(block + BLOCK));
+        self.set(ControlWord::Used, used.max(block + BLOCK));
         self.set(ControlWord::MemoryOffset, block.wrapping_sub(start));
         self.publish(start + BLOCK_HEADER);
     }

@@ -68,10 +68,15 @@ pub(crate) fn replace<T>(path: &Path, write: impl FnOnce(&File) -> io::Result<T>
 }
 
 /// The file at `path`, if there is one. It must be a regular one to which this process may write,
-/// and the path must not be that of an open file of a process.
+/// and the path must not lead through the list of a process's open files, even to a closed one.
 pub(crate) fn older(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if leads_through_open_file(path) {
+                return Err(io::Error::other("it is a closed file of a process"));
+            }
+            Ok(None)
+        }
         found => {
             // To open a device or a pipe may already have effects.
             regular(found?)?;

@@ -7,9 +7,8 @@ use tickline_core::counter::Counter as _;
 
 use super::*;
 use crate::Publisher;
-use crate::lease::{
-    LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber, UnixOffset,
-};
+use crate::lease::memory::{LeaseLine, LeaseMemory as _, LeaseStore as _, SlotNumber, UnixOffset};
+use crate::lease::{LeasePhase, Line, Slope};
 use crate::page_file::LockedPageFile;
 
 /// A folder that only this user may write to, with room for a page.
@@ -95,8 +94,8 @@ fn run_as_forked(test: impl FnOnce(&PageReader)) {
     test(&reader);
 }
 
-/// Symptom: in a forked child a thread could not attach, for want of a file descriptor, and read the
-/// OS clock. Another thread attached, and its reading by the page was below that.
+/// Symptom: in a forked child a thread could not attach, for want of a file descriptor, and read
+/// the OS clock. Another thread attached, and its reading by the page was below that.
 #[test]
 fn after_a_thread_could_not_attach_no_reading_of_the_child_steps_back() {
     run_as_forked(|reader| {

@@ -3,8 +3,9 @@
 //! two lines.
 
 use super::super::WriterAction::{Doubted, Ended, PublishedFirst, SetUnix, Waited};
+use super::super::memory::{LeaseStore, SLOT_WORDS};
 use super::super::testing::{AHEAD_NS, Op, Scene, UNIX_NS};
-use super::super::{Basis, LeaseStore, OsBounds, SLOT_WORDS};
+use super::super::{Basis, OsBounds};
 use super::*;
 
 /// A published page. Before each second load of the word up to the given number, the server
@@ -114,7 +115,7 @@ fn rule_r2_each_line_counts_while_it_is_valid() {
 }
 
 #[test]
-fn rule_r3_past_the_leases_the_last_line_is_the_high_water() {
+fn rule_r3_past_the_leases_the_end_of_the_last_line_is_the_mark() {
     let scene = Scene::published_twice();
     let last = scene.last();
     scene.ticks.set(last.end_ticks - 11);
@@ -176,7 +177,7 @@ fn rule_r5_in_doubt_a_reading_is_the_larger_of_line_and_os() {
     assert!(scene.ahead_ns().abs() < 100);
 }
 
-/// Also W4: the end of the leases that have run out is the high-water mark.
+/// Also W4: the end of the leases that have run out is the end mark.
 #[test]
 fn rule_r6_without_a_line_the_counter_is_not_touched() {
     let scene = Scene::published();
@@ -187,8 +188,8 @@ fn rule_r6_without_a_line_the_counter_is_not_touched() {
     scene.os_jumps(-5_000);
     scene.on_step(|op| assert_ne!(op, Op::Counter));
     assert_eq!(
-        HighWater::load(scene.cell(), scene.word().first()),
-        last.high_water()
+        EndMark::load(scene.cell(), scene.word().first()),
+        last.end_mark()
     );
     assert_eq!(scene.now(), last.end_ns());
     scene.switch_off();
@@ -197,17 +198,17 @@ fn rule_r6_without_a_line_the_counter_is_not_touched() {
 }
 
 /// Begins a first publication that never ends.
-fn begin(scene: &Scene, deadline_in_ticks: i64, wait_ticks: u64) -> HighWater {
+fn begin(scene: &Scene, deadline_in_ticks: i64, wait_ticks: u64) -> EndMark {
     let deadline_ticks = scene.ticks.get().wrapping_add_signed(deadline_in_ticks);
-    let high_water = HighWater {
+    let end_mark = EndMark {
         ns: scene.truth_ns(),
         lead_ns: i64::MAX,
         deadline_ticks,
         wait_ticks,
-        ..HighWater::NONE
+        ..EndMark::NONE
     };
-    scene.put(LeasePhase::FirstPublication, &high_water.to_words());
-    high_water
+    scene.put(LeasePhase::FirstPublication, &end_mark.to_words());
+    end_mark
 }
 
 /// A writer is stopped in a first publication: readers wait for at most W, by several limits.
@@ -215,9 +216,9 @@ fn begin(scene: &Scene, deadline_in_ticks: i64, wait_ticks: u64) -> HighWater {
 #[cfg_attr(miri, ignore = "a hundred thousand attempts, without unsafe code")]
 fn rule_r7_no_reader_waits_long_for_a_first_publication() {
     let waited = |scene: &'static Scene, deadline_in_ticks, wait_ticks| {
-        let high_water = begin(scene, deadline_in_ticks, wait_ticks);
+        let end_mark = begin(scene, deadline_in_ticks, wait_ticks);
         let (begin_ticks, reading) = (scene.ticks.get(), scene.read(&ProcessHighWater::new()));
-        assert!(reading.source == PageSource::Os && reading.ns >= high_water.ns);
+        assert!(reading.source == PageSource::Os && reading.ns >= end_mark.ns);
         scene.ticks.get() - begin_ticks
     };
     const MS: i64 = 1_000_000;
@@ -371,7 +372,7 @@ fn rule_r1_a_slot_that_changes_while_it_is_read_does_not_count() {
     assert!(reading.ns.abs_diff(scene.truth_ns()) < 100, "{reading:?}");
 }
 
-/// Past the leases, Unix time has a high-water mark, too.
+/// Past the leases, Unix time has an end mark, too.
 #[test]
 fn rule_r3_unix_time_is_ordered_at_the_end_of_a_lease() {
     let scene = Scene::published();
@@ -437,12 +438,12 @@ fn a_system_has_no_coarse_unix_time_unless_it_says_so() {
 
 /// Which ticks a reader waits at, if its first publication has this deadline and longest wait.
 fn waits_at(ticks: u64, deadline_ticks: u64, wait: &mut WaitForFirstLine) -> bool {
-    let high_water = HighWater {
+    let end_mark = EndMark {
         deadline_ticks,
         wait_ticks: 10,
-        ..HighWater::NONE
+        ..EndMark::NONE
     };
-    wait.count_and_keep_waiting(LeaseWord::from_bits(2), ticks, &high_water)
+    wait.count_and_keep_waiting(LeaseWord::from_bits(2), ticks, &end_mark)
 }
 
 #[test]

@@ -5,8 +5,9 @@ mod first_publication;
 
 use core::cell::Cell;
 
+use super::super::memory::UnixOffset;
 use super::super::testing::{AHEAD_NS, Op, Scene, leak};
-use super::super::{PageSource, ProcessHighWater, UnixOffset};
+use super::super::{PageSource, ProcessHighWater};
 use super::WriterAction::{Doubted, Ended, GaveUp, PublishedFirst, PublishedNext, SetUnix, Waited};
 use super::*;
 
@@ -233,10 +234,10 @@ fn rule_w3_after_a_late_swap_or_a_reset_the_line_is_doubted() {
     }
 }
 
-/// A counterexample to a high-water mark that the writer computes from its own read of the OS
+/// A counterexample to an end mark that the writer computes from its own read of the OS
 /// clock. A reader reads the OS clock later than the writer, and returns the lead more.
 #[test]
-fn rule_w4_the_high_water_after_a_reset_is_that_of_its_readers() {
+fn rule_w4_the_end_mark_after_a_reset_is_that_of_its_readers() {
     let scene = Scene::published_twice();
     let before_ns = scene.now();
     scene.reset();

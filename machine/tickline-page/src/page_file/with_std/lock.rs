@@ -151,8 +151,8 @@ fn lock_name(path: &PagePath<'_>) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// If the lock cannot be opened or asked. A writer makes the lock before the page, so without a lock
-/// nothing is known: a container may have the page's file alone.
+/// If the lock cannot be opened or asked. A writer makes the lock before the page, so without a
+/// lock nothing is known: a container may have the page's file alone.
 pub fn lock_holder(path: impl AsRef<Path>) -> Result<LockHolder, PageError> {
     let path = path.as_ref();
     let ask = || {

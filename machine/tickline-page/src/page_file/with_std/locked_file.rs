@@ -19,8 +19,9 @@ use super::error::{PageError, PageErrorCause};
 use super::lock::Lock;
 use super::restartable;
 use crate::layout::PAGE_BYTES;
-use crate::lease::{
-    Field, LeaseMemory, LeaseStore, LeaseWord, PageChanged, SLOT_WORDS, SlotNumber, SwapResult,
+use crate::lease::PageChanged;
+use crate::lease::memory::{
+    Field, LeaseMemory, LeaseStore, LeaseWord, SLOT_WORDS, SlotNumber, SwapResult,
 };
 use crate::page_file::mapped::{GUARDED, Mapping, PagePath};
 use crate::page_file::trust::{FileError, FileFacts, refused};

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use crate::lease::SwapResult;
+use crate::lease::memory::SwapResult;
 
 pub(super) fn is_available() -> bool {
     false

@@ -11,7 +11,7 @@ use core::mem::offset_of;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use crate::lease::SwapResult;
+use crate::lease::memory::SwapResult;
 use registered::{Area, SIGNATURE};
 
 /// After this many restarts, the swap is too late: the thread never had the CPU for a microsecond.

@@ -3,9 +3,8 @@
 use tickline_core::counter::Counter;
 use tickline_core::units::ticks_between;
 
-use crate::lease::{
-    HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, UNIX_BY_OS, is_before,
-};
+use crate::lease::memory::{EndMark, LeaseLine, LeaseMemory, LeaseWord, UNIX_BY_OS};
+use crate::lease::{LeasePhase, is_before};
 
 /// The limit of attempts to load one word and its slots. A word changes a few times a second.
 const MAX_ATTEMPTS: u32 = 64;
@@ -29,7 +28,7 @@ pub struct PageSnapshot {
     /// The length of the last lease, ns. `None` without a line.
     pub lease_ns: Option<i64>,
     /// The largest distance of readings above the OS clock, ns: the lead of the line, or of the
-    /// high-water mark. `None` without a lead.
+    /// end mark. `None` without a lead.
     pub lead_ns: Option<i64>,
     /// The largest distance of Unix readings above the OS clock's Unix time, ns. `None` if Unix
     /// time comes from the OS clock.
@@ -59,7 +58,7 @@ impl PageSnapshot {
         let found = match word.phase() {
             LeasePhase::Off => empty,
             LeasePhase::NoLine | LeasePhase::FirstPublication => {
-                let lead_ns = HighWater::load(memory, word.first()).lead_ns;
+                let lead_ns = EndMark::load(memory, word.first()).lead_ns;
                 Self {
                     lead_ns: Some(lead_ns).filter(|lead_ns| (1..i64::MAX).contains(lead_ns)),
                     ..empty
@@ -196,19 +195,19 @@ mod tests {
         assert_eq!(unix_lead_ns, Some(line.unix.lead_ns));
     }
 
-    /// The lead of a page without a line, whose high-water mark has this lead.
+    /// The lead of a page without a line, whose end mark has this lead.
     fn lead_without_line(lead_ns: i64) -> Option<i64> {
         let scene = Scene::without_line();
-        let mark = HighWater {
+        let mark = EndMark {
             lead_ns,
-            ..HighWater::NONE
+            ..EndMark::NONE
         };
         scene.put(LeasePhase::NoLine, &mark.to_words());
         snapshot(scene).lead_ns
     }
 
     #[test]
-    fn without_a_line_the_lead_is_that_of_the_high_water_mark() {
+    fn without_a_line_the_lead_is_that_of_the_end_mark() {
         assert_eq!(lead_without_line(1), Some(1));
     }
 

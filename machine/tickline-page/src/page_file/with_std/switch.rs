@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::error::{PageError, PageErrorCause};
 use super::locked_file::open_page;
-use crate::lease::{LeaseMemory as _, LeasePhase, LeaseStore as _, LeaseWord};
+use crate::lease::LeasePhase;
+use crate::lease::memory::{LeaseMemory as _, LeaseStore as _, LeaseWord};
 use crate::page_file::mapped::PagePath;
 
 /// The position of a page's switch, which [`switch_off`] and [`switch_on`] set.

@@ -10,13 +10,13 @@ use super::proto::{
     Begun, Bytes, EventHead, SequenceHead, annotation, clocks as clock, defaults, event, interned,
     packet, trace, track,
 };
-use super::track_event::{COUNTER, INSTANT, NamedField, TrackEvent};
-use super::values::{nearest, push_annotation, push_event_name};
-use crate::trace::format::{callsite_names::Role, mark::Mark};
+use super::track_event::{COUNTER, INSTANT, TrackEvent};
+use super::values::{PushedFields, nearest};
+use crate::trace::format::mark::Mark;
 use crate::trace::keyed_hash::KeyedState;
 use crate::trace::readout::cpu_times::{CPU_TIME, ThreadCpuTime};
 use crate::trace::readout::span_tracks::{AboveTrack, Attempt, BegunSpan, EndedSpan, SpanTracks};
-use crate::trace::rings::encoding::{Fields, Value, counter};
+use crate::trace::rings::encoding::{Fields, Value};
 use crate::trace::rings::record::{Kind, Record};
 
 /// The fields with the bounds of UTC.
@@ -328,39 +328,15 @@ impl Encoder {
         let sequence = &mut sequences[index];
         let (bytes_before, last_ns_before) = (bytes.0.len(), sequence.last_ns);
         let [packet, begun] = sequence.begin_event(bytes, event.ns, event.head(), event.track);
-        let is_instant = event.kind == event::INSTANT;
-        let (mut has_message, mut has_arguments) = (false, false);
-        let (mut counters, mut new_names) = (Vec::new(), Vec::new());
-        for field in event.fields.clone() {
-            let NamedField { name, number, role } = event.named(&field);
-            if is_instant && role == Role::Message {
-                *cut_values += u64::from(field.value.is_cut());
-                push_event_name(bytes, field.value);
-                has_message = true;
-                continue;
-            }
-            if is_instant
-                && role == Role::Counter
-                && let Some(name) = counter(name, field.value)
-            {
-                counters.push((name, field.value));
-                continue;
-            }
-            has_arguments = true;
-            let number = number.unwrap_or_else(|| names.number(name));
-            if sequence.names.add(number) {
-                new_names.push((number, name));
-            }
-            *cut_values += u64::from(field.value.is_cut());
-            push_annotation(bytes, number, field.value);
-        }
-        if !counters.is_empty() && !has_message && !has_arguments {
+        let pushed = PushedFields::push(event, bytes, names, &mut sequence.names);
+        *cut_values += pushed.cut_values;
+        if pushed.are_counters() {
             sequence.last_ns = last_ns_before;
             bytes.0.truncate(bytes_before);
         } else {
             if let Some(callsite) = event.callsite
-                && is_instant
-                && !has_message
+                && event.kind == event::INSTANT
+                && !pushed.has_message
             {
                 bytes.number(event::NAME_IID, callsite.number());
             }
@@ -371,12 +347,12 @@ impl Encoder {
                 _ => event.callsite,
             };
             let callsite = callsite.filter(|callsite| sequence.callsites.add(callsite.number()));
-            if callsite.is_some() || !new_names.is_empty() {
-                push_names(bytes, callsite, &new_names);
+            if callsite.is_some() || !pushed.new_names.is_empty() {
+                push_names(bytes, callsite, &pushed.new_names);
             }
             bytes.end(packet);
         }
-        for (name, value) in counters {
+        for (name, value) in pushed.counters {
             self.counter(thread, event.ns, name, value);
         }
     }

@@ -5,7 +5,7 @@ use super::*;
 /// The writer waits until the mark is at most [`MAX_MARK_AHEAD_NS`] above the OS clock. The line
 /// begins there.
 #[test]
-fn rule_w5_a_first_line_waits_for_the_high_water() {
+fn rule_w5_a_first_line_waits_for_the_end_mark() {
     let scene = Scene::published();
     let last = scene.last();
     scene.ticks.set(last.end_ticks);
@@ -30,13 +30,13 @@ fn rule_w5_a_first_line_waits_for_the_high_water() {
 /// the last first publication allows the next one at that time, ns.
 fn waits_before_first(mark_ns: i64, not_before_ns: i64) -> bool {
     let scene = Scene::without_line();
-    let high_water = HighWater {
+    let end_mark = EndMark {
         ns: mark_ns,
         lead_ns: 2 * MAX_MARK_AHEAD_NS,
-        ..HighWater::NONE
+        ..EndMark::NONE
     };
     scene.writer().not_before_ns = not_before_ns;
-    scene.writer().wait_before_first(0, &high_water).is_some()
+    scene.writer().wait_before_first(0, &end_mark).is_some()
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn rule_w5_a_first_line_is_not_delayed_beyond_the_pause() {
     assert!(!waits_before_first(i64::MIN, 0));
 }
 
-/// A counterexample to a first publication while the lead limits the high-water mark. A reader that
+/// A counterexample to a first publication while the lead limits the end mark. A reader that
 /// gave up in the first publication returned OS clock + lead, and the line began below that value.
 #[test]
 fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
