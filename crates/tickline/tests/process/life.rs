@@ -395,7 +395,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
         if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
             return CANNOT;
         }
-        let exchanges = tickline::for_program::exchange::between(0, 0);
+        let exchanges = tickline::exchange::between(0, 0);
         assert_eq!(exchanges.count, 0, "an exchange reads the counter");
         for driver in [Driver::Reader, Driver::Thread] {
             let mut last = 0;

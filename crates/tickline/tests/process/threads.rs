@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tickline::background::{BackgroundThread, StoppableSleep};
-use tickline::for_program::exchange;
+use tickline::exchange;
 use tickline::{
     Clock, ClockGuard, ClockState, CounterComparison, Driver, Error, ErrorKind, Event, Gate,
     Probes, Reason, Trust,
