@@ -300,7 +300,7 @@ const fn kernel_verdict(facts: &Facts) -> KernelVerdict {
         (Clocksource::KvmClock | Clocksource::Xen, Clocksource::Tsc) => KernelVerdict::NotRejected,
         (Clocksource::HypervPage, Clocksource::Tsc) => KernelVerdict::HypervisorPolicy,
         (Clocksource::Unknown, _) => KernelVerdict::Unknown,
-        _ => match facts.acceptance {
+        _ => match facts.kernel_acceptance {
             Acceptance::Accepted => KernelVerdict::NotRejected,
             Acceptance::Rejected => KernelVerdict::Rejects,
             Acceptance::Unknown => KernelVerdict::Unknown,
