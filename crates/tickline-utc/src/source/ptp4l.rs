@@ -183,7 +183,7 @@ pub struct PtpStatus {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickline_utc::ptp4l;
+/// use tickline_utc::sources::ptp4l;
 ///
 /// match ptp4l::ask(Duration::from_millis(20)) {
 ///     Ok(status) => println!("the local clock is off by {} ns", status.offset_ns),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use tickline::backend::{OsClock, Reference as _};
-use tickline_utc::chronyd::{self, Channel, NoAnswer, Tracking};
+use tickline_utc::sources::chronyd::{self, Channel, NoAnswer, Tracking};
 
 use crate::machine::{IgnoredAnswer, Leap, NtpDaemon};
 
@@ -210,7 +210,7 @@ mod tests {
 
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
-    use tickline_utc::chronyd::Channel;
+    use tickline_utc::sources::chronyd::Channel;
 
     /// Replies that chronyd 4.3 has sent, and variants of them, each with the expected result.
     #[test]
