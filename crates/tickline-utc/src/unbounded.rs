@@ -265,7 +265,7 @@ causes! {
             text: "its grandmaster follows no primary reference: its class is {class}, neither 6 nor 7";
             remedy: SEE_GRANDMASTER;
         }
-        /// ptp4l: its grandmaster's accuracy stands for no bound: it is unknown, or worse than 10 s.
+        /// ptp4l: its grandmaster's accuracy stands for no bound. It is unknown, or above 10 s.
         NoAccuracyBound {
             /// The code of the accuracy (IEEE 1588-2019, table 5).
             code: u8

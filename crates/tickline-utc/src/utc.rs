@@ -123,7 +123,8 @@ impl Utc {
     }
 
     /// How chronyd has answered the thread's last request; `None` if it has not answered. An answer
-    /// by UDP proves less than one by the Unix socket: see [`chronyd`](crate::sources::chronyd#who-answers).
+    /// by UDP proves less than one by the Unix socket: see
+    /// [`chronyd`](crate::sources::chronyd#who-answers).
     #[must_use]
     pub fn chronyd_channel(&self) -> Option<Channel> {
         self.shared.chronyd_channel()

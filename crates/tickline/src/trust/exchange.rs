@@ -14,7 +14,7 @@
 //!         if exchanges.are_enough() {
 //!             let difference = exchanges.difference;
 //!             let [min, max] = [difference.min_ticks, difference.max_ticks];
-//!             println!("the counter of CPU {last} is {min} to {max} ticks ahead of CPU {first}'s");
+//!             println!("CPU {last} is {min} to {max} ticks ahead of CPU {first}");
 //!             break;
 //!         }
 //!     }

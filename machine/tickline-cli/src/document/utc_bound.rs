@@ -144,7 +144,8 @@ impl Document {
     }
 
     /// The kernel's NTP state, if its error is a daemon's claim: neither its growth alone
-    /// ([`is_growth_only`](tickline_utc::sources::kernel::KernelErrors::is_growth_only)), nor an offset.
+    /// ([`is_growth_only`](tickline_utc::sources::kernel::KernelErrors::is_growth_only)), nor an
+    /// offset.
     pub(crate) fn kernel_claim(&self) -> Option<&Ntp> {
         let ntp = self.ntp_with_set_error()?;
         let is_no_claim =

@@ -46,8 +46,8 @@ struct PageReader {
 /// [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md) has
 /// the exceptions. Unix time comes from the page, too.
 ///
-/// [`Clock`](Clock#what-a-reading-promises) has what a reading promises by other kinds of clocks. Of
-/// a page:
+/// [`Clock`](Clock#what-a-reading-promises) has what a reading promises by other kinds of clocks.
+/// Of a page:
 ///
 /// | promise | with a page |
 /// |---|---|
