@@ -56,7 +56,7 @@ pub enum Clocksource {
 /// use tickline_core::clocksource::Acceptance;
 /// use tickline_core::gate::Facts;
 ///
-/// assert_eq!(Facts::UNKNOWN.acceptance, Acceptance::Unknown);
+/// assert_eq!(Facts::UNKNOWN.kernel_acceptance, Acceptance::Unknown);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Acceptance {

@@ -86,8 +86,11 @@ crate::named! {
 }
 
 crate::named! {
-    /// Why a gate is closed, or why it warns. The codes are stable. The texts say the fact; what to
-    /// do about it depends on the program that drives the clock.
+    /// Why a gate is closed, or why it warns. The codes are stable. The texts are for any program
+    /// that drives a clock: they say the fact, and what to do about it depends on the program. Two
+    /// texts name what the crate `tickline` has decided: its variable `TICKLINE`, and the second
+    /// after which it calls a driver stopped. A program with a switch or a limit of its own has its
+    /// own texts for these.
     ///
     /// ```
     /// use tickline_core::gate::Reason;
@@ -297,7 +300,7 @@ const fn kernel_verdict(facts: &Facts) -> KernelVerdict {
         (Clocksource::KvmClock | Clocksource::Xen, Clocksource::Tsc) => KernelVerdict::NotRejected,
         (Clocksource::HypervPage, Clocksource::Tsc) => KernelVerdict::HypervisorPolicy,
         (Clocksource::Unknown, _) => KernelVerdict::Unknown,
-        _ => match facts.acceptance {
+        _ => match facts.kernel_acceptance {
             Acceptance::Accepted => KernelVerdict::NotRejected,
             Acceptance::Rejected => KernelVerdict::Rejects,
             Acceptance::Unknown => KernelVerdict::Unknown,

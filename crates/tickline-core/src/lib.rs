@@ -106,8 +106,8 @@
 //!
 //! # Stability
 //!
-//! All public items follow semantic versioning, but for those that this documentation hides. Each
-//! has one path: `tickline_core`, the module, the item. The modules are for different programs:
+//! All public items follow semantic versioning. Each has one path: `tickline_core`, the module, the
+//! item. The modules are for different programs:
 //!
 //! | for | modules |
 //! |---|---|
@@ -116,6 +116,9 @@
 //! | a clock with several drivers, a switch, and gates that are judged again, as [`tickline`](https://docs.rs/tickline) is | [`driver`], [`gate::keeper`]; [`try_lock`]: a lock that signal handlers and forked children may take |
 //! | a line for each CPU, where the CPUs' counters differ | [`per_cpu`], [`counter::CpuCounter`] |
 //! | a test or a simulator that observes the cell, a page that publishes the line | [`cell::StateCell`], [`state`] |
+//!
+//! The one macro, [`named!`](crate::named!), declares an enum whose values have stable codes, such
+//! as [`gate::Reason`].
 //!
 //! What may come in a release that breaks nothing:
 //!

@@ -1,11 +1,31 @@
 //! Enums whose values have stable codes.
 
-/// Declares an enum from one list, with lines like `Value => "code"`: `code` returns the code, and
-/// `ALL` has the values in this order. If a colon and a second text follow each code, `Display`
-/// writes that text.
-// Hidden: `tickline-core`, `tickline-criterion`, `tickline-utc` and `tickline-page` use it for their
-// enums of statuses and reasons. A macro that another crate uses can only be exported.
-#[doc(hidden)]
+/// Declares a public enum from one list, with lines like `Value => "code"`. The crates on top of
+/// this one declare their reasons by it, so that all reasons can be logged and counted alike.
+///
+/// The enum is `#[non_exhaustive]`, and needs at least the attribute `#[derive(Clone, Copy)]`. It
+/// has:
+///
+/// - `ALL`, the values in the order of the list;
+/// - `code`, the text behind `=>`, which is also added to the value's documentation;
+/// - `Display`, if a colon and a second text follow each code: it writes that text.
+///
+/// ```
+/// tickline_core::named! {
+///     /// Why the board has no date.
+///     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///     pub enum NoDate {
+///         /// The battery of its clock is empty.
+///         Battery => "battery": "the battery of the clock is empty",
+///         /// No receiver is connected.
+///         Receiver => "receiver": "no receiver is connected",
+///     }
+/// }
+///
+/// assert_eq!(NoDate::ALL, [NoDate::Battery, NoDate::Receiver]);
+/// assert_eq!(NoDate::Receiver.code(), "receiver"); // for programs
+/// assert_eq!(NoDate::Receiver.to_string(), "no receiver is connected"); // for people
+/// ```
 #[macro_export]
 macro_rules! named {
     (

@@ -4,6 +4,11 @@
 //! steering and the time suspended. The control loop compares it with the counter by brackets: a
 //! bracket is a read of the reference between two reads of the counter. [`Resolutions`] say how far
 //! a bracket is uncertain.
+//!
+//! Three functions turn the fields of Linux' `timex` into a rate: [`frequency_from_timex_ppb`],
+//! [`steering_from_timex_ppb`] and [`kernel_rate_ppb`]. They are arithmetic, and make no system
+//! call. They are here because all crates that ask the kernel share them: `tickline`,
+//! `tickline-utc`, `tickline-page` and the program.
 
 /// The clock that tickline follows.
 ///

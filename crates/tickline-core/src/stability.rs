@@ -281,8 +281,11 @@ impl StabilityMonitor {
     /// slope is too uncertain.
     fn departure(&self, sample: &Sample, slope: Slope) -> Option<Departure> {
         let ticks = sample.lower.ticks;
+        if !self.knows_slope_at(ticks, slope) {
+            return None;
+        }
         Some(Departure {
-            ticks: self.knows_slope_at(ticks, slope).then_some(ticks)?,
+            ticks,
             distance: self.distance(sample, slope)?,
             width: sample.width(slope),
             narrowest_before: self.history.narrowest(slope)?,

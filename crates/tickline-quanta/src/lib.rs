@@ -54,7 +54,7 @@
 //! # Guarantees
 //!
 //! A reading never fails, allocates or panics, and waits for another thread only as one of tickline
-//! does ([table](tickline::Clock#what-a-reading-promises)). All clocks except mocks, and
+//! does ([the promises](tickline::Clock#what-a-reading-promises)). All clocks except mocks, and
 //! [`tickline::Instant`], share one timescale: ns of `CLOCK_MONOTONIC`.
 //!
 //! # Features

@@ -104,11 +104,14 @@ impl ClaimLatch {
         clock: impl FnMut() -> Option<RawMoment>,
     ) -> Result<UtcReading, UtcUnknown> {
         let (claim, now) = self.read::<WORDS, _>(clock).ok_or(UtcUnknown::NoSource)?;
-        claim.source.ok_or(claim.failure)?;
+        if claim.source.is_none() {
+            return Err(claim.failure);
+        }
         let claim = claim
             .if_undisturbed(now.marker)
             .ok_or(UtcUnknown::Disrupted)?;
-        if claim.is_before_suspend(now.suspended_ns.ok_or(UtcUnknown::Expired)?) {
+        let suspended_ns = now.suspended_ns.ok_or(UtcUnknown::Expired)?;
+        if claim.is_before_suspend(suspended_ns) {
             return Err(UtcUnknown::Disrupted);
         }
         claim.at_raw(now.raw_ns).ok_or(claim.failure)

@@ -45,7 +45,7 @@
 //! |---|---|---|
 //! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | Version 3 relates UTC to the counter itself. Version 2 bounds the error of `CLOCK_REALTIME`. tickline then adds the time of reading that clock, and a drift of 500 ppm until the next answer. |
 //! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter, 1 ppm for the kernel's tick, the error bound that a PHC states, and, until chronyd has shown that it steers the kernel's clock, the difference between its rate and the kernel's |
-//! | [`Ptp4l`](UtcSource::Ptp4l) | the grandmaster's accuracy, the last offset from the master and the mean path delay, which bounds the asymmetry of the path ([`ptp4l`] has the assumptions) | reading the hardware clock, the error that its driver states, and, since the last Sync, a drift of 500 ppm and what the servo may add to it |
+//! | [`Ptp4l`](UtcSource::Ptp4l) | the grandmaster's accuracy, the last offset from the master and the mean path delay, which bounds the asymmetry of the path ([`ptp4l`](sources::ptp4l) has the assumptions) | reading the hardware clock, the error that its driver states, and, since the last Sync, a drift of 500 ppm and what the servo may add to it |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, the offset that is left to slew, the estimated error |
 //!
 //! A range contains UTC if its source states the truth. If a server is off by more than it
@@ -84,8 +84,8 @@
 //!
 //! Where this user may, chronyd is asked by its Unix socket, because only root, chronyd's user,
 //! the folder's group, and this user can answer there. At its UDP port another program may answer:
-//! [`chronyd`](chronyd#who-answers) says what an answer there proves, and [`Utc::chronyd_channel`]
-//! how chronyd has answered.
+//! [`chronyd`](sources::chronyd#who-answers) says what an answer there proves, and
+//! [`Utc::chronyd_channel`] how chronyd has answered.
 //!
 //! If a source does not answer a request, or says that it is not synchronised, its last claim goes
 //! on at first. But at the second such request in a row, at least 0.5 s later, the next source's
@@ -156,19 +156,14 @@ mod rate;
 mod reading;
 mod shared;
 mod source;
+pub mod sources;
 mod sys;
 mod unbounded;
 mod unknown;
 mod utc;
 mod wait;
 
-/// What the kernel says of its clock (adjtimex(2)).
-pub mod kernel {
-    pub use crate::sys::{KernelClock, KernelErrors, UNSET_ERROR_US};
-}
-
 pub use reading::{UtcReading, UtcSource};
-pub use source::{chronyd, ptp4l};
 pub use unbounded::Unbounded;
 pub use unknown::UtcUnknown;
 pub use utc::Utc;

@@ -132,7 +132,7 @@ tickline_core::named! {
         /// The daemon of clock-bound, through its segment in shared memory.
         ClockBound => "clock_bound": "clock-bound",
         /// chronyd, through its Unix socket or its command port
-        /// ([`chronyd`](crate::chronyd#who-answers)).
+        /// ([`chronyd`](crate::sources::chronyd#who-answers)).
         Chronyd => "chronyd": "chronyd",
         /// ptp4l, through its management socket. This claim grows by 500 ppm, too.
         Ptp4l => "ptp4l": "ptp4l",

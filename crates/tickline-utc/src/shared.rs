@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tickline::Clock;
 
-use crate::chronyd::Channel;
 use crate::latch::ClaimLatch;
+use crate::source::chronyd::Channel;
 
 /// The data that readers and the thread share.
 #[derive(Debug)]

@@ -43,7 +43,7 @@ const TIME_ERROR: i32 = 5;
 /// one, for a test: the call is a part of Linux' stable interface, so no field will be added.
 ///
 /// ```
-/// use tickline_utc::kernel::KernelClock;
+/// use tickline_utc::sources::kernel::KernelClock;
 ///
 /// match KernelClock::read() {
 ///     Some(clock) => println!("synchronised: {}", clock.is_synchronised()),
@@ -108,7 +108,7 @@ impl KernelClock {
 /// error has grown by since.
 ///
 /// ```
-/// use tickline_utc::kernel::KernelErrors;
+/// use tickline_utc::sources::kernel::KernelErrors;
 ///
 /// // A daemon has set its offset of 7 us as both errors, four seconds ago.
 /// let errors = KernelErrors { maximum_us: 2_007, estimated_us: 7 };

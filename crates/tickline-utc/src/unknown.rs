@@ -152,9 +152,12 @@ mod tests {
     fn each_reason_survives_its_word() {
         let by = |source, cause| UtcUnknown::Unsynchronised(source, cause);
         let with_figures = [
-            by(UtcSource::ClockBound, Unbounded::ClockBoundStatus(u32::MAX)),
+            by(
+                UtcSource::ClockBound,
+                Unbounded::ClockBoundStatus { status: u32::MAX },
+            ),
             by(UtcSource::Chronyd, Unbounded::by_rate(-300_000_001)),
-            by(UtcSource::Ptp4l, Unbounded::OtherClockClass(255)),
+            by(UtcSource::Ptp4l, Unbounded::OtherClockClass { class: 255 }),
         ];
         for why in UtcUnknown::EXAMPLES.iter().copied().chain(with_figures) {
             assert_eq!(UtcUnknown::from_word(why.to_word()), why);

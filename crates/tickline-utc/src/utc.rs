@@ -7,13 +7,13 @@ use tickline::backend::OsClock;
 use tickline::background::BackgroundThread;
 use tickline::{Clock, Error, Probes};
 
-use crate::chronyd::Channel;
 #[cfg(feature = "mock")]
 use crate::mock::MockUtc;
 use crate::moment::marker_word;
 use crate::polls::{STACK_BYTES, bounds_by_os, run};
 use crate::reading::{UtcReading, time_left};
 use crate::shared::Shared;
+use crate::source::chronyd::Channel;
 use crate::unknown::UtcUnknown;
 use crate::wait::{Pauses, UtcNotWithin};
 
@@ -123,7 +123,8 @@ impl Utc {
     }
 
     /// How chronyd has answered the thread's last request; `None` if it has not answered. An answer
-    /// by UDP proves less than one by the Unix socket: see [`chronyd`](crate::chronyd#who-answers).
+    /// by UDP proves less than one by the Unix socket: see
+    /// [`chronyd`](crate::sources::chronyd#who-answers).
     #[must_use]
     pub fn chronyd_channel(&self) -> Option<Channel> {
         self.shared.chronyd_channel()

@@ -10,9 +10,8 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::Arc;
 
-use tickline_core::cell::Bounds;
-
 use crate::backend::Backend;
+use crate::bounds::Bounds;
 use crate::engine::{Engine, GLOBAL};
 use crate::environment::EnvironmentSwitch;
 use crate::error::Error;
@@ -49,23 +48,42 @@ static GLOBAL_CLOCK: Clock = Clock {
 ///
 /// # What a reading promises
 ///
-/// A reading returns a time, never an error. The rest depends on the kind of clock:
+/// A reading returns a time, never an error. The rest depends on the kind of clock.
 ///
-/// | a reading by | waits for another thread | system calls | allocates, panics | in a signal handler | bounds |
-/// |---|---|---|---|---|---|
-/// | the counter ([`global`](Clock::global), [`builder`](Clock::builder)) | at most 2 us while that thread replaces a line, 10 to about 150 us while it publishes a first line | none, unless the reading also drives the clock ([`Driver::Reader`]) | never | yes | contain the OS clock, on the conditions of [`Reading`] |
-/// | the OS clock, because the counter can't be used: the same clocks | as above | `clock_gettime`, unless the vDSO answers it; and those of the row above | never | yes | contain the OS clock |
-/// | a page of another process (`tickline_page::open`) | while the server publishes its first line, 1 ms at most. With full probes the reading yields the CPU while it waits, so it also waits until the scheduler resumes it | those of the OS clock; `sched_yield` while it waits; the first reading in a forked child reads files | never; but if the page's owner truncates its file, the next reading raises SIGBUS | yes | contain the OS clock |
-/// | a mock (`MockClock::clock`) | never; one that follows tokio's clock: as that clock does | none | never; as tokio's clock does | yes; no | the time, and 1 ns above it |
-/// | a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) | as the backend does | as the backend does | allocates as the backend does; a panic of its `now` or `unix_now` ends the process, that of another method unwinds into the caller | if the backend may be called there | as the backend states them |
+/// By the counter or by the OS clock ([`global`](Clock::global), [`builder`](Clock::builder)), a
+/// reading
+///
+/// - never allocates or panics, and may be made in a signal handler;
+/// - waits for another thread at most 2 us while that thread replaces a line, and 10 to about 150
+///   us while it publishes a first line;
+/// - makes no system call by the counter, and by the OS clock `clock_gettime`, unless the vDSO
+///   answers it; a reading that also drives the clock ([`Driver::Reader`]) makes more;
+/// - has bounds that contain the OS clock, by the counter on the conditions of [`Reading`].
+///
+/// By a page of another process a reading promises what
+/// [`tickline_page::open`](https://docs.rs/tickline-page/latest/tickline_page/fn.open.html) says.
+///
+/// By a mock (`MockClock::clock`) a reading
+///
+/// - never waits, allocates or panics, makes no system call, and may be made in a signal handler;
+/// - has the mock's time as its lower bound, and 1 ns more as its upper one.
+///
+/// By a mock that follows tokio's clock a reading waits, allocates and panics as that clock does,
+/// and must not be made in a signal handler.
+///
+/// By a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) a reading
+///
+/// - waits, makes system calls and allocates as the backend does, and may be made in a signal
+///   handler if the backend may be called there;
+/// - ends the process if the backend's `now` or `unix_now` panics; a panic of another method
+///   unwinds into the caller;
+/// - has the bounds that the backend states.
 ///
 /// A reading waits for a first line for a fixed number of turns of a spin loop. They take longest
 /// on Skylake, whose `PAUSE` is the slowest. A reading that drives the clock makes the system calls
 /// of an [iteration](Clock::maintain), and of the collection of facts about the machine.
 ///
-/// The order of readings is in the table [Order](crate#order); that of a backend is its obligation;
-/// a page's has
-/// [exceptions](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md#what-is-promised).
+/// The order of readings is in the table [Order](crate#order); that of a backend is its obligation.
 ///
 /// # A clock to inject
 ///

@@ -160,6 +160,12 @@ mod tests {
     }
 
     #[test]
+    fn the_reason_of_the_environment_names_this_variable() {
+        let text = tickline_core::gate::Reason::DisabledByEnvironment.to_string();
+        assert_eq!(text, format!("the environment variable {NAME} is off"));
+    }
+
+    #[test]
     fn each_code_is_that_of_one_switch() {
         for switch in [
             EnvironmentSwitch::Unset,

@@ -33,6 +33,7 @@
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |
 //! | write a library on top: counter ticks, the OS clock, a background thread | [`Clock::ticks_ordered`], [`OsClock`](backend::OsClock), [`background`] |
 //! | notice that the process was forked | [`process_token`] |
+//! | measure how far the counters of two CPUs differ | [`exchange`] |
 //! | convert ticks that another process or a device has read | [`Clock::bounds`] |
 //! | serve your own time source as a [`Clock`] | [`backend`] |
 //! | replace another clock | [`coming_from`] |
@@ -74,9 +75,8 @@
 //! recalibration publishes the next line. Fast readings use a line in its *window*; it is valid for
 //! twice as long.
 //!
-//! These hold for clocks that read the counter or the OS clock. [A
-//! table](Clock#what-a-reading-promises) has what mocks, pages and clocks with a
-//! [`Backend`](backend::Backend) of your own promise.
+//! These hold for clocks that read the counter or the OS clock. Mocks, pages and clocks with a
+//! [`Backend`](backend::Backend) of your own [promise less](Clock#what-a-reading-promises).
 //!
 //! - A reading never fails, allocates or panics. It waits for another thread only while that thread
 //!   publishes a line: 2 us at most, or [longer](Clock#what-a-reading-promises) for a first line.
@@ -193,6 +193,7 @@
 mod arithmetic;
 pub mod backend;
 pub mod background;
+pub mod bounds;
 mod clock;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/coming_from.md")]
@@ -232,21 +233,12 @@ pub use process::process_token;
 pub use reading::Reading;
 pub use settings::{Driver, LinePerCpu, Probes};
 pub use status::{ClockState, CpuStatus, EventCounts, Status};
-pub use tickline_core::cell::{Bounds, RangeNs};
 pub use tickline_core::comparison::{CounterComparison, CounterDifference};
 pub use tickline_core::gate::{Cost, Gate, Reason, Trust, Verdict};
-pub use tickline_core::line::{Line, Slope};
 pub use tickline_core::shared::{Event, SampleAge};
+pub use trust::exchange;
 pub use unix_time::parse::UnixTimeParseError;
 pub use unix_time::{UnixTime, UnixTimeRangeError};
-
-/// For the program `tickline`, which is built with this version. Not part of the API, and hidden:
-/// the program repeats the comparison by which a clock judges the counters, to show its parts.
-#[doc(hidden)]
-pub mod for_program {
-    pub use crate::sys::cpu_list;
-    pub use crate::trust::exchange;
-}
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -17,7 +17,7 @@
 
 use tickline_core::counter::HardwareCounter;
 
-pub mod cpu_list;
+pub(crate) mod cpu_list;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod linux;
 #[cfg(any(not(target_os = "linux"), miri))]

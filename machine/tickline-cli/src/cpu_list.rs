@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::RangeInclusive;
 
-use tickline::for_program::{cpu_list, exchange};
+use tickline::exchange;
 
 /// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`,
 /// `arch/x86/Kconfig`).
@@ -11,7 +12,7 @@ const MAX_CPUS: usize = 8_192;
 
 /// Parses a list that a user has written.
 pub(crate) fn parse(value: &str) -> Result<BTreeSet<u32>, String> {
-    let ranges = cpu_list::ranges(value.as_bytes())
+    let ranges = parse_ranges(value)
         .ok_or_else(|| format!("{value} is not a list of CPUs such as 0-3,8 (ascending)"))?;
     if let Some(last) = ranges
         .iter()
@@ -28,6 +29,26 @@ pub(crate) fn parse(value: &str) -> Result<BTreeSet<u32>, String> {
         .flatten()
         .filter_map(|cpu| u32::try_from(cpu).ok())
         .collect())
+}
+
+/// The ranges of a list, which may end with a line break; `None` for any other text.
+fn parse_ranges(list: &str) -> Option<Vec<RangeInclusive<usize>>> {
+    let number = |digits: &str| {
+        // `parse` would accept a sign, too.
+        if digits.starts_with('+') {
+            return None;
+        }
+        digits.parse().ok()
+    };
+    let range = |text: &str| {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        Some(number(first)?..=number(last)?).filter(|range| !range.is_empty())
+    };
+    list.strip_suffix('\n')
+        .unwrap_or(list)
+        .split(',')
+        .map(range)
+        .collect()
 }
 
 /// The CPUs of the list, if this process may run on each; by default, all on which it may run.
@@ -106,6 +127,16 @@ mod tests {
         for text in ["0-3,8", "1,3-4", "5"] {
             let cpus: Vec<u32> = parse(text).unwrap().into_iter().collect();
             assert_eq!(ranges(&cpus), text);
+        }
+    }
+
+    #[test]
+    fn any_other_text_is_no_list() {
+        for text in [
+            "", "-", "0-", "-3", "3-0", "0-1-2", "0,,2", "0,", "0 1", "+1", "0x3",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("is not a list of CPUs"), "{text:?}: {error}");
         }
     }
 

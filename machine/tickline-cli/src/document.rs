@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_facts_for_a_wait_have_the_kernels_ntp_state() {
-        let has_state = tickline_utc::kernel::KernelClock::read().is_some();
+        let has_state = tickline_utc::sources::kernel::KernelClock::read().is_some();
         assert_eq!(Document::of_unix_time(7).machine.ntp.is_some(), has_state);
     }
 

@@ -52,9 +52,12 @@ impl Cadence {
 #[non_exhaustive]
 pub struct Config {
     /// The interval in the steady state, ns. Choose it within
-    /// [`INTERVAL_RANGE_NS`](super::INTERVAL_RANGE_NS). An iteration raises a value below 50 us to
-    /// 50 us, and lowers one above the range to its end. Between 50 us and 1 ms readings are in
-    /// order, too, but a driver that is a little late loses the line.
+    /// [`INTERVAL_RANGE_NS`](super::INTERVAL_RANGE_NS). No value is an error here, because a value
+    /// may change between two iterations, which can't fail. An iteration raises a value below
+    /// [`MIN_INTERVAL_NS`](super::MIN_INTERVAL_NS) to that, and lowers one above the range to its
+    /// end. It takes one between the two minima as it is: readings are in order, but a driver that
+    /// is a little late loses the line. A program that takes the interval from a user checks the
+    /// range itself, as `ClockBuilder` of the crate `tickline` does.
     pub interval_ns: u64,
     /// When the driver comes.
     pub cadence: Cadence,

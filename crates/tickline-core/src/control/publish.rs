@@ -19,9 +19,9 @@ use crate::state::{Phase, WRAP_MASK};
 use crate::units::{FixedNs, ticks_between};
 
 /// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
-/// the reference has passed the mark. The figure is one and a half times the sum of two margins:
-/// the mark's margin, and the margin of the line's start.
-pub(super) const WAIT_FOR_HIGH_WATER_NS: i64 = (2 * MEETING_MARGIN_NS * 3 / 2).cast_signed();
+/// the reference has passed the mark. Three margins: the mark's, that of the line's start, and one
+/// in reserve.
+pub(super) const WAIT_FOR_HIGH_WATER_NS: i64 = (3 * MEETING_MARGIN_NS).cast_signed();
 
 const _: () = assert!(
     WAIT_FOR_HIGH_WATER_NS.unsigned_abs() < MIN_INTERVAL_NS,

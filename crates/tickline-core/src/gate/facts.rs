@@ -115,7 +115,7 @@ pub struct Facts {
     /// The clocksource that a kernel names if it keeps time with this target's counter.
     pub matching_clocksource: Clocksource,
     /// Whether the kernel would keep time with that clocksource. Not asked of a kernel that does.
-    pub acceptance: Acceptance,
+    pub kernel_acceptance: Acceptance,
     /// The result of a comparison of the CPUs' counters.
     pub comparison: CounterComparison,
     /// Whether each CPU has a line of its own.
@@ -144,7 +144,7 @@ impl Facts {
         is_virtual: true, // `needs_comparison` then holds, whatever else is known
         clocksource: Clocksource::Unknown,
         matching_clocksource: Clocksource::Unknown,
-        acceptance: Acceptance::Unknown,
+        kernel_acceptance: Acceptance::Unknown,
         comparison: CounterComparison::Pending,
         has_line_per_cpu: false,
         cost: None,

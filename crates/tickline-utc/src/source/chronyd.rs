@@ -19,10 +19,19 @@
 //!
 //! # Who answers
 //!
-//! | chronyd is asked | where | who can answer | which answers count |
-//! |---|---|---|---|
-//! | by its Unix socket, `/run/chrony/chronyd.sock` | this user may use it: root, usually | those who may replace the socket: root, its user, the folder's user, and the folder's group if that may write there | all, if the folder and the socket are root's, chronyd's user's or this process's user's, and not every user may replace the socket. Else the port is asked, and the error is [`NoAnswer::Stranger`] if nobody answers there |
-//! | at UDP port 323 of this machine | elsewhere, and if nobody answers by the socket: it is silent, fails, is a stranger's, or is left out after three silent requests in a row | any program that may bind that port: any user's in a container, because container engines set `net.ipv4.ip_unprivileged_port_start` to 0 | if each socket that the kernel lists at the port, whatever its address, is root's, chronyd's user's (`chrony`, `_chrony`), or that of this process's user. Else the error is [`NoAnswer::Stranger`] |
+//! chronyd is asked by its Unix socket, `/run/chrony/chronyd.sock`, where this user may use it:
+//! root, usually. Those who may replace the socket can answer there: root, its user, the folder's
+//! user, and the folder's group if that may write there. An answer counts if the folder and the
+//! socket are root's, chronyd's user's or this process's user's, and not every user may replace the
+//! socket. Else the port is asked, and the error is [`NoAnswer::Stranger`] if nobody answers there.
+//!
+//! Elsewhere chronyd is asked at UDP port 323 of this machine. So it is if nobody answers by the
+//! socket: it is silent, fails, is a stranger's, or is left out after three silent requests in a
+//! row. Any program that may bind that port can answer there: any user's in a container, because
+//! container engines set `net.ipv4.ip_unprivileged_port_start` to 0. An answer counts if each
+//! socket that the kernel lists at the port, whatever its address, is root's, chronyd's user's
+//! (`chrony`, `_chrony`), or that of this process's user. Else the error is
+//! [`NoAnswer::Stranger`].
 //!
 //! An answer must also repeat the request's random number. If the kernel has no list, as in a
 //! container that hides `/proc/net`, an answer at the port counts, and [`Answer::user`] is `None`.

@@ -227,7 +227,7 @@ impl Segment {
             }),
             status => Err(UtcUnknown::Unsynchronised(
                 UtcSource::ClockBound,
-                Unbounded::ClockBoundStatus(status),
+                Unbounded::ClockBoundStatus { status },
             )),
         })
     }

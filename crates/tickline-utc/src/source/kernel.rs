@@ -2,8 +2,8 @@
 //! updates of the NTP daemon.
 //!
 //! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing
-//! ([`KernelErrors::is_growth_only`](crate::kernel::KernelErrors::is_growth_only)). Another
-//! daemon's error looks so by chance; then there is no claim until its next update.
+//! ([`KernelErrors::is_growth_only`](crate::sources::kernel::KernelErrors::is_growth_only)).
+//! Another daemon's error looks so by chance; then there is no claim until its next update.
 //!
 //! ptpd sets its offset from the master as both errors, which bounds nothing either. Another
 //! daemon's errors look so by chance, one time in 500.

@@ -183,7 +183,7 @@ pub struct PtpStatus {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickline_utc::ptp4l;
+/// use tickline_utc::sources::ptp4l;
 ///
 /// match ptp4l::ask(Duration::from_millis(20)) {
 ///     Ok(status) => println!("the local clock is off by {} ns", status.offset_ns),
@@ -280,13 +280,17 @@ impl PtpStatus {
             return Some(Unbounded::NotTraceable);
         }
         if !matches!(self.clock_class, 6 | 7) {
-            return Some(Unbounded::OtherClockClass(self.clock_class));
+            return Some(Unbounded::OtherClockClass {
+                class: self.clock_class,
+            });
         }
         if self.accuracy_ns().is_none() {
-            return Some(Unbounded::NoAccuracyBound(self.clock_accuracy));
+            return Some(Unbounded::NoAccuracyBound {
+                code: self.clock_accuracy,
+            });
         }
         if !self.is_end_to_end {
-            return Some(Unbounded::LinkDelay);
+            return Some(Unbounded::OnlyLinkDelay);
         }
         if self.mean_path_delay_ns < 0 || self.steps_removed == 0 {
             return Some(Unbounded::NoPathDelay);
@@ -311,9 +315,9 @@ impl PtpStatus {
             .saturating_abs()
             .saturating_add(self.mean_path_delay_ns);
         let path_ns = hop_ns.saturating_mul(self.steps_removed.into());
-        let accuracy_ns = self
-            .accuracy_ns()
-            .ok_or(Unbounded::NoAccuracyBound(self.clock_accuracy))?;
+        let accuracy_ns = self.accuracy_ns().ok_or(Unbounded::NoAccuracyBound {
+            code: self.clock_accuracy,
+        })?;
         Ok(accuracy_ns
             .saturating_add(path_ns)
             .saturating_add(ROUNDED_NS))
@@ -525,7 +529,7 @@ fn report(status: &PtpStatus, clocks: Option<&[LocalClock]>, steered_ppb: i64) -
         .next()
         .ok_or(unsynchronised(Unbounded::NoClockOfLastSync))?;
     if stamping.next().is_some() {
-        return Err(unsynchronised(Unbounded::ClocksOfLastSync));
+        return Err(unsynchronised(Unbounded::SeveralClocksOfLastSync));
     }
     if status.leap_second_today() && clock.utc_ns.rem_euclid(DAY_NS) < DAY_NS - ANNOUNCED_NS {
         return Err(UtcUnknown::LeapSecond);

@@ -222,6 +222,14 @@ mod tests {
         assert_ne!(engine.refused_since_ns.load(Ordering::Relaxed), NEVER);
     }
 
+    /// The text is core's, and the limit is this file's.
+    #[test]
+    fn the_reason_of_a_stopped_driver_states_the_limit() {
+        let text = tickline_core::gate::Reason::DriverStopped.to_string();
+        assert!(text.contains("for more than a second"), "{text}");
+        assert_eq!(STOPPED_AFTER_NS, 1_000_000_000);
+    }
+
     #[test]
     fn a_driver_that_was_just_refused_has_not_stopped() {
         let later_ns = OsClock.monotonic_ns() + 3_600 * STOPPED_AFTER_NS;

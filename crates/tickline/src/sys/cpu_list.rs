@@ -5,8 +5,7 @@ use core::ops::RangeInclusive;
 
 /// The ranges of ids in a list. `None` for anything that is not such a list. A line break at the
 /// end is allowed.
-#[must_use]
-pub fn ranges(list: &[u8]) -> Option<Vec<RangeInclusive<usize>>> {
+pub(crate) fn ranges(list: &[u8]) -> Option<Vec<RangeInclusive<usize>>> {
     let list = core::str::from_utf8(list).ok()?;
     let range = |text: &str| {
         let (first, last) = text.split_once('-').unwrap_or((text, text));

@@ -1,16 +1,40 @@
 //! Compares the counters of two CPUs: two threads exchange a baton, and read their counters.
 //!
+//! It is for a program that shows or logs how far the counters of a machine differ, pair by pair,
+//! as `tickline warp` does. No clock needs it: a clock's thread compares by itself where it
+//! matters, and [`Status::comparison`](crate::Status::comparison) has its result.
+//!
+//! ```
+//! use tickline::exchange::{self, Exchanges};
+//!
+//! if let [first, .., last] = exchange::cpus()[..] {
+//!     let mut exchanges = Exchanges::NONE;
+//!     for _ in 0..8 {
+//!         exchanges += exchange::between(first, last);
+//!         if exchanges.are_enough() {
+//!             let difference = exchanges.difference;
+//!             let [min, max] = [difference.min_ticks, difference.max_ticks];
+//!             println!("CPU {last} is {min} to {max} ticks ahead of CPU {first}");
+//!             break;
+//!         }
+//!     }
+//! }
+//! ```
+//!
 //! Each exchange proves a bound, and the result combines all bounds. On a busy machine the two
 //! threads seldom run at the same time, so a result may need a few tries. [`CounterDifference`] has
-//! the arithmetic. A clock's thread compares by itself where it matters, and
-//! [`Status::comparison`](crate::Status::comparison) has its result. The program `tickline` of this
-//! version shows each pair. The module is not part of the API.
+//! the arithmetic.
+//!
+//! A call starts threads, pins them to CPUs, and waits for them. tickline pins threads on Linux and
+//! Windows. Elsewhere [`cpus`] is empty, and nothing can be compared.
 
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tickline_core::comparison::{CounterDifference, Synchronisation};
+pub use tickline_core::comparison::Synchronisation;
+
+use tickline_core::comparison::CounterDifference;
 use tickline_core::counter::{Counter, HardwareCounter};
 use tickline_core::reference::Reference;
 use tickline_core::units::ticks_between;

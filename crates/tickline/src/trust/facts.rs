@@ -39,7 +39,7 @@ pub(crate) fn are_current(facts: &Facts) -> bool {
         // later, because its watchdog runs on, or may accept it late.
         && (!is_usable(facts)
             || facts.clocksource == facts.matching_clocksource
-            || facts.acceptance == acceptance_of_counter())
+            || facts.kernel_acceptance == acceptance_of_counter())
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
         let mut facts = Facts::UNKNOWN;
         Collector::new().finish(0, Probes::Full, &mut facts);
         // The collector skips this fact if the kernel keeps time with the counter.
-        facts.acceptance = acceptance_of_counter();
+        facts.kernel_acceptance = acceptance_of_counter();
         facts
     }
 
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn facts_are_not_current_once_the_kernel_rejects_a_counter_that_it_does_not_use() {
         let mut facts = of_a_counter_that_the_kernel_does_not_use();
-        facts.acceptance = match facts.acceptance {
+        facts.kernel_acceptance = match facts.kernel_acceptance {
             Acceptance::Accepted => Acceptance::Rejected,
             Acceptance::Rejected | Acceptance::Unknown => Acceptance::Accepted,
         };

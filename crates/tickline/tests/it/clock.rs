@@ -5,9 +5,10 @@ use std::time::Duration;
 use crate::common::{
     await_publications, read_in_order, read_until, run_in_child, wait_until, wait_until_fast,
 };
+use tickline::bounds::RangeNs;
 use tickline::{
     Clock, ClockState, Driver, EnvironmentSwitch, ErrorKind, Event, Instant, LinePerCpu, Probes,
-    RangeNs, Reason,
+    Reason,
 };
 use tickline_core::counter::{Counter as _, HardwareCounter};
 

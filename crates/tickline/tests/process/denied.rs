@@ -12,6 +12,7 @@ use tickline::{Clock, ClockState, Driver, Instant, Probes, UnixTime};
 
 use crate::common::{handle, skip, wait_until_fast};
 
+// Tests: the functions of these names.
 in_processes! { run_in_child: nobody_reads_the_counter_after_disable_with_minimal_probes }
 
 /// The address of the vDSO, and its greatest length, bytes.

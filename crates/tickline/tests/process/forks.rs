@@ -9,6 +9,7 @@ use tickline::{Clock, ClockState, CounterComparison, Driver, Probes, Trust};
 use crate::common::procfs::{await_tickline_threads, threads_named, tickline_threads, timers};
 use crate::common::{read_in_order, read_until, run_in_fork, skip, wait_until, wait_until_fast};
 
+// Tests: the functions of these names.
 in_processes! { run_in_child_of_a_kernel:
     a_forked_child_goes_on_without_its_parents_thread,
     a_forked_child_drops_what_it_inherited_with_the_descriptors,

@@ -19,6 +19,7 @@ use crate::common::{assert_right_if_possible, handle, skip, wait_until_fast};
 use tickline_observe::fork::{CANNOT, code_of_fork};
 
 // A thread that is killed frees nothing, so AddressSanitizer may not look for leaks.
+// Tests: the functions of these names.
 in_processes! { run_in_child_of_a_kernel, &[("ASAN_OPTIONS", "detect_leaks=0")];
     a_thread_that_is_killed_in_an_iteration_costs_the_others_nothing,
     a_thread_that_is_killed_while_it_collects_the_facts_costs_the_others_nothing,

@@ -23,6 +23,7 @@ use crate::common::{
 };
 use tickline_observe::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 
+// Tests: the functions of these names.
 in_processes! { run_in_child:
     many_clocks_live_side_by_side,
     nothing_is_left_of_a_dropped_clock,
@@ -32,6 +33,7 @@ in_processes! { run_in_child:
     a_clock_survives_the_loss_of_its_descriptors,
 }
 
+// Tests: the functions of these names.
 in_processes! { run_in_child_of_a_kernel:
     a_forked_child_may_exec,
     a_daemon_has_a_clock,
@@ -395,7 +397,7 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
         if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
             return CANNOT;
         }
-        let exchanges = tickline::for_program::exchange::between(0, 0);
+        let exchanges = tickline::exchange::between(0, 0);
         assert_eq!(exchanges.count, 0, "an exchange reads the counter");
         for driver in [Driver::Reader, Driver::Thread] {
             let mut last = 0;

@@ -10,8 +10,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-/// Makes tests of functions: `$run` calls each in a process of its own, with these variables of the
-/// environment.
+/// Makes tests of functions, which therefore have no `#[test]`: `$run` calls each in a process of
+/// its own, with these variables of the environment. A function that is not in a list is dead code,
+/// and the compiler says so.
 macro_rules! in_processes {
     ($run:ident: $($test:ident),+ $(,)?) => {
         in_processes! { $run, &[]; $($test),+ }

@@ -12,6 +12,7 @@ use tickline_observe::wait_until;
 
 use crate::common::wait_until_fast;
 
+// Tests: the functions of these names.
 in_processes! { run_in_child:
     a_moved_machine_is_disrupted_and_recovers,
     a_file_that_is_no_vmclock_is_not_mapped,

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::common::skip;
 
+// Tests: the functions of these names.
 in_processes! { run_in_child_of_a_kernel:
     a_start_with_real_time_priority_does_not_starve_beside_others,
 }

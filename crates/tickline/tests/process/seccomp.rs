@@ -15,6 +15,7 @@ use tickline::{Clock, ClockState, Driver, Event, Probes, Reason};
 use crate::common::{goes_on, skip, wait_until_fast};
 use tickline_observe::fork::{CANNOT, status_of_fork};
 
+// Tests: the functions of these names.
 in_processes! { run_in_child_of_a_kernel:
     minimal_probes_live_under_a_filter_that_kills,
     full_probes_are_killed_by_the_same_filter,

@@ -10,6 +10,7 @@ use tickline_observe::{Bracket, monotonic_ns};
 use crate::common::{skip, wait_until};
 use crate::threads::run_while_a_start_holds_the_lock;
 
+// Tests: the functions of these names.
 in_processes! { run_in_child_of_a_kernel:
     two_processes_in_one_memory_do_not_iterate_at_once,
     two_processes_in_one_memory_do_not_start_at_once,

@@ -10,6 +10,7 @@ use tickline::{Clock, ClockState, Driver};
 
 use crate::common::{goes_on, handle, wait_until_fast};
 
+// Tests: the functions of these names.
 in_processes! { run_in_child:
     a_global_allocator_may_read_the_clock,
     the_first_call_may_come_from_a_signal_handler,

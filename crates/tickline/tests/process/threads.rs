@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tickline::background::{BackgroundThread, StoppableSleep};
-use tickline::for_program::exchange;
+use tickline::exchange;
 use tickline::{
     Clock, ClockGuard, ClockState, CounterComparison, Driver, Error, ErrorKind, Event, Gate,
     Probes, Reason, Trust,
@@ -20,6 +20,7 @@ use crate::common::procfs::{
 };
 use crate::common::{run_in_fork, skip, skipped_as_too_slow, wait_until, wait_until_fast};
 
+// Tests: the functions of these names.
 in_processes! { run_in_child:
     a_reading_starts_no_thread,
     guards_share_the_thread_until_the_last_is_dropped,
@@ -42,6 +43,7 @@ in_processes! { run_in_child:
     a_background_thread_has_the_stack_that_its_user_chose,
 }
 
+// Tests: the functions of these names.
 in_processes! { run_in_child_of_a_kernel:
     the_thread_wakes_up_only_for_its_iterations,
     the_thread_blocks_all_signals_and_leaves_the_callers_alone,

@@ -9,6 +9,7 @@ use tickline_observe::monotonic_ns;
 use crate::common::{assert_right_if_possible, wait_until_fast};
 use tickline_observe::fork::code_in_time_namespace;
 
+// Tests: the functions of these names.
 in_processes! { run_in_child_of_a_kernel:
     an_hour_is_subtracted_as_by_std,
     an_hour_is_subtracted_with_a_check_as_by_std,

@@ -4,7 +4,7 @@
 
 use clap::ValueEnum;
 use tickline_utc::UtcUnknown;
-use tickline_utc::kernel::UNSET_ERROR_US;
+use tickline_utc::sources::kernel::UNSET_ERROR_US;
 
 use super::slew::ntp_slewing;
 use super::{clock_rate, daemons, steps};

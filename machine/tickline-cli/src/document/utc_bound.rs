@@ -1,7 +1,7 @@
 //! What is known about Unix time's offset from UTC: by the claim of tickline's clock, by the
 //! kernel's NTP state, and by the state that an NTP daemon reports.
 
-use tickline_utc::kernel::UNSET_ERROR_US;
+use tickline_utc::sources::kernel::UNSET_ERROR_US;
 use tickline_utc::{UtcSource, UtcUnknown};
 
 use super::Document;
@@ -144,7 +144,8 @@ impl Document {
     }
 
     /// The kernel's NTP state, if its error is a daemon's claim: neither its growth alone
-    /// ([`is_growth_only`](tickline_utc::kernel::KernelErrors::is_growth_only)), nor an offset.
+    /// ([`is_growth_only`](tickline_utc::sources::kernel::KernelErrors::is_growth_only)), nor an
+    /// offset.
     pub(crate) fn kernel_claim(&self) -> Option<&Ntp> {
         let ntp = self.ntp_with_set_error()?;
         let is_no_claim =

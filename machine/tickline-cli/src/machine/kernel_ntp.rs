@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
-use tickline_utc::kernel::KernelErrors;
+use tickline_utc::sources::kernel::KernelErrors;
 
 /// The kernel's NTP state, by `adjtimex(2)` with modes 0, which changes nothing.
 // There is no `serde(default)`, because a missing figure must not become zero.

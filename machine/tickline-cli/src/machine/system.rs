@@ -26,7 +26,7 @@ use rustix::process::{
     TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability,
 };
 use tickline_page::page_file::namespace_offset_ns;
-use tickline_utc::kernel::KernelClock;
+use tickline_utc::sources::kernel::KernelClock;
 
 use super::kernel_ntp::flags_of;
 use super::{Leap, Machine, Ntp, TimeNamespace, read_text};
@@ -216,7 +216,7 @@ fn time_namespace() -> Option<TimeNamespace> {
 
 #[cfg(test)]
 mod tests {
-    use tickline_utc::kernel::KernelErrors;
+    use tickline_utc::sources::kernel::KernelErrors;
 
     use super::*;
 

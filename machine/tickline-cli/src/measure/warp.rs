@@ -1,12 +1,12 @@
 //! Measures the difference between the counters of each pair of CPUs, as an interval that must
-//! contain it. The method is tickline's own comparison (`tickline::for_program::exchange`), but for
+//! contain it. The method is tickline's own comparison (`tickline::exchange`), but for
 //! all pairs, and with more exchanges.
 
 use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickline::for_program::exchange::{self, Exchanges};
+use tickline::exchange::{self, Exchanges};
 use tickline_core::comparison::{MAX_DIFFERENCE_NS, Synchronisation};
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
@@ -284,7 +284,7 @@ pub(crate) fn rate_hz(counter: HardwareCounter) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use tickline::for_program::exchange::MIN_ROUND_TRIPS;
+    use tickline::exchange::MIN_ROUND_TRIPS;
     use tickline_core::comparison::CounterDifference;
 
     use super::*;

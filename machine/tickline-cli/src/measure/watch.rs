@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
-use tickline::for_program::exchange;
+use tickline::exchange;
 use tickline::{Clock, ClockState, EventCounts, Status};
 use tickline_utc::{UtcReading, UtcUnknown};
 

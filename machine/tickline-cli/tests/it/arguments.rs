@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use tempfile::TempDir;
 #[cfg(target_os = "linux")]
-use tickline::for_program::exchange;
+use tickline::exchange;
 
 use crate::common::{assert_fails, entries, skip, text, tickline};
 #[cfg(target_os = "linux")]

@@ -3,7 +3,8 @@
 use core::time::Duration;
 use std::path::Path;
 
-use tickline::{Bounds, Clock, ClockState, Probes, Status};
+use tickline::bounds::Bounds;
+use tickline::{Clock, ClockState, Probes, Status};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use super::os::{PageOs, admitted_counter, os_resolution_ns, whole_rate_ppb};

@@ -19,7 +19,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tickline::Clock;
 use tickline_observe::wait_until;
-use tickline_utc::chronyd::Channel;
+use tickline_utc::sources::chronyd::Channel;
 use tickline_utc::{Utc, UtcSource};
 
 use crate::agreed::{NTPD_RS_LIE, Request, Scenario, TENTH_NS, UTC_READINGS};

@@ -145,7 +145,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         machine.steering_ppb.set(Some(change_ppb));
         machine.pass(1_000);
         let iteration = clock.iterate(&mut control);
-        assert!(iteration.next_in_ns <= INTERVAL_NS / 15, "{iteration:?}"); // a sixteenth, and rounding
+        assert!(iteration.next_in_ns <= SOON_NS, "{iteration:?}");
         assert_eq!(
             dither(&control, iteration.next_in_ns),
             FixedNs::ZERO,
@@ -519,7 +519,7 @@ fn a_line_off_its_target_is_replaced_soon() {
     let mut iterations = 0;
     while clock.lead_ns() >= 1_000 {
         let iteration = clock.iterate(&mut control);
-        assert!(iteration.next_in_ns <= INTERVAL_NS / 15, "{iteration:?}"); // a sixteenth, and rounding
+        assert!(iteration.next_in_ns <= SOON_NS, "{iteration:?}");
         machine.pass(iteration.next_in_ns);
         iterations += 1;
     }

@@ -53,7 +53,7 @@ pub(super) fn pc() -> Machine {
             is_virtual: false, // asks for a comparison, and judges nothing
             clocksource: counter,
             matching_clocksource: counter,
-            acceptance: Acceptance::Accepted,
+            kernel_acceptance: Acceptance::Accepted,
             cost: None,
             resolution_ticks: Some(26),
             ..Facts::UNKNOWN
@@ -75,7 +75,7 @@ impl Machine {
     pub(super) fn with_kernel(mut self, current: &str, available: &str) -> Self {
         let facts = &mut self.facts;
         facts.clocksource = Clocksource::from_name(format!("{current}\n").as_bytes());
-        facts.acceptance = facts
+        facts.kernel_acceptance = facts
             .matching_clocksource
             .acceptance(format!("{available} \n").as_bytes());
         self
@@ -336,4 +336,19 @@ pub(super) fn all() -> Vec<Machine> {
         with_stuck_counter(),
         with_slow_counter(),
     ]
+}
+
+#[test]
+fn every_machine_of_this_file_is_in_the_list_of_all() {
+    let source = include_str!("machines.rs");
+    let (machines, list) = source.split_once("fn all() -> Vec<Machine>").unwrap();
+    for line in machines.lines() {
+        let Some(function) = line.strip_prefix("pub(super) fn ") else {
+            continue;
+        };
+        let (name, rest) = function.split_once('(').unwrap();
+        if rest.ends_with("-> Machine {") {
+            assert!(list.contains(&format!(" {name}(")), "{name}");
+        }
+    }
 }

@@ -30,7 +30,7 @@ fn a_kernel_speaks_only_for_the_counter_that_it_keeps_time_with() {
             let machine = pc().where_fact(|facts| {
                 facts.clocksource = kernels;
                 facts.matching_clocksource = own;
-                facts.acceptance = if kernels == own {
+                facts.kernel_acceptance = if kernels == own {
                     Acceptance::Accepted
                 } else {
                     Acceptance::Rejected
@@ -112,7 +112,7 @@ fn a_masked_sysfs_leaves_the_counter_to_a_comparison() {
 #[test]
 fn a_masked_clocksource_is_unknown_whatever_the_kernel_would_accept() {
     for acceptance in [Acceptance::Accepted, Acceptance::Rejected] {
-        let machine = without_sysfs().where_fact(|facts| facts.acceptance = acceptance);
+        let machine = without_sysfs().where_fact(|facts| facts.kernel_acceptance = acceptance);
         assert_eq!(
             machine.judged_by(Trust::Kernel),
             closed(Reason::KernelUnknown)

@@ -124,7 +124,10 @@ fn the_cause_of_a_source_that_misses_one_request_is_kept() {
 #[test]
 fn the_misses_of_each_cause_are_counted_anew() {
     let [clock_bound, ptp4l] = [
-        UtcUnknown::Unsynchronised(UtcSource::ClockBound, Unbounded::ClockBoundStatus(3)),
+        UtcUnknown::Unsynchronised(
+            UtcSource::ClockBound,
+            Unbounded::ClockBoundStatus { status: 3 },
+        ),
         UtcUnknown::Unsynchronised(UtcSource::Ptp4l, Unbounded::NoMaster),
     ];
     assert_claims(

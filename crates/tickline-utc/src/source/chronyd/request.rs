@@ -48,7 +48,7 @@ tickline_core::named! {
     /// How chronyd was asked.
     ///
     /// ```
-    /// use tickline_utc::chronyd::Channel;
+    /// use tickline_utc::sources::chronyd::Channel;
     ///
     /// assert_eq!(Channel::Socket.code(), "socket"); // for logs and metrics
     /// ```
@@ -77,7 +77,7 @@ pub struct Answer {
 /// Why chronyd has not answered.
 ///
 /// ```
-/// use tickline_utc::chronyd::{Channel, NoAnswer};
+/// use tickline_utc::sources::chronyd::{Channel, NoAnswer};
 ///
 /// let stranger = NoAnswer::Stranger {
 ///     channel: Channel::Udp,
@@ -190,7 +190,7 @@ struct ChronydAddress<'a> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickline_utc::chronyd;
+/// use tickline_utc::sources::chronyd;
 ///
 /// match chronyd::ask(Duration::from_millis(20)) {
 ///     Ok(answer) => println!("{} ns are left to correct", answer.tracking.correction_ns),

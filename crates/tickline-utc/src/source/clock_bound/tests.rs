@@ -135,7 +135,7 @@ fn a_daemon_in_another_status_is_unsynchronised() {
     for version in VERSIONS {
         for status in [0, 4, u32::MAX] {
             let other = answer_in(version, status, 9);
-            let why = Unbounded::ClockBoundStatus(status);
+            let why = Unbounded::ClockBoundStatus { status };
             let expected = UtcUnknown::Unsynchronised(UtcSource::ClockBound, why);
             assert_eq!(other, Some(Err(expected)));
         }

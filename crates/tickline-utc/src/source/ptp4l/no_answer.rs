@@ -11,7 +11,7 @@ use crate::source::daemon_socket::NotAsked;
 /// Why ptp4l has not answered.
 ///
 /// ```
-/// use tickline_utc::ptp4l::NoAnswer;
+/// use tickline_utc::sources::ptp4l::NoAnswer;
 ///
 /// assert!(NoAnswer::NoSocket.to_string().starts_with("ptp4l has no socket"));
 /// ```

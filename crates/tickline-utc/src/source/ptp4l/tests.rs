@@ -254,21 +254,21 @@ fn unbounded() -> [(PtpStatus, Unbounded); 12] {
         (flags(all & !PTP_TIMESCALE), Unbounded::NoTai),
         (flags(all & !TIME_TRACEABLE), Unbounded::NotTraceable),
         (flags(all | SYNC_UNCERTAIN), Unbounded::NotTraceable),
-        (class(248), Unbounded::OtherClockClass(248)),
-        (class(52), Unbounded::OtherClockClass(52)),
+        (class(248), Unbounded::OtherClockClass { class: 248 }),
+        (class(52), Unbounded::OtherClockClass { class: 52 }),
         (
             PtpStatus {
                 clock_accuracy: 0xFE,
                 ..GOOD
             },
-            Unbounded::NoAccuracyBound(0xFE),
+            Unbounded::NoAccuracyBound { code: 0xFE },
         ),
         (
             PtpStatus {
                 is_end_to_end: false,
                 ..GOOD
             },
-            Unbounded::LinkDelay,
+            Unbounded::OnlyLinkDelay,
         ),
         (
             PtpStatus {
@@ -429,7 +429,7 @@ fn without_the_right_to_read_a_phc_there_is_no_claim() {
 #[test]
 fn several_clocks_that_show_the_time_of_the_last_sync_make_no_claim() {
     let answer = report(&GOOD, Some(&[phc(0), phc(1_000)]), 0);
-    assert_eq!(answer, unsynchronised(Unbounded::ClocksOfLastSync));
+    assert_eq!(answer, unsynchronised(Unbounded::SeveralClocksOfLastSync));
 }
 
 /// The report at this time after a midnight of UTC, while the grandmaster announces a leap second.

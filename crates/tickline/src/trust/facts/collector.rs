@@ -199,7 +199,7 @@ impl Collector {
         // The probes may have changed since the tasks ran.
         if probes == Probes::Full {
             facts.clocksource = self.clocksource;
-            facts.acceptance = self.acceptance;
+            facts.kernel_acceptance = self.acceptance;
         }
         if !may_measure {
             facts.comparison = CounterComparison::Pending;

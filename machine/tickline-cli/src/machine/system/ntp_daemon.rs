@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use tickline::backend::{OsClock, Reference as _};
-use tickline_utc::chronyd::{self, NoAnswer, Tracking};
+use tickline_utc::sources::chronyd::{self, NoAnswer, Tracking};
 
 use crate::machine::{Channel, IgnoredAnswer, IgnoredBecause, Leap, NtpDaemon};
 

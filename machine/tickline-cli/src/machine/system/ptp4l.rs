@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickline_utc::ptp4l::{self, PtpStatus};
+use tickline_utc::sources::ptp4l::{self, PtpStatus};
 
 use crate::machine::Ptp4l;
 
@@ -43,7 +43,7 @@ fn name_of(identity: [u8; 8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tickline_utc::ptp4l::PortState;
+    use tickline_utc::sources::ptp4l::PortState;
 
     use super::*;
 

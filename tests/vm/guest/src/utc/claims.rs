@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tickline_utc::chronyd;
+use tickline_utc::sources::chronyd;
 
 use super::world::{FASTER_PPM, World};
 use crate::system::realtime_ns;
