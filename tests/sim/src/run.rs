@@ -42,6 +42,10 @@ impl Outcome {
 ///
 /// The invariant that did not hold, or a panic, with the number of steps and the simulated time at
 /// which it happened.
+///
+/// # Panics
+///
+/// If the simulator does not support the scenario: see [`Scenario::assert_supported`].
 pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
     run_tracked(scenario, 0)
 }
@@ -52,7 +56,12 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
 /// # Errors
 ///
 /// Returns the errors of [`run`].
+///
+/// # Panics
+///
+/// Panics as [`run`] does.
 pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String> {
+    scenario.assert_supported();
     let mut scheduler = Scheduler::new(scenario, every_ns);
     let end = catch_unwind(AssertUnwindSafe(|| scheduler.play()));
     end.map(|()| scheduler.outcome()).map_err(|panic| {
