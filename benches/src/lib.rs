@@ -1,5 +1,5 @@
-//! The shared parts of the measurements. Each program prints one measurement as JSON, except
-//! `under_load`:
+//! The shared parts of the measurements. The programs, which print JSON unless the table says
+//! otherwise:
 //!
 //! | program | measures |
 //! |---|---|
@@ -9,15 +9,16 @@
 //! | `order` | backward steps between threads: by tickline while its line changes every millisecond, and by each clock |
 //! | `spans` | cost of a `tracing` span with tickline-tracing's layer, others, and none |
 //! | `traces` | CPU time and bytes of a record in a trace file, by tickline-tracing and others |
-//! | `soak` | no cost; it searches for backward steps, wrong bounds and growth while all operations run at once (`cargo xtask soak`) |
+//! | `soak` | no cost; it searches for backward steps, wrong bounds and growth while all operations run at once (`cargo xtask soak`); it prints a table |
 //! | `under_load` | what criterion with each of its clocks, and divan, say about a routine on busy CPUs; it prints a table, after criterion's lines |
 //! | `startup` | each clock in fresh processes: first call, first reading, time until the counter serves |
+//! | `startup_probe`, `startup_probe_fastant`, `hello_std`, `hello_tickline` | nothing; they are the processes that `startup` starts, and the latter two only say hello |
 //!
 //! A program watches the clocks for a minute (`drift`, `accuracy`, `order`), unless `--secs` says
 //! otherwise; its report says for how long. `cargo xtask record` runs all except `soak` and
-//! `under_load`, for the times that its own source states, and stores their output in `benches/record/`.
+//! `under_load`, for the times that its own source states, and stores their output in
+//! `benches/record/`.
 
-pub mod args;
 pub mod clocks;
 pub mod exchange;
 #[cfg(target_os = "linux")]

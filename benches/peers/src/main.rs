@@ -16,16 +16,21 @@ use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
+use clap::Parser;
 use harness::{Found, HARNESSES, Harness, Verdict};
 
 /// The steps of the routines that are compared with 100 steps.
 const STEPS: [u64; 3] = [100, 103, 110];
 
-/// The value after this argument.
-fn argument(name: &str) -> Option<String> {
-    std::env::args()
-        .skip_while(|argument| argument != name)
-        .nth(1)
+/// Counts how often other harnesses say that two routines differ.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The number of runs of most harnesses.
+    #[arg(long, default_value_t = 10)]
+    runs: u64,
+    /// Runs only harnesses whose names contain this text.
+    #[arg(long, default_value = "")]
+    only: String,
 }
 
 /// Counts of one kind of answer, as `3 of 60`.
@@ -90,8 +95,7 @@ fn description() -> String {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let runs: u64 = argument("--runs").map_or(Ok(10), |text| text.parse())?;
-    let only = argument("--only").unwrap_or_default();
+    let Arguments { runs, only } = Arguments::parse();
     let folder = harness::prepare(&STEPS)?;
     println!("{}; {runs} runs\n", description());
     println!(
@@ -132,6 +136,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_argument_is_refused() {
+        let error = Arguments::try_parse_from(["peers", "--run", "1"]).expect_err("a wrong name");
+        assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument);
+    }
 
     #[test]
     fn a_line_counts_slower_ones_only_where_there_is_more_work() {

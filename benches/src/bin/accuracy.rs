@@ -10,19 +10,44 @@
 
 use std::time::{Duration, Instant};
 
+use clap::{Parser, ValueEnum};
 use serde::Serialize;
 use tickline::{Clock, Driver};
-use tickline_benches::{args, report};
+use tickline_benches::report;
 use tickline_observe::{Bounded, Bracket, to_f64};
 
 /// The width, ns, by which a bracket that gives an offset may exceed the narrowest bracket: the
 /// counter's resolution on Zen 5, and the rounding.
 const SPARE_NS: u64 = 12;
 
+/// Measures tickline's offset from CLOCK_MONOTONIC, and checks the bound.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The time to watch the clock, s.
+    #[arg(long, default_value_t = 60)]
+    secs: u64,
+    /// The time that the clock settles before, s.
+    #[arg(long, default_value_t = 10)]
+    settle: u64,
+    /// The driver of recalibration.
+    #[arg(long, value_enum, default_value = "thread")]
+    driver: DriverName,
+}
+
+/// The drivers, by their names in arguments and reports.
+#[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum DriverName {
+    /// A thread of the clock.
+    Thread,
+    /// The threads that read.
+    Reader,
+}
+
 #[derive(Debug, Serialize)]
 struct Report {
-    /// The driver of recalibration: thread or reader.
-    driver: &'static str,
+    /// The driver of recalibration.
+    driver: DriverName,
     watched_s: u64,
     /// The time that the clock settled before, s.
     settled_s: u64,
@@ -63,14 +88,16 @@ struct Tally {
 }
 
 fn main() {
-    let watched_s = args::number("secs", 60);
-    let settled_s = args::number("settle", 10);
-    let (driver, driver_name) = match args::text("driver").as_deref() {
-        None | Some("thread") => (Driver::Thread, "thread"),
-        Some("reader") => (Driver::Reader, "reader"),
-        Some(other) => panic!("--driver {other} is neither thread nor reader"),
+    let Arguments {
+        secs: watched_s,
+        settle: settled_s,
+        driver,
+    } = Arguments::parse();
+    let of_clock = match driver {
+        DriverName::Thread => Driver::Thread,
+        DriverName::Reader => Driver::Reader,
     };
-    let clock = Clock::builder().driver(driver).build().expect("a clock");
+    let clock = Clock::builder().driver(of_clock).build().expect("a clock");
     let settling = watch(&clock, settled_s, u64::MAX);
     let before = ThreadUse::so_far();
     let start = Instant::now();
@@ -83,7 +110,7 @@ fn main() {
     let elapsed_s = start.elapsed().as_secs_f64();
     let status = clock.status();
     report::print(&Report {
-        driver: driver_name,
+        driver,
         watched_s,
         settled_s,
         state: status.state.to_string(),

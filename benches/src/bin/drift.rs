@@ -11,10 +11,11 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use serde::Serialize;
 use tickline_benches::clocks::subjects;
+use tickline_benches::report;
 use tickline_benches::subject::Group;
-use tickline_benches::{args, report};
 use tickline_observe::Bracket;
 
 /// Time between two samples.
@@ -22,6 +23,17 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// The number of brackets in a sample. The narrowest counts.
 const TRIES: u32 = 20;
+
+/// Measures each clock's drift from CLOCK_MONOTONIC.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The time to watch the clocks, s.
+    #[arg(long, default_value_t = 60)]
+    secs: u64,
+    /// The time that the clocks settle before, s.
+    #[arg(long, default_value_t = 10)]
+    settle: u64,
+}
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -43,8 +55,10 @@ struct Drift {
 }
 
 fn main() {
-    let watched_s = args::number("secs", 60);
-    let settled_s = args::number("settle", 10);
+    let Arguments {
+        secs: watched_s,
+        settle: settled_s,
+    } = Arguments::parse();
     let guard = tickline::start().expect("the global clock's thread");
     let mut subjects = subjects();
     subjects.retain(|subject| subject.group == Group::Time);

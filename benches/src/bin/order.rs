@@ -15,12 +15,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Parser;
 use serde::Serialize;
 use tickline::Clock;
 use tickline_benches::clocks::subjects;
-use tickline_benches::exchange;
 use tickline_benches::subject::ClockSubject;
-use tickline_benches::{args, report};
+use tickline_benches::{exchange, report};
 use tickline_core::counter::Counter;
 use tickline_observe::Count;
 
@@ -29,6 +29,17 @@ const SOME_SKIPPED: u8 = 77;
 
 /// The number of rounds into which each clock's time is divided.
 const ROUNDS: u32 = 4;
+
+/// Searches for backward steps between threads.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The time for which the threads exchange ordered readings, s.
+    #[arg(long, default_value_t = 60)]
+    secs: u64,
+    /// The time for which they exchange each clock's readings, ms; 0 omits the clocks.
+    #[arg(long, default_value_t = 4_000)]
+    clock_ms: u64,
+}
 
 #[derive(Debug, Default, Serialize)]
 struct Report {
@@ -55,14 +66,14 @@ struct Exchanged {
 }
 
 fn main() -> ExitCode {
-    let seconds = args::number("secs", 60);
+    let Arguments { secs, clock_ms } = Arguments::parse();
     let mut report = Report {
-        clock_ms: args::number("clock-ms", 4_000),
+        clock_ms,
         ..Report::default()
     };
     match exchange::usable_counter() {
         Ok(counter) => {
-            report.ordered = Some(exchange::ordered(counter, Duration::from_secs(seconds)));
+            report.ordered = Some(exchange::ordered(counter, Duration::from_secs(secs)));
             report.plain = Some(exchange::exchange(Duration::from_secs(2), |_| {
                 counter.now()
             }));

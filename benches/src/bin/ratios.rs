@@ -6,11 +6,12 @@
 
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use serde::Serialize;
 use tickline::{Clock, Event};
 use tickline_benches::clocks::subjects;
+use tickline_benches::report;
 use tickline_benches::subject::{ClockSubject, Group};
-use tickline_benches::{args, report};
 
 /// The number of calls in a round, which takes 20 to 60 us: much less than a time slice, so that
 /// most rounds are not interrupted.
@@ -39,10 +40,18 @@ struct Cost {
     awaited_ratio: f64,
 }
 
+/// Measures what a call of each clock costs.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The number of rounds; the fastest counts.
+    #[arg(long, default_value_t = 200)]
+    rounds: u32,
+}
+
 fn main() {
+    let Arguments { rounds } = Arguments::parse();
     #[cfg(target_os = "linux")]
     tickline_benches::utc::enter_namespace();
-    let rounds = u32::try_from(args::number("rounds", 200)).unwrap_or(u32::MAX);
     let guard = Clock::builder()
         .interval(Duration::from_millis(1))
         .start_global()

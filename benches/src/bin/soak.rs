@@ -24,9 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use fastrand::Rng;
 use tickline::{Clock, Driver};
-use tickline_benches::args;
 use tickline_benches::exchange::{self, up_to_us};
 use tickline_observe::{Bounded, Count, wait_until};
 
@@ -74,8 +74,16 @@ const CHILD_S: u32 = 60;
 /// The longest wait for threads that were joined to leave procfs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Runs all operations of a clock at once, and searches for wrong readings and growth.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The time to run, s.
+    #[arg(long, default_value_t = 60)]
+    secs: u64,
+}
+
 fn main() -> ExitCode {
-    let seconds = args::number("secs", 60);
+    let Arguments { secs } = Arguments::parse();
     keep_one_heap();
     let before = Held::now();
     let own = Clock::builder()
@@ -88,7 +96,7 @@ fn main() -> ExitCode {
         round(
             &own,
             u64::from(number),
-            Duration::from_secs(seconds) / ROUNDS,
+            Duration::from_secs(secs) / ROUNDS,
             &mut tallies,
         );
         rounds.push(Held::at_rest(before.threads + 1)); // one more: the thread of `own`

@@ -4,7 +4,6 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-#![expect(clippy::print_stdout, reason = "a test prints that it is skipped")]
 
 mod page;
 
@@ -23,6 +22,7 @@ use std::time::Duration;
 use page::{AHEAD_NS, Serves, page_off_by, page_that, served_page, system_call_ns};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use tickline_observe::fork::{CANNOT, code_in_time_namespace, code_of_fork};
+use tickline_observe::skip;
 use tickline_page::program::kernels_clock_is_fast;
 
 /// The variable with the part of a child process that is this test program.
@@ -169,11 +169,13 @@ fn a_set_user_id_program_ignores_the_variables() {
     };
     // SAFETY: the call has no precondition.
     if unsafe { libc::geteuid() } != 0 {
-        return println!("SKIPPED: only root can make a program that has another user's rights");
+        return skip("only root can make a program that has another user's rights");
     }
     let program = folder.path().join("linked");
     if let Err(error) = link_with_library(&program) {
-        return println!("SKIPPED: no C program can be linked with the library: {error}");
+        return skip(format_args!(
+            "no C program can be linked with the library: {error}"
+        ));
     }
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let mut run = Command::new(&program);
@@ -183,7 +185,7 @@ fn a_set_user_id_program_ignores_the_variables() {
     assert_eq!(run.status().unwrap().code(), Some(1), "it is served");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
     match run.arg("privileged").uid(USER).status().unwrap().code() {
-        Some(77) => println!("SKIPPED: the file system gives no program another user's rights"),
+        Some(77) => skip("the file system gives no program another user's rights"),
         code => assert_eq!(code, Some(0), "it has the kernel's clock"),
     }
 }
@@ -376,7 +378,7 @@ fn play_off() {
         i32::from(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) } != 0)
     });
     if denied == CANNOT || !has_vdso() {
-        println!("SKIPPED: no filter, or no vDSO");
+        skip("no filter, or no vDSO");
         return;
     }
     assert_eq!(denied, 0);
@@ -393,7 +395,7 @@ fn play_unix_far_ahead() {
     if has_vdso() {
         assert!(!is_served(libc::CLOCK_REALTIME));
     } else {
-        println!("SKIPPED: without a vDSO there is no time of the last tick");
+        skip("without a vDSO there is no time of the last tick");
     }
 }
 
@@ -514,7 +516,7 @@ fn play_other_namespace() {
             i32::from(!is_native)
         });
         if moved == CANNOT {
-            println!("SKIPPED: no time namespace can be made here");
+            skip("no time namespace can be made here");
             return;
         }
         assert_eq!(moved, 0, "{ahead_ns} ns ahead");

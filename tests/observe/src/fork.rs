@@ -1,11 +1,13 @@
 //! Runs tests in forked children.
-#![allow(clippy::print_stderr, reason = "it says why it skips")]
 
 #[cfg(target_os = "linux")]
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(target_os = "linux")]
 use std::ptr;
+
+#[cfg(target_os = "linux")]
+use crate::skip;
 
 /// The exit code of a child on a machine that lacks what a test needs.
 pub const CANNOT: i32 = 77;
@@ -93,14 +95,14 @@ pub fn code_in_time_namespace(ahead_ns: i64, body: impl FnOnce() -> i32) -> i32 
 pub fn assert_in_namesake<T>(make: impl FnOnce() -> T, is_right: impl FnOnce(T) -> bool) {
     // SAFETY: without bytes the call only says whether the kernel knows the advice.
     if unsafe { libc::madvise(ptr::null_mut(), 0, libc::MADV_WIPEONFORK) } != 0 {
-        return eprintln!("SKIPPED: this kernel wipes no memory at a fork");
+        return skip("this kernel wipes no memory at a fork");
     }
     let code = code_in_pid_namespace(|| {
         let made = make();
         code_in_pid_namespace(|| i32::from(!is_right(made)))
     });
     if code == CANNOT {
-        return eprintln!("SKIPPED: no pid namespaces can be made here");
+        return skip("no pid namespaces can be made here");
     }
     assert_eq!(code, 0, "1 if the child is wrong");
 }

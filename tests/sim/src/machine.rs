@@ -1,7 +1,9 @@
 //! The counter and the reference as functions of true time, which is in picoseconds.
 //!
-//! The counter's rate is constant, and only the reference changes its rate. Both are straight lines
-//! between events, and each event starts a new line.
+//! Both are straight lines between events, and each event starts a new line. Dither, wander and
+//! [`Fault::Rate`](crate::scenario::Fault::Rate) change the reference's rate; only
+//! [`Fault::CounterRate`](crate::scenario::Fault::CounterRate) changes the counter's, and leaves
+//! the reference as it is.
 
 use tickline_core::state::{SHIFT, WRAP_MASK};
 

@@ -1,10 +1,11 @@
 //! Scenarios. A scenario determines a run: the same scenario gives the same run, step by step.
 //!
-//! The documentation of a field says which values the simulator supports. No code checks them.
+//! `supported.rs` has the values of each field that the simulator supports. A run asserts them.
 
 use tickline_core::control::MEETING_MARGIN_NS;
 
 mod random;
+mod supported;
 
 /// Everything about one run.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,15 +14,15 @@ pub struct Scenario {
     pub seed: u64,
     /// The run ends after this many steps, or after `duration_ns`.
     pub max_steps: u64,
-    /// The run ends after this simulated time, ns, or after `max_steps`. At most 10 days.
+    /// The run ends after this simulated time, ns, or after `max_steps`.
     pub duration_ns: u64,
     /// The processor and the reference clock.
     pub machine: Machine,
     /// The clock under attack.
     pub clock: Clock,
-    /// Threads that read. At most 8.
+    /// The number of threads that read.
     pub readers: u32,
-    /// The longest pause between two readings of a thread, ns. From 1 us to 1 hour.
+    /// The longest pause between two readings of a thread, ns.
     pub think_ns: u64,
     /// Whether a thread reads regularly, with pauses from half the longest pause up to the longest.
     /// Otherwise readings also come in bursts, after pauses of any order of magnitude.
@@ -35,53 +36,51 @@ pub struct Scenario {
 /// CPUs, their counters, and the reference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
-    /// The number of CPUs: 1 to 8.
+    /// The number of CPUs.
     pub cpus: u32,
-    /// Ticks per second: 1 MHz to 10 GHz. The clock has a line only above 7.8125 MHz.
+    /// Ticks per second. The clock has a line only above 7.8125 MHz.
     pub counter_hz: u64,
-    /// The number of ticks by which the counter moves at a time: 1 to 1,000.
+    /// The number of ticks by which the counter moves at a time.
     pub counter_resolution_ticks: u64,
     /// The counter at time 0.
     pub counter_origin: u64,
-    /// The largest difference between the counters of two CPUs, ticks: up to 100,000.
+    /// The largest difference between the counters of two CPUs, ticks.
     pub cpu_difference_ticks: u64,
     /// Whether the kernel keeps time with the same counter. The reference then moves with the
     /// counter's steps. Not if the CPUs' counters differ.
     pub same_counter: bool,
-    /// The resolution of the reference, ns: 1 to 4,000,000, that of jiffies at 250 Hz.
+    /// The resolution of the reference, ns.
     pub resolution_ns: u64,
-    /// The largest age of a value that some callers of the reference get, ns: 0 to 10,000. As with
-    /// Linux' `read_hpet`, values never decrease. Not with the same counter.
+    /// The largest age of a value that some callers of the reference get, ns. As with Linux'
+    /// `read_hpet`, values never decrease. Not with the same counter.
     pub stale_ns: u64,
     /// The reference at time 0, ns.
     pub reference_origin_ns: i64,
-    /// The reference's rate at time 0, ppb off the counter's nominal one: up to 100 million
-    /// either way.
+    /// The reference's rate at time 0, ppb off the counter's nominal one.
     pub rate_ppb: i64,
-    /// The kernel switches between two rates that differ by twice this, ppb: up to 1,000.
+    /// The kernel switches between two rates that differ by twice this, ppb.
     pub dither_ppb: i64,
-    /// Each second the rate changes by up to this, ppb: up to 10,000.
+    /// Each second the rate changes by up to this, ppb.
     pub wander_ppb: i64,
     /// Whether the kernel hides suspends and their length. It then does not wake the thread either.
     pub hides_suspends: bool,
-    /// The mean time of a read of the reference between two reads of the counter, ns: 10 to
-    /// 100,000.
+    /// The mean time of a read of the reference between two reads of the counter, ns.
     pub bracket_ns: u64,
 }
 
 /// The settings of the clock.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clock {
-    /// The interval, ns: 50 us to 10 s.
+    /// The interval, ns.
     pub interval_ns: u64,
     /// The driver, which runs the iterations.
     pub driver: Driver,
     /// Whether each CPU has a line of its own, by its own counter. Only with [`Driver::Thread`].
     /// Faults of the keeper then do nothing.
     pub per_cpu: bool,
-    /// A thread bars and unbars the clock again and again, after pauses of up to this length, ns.
-    /// The length is at most 10 ms; 0 means never. The driver then leaves first lines in use. On a
-    /// machine whose clocks agree, the same states recur again and again. Not with `per_cpu`.
+    /// Threads bar and unbar the clock again and again, after pauses of up to this length, ns; 0
+    /// means never. The driver then leaves first lines in use. On a machine whose clocks agree, the
+    /// same states recur again and again. Only with [`Driver::Thread`], and not with `per_cpu`.
     pub bar_ns: u64,
 }
 
@@ -99,14 +98,13 @@ pub enum Driver {
 pub struct Chance {
     /// A thread is preempted before one step in this many; 0 for never.
     pub preempt_one_in: u64,
-    /// The longest preemption, ns: at most 1 s. Short preemptions are more frequent.
+    /// The longest preemption, ns. Short preemptions are more frequent.
     pub preempt_ns: u64,
     /// A thread is stopped for a long time before one step in this many; 0 for never.
     pub stall_one_in: u64,
-    /// The longest such stop, ns: at most 60 s.
+    /// The longest such stop, ns.
     pub stall_ns: u64,
     /// The largest distance between a read of the counter in program order and its execution, ns.
-    /// At most [`MAX_OUT_OF_ORDER_NS`].
     pub out_of_order_ns: u64,
 }
 
@@ -124,45 +122,42 @@ pub struct TimedFault {
 pub enum Fault {
     /// The reference runs at another rate from now on.
     Rate {
-        /// The difference from the nominal rate, ppb: up to 226 million, which is Linux' limit
-        /// (`ADJ_TICK`, `ADJ_FREQUENCY`, `ADJ_OFFSET` and `adjtime` together).
+        /// The difference from the nominal rate, ppb.
         ppb: i64,
         /// Whether `adjtimex` reports the new rate.
         announced: bool,
     },
-    /// The user sets Unix time, by up to 10 years either way.
+    /// The user sets Unix time.
     UnixStep {
         /// The change, ns.
         by_ns: i64,
     },
-    /// The monotonic clock jumps ahead, because a hypervisor has resumed the machine elsewhere. At
-    /// most 1 hour.
+    /// The monotonic clock jumps ahead, because a hypervisor has resumed the machine elsewhere.
     Jump {
         /// The change, ns.
         by_ns: u64,
     },
-    /// No thread runs for a while, of at most 1 day.
+    /// No thread runs for a while.
     Suspend(Suspend),
     /// The counter has another rate from now on, because of a migration between hosts.
     CounterRate {
-        /// The difference from the rate before, ppb: up to 100 million.
+        /// The difference from the rate before, ppb.
         ppb: i64,
     },
     /// A read of the reference takes more or less time from now on, because more or fewer CPUs wait
     /// for the same device.
     Bracket {
-        /// The new [`Machine::bracket_ns`], within the same range.
+        /// The new [`Machine::bracket_ns`].
         ns: u64,
     },
-    /// All threads on one CPU stop, because the hypervisor does not schedule the vCPU. At most 60
-    /// s.
+    /// All threads on one CPU stop, because the hypervisor does not schedule the vCPU.
     Pause {
         /// The CPU.
         cpu: u32,
         /// The duration, ns.
         for_ns: u64,
     },
-    /// All CPUs stop for a system management interrupt. At most 1 s.
+    /// All CPUs stop for a system management interrupt.
     Smi {
         /// The duration, ns.
         for_ns: u64,
@@ -177,8 +172,7 @@ pub enum Fault {
         /// The CPU.
         cpu: u32,
     },
-    /// The thread that drives the clock does not run. Readers that drive it do not run either. At
-    /// most 1 hour.
+    /// The thread that drives the clock does not run. Readers that drive it do not run either.
     Starve {
         /// The duration, ns.
         for_ns: u64,
@@ -268,21 +262,15 @@ impl Scenario {
     /// than the count takes to wrap around.
     pub fn repeat(&mut self) {
         let machine = &mut self.machine;
-        (
-            machine.counter_hz,
-            machine.counter_resolution_ticks,
-            machine.rate_ppb,
-        ) = (SECOND, 1_000, 0);
-        (
-            machine.counter_origin,
-            machine.reference_origin_ns,
-            machine.bracket_ns,
-        ) = (0, 0, 10);
-        (
-            machine.same_counter,
-            machine.resolution_ns,
-            machine.cpu_difference_ticks,
-        ) = (true, 1, 0);
+        machine.counter_hz = SECOND;
+        machine.counter_resolution_ticks = 1_000;
+        machine.counter_origin = 0;
+        machine.cpu_difference_ticks = 0;
+        machine.same_counter = true;
+        machine.reference_origin_ns = 0;
+        machine.rate_ppb = 0;
+        machine.resolution_ns = 1;
+        machine.bracket_ns = 10;
         machine.stale_ns = 0;
         machine.dither_ppb = 0;
         machine.wander_ppb = 0;
@@ -292,13 +280,9 @@ impl Scenario {
         self.duration_ns = 60 * SECOND;
         self.think_ns = 100_000;
         self.reads_regularly = false;
-        let stops = Chance {
-            preempt_one_in: 1_000,
-            preempt_ns: 2_000_000,
-            stall_one_in: 0,
-            ..self.chance
-        };
-        self.chance = stops;
+        self.chance.preempt_one_in = 1_000;
+        self.chance.preempt_ns = 2_000_000;
+        self.chance.stall_one_in = 0;
         self.faults = Vec::new();
     }
 }

@@ -1,7 +1,8 @@
 //! Serves requests by axum over TCP, writes their trace, and compares the file with a measurement of
 //! its own: each interval of a thread in a span, and each span from its creation to its end.
 //!
-//! `cargo run --release [-- --requests 50000]`. Exits with 1 if an interval is wrong or missing.
+//! `cargo run --release [-- --requests 50000]`. Exits with 1 if an interval is wrong or missing,
+//! with 2 for bad arguments.
 
 mod json;
 mod perfetto;
@@ -36,13 +37,27 @@ pub struct TraceContents {
     pub whole: Vec<Interval>,
 }
 
+/// The number of requests that the program's arguments ask for.
+fn requests(mut arguments: impl Iterator<Item = String>) -> Result<u64, String> {
+    let Some(name) = arguments.next() else {
+        return Ok(50_000);
+    };
+    let number = arguments.next();
+    match (&*name, number, arguments.next()) {
+        ("--requests", Some(number), None) => number
+            .parse()
+            .map_err(|_| format!("--requests: {number} is not a whole number such as 50000")),
+        _ => Err("usage: traced-server [--requests 50000]".to_owned()),
+    }
+}
+
 fn main() -> ExitCode {
-    let requests = match std::env::args()
-        .skip_while(|flag| flag != "--requests")
-        .nth(1)
-    {
-        Some(number) => number.parse().expect("--requests takes a whole number"),
-        None => 50_000,
+    let requests = match requests(std::env::args().skip(1)) {
+        Ok(requests) => requests,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
     };
     let mut agrees = true;
     for name in ["json", "pftrace"] {
@@ -173,5 +188,31 @@ impl TracePath {
 impl Drop for TracePath {
     fn drop(&mut self) {
         _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests_of(arguments: &[&str]) -> Result<u64, String> {
+        requests(arguments.iter().map(|argument| (*argument).to_owned()))
+    }
+
+    #[test]
+    fn the_number_of_requests_is_an_argument() {
+        assert_eq!(requests_of(&["--requests", "7"]), Ok(7));
+    }
+
+    #[test]
+    fn other_arguments_are_refused() {
+        for wrong in [
+            &["--request", "7"][..],
+            &["--requests"],
+            &["--requests", "few"],
+            &["--requests", "7", "8"],
+        ] {
+            assert!(requests_of(wrong).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -1,4 +1,7 @@
 //! The figures of prose, compared with the stored ones. `docs/README.md` lists them.
+//!
+//! A test finds a figure by its phrase: the page's words, with `#` in the figure's place. If you
+//! write the page in other words, write the phrase in the same words.
 
 use super::file::Cost;
 use super::{Record, Stored, stored};
@@ -14,6 +17,9 @@ const GUESTS: &str = "docs/guests.md";
 const PROGRAMS: &str = "machine/docs/programs.md";
 const OPERATORS: &str = "machine/docs/operators.md";
 
+/// The list of figures, which repeats them.
+const LIST: &str = "docs/README.md";
+
 /// The page's text on one line, without the marks of comments.
 fn prose(page: &str) -> String {
     let text = read(page).unwrap();
@@ -24,22 +30,49 @@ fn prose(page: &str) -> String {
         .join(" ")
 }
 
-/// The text between the first `before` and the next `after`.
-fn between(page: &str, before: &str, after: &str) -> String {
-    let text = prose(page);
-    let found = text
-        .split_once(before)
-        .and_then(|(_, rest)| rest.split_once(after));
-    let (found, _) = found.unwrap_or_else(|| panic!("{page} says no '{before}...{after}'"));
-    found.to_owned()
+/// The figure of a text, as written, in the place of the `#` in this phrase.
+fn found<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
+    let (before, after) = phrase.split_once('#').expect("a place for the figure");
+    let (_, rest) = text.split_once(before)?;
+    rest.split_once(after).map(|(figure, _)| figure)
 }
 
-/// The number between `before` and `after`.
-fn figure(page: &str, before: &str, after: &str) -> f64 {
-    let found = between(page, before, after);
-    found
-        .parse()
-        .unwrap_or_else(|_| panic!("{page}: '{before}{found}{after}' has no number"))
+/// The page's figure, as written.
+#[track_caller]
+fn said(page: &str, phrase: &str) -> String {
+    let figure = found(&prose(page), phrase).map(str::to_owned);
+    figure.unwrap_or_else(|| {
+        panic!(
+            "{page} does not say `{phrase}` with a figure for #. In other words now? Write them \
+             into this test of xtask/src/record/claims.rs. No figure any more? Remove the phrase \
+             there, and the figure from {LIST}."
+        )
+    })
+}
+
+/// The page's figure, as a number.
+#[track_caller]
+fn figure(page: &str, phrase: &str) -> f64 {
+    let said = said(page, phrase);
+    said.parse()
+        .unwrap_or_else(|_| panic!("{page}: `{said}` in `{phrase}` is not a number"))
+}
+
+/// Asserts that each page says this figure.
+#[track_caller]
+fn assert_said(phrases: &[(&str, &str)], stored: &str) {
+    for (page, phrase) in phrases {
+        let said = said(page, phrase);
+        assert_eq!(
+            said, stored,
+            "{page}, `{phrase}`: write the stored figure there"
+        );
+    }
+}
+
+/// A range, in whole numbers.
+fn whole((least, most): (f64, f64)) -> String {
+    format!("{least:.0} to {most:.0}")
 }
 
 /// The costs of a call.
@@ -66,24 +99,42 @@ fn range(figures: impl Iterator<Item = f64>) -> (f64, f64) {
 fn a_reading_costs_what_the_first_lines_say() {
     let Stored { present, older } = stored().unwrap();
     let records = present.iter().chain(&older);
-    let (least_ns, most_ns) =
-        range(records.map(|record| tight_ns(record, "tickline Instant::now")));
-    for page in [README, CRATE_README, CRATE_PAGE] {
-        let said = between(page, "eads the time in ", " ns");
-        assert_eq!(said, format!("{least_ns:.0} to {most_ns:.0}"), "{page}");
-    }
+    let costs_ns = range(records.map(|record| tight_ns(record, "tickline Instant::now")));
+    let phrases = [
+        (README, "It reads the time in # ns in a tight loop"),
+        (
+            CRATE_README,
+            "tickline reads the time in # ns in a tight loop",
+        ),
+        (
+            CRATE_PAGE,
+            "It reads the time in # ns from the CPU's timestamp counter (in a tight loop",
+        ),
+        (LIST, "a reading takes # ns in a tight loop"),
+    ];
+    assert_said(&phrases, &whole(costs_ns));
 }
 
 #[test]
 fn an_awaited_reading_costs_what_the_readmes_say() {
     let Stored { present, older } = stored().unwrap();
     let records = present.iter().chain(&older);
-    let (least_ns, most_ns) =
-        range(records.map(|record| cost(record, "tickline Instant::now").awaited_ns));
-    for page in [README, CRATE_README] {
-        let said = between(page, "or in ", " ns if each result is awaited");
-        assert_eq!(said, format!("{least_ns:.0} to {most_ns:.0}"), "{page}");
-    }
+    let costs_ns = range(records.map(|record| cost(record, "tickline Instant::now").awaited_ns));
+    let phrases = [
+        (
+            README,
+            "depending on the processor, or in # ns if each result is awaited",
+        ),
+        (
+            CRATE_README,
+            "depending on the processor, or in # ns if each result is awaited",
+        ),
+        (
+            LIST,
+            "| README, tickline | a reading takes # ns if each result is awaited",
+        ),
+    ];
+    assert_said(&phrases, &whole(costs_ns));
 }
 
 /// The range of the ratio between `tickline Instant::now` and std's clock over all records, as the
@@ -99,38 +150,63 @@ fn range_of_stds_time(ns: impl Fn(&Cost) -> f64) -> String {
 
 #[test]
 fn a_reading_takes_the_share_of_stds_time_that_the_guide_says() {
-    let tight = between(COMING_FROM, "`now` takes ", " times as long");
-    assert_eq!(tight, range_of_stds_time(|cost| cost.tight_ns));
-    let awaited = between(
-        COMING_FROM,
-        "in a tight loop, and ",
-        " times if each result",
-    );
-    assert_eq!(awaited, range_of_stds_time(|cost| cost.awaited_ns));
+    let phrases = [
+        (
+            COMING_FROM,
+            "`now` takes # times as long as std's `now` in a tight loop",
+        ),
+        (LIST, "`now` takes # times as long as std's in a tight loop"),
+    ];
+    assert_said(&phrases, &range_of_stds_time(|cost| cost.tight_ns));
+}
+
+#[test]
+fn an_awaited_reading_takes_the_share_of_stds_time_that_the_guide_says() {
+    let phrases = [
+        (
+            COMING_FROM,
+            "`now` in a tight loop, and # times if each result is awaited",
+        ),
+        (
+            LIST,
+            "as long as std's in a tight loop, # times if each result is awaited",
+        ),
+    ];
+    assert_said(&phrases, &range_of_stds_time(|cost| cost.awaited_ns));
 }
 
 #[test]
 fn a_reading_with_bounds_costs_what_the_readme_says() {
     let Stored { present, older } = stored().unwrap();
     let records = present.iter().chain(&older);
-    let (least_ns, most_ns) = range(records.map(|record| tight_ns(record, "tickline reading")));
-    let said = between(README, "how wrong the time can be, in ", " ns.");
-    assert_eq!(said, format!("{least_ns:.0} to {most_ns:.0}"));
+    let costs_ns = range(records.map(|record| tight_ns(record, "tickline reading")));
+    let phrases = [
+        (
+            README,
+            "`Clock::reading` also says how wrong the time can be, in # ns.",
+        ),
+        (LIST, "a reading with bounds takes # ns"),
+    ];
+    assert_said(&phrases, &whole(costs_ns));
 }
 
 #[test]
 fn an_ordered_reading_costs_as_much_more_as_the_crates_page_says() {
     let Stored { present, older } = stored().unwrap();
-    let (least_ns, most_ns) = range(present.iter().chain(&older).map(|record| {
+    let costs_ns = range(present.iter().chain(&older).map(|record| {
         tight_ns(record, "tickline now_ordered_ns") - tight_ns(record, "tickline now_ns")
     }));
-    let said = between(CRATE_PAGE, "`now_ordered`, which takes ", " ns more");
-    assert_eq!(said, format!("{least_ns:.0} to {most_ns:.0}"));
+    let phrases = [
+        (CRATE_PAGE, "`now_ordered`, which takes # ns more"),
+        (LIST, "`now_ordered` takes # ns more"),
+    ];
+    assert_said(&phrases, &whole(costs_ns));
 }
 
 #[test]
 fn readings_are_as_near_to_the_os_clock_as_the_crates_readme_says() {
-    let said_ns = figure(CRATE_README, "to within about ", " ns of the OS clock");
+    let said_ns = figure(CRATE_README, "to within about # ns of the OS clock");
+    assert_eq!(figure(LIST, "within about # ns of the OS clock"), said_ns);
     for record in stored().unwrap().present {
         for run in [&record.accuracy_thread, &record.accuracy_reader] {
             let offsets = [run.least_offset_ns, run.most_offset_ns];
@@ -162,14 +238,29 @@ fn drifts_of_quanta_us() -> Vec<f64> {
 
 #[test]
 fn quanta_drifts_as_far_as_the_readme_says() {
-    let said_us = figure(README, "so it drifts: by up to ", " us a second");
+    let said_us = figure(
+        README,
+        "so it drifts: by up to # us a second in one process",
+    );
+    assert_eq!(
+        figure(LIST, "quanta drifts by up to # us a second"),
+        said_us
+    );
     let most_us = *drifts_of_quanta_us().last().expect("a process");
     assert!((said_us - most_us).abs() <= 0.5, "{most_us} us");
 }
 
 #[test]
 fn quanta_drifts_in_half_of_the_processes_as_the_readme_says() {
-    let said_us = figure(README, "process of all records, by about ", " us a second");
+    let said_us = figure(
+        README,
+        "by about # us a second or less in half of the processes",
+    );
+    let listed_us = figure(
+        LIST,
+        "by about # us a second or less in half of the processes",
+    );
+    assert_eq!(listed_us, said_us);
     let drifts_us = drifts_of_quanta_us();
     let median_us = drifts_us[drifts_us.len() / 2];
     assert!((said_us - median_us).abs() <= 0.5, "{median_us} us");
@@ -204,15 +295,21 @@ fn ratios_of_guests() -> Vec<f64> {
 fn readings_in_guests_are_as_much_faster_as_the_pages_say() {
     let ratios = ratios_of_guests();
     assert!(ratios.len() > 5, "{ratios:?}");
-    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = ratios.iter().copied().fold(0.0, f64::max);
-    for (page, before) in [
-        (README, "by the counter was "),
-        (BENCHES, "in such a guest, they are "),
-    ] {
-        let said = between(page, before, " times as fast as `clock_gettime`");
-        assert_eq!(said, format!("{least:.0} to {most:.0}"), "{page}");
-    }
+    let phrases = [
+        (
+            README,
+            "a reading by the counter was # times as fast as `clock_gettime`",
+        ),
+        (
+            BENCHES,
+            "in such a guest, they are # times as fast as `clock_gettime`",
+        ),
+        (
+            LIST,
+            "in guests, a reading is # times as fast as `clock_gettime`",
+        ),
+    ];
+    assert_said(&phrases, &whole(range(ratios.into_iter())));
 }
 
 /// "About 1.2 times" is 1.0 to 1.4.
@@ -228,11 +325,21 @@ fn readings_without_the_counter_take_as_long_as_the_pages_say() {
         .map(|ratio: f64| ratio.recip())
         .collect();
     assert!(times.len() > 3, "{times:?}");
-    for (page, before) in [
-        (README, "a reading then takes about "),
-        (CRATE_PAGE, "and take about "),
+    for (page, phrase) in [
+        (
+            README,
+            "a reading then takes about # times as long as a direct call of it",
+        ),
+        (
+            CRATE_PAGE,
+            "they come from the OS clock, and take about # times as long as a direct call",
+        ),
+        (
+            LIST,
+            "without the counter a reading takes about # times as long as a call",
+        ),
     ] {
-        let said = figure(page, before, " times as long as a direct call");
+        let said = figure(page, phrase);
         for time in &times {
             assert!((said - time).abs() <= 0.2, "{page}: {time}");
         }
@@ -331,17 +438,28 @@ fn a_request_gains_what_the_operators_guide_says() {
 }
 
 #[test]
+fn a_phrase_has_its_figure_in_the_place_of_the_mark() {
+    let text = "It takes 9 ns, or 17 ns if awaited.";
+    assert_eq!(found(text, "It takes # ns, or"), Some("9"));
+    assert_eq!(found(text, "It needs # ns, or"), None);
+}
+
+#[test]
 fn the_list_of_figures_names_each_comparison() {
-    let list = read("docs/README.md").unwrap();
+    let no_comparisons = [
+        "a_phrase_has_its_figure_in_the_place_of_the_mark",
+        "the_list_of_figures_names_each_comparison",
+    ];
+    let list = read(LIST).unwrap();
     let source = read("xtask/src/record/claims.rs").unwrap();
     let tests = source.split("#[test]\nfn ").skip(1);
     let comparisons = tests
         .filter_map(|test| Some(test.split_once("()")?.0))
-        .filter(|test| *test != "the_list_of_figures_names_each_comparison");
+        .filter(|test| !no_comparisons.contains(test));
     for comparison in comparisons {
         assert!(
             list.contains(&format!("`{comparison}`")),
-            "docs/README.md: {comparison}"
+            "{LIST}: {comparison}"
         );
     }
 }

@@ -122,8 +122,6 @@ pub(super) enum Group {
     Counter,
     Time,
     Coarse,
-    /// In no table.
-    Internal,
 }
 
 /// `startup`.

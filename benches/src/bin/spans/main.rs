@@ -12,10 +12,11 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use serde::Serialize;
 use tickline::Clock;
+use tickline_benches::exchange;
 use tickline_benches::report::{self, Spread};
-use tickline_benches::{args, exchange};
 use tracing::Dispatch;
 
 use subjects::SpanSubject;
@@ -24,8 +25,16 @@ use subjects::SpanSubject;
 /// many rounds are not interrupted.
 const SPANS: u32 = 500;
 
+/// Measures what a span costs, in each layer.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The number of rounds.
+    #[arg(long, default_value_t = 200)]
+    rounds: u32,
+}
+
 fn main() {
-    let rounds = u32::try_from(args::number("rounds", 200)).unwrap_or(u32::MAX);
+    let Arguments { rounds } = Arguments::parse();
     let guard = tickline::start().expect("the global clock's thread");
     // Wait until the first recalibrations are over.
     std::thread::sleep(Duration::from_millis(1_500));

@@ -18,8 +18,8 @@ mod probe_times;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use clap::Parser;
 use serde::Serialize;
-use tickline_benches::args;
 use tickline_benches::clocks::{PROBES, Probe};
 use tickline_benches::report::{self, Spread};
 use tickline_observe::{monotonic_ns, to_f64};
@@ -90,8 +90,16 @@ fn run(probe: &Probe) -> Run {
     Run { spawned_ns, times }
 }
 
+/// Measures each clock's first readings, in fresh processes.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The number of processes for each clock.
+    #[arg(long, default_value_t = 101)]
+    runs: usize,
+}
+
 fn main() {
-    let runs = usize::try_from(args::number("runs", 101)).unwrap_or(101);
+    let Arguments { runs } = Arguments::parse();
     let rounds: Vec<Vec<Run>> = (0..runs)
         .map(|_| PROBES.iter().map(run).collect())
         .collect();

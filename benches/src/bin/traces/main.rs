@@ -12,22 +12,43 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+use clap::Parser;
 use serde::{Deserialize, Serialize};
-use tickline_benches::{args, report};
+use tickline_benches::report;
 use tickline_observe::clock_ns;
 
 use subjects::{Kind, SUBJECTS, TraceSubject};
 
+/// Measures layers that write traces to a file.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The number of processes for each layer; the fastest counts.
+    #[arg(long, default_value_t = 3)]
+    rounds: u64,
+    /// The number of records of each kind, on each thread.
+    #[arg(long, default_value_t = 100_000)]
+    records: u64,
+    /// Measures only this layer, in this process.
+    #[arg(long, hide = true)]
+    subject: Option<String>,
+    /// The number of threads of that process.
+    #[arg(long, hide = true, default_value_t = 1)]
+    threads: u64,
+}
+
 fn main() {
-    let records = args::number("records", 100_000);
-    let threads = args::number("threads", 1);
-    if let Some(name) = args::text("subject") {
+    let Arguments {
+        rounds,
+        records,
+        subject,
+        threads,
+    } = Arguments::parse();
+    if let Some(name) = subject {
         let subject = SUBJECTS.iter().find(|subject| subject.name == name);
         let subject = subject.unwrap_or_else(|| panic!("--subject {name}: there is no such layer"));
         report::print(&measure(subject, records, threads));
         return;
     }
-    let rounds = args::number("rounds", 3);
     let mut layers = Vec::new();
     for threads in [1, 2] {
         let mut rows: Vec<Option<Cost>> = vec![None; SUBJECTS.len()];

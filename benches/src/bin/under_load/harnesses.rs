@@ -54,7 +54,7 @@ pub(crate) struct Harnesses {
 }
 
 /// The argument of a process that runs divan.
-pub(crate) const DIVAN: &str = "--divan";
+const DIVAN: &str = "--divan";
 
 impl Harnesses {
     pub(crate) fn new(measurement: Duration) -> Self {

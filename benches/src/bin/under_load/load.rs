@@ -4,13 +4,14 @@ use std::hint::black_box;
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
 
+use clap::ValueEnum;
 use core_affinity::CoreId;
 
 /// More than the last-level caches of two cores hold.
 const MEMORY_WORDS: usize = 4 << 20;
 
 /// What the busy processes do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Work {
     /// Only the CPU is taken: registers.
     Arithmetic,
@@ -19,12 +20,6 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        [Self::Arithmetic, Self::Memory]
-            .into_iter()
-            .find(|work| work.name() == name)
-    }
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Arithmetic => "arithmetic",

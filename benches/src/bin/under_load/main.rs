@@ -19,14 +19,44 @@ mod routines;
 
 use std::error::Error;
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use serde::Serialize;
-use tickline_benches::args;
 
-use crate::harnesses::{DIVAN, HARNESSES, Harness, Harnesses};
+use crate::harnesses::{HARNESSES, Harness, Harnesses};
 use crate::load::{Load, Work};
 use crate::routines::{ROUTINES, Routine};
+
+/// Compares what criterion and divan print on busy CPUs with what they print on free ones.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The number of runs of each routine by each harness.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    runs: u64,
+    /// The time of a run, ms.
+    #[arg(long, default_value_t = 240)]
+    measure_ms: u64,
+    /// The number of busy processes on each CPU.
+    #[arg(long, default_value_t = 2)]
+    busy: u64,
+    /// What the busy processes do.
+    #[arg(long, value_enum, default_value = "arithmetic")]
+    load: Work,
+    /// Stores all runs in this file.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Makes this process a busy one.
+    #[arg(long, hide = true)]
+    keep_busy: Option<Work>,
+    /// The CPU of a busy process.
+    #[arg(long, hide = true, default_value_t = 0)]
+    cpu: u64,
+    /// Runs this routine by divan, in this process.
+    #[arg(long, hide = true)]
+    divan: Option<String>,
+}
 
 /// All runs of one routine by one harness.
 #[derive(Debug, Serialize)]
@@ -122,19 +152,25 @@ fn print(report: &Report) {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    if let Some(work) = args::text("keep-busy").as_deref().and_then(Work::parse) {
-        load::keep_busy(work, args::number("cpu", 0));
+    let Arguments {
+        runs,
+        measure_ms,
+        busy,
+        load: work,
+        json,
+        keep_busy,
+        cpu,
+        divan,
+    } = Arguments::parse();
+    if let Some(work) = keep_busy {
+        load::keep_busy(work, cpu);
     }
-    if let Some(name) = args::text(DIVAN.trim_start_matches('-')) {
+    if let Some(name) = divan {
         harnesses::run_divan(&name);
         return Ok(());
     }
-    let runs = args::number("runs", 20).max(1);
-    let busy = args::number("busy", 2);
-    let load = args::text("load").unwrap_or_else(|| Work::Arithmetic.name().to_owned());
-    let work = Work::parse(&load).ok_or("--load is arithmetic or memory")?;
     let begin = Instant::now();
-    let harnesses = Harnesses::new(Duration::from_millis(args::number("measure-ms", 240)));
+    let harnesses = Harnesses::new(Duration::from_millis(measure_ms));
     if let Some(refusal) = harnesses.refusal() {
         return Err(refusal.into());
     }
@@ -163,7 +199,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     print(&report);
     println!("{:.0} s", begin.elapsed().as_secs_f64());
-    if let Some(file) = args::text("json") {
+    if let Some(file) = json {
         fs::write(file, serde_json::to_vec_pretty(&report)?)?;
     }
     Ok(())

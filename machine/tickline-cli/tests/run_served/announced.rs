@@ -7,7 +7,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use crate::common::{self, text};
+use crate::common::{self, skip, text};
 use crate::served::{self, ServedPage, TRACED, output};
 use crate::signals::with_two_users;
 
@@ -154,7 +154,7 @@ fn a_program_with_another_users_rights_has_the_clock() {
         return;
     };
     if !common::is_root() {
-        println!("SKIPPED: a process with the rights of another user: this user is not root");
+        skip("a process with the rights of another user: this user is not root");
         return;
     }
     let mut command = served.run(&["true"]);
@@ -166,7 +166,7 @@ fn a_program_with_another_users_rights_has_the_clock() {
 #[test]
 fn a_fast_clock_is_left_as_it_is() {
     if !tickline_page::program::kernels_clock_is_fast() {
-        println!("SKIPPED: the kernel's clock is a system call here");
+        skip("the kernel's clock is a system call here");
         return;
     }
     let fast = "true has the kernel's clock: it needs no system call here";
@@ -179,7 +179,7 @@ fn a_fast_clock_is_left_as_it_is_in_an_outer_run() {
         return;
     };
     if !tickline_page::program::kernels_clock_is_fast() {
-        println!("SKIPPED: the kernel's clock is a system call here");
+        skip("the kernel's clock is a system call here");
         return;
     }
     let library = served.library.to_str().unwrap();

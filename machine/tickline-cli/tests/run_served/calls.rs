@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::common::skip;
 use crate::served::{self, Calls, ServedPage};
 
 /// What `c/calls.c` says of its clocks if the page answers them.
@@ -32,7 +33,7 @@ fn assert_answers_as_alone(command: &Command, program: &str, is_served: [&str; 3
     if namespace.is_ok_and(|output| output.status.success()) {
         assert_answers_behind(&offset, command, program, is_served);
     } else {
-        println!("SKIPPED: programs in a time namespace: unshare -T makes none here");
+        skip("programs in a time namespace: unshare -T makes none here");
     }
 }
 

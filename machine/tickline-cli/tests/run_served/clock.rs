@@ -14,7 +14,7 @@ use tickline_page::page_file::PageErrorCause;
 
 use crate::ROLE;
 use crate::common::filter::filter;
-use crate::common::text;
+use crate::common::{skip, text};
 use crate::page::{AHEAD_NS, served_page, system_call_ns};
 use crate::served;
 use tickline_observe::fork::{CANNOT, code_in_time_namespace, code_of_fork};
@@ -95,7 +95,7 @@ fn a_clock_in_a_time_namespace_is_served() {
     if made.is_ok_and(|output| output.status.success()) {
         run_child_behind(&prefix, "served", &page);
     } else {
-        println!("SKIPPED: a clock that starts in a time namespace: unshare -T makes none here");
+        skip("a clock that starts in a time namespace: unshare -T makes none here");
     }
 }
 
@@ -108,7 +108,7 @@ fn play_moved() {
         i32::from(!is_served(&clocks[0])) | i32::from(is_served(&clocks[1])) << 1
     });
     if found == CANNOT {
-        println!("SKIPPED: no time namespace can be made here");
+        skip("no time namespace can be made here");
         return;
     }
     assert_eq!(found, 0);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::common::server::{Server, folder, wait_for_line};
-use crate::common::{compile, tickline, wait_until};
+use crate::common::{compile, skip, tickline, wait_until};
 use crate::served;
 
 /// The board of `c/forks.c`, in a mapped file.
@@ -71,14 +71,14 @@ fn no_forked_child_steps_back_while_the_server_is_stopped_and_killed() {
     let (folder, page) = folder();
     let forks = folder.path().join("forks");
     if let Err(error) = compile("forks", &["-O1", "-Wall", "-Wextra", "-Werror"], &forks) {
-        return println!("SKIPPED: forks.c is not compiled: {error}");
+        return skip(format_args!("forks.c is not compiled: {error}"));
     }
     let Some(library) = served::library() else {
         return;
     };
     let mut server = Server::start(&page);
     if !wait_for_line(&page, &server) {
-        return println!("SKIPPED: the counter does not serve here");
+        return skip("the counter does not serve here");
     }
     let path = folder.path().join("board");
     let board = ForkBoard::create(&path);

@@ -6,10 +6,7 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
-#![expect(
-    clippy::print_stdout,
-    reason = "what was skipped, and what a child has found"
-)]
+#![expect(clippy::print_stdout, reason = "what a child has found")]
 
 mod announced;
 mod calls;
@@ -32,7 +29,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::ptr;
 
-use common::text;
+use common::{skip, text};
 use served::{ServedPage, output};
 use signals::count_signals;
 
@@ -126,10 +123,10 @@ fn a_program_in_another_namespace_of_processes_is_not_traced() {
         let plain = with(&served::program(&program));
         let run = with(&served.run(&program));
         if !plain.status.success() {
-            println!(
-                "SKIPPED: no namespace of processes: {}",
+            skip(format_args!(
+                "no namespace of processes: {}",
                 text(&plain.stderr)
-            );
+            ));
             continue;
         }
         assert_eq!(
@@ -159,7 +156,7 @@ fn a_program_may_move_its_vdso() {
     for program in [Some(dynamic), fixed].into_iter().flatten() {
         let plain = output(&mut Command::new(&program));
         if plain.status.code() != Some(0) {
-            println!("SKIPPED: the vDSO does not move: {plain:?}");
+            skip(format_args!("the vDSO does not move: {plain:?}"));
             return;
         }
         let run = output(&mut served.run(&[&program]));

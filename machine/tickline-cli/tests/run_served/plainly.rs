@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{NOBODY, copy_program, is_root, library, text};
+use crate::common::{NOBODY, copy_program, is_root, library, skip, text};
 use crate::served::{self, ServedPage, output};
 
 fn is_on_tmpfs(folder: &Path) -> bool {
@@ -133,7 +133,7 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
             mount -t proc -o subset=pid proc /proc; shift 2; exec \"$@\"";
         let page = folder.join("page");
         if kind == "none" && is_on_tmpfs(&folder) {
-            println!("SKIPPED: all files of tests are in memory here");
+            skip("all files of tests are in memory here");
             continue;
         }
         let run = served.run_with(&page, &[served::TRACED, "/bin/sh", "-c", "exit 5"]);
@@ -146,7 +146,7 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
         let run = output(&mut served::behind(&prefix, &run));
         let message = text(&run.stderr);
         if message.contains("mount") {
-            println!("SKIPPED: {message}");
+            skip(message);
             return;
         }
         assert_eq!(
@@ -182,7 +182,7 @@ fn a_script_with_a_privileged_interpreter_is_executed_plainly() {
         return;
     };
     if !is_root() {
-        println!("SKIPPED: only root can make a file that is another user's");
+        skip("only root can make a file that is another user's");
         return;
     }
     let folder = served.folder.path();
@@ -230,7 +230,7 @@ fn a_script_with_a_privileged_interpreter_is_executed_plainly() {
     if let Err(error) =
         rustix::fs::setxattr(&interpreter, c"security.capability", &capabilities, flags)
     {
-        println!("SKIPPED: a file with capabilities: {error}");
+        skip(format_args!("a file with capabilities: {error}"));
         return;
     }
     for path in [&script, &second] {

@@ -11,7 +11,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::common::filter::{filter, put_under};
-use crate::common::{self, text, tickline};
+use crate::common::{self, skip, text, tickline};
 use crate::page::served_page;
 
 /// The path of a dynamic linker. No dynamic linker loads this program itself, so `tickline run`
@@ -30,7 +30,7 @@ impl ServedPage {
     pub(crate) fn new() -> Option<Self> {
         let (folder, page) = served_page()?;
         if !Path::new(TRACED).exists() {
-            println!("SKIPPED: there is no {TRACED}");
+            skip(format_args!("there is no {TRACED}"));
             return None;
         }
         let library = library()?;
@@ -95,7 +95,7 @@ pub(crate) fn library() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
         let Some(cargo) = env::var_os("CARGO") else {
-            println!("SKIPPED: no cargo builds the library: this test was not started by it");
+            skip("no cargo builds the library: this test was not started by it");
             return None;
         };
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
@@ -137,14 +137,14 @@ pub(crate) fn compile(source: &str) -> Option<(String, Option<String>)> {
     };
     let dynamic = match one(source, &[]) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            println!("SKIPPED: no compiler: {error}");
+            skip(format_args!("no compiler: {error}"));
             return None;
         }
         dynamic => dynamic.unwrap(),
     };
     let fixed = one(&format!("{source}-static"), &["-static"]);
     if let Err(error) = &fixed {
-        println!("SKIPPED: static programs: {error}");
+        skip(format_args!("static programs: {error}"));
     }
     Some((dynamic, fixed.ok()))
 }
@@ -171,9 +171,7 @@ pub(crate) fn calls(prefix: &[&str], command: &Command) -> Calls {
     assert!(answers.len() > 300, "{} lines", answers.len());
     // If the kernel's clock is a system call, these cases end with another error or signal.
     if !tickline_page::program::kernels_clock_is_fast() {
-        println!(
-            "SKIPPED: wrong addresses, seccomp and PR_SET_TSC: the kernel's clock is a system call here"
-        );
+        skip("wrong addresses, seccomp and PR_SET_TSC: the kernel's clock is a system call here");
         answers.retain(|line| {
             !line.starts_with("seccomp")
                 && !line.starts_with("PR_SET_TSC")

@@ -12,7 +12,7 @@ use std::{mem, ptr, thread};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::ROLE;
-use crate::common::{send, text};
+use crate::common::{send, skip, text};
 use crate::served::{self, ServedPage, output};
 
 /// A program inherits blocked, ignored and pending signals. It reads them from its status.
@@ -105,7 +105,9 @@ fn wait_until_in_time(enough: usize, round: impl FnMut(u64) -> bool) {
         .take(enough)
         .count();
     if in_time < enough {
-        println!("SKIPPED: {in_time} signals, not {enough}, came to a program that was traced");
+        skip(format_args!(
+            "{in_time} signals, not {enough}, came to a program that was traced"
+        ));
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
+use tickline_observe::skip;
 use tickline_page::lease::memory::{
     EndMark, LeaseLine, LeaseMemory as _, LeaseStore as _, SlotNumber, UnixOffset,
 };
@@ -46,7 +47,7 @@ fn shortest_bracket(counter: &HardwareCounter) -> (u64, i64) {
 /// counter, prints SKIPPED and returns `None`.
 pub(crate) fn served_page() -> Option<(tempfile::TempDir, PathBuf)> {
     if time_stamp_counter_readability() != Ok(TimeStampCounterReadability::Readable) {
-        println!("SKIPPED: the counter may not be read");
+        skip("the counter may not be read");
         return None;
     }
     Some(page_off_by(0, 0))

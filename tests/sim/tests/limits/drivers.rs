@@ -117,7 +117,9 @@ fn a_reader_that_calls(think_ns: u64) -> Scenario {
     }
 }
 
-/// Readers run iterations only if they read at least this often in an interval.
+/// Readers run iterations only if they read at least this often in an interval. It equals the
+/// private constant of this name in `driver/reader_schedule.rs` of core: if that one is twice or
+/// half as large, one of the next two tests fails.
 const CALLS_PER_INTERVAL: u64 = 256;
 
 /// Nearly all readings then come from a line.

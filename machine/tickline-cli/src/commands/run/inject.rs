@@ -311,6 +311,7 @@ mod tests {
     use std::process::Command;
 
     use nix::sys::wait::waitpid;
+    use tickline_observe::skip;
 
     use super::*;
 
@@ -324,7 +325,7 @@ mod tests {
         let tracee = match Tracee::seize(pid) {
             Ok(tracee) => tracee,
             Err(error) => {
-                println!("SKIPPED: a child cannot be traced: {error}");
+                skip(format_args!("a child cannot be traced: {error}"));
                 child.kill().expect("it runs");
                 child.wait().expect("it was killed");
                 return;
