@@ -1,5 +1,6 @@
 //! `cargo xtask dist`: builds the program as one static file, for any Linux on x86_64. Packs it
-//! into a Debian package and a tarball, with the library that `tickline run` maps into programs.
+//! into a Debian package and a tarball, with the library that `tickline run` maps into programs, and
+//! writes their checksums.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,9 @@ pub(crate) fn run() -> Result<u8, String> {
     eprintln!("{PACKAGE} {TARGET}");
     let package = package(&folder)?;
     let tarball = tarball(&package)?;
-    let files = [path, folder.join("preload").join(LIBRARY), package, tarball];
+    let sums = write_checksums(&[&package, &tarball])?;
+    let library = folder.join("preload").join(LIBRARY);
+    let files = [path, library, package, tarball, sums];
     let size = |path: &PathBuf| {
         Ok(format!(
             "{}: {} bytes",
@@ -184,12 +187,14 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
 
 /// Packs the files of a package, a member of its archive (deb(5)), into a tarball. The package has
 /// headers of Version 7 Unix, which a busybox without `FEATURE_TAR_OLDGNU_COMPATIBILITY` refuses.
+/// It also has the folders of the system, such as `./usr/`, whose modes and times tar would set.
+/// grep leaves all folders out but tickline's own; tar makes those that are missing.
 const REPACK: &str = "
     set -e
     ar p \"$0\" data.tar.gz > \"$2/data.tar.gz\"
     mkdir \"$2/files\"
     tar -C \"$2/files\" --delay-directory-restore -xpzf \"$2/data.tar.gz\"
-    tar -tzf \"$2/data.tar.gz\" | LC_ALL=C sort > \"$2/names\"
+    tar -tzf \"$2/data.tar.gz\" | grep -e '[^/]$' -e '/tickline/' | LC_ALL=C sort > \"$2/names\"
     tar -C \"$2/files\" --format=ustar --owner=root:0 --group=root:0 --no-recursion \\
         -T \"$2/names\" -cf \"$2/tar\"
     gzip -9n \"$2/tar\"
@@ -209,6 +214,18 @@ pub(crate) fn tarball(package: &Path) -> Result<PathBuf, String> {
     );
     fs::remove_dir_all(&unpacked).ok();
     packed.map(|_| path)
+}
+
+/// Writes the checksums of these files of one folder into its file `SHA256SUMS`, for
+/// `sha256sum -c`.
+fn write_checksums(files: &[&Path]) -> Result<PathBuf, String> {
+    let folder = files.first().and_then(|file| file.parent());
+    let folder = folder.ok_or("no file, so no folder for SHA256SUMS")?;
+    let names = files.iter().filter_map(|file| file.file_name());
+    let sums = output(Command::new("sha256sum").args(names).current_dir(folder))?;
+    let path = folder.join("SHA256SUMS");
+    fs::write(&path, sums + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(path)
 }
 
 /// The functions that the library replaces in a program by `LD_PRELOAD`. Any other exported name
@@ -282,27 +299,76 @@ mod tests {
         }
     }
 
-    /// Symptom: busybox said "invalid tar magic".
-    #[test]
-    fn the_tarball_has_the_packages_files_with_headers_of_posix() {
-        let folder = std::env::temp_dir().join(format!("tickline-dist-{}", std::process::id()));
-        fs::create_dir_all(folder.join("usr/bin")).unwrap();
-        fs::write(folder.join("usr/bin/tickline"), "program").unwrap();
+    /// What a command with the path of a tarball prints. The tarball is of a package that has a
+    /// program and a page of documentation.
+    fn output_of_tarball(test: &str, words: &[&str]) -> String {
+        let name = format!("tickline-dist-{test}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        for file in ["usr/bin/tickline", "usr/share/doc/tickline/page.md"] {
+            let file = folder.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "text").unwrap();
+        }
         let pack = "tar --format=v7 -czf data.tar.gz usr && ar rc a.deb data.tar.gz";
         let mut sh = Command::new("sh");
         output(sh.current_dir(&folder).args(["-c", pack])).unwrap();
         let made = tarball(&folder.join("a.deb"));
-        let read = made.and_then(|path| output(Command::new("gzip").arg("-dc").arg(path)));
+        let printed =
+            made.and_then(|path| output(Command::new(words[0]).args(&words[1..]).arg(path)));
         fs::remove_dir_all(&folder).unwrap();
-        let read = read.unwrap();
-        // A header is a block of 512 bytes: the name, and from byte 257 the magic (tar(5)).
-        let headers = ["usr/\0", "usr/bin/\0", "usr/bin/tickline\0"];
-        for (block, name) in headers.iter().enumerate() {
+        printed.unwrap()
+    }
+
+    /// Symptom: `tar -C / -xzf` set the modes and times of `/usr` and `/usr/bin`.
+    #[test]
+    fn the_tarball_has_no_folder_of_the_system() {
+        let listed = output_of_tarball("folders", &["tar", "-tzf"]);
+        let expected = [
+            "usr/bin/tickline",
+            "usr/share/doc/tickline/",
+            "usr/share/doc/tickline/page.md",
+        ];
+        assert_eq!(listed.lines().collect::<Vec<_>>(), expected);
+    }
+
+    /// Symptom: busybox said "invalid tar magic".
+    #[test]
+    fn the_tarball_has_the_packages_files_with_headers_of_posix() {
+        let read = output_of_tarball("headers", &["gzip", "-dc"]);
+        // A header is a block of 512 bytes: the name, and from byte 257 the magic (tar(5)). The
+        // program's contents are block 1.
+        let headers = [(0, "usr/bin/tickline\0"), (2, "usr/share/doc/tickline/\0")];
+        for (block, name) in headers {
             let header = &read[block * 512..][..512];
             assert!(header.starts_with(name), "{header:?}");
             assert_eq!(&header[257..263], "ustar\0", "{name}");
             assert_eq!(&header[265..270], "root\0", "{name}");
         }
+    }
+
+    #[test]
+    fn the_checksums_are_those_of_the_files_in_their_folder() {
+        let folder = std::env::temp_dir().join(format!("tickline-sums-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let files = ["a.deb", "a.tar.gz"].map(|name| folder.join(name));
+        for file in &files {
+            fs::write(file, "whole").unwrap();
+        }
+        let check = |sums: &PathBuf| {
+            output(
+                Command::new("sha256sum")
+                    .arg("-c")
+                    .arg(sums)
+                    .current_dir(&folder),
+            )
+        };
+        let sums = write_checksums(&files.each_ref().map(PathBuf::as_path)).unwrap();
+        let whole = check(&sums);
+        fs::write(&files[1], "damaged").unwrap();
+        let damaged = check(&sums);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(whole.unwrap(), "a.deb: OK\na.tar.gz: OK");
+        assert!(damaged.is_err(), "{damaged:?}");
     }
 
     /// Symptom: 13 of 18 links of the installed page were dead.

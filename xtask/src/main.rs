@@ -47,7 +47,7 @@ enum Command {
     /// Boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
     Bare,
     /// Builds the program as one static file for any Linux on `x86_64`, and the library for
-    /// `tickline run`; packs both into a Debian package and a tarball
+    /// `tickline run`; packs both into a Debian package and a tarball, with their checksums
     Dist,
     /// Runs every example of the crates twice, once with the counter switched off, and checks the
     /// output

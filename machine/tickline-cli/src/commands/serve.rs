@@ -70,6 +70,7 @@ fn act(args: &args::Serve) -> Result<Exit, ServeError> {
     }
     match args.action {
         None => {
+            refuse_nobody(rustix::process::geteuid()).map_err(ServeError::Permanent)?;
             let page = served_page(args).map_err(ServeError::Permanent)?;
             let folder = if args.page.is_none() {
                 Folder::Make
@@ -114,6 +115,18 @@ fn untouched(machine: &Path, word: &str) -> Option<String> {
     machine.exists().then(|| {
         format!("the machine's page {page} stays as it is: `sudo tickline serve {word}` switches it {word}")
     })
+}
+
+/// Refuses user 65534, of whom no page would be trusted, before the page's folder is made.
+fn refuse_nobody(user: Uid) -> io::Result<()> {
+    if user.as_raw() != 65_534 {
+        return Ok(());
+    }
+    Err(io::Error::other(
+        "user 65534 (nobody) can't serve a page: programs do not trust that user's pages, because in \
+         a user namespace the number stands for every user outside of it; serve the page as another \
+         user",
+    ))
 }
 
 /// The outputs are for the action `status`.

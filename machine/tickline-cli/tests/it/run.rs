@@ -177,7 +177,13 @@ fn a_library_that_cannot_be_used_is_refused() {
         (file("pipe"), NO_FILE),
         (file("large"), &too_large),
     ];
-    let packed = library("packed", &["-Wl,-z,pack-relative-relocs"], folder.path());
+    let pack = "-Wl,-z,pack-relative-relocs";
+    // Symptom: the packed relocations of libc were named, and not that libc is another library.
+    let strange = folder.path().join("strange");
+    std::fs::create_dir(&strange).unwrap();
+    let strange = library("packed", &[pack, "-DSECTION=\".data\""], &strange);
+    cases.extend(strange.map(|strange| (strange, OTHER)));
+    let packed = library("packed", &[pack], folder.path());
     let is_packed = |bytes: Vec<u8>| bytes.windows(9).any(|name| name == b".relr.dyn");
     if let Some(packed) = packed.filter(|packed| std::fs::read(packed).is_ok_and(is_packed)) {
         let expected = "its relative relocations are packed (DT_RELR), which this program can't read: \

@@ -10,6 +10,7 @@ mod status;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -422,6 +423,23 @@ fn a_user_without_rights_serves_that_users_programs() {
         2,
         "there is no page /run/tickline/page.v1",
     );
+}
+
+/// Symptom: the advice for containers, on the host itself, and a folder that stayed.
+#[test]
+fn nobody_is_refused_before_a_folder_is_made() {
+    const NOBODY: u32 = 65_534;
+    let (folder, program) = open_folder();
+    let runtime = folder.path().join("runtime");
+    fs::create_dir(&runtime).unwrap();
+    if !is_root() || std::os::unix::fs::chown(&runtime, Some(NOBODY), Some(NOBODY)).is_err() {
+        return skip("only root, where user 65534 is mapped, can become that user");
+    }
+    let mut server = Command::new(&program);
+    let server = server.arg("serve").uid(NOBODY).gid(NOBODY);
+    let ended = server.env("XDG_RUNTIME_DIR", &runtime).output().unwrap();
+    assert_fails(&ended, 78, "user 65534 (nobody) can't serve a page");
+    assert_eq!(fs::read_dir(&runtime).unwrap().count(), 0);
 }
 
 /// Symptom: the log named a page that readers did not find by this name, because TICKLINE_PAGE must

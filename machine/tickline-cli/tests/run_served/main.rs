@@ -30,6 +30,7 @@ use std::process::Command;
 use std::ptr;
 
 use common::{skip, text};
+use serde_json::Value;
 use served::{ServedPage, output};
 use signals::count_signals;
 
@@ -107,6 +108,29 @@ fn a_variable_that_is_there_twice_is_set() {
         "{}{maps}",
         text(&run.stderr)
     );
+}
+
+/// Symptom: "which reads the page itself", of a program that has the library without its file.
+#[test]
+fn the_status_says_that_the_library_reads_the_page_in_a_static_program() {
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
+    let Some((_, Some(program))) = served::compile("pauses") else {
+        return;
+    };
+    let mut program = served.run(&[&program]).spawn().unwrap();
+    let reader = common::wait_until("the program has the page", || {
+        let report = common::server::status(&served.page).unwrap();
+        let mut readers = report["readers"].as_array().unwrap().iter();
+        // `tickline run` has the page before it executes the program.
+        let is_program =
+            |reader: &&Value| reader["pid"] == program.id() && reader["name"] == "pauses-static";
+        readers.find(is_program).cloned()
+    });
+    program.kill().unwrap();
+    program.wait().unwrap();
+    assert_eq!(reader["by_library"], true, "{reader}");
 }
 
 /// If process numbers are ambiguous, `run` traces no process.

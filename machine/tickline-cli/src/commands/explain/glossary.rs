@@ -1,5 +1,5 @@
-//! The codes of states, events, gates, reasons and phases, which other commands show, each with a
-//! sentence.
+//! The codes of states, events, gates, reasons and phases, and two words, which other commands
+//! show, each with a sentence.
 
 use tickline::{ClockState, Event, Gate, Reason};
 use tickline_utc::UtcUnknown;
@@ -52,13 +52,22 @@ pub(super) fn all() -> Vec<Entry> {
         kind: "State",
         sentence: sentence.to_owned(),
     });
-    let line = Entry {
-        code: "line",
+    let words = [
+        (
+            "line",
+            "a line, y = m*x + b, converts the counter into time; each recalibration replaces it",
+        ),
+        (
+            "bound",
+            "how far a time may be from its reference at most: tickline's is about CLOCK_MONOTONIC, that of Unix time \
+             about UTC, as the NTP daemon or the kernel states it",
+        ),
+    ];
+    let words = words.map(|(code, sentence)| Entry {
+        code,
         kind: "Word",
-        sentence:
-            "a line, y = m*x + b, converts the counter into time; each recalibration replaces it"
-                .to_owned(),
-    };
+        sentence: sentence.to_owned(),
+    });
     let gates = Gate::ALL.iter().map(|gate| Entry {
         code: gate.code(),
         kind: "Gate",
@@ -77,7 +86,7 @@ pub(super) fn all() -> Vec<Entry> {
     states
         .chain(fallbacks)
         .chain(events)
-        .chain([line])
+        .chain(words)
         .chain(gates)
         .chain(reasons)
         .chain(unknown)
@@ -242,6 +251,15 @@ mod tests {
         let mut codes: Vec<_> = stored.map(|phase| phase.code()).collect();
         codes.push("expired");
         assert_eq!(explained, codes);
+    }
+
+    /// Symptom: `explain bound`, a word of the doctor's rows: "did you mean bound_violation?"
+    #[test]
+    fn each_word_of_the_clocks_row_is_explained() {
+        for word in ["line", "bound"] {
+            let is_explained = |entry: &Entry| entry.code == word && entry.kind == "Word";
+            assert!(all().iter().any(is_explained), "{word}");
+        }
     }
 
     #[test]

@@ -100,13 +100,13 @@ impl Image {
             ))
         };
         let file = ElfBytes::minimal_parse(&contents).map_err(|_| other())?;
+        let section = entry_section(&file).ok_or_else(other)?;
         if is_packed(&file) {
             return Err(invalid(
                 "its relative relocations are packed (DT_RELR), which this program can't read: \
                  link it with -z nopack-relative-relocs",
             ));
         }
-        let section = entry_section(&file).ok_or_else(other)?;
         let release = Release::from_section(section).ok_or_else(other)?;
         if release != OWN {
             return Err(invalid(&format!(

@@ -28,7 +28,9 @@ pub(crate) struct Reader {
     pub(crate) pid: u32,
     /// The process's name (`/proc/PID/comm`).
     pub(crate) name: String,
-    /// Whether the library of `tickline run` reads the page. Otherwise the program itself does.
+    /// Whether the library of `tickline run` reads the page: its file is mapped, or the environment
+    /// names this process as one that `run` has started. Otherwise the program itself reads it, or is
+    /// a forked child of a static program.
     pub(crate) by_library: bool,
 }
 
@@ -193,7 +195,8 @@ pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings>
                     found.readers.push(Reader {
                         pid,
                         name,
-                        by_library: has_library,
+                        // The library has no file in a program that `run` has traced.
+                        by_library: has_library || is_started_by_run(pid),
                     });
                 } else if has_library {
                     found.library_only.push(pid);
@@ -212,7 +215,8 @@ pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings>
     Ok(found)
 }
 
-/// Whether `tickline run` has started this process to serve it.
+/// Whether `tickline run` has started this process to serve it. `false` if this user may not read
+/// its environment.
 fn is_started_by_run(pid: u32) -> bool {
     let read = |name| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
     names_itself(&read("environ"), &String::from_utf8_lossy(&read("status")))

@@ -118,8 +118,10 @@ impl PageReport {
     fn say_readers(&self, screen: &mut Screen) {
         let unknown = match self.readers_unknown {
             0 => String::new(),
-            1 => format!("; 1 process is unknown: {UNREADABLE}"),
-            unknown => format!("; {unknown} processes are unknown: {UNREADABLE}"),
+            1 => format!("; 1 process is unknown: this user may not trace it {NEEDED}"),
+            unknown => {
+                format!("; {unknown} processes are unknown: this user may not trace them {NEEDED}")
+            }
         };
         let hidden = if self.readers_hidden {
             "; /proc hides other users' processes (hidepid)"
@@ -180,7 +182,7 @@ impl PageServer {
         match (self, self.unknown()) {
             (Self::Process(pid), _) => format!("process {pid}"),
             (_, Some(reason)) => format!("unknown: {reason}"),
-            (_, None) => "none is visible here".to_owned(),
+            (_, None) => "none runs".to_owned(),
         }
     }
 }
@@ -203,10 +205,10 @@ fn say(screen: &mut Screen, label: &str, text: &str) {
     screen.say(&format!("{label:<7} "), text);
 }
 
-/// Why the mappings of a process are unknown: `/proc/PID/maps` takes the right to trace the process
+/// What shows the mappings of all processes: `/proc/PID/maps` takes the right to trace the process
 /// (`PTRACE_MODE_READ`, ptrace(2)). Root lacks that right where a container or a sandbox took the
 /// capability.
-const UNREADABLE: &str = "this user may not trace them (root needs CAP_SYS_PTRACE)";
+const NEEDED: &str = "(root needs CAP_SYS_PTRACE)";
 
 /// The most readers on the screen, below some ten other lines.
 const MAX_READERS: usize = 12;
@@ -327,7 +329,7 @@ mod tests {
                 PageServer::Invisible,
                 "server unknown: its process is not visible here",
             ),
-            (PageServer::None, "server none is visible here"),
+            (PageServer::None, "server none runs"),
         ] {
             let report = PageReport { server, ..report() };
             assert_says(&report, expected);
@@ -371,7 +373,7 @@ mod tests {
         for (readers_unknown, expected) in [
             (
                 1,
-                "readers 0; 1 process is unknown: this user may not trace them",
+                "readers 0; 1 process is unknown: this user may not trace it",
             ),
             (
                 2,
