@@ -80,6 +80,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     // Read the commit before the steps run, because each step reads the tree when it begins.
     let [commit, date] = [results::present_commit(), output_of("date -u +%F")];
     let done = step::run_all(&chosen);
+    if std::env::var_os("GITHUB_ACTIONS").is_some() {
+        print!("{}", done.annotations);
+    }
     if is_nightly {
         results::store(&of_lanes(), &done.rows, &commit?, &date?)?;
     }

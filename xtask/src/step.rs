@@ -51,7 +51,8 @@ impl Step {
     /// before.
     pub(crate) fn only_tests<const N: usize>(mut self, filters: [&'static str; N]) -> Self {
         self.filters.extend(filters);
-        self.args(filters)
+        // A quiet cargo prints no line for a test.
+        self.env("CARGO_TERM_QUIET", "false").args(filters)
     }
 
     /// Sets a variable of the command's environment.
@@ -129,6 +130,8 @@ pub(crate) struct AllDone {
     pub(crate) code: u8,
     /// The results as rows of a table.
     pub(crate) rows: String,
+    /// What was skipped, as commands of GitHub's runner.
+    pub(crate) annotations: String,
 }
 
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
@@ -137,9 +140,6 @@ pub(crate) struct AllDone {
 pub(crate) fn run_all(steps: &[Step]) -> AllDone {
     let done = run_in_order(steps);
     println!("\n{}", summary(&done));
-    if std::env::var_os("GITHUB_ACTIONS").is_some() {
-        print!("{}", annotations(&done));
-    }
     let rows = done.iter().map(|step| {
         let Done { name, seconds, .. } = step;
         format!("| {name} | {} | {seconds:.0} |\n", step.words())
@@ -148,6 +148,7 @@ pub(crate) fn run_all(steps: &[Step]) -> AllDone {
     AllDone {
         code: u8::from(failed),
         rows: rows.collect(),
+        annotations: annotations(&done),
     }
 }
 

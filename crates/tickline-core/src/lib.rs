@@ -131,6 +131,7 @@
 //! - **What a program fills in field by field** gets no field, such as [`line::Line`],
 //!   [`cell::Bounds`], [`counter::CpuRead`] and [`gate::Cost`].
 //! - **The traits** get no method without a default.
+//! - **What [`named!`] declares** gets no further item.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

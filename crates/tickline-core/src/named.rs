@@ -1,7 +1,8 @@
 //! Enums whose values have stable codes.
 
-/// Declares a public enum from one list, with lines like `Value => "code"`. The crates on top of
-/// this one declare their reasons by it, so that all reasons can be logged and counted alike.
+/// Declares a public enum from one list, with lines like `Value => "code"`, or `Value = 3 => "code"`
+/// for a value with a number of its own. The crates on top of this one declare their reasons,
+/// sources and phases by it, so that all of them can be logged and counted alike.
 ///
 /// The enum is `#[non_exhaustive]`, and needs at least the attribute `#[derive(Clone, Copy)]`. It
 /// has:

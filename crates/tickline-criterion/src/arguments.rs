@@ -46,7 +46,7 @@ pub(crate) struct Options {
     pub(crate) layouts: Vec<PathBuf>,
     /// The program fails if a benchmark is slower by more than this.
     pub(crate) max_regression_percent: Option<f64>,
-    /// The program can't tell if the result of a benchmark is less certain than this.
+    /// A benchmark is undecided if its result is less certain than this.
     pub(crate) max_noise_percent: Option<f64>,
     /// The baseline becomes this run if all benchmarks pass.
     pub(crate) update_on_pass: bool,

@@ -189,7 +189,7 @@
 //! | The crate uses no counter that can't be trusted: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
 //! | If one instruction reads counter and CPU id (x86_64), the crate notices a move of the thread between the two readings of a pair. [`BenchPairs`] and [`compare`] also notice a move between two pairs. | that it notices a move away and back; with criterion's own bencher, a move between two pairs |
 //! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed. Samples that were taken while a gate was closed are reported, too ([`Incidents`]). | that the clock notices each of them before the sample ends: it may take half a second |
-//! | Other programs' time that Linux reports does not count: it is subtracted from the samples of criterion's bencher, and [`BenchPairs`] and [`compare`] exclude iterations with it. | that Linux reports all of it, and that it differs from the routine's own ([busy CPUs](#busy-cpus)); on other systems it is in the samples, as with every clock |
+//! | Other programs' time does not count where Linux reports it and it can be told from the routine's own ([busy CPUs](#busy-cpus)): it is subtracted from the samples of criterion's bencher, and [`BenchPairs`] and [`compare`] exclude iterations with it. | that Linux reports all of it, or that it can be told from the routine's own; on other systems it is in the samples, as with every clock |
 //! | No sample is 0, which criterion would refuse: the smallest sample is an attosecond. | that a single pair is more exact than the counter's resolution; means over many pairs are |
 //!
 //! # Cost

@@ -69,7 +69,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// - has the mock's time as its lower bound, and 1 ns more as its upper one.
 ///
 /// By a mock that follows tokio's clock a reading waits, allocates and panics as that clock does,
-/// and must not be made in a signal handler.
+/// and must not be made in a signal handler. Its bounds are as by a mock.
 ///
 /// By a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) a reading
 ///

@@ -76,7 +76,8 @@
 //! twice as long.
 //!
 //! These hold for clocks that read the counter or the OS clock. Mocks, pages and clocks with a
-//! [`Backend`](backend::Backend) of your own [promise less](Clock#what-a-reading-promises).
+//! [`Backend`](backend::Backend) of your own
+//! [promise other things](Clock#what-a-reading-promises).
 //!
 //! - A reading never fails, allocates or panics. It waits for another thread only while that thread
 //!   publishes a line: 2 us at most, or [longer](Clock#what-a-reading-promises) for a first line.
@@ -166,7 +167,7 @@
 //! - Calls after the process has denied itself the counter. After `PR_SET_TSC`, or after
 //!   `SECCOMP_MODE_STRICT`, which implies it, the next reading raises SIGSEGV. Once
 //!   [`Clock::disable`] has returned, readings do not read the counter; with [`Probes::Minimal`] no
-//!   call of tickline does. But the vDSO may read it, so even a reading by the OS clock can raise
+//!   call of a clock does. But the vDSO may read it, so even a reading by the OS clock can raise
 //!   SIGSEGV. If the process was denied the counter before its first reading, readings are system
 //!   calls.
 //! - Order if the counter is set back, as when a guest moves to a host whose counter is behind.

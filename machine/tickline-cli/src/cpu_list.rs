@@ -131,9 +131,28 @@ mod tests {
     }
 
     #[test]
+    fn a_list_may_end_with_a_line_break() {
+        assert_eq!(parse("0-3\n"), parse("0-3"));
+    }
+
+    #[test]
     fn any_other_text_is_no_list() {
         for text in [
-            "", "-", "0-", "-3", "3-0", "0-1-2", "0,,2", "0,", "0 1", "+1", "0x3",
+            "",
+            "\n",
+            "-",
+            "0-",
+            "-3",
+            "3-0",
+            "0-1-2",
+            "0,,2",
+            "0,",
+            "0 1",
+            "+1",
+            "0x3",
+            "0\n\n",
+            "x,7",
+            "99999999999999999999",
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains("is not a list of CPUs"), "{text:?}: {error}");

@@ -82,9 +82,10 @@
 //! [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md)
 //! has the rules, R1 to R11 for readers and W1 to W10 for the writer, with their reasons.
 //!
-//! The same page defines the words. Those that DESIGN.md has, too, mean the same here, with one
-//! addition: readers wait for a first publication (rule 7) only until its deadline (R7). Two words
-//! stand for others there: a lease for a line's validity, off for barred (rule 8).
+//! The same page defines the words. Most of those that DESIGN.md has, too, mean the same here.
+//! Slot, state and high-water mark differ, and readers wait for a first publication (rule 7) only
+//! until its deadline (R7). Three words stand for others there: a lease for a line's validity, off
+//! for barred (rule 8), an end mark for the high-water mark (rule 5).
 //!
 //! ```text
 //!           W5                        W2, again and again

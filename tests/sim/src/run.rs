@@ -41,11 +41,8 @@ impl Outcome {
 /// # Errors
 ///
 /// The invariant that did not hold, or a panic, with the number of steps and the simulated time at
-/// which it happened.
-///
-/// # Panics
-///
-/// If the simulator does not support the scenario: see [`Scenario::assert_supported`].
+/// which it happened. At step 0, what of the scenario the simulator does not support
+/// ([`Scenario::assert_supported`]).
 pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
     run_tracked(scenario, 0)
 }
@@ -56,14 +53,12 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
 /// # Errors
 ///
 /// Returns the errors of [`run`].
-///
-/// # Panics
-///
-/// Panics as [`run`] does.
 pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String> {
-    scenario.assert_supported();
     let mut scheduler = Scheduler::new(scenario, every_ns);
-    let end = catch_unwind(AssertUnwindSafe(|| scheduler.play()));
+    let end = catch_unwind(AssertUnwindSafe(|| {
+        scenario.assert_supported();
+        scheduler.play();
+    }));
     end.map(|()| scheduler.outcome()).map_err(|panic| {
         let text = panic
             .downcast_ref::<&str>()

@@ -67,6 +67,8 @@ fn builds_and_tests() -> Vec<Step> {
             "public-api",
             "-p",
             "tickline-core",
+            "--target",
+            "x86_64-unknown-linux-gnu",
             "-ss",
         ]),
     ]

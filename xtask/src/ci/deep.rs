@@ -138,7 +138,8 @@ fn outside_of_the_workspace() -> Vec<Step> {
             .needs(["qemu-system-x86_64", "--version"]),
         Step::new("fuzz targets build", ["cargo", "+nightly", "fuzz", "build"])
             .args(["-s", "none"])
-            .needs(FUZZ),
+            .needs(FUZZ)
+            .needs(CPP),
         fuzz("fuzz control", "control"),
         fuzz("fuzz page", "page"),
         // The crates compile for each target; their tests pass where something here can run them.
@@ -191,6 +192,9 @@ const OLDEST_LOCK: &str = r#"resolver.lockfile-path="target/minimal-versions/Car
 /// What a step with fuzzing needs.
 const FUZZ: [&str; 4] = ["cargo", "+nightly", "fuzz", "--version"];
 
+/// libFuzzer is C++.
+const CPP: [&str; 2] = ["c++", "--version"];
+
 /// Tests under Miri.
 fn miri(name: &'static str) -> Step {
     Step::new(name, ["cargo", "+nightly", "miri", "test"])
@@ -208,5 +212,6 @@ fn fuzz(name: &'static str, target: &str) -> Step {
         .args([target, &new, &corpus])
         .args(["--", "-seed=1", "-max_len=1024", "-runs=20000"])
         .needs(FUZZ)
+        .needs(CPP)
         .needs(["mkdir", "-p", &new])
 }

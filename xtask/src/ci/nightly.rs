@@ -31,6 +31,10 @@ fn on_a_quiet_machine() -> Vec<Step> {
         Step::new("a server's trace, interval by interval", ["cargo", "run"])
             .args(["--release"])
             .args(["--manifest-path", "tests/traced-server/Cargo.toml"]),
+        Step::new("tests of the traced server", ["cargo", "test", "--release"])
+            .args(["--manifest-path", "tests/traced-server/Cargo.toml"]),
+        Step::new("tests of the peers", ["cargo", "test", "--release"])
+            .args(["--manifest-path", "benches/peers/Cargo.toml"]),
     ]
 }
 

@@ -8,8 +8,10 @@ struct Workspace {
     /// The names of its steps.
     format: &'static str,
     clippy: &'static str,
-    /// The lane of clippy: `deep` where it takes seconds.
+    /// The lane of clippy: `deep` where it takes less than a minute.
     lane: Lane,
+    /// A tool that a dependency is built with, and that a machine may lack.
+    tool: Option<&'static str>,
     /// The target of a program that does not run on this machine's system.
     target: Option<&'static str>,
 }
@@ -20,6 +22,7 @@ const WORKSPACES: [Workspace; 5] = [
         format: "format of the bare machine",
         clippy: "clippy of the bare machine",
         lane: Lane::Deep,
+        tool: None,
         target: Some("x86_64-unknown-none"),
     },
     Workspace {
@@ -27,6 +30,7 @@ const WORKSPACES: [Workspace; 5] = [
         format: "format of the fuzz targets",
         clippy: "clippy of the fuzz targets",
         lane: Lane::Deep,
+        tool: Some("c++"),
         target: None,
     },
     Workspace {
@@ -34,6 +38,7 @@ const WORKSPACES: [Workspace; 5] = [
         format: "format of the limiter",
         clippy: "clippy of the limiter",
         lane: Lane::Deep,
+        tool: None,
         target: None,
     },
     // Perfetto's generated types take a minute.
@@ -42,6 +47,7 @@ const WORKSPACES: [Workspace; 5] = [
         format: "format of the traced server",
         clippy: "clippy of the traced server",
         lane: Lane::Nightly,
+        tool: None,
         target: None,
     },
     // Their dependencies take half a minute.
@@ -50,6 +56,7 @@ const WORKSPACES: [Workspace; 5] = [
         format: "format of the peers",
         clippy: "clippy of the peers",
         lane: Lane::Deep,
+        tool: None,
         target: None,
     },
 ];
@@ -69,13 +76,19 @@ pub(super) fn format() -> Vec<Step> {
     WORKSPACES.iter().map(step).collect()
 }
 
-/// clippy warns of nothing in the workspaces of this lane. Few of their dependencies differ, so they
-/// share a directory.
+/// clippy warns of nothing in the workspaces of this lane. They share a directory, in which cargo
+/// keeps their builds apart.
 pub(super) fn clippy(lane: Lane) -> Vec<Step> {
     let step = |one: &Workspace| {
         let step = Step::new(one.clippy, ["cargo", "clippy"])
             .args(["--manifest-path", &one.manifest()])
-            .args(["--all-targets", "--target-dir", "target/beside"]);
+            .args(["--all-targets", "--target-dir", "target/beside"])
+            .needs(["cargo", "fetch", "--manifest-path", &one.manifest()])
+            .without_library_tests();
+        let step = match one.tool {
+            None => step,
+            Some(tool) => step.needs([tool, "--version"]),
+        };
         let step = match one.target {
             None => step,
             Some(target) => step

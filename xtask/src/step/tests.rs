@@ -9,7 +9,7 @@ fn a_step_passes_fails_or_is_skipped_and_says_so() {
             .needs(["true"])
             .needs(["no-such-program-of-tickline"]),
     ];
-    let AllDone { code, rows } = run_all(&steps);
+    let AllDone { code, rows, .. } = run_all(&steps);
     assert_eq!(code, 1);
     let words: Vec<Vec<&str>> = rows
         .lines()

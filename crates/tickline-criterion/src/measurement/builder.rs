@@ -116,8 +116,8 @@ impl CounterTimeBuilder {
         self
     }
 
-    /// Makes a clock, waits for its rate, and measures the cost of a pair of readings. This takes
-    /// 0.1 to 0.2 s, and at most little more than [`settle`](Self::settle).
+    /// Makes a clock, waits for its rate, and measures the cost of a pair of readings. This usually
+    /// takes 0.1 to 0.2 s, and at most little more than [`settle`](Self::settle).
     ///
     /// Two kinds of processes have nothing to calibrate. With `--list` among its arguments a
     /// program measures nothing, and the result uses the OS clock. A process that

@@ -96,7 +96,7 @@ const TESTS: &[(&str, Test)] = &tests![
     refusals::a_layout_that_is_no_program_is_refused,
     refusals::a_layout_of_another_build_is_refused,
     a_build_whose_partner_ends_is_measured_alone,
-    a_build_whose_partner_ends_cannot_be_told,
+    a_build_whose_partner_ends_is_undecided,
     a_line_names_the_command_for_a_partner_that_ends,
     a_process_that_the_benchmark_starts_takes_no_turn,
     refusals::a_path_without_a_program_is_refused_with_its_folder,
@@ -514,7 +514,7 @@ fn a_build_whose_partner_ends_is_measured_alone(programs: &Programs) {
     assert!(out.contains("pairs:  p50"), "{out}\n{err}");
 }
 
-fn a_build_whose_partner_ends_cannot_be_told(programs: &Programs) {
+fn a_build_whose_partner_ends_is_undecided(programs: &Programs) {
     let output = against_one_that_ends(programs);
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(3), "all is undecided: {err}");

@@ -187,6 +187,17 @@ fn an_empty_routine_has_a_report() {
     assert!(directory.0.join("batched/report/index.html").exists());
 }
 
+/// The cost of the readings, which is subtracted, is as large as such a sample.
+#[test]
+fn an_empty_routine_takes_some_time() {
+    let directory = Directory::new("empty");
+    let mut criterion = directory.by_counter().measurement_time(MEASUREMENT);
+    criterion.bench_function("batched", |bencher| {
+        bencher.iter_batched(|| (), |()| (), BatchSize::PerIteration);
+    });
+    assert!(mean_ns(&directory, "batched") > 0.0);
+}
+
 /// Reports by both clocks can be compared.
 #[test]
 fn times_have_the_format_of_wall_time() {

@@ -138,14 +138,13 @@ fn trace_builder(way: End) -> TraceFileBuilder {
 
 /// The path of the trace in JSON. What must be there before the trace is made, is there.
 fn path_of_trace(way: End, folder: &Path) -> PathBuf {
-    #[cfg(target_os = "linux")]
-    if way == End::PanicWithFullDisk {
-        return PathBuf::from("/dev/full");
-    }
     let path = folder.join(TRACE);
-    #[cfg(target_os = "linux")]
-    if way == End::PanicWithFullPipe {
-        mem::forget(full_pipe(&path));
+    match way {
+        #[cfg(target_os = "linux")]
+        End::PanicWithFullDisk => return PathBuf::from("/dev/full"),
+        #[cfg(target_os = "linux")]
+        End::PanicWithFullPipe => mem::forget(full_pipe(&path)),
+        _ => {}
     }
     path
 }

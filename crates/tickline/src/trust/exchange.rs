@@ -25,14 +25,16 @@
 //! threads seldom run at the same time, so a result may need a few tries. [`CounterDifference`] has
 //! the arithmetic.
 //!
-//! A call starts threads, pins them to CPUs, and waits for them. tickline pins threads on Linux and
+//! [`on_cpu`] runs any function on a CPU. A call starts threads, pins them to CPUs, and waits for
+//! them. It reads the counter, and makes the system calls of full probes, whatever a clock's switch
+//! and probes are. tickline pins threads on Linux and
 //! Windows. Elsewhere [`cpus`] is empty, and nothing can be compared.
 
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-pub use tickline_core::comparison::Synchronisation;
+pub use tickline_core::comparison::{Synchronisation, allowed_difference_ticks};
 
 use tickline_core::comparison::CounterDifference;
 use tickline_core::counter::{Counter, HardwareCounter};

@@ -202,7 +202,8 @@ fn show_status(args: &args::Serve) -> io::Result<Exit> {
 }
 
 /// The path from the root folder, which readers of a page need. Without `..`, unless the folder
-/// before it is missing, or is below one that may not be searched. Fails if the present folder has been removed.
+/// before it is missing, or is below one that may not be searched. Fails if the present folder has
+/// been removed.
 pub(super) fn absolute(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path).map_err(|error| with_path(path, &error))?;
     let parts: Vec<Component<'_>> = path.components().collect();

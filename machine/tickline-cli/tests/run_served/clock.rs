@@ -36,10 +36,11 @@ fn run_child_behind(prefix: &[&str], role: &str, page: &Path) {
         output.status.success() && shown.contains("1 passed"),
         "{role}: {output:?}\n{shown}{failed}"
     );
-    shown
+    // The child's skips go on to where this test's are read.
+    failed
         .lines()
-        .filter(|line| line.contains("SKIPPED"))
-        .for_each(|line| println!("{line}"));
+        .filter_map(|line| line.strip_prefix("SKIPPED: "))
+        .for_each(skip);
 }
 
 /// Plays a role in the child process.

@@ -53,7 +53,7 @@ struct PageReader {
 /// |---|---|
 /// | the bounds contain the OS clock | yes: each reading with bounds reads that clock twice. Readings may be ahead of it by the page's lead, which `tickline serve status` shows |
 /// | a reading waits for no other thread | no: while the server publishes its first line, a reading waits for 1 ms at most. With full probes it yields the CPU while it waits, so it also waits until the scheduler resumes it |
-/// | a reading makes no system call by the counter | it may: `sched_yield` while it waits, and the first reading in a forked child reads files |
+/// | a reading makes no system call by the counter | it may: `clock_gettime` for its bounds, or while the line is doubted, where the vDSO does not answer it; `sched_yield` while it waits; and the first reading in a forked child reads files |
 /// | a reading never allocates or panics | yes |
 /// | a reading never fails | no: if somebody truncates the page's file, the next reading raises SIGBUS. Only the file's owner can do that, and root: this call refuses a file that other users may write to, or that is too short already |
 /// | a signal handler may read | yes |

@@ -4,7 +4,6 @@ use super::super::check::{
     Rule, at_least, at_least_that, at_most_that, equals, has, is_nothing, is_true, rule,
 };
 
-/// A program on Debian works, in any mode.
 /// For a program in any mode: native, under `tickline run`, with the library in LD_PRELOAD.
 pub(super) fn load_works() -> Vec<Rule> {
     vec![

@@ -1,4 +1,5 @@
-//! The cells of each row. A figure that the guest has not reported is an empty cell.
+//! The cells of each row. A figure that the guest has not reported is an empty cell, or
+//! a dash in the tables of programs.
 
 use super::super::agreed::Scenario;
 use super::super::guest::ExpectedFinding;

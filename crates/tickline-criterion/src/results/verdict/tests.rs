@@ -43,7 +43,7 @@ fn finished(benchmarks: Vec<BenchmarkVerdict>) -> Verdicts {
 }
 
 #[test]
-fn one_slower_benchmark_decides_the_exit_code_then_one_that_cannot_be_told() {
+fn one_slower_benchmark_decides_the_exit_code_then_an_undecided_one() {
     use Conclusion::{New, Passes, Slower, Undecided};
     for (conclusions, code) in [
         (&[Passes, New][..], 0),

@@ -1,6 +1,8 @@
 //! The server's loop, and its log on standard error.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +12,7 @@ use nix::errno::Errno;
 use nix::poll::ppoll;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::time::TimeSpec;
+use rustix::process::geteuid;
 use tickline::{Clock, ClockState, LinePerCpu, Reason};
 use tickline_page::Publisher;
 use tickline_page::lease::LeasePhase;
@@ -201,11 +204,10 @@ fn cannot_serve(error: PageError) -> ServeError {
         return ServeError::Permanent(io::Error::other(message));
     }
     if let Some(folder) = unwritable_folder(&error) {
-        let folder = plain_path(folder);
+        let advice = advice_on_unwritable(folder);
         let message = format!(
-            "{error}; this user may not write to {folder}: serve the page as the owner of that \
-             folder (ls -ld {}), or name a page in a folder of this user by --page",
-            shell_word(&folder)
+            "{error}; this user may not write to {}: {advice}",
+            plain_path(folder)
         );
         return ServeError::Permanent(io::Error::other(message));
     }
@@ -214,6 +216,20 @@ fn cannot_serve(error: PageError) -> ServeError {
     } else {
         ServeError::Permanent(io::Error::other(error))
     }
+}
+
+/// What to do about a folder that the server may not write to. The page's path may lead only
+/// through folders of root and of this user.
+fn advice_on_unwritable(folder: &Path) -> String {
+    let shown = shell_word(&plain_path(folder));
+    let is_own = fs::metadata(folder).is_ok_and(|found| found.uid() == geteuid().as_raw());
+    if is_own {
+        return format!("it is this user's own folder (chmod u+w {shown})");
+    }
+    format!(
+        "serve the page as the owner of that folder (ls -ld {shown}), or name a page in a folder of \
+         this user by --page"
+    )
 }
 
 /// Why a server whose default page has no folder ends.
