@@ -32,9 +32,11 @@ fn on_a_quiet_machine() -> Vec<Step> {
             .args(["--release"])
             .args(["--manifest-path", "tests/traced-server/Cargo.toml"]),
         Step::new("tests of the traced server", ["cargo", "test", "--release"])
-            .args(["--manifest-path", "tests/traced-server/Cargo.toml"]),
+            .args(["--manifest-path", "tests/traced-server/Cargo.toml"])
+            .args(["--", "--show-output"]),
         Step::new("tests of the peers", ["cargo", "test", "--release"])
-            .args(["--manifest-path", "benches/peers/Cargo.toml"]),
+            .args(["--manifest-path", "benches/peers/Cargo.toml"])
+            .args(["--", "--show-output"]),
     ]
 }
 
