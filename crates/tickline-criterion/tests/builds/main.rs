@@ -156,6 +156,7 @@ const TESTS: &[(&str, Test)] = &tests![
     baselines::a_list_is_not_judged,
     baselines::a_quick_run_has_too_few_parts_for_a_baseline,
     baselines::a_baseline_that_cannot_be_written_is_named,
+    baselines::a_folder_that_takes_no_baseline_is_named,
     baselines::a_plot_that_cannot_be_written_changes_no_verdict,
     baselines::a_baseline_that_criterion_lacks_is_named,
     baselines::a_missing_baseline_and_another_build_end_with_a_text,
