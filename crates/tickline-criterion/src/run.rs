@@ -142,6 +142,12 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
         };
         store_error(error, &options);
     })?;
+    // criterion ends the process after its help.
+    if arguments::criterion::is_help() && !arguments::is_again() {
+        let code = run_again(&own, others)?;
+        Messages::Shown.beside_criterion(&arguments::own_help());
+        return Ok(code);
+    }
     if own != Options::default() {
         own.check_that_criterion_measures(&others)
             .inspect_err(|error| store_error(error, &own))?;

@@ -113,6 +113,7 @@ const TESTS: &[(&str, Test)] = &tests![
     refusals::a_program_may_be_tested_without_another_build,
     refusals::a_list_has_nothing_to_compare,
     refusals::the_help_has_nothing_to_compare,
+    refusals::the_help_has_this_crates_options,
     refusals::a_program_without_benchmarks_is_refused,
     refusals::the_harness_of_a_program_without_benchmarks_is_named,
     refusals::a_wrong_argument_ends_with_a_text,
