@@ -89,6 +89,29 @@ impl OwnOption {
         }
     }
 
+    /// What it does, for the help.
+    const fn purpose(self) -> &'static str {
+        match self {
+            Self::IncludeDisturbed => "Count disturbed pairs, and subtract no lost time",
+            Self::Against => "Compare with this other build, in turns",
+            Self::Layout => "Another layout of this build: one --against for each",
+            Self::MaxRegression => "Exit code 1 if a benchmark is slower by more",
+            Self::MaxNoise => "Exit code 3 if a result is less certain",
+            Self::UpdateOnPass => "Make this run the baseline of --baseline if all pass",
+            Self::Verdicts => "Write the verdicts to this file, as JSON",
+        }
+    }
+
+    /// The name of its value in the help; empty if it takes none.
+    const fn value_name(self) -> &'static str {
+        match self {
+            Self::IncludeDisturbed | Self::UpdateOnPass => "",
+            Self::Against | Self::Layout => " <PROGRAM>",
+            Self::MaxRegression | Self::MaxNoise => " <PERCENT>",
+            Self::Verdicts => " <FILE>",
+        }
+    }
+
     /// What its value is; `None` if it takes none.
     const fn value(self) -> Option<&'static str> {
         match self {
@@ -306,10 +329,26 @@ impl Options {
     pub(crate) fn pass_on(&self, command: &mut Command) -> Result<(), String> {
         let passed = PassedSettings {
             options: self.clone(),
+            is_again: true,
             ..PassedSettings::default()
         };
         passed.on(command).map_err(|error| error.to_string())
     }
+}
+
+/// The lines about this crate's own options below criterion's help.
+pub(crate) fn own_help() -> String {
+    let line = |option: OwnOption| {
+        let left = format!("{}{}", option.name(), option.value_name());
+        format!("  {left:<28}  {}\n", option.purpose())
+    };
+    let lines: String = OwnOption::ALL.map(line).concat();
+    format!("\nOptions of tickline-criterion, which take effect with --bench:\n{lines}")
+}
+
+/// Whether [`run`](crate::run) has started this process in place of its own.
+pub(crate) fn is_again() -> bool {
+    PassedSettings::of_this_process().is_again
 }
 
 /// What a process of this crate gets from the one that has started it.
@@ -318,6 +357,9 @@ struct PassedSettings {
     /// The arguments of the process that all this is for.
     arguments: Vec<String>,
     role: Role,
+    /// Whether this is the program that the user has started, started again.
+    #[serde(default)]
+    is_again: bool,
     options: Options,
     /// The duration of the counter's tick, ns. Without it, the OS clock measures.
     ns_per_tick: Option<f64>,

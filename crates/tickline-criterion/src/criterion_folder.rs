@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub(crate) fn read(path: &Path) -> Result<Value, String> {
 }
 
 /// The directories in which criterion may have written: at least one.
-pub(crate) fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
+fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = chosen.map(Path::to_path_buf).into_iter().collect();
     roots.extend(std::env::var_os("CRITERION_HOME").map(PathBuf::from));
     roots.extend(
@@ -47,6 +47,43 @@ pub(crate) fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
     );
     roots.push(PathBuf::from("target/criterion"));
     roots
+}
+
+/// The directory in which criterion most likely writes. Under cargo, criterion asks `cargo metadata`
+/// for the folder of this program's target.
+pub(crate) fn likely_root(chosen: Option<&Path>) -> PathBuf {
+    let from = |variable| std::env::var_os(variable).map(PathBuf::from);
+    let named = chosen
+        .map(Path::to_path_buf)
+        .or_else(|| from("CRITERION_HOME"))
+        .or_else(|| Some(from("CARGO_TARGET_DIR")?.join("criterion")));
+    let of_cargo = || {
+        from("CARGO")?;
+        let program = std::env::current_exe().ok()?;
+        // `target/release/deps/PROGRAM`, or with a folder for the platform before `release`.
+        let mut above = program.ancestors().skip(3).take(2);
+        let found = above
+            .clone()
+            .find(|folder| folder.join("criterion").is_dir());
+        Some(found.or_else(|| above.next())?.join("criterion"))
+    };
+    let root = named
+        .or_else(of_cargo)
+        .unwrap_or_else(|| PathBuf::from("target/criterion"));
+    path::absolute(&root).unwrap_or(root)
+}
+
+/// Why criterion can't write in the directory, with the folder that refuses a file: the directory,
+/// or the one in which criterion has to make it.
+pub(crate) fn why_not_writable(root: &Path) -> Option<String> {
+    let folder = root.ancestors().find(|folder| folder.exists())?;
+    let probe = folder.join(format!("tickline-probe-{}", std::process::id()));
+    let made = fs::File::create_new(&probe);
+    let error = made.err();
+    if error.is_none() {
+        _ = fs::remove_file(&probe);
+    }
+    error.map(|error| format!("{} takes no file: {error}", folder.display()))
 }
 
 /// Finds the folder of a benchmark, in the directory that the program has chosen or in criterion's

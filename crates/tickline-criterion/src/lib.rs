@@ -221,8 +221,9 @@
 //!   reading, with this clock and with `WallTime`.
 //! - A routine between two fences starts with an empty pipeline. A call of an empty function then
 //!   takes 7 ns; in a loop it takes 3 ns (on the AMD EPYC above). The routine really takes that
-//!   time, so the clock is right. [`Bencher::iter`](criterion::Bencher::iter) measures the
-//!   throughput instead.
+//!   time, so the clock is right. criterion's
+//!   [`Bencher::iter`](https://docs.rs/criterion/0.8/criterion/struct.Bencher.html#method.iter)
+//!   measures the throughput instead.
 //! - The crate measures the cost that it subtracts twice a second, between samples. If the core
 //!   changes its frequency in between, the cost of a pair differs by about 1 ns.
 //! - Bind the process to a CPU (`taskset -c 1 cargo bench`). This crate reports moves of the

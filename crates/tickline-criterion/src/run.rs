@@ -58,7 +58,7 @@ use crate::results::{baseline_update, verdict_file};
 /// |---|---|
 /// | 0 | each benchmark passes, or is new. Without `--against` and limits also if none is compared |
 /// | 1 | a benchmark is slower by more than `--max-regression`: its whole interval is above the limit |
-/// | 2 | nothing could be compared |
+/// | 2 | nothing could be compared, or `--save-baseline` could not store a benchmark of this crate's |
 /// | 3 | none is slower, and at least one is undecided |
 ///
 /// Exit code 2 comes with a printed reason:
@@ -68,6 +68,8 @@ use crate::results::{baseline_update, verdict_file};
 /// - There is `--against` or a limit, and no benchmark is of [`BenchPairs`](crate::BenchPairs); for
 ///   the limit of a baseline, none of [`compare`](crate::compare()) either.
 /// - There is `--against`, and the other build has none of the benchmarks.
+/// - There is `--save-baseline`, and this crate's file of a benchmark is not in the baseline. If a
+///   benchmark is slower or undecided, the exit code stays 1 or 3.
 ///
 /// A benchmark is undecided (exit code 3) in these cases:
 ///
@@ -140,6 +142,12 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
         };
         store_error(error, &options);
     })?;
+    // criterion ends the process after its help.
+    if arguments::criterion::is_help() && !arguments::is_again() {
+        let code = run_again(&own, others)?;
+        Messages::Shown.beside_criterion(&arguments::own_help());
+        return Ok(code);
+    }
     if own != Options::default() {
         own.check_that_criterion_measures(&others)
             .inspect_err(|error| store_error(error, &own))?;
@@ -245,8 +253,9 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
         .strip_prefix("Baseline '")?
         .split_once("' must exist")?;
     Some(format!(
-        "there is no baseline {name} of this benchmark; {} saves one, and --baseline-lenient {name} measures \
-         benchmarks without one",
+        "there is no baseline {name} of this benchmark, the last one above, in {}, unless the program calls \
+         Criterion::output_directory; {} saves one, and --baseline-lenient {name} measures benchmarks without one",
+        criterion_folder::likely_root(None).display(),
         hints::command_that_saves(name)
     ))
 }
@@ -254,9 +263,18 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
 /// Judges the findings of a run that began at `since`: updates the baseline, stores and prints the
 /// verdicts. Returns the exit code.
 fn judge_and_store(options: &Options, since: SystemTime) -> Result<u8, String> {
-    let Findings { verdicts, runs } = std::mem::take(&mut *findings::findings());
+    let Findings {
+        verdicts,
+        runs,
+        not_saved,
+    } = std::mem::take(&mut *findings::findings());
     let mut verdicts = Verdicts::at_end(options, verdicts, why_nothing_was_compared);
     verdicts.not_judged = not_judged(&verdicts, since);
+    if let Some(error) = not_saved
+        && verdicts.state.exit_code() == Some(verdict::PASSES)
+    {
+        verdicts.state = RunState::Failed { error };
+    }
     if options.update_on_pass && verdicts.state.exit_code() == Some(verdict::PASSES) {
         update_baseline(&mut verdicts, runs, options)?;
     }

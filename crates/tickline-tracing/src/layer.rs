@@ -81,10 +81,12 @@ use unix_offset::{UnixOffset, unix_offset_ns};
 ///
 /// # Changes while spans are open
 ///
-/// A new layer, by which a program [reloads](tracing_subscriber::reload) another, knows no span
-/// from before, even if it has the same recorder: these spans get no times, and in a trace a span
-/// below one of them is a request of its own. To add a sink, change the layer in its place. It then
-/// keeps its sinks, and its open spans:
+/// A new layer, by which a program [reloads] another, knows no span from before, even if it has the
+/// same recorder: these spans get no times, and in a trace a span below one of them is a request of
+/// its own. To add a sink, change the layer in its place. It then keeps its sinks, and its open
+/// spans:
+///
+/// [reloads]: https://docs.rs/tracing-subscriber/0.3/tracing_subscriber/reload/index.html
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;

@@ -102,6 +102,11 @@ pub(crate) fn is_list() -> bool {
     has(&["--list"])
 }
 
+/// Whether the program prints criterion's options, and ends.
+pub(crate) fn is_help() -> bool {
+    has(&["--help", "-h"])
+}
+
 /// Whether the program only prints its benchmarks or criterion's options.
 pub(crate) fn only_prints() -> bool {
     has(&PRINTING)

@@ -71,7 +71,7 @@ pub(crate) fn unknown_option(arguments: &[OsString]) -> Option<String> {
     let unknown = unknown.into_iter().find(|argument| is_unknown(argument))?;
     let own = OwnOption::ALL.map(OwnOption::name);
     Some(format!(
-        "criterion 0.8 has no option {unknown}, and this crate neither: it has {}; --help lists criterion's",
+        "criterion 0.8 has no option {unknown}, and this crate neither: it has {}; --help lists all",
         own.join(", ")
     ))
 }

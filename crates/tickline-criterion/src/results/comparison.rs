@@ -242,6 +242,10 @@ impl fmt::Display for Comparison {
         let is_short = self.median_b_ns < SHORT_NS && *iterations_per_pair > 1;
         let added = if self.sides != Sides::Routines && is_short {
             format!(" (a pair adds some ns, shared by {iterations_per_pair} of them)")
+        } else if *iterations_per_pair > 1 {
+            format!(
+                " (of {iterations_per_pair} in a row; one alone, as in `pairs:`, may take longer)"
+            )
         } else {
             String::new()
         };

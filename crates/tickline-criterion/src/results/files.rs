@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::arguments::{self, Options, hints};
-use crate::criterion_folder::{find, full_name, read, roots};
+use crate::criterion_folder::{find, full_name, likely_root, read, why_not_writable};
 use crate::measurement::measured_by::MeasuredBy;
 use crate::message::Messages;
 use crate::pairs::collector::Collector;
@@ -103,22 +103,20 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
     let messages = time.settings().messages;
     let chosen = time.settings().output_directory.as_deref();
     let Some(folder) = find(chosen, &collector.collected.returned_ns, collector.begin) else {
-        let root = &roots(chosen)[0];
-        let error = format!("criterion's files are not in {}", root.display());
-        baseline_undecided(
-            time.measured_by(),
-            "unknown",
-            ReasonCode::Failed.with(error),
-        );
-        static FIRST: Once = Once::new();
-        messages.print_once(
-            &FIRST,
-            &format_args!(
-                "not stored: criterion's files are not in {}; if the program calls Criterion::output_directory, \
-                 it must pass it to CounterTime::builder().output_directory as well",
+        let root = likely_root(chosen);
+        let why = why_not_writable(&root).map(|why| {
+            format!("{why}; let this user write there, or set CRITERION_HOME to another folder")
+        });
+        let error = why.unwrap_or_else(|| {
+            format!(
+                "criterion's files are not in {}; if the program calls Criterion::output_directory, it must pass it \
+                 to CounterTime::builder().output_directory as well",
                 root.display()
-            ),
-        );
+            )
+        });
+        static FIRST: Once = Once::new();
+        messages.print_once(&FIRST, &format_args!("not stored: {error}"));
+        not_stored(time.measured_by(), "unknown", error);
         return Stored::default();
     };
     Stored {
@@ -134,6 +132,16 @@ pub(crate) fn undecided<const N: usize>(collector: &Collector<N>, reason: Verdic
         .and_then(|folder| full_name(&folder));
     let name = name.as_deref().unwrap_or("unknown");
     baseline_undecided(collector.time.measured_by(), name, reason);
+}
+
+/// Adds a benchmark that is not in the files.
+fn not_stored(measured_by: MeasuredBy, benchmark: &str, error: String) {
+    if let Some(name) = arguments::criterion::chosen_save() {
+        findings()
+            .not_saved
+            .get_or_insert_with(|| format!("the baseline {name} is not saved: {error}"));
+    }
+    baseline_undecided(measured_by, benchmark, ReasonCode::Failed.with(error));
 }
 
 /// Adds a benchmark that should be compared with a baseline, and can't be.
@@ -216,7 +224,7 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
     if let Err(error) = write_json(folder, &files) {
         messages.print(&format_args!("not stored: {error}"));
         // Such a run must not become the baseline, so this takes the place of any other finding.
-        baseline_undecided(measured_by, &name, ReasonCode::Failed.with(error));
+        not_stored(measured_by, &name, error);
         return has_named_short_pairs;
     }
     match change {

@@ -52,7 +52,9 @@ fn store_in(
             .open(stream)
             .and_then(|stream| write_to(stream, &text))
             .map_err(failed)?,
-        Destination::File(file) => replace(file, &text)?,
+        Destination::File(file) => {
+            replace(file, &text).map_err(|error| format!("--verdicts: {error}"))?;
+        }
     }
     Ok(Some(place))
 }
@@ -170,6 +172,19 @@ mod tests {
     fn a_file_in_a_missing_folder_is_an_error() {
         let folder = Folder::new("no-folder");
         Destination::of(&folder.0.join("missing/file")).expect_err("no folder");
+    }
+
+    /// Symptom: "/path: Is a directory", without the option.
+    #[test]
+    fn the_error_of_a_folder_in_the_place_of_the_file_names_the_option() {
+        let folder = Folder::new("verdicts-folder");
+        let options = Options {
+            verdicts: Some(folder.0.clone()),
+            ..Options::default()
+        };
+        let error = store(&Verdicts::so_far(&options, Vec::new()), &options);
+        let error = error.expect_err("a folder");
+        assert!(error.starts_with("--verdicts: /"), "{error}");
     }
 
     /// Symptom: `--verdicts /dev/stdout` with a redirected output replaced `/dev/stdout`.

@@ -304,11 +304,27 @@ pub(crate) fn a_baseline_that_cannot_be_written_is_named(programs: &Programs) {
     let file = folder.join("pairs.json");
     fs::remove_file(&file).expect("it was there");
     fs::create_dir_all(file.join("in the way")).expect("a folder");
-    let (_, err) = texts(&programs.run(100, "work/spin", &["--save-baseline", "main"]));
+    let output = programs.run(100, "work/spin", &["--save-baseline", "main"]);
+    let (_, err) = texts(&output);
     assert!(
         err.contains("tickline: not stored: ") && err.contains("pairs.json"),
         "{err}"
     );
+    assert_eq!(output.status.code(), Some(2), "{err}");
+}
+
+/// Symptom: the text was about `Criterion::output_directory`, and the exit code 0.
+pub(crate) fn a_folder_that_takes_no_baseline_is_named(programs: &Programs) {
+    let file = programs.0.join("no folder");
+    fs::write(&file, "").expect("own file");
+    let mut command = programs.command(100, "work/spin", &["--save-baseline", "main"]);
+    let output = command.env("CRITERION_HOME", file.join("criterion"));
+    let output = output.output().expect("a program");
+    let (_, err) = texts(&output);
+    let expected = format!("tickline: not stored: {} takes no file: ", file.display());
+    assert!(err.contains(&expected), "{err}");
+    assert!(!err.contains("output_directory"), "{err}");
+    assert_eq!(output.status.code(), Some(2), "{err}");
 }
 
 /// Symptom: the benchmark had a second verdict, which was undecided, under its folder's path.
@@ -330,6 +346,8 @@ pub(crate) fn a_baseline_that_criterion_lacks_is_named(programs: &Programs) {
         &output,
         "`cargo bench --bench NAME -- --save-baseline nowhere` saves one",
     );
+    let place = format!(" in {}, unless the program calls", programs.0.display());
+    assert_refused(&output, &place);
 }
 
 pub(crate) fn a_missing_baseline_and_another_build_end_with_a_text(programs: &Programs) {

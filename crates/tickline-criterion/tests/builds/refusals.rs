@@ -5,6 +5,18 @@ use std::process::{Command, Output};
 
 use crate::{Programs, six_layouts, texts};
 
+/// Symptom: only the line about an unknown option listed this crate's.
+pub(crate) fn the_help_has_this_crates_options(programs: &Programs) {
+    for help in ["--help", "-h"] {
+        let output = tested(programs, &["--bench", help]);
+        let (out, err) = texts(&output);
+        assert!(output.status.success(), "{err}");
+        let (_, own) = out.split_once("faq.html").expect("criterion's help");
+        assert!(own.contains("  --max-regression <PERCENT>  "), "{out}");
+        assert_eq!(out.matches("--update-on-pass").count(), 1, "{out}");
+    }
+}
+
 /// Symptom: the exit code was 0, after one line on the standard error stream.
 pub(crate) fn builds_without_a_common_benchmark_are_refused(programs: &Programs) {
     let output = programs.against(130, "added/spin", 100);

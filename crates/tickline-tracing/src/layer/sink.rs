@@ -19,11 +19,13 @@ use crate::layer::timing::{SpanTimes, StaticMetadata};
 /// A reload loses the open spans: see
 /// [`SpanTimingLayer`](crate::SpanTimingLayer#changes-while-spans-are-open).
 ///
-/// A layer that can be [reloaded](tracing_subscriber::reload) is behind a read-write lock. Each
-/// call of a sink holds the read lock. If the sink sends an event or creates a span, its thread
-/// takes the read lock again. If another thread has begun a reload in between, both threads wait
-/// for each other for ever. To avoid this deadlock, reload a filter around the layer, which holds
-/// no lock, or use callbacks that neither send events nor create spans.
+/// A layer that can be [reloaded] is behind a read-write lock. Each call of a sink holds the read
+/// lock. If the sink sends an event or creates a span, its thread takes the read lock again. If
+/// another thread has begun a reload in between, both threads wait for each other for ever. To
+/// avoid this deadlock, reload a filter around the layer, which holds no lock, or use callbacks
+/// that neither send events nor create spans.
+///
+/// [reloaded]: https://docs.rs/tracing-subscriber/0.3/tracing_subscriber/reload/index.html
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a sink",
     label = "not a sink of this crate",

@@ -109,9 +109,11 @@ impl OpenSpan {
 /// The times of a closed span: its creation, its end, and its busy and idle time.
 ///
 /// [`SpanTimingLayer`](crate::SpanTimingLayer) puts this into the span's
-/// [`extensions`](tracing_subscriber::registry::SpanRef::extensions) when the span is closed. Other
-/// layers read it there in their `on_close`. Add the timing layer before those layers, because
-/// layers are called in the order in which they were added.
+/// [`extensions`] when the span is closed. Other layers read it there in their `on_close`. Add the
+/// timing layer before those layers, because layers are called in the order in which they were
+/// added.
+///
+/// [`extensions`]: https://docs.rs/tracing-subscriber/0.3/tracing_subscriber/registry/struct.SpanRef.html#method.extensions
 ///
 /// ```
 /// use tickline_tracing::{SpanTimes, SpanTimingLayer};

@@ -13,9 +13,10 @@ use crate::layer::timing::SpanTimes;
 /// and `time.idle`, as with `FmtSpan::CLOSE`. The event is in the span, and has its level and
 /// target. All layers of the subscriber get the event, and may print it.
 ///
-/// Don't [reload](tracing_subscriber::reload) the layer while other threads close spans: an event
-/// and the reload may wait for each other for ever ([`Sink`](crate::Sink)). A reload of a filter
-/// around the layer is safe.
+/// Don't [reload] the layer while other threads close spans: an event and the reload may wait for
+/// each other for ever ([`Sink`](crate::Sink)). A reload of a filter around the layer is safe.
+///
+/// [reload]: https://docs.rs/tracing-subscriber/0.3/tracing_subscriber/reload/index.html
 ///
 /// ```
 /// use tickline_tracing::{CloseEvents, SpanTimingLayer};

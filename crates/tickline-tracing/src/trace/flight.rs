@@ -152,7 +152,7 @@ use super::panic_hook::around_panics;
 #[cfg(doc)]
 use super::settings::Tracks;
 use super::sys::stderr::say;
-use super::sys::temporary::{older, with_path};
+use super::sys::temporary::{check_replaceable, with_path};
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 
@@ -368,13 +368,15 @@ impl FlightRecorder {
     /// - If the path leads through a process's open files, as `/dev/stderr` does, even after the
     ///   process has closed the file.
     /// - If the system does not say what is at the path, for example because the process may not
-    ///   search its folder. A path at which there is nothing is no error.
+    ///   search its folder.
+    /// - If the path's folder is missing, or takes no new file from this process. A temporary file,
+    ///   which is removed at once, tells; nothing needs to be at the path itself.
     ///
     /// No hook is then installed. The error's text begins with the path, in quotes.
     pub fn write_on_panic(&self, path: impl Into<PathBuf>) -> io::Result<()> {
         let path = path.into();
         check_has_no_rings(&path)
-            .and_then(|()| older(&path))
+            .and_then(|()| check_replaceable(&path))
             .map_err(|error| with_path(&path, &error))?;
         let on_panic = Arc::new(OnPanic::new(self.clone(), path));
         let recording = Arc::clone(&on_panic);

@@ -32,7 +32,7 @@ pub(crate) const PANIC: &str = "panic.json";
 pub(crate) const BOX: &str = "box";
 pub(crate) const CHILD: &str = "child.json";
 
-/// A folder that does not exist.
+/// A folder that does not exist when something is to be written there.
 pub(crate) const MISSING: &str = "missing";
 
 /// The builder of the compressed trace. Without the feature, the trace is a second one.
@@ -152,11 +152,15 @@ fn path_of_trace(way: End, folder: &Path) -> PathBuf {
 /// The recorder in memory, whose trace is written when a thread panics.
 fn recorder_in_memory(way: End, folder: &Path) -> FlightRecorder {
     let recorder = FlightRecorder::builder().with_fields().build().unwrap();
-    let folder = match way {
-        End::PanicWithoutFolder => folder.join(MISSING),
-        _ => folder.to_owned(),
-    };
-    recorder.write_on_panic(folder.join(PANIC)).unwrap();
+    if way == End::PanicWithoutFolder {
+        // It must be there when the recorder is told its path.
+        let folder = folder.join(MISSING);
+        std::fs::create_dir(&folder).unwrap();
+        recorder.write_on_panic(folder.join(PANIC)).unwrap();
+        std::fs::remove_dir(folder).unwrap();
+    } else {
+        recorder.write_on_panic(folder.join(PANIC)).unwrap();
+    }
     recorder
 }
 

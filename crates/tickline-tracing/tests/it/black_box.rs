@@ -38,7 +38,7 @@ pub fn create(path: &Path, threads: usize) -> io::Result<FlightRecorder> {
 fn a_file_has_a_head_and_a_ring_for_each_thread_and_for_names() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    for threads in [0, 1, 3] {
+    for threads in [1, 3] {
         let _recorder = create(&path, threads).unwrap();
         assert_eq!(
             fs::metadata(&path).unwrap().len(),
@@ -81,6 +81,17 @@ fn a_file_that_another_recorder_uses_stays() {
     let error = create(&path, 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+/// Symptom: such a file was made, and had no record of any thread.
+#[test]
+fn a_file_without_a_ring_for_a_thread_is_an_error() {
+    let folder = tempdir().unwrap();
+    let builder = FlightRecorder::builder().in_file(folder.path().join("box"));
+    let error = builder.threads(0).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    assert!(error.to_string().contains("0 threads: "), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 /// Symptom: a recorder with a million large rings wrote zeros until the disk was full.
@@ -133,12 +144,12 @@ fn the_file_of_an_ended_recorder_is_kept_beside_the_new_one() {
 fn a_recorders_file_of_another_version_is_kept_too() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    drop(create(&path, 0).unwrap());
+    drop(create(&path, 1).unwrap());
     let mut older = fs::read(&path).unwrap();
     let version = if cfg!(target_endian = "little") { 7 } else { 0 };
     older[version] = b'1';
     fs::write(&path, &older).unwrap();
-    let _recorder = create(&path, 0).unwrap();
+    let _recorder = create(&path, 1).unwrap();
     assert!(fs::read(path.with_extension("old")).unwrap() == older);
 }
 

@@ -41,6 +41,26 @@ fn a_trace_has_the_mode_of_the_umask() {
     assert_eq!([mode(&trace), mode(&recorders)], [mode(&plain); 2]);
 }
 
+/// Symptom: the result was `Ok`, and each panic said that there is no such folder.
+#[test]
+fn a_recorder_does_not_promise_a_panics_trace_in_a_folder_that_is_missing() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("missing/panic.pftrace");
+    let recorder = FlightRecorder::builder().build().unwrap();
+    let error = recorder.write_on_panic(&path).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    assert!(error.to_string().starts_with(&format!("{path:?}: ")));
+}
+
+#[test]
+fn the_check_of_a_panics_path_leaves_no_file() {
+    let folder = tempdir().unwrap();
+    let recorder = FlightRecorder::builder().build().unwrap();
+    let path = folder.path().join("panic.pftrace");
+    recorder.write_on_panic(path).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 /// Symptom: the program learned it from standard error, when the trace of a panic was lost.
 #[test]
 fn a_recorder_does_not_promise_a_panics_trace_in_place_of_a_folder() {

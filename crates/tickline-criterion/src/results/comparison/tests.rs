@@ -97,7 +97,8 @@ fn the_text_has_the_estimate_with_its_interval_and_what_it_does_not_see() {
     assert_eq!(
         lines,
         [
-            "medians per iteration: the other build 200.0 ns, this build 202.0 ns",
+            "medians per iteration (of 16 in a row; one alone, as in `pairs:`, may take longer): the other build \
+             200.0 ns, this build 202.0 ns",
             "this build less the other build: +2.000 ns (+1.00 %): this build is slower",
             "95 % (of this link order) in [+1.000, +3.000] ns ([+0.50, +1.50] %), over 10 processes of each build",
             "3000 couples of 16 iterations each, 0 more disturbed and excluded",
@@ -164,6 +165,20 @@ fn the_text_about_a_short_routine_says_why_it_is_shorter_than_its_pairs() {
     };
     let expected = "medians per iteration (a pair adds some ns, shared by 16 of them): the other build 9.00 ns, ";
     assert!(short.to_string().contains(expected), "{short}");
+}
+
+/// Symptom: `pairs:` had 390 ns for a routine, and `compare` 359 ns.
+#[test]
+fn the_text_says_that_the_medians_are_of_iterations_in_a_row() {
+    for (iterations_per_pair, is_said) in [(1, false), (16, true)] {
+        let text = Comparison {
+            iterations_per_pair,
+            sides: Sides::Routines,
+            ..comparison(2.0)
+        }
+        .to_string();
+        assert_eq!(text.contains(" (of 16 in a row; "), is_said, "{text}");
+    }
 }
 
 /// Symptom: "B less A: -0.000 ns".

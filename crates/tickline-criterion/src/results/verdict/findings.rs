@@ -17,6 +17,8 @@ pub(crate) struct Findings {
     pub(crate) verdicts: Vec<BenchmarkVerdict>,
     /// The benchmarks that are stored.
     pub(crate) runs: Vec<StoredRun>,
+    /// Why the baseline of `--save-baseline` lacks a benchmark: the first one.
+    pub(crate) not_saved: Option<String>,
 }
 
 /// A benchmark of this run, in criterion's files.
@@ -58,6 +60,7 @@ pub(crate) fn trusted_runs(runs: Vec<StoredRun>) -> (BTreeSet<PathBuf>, Vec<Left
 static FINDINGS: Mutex<Findings> = Mutex::new(Findings {
     verdicts: Vec::new(),
     runs: Vec::new(),
+    not_saved: None,
 });
 
 /// The findings of this process.

@@ -38,9 +38,10 @@ impl FlightRecorderBuilder {
         }
     }
 
-    /// The largest size of a thread's ring, in bytes, as of
-    /// [a trace file](TraceFileBuilder::bytes_per_thread), which says what a span takes. By default
-    /// it is 1 MiB, and 512 KiB [in a file](Self::in_file).
+    /// The largest size of a thread's ring, in bytes. It is rounded up to a power of two, and to at
+    /// least 128 KiB, also from 0. By default it is 1 MiB, and 512 KiB [in a file](Self::in_file).
+    /// [A trace file](TraceFileBuilder::bytes_per_thread) has such rings, too: what a span takes is
+    /// described there.
     pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
         self.settings.bytes_per_thread = Some(bytes);
         self
@@ -77,7 +78,8 @@ impl FlightRecorderBuilder {
 
     /// Keeps the records of the period `last`. Each ring begins with 64 KiB. It grows if it would
     /// otherwise overwrite a younger record, up to [`bytes_per_thread`](Self::bytes_per_thread),
-    /// and never becomes smaller. Without this setting a ring always grows to that size.
+    /// and never becomes smaller. The 64 KiB stay in use however short the period is, so also with
+    /// [`Duration::ZERO`]. Without this setting a ring always grows to that size.
     ///
     /// At that size the ring overwrites its oldest records, even younger ones than `last`;
     /// [`TraceSummary::complete_since`] says how far back the rings reach. A thread that records
@@ -147,7 +149,8 @@ pub struct FlightFileBuilder {
 }
 
 impl FlightFileBuilder {
-    /// The number of threads that have rings in the file at once: 32 by default, which takes 17 MB.
+    /// The number of threads that have rings in the file at once, at least 1: 32 by default, which
+    /// takes 17 MB.
     /// Further threads record in memory, and the file only counts them
     /// ([`TraceSummary::threads_without_ring`]).
     pub fn threads(mut self, threads: usize) -> Self {
@@ -166,8 +169,9 @@ impl FlightFileBuilder {
     ///
     /// # Errors
     ///
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if a ring were to be larger than 16 GiB, or
-    ///   the file than 64 GiB or the address space.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file were to have no ring for a thread
+    ///   ([`threads`](Self::threads)), if a ring were to be larger than 16 GiB, or the file than 64
+    ///   GiB or the address space.
     /// - [`FileTooLarge`](io::ErrorKind::FileTooLarge) if it would be larger than a file of this
     ///   process may be (`RLIMIT_FSIZE`, `ulimit -f`); the text has the size and the limit.
     /// - [`StorageFull`](io::ErrorKind::StorageFull) if the file system has too little free space;
@@ -196,6 +200,12 @@ impl FlightFileBuilder {
         self.settings
             .check_bytes_per_thread()
             .map_err(|error| with_path(&self.path, &error))?;
+        if self.threads == 0 {
+            let none =
+                "rings for 0 threads: a recorder's file needs at least 1, or it has no record";
+            let error = io::Error::new(io::ErrorKind::InvalidInput, none);
+            return Err(with_path(&self.path, &error));
+        }
         let bytes = self.settings.bytes_per_thread;
         let mut recorder = Recorder::new(self.settings);
         recorder.file = Some(RingFile::create(

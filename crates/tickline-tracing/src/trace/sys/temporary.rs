@@ -67,6 +67,17 @@ pub(crate) fn replace<T>(path: &Path, write: impl FnOnce(&File) -> io::Result<T>
     })
 }
 
+/// Fails if [`replace`] would: because of what is at `path`, or because its folder is missing or
+/// takes no file from this process. A temporary file there, which is removed at once, tells.
+pub(crate) fn check_replaceable(path: &Path) -> io::Result<()> {
+    let older = older(path)?;
+    with_temporary(
+        &end_of_links(path),
+        |temporary| create_for(older.as_ref(), temporary),
+        |_, _| Ok(()),
+    )
+}
+
 /// The file at `path`, if there is one. It must be a regular one to which this process may write,
 /// and the path must not lead through the list of a process's open files, even to a closed one.
 pub(crate) fn older(path: &Path) -> io::Result<Option<Metadata>> {
