@@ -1,5 +1,6 @@
 //! The scheduler: advances true time from step to step.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -54,23 +55,23 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
 ///
 /// Returns the errors of [`run`].
 pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String> {
+    catch_unwind(AssertUnwindSafe(|| scenario.assert_supported()))
+        .map_err(|panic| format!("step 0, 0 ns: {}", text_of(&*panic)))?;
     let mut scheduler = Scheduler::new(scenario, every_ns);
-    let end = catch_unwind(AssertUnwindSafe(|| {
-        scenario.assert_supported();
-        scheduler.play();
-    }));
+    let end = catch_unwind(AssertUnwindSafe(|| scheduler.play()));
     end.map(|()| scheduler.outcome()).map_err(|panic| {
-        let text = panic
-            .downcast_ref::<&str>()
-            .copied()
-            .or(panic.downcast_ref::<String>().map(String::as_str));
         let at_ns = scheduler.context.world.now_ps.get() / PS;
-        format!(
-            "step {}, {at_ns} ns: {}",
-            scheduler.steps,
-            text.unwrap_or("a panic without a text")
-        )
+        let text = text_of(&*panic);
+        format!("step {}, {at_ns} ns: {text}", scheduler.steps)
     })
+}
+
+fn text_of(panic: &dyn Any) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or(panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a text")
 }
 
 /// The limit of threads of the program that call the keeper, or bar the clock, at the same time.

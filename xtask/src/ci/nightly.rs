@@ -31,12 +31,6 @@ fn on_a_quiet_machine() -> Vec<Step> {
         Step::new("a server's trace, interval by interval", ["cargo", "run"])
             .args(["--release"])
             .args(["--manifest-path", "tests/traced-server/Cargo.toml"]),
-        Step::new("tests of the traced server", ["cargo", "test", "--release"])
-            .args(["--manifest-path", "tests/traced-server/Cargo.toml"])
-            .args(["--", "--show-output"]),
-        Step::new("tests of the peers", ["cargo", "test", "--release"])
-            .args(["--manifest-path", "benches/peers/Cargo.toml"])
-            .args(["--", "--show-output"]),
     ]
 }
 
@@ -194,9 +188,17 @@ fn commands() -> Vec<Step> {
     ]
 }
 
-/// Tests that other lanes run for a shorter time.
+/// Tests that other lanes run for a shorter time, or not at all.
 fn long_tests() -> Vec<Step> {
     vec![
+        Step::new("tests of the traced server", ["cargo", "test", "--release"])
+            .args(["--manifest-path", "tests/traced-server/Cargo.toml"])
+            .args(["--", "--show-output"])
+            .without_library_tests(),
+        Step::new("tests of the peers", ["cargo", "test", "--release"])
+            .args(["--manifest-path", "benches/peers/Cargo.toml"])
+            .args(["--", "--show-output"])
+            .without_library_tests(),
         Step::new(
             "leases: one more preemption",
             ["cargo", "test", "--release"],

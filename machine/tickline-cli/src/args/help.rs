@@ -326,8 +326,8 @@ pub(crate) const RUN: &[Section] = &[
   XDG_RUNTIME_DIR        the folder of the page of this user
   LD_PRELOAD             run adds libtickline_preload.so to it, for the dynamic programs that CMD
                          runs
-  TICKLINE_RUN           run sets it to the process number of CMD, for the list run_only of
-                         serve status
+  TICKLINE_RUN           run sets it to the process number of CMD, for the lists readers and
+                         run_only of serve status
   INVOCATION_ID          systemd sets it in a unit. If the unit has a filter of system calls, run
                          traces no program, and a static program asks the kernel
 The library reads the first three, too. For CMD, run sets TICKLINE_PAGE; with --always, or where the

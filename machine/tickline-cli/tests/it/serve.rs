@@ -19,7 +19,9 @@ use tempfile::TempDir;
 use tickline_page::page_file::LockedPageFile;
 
 use crate::common::server::{Server, folder, run, serve, status, wait_for_line};
-use crate::common::{assert_fails, entries, is_root, library, skip, text, tickline, wait_until};
+use crate::common::{
+    NOBODY, assert_fails, entries, is_root, library, skip, text, tickline, wait_until,
+};
 use crate::harmless::{USER, open_folder, unprivileged};
 
 /// A page without a server.
@@ -210,7 +212,7 @@ fn a_server_that_may_not_write_to_its_folder_says_what_to_do() {
     DirBuilder::new().mode(0o555).create(&closed).unwrap();
     let mut serve = unprivileged(&program);
     serve.arg("serve").arg("--page").arg(closed.join("page"));
-    // Root's folder is another user's for the server, which root runs as nobody.
+    // Root's folder is another user's for the server, which root runs as another user.
     let advice = if is_root() {
         "serve the page as the owner of that folder"
     } else {
@@ -434,7 +436,6 @@ fn a_user_without_rights_serves_that_users_programs() {
 /// Symptom: the advice for containers, on the host itself, and a folder that stayed.
 #[test]
 fn nobody_is_refused_before_a_folder_is_made() {
-    const NOBODY: u32 = 65_534;
     let (folder, program) = open_folder();
     let runtime = folder.path().join("runtime");
     fs::create_dir(&runtime).unwrap();

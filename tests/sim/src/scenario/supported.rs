@@ -177,6 +177,15 @@ mod tests {
         assert_refused(&scenario, why);
     }
 
+    /// A scheduler can't be made for it.
+    #[test]
+    fn a_run_refuses_a_machine_without_a_cpu() {
+        let mut scenario = steady();
+        scenario.machine.cpus = 0;
+        let error = run(&scenario).unwrap_err();
+        assert!(error.starts_with("step 0, 0 ns: cpus is 0;"), "{error}");
+    }
+
     #[test]
     fn a_run_refuses_values_that_exclude_each_other() {
         let mut scenario = steady();
