@@ -10,7 +10,7 @@ mod markdown;
 mod tables;
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use clap::Args;
@@ -153,7 +153,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         "cargo build --release -q -p tickline-benches -p tickline-cli",
     ))?;
     let mut tickline = built("tickline");
-    let found: Found = json_of(tickline.args(["--duration", "1s", "--json", "-"]))?;
+    // It ends with 1 if the machine has a fault.
+    let found: Found = json_of(tickline.args(["--duration", "1s", "--json", "-"]), &[0, 1])?;
     if let Some(why) = no_counter(&found) {
         println!("SKIPPED every measurement: {why}");
         return Ok(SOME_SKIPPED);
@@ -304,7 +305,7 @@ fn measured<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     let mut measurement = built(program);
     measurement.args(options.split_whitespace());
     println!("=== {}", words(&measurement));
-    json_of(&mut measurement)
+    json_of(&mut measurement, &[0, SOME_SKIPPED])
 }
 
 /// The command of an optimised program; options follow.
@@ -312,22 +313,18 @@ fn built(program: &str) -> Command {
     command_of([target().join("release").join(program)])
 }
 
-/// The JSON that a command prints. The program `tickline` exits with 1 if a gate is closed, and
-/// `order` exits with 77 if it has skipped a part. Such a result counts, too.
-fn json_of<T: DeserializeOwned>(command: &mut Command) -> Result<T, String> {
+/// The JSON that a command prints, if it ends with one of these codes. What it prints on the
+/// standard error stream is shown: why it has skipped a part, or has failed.
+fn json_of<T: DeserializeOwned>(command: &mut Command, codes: &[u8]) -> Result<T, String> {
     let line = words(command);
     let output = command
+        .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("`{line}`: {error}"))?;
-    let codes = [0, 1, i32::from(SOME_SKIPPED)];
-    if !output
-        .status
-        .code()
-        .is_some_and(|code| codes.contains(&code))
-    {
-        let errors = String::from_utf8_lossy(&output.stderr);
+    let code = output.status.code();
+    if !codes.iter().any(|known| code == Some((*known).into())) {
         return Err(format!(
-            "`{line}` ended with {}: nothing is recorded\n{errors}",
+            "`{line}` ended with {}: nothing is recorded",
             output.status
         ));
     }

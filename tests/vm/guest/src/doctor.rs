@@ -19,7 +19,7 @@ pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
     );
     let output = report["output"].clone();
     report["clocksource"] = output["machine"]["clocksource"].clone();
-    // Guests have no NTP daemon, so `ntp_unsynchronised` counts only without another finding.
+    // Most guests have no NTP daemon, so `ntp_unsynchronised` counts only without another finding.
     let findings = output["findings"].as_array().into_iter().flatten();
     report["finding"] = json!(findings.min_by_key(|found| found["code"] == "ntp_unsynchronised"));
     report
