@@ -168,3 +168,23 @@ pub(super) fn utc_unknown() -> Rule {
         equals("answered", phase.answered, 0)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_may_miss_as_a_claim_and_its_rate_do() {
+        let claims = Claims {
+            asked: Some(100),
+            missed_ns: Some(500),
+            rate_missed_ppb: Some(1_000),
+        };
+        assert_eq!(claims_missed_ns(&claims), Some(500 + 3_750));
+    }
+
+    #[test]
+    fn an_interval_may_not_miss_by_what_the_guest_did_not_report() {
+        assert_eq!(claims_missed_ns(&Claims::default()), None);
+    }
+}
