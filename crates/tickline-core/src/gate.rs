@@ -348,9 +348,10 @@ pub const fn needs_comparison(facts: &Facts) -> bool {
 }
 
 const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
+    if facts.has_line_per_cpu {
+        return None; // counters of one rate may start anywhere
+    }
     match (facts.comparison, kernel_verdict(facts)) {
-        // If each CPU has a line of its own, counters of one rate may start anywhere.
-        (_, _) if facts.has_line_per_cpu => None,
         (CounterComparison::Unsynchronised { .. }, _) => Some(Reason::Unsynchronised),
         (CounterComparison::Single | CounterComparison::Synchronised { .. }, _) => None,
         (_, KernelVerdict::Uses) => None,
