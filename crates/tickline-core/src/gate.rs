@@ -134,9 +134,13 @@ crate::named! {
         /// The counters of two CPUs differ. [`Facts::comparison`] has the CPUs and the difference,
         /// and `Status::comparison` of `tickline`.
         Unsynchronised => "unsynchronised": "the counters of two CPUs differ",
-        /// Reading the counter takes longer than asking the OS. [`Facts::cost`] has the figures,
-        /// and `Status::cost` of `tickline`.
+        /// Reading the counter takes longer than asking the OS for monotonic time. [`Facts::cost`]
+        /// has the figures, and `Status::cost` of `tickline`.
         Slow => "slow": "reading the counter takes longer than asking the OS",
+        /// Reading the counter takes longer than asking the OS for Unix time. It stops only Unix
+        /// time, so no clock falls back for this reason alone.
+        SlowForUnixTime => "slow_for_unix_time":
+            "reading the counter takes longer than asking the OS for Unix time",
         /// The counter stood still while its resolution was measured.
         Stuck => "stuck": "the counter stands still",
         /// The counter ticks so slowly that it can't be used: no line fits it
@@ -163,8 +167,7 @@ crate::named! {
 }
 
 impl Reason {
-    /// The gate that is closed for this reason, or that warns. Of the two for [`Slow`](Self::Slow)
-    /// it is the one for monotonic time.
+    /// The gate that is closed for this reason, or that warns.
     ///
     /// ```
     /// use tickline_core::gate::{Gate, Reason};
@@ -185,6 +188,7 @@ impl Reason {
             | Self::KernelUnknown => Gate::Kernel,
             Self::Untested | Self::Untestable | Self::Unsynchronised => Gate::Synchronised,
             Self::Slow | Self::Stuck => Gate::Cost,
+            Self::SlowForUnixTime => Gate::UnixCost,
             Self::CounterTooSlow | Self::SamplesTooOld | Self::NoLine | Self::DriverStopped => {
                 Gate::Calibration
             }
@@ -215,12 +219,6 @@ enum Opening {
 }
 
 impl Verdict {
-    /// [`Gate::UnixCost`] is closed, for its only reason: [`Reason::Slow`].
-    pub const UNIX_COST_CLOSED: Self = Self {
-        gate: Gate::UnixCost,
-        opening: Opening::Closed(Reason::Slow),
-    };
-
     /// The gate is open, without a warning.
     #[must_use]
     pub const fn open(gate: Gate) -> Self {
@@ -408,7 +406,7 @@ const fn judge_unix_cost(facts: &Facts) -> Verdict {
         cost.counter_ps
     };
     if counter_ps > cost.os_unix_ps {
-        Verdict::UNIX_COST_CLOSED
+        Verdict::closed(Reason::SlowForUnixTime)
     } else {
         Verdict::open(Gate::UnixCost)
     }

@@ -66,7 +66,7 @@ impl Engine {
         facts.switched_off_by = self.is_disabled().then_some(SwitchedOffBy::Program);
         facts.has_line_per_cpu = kind == LineKind::PerCpu;
         facts.was_slower_than_os = self.closing_reason(Gate::Cost) == Some(Reason::Slow);
-        facts.unix_was_slower_than_os = self.closing_reason(Gate::UnixCost) == Some(Reason::Slow);
+        facts.unix_was_slower_than_os = self.closing_reason(Gate::UnixCost).is_some();
     }
 
     /// Replaces the ticket's facts. Returns `false` while another thread uses the collector, whose
@@ -229,7 +229,6 @@ impl Engine {
         match reason {
             None => Verdict::open(gate),
             Some(reason) if code & WARNING != 0 => Verdict::with_warning(reason),
-            Some(_) if gate == Gate::UnixCost => Verdict::UNIX_COST_CLOSED,
             Some(reason) => Verdict::closed(reason),
         }
     }

@@ -116,10 +116,10 @@ fn a_status_says_that_the_last_line_has_ended() {
 #[test]
 fn a_status_says_why_only_unix_time_comes_from_the_os_clock() {
     let mut status = status_of(ClockState::Fast);
-    status.verdicts[Gate::UnixCost as usize] = Verdict::UNIX_COST_CLOSED;
+    status.verdicts[Gate::UnixCost as usize] = Verdict::closed(Reason::SlowForUnixTime);
     let text = format!(
         "Unix time comes from the OS clock, because {}",
-        Reason::Slow
+        Reason::SlowForUnixTime
     );
     assert!(status.to_string().ends_with(&text), "{status}");
 }
