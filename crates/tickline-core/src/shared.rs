@@ -37,6 +37,10 @@ pub use readings::Readings;
 /// loop's reference. With another one, readings step back, and bounds do not contain the reference;
 /// the behaviour is never undefined.
 ///
+/// No type can demand that, because the values differ in type and over time. The control loop of a
+/// CPU's line reads the counter with a check of the CPU; the line's readers read the counter
+/// together with the CPU's id. And the program may forbid the reference some of its probes later.
+///
 /// ```
 /// use tickline_core::{cell::LineCell, shared::{ReadingSource, SharedClock}};
 /// # use tickline_core::{counter::Counter, reference::Reference};
