@@ -57,8 +57,7 @@ impl Engine {
     }
 
     /// Runs an iteration for the program. Returns the time until the next one is due, ns: the
-    /// interval if none ran. If the program drives the clock, every eighth iteration collects the
-    /// facts again.
+    /// interval if none ran. If the program drives the clock, some iterations review the facts.
     pub(crate) fn iterate_for_program(&self) -> u64 {
         if self.backend.is_some() {
             return self.interval_ns(); // there is no control loop

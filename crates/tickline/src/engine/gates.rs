@@ -132,8 +132,9 @@ impl Engine {
     /// The line stays in use if the judgement has the same grounds, or if another thread uses what
     /// `collect` needs. Returns whether the gates were judged; the next iteration is then due now.
     ///
-    /// The thread calls this at least once in each interval, other drivers after every eighth
-    /// iteration. The call takes about 10 us. With minimal probes it does nothing.
+    /// The thread calls this at least once in each interval, other drivers when
+    /// [`count_iteration`](tickline_core::driver::DrivenClock::count_iteration) says so. The call
+    /// takes about 10 us. With minimal probes it does nothing.
     pub(crate) fn review(&self) -> bool {
         let _errno = sys::PreserveErrno::new();
         if self.probes() != Probes::Full {
