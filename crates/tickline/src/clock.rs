@@ -512,8 +512,8 @@ impl Clock {
     /// is harmless. Returns the time until the next iteration is due. A line that the call has
     /// published is valid for 4 times that.
     ///
-    /// An iteration takes 2 to 5 us, and the first one about 100. With the manual driver, some
-    /// iterations take about 10 us more, because they read the kernel's clocksource. The call
+    /// An iteration takes a few microseconds, and the first one some hundred. With the manual
+    /// driver, some iterations take longer, because they read the kernel's clocksource. The call
     /// runs no iteration while another thread runs one, nor while a gate is closed; it judges the
     /// gates again when that is due. With a line for each CPU it runs none either: only the clock's
     /// thread can calibrate these. With a [`Backend`] there is no control loop, and the call does

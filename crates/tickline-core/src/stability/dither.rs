@@ -12,8 +12,8 @@
 //!
 //! Both limits are proven, and a bound may use either. One is the *rate*, [`DITHER_RATE_PPB`],
 //! which is narrow for short lines. The other is the *range* of the error, which does not grow. The
-//! kernel does not state how long it goes without a tick: 1 to 10 ms while it is busy, 100 ms when
-//! idle. So the range is [`MAX_RANGE_NS`] until it has been learnt. The learnt range is
+//! kernel does not state how long it goes without a tick: 1 to 10 ms while it is busy (`HZ`), longer
+//! when idle. So the range is [`MAX_RANGE_NS`] until it has been learnt. The learnt range is
 //! [`RANGE_FACTOR`] times the largest distance of a sample from the line before it, among at least
 //! [`BLOCK_SAMPLES`] clear samples over [`BLOCK_NS`].
 //!
@@ -53,7 +53,8 @@ use crate::units::{FixedNs, NS_PER_S, ticks_since};
 /// the multiplier is 477 ppb or less.
 pub(super) const DITHER_RATE_PPB: u64 = 480;
 
-/// The longest assumed time between two ticks, ns: 100 ms of idle were seen.
+/// The longest time between two ticks of an idle kernel, ns. This is assumed: no fact states a
+/// limit.
 const MAX_TICK_NS: u64 = 100_000_000;
 
 /// The largest assumed range, ns: the error that accumulates between two ticks.
