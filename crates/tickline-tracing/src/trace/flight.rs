@@ -58,8 +58,10 @@
 //! let recorder = FlightRecorder::builder().with_fields().in_file(&path).threads(64).build()?;
 //! recorder.write_on_panic("panic.pftrace")?; // without this call no panic is in the file
 //! // After the server's end: `tickline flight FILE --out trace.pftrace`, or
-//! let (file, trace_file) = (File::open(&path)?, File::create(&trace)?);
-//! let summary = flight::convert(file, trace_file, TraceFormat::from_path(&trace))?;
+//! let mut converted = Vec::new(); // a file would stay behind, empty, if the conversion failed
+//! let format = TraceFormat::from_path(&trace);
+//! let summary = flight::convert(File::open(&path)?, &mut converted, format)?;
+//! std::fs::write(&trace, converted)?;
 //! # assert_eq!(summary.unended_intervals, 0);
 //! # std::fs::remove_file(path)?;
 //! # std::fs::remove_file(trace)
@@ -179,6 +181,10 @@ impl TraceSink for FlightRecorder {
 /// to no other clock, because the file may be from before the last boot.
 ///
 /// # Errors
+///
+/// If the recorder's file is the cause, nothing has been written: a trace's file that was created
+/// before the call stays empty. So convert into memory, as in the [module's
+/// example](self#the-black-box), or to a temporary name.
 ///
 /// - The file cannot be read, or is not a recorder's.
 /// - Another kind of machine wrote the file.
