@@ -21,11 +21,11 @@
 //! #   std::env::set_current_dir(&folder)?;
 //!     let recorder = FlightRecorder::builder().with_fields().build()?;
 //!     recorder.write_on_panic("panic.json")?;
-//!     let of_slow = recorder.clone();
+//!     let writer = recorder.clone();
 //!     let layer = SpanTimingLayer::new().with_sink(recorder.clone()).with_callback(move |span| {
 //!         if span.name() == "request" && span.times().total() > Duration::from_millis(200) {
 //!             // The five seconds before this slow request.
-//!             of_slow.write_last_in_background("slow.json", Duration::from_secs(5)).ok();
+//!             writer.write_last_in_background("slow.json", Duration::from_secs(5)).ok();
 //!         }
 //!     });
 //!     tracing_subscriber::registry().with(layer).init();
@@ -282,11 +282,13 @@ impl FlightRecorder {
         last: Duration,
     ) -> io::Result<()> {
         let path = path.into();
-        let of_error = path.clone();
-        let write = move |recorder: &Self| recorder.write_last(path, last).map(drop);
-        check_has_no_rings(&of_error)
+        let write = {
+            let path = path.clone();
+            move |recorder: &Self| recorder.write_last(path, last).map(drop)
+        };
+        check_has_no_rings(&path)
             .and_then(|()| self.run_in_background(write))
-            .map_err(|error| with_path(&of_error, &error))
+            .map_err(|error| with_path(&path, &error))
     }
 
     /// Starts a thread that does `write`, unless an earlier one still does. The thread says the
