@@ -50,15 +50,8 @@ static GLOBAL_CLOCK: Clock = Clock {
 ///
 /// A reading returns a time, never an error. The rest depends on the kind of clock.
 ///
-/// By the counter or by the OS clock ([`global`](Clock::global), [`builder`](Clock::builder)), a
-/// reading
-///
-/// - never allocates or panics, and may be made in a signal handler;
-/// - waits for another thread at most 2 us while that thread replaces a line, and 10 to about 150
-///   us while it publishes a first line;
-/// - makes no system call by the counter, and by the OS clock `clock_gettime`, unless the vDSO
-///   answers it; a reading that also drives the clock ([`Driver::Reader`]) makes more;
-/// - has bounds that contain the OS clock, by the counter on the conditions of [`Reading`].
+/// By the counter or by the OS clock ([`global`](Clock::global), [`builder`](Clock::builder)) a
+/// reading promises the [Guarantees](crate#guarantees).
 ///
 /// By a page of another process a reading promises what
 /// [`tickline_page::open`](https://docs.rs/tickline-page/latest/tickline_page/fn.open.html) says.
@@ -78,10 +71,6 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// - ends the process if the backend's `now` or `unix_now` panics; a panic of another method
 ///   unwinds into the caller;
 /// - has the bounds that the backend states.
-///
-/// A reading waits for a first line for a fixed number of turns of a spin loop. They take longest
-/// on Skylake, whose `PAUSE` is the slowest. A reading that drives the clock makes the system calls
-/// of an [iteration](Clock::maintain), and of the collection of facts about the machine.
 ///
 /// The order of readings is in the table [Order](crate#order); that of a backend is its obligation.
 ///
@@ -292,9 +281,8 @@ impl Clock {
     }
 
     /// The current time of `CLOCK_MONOTONIC`, in order across threads: if one reading was complete
-    /// before another began, the later one is never smaller. Readings use the counters only if the
-    /// gates find them synchronised. With a line for each CPU ([`LinePerCpu`](crate::LinePerCpu))
-    /// the order holds on one CPU while its line lasts.
+    /// before another began, the later one is never smaller. [Order](crate#order) tells where this
+    /// holds on one CPU only.
     ///
     /// ```
     /// use std::thread;
@@ -339,10 +327,9 @@ impl Clock {
     /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
     /// recalibration: at once with the thread driver on Linux and full probes, otherwise within the
     /// interval. If the OS clock gives Unix time faster than the counter does, readings come from
-    /// the OS clock ([`Status::unix_reason`]). After a suspend in which the counter ran on, Unix
-    /// time is ahead of `CLOCK_REALTIME` by as much as [`now`](Self::now) is ahead of
-    /// `CLOCK_MONOTONIC` ([`Disrupted`](crate::ClockState::Disrupted)). Readings of two threads may
-    /// be out of order by nanoseconds, as with [`now`](Self::now).
+    /// the OS clock ([`Status::unix_reason`]). Between threads, readings are as little in order as
+    /// those of [`now`](Self::now). After some suspends they are ahead ([Not
+    /// guaranteed](crate#not-guaranteed)).
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -466,8 +453,9 @@ impl Clock {
     /// earliest and its latest time, and the offset of Unix time. They are for a program that
     /// converts ticks which another process or a device has read.
     ///
-    /// The bounds hold on the conditions of [`Reading`], until the next recalibration replaces
-    /// them. They are for ticks from the lines' start on: ask for them before the ticks are read.
+    /// The bounds hold on the conditions of the [Guarantees](crate#guarantees), until the next
+    /// recalibration replaces them. They are for ticks from the lines' start on: ask for them before
+    /// the ticks are read.
     ///
     /// `None` if readings don't come from one line for all CPUs that is in its window: without a
     /// line, with a line for each CPU ([`LinePerCpu`](crate::LinePerCpu)), and with a [`Backend`].

@@ -79,8 +79,13 @@
 //! [`Backend`](backend::Backend) of your own
 //! [promise other things](Clock#what-a-reading-promises).
 //!
-//! - A reading never fails, allocates or panics. It waits for another thread only while that thread
-//!   publishes a line: 2 us at most, or [longer](Clock#what-a-reading-promises) for a first line.
+//! - A reading never fails, allocates or panics.
+//! - A reading waits for another thread only while that thread publishes a line: 2 us at most, or
+//!   10 to about 150 us for a first line. The latter is a fixed number of turns of a spin loop,
+//!   which take longest on Skylake, whose `PAUSE` is the slowest.
+//! - A reading by the counter makes no system call. By the OS clock it makes `clock_gettime`,
+//!   unless the vDSO answers it. A reading that also drives the clock ([`Driver::Reader`]) makes
+//!   those of an [iteration](Clock::maintain), and of the collection of facts about the machine.
 //! - A signal handler may make a reading, even the first one of the process, and may call
 //!   [`Clock::maintain`], [`Clock::enable`] and [`Clock::disable`]. With optimisation each of these
 //!   calls takes at most 4 KiB of stack besides the kernel's signal frame, which takes up to 3.3
@@ -131,7 +136,7 @@
 //! [`LinePerCpu::Off`] readings come from the OS clock on such a machine, in order.
 //!
 //! On a busy machine the thread gets onto a CPU late, and many readings come from the OS clock
-//! meanwhile: [`ClockBuilder::line_per_cpu`] has figures, and says which interval helps.
+//! meanwhile: [`ClockBuilder::line_per_cpu`] says which interval helps.
 //!
 //! # Cost
 //!
@@ -174,7 +179,8 @@
 //!   Readings may then step back: by less than the time since the last recalibration, or as far as
 //!   the OS clock, which the kernel computes from the same counter.
 //! - Order between two CPUs whose counters differ by less than the comparison shows, which is the
-//!   time of an exchange: mostly 0.1 to 0.4 us. Readings may be out of order by the difference.
+//!   time of an exchange: mostly 0.1 to 0.4 us. Readings may be out of order by the difference, and
+//!   their bounds wrong by it if the kernel keeps time by a device instead of the counter.
 //!   [`CounterComparison::Synchronised`] has the largest difference that is possible. If that might
 //!   be more than 1.7 us, as where each read of the counter traps to a slow hypervisor, the
 //!   comparison is [`Impossible`](CounterComparison::Impossible). Where the kernel keeps time with
