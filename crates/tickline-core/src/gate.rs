@@ -131,11 +131,11 @@ crate::named! {
         /// The counters of the CPUs could not be compared
         /// ([`Impossible`](CounterComparison::Impossible) says why), or not closely enough.
         Untestable => "untestable": "the counters of the CPUs could not be compared",
-        /// The counters of two CPUs differ. [`Facts::comparison`] has the CPUs and the difference,
-        /// and `Status::comparison` of `tickline`.
+        /// The counters of two CPUs differ. [`Facts::comparison`] names the CPUs and the
+        /// difference, and so does `Status::comparison` of `tickline`.
         Unsynchronised => "unsynchronised": "the counters of two CPUs differ",
         /// Reading the counter takes longer than asking the OS for monotonic time. [`Facts::cost`]
-        /// has the figures, and `Status::cost` of `tickline`.
+        /// states the figures, and so does `Status::cost` of `tickline`.
         Slow => "slow": "reading the counter takes longer than asking the OS",
         /// Reading the counter takes longer than asking the OS for Unix time. It stops only Unix
         /// time, so no clock falls back for this reason alone.

@@ -1,7 +1,7 @@
 //! The memory that readers and the writer share, and the operations that any thread may do: read,
 //! retire a line, bar and unbar the clock.
 //!
-//! `DESIGN.md`, section "Order", has the rules of order. The functions here name the rules by
+//! `DESIGN.md`, section "Order", states the rules of order. The functions here name the rules by
 //! number.
 
 use core::ops::Deref;

@@ -59,7 +59,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// By a mock (`MockClock::clock`) a reading
 ///
 /// - never waits, allocates or panics, makes no system call, and may be made in a signal handler;
-/// - has the mock's time as its lower bound, and 1 ns more as its upper one.
+/// - returns the mock's time as its lower bound, and 1 ns more as its upper one.
 ///
 /// By a mock that follows tokio's clock a reading waits, allocates and panics as that clock does,
 /// and must not be made in a signal handler. Its bounds are as by a mock.
@@ -70,7 +70,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 ///   handler if the backend may be called there;
 /// - ends the process if the backend's `now` or `unix_now` panics; a panic of another method
 ///   unwinds into the caller;
-/// - has the bounds that the backend states.
+/// - returns the bounds that the backend states.
 ///
 /// The order of readings is in the table [Order](crate#order); that of a backend is its obligation.
 ///
@@ -94,7 +94,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// [`Anchor::std`](crate::Anchor::std) converts by the global clock, for which a mock's deadline
 /// may be long past: the wait ends at once, and a loop around it spins. The mock's `advance` wakes
 /// no thread that waits. A test wakes it, for example by a message. The clock of
-/// `MockClock::from_tokio` has anchors by tokio's clock, for tokio's waits.
+/// `MockClock::from_tokio` makes anchors by tokio's clock, for tokio's waits.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -220,7 +220,7 @@ impl Clock {
     }
 
     /// A clock whose time comes from `backend`. The clock has no thread and no settings;
-    /// [`Backend`] has an example, and says what the clock promises. A program that keeps a clone
+    /// [`Backend`] shows an example, and says what the clock promises. A program that keeps a clone
     /// of the [`Arc`] can go on to steer its backend.
     ///
     /// ```

@@ -141,7 +141,7 @@
 //! # Cost
 //!
 //! `now` costs little more than the bare counter instruction. The [repository's
-//! README](https://github.com/tickline/tickline) has the figures, and those of other clocks.
+//! README](https://github.com/tickline/tickline) lists the figures, and those of other clocks.
 //!
 //! # How it works
 //!
@@ -150,8 +150,8 @@
 //!
 //! The control loop samples the OS clock, and publishes the next line before the present one ends.
 //! Gates judge facts about the machine. If the counter can't be trusted, a gate closes and ends the
-//! line. `tickline_core` has the arithmetic and the protocol between the control loop and its
-//! readers.
+//! line. `tickline_core` does the arithmetic, and defines the protocol between the control loop and
+//! its readers.
 //!
 //! # Plugins
 //!
@@ -181,8 +181,8 @@
 //! - Order between two CPUs whose counters differ by less than the comparison shows, which is the
 //!   time of an exchange: mostly 0.1 to 0.4 us. Readings may be out of order by the difference, and
 //!   their bounds wrong by it if the kernel keeps time by a device instead of the counter.
-//!   [`CounterComparison::Synchronised`] has the largest difference that is possible. If that might
-//!   be more than 1.7 us, as where each read of the counter traps to a slow hypervisor, the
+//!   [`CounterComparison::Synchronised`] states the largest difference that is possible. If that
+//!   might be more than 1.7 us, as where each read of the counter traps to a slow hypervisor, the
 //!   comparison is [`Impossible`](CounterComparison::Impossible). Where the kernel keeps time with
 //!   the counter, the kernel's own test suffices, which misses tens of microseconds if each read
 //!   traps.

@@ -14,7 +14,7 @@ use crate::unix_time::UnixTime;
 /// [`Clock::unix_reading`](crate::Clock::unix_reading) a [`UnixTime`](crate::UnixTime).
 ///
 /// The [Guarantees](crate#guarantees) state the two conditions on which the range contains the OS
-/// clock; [Not guaranteed](crate#not-guaranteed) has the exceptions.
+/// clock; [Not guaranteed](crate#not-guaranteed) lists the exceptions.
 ///
 /// ```
 /// let reading = tickline::Clock::global().reading();

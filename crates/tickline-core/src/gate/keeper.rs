@@ -223,7 +223,7 @@ const fn kind_of(word: u64) -> LineKind {
     }
 }
 
-/// The keeper of one clock's judgement. The [module](self) has its rules.
+/// The keeper of one clock's judgement. The [module](self) states its rules.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     /// The stage of the judgement, the program's switch, the kind of lines, and a count of changes.

@@ -7,8 +7,8 @@
 //! `Debug`, and write no file. They wait for each other [in a few
 //! cases](crate::trace_file#when-a-thread-waits). On request the recorder writes all rings to a
 //! file, while the program goes on. [`trace_file`](crate::trace_file#formats) describes the
-//! formats, and has the types that trace files and recorders share: [`Tracks`], [`TraceFormat`],
-//! [`TraceSummary`].
+//! formats, and defines the types that trace files and recorders share: [`Tracks`],
+//! [`TraceFormat`], [`TraceSummary`].
 //!
 //! ```
 //! use std::time::Duration;

@@ -99,8 +99,8 @@ impl ClockBuilder {
     }
 
     /// Sets what decides whether readings may use the counter: the kernel, a comparison of the
-    /// counters, or both. [`Trust::Auto`] by default. [`tickline_core::gate`] has a table of
-    /// what is trusted on which machine.
+    /// counters, or both. [`Trust::Auto`] by default. A table of [`tickline_core::gate`] shows what
+    /// is trusted on which machine.
     pub fn trust(mut self, trust: Trust) -> Self {
         self.settings.trust = trust;
         self
@@ -125,8 +125,8 @@ impl ClockBuilder {
     ///
     /// # Errors
     ///
-    /// - [`OutOfRange`](crate::ErrorKind::OutOfRange): a setting is out of range; the error has the
-    ///   setting, its value and its limits.
+    /// - [`OutOfRange`](crate::ErrorKind::OutOfRange): a setting is out of range; the error names
+    ///   the setting, its value and its limits.
     /// - [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings): a setting needs the
     ///   thread driver or full probes, and the builder lacks them.
     /// - [`LinePerCpuUnsupported`](crate::ErrorKind::LinePerCpuUnsupported): the program demands a
