@@ -237,10 +237,10 @@ pub struct Status {
     /// The bound, ns: half the width of the range that must contain `CLOCK_MONOTONIC` now.
     /// `None` without a line.
     pub bound_ns: Option<u64>,
-    /// The maximum drift, ppb. The bound holds on two conditions. The rate of `CLOCK_MONOTONIC`
-    /// against the counter differs from the measured rate by at most this. Since the last
-    /// recalibration neither that clock nor the counter has jumped. `events` counts violations. The
-    /// control loop lowers the figure while the rate is steady. `None` before the first line.
+    /// The maximum drift, ppb: the largest difference of the rate of `CLOCK_MONOTONIC` from the
+    /// measured rate for which the bound holds ([Guarantees](crate#guarantees)). `events` counts
+    /// violations. The control loop lowers the figure while the rate is steady. `None` before the
+    /// first line.
     pub max_drift_ppb: Option<u64>,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its
     /// correction. While the offset is large and positive, the control loop slews the clock down.
