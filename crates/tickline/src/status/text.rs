@@ -135,7 +135,7 @@ impl Status {
         };
         Some(format!(
             "the counters of CPUs {cpu} and {other_cpu} differ by at least {} ticks",
-            difference.size_ticks()
+            difference.smallest_ticks()
         ))
     }
 
