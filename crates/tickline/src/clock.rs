@@ -454,8 +454,8 @@ impl Clock {
     /// converts ticks which another process or a device has read.
     ///
     /// The bounds hold on the conditions of the [Guarantees](crate#guarantees), until the next
-    /// recalibration replaces them. They are for ticks from the lines' start on: ask for them before
-    /// the ticks are read.
+    /// recalibration replaces them. They are for ticks from the lines' start on: ask for them
+    /// before the ticks are read.
     ///
     /// `None` if readings don't come from one line for all CPUs that is in its window: without a
     /// line, with a line for each CPU ([`LinePerCpu`](crate::LinePerCpu)), and with a [`Backend`].

@@ -12,8 +12,8 @@
 //!
 //! Both limits are proven, and a bound may use either. One is the *rate*, [`DITHER_RATE_PPB`],
 //! which is narrow for short lines. The other is the *range* of the error, which does not grow. The
-//! kernel does not state how long it goes without a tick: 1 to 10 ms while it is busy (`HZ`), longer
-//! when idle. So the range is [`MAX_RANGE_NS`] until it has been learnt. The learnt range is
+//! kernel does not state how long it goes without a tick: 1 to 10 ms while it is busy (`HZ`), and
+//! longer when idle. So the range is [`MAX_RANGE_NS`] until it has been learnt. The learnt range is
 //! [`RANGE_FACTOR`] times the largest distance of a sample from the line before it, among at least
 //! [`BLOCK_SAMPLES`] clear samples over [`BLOCK_NS`].
 //!

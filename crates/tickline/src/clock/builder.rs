@@ -91,7 +91,7 @@ impl ClockBuilder {
     /// one at first, while the clock learns how steady the OS clock is. When the line has ended,
     /// readings on the CPU come from the OS clock until the thread has been there. If the thread is
     /// always later than four intervals, its samples never join, so the lines stay short. Ask
-    /// [`Reading::is_from_counter`](crate::Reading::is_from_counter) for the share of the counter on
+    /// [`Reading::is_from_counter`](crate::Reading::is_from_counter) for the counter's share on
     /// your machine.
     pub fn line_per_cpu(mut self, line_per_cpu: LinePerCpu) -> Self {
         self.settings.line_per_cpu = line_per_cpu;
