@@ -260,7 +260,7 @@ impl<S> DrivenClock<S> {
     /// the token does not tell.
     #[must_use]
     pub fn is_locked(&self) -> bool {
-        self.memory.is_held()
+        self.memory.is_locked()
     }
 
     /// The stage of the judgement.

@@ -146,7 +146,7 @@ impl Engine {
         let since_ns = self.refused_since_ns.load(Ordering::Relaxed);
         since_ns != NEVER
             && OsClock.monotonic_ns().saturating_sub(since_ns) > STOPPED_AFTER_NS
-            && (self.clock.is_locked() || self.collector.is_held())
+            && (self.clock.is_locked() || self.collector.is_locked())
     }
 }
 
