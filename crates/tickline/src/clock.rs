@@ -372,7 +372,8 @@ impl Clock {
         self.engine().recent()
     }
 
-    /// The time, in order across threads, with the range in which `CLOCK_MONOTONIC` must have been.
+    /// The time, in order across threads, with the range in which `CLOCK_MONOTONIC` must have been,
+    /// on the conditions of the [Guarantees](crate#guarantees).
     ///
     /// ```
     /// use std::thread;
@@ -395,8 +396,9 @@ impl Clock {
     }
 
     /// Unix time, ordered like [`reading`](Self::reading), with the range in which
-    /// `CLOCK_REALTIME` must have been. If the clock has a line, the time comes from the line. For
-    /// bounds on UTC, see the crate `tickline-utc`.
+    /// `CLOCK_REALTIME` must have been, on the conditions of the [Guarantees](crate#guarantees). If
+    /// the clock has a line, the time comes from the line. For bounds on UTC, see the crate
+    /// `tickline-utc`.
     ///
     /// ```
     /// use tickline::Clock;
@@ -450,8 +452,9 @@ impl Clock {
     }
 
     /// The bounds of `CLOCK_MONOTONIC`, ns: two lines that turn the counter's ticks into its
-    /// earliest and its latest time, and the offset of Unix time. They are for a program that
-    /// converts ticks which another process or a device has read.
+    /// earliest and its latest time. With the offset of Unix time they also bound
+    /// `CLOCK_REALTIME`. They are for a program that converts ticks which another process or a
+    /// device has read.
     ///
     /// The bounds hold on the conditions of the [Guarantees](crate#guarantees), until the next
     /// recalibration replaces them. They are for ticks from the lines' start on: ask for them

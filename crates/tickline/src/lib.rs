@@ -91,10 +91,15 @@
 //!   calls takes at most 4 KiB of stack besides the kernel's signal frame, which takes up to 3.3
 //!   KiB (AVX-512). The 4 KiB include libc and the vDSO, and hold on Linux if symbols are bound at
 //!   start-up (rustc's default). Without optimisation nothing is promised; we measured 6,447 bytes.
-//! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`, on two conditions. Since the last
-//!   recalibration neither that clock nor the counter has jumped. And since then the rate of
-//!   `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured rate, apart from
-//!   the kernel's own dither.
+//! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`; by the counter, on two conditions.
+//!   Since the last recalibration neither that clock nor the counter has jumped. And since then the
+//!   rate of `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured rate,
+//!   apart from the kernel's own dither.
+//! - The bounds of [`Clock::unix_reading`] contain `CLOCK_REALTIME`; by the counter, on these two
+//!   conditions and a third. Since the last recalibration `CLOCK_REALTIME` has kept its distance
+//!   from `CLOCK_MONOTONIC`: nobody has set it, it has had no leap second, and on systems other than
+//!   Linux nobody has slewed it.
+//! - The bounds that [`Clock::bounds`] returns contain both clocks on the same conditions.
 //! - If the counter restarts at zero, the next reading notices it. If the counter is within the
 //!   line's window again by then, the next recalibration notices it instead.
 //! - If the control loop stops, the line is not renewed. Readings then use the line for at most 4

@@ -13,7 +13,7 @@ use crate::unix_time::UnixTime;
 /// [`Instant`](crate::Instant) with its range, and
 /// [`Clock::unix_reading`](crate::Clock::unix_reading) a [`UnixTime`](crate::UnixTime).
 ///
-/// The [Guarantees](crate#guarantees) state the two conditions on which the range contains the OS
+/// The [Guarantees](crate#guarantees) state the conditions on which the range contains the OS
 /// clock; [Not guaranteed](crate#not-guaranteed) lists the exceptions.
 ///
 /// ```
