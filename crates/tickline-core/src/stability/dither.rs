@@ -10,12 +10,13 @@
 //!        /  \/  \  /  \/
 //! ```
 //!
-//! Both limits are proven, and a bound may use either. One is the *rate*, [`DITHER_RATE_PPB`],
-//! which is narrow for short lines. The other is the *range* of the error, which does not grow. The
-//! kernel does not state how long it goes without a tick: 1 to 10 ms while it is busy (`HZ`), and
-//! longer when idle. So the range is [`MAX_RANGE_NS`] until it has been learnt. The learnt range is
-//! [`RANGE_FACTOR`] times the largest distance of a sample from the line before it, among at least
-//! [`BLOCK_SAMPLES`] clear samples over [`BLOCK_NS`].
+//! A bound may use either of two limits. One is the *rate*, [`DITHER_RATE_PPB`], which follows from
+//! the kernel's code, and is narrow for short lines. The other is the *range* of the error, which
+//! does not grow. It follows from the time between two ticks: 1 to 10 ms while the kernel is busy
+//! (`HZ`), and longer when it is idle. The kernel does not state how long. So [`MAX_TICK_NS`] is
+//! assumed, from which [`MAX_RANGE_NS`] follows: the range until it has been learnt. The learnt
+//! range is [`RANGE_FACTOR`] times the largest distance of a sample from the line before it, among
+//! at least [`BLOCK_SAMPLES`] clear samples over [`BLOCK_NS`].
 //!
 //! Other work on the machine makes a bracket wider, on one side or on both, and so moves its
 //! middle, too. It never makes a bracket narrower. A sample is *clear* if neither the sample nor
