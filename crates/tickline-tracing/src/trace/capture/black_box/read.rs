@@ -12,6 +12,7 @@ use crate::trace::readout::snapshot::{Callsites, Snapshot, ThreadSnapshot};
 use crate::trace::rings::memory::Memory;
 use crate::trace::rings::record::{Kind, Records};
 use crate::trace::rings::ring::{self, CONTROL_WORDS, ControlWord, Ring};
+use crate::trace::settings::DEFAULT_BYTES_IN_FILE;
 
 /// Reads the file of a recorder. The file may have any content. If its end is missing, the snapshot
 /// has the whole rings of threads that are there.
@@ -198,8 +199,8 @@ fn read_threads(
 /// The number of words that are read from a file at once: 64 KiB.
 const WORDS_AT_ONCE: usize = 1 << 13;
 
-/// The limit of words that a reader allocates before it has read any: 512 KiB.
-const FIRST_WORDS: usize = 8 * WORDS_AT_ONCE;
+/// The limit of words that a reader allocates before it has read any: a ring of the default size.
+const FIRST_WORDS: usize = CONTROL_WORDS + DEFAULT_BYTES_IN_FILE / 8;
 
 /// The factor by which the memory of a ring grows while the ring is read.
 const GROWTH: usize = 8;
@@ -346,6 +347,25 @@ mod tests {
         let whole = 4_096 + 3 * 8 * (CONTROL_WORDS + capacity);
         let expected = format!("it ends after 4097 of {whole} bytes");
         assert_eq!(error_of_bytes(&bytes).to_string(), expected);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "four million words take long there")]
+    fn memory_that_has_grown_three_times_has_all_words_of_the_file() {
+        let words = FIRST_WORDS * GROWTH * GROWTH + 1;
+        let mut bytes = Vec::new();
+        for word in 0..words as u64 {
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
+        let mut input = Input {
+            file: &bytes[..],
+            read_bytes: 0,
+            whole_bytes: None,
+        };
+        let memory = input.memory(words).unwrap();
+        // ORDERING: Relaxed: only this thread uses the memory.
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        assert!(memory.words()[..words].iter().map(load).eq(0..words as u64));
     }
 
     /// Symptom: the error was "out of memory", and nothing more.
