@@ -59,9 +59,9 @@ pub fn allowed_difference_ticks(ticks: u64, ns: u64) -> u64 {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CounterDifference {
-    /// The smallest difference that is possible, ticks.
+    /// The smallest difference that is possible, ticks, with its sign.
     pub min_ticks: i64,
-    /// The largest difference that is possible, ticks.
+    /// The largest difference that is possible, ticks, with its sign.
     pub max_ticks: i64,
 }
 
@@ -84,15 +84,15 @@ impl CounterDifference {
         self.min_ticks = self.min_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// The smallest possible difference of the counters, either way, ticks; 0 if they may be equal.
-    /// Compare it with the counter's resolution: counters can't show a smaller difference.
+    /// The smallest possible difference of the counters without its sign, ticks; 0 if they may be
+    /// equal. Compare it with the counter's resolution: counters can't show a smaller difference.
     #[must_use]
     pub fn smallest_ticks(&self) -> u64 {
         let ahead = u64::try_from(self.min_ticks).unwrap_or(0);
         ahead.max(u64::try_from(self.max_ticks.saturating_neg()).unwrap_or(0))
     }
 
-    /// The largest possible difference of counters of this resolution, either way, ticks. Each
+    /// The largest possible difference of counters of this resolution without its sign, ticks. Each
     /// counter may be up to its resolution further than it says.
     #[must_use]
     pub fn largest_ticks(&self, resolution_ticks: u64) -> u64 {
