@@ -503,7 +503,7 @@ impl Clock {
     /// is harmless. Returns the time until the next iteration is due. A line that the call has
     /// published is valid for 4 times that.
     ///
-    /// An iteration takes a few microseconds, and the first one some hundred. With the manual
+    /// An iteration takes a few microseconds, and the first one about a hundred. With the manual
     /// driver, some iterations take longer, because they read the kernel's clocksource. The call
     /// runs no iteration while another thread runs one, nor while a gate is closed; it judges the
     /// gates again when that is due. With a line for each CPU it runs none either: only the clock's

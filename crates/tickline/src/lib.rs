@@ -12,11 +12,11 @@
 //!
 //! tickline needs no set-up. The first calls return the time of the OS clock. In a program that
 //! reads the time every 2 ms or more often, some of the calls calibrate the counter: about twice a
-//! second one takes 2 to 5 us longer, and one of the first takes 20 to 60 us. [`start`] moves that
-//! work to a thread. Two kinds of programs use the counter only with this thread: programs that
-//! read the time more rarely, and programs on machines whose kernel keeps time with another clock,
-//! such as kvm-clock. On such a machine the CPUs' counters must be compared, which only the thread
-//! can do.
+//! second one takes some microseconds longer, and one of the first takes 20 to 60 us. [`start`]
+//! moves that work to a thread. Two kinds of programs use the counter only with this thread:
+//! programs that read the time more rarely, and programs on machines whose kernel keeps time with
+//! another clock, such as kvm-clock. On such a machine the CPUs' counters must be compared, which
+//! only the thread can do.
 //!
 //! | to | use |
 //! |---|---|

@@ -81,10 +81,10 @@ impl ClockBuilder {
 
     /// Sets whether there is one line, or a line for each CPU. The latter is for counters that have
     /// one rate but were not started together. The thread then moves to each CPU once in each
-    /// interval, and calibrates its line there; the first time it stays on each for up to about 6
-    /// ms. With hundreds of CPUs and an interval of 10 ms, or with tens of CPUs and 1 ms, the moves
-    /// take so long that most readings come from the OS clock. With a line for each CPU the order
-    /// of readings is weaker: [`LinePerCpu`].
+    /// interval, and calibrates its line there; the first time it stays on each for some
+    /// milliseconds. With hundreds of CPUs and an interval of 10 ms, or with tens of CPUs and 1 ms,
+    /// the moves take so long that most readings come from the OS clock. With a line for each CPU
+    /// the order of readings is weaker: [`LinePerCpu`].
     ///
     /// **On a busy machine keep the default interval, or take a longer one.** There the thread gets
     /// onto a CPU late. That CPU's line is valid for eight intervals, and for as many sixteenths of
