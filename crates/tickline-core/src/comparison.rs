@@ -51,17 +51,17 @@ pub fn allowed_difference_ticks(ticks: u64, ns: u64) -> u64 {
 /// difference.add_sent(1_000, 1_070);
 /// difference.add_received(1_080, 1_130);
 /// assert_eq!((difference.min_ticks, difference.max_ticks), (-50, 70));
-/// assert_eq!(difference.size_ticks(), 0, "the counters may be synchronised");
+/// assert_eq!(difference.smallest_ticks(), 0, "the counters may be synchronised");
 ///
 /// // In another exchange the other counter must have been ahead.
 /// difference.add_received(2_090, 2_060);
-/// assert_eq!(difference.size_ticks(), 30);
+/// assert_eq!(difference.smallest_ticks(), 30);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CounterDifference {
-    /// The smallest difference that is possible, ticks.
+    /// The smallest difference that is possible, ticks, with its sign.
     pub min_ticks: i64,
-    /// The largest difference that is possible, ticks.
+    /// The largest difference that is possible, ticks, with its sign.
     pub max_ticks: i64,
 }
 
@@ -84,15 +84,15 @@ impl CounterDifference {
         self.min_ticks = self.min_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// The smallest possible difference of the counters, ticks; 0 if they may be equal. Compare it
-    /// with the counter's resolution: counters can't show a smaller difference.
+    /// The smallest possible difference of the counters without its sign, ticks; 0 if they may be
+    /// equal. Compare it with the counter's resolution: counters can't show a smaller difference.
     #[must_use]
-    pub fn size_ticks(&self) -> u64 {
+    pub fn smallest_ticks(&self) -> u64 {
         let ahead = u64::try_from(self.min_ticks).unwrap_or(0);
         ahead.max(u64::try_from(self.max_ticks.saturating_neg()).unwrap_or(0))
     }
 
-    /// The largest possible difference of counters of this resolution, either way, ticks. Each
+    /// The largest possible difference of counters of this resolution without its sign, ticks. Each
     /// counter may be up to its resolution further than it says.
     #[must_use]
     pub fn largest_ticks(&self, resolution_ticks: u64) -> u64 {
@@ -109,15 +109,16 @@ impl CounterDifference {
     /// use tickline_core::comparison::{CounterDifference, Synchronisation, allowed_difference_ticks};
     ///
     /// let allowed_ticks = allowed_difference_ticks(3, 1); // 4,998 ticks at 3 GHz
-    /// let of = |min_ticks, max_ticks| CounterDifference { min_ticks, max_ticks };
-    /// let found = |difference: CounterDifference| difference.synchronisation(1, allowed_ticks);
-    /// assert_eq!(found(of(-300, 400)), Synchronisation::Synchronised);
-    /// assert_eq!(found(of(10, 60_000)), Synchronisation::Unsynchronised);
-    /// assert_eq!(found(of(-60_000, 60_000)), Synchronisation::Unknown);
+    /// let judged = |min_ticks, max_ticks| {
+    ///     CounterDifference { min_ticks, max_ticks }.synchronisation(1, allowed_ticks)
+    /// };
+    /// assert_eq!(judged(-300, 400), Synchronisation::Synchronised);
+    /// assert_eq!(judged(10, 60_000), Synchronisation::Unsynchronised);
+    /// assert_eq!(judged(-60_000, 60_000), Synchronisation::Unknown);
     /// ```
     #[must_use]
     pub fn synchronisation(&self, resolution_ticks: u64, allowed_ticks: u64) -> Synchronisation {
-        if self.size_ticks() > resolution_ticks {
+        if self.smallest_ticks() > resolution_ticks {
             Synchronisation::Unsynchronised
         } else if self.largest_ticks(resolution_ticks) <= allowed_ticks {
             Synchronisation::Synchronised
@@ -243,22 +244,25 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_a_difference_is_short_of_it_by_no_more_than_the_range() {
+    fn the_smallest_difference_is_short_of_the_true_one_by_no_more_than_the_range() {
         check_ranges(|true_ticks, difference| {
             // An exchange takes 60 ticks or more, so it can't tell less from 0.
-            let sizes = if true_ticks.abs() < 60 {
+            let expected = if true_ticks.abs() < 60 {
                 0..=0
             } else {
                 true_ticks.unsigned_abs() - 130..=true_ticks.unsigned_abs()
             };
-            let size_ticks = difference.size_ticks();
-            assert!(sizes.contains(&size_ticks), "{true_ticks}: {difference:?}");
+            let smallest_ticks = difference.smallest_ticks();
+            assert!(
+                expected.contains(&smallest_ticks),
+                "{true_ticks}: {difference:?}"
+            );
         });
     }
 
     #[test]
     fn before_the_first_exchange_no_difference_is_found() {
-        assert_eq!(CounterDifference::UNKNOWN.size_ticks(), 0);
+        assert_eq!(CounterDifference::UNKNOWN.smallest_ticks(), 0);
     }
 
     /// Whether counters of 1 GHz whose difference is in this range, ns, are synchronised.

@@ -119,8 +119,10 @@ pub struct DrivenClock<S = LineCell> {
     pub(crate) shared: SharedClock<S>,
     /// The control loop behind its lock.
     memory: TryLock<DriverMemory>,
-    /// The stage of the judgement, and the kind of lines. Not public, though five methods only call
-    /// it: its others begin and conclude judgements, for which a driver needs the lock.
+    /// The stage of the judgement, and the kind of lines. Not public, because it also begins and
+    /// concludes judgements, for which a driver needs the lock. Five methods of the clock only call
+    /// it: a program thus finds [`enable`](Self::enable) beside [`disable`](Self::disable), which
+    /// needs the line as well.
     pub(crate) keeper: Keeper,
     /// When a review of the facts is due, and whether a reader should run an iteration.
     reader_schedule: ReaderSchedule,
@@ -258,7 +260,7 @@ impl<S> DrivenClock<S> {
     /// the token does not tell.
     #[must_use]
     pub fn is_locked(&self) -> bool {
-        self.memory.is_held()
+        self.memory.is_locked()
     }
 
     /// The stage of the judgement.

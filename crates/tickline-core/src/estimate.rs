@@ -48,8 +48,11 @@ pub(crate) const MAX_AGE_NS: u64 = 300 * NS_PER_S;
 /// 0.16 ppm (Linux `timekeeping_adjust`).
 pub(crate) const FIT_TOLERANCE_PPB: i64 = 200;
 
-/// The longest gap between two samples for which this tolerance grows, ns: 17 ns were seen over 100
-/// ms of idle. The dither that the bounds allow for is larger (`stability/dither.rs`).
+/// The longest gap between two samples for which this tolerance grows, ns: twice the longest time
+/// between two of the kernel's ticks that `stability/dither.rs` assumes. So a fit tolerates a
+/// distance of up to 40 ns from a line. The largest dither for which the bounds allow stays within
+/// 24 ns of one, half of its `MAX_RANGE_NS`. With a longer gap more changes of the rate would pass
+/// as dither.
 const MAX_TOLERANCE_GAP_NS: i64 = 200_000_000;
 
 /// The feasible slopes of a set of samples.

@@ -131,12 +131,16 @@ crate::named! {
         /// The counters of the CPUs could not be compared
         /// ([`Impossible`](CounterComparison::Impossible) says why), or not closely enough.
         Untestable => "untestable": "the counters of the CPUs could not be compared",
-        /// The counters of two CPUs differ. [`Facts::comparison`] has the CPUs and the difference,
-        /// and `Status::comparison` of `tickline`.
+        /// The counters of two CPUs differ. [`Facts::comparison`] names the CPUs and the
+        /// difference, and so does `Status::comparison` of `tickline`.
         Unsynchronised => "unsynchronised": "the counters of two CPUs differ",
-        /// Reading the counter takes longer than asking the OS. [`Facts::cost`] has the figures,
-        /// and `Status::cost` of `tickline`.
+        /// Reading the counter takes longer than asking the OS for monotonic time. [`Facts::cost`]
+        /// states the figures, and so does `Status::cost` of `tickline`.
         Slow => "slow": "reading the counter takes longer than asking the OS",
+        /// Reading the counter takes longer than asking the OS for Unix time. It stops only Unix
+        /// time, so no clock falls back for this reason alone.
+        SlowForUnixTime => "slow_for_unix_time":
+            "reading the counter takes longer than asking the OS for Unix time",
         /// The counter stood still while its resolution was measured.
         Stuck => "stuck": "the counter stands still",
         /// The counter ticks so slowly that it can't be used: no line fits it
@@ -163,8 +167,7 @@ crate::named! {
 }
 
 impl Reason {
-    /// The gate that is closed for this reason, or that warns. Of the two for [`Slow`](Self::Slow)
-    /// it is the one for monotonic time.
+    /// The gate that is closed for this reason, or that warns.
     ///
     /// ```
     /// use tickline_core::gate::{Gate, Reason};
@@ -185,6 +188,7 @@ impl Reason {
             | Self::KernelUnknown => Gate::Kernel,
             Self::Untested | Self::Untestable | Self::Unsynchronised => Gate::Synchronised,
             Self::Slow | Self::Stuck => Gate::Cost,
+            Self::SlowForUnixTime => Gate::UnixCost,
             Self::CounterTooSlow | Self::SamplesTooOld | Self::NoLine | Self::DriverStopped => {
                 Gate::Calibration
             }
@@ -215,12 +219,6 @@ enum Opening {
 }
 
 impl Verdict {
-    /// [`Gate::UnixCost`] is closed, for its only reason: [`Reason::Slow`].
-    pub const UNIX_COST_CLOSED: Self = Self {
-        gate: Gate::UnixCost,
-        opening: Opening::Closed(Reason::Slow),
-    };
-
     /// The gate is open, without a warning.
     #[must_use]
     pub const fn open(gate: Gate) -> Self {
@@ -348,9 +346,10 @@ pub const fn needs_comparison(facts: &Facts) -> bool {
 }
 
 const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
+    if facts.has_line_per_cpu {
+        return None; // counters of one rate may start anywhere
+    }
     match (facts.comparison, kernel_verdict(facts)) {
-        // If each CPU has a line of its own, counters of one rate may start anywhere.
-        (_, _) if facts.has_line_per_cpu => None,
         (CounterComparison::Unsynchronised { .. }, _) => Some(Reason::Unsynchronised),
         (CounterComparison::Single | CounterComparison::Synchronised { .. }, _) => None,
         (_, KernelVerdict::Uses) => None,
@@ -407,7 +406,7 @@ const fn judge_unix_cost(facts: &Facts) -> Verdict {
         cost.counter_ps
     };
     if counter_ps > cost.os_unix_ps {
-        Verdict::UNIX_COST_CLOSED
+        Verdict::closed(Reason::SlowForUnixTime)
     } else {
         Verdict::open(Gate::UnixCost)
     }

@@ -5,8 +5,8 @@
 //! aarch64 a reader gets `m` and `b` by one 16-byte load, and every change is one 128-bit
 //! compare-and-swap. Nobody waits for a writer that has stopped: a reader that finds a replacement
 //! announced gives the writer two microseconds, and then ends the old line itself.
-//! [DESIGN.md](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-state) has the layout,
-//! and why this is safe.
+//! [DESIGN.md](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-state) shows the
+//! layout, and says why this is safe.
 //!
 //! # A clock on bare metal
 //!
@@ -69,8 +69,8 @@
 //!
 //! | bring | and see |
 //! |---|---|
-//! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
-//! | a [`Reference`](reference::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](reference::Resolutions) has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
+//! | a [`Counter`](counter::Counter) | [`counter`] states the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
+//! | a [`Reference`](reference::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](reference::Resolutions) states its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
 //! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`now_ordered_ns`](shared::Readings::now_ordered_ns). [`read_ns`](shared::Readings::read_ns) is faster, and in order within one thread; where it returns `None`, call [`read_ordered_in_any_state`](shared::Readings::read_ordered_in_any_state) |
 //! | a [`Control`](control::Control), and its driver | one caller of [`iterate`](control::Control::iterate), from the main loop or a timer's interrupt. The last [`Iteration`](control::Iteration) says when the next call is due. Several callers share it through a lock of your own |
 //! | trust | [`gate::judge`] judges each gate by the known facts. No other code checks whether the counter keeps its rate |
@@ -97,7 +97,7 @@
 //! backwards. Without a line, readings come from the reference, but are never below the
 //! **high-water mark**: the largest time that the last line may have returned.
 //!
-//! DESIGN.md has [all parts](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-parts),
+//! DESIGN.md lists [all parts](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-parts),
 //! and [the steps](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-pipeline) from a
 //! sample to the published line, each with its file.
 //!

@@ -483,13 +483,16 @@ impl<C: CpuCounter> Counter for PinnedCounter<'_, C> {
 
     fn now_ordered(&self) -> u64 {
         let last_ticks = self.last_ticks.get();
-        let ticks = match self.counter.now_ordered() {
-            _ if self.lost.get() => last_ticks.wrapping_sub(1),
-            Some(read) if read.cpu == self.cpu => read.ticks,
-            _ => {
-                self.lost.set(true);
-                last_ticks.wrapping_sub(LOST_TICKS)
-            }
+        let read = self.counter.now_ordered();
+        let ticks = if self.lost.get() {
+            last_ticks.wrapping_sub(1)
+        } else if let Some(read) = read
+            && read.cpu == self.cpu
+        {
+            read.ticks
+        } else {
+            self.lost.set(true);
+            last_ticks.wrapping_sub(LOST_TICKS)
         };
         self.last_ticks.set(ticks);
         ticks

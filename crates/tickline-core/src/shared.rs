@@ -1,7 +1,7 @@
 //! The memory that readers and the writer share, and the operations that any thread may do: read,
 //! retire a line, bar and unbar the clock.
 //!
-//! `DESIGN.md`, section "Order", has the rules of order. The functions here name the rules by
+//! `DESIGN.md`, section "Order", states the rules of order. The functions here name the rules by
 //! number.
 
 use core::ops::Deref;
@@ -36,6 +36,10 @@ pub use readings::Readings;
 /// ticks of the counter that the control loop has sampled, and the high-water mark is a time of the
 /// loop's reference. With another one, readings step back, and bounds do not contain the reference;
 /// the behaviour is never undefined.
+///
+/// No type can demand that, because the values differ in type and over time. The control loop of a
+/// CPU's line reads the counter with a check of the CPU; the line's readers read the counter
+/// together with the CPU's id. And the program may forbid the reference some of its probes later.
 ///
 /// ```
 /// use tickline_core::{cell::LineCell, shared::{ReadingSource, SharedClock}};

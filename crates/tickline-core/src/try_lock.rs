@@ -221,7 +221,7 @@ impl<T> TryLock<T> {
 
     /// Whether a thread holds the lock, or a thread that is gone has never released it.
     #[must_use]
-    pub fn is_held(&self) -> bool {
+    pub fn is_locked(&self) -> bool {
         // ORDERING: Relaxed, for display.
         self.owner.load(Ordering::Relaxed) != 0
     }
@@ -354,16 +354,16 @@ mod tests {
     fn a_lock_is_held_until_its_guard_is_dropped() {
         let lock = TryLock::new(5);
         let guard = take(&lock, process(1));
-        assert!(lock.is_held());
+        assert!(lock.is_locked());
         drop(guard);
-        assert!(!lock.is_held());
+        assert!(!lock.is_locked());
     }
 
     #[test]
     fn a_threads_guard_releases_the_lock() {
         let lock = TryLock::new(5);
         drop(take(&lock, thread(20)));
-        assert!(!lock.is_held());
+        assert!(!lock.is_locked());
     }
 
     #[test]
@@ -371,7 +371,7 @@ mod tests {
         let lock = TryLock::new(5);
         let _parents = take(&lock, process(1)).unwrap();
         drop(take(&lock, process(2)));
-        assert!(!lock.is_held());
+        assert!(!lock.is_locked());
     }
 
     #[test]
@@ -379,7 +379,7 @@ mod tests {
         let lock = TryLock::new(5);
         let killed = take(&lock, thread(21));
         drop(take(&lock, thread(22)));
-        assert!(!lock.is_held());
+        assert!(!lock.is_locked());
         core::mem::forget(killed);
     }
 }

@@ -53,9 +53,8 @@
 //!
 //! # Guarantees
 //!
-//! A reading never fails, allocates or panics, and waits for another thread only as one of tickline
-//! does ([the promises](tickline::Clock#what-a-reading-promises)). All clocks except mocks, and
-//! [`tickline::Instant`], share one timescale: ns of `CLOCK_MONOTONIC`.
+//! A reading promises what one of tickline does ([Guarantees](tickline#guarantees)). All clocks
+//! except mocks, and [`tickline::Instant`], share one timescale: ns of `CLOCK_MONOTONIC`.
 //!
 //! # Features
 //!

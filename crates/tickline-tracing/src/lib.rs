@@ -61,9 +61,10 @@
 //! chunks of 4 KB, 8 KB and so on: 10,000 open spans take 1 MB. A span that a filter hides from the
 //! layer costs the layer nothing.
 //!
-//! The [record](https://github.com/tickline/tickline/blob/main/benches/README.md) has the cost of a
-//! span with this layer and with each sink, on one and on two threads, next to a layer that only
-//! stores an extension, `fmt` with `FmtSpan::CLOSE`, tracing-chrome and tracing-opentelemetry.
+//! The [record](https://github.com/tickline/tickline/blob/main/benches/README.md) states the cost
+//! of a span with this layer and with each sink, on one and on two threads, next to a layer that
+//! only stores an extension, `fmt` with `FmtSpan::CLOSE`, tracing-chrome and
+//! tracing-opentelemetry.
 //!
 //! In this layer, its histograms and its recorders, threads do not write to shared memory at every
 //! span, unless a span moves between threads. The registry's stacks of open spans may share a cache

@@ -148,3 +148,14 @@ fn a_ring_that_a_truncated_file_lacks_takes_no_memory() {
     let most = most_bytes_in(|| _ = convert(file).unwrap_err());
     assert!(most < RING.cast_signed() / 2, "{most} bytes");
 }
+
+/// Symptom: a reader of such a file allocated all that the head stated, up to 16 GiB.
+#[test]
+#[cfg(unix)]
+fn a_ring_that_ends_early_takes_memory_only_for_its_beginning() {
+    let file = file_of_recorder();
+    let beginning = 4_096 + RING as u64 / 16;
+    file.set_len(beginning).unwrap();
+    let most = most_bytes_in(|| _ = convert(file).unwrap_err());
+    assert!(most < RING.cast_signed() / 2, "{most} bytes");
+}

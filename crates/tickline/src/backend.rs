@@ -102,7 +102,7 @@ use crate::unix_time::UnixTime;
 /// |---|---|
 /// | the counter | [`Fast`](ClockState::Fast) |
 /// | the OS clock, until the backend can serve | [`Calibrating`](ClockState::Calibrating) |
-/// | the OS clock, because the counter can't be used | [`Fallback`](ClockState::Fallback), with the reason |
+/// | the OS clock, because the counter can't be used | [`Fallback`](ClockState::Fallback), with the reason. If the counter is slow, that is [`Slow`](crate::Reason::Slow), never [`SlowForUnixTime`](crate::Reason::SlowForUnixTime), which stops only Unix time |
 /// | the OS clock, because the backend's own source can't serve | [`BackendFallback`](ClockState::BackendFallback), with a text that says why |
 /// | a clock of its own | [`Backend`](ClockState::Backend) |
 /// | a test | [`Mock`](ClockState::Mock) |

@@ -50,15 +50,8 @@ static GLOBAL_CLOCK: Clock = Clock {
 ///
 /// A reading returns a time, never an error. The rest depends on the kind of clock.
 ///
-/// By the counter or by the OS clock ([`global`](Clock::global), [`builder`](Clock::builder)), a
-/// reading
-///
-/// - never allocates or panics, and may be made in a signal handler;
-/// - waits for another thread at most 2 us while that thread replaces a line, and 10 to about 150
-///   us while it publishes a first line;
-/// - makes no system call by the counter, and by the OS clock `clock_gettime`, unless the vDSO
-///   answers it; a reading that also drives the clock ([`Driver::Reader`]) makes more;
-/// - has bounds that contain the OS clock, by the counter on the conditions of [`Reading`].
+/// By the counter or by the OS clock ([`global`](Clock::global), [`builder`](Clock::builder)) a
+/// reading promises the [Guarantees](crate#guarantees).
 ///
 /// By a page of another process a reading promises what
 /// [`tickline_page::open`](https://docs.rs/tickline-page/latest/tickline_page/fn.open.html) says.
@@ -66,7 +59,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// By a mock (`MockClock::clock`) a reading
 ///
 /// - never waits, allocates or panics, makes no system call, and may be made in a signal handler;
-/// - has the mock's time as its lower bound, and 1 ns more as its upper one.
+/// - returns the mock's time as its lower bound, and 1 ns more as its upper one.
 ///
 /// By a mock that follows tokio's clock a reading waits, allocates and panics as that clock does,
 /// and must not be made in a signal handler. Its bounds are as by a mock.
@@ -77,11 +70,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 ///   handler if the backend may be called there;
 /// - ends the process if the backend's `now` or `unix_now` panics; a panic of another method
 ///   unwinds into the caller;
-/// - has the bounds that the backend states.
-///
-/// A reading waits for a first line for a fixed number of turns of a spin loop. They take longest
-/// on Skylake, whose `PAUSE` is the slowest. A reading that drives the clock makes the system calls
-/// of an [iteration](Clock::maintain), and of the collection of facts about the machine.
+/// - returns the bounds that the backend states.
 ///
 /// The order of readings is in the table [Order](crate#order); that of a backend is its obligation.
 ///
@@ -105,7 +94,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// [`Anchor::std`](crate::Anchor::std) converts by the global clock, for which a mock's deadline
 /// may be long past: the wait ends at once, and a loop around it spins. The mock's `advance` wakes
 /// no thread that waits. A test wakes it, for example by a message. The clock of
-/// `MockClock::from_tokio` has anchors by tokio's clock, for tokio's waits.
+/// `MockClock::from_tokio` makes anchors by tokio's clock, for tokio's waits.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -231,7 +220,7 @@ impl Clock {
     }
 
     /// A clock whose time comes from `backend`. The clock has no thread and no settings;
-    /// [`Backend`] has an example, and says what the clock promises. A program that keeps a clone
+    /// [`Backend`] shows an example, and says what the clock promises. A program that keeps a clone
     /// of the [`Arc`] can go on to steer its backend.
     ///
     /// ```
@@ -292,9 +281,8 @@ impl Clock {
     }
 
     /// The current time of `CLOCK_MONOTONIC`, in order across threads: if one reading was complete
-    /// before another began, the later one is never smaller. Readings use the counters only if the
-    /// gates find them synchronised. With a line for each CPU ([`LinePerCpu`](crate::LinePerCpu))
-    /// the order holds on one CPU while its line lasts.
+    /// before another began, the later one is never smaller. [Order](crate#order) tells where this
+    /// holds on one CPU only.
     ///
     /// ```
     /// use std::thread;
@@ -339,10 +327,9 @@ impl Clock {
     /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
     /// recalibration: at once with the thread driver on Linux and full probes, otherwise within the
     /// interval. If the OS clock gives Unix time faster than the counter does, readings come from
-    /// the OS clock ([`Status::unix_reason`]). After a suspend in which the counter ran on, Unix
-    /// time is ahead of `CLOCK_REALTIME` by as much as [`now`](Self::now) is ahead of
-    /// `CLOCK_MONOTONIC` ([`Disrupted`](crate::ClockState::Disrupted)). Readings of two threads may
-    /// be out of order by nanoseconds, as with [`now`](Self::now).
+    /// the OS clock ([`Status::unix_reason`]). Between threads, readings are as little in order as
+    /// those of [`now`](Self::now). After some suspends they are ahead ([Not
+    /// guaranteed](crate#not-guaranteed)).
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -385,7 +372,8 @@ impl Clock {
         self.engine().recent()
     }
 
-    /// The time, in order across threads, with the range in which `CLOCK_MONOTONIC` must have been.
+    /// The time, in order across threads, with the range in which `CLOCK_MONOTONIC` must have been,
+    /// on the conditions of the [Guarantees](crate#guarantees).
     ///
     /// ```
     /// use std::thread;
@@ -408,8 +396,9 @@ impl Clock {
     }
 
     /// Unix time, ordered like [`reading`](Self::reading), with the range in which
-    /// `CLOCK_REALTIME` must have been. If the clock has a line, the time comes from the line. For
-    /// bounds on UTC, see the crate `tickline-utc`.
+    /// `CLOCK_REALTIME` must have been, on the conditions of the [Guarantees](crate#guarantees). If
+    /// the clock has a line, the time comes from the line. For bounds on UTC, see the crate
+    /// `tickline-utc`.
     ///
     /// ```
     /// use tickline::Clock;
@@ -463,11 +452,13 @@ impl Clock {
     }
 
     /// The bounds of `CLOCK_MONOTONIC`, ns: two lines that turn the counter's ticks into its
-    /// earliest and its latest time, and the offset of Unix time. They are for a program that
-    /// converts ticks which another process or a device has read.
+    /// earliest and its latest time. With the offset of Unix time they also bound
+    /// `CLOCK_REALTIME`. They are for a program that converts ticks which another process or a
+    /// device has read.
     ///
-    /// The bounds hold on the conditions of [`Reading`], until the next recalibration replaces
-    /// them. They are for ticks from the lines' start on: ask for them before the ticks are read.
+    /// The bounds hold on the conditions of the [Guarantees](crate#guarantees), until the next
+    /// recalibration replaces them. They are for ticks from the lines' start on: ask for them
+    /// before the ticks are read.
     ///
     /// `None` if readings don't come from one line for all CPUs that is in its window: without a
     /// line, with a line for each CPU ([`LinePerCpu`](crate::LinePerCpu)), and with a [`Backend`].
@@ -512,8 +503,8 @@ impl Clock {
     /// is harmless. Returns the time until the next iteration is due. A line that the call has
     /// published is valid for 4 times that.
     ///
-    /// An iteration takes 2 to 5 us, and the first one about 100. With the manual driver, every
-    /// eighth iteration takes about 10 us more, because it reads the kernel's clocksource. The call
+    /// An iteration takes a few microseconds, and the first one about a hundred. With the manual
+    /// driver, some iterations take longer, because they read the kernel's clocksource. The call
     /// runs no iteration while another thread runs one, nor while a gate is closed; it judges the
     /// gates again when that is due. With a line for each CPU it runs none either: only the clock's
     /// thread can calibrate these. With a [`Backend`] there is no control loop, and the call does

@@ -8,8 +8,9 @@ use std::io;
 /// Why a clock, or a [`BackgroundThread`](crate::background::BackgroundThread), could not be
 /// started.
 ///
-/// The texts of `Display` and `Debug` are complete: they have the system's error, if there is one
-/// ([`system_error`](Self::system_error)). The [`source`](StdError::source) is therefore `None`.
+/// The texts of `Display` and `Debug` are complete: they include the system's error, if there is
+/// one ([`system_error`](Self::system_error)). The [`source`](StdError::source) is therefore
+/// `None`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,7 +47,7 @@ pub enum ErrorKind {
     /// A setting needs another setting, which the program has not chosen.
     IncompatibleSettings,
     /// The system did not create the thread, or has ended it before it began.
-    /// [`system_error`](Error::system_error) has the system's error, if there is one.
+    /// [`system_error`](Error::system_error) returns the system's error, if there is one.
     ThreadNotStarted,
     /// Another thread was starting or ending the global clock's thread for 5 s. The text says what
     /// to do.

@@ -65,7 +65,7 @@ impl Instant {
     }
 
     /// Nanoseconds of `CLOCK_MONOTONIC`; 0 for an instant before its zero, which no reading of that
-    /// clock is. [`as_signed_nanos`](Self::as_signed_nanos) has those before it.
+    /// clock is. [`as_signed_nanos`](Self::as_signed_nanos) is negative for these.
     #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> u64 {

@@ -12,11 +12,11 @@
 //!
 //! tickline needs no set-up. The first calls return the time of the OS clock. In a program that
 //! reads the time every 2 ms or more often, some of the calls calibrate the counter: about twice a
-//! second one takes 2 to 5 us longer, and one of the first takes 20 to 60 us. [`start`] moves that
-//! work to a thread. Two kinds of programs use the counter only with this thread: programs that
-//! read the time more rarely, and programs on machines whose kernel keeps time with another clock,
-//! such as kvm-clock. On such a machine the CPUs' counters must be compared, which only the thread
-//! can do.
+//! second one takes some microseconds longer, and one of the first takes 20 to 60 us. [`start`]
+//! moves that work to a thread. Two kinds of programs use the counter only with this thread:
+//! programs that read the time more rarely, and programs on machines whose kernel keeps time with
+//! another clock, such as kvm-clock. On such a machine the CPUs' counters must be compared, which
+//! only the thread can do.
 //!
 //! | to | use |
 //! |---|---|
@@ -79,17 +79,27 @@
 //! [`Backend`](backend::Backend) of your own
 //! [promise other things](Clock#what-a-reading-promises).
 //!
-//! - A reading never fails, allocates or panics. It waits for another thread only while that thread
-//!   publishes a line: 2 us at most, or [longer](Clock#what-a-reading-promises) for a first line.
+//! - A reading never fails, allocates or panics.
+//! - A reading waits for another thread only while that thread publishes a line: 2 us at most, or
+//!   10 to about 150 us for a first line. The latter is a fixed number of turns of a spin loop,
+//!   which take longest on Skylake, whose `PAUSE` is the slowest.
+//! - A reading by the counter makes no system call. By the OS clock it makes `clock_gettime`,
+//!   unless the vDSO answers it. A reading that also drives the clock ([`Driver::Reader`]) makes
+//!   those of an [iteration](Clock::maintain), and of the collection of facts about the machine.
 //! - A signal handler may make a reading, even the first one of the process, and may call
 //!   [`Clock::maintain`], [`Clock::enable`] and [`Clock::disable`]. With optimisation each of these
 //!   calls takes at most 4 KiB of stack besides the kernel's signal frame, which takes up to 3.3
 //!   KiB (AVX-512). The 4 KiB include libc and the vDSO, and hold on Linux if symbols are bound at
 //!   start-up (rustc's default). Without optimisation nothing is promised; we measured 6,447 bytes.
-//! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`, on two conditions. Since the last
-//!   recalibration neither that clock nor the counter has jumped. And since then the rate of
-//!   `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured rate, apart from
-//!   the kernel's own dither.
+//! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`; by the counter, on two conditions.
+//!   Since the last recalibration neither that clock nor the counter has jumped. And since then the
+//!   rate of `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured rate,
+//!   apart from the kernel's own dither.
+//! - The bounds of [`Clock::unix_reading`] contain `CLOCK_REALTIME`; by the counter, on these two
+//!   conditions and a third. Since the last recalibration `CLOCK_REALTIME` has kept its distance
+//!   from `CLOCK_MONOTONIC`: nobody has set it, it has had no leap second, and on systems other than
+//!   Linux nobody has slewed it.
+//! - The bounds that [`Clock::bounds`] returns contain both clocks on the same conditions.
 //! - If the counter restarts at zero, the next reading notices it. If the counter is within the
 //!   line's window again by then, the next recalibration notices it instead.
 //! - If the control loop stops, the line is not renewed. Readings then use the line for at most 4
@@ -131,12 +141,12 @@
 //! [`LinePerCpu::Off`] readings come from the OS clock on such a machine, in order.
 //!
 //! On a busy machine the thread gets onto a CPU late, and many readings come from the OS clock
-//! meanwhile: [`ClockBuilder::line_per_cpu`] has figures, and says which interval helps.
+//! meanwhile: [`ClockBuilder::line_per_cpu`] says which interval helps.
 //!
 //! # Cost
 //!
 //! `now` costs little more than the bare counter instruction. The [repository's
-//! README](https://github.com/tickline/tickline) has the figures, and those of other clocks.
+//! README](https://github.com/tickline/tickline) lists the figures, and those of other clocks.
 //!
 //! # How it works
 //!
@@ -145,8 +155,8 @@
 //!
 //! The control loop samples the OS clock, and publishes the next line before the present one ends.
 //! Gates judge facts about the machine. If the counter can't be trusted, a gate closes and ends the
-//! line. `tickline_core` has the arithmetic and the protocol between the control loop and its
-//! readers.
+//! line. `tickline_core` does the arithmetic, and defines the protocol between the control loop and
+//! its readers.
 //!
 //! # Plugins
 //!
@@ -174,9 +184,10 @@
 //!   Readings may then step back: by less than the time since the last recalibration, or as far as
 //!   the OS clock, which the kernel computes from the same counter.
 //! - Order between two CPUs whose counters differ by less than the comparison shows, which is the
-//!   time of an exchange: mostly 0.1 to 0.4 us. Readings may be out of order by the difference.
-//!   [`CounterComparison::Synchronised`] has the largest difference that is possible. If that might
-//!   be more than 1.7 us, as where each read of the counter traps to a slow hypervisor, the
+//!   time of an exchange: mostly 0.1 to 0.4 us. Readings may be out of order by the difference, and
+//!   their bounds wrong by it if the kernel keeps time by a device instead of the counter.
+//!   [`CounterComparison::Synchronised`] states the largest difference that is possible. If that
+//!   might be more than 1.7 us, as where each read of the counter traps to a slow hypervisor, the
 //!   comparison is [`Impossible`](CounterComparison::Impossible). Where the kernel keeps time with
 //!   the counter, the kernel's own test suffices, which misses tens of microseconds if each read
 //!   traps.

@@ -35,9 +35,8 @@ pub fn now_ns() -> u64 {
     current(Engine::now).as_nanos_of_reading()
 }
 
-/// [`Instant::now_ordered`] as a number: ns of `CLOCK_MONOTONIC`. With a line for each CPU
-/// ([`LinePerCpu`](crate::LinePerCpu)) the order holds on one CPU while its line lasts, so subtract
-/// with `saturating_sub`.
+/// [`Instant::now_ordered`] as a number: ns of `CLOCK_MONOTONIC`. Subtract with `saturating_sub`,
+/// because on some machines the [order](crate#order) holds on one CPU only.
 #[inline]
 #[must_use]
 pub fn now_ordered_ns() -> u64 {
@@ -69,9 +68,8 @@ impl Instant {
     }
 
     /// The current time, in order across threads: if one call was complete before another began,
-    /// the later call returns no smaller instant. With a line for each CPU, which the default of
-    /// [`start`](crate::start) allows, the order holds on one CPU while its line lasts
-    /// ([`LinePerCpu`](crate::LinePerCpu)).
+    /// the later call returns no smaller instant. [Order](crate#order) tells where this holds on
+    /// one CPU only.
     #[inline]
     #[must_use]
     pub fn now_ordered() -> Self {

@@ -13,14 +13,8 @@ use crate::unix_time::UnixTime;
 /// [`Instant`](crate::Instant) with its range, and
 /// [`Clock::unix_reading`](crate::Clock::unix_reading) a [`UnixTime`](crate::UnixTime).
 ///
-/// The range holds on two conditions. The rate of the OS clock stays within
-/// [`Status::max_drift_ppb`](crate::Status::max_drift_ppb) of the measured rate, apart from the
-/// kernel's dither, which the range contains. And neither the OS clock nor the counter has jumped
-/// since the last recalibration; a jump voids the range until the next one.
-///
-/// The range takes the CPUs' counters for equal. If the kernel keeps time by a device instead of
-/// the counter, a reading may be off by what a comparison of the counters [can't
-/// show](crate#not-guaranteed).
+/// The [Guarantees](crate#guarantees) state the conditions on which the range contains the OS
+/// clock; [Not guaranteed](crate#not-guaranteed) lists the exceptions.
 ///
 /// ```
 /// let reading = tickline::Clock::global().reading();

@@ -9,6 +9,8 @@ use tickline_core::shared::{Event, SampleAge};
 use crate::environment::EnvironmentSwitch;
 use crate::settings::Driver;
 
+mod text;
+
 /// The clock that readings come from, and why.
 ///
 /// ```
@@ -220,8 +222,8 @@ pub struct Status {
     /// keeps time with another clocksource, or if the last comparison found a difference.
     pub comparison: CounterComparison,
     /// What reads of the counter and of the OS clocks cost, as the last judgement measured it: the
-    /// figures behind [`Reason::Slow`]. `None` before the first judgement, and if it could not read
-    /// the counter.
+    /// figures behind [`Reason::Slow`] and [`Reason::SlowForUnixTime`]. `None` before the first
+    /// judgement, and if it could not read the counter.
     pub cost: Option<Cost>,
     /// The age of the last sample, if samples were too old for a line: the figures behind
     /// [`Reason::SamplesTooOld`]. If a sample takes longer than half of the interval, a longer
@@ -235,10 +237,10 @@ pub struct Status {
     /// The bound, ns: half the width of the range that must contain `CLOCK_MONOTONIC` now.
     /// `None` without a line.
     pub bound_ns: Option<u64>,
-    /// The maximum drift, ppb. The bound holds on two conditions. The rate of `CLOCK_MONOTONIC`
-    /// against the counter differs from the measured rate by at most this. Since the last
-    /// recalibration neither that clock nor the counter has jumped. `events` counts violations. The
-    /// control loop lowers the figure while the rate is steady. `None` before the first line.
+    /// The maximum drift, ppb: the largest difference of the rate of `CLOCK_MONOTONIC` from the
+    /// measured rate for which the bound holds ([Guarantees](crate#guarantees)). `events` counts
+    /// violations. The control loop lowers the figure while the rate is steady. `None` before the
+    /// first line.
     pub max_drift_ppb: Option<u64>,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its
     /// correction. While the offset is large and positive, the control loop slews the clock down.
@@ -297,7 +299,7 @@ impl Status {
 
     /// Why Unix time comes from the OS clock; `None` if it may come from the counter. It differs
     /// from [`reason`](Self::reason) if the OS clock is faster than the counter for Unix time, but
-    /// not for monotonic time. This function then returns [`Reason::Slow`].
+    /// not for monotonic time. This function then returns [`Reason::SlowForUnixTime`].
     ///
     /// ```
     /// let status = tickline::Clock::global().status();
@@ -309,100 +311,6 @@ impl Status {
     #[must_use]
     pub fn unix_reason(&self) -> Option<Reason> {
         self.reason().or(self.verdict(Gate::UnixCost).closed_by())
-    }
-}
-
-/// One line for a log: the state, the bound, the counter's frequency, and what explains them:
-///
-/// | if | then also |
-/// |---|---|
-/// | the clock has no line | whether it had one; with readers or the program as its driver, what ends that |
-/// | only Unix time comes from the OS clock | the reason |
-/// | the counter is slow | what a read of it costs, and one of the OS clock |
-/// | the counter ticks too slowly | its frequency |
-/// | samples are too old | the age of one, and the limit |
-/// | counters differ | the CPUs, and by how much |
-/// | the variable `TICKLINE` has a value that is ignored | the values that it may have |
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.state)?;
-        if self.state == ClockState::Calibrating {
-            f.write_str(match self.driver {
-                Some(Driver::Reader) => {
-                    "; that takes frequent readings, or a clock with a thread (tickline::start() gives \
-                     the global clock one)"
-                }
-                Some(Driver::Manual) => "; that takes the program's calls of Clock::maintain()",
-                Some(Driver::Thread) | None => "",
-            })?;
-        }
-        if self.state == ClockState::Calibrating && self.frequency_hz.is_some() {
-            f.write_str("; the last line has ended")?;
-        }
-        match self.bound_ns {
-            Some(bound_ns) => write!(f, "; bound {bound_ns} ns")?,
-            // Only the slow path still uses the line, or the next one is not complete.
-            None if self.frequency_hz.is_some() && self.reads_counter() => {
-                f.write_str("; bound not known now")?;
-            }
-            None => {}
-        }
-        if let Some(frequency_hz) = self.frequency_hz {
-            write!(f, "; counter {frequency_hz} Hz")?;
-        }
-        if let (None, Some(reason)) = (self.reason(), self.unix_reason()) {
-            write!(f, "; Unix time comes from the OS clock, because {reason}")?;
-        }
-        if let (Some(Reason::Slow), Some(cost)) = (self.unix_reason(), self.cost) {
-            let [counter, os, os_unix] = [cost.counter_ps, cost.os_ps, cost.os_unix_ps].map(Nanos);
-            write!(
-                f,
-                "; a read of the counter takes {counter}, one of the OS clock {os} (of Unix time {os_unix})"
-            )?;
-        }
-        if let (Some(Reason::CounterTooSlow), Some(hz)) = (self.reason(), self.too_slow_counter_hz)
-        {
-            write!(f, "; it ticks at {hz} Hz")?;
-        }
-        if let (Some(Reason::SamplesTooOld), Some(sample)) = (self.reason(), self.too_old_sample) {
-            let SampleAge {
-                age_ns, limit_ns, ..
-            } = sample;
-            write!(
-                f,
-                "; a sample was {age_ns} ns old when it was complete, and may be {limit_ns} ns old"
-            )?;
-        }
-        if let (
-            Some(Reason::Unsynchronised),
-            CounterComparison::Unsynchronised {
-                cpu,
-                other_cpu,
-                difference,
-            },
-        ) = (self.reason(), self.comparison)
-        {
-            write!(
-                f,
-                "; the counters of CPUs {cpu} and {other_cpu} differ by at least {} ticks",
-                difference.size_ticks()
-            )?;
-        }
-        if self.environment == EnvironmentSwitch::Unrecognised {
-            f.write_str(
-                "; TICKLINE is ignored: its value is neither `on` nor `off` (small letters)",
-            )?;
-        }
-        Ok(())
-    }
-}
-
-/// A duration in picoseconds, shown in nanoseconds.
-struct Nanos(u64);
-
-impl fmt::Display for Nanos {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{} ns", self.0 / 1_000, self.0 % 1_000 / 100)
     }
 }
 

@@ -158,7 +158,7 @@ impl Machine {
         let (synchronised_cpus, counter_difference_ticks) = match status.comparison {
             CounterComparison::Synchronised { cpus, .. } => (Some(cpus), None),
             CounterComparison::Unsynchronised { difference, .. } => {
-                (None, Some(difference.size_ticks()))
+                (None, Some(difference.smallest_ticks()))
             }
             _ => (None, None),
         };
@@ -357,7 +357,7 @@ fn comparison_text(comparison: CounterComparison) -> String {
             difference,
         } => format!(
             "CPU {cpu} and CPU {other_cpu} are unsynchronised by at least {} ticks",
-            difference.size_ticks()
+            difference.smallest_ticks()
         ),
         _ => "could not be compared".to_owned(),
     }

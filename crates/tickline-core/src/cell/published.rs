@@ -125,7 +125,9 @@ impl Bounds {
     }
 
     /// The range of the reference's Unix time at `ticks`, ns, for the same ticks as
-    /// [`monotonic_range_at`](Self::monotonic_range_at). Never panics.
+    /// [`monotonic_range_at`](Self::monotonic_range_at). It holds on a further condition: since the
+    /// newest sample before the line, Unix time has kept its distance from monotonic time. Never
+    /// panics.
     #[inline]
     #[must_use]
     pub const fn unix_range_at(&self, ticks: u64) -> RangeNs {

@@ -204,8 +204,10 @@ const fn bits_of(stage: Stage) -> u64 {
 }
 
 const fn stage_of(word: u64) -> Stage {
+    if word & DISABLED_BIT != 0 {
+        return Stage::Disabled;
+    }
     match word & STAGE_MASK {
-        _ if word & DISABLED_BIT != 0 => Stage::Disabled,
         UNJUDGED => Stage::Unjudged,
         OPEN => Stage::Open,
         WAITING => Stage::Waiting,
@@ -221,7 +223,7 @@ const fn kind_of(word: u64) -> LineKind {
     }
 }
 
-/// The keeper of one clock's judgement. The [module](self) has its rules.
+/// The keeper of one clock's judgement. The [module](self) states its rules.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     /// The stage of the judgement, the program's switch, the kind of lines, and a count of changes.
@@ -429,10 +431,14 @@ impl Keeper {
 
     /// See [`DrivenClock::set_line_kind`](crate::driver::DrivenClock::set_line_kind).
     pub(crate) fn set_line_kind(&self, kind: LineKind) {
-        self.change_word(|word| match kind {
-            _ if kind_of(word) == kind => word,
-            LineKind::Common => request(word) & !PER_CPU_BIT,
-            LineKind::PerCpu => request(word) | PER_CPU_BIT,
+        self.change_word(|word| {
+            if kind_of(word) == kind {
+                return word;
+            }
+            match kind {
+                LineKind::Common => request(word) & !PER_CPU_BIT,
+                LineKind::PerCpu => request(word) | PER_CPU_BIT,
+            }
         });
     }
 

@@ -238,10 +238,10 @@ fn a_high_water_mark_is_never_a_mixture() {
             }
             let mark_ns = found.ns_at(found.validity_end_ticks());
             if cell.try_swap(found.state, found.state.without_line(mark_ns)) {
-                let of_number = line(LineState::default(), number_of(found.state));
+                let published = line(LineState::default(), number_of(found.state));
                 let expected = Snapshot {
                     state: found.state,
-                    ..of_number
+                    ..published
                 };
                 assert_eq!(mark_ns, expected.ns_at(expected.validity_end_ticks()));
                 seen.saw(accepted(found.state));

@@ -1,5 +1,5 @@
 //! The fast readings of a line, and the slow path behind them. `DESIGN.md`, section "Reading",
-//! has their steps, and why each is there.
+//! explains each step.
 //!
 //! All fast readings are one function, [`Readings::read_with`]. Its arguments say which states
 //! it may use, and how to read counter and slot. The counter is the common one, or for

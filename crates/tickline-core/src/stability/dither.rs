@@ -10,12 +10,13 @@
 //!        /  \/  \  /  \/
 //! ```
 //!
-//! Both limits are proven, and a bound may use either. One is the *rate*, [`DITHER_RATE_PPB`],
-//! which is narrow for short lines. The other is the *range* of the error, which does not grow. The
-//! kernel does not state how long it goes without a tick: 1 to 10 ms while it is busy, 100 ms when
-//! idle. So the range is [`MAX_RANGE_NS`] until it has been learnt. The learnt range is
-//! [`RANGE_FACTOR`] times the largest distance of a sample from the line before it, among at least
-//! [`BLOCK_SAMPLES`] clear samples over [`BLOCK_NS`].
+//! A bound may use either of two limits. One is the *rate*, [`DITHER_RATE_PPB`], which follows from
+//! the kernel's code, and is narrow for short lines. The other is the *range* of the error, which
+//! does not grow. It follows from the time between two ticks: 1 to 10 ms while the kernel is busy
+//! (`HZ`), and longer when it is idle. The kernel does not state how long. So [`MAX_TICK_NS`] is
+//! assumed, from which [`MAX_RANGE_NS`] follows: the range until it has been learnt. The learnt
+//! range is [`RANGE_FACTOR`] times the largest distance of a sample from the line before it, among
+//! at least [`BLOCK_SAMPLES`] clear samples over [`BLOCK_NS`].
 //!
 //! Other work on the machine makes a bracket wider, on one side or on both, and so moves its
 //! middle, too. It never makes a bracket narrower. A sample is *clear* if neither the sample nor
@@ -53,7 +54,8 @@ use crate::units::{FixedNs, NS_PER_S, ticks_since};
 /// the multiplier is 477 ppb or less.
 pub(super) const DITHER_RATE_PPB: u64 = 480;
 
-/// The longest assumed time between two ticks, ns: 100 ms of idle were seen.
+/// The longest time between two ticks of an idle kernel, ns. This is assumed: no fact states a
+/// limit.
 const MAX_TICK_NS: u64 = 100_000_000;
 
 /// The largest assumed range, ns: the error that accumulates between two ticks.

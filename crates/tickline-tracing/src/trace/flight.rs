@@ -7,8 +7,8 @@
 //! `Debug`, and write no file. They wait for each other [in a few
 //! cases](crate::trace_file#when-a-thread-waits). On request the recorder writes all rings to a
 //! file, while the program goes on. [`trace_file`](crate::trace_file#formats) describes the
-//! formats, and has the types that trace files and recorders share: [`Tracks`], [`TraceFormat`],
-//! [`TraceSummary`].
+//! formats, and defines the types that trace files and recorders share: [`Tracks`],
+//! [`TraceFormat`], [`TraceSummary`].
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,11 +21,11 @@
 //! #   std::env::set_current_dir(&folder)?;
 //!     let recorder = FlightRecorder::builder().with_fields().build()?;
 //!     recorder.write_on_panic("panic.json")?;
-//!     let of_slow = recorder.clone();
+//!     let writer = recorder.clone();
 //!     let layer = SpanTimingLayer::new().with_sink(recorder.clone()).with_callback(move |span| {
 //!         if span.name() == "request" && span.times().total() > Duration::from_millis(200) {
 //!             // The five seconds before this slow request.
-//!             of_slow.write_last_in_background("slow.json", Duration::from_secs(5)).ok();
+//!             writer.write_last_in_background("slow.json", Duration::from_secs(5)).ok();
 //!         }
 //!     });
 //!     tracing_subscriber::registry().with(layer).init();
@@ -58,8 +58,10 @@
 //! let recorder = FlightRecorder::builder().with_fields().in_file(&path).threads(64).build()?;
 //! recorder.write_on_panic("panic.pftrace")?; // without this call no panic is in the file
 //! // After the server's end: `tickline flight FILE --out trace.pftrace`, or
-//! let (file, trace_file) = (File::open(&path)?, File::create(&trace)?);
-//! let summary = flight::convert(file, trace_file, TraceFormat::from_path(&trace))?;
+//! let mut converted = Vec::new(); // a file would stay behind, empty, if the conversion failed
+//! let format = TraceFormat::from_path(&trace);
+//! let summary = flight::convert(File::open(&path)?, &mut converted, format)?;
+//! std::fs::write(&trace, converted)?;
 //! # assert_eq!(summary.unended_intervals, 0);
 //! # std::fs::remove_file(path)?;
 //! # std::fs::remove_file(trace)
@@ -180,6 +182,10 @@ impl TraceSink for FlightRecorder {
 ///
 /// # Errors
 ///
+/// If the recorder's file is the cause, nothing has been written: a trace's file that was created
+/// before the call stays empty. So convert into memory, as in the [module's
+/// example](self#the-black-box), or to a temporary name.
+///
 /// - The file cannot be read, or is not a recorder's.
 /// - Another kind of machine wrote the file.
 /// - By its head it has more than 64 GiB, the limit of a recorder's file.
@@ -276,11 +282,13 @@ impl FlightRecorder {
         last: Duration,
     ) -> io::Result<()> {
         let path = path.into();
-        let of_error = path.clone();
-        let write = move |recorder: &Self| recorder.write_last(path, last).map(drop);
-        check_has_no_rings(&of_error)
+        let write = {
+            let path = path.clone();
+            move |recorder: &Self| recorder.write_last(path, last).map(drop)
+        };
+        check_has_no_rings(&path)
             .and_then(|()| self.run_in_background(write))
-            .map_err(|error| with_path(&of_error, &error))
+            .map_err(|error| with_path(&path, &error))
     }
 
     /// Starts a thread that does `write`, unless an earlier one still does. The thread says the

@@ -25,7 +25,7 @@ pub(super) const LAST_FLUSH: Duration = Duration::from_secs(2);
 /// let (_trace, guard) = TraceFile::builder().build(std::io::sink())?;
 /// match guard.flusher().flush(Duration::from_secs(60)) {
 ///     Flushed::Written => println!("all records so far are in the file"),
-///     Flushed::Failed => println!("the trace has ended: finish() has the error"),
+///     Flushed::Failed => println!("the trace has ended: finish() returns the error"),
 ///     Flushed::TimedOut => println!("the writer is still busy"),
 ///     _ => println!("the trace is not complete"),
 /// }

@@ -183,8 +183,8 @@ impl View {
         assert!(flags & NEEDS_STATE == 0 || sequence.is_valid);
         if let Some(defaults) = packet.trace_packet_defaults {
             sequence.default_clock = defaults.timestamp_clock_id.unwrap_or(0);
-            let of_events = defaults.track_event_defaults.unwrap_or_default();
-            sequence.default_track = of_events.track_uuid.unwrap_or(0);
+            let event_defaults = defaults.track_event_defaults.unwrap_or_default();
+            sequence.default_track = event_defaults.track_uuid.unwrap_or(0);
         }
         if let Some(data) = packet.interned_data {
             sequence.intern(data);

@@ -50,12 +50,11 @@ impl ClockBuilder {
     /// A shorter interval gives tighter bounds and costs more. At 500 ms the thread wakes 2.0 times
     /// a second, and takes 160 to 400 us of CPU time in a second, 0.02 to 0.04 % of a core
     /// ([record](https://github.com/tickline/tickline/blob/main/benches/README.md#tickline)). Most
-    /// of it is for waking up and for reading the file with the kernel's clocksource: about 90 us
-    /// after half a second of sleep, 6 us in a loop.
+    /// of it is for waking up and for reading the file with the kernel's clocksource.
     ///
     /// The fast path serves for two intervals. If the thread wakes up more than one interval late,
     /// readings take the slow path until it has run. So a short interval also needs a punctual
-    /// thread: at 1 ms on a loaded machine, 0.3 % of the readings took the slow path.
+    /// thread.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.settings.interval = interval;
         self
@@ -82,33 +81,26 @@ impl ClockBuilder {
 
     /// Sets whether there is one line, or a line for each CPU. The latter is for counters that have
     /// one rate but were not started together. The thread then moves to each CPU once in each
-    /// interval, and calibrates its line there. This takes about 80 us of CPU time, most of it for
-    /// the move; the first time up to about 6 ms for each CPU. With many CPUs and a short interval
-    /// these moves take so long that most readings come from the OS clock: with an interval of 10
-    /// ms beyond some 400 CPUs, with 1 ms beyond 40 (simulated). With a line for each CPU the order
-    /// of readings is weaker: [`LinePerCpu`].
+    /// interval, and calibrates its line there; the first time it stays on each for some
+    /// milliseconds. With hundreds of CPUs and an interval of 10 ms, or with tens of CPUs and 1 ms,
+    /// the moves take so long that most readings come from the OS clock. With a line for each CPU
+    /// the order of readings is weaker: [`LinePerCpu`].
     ///
     /// **On a busy machine keep the default interval, or take a longer one.** There the thread gets
     /// onto a CPU late. That CPU's line is valid for eight intervals, and for as many sixteenths of
     /// one at first, while the clock learns how steady the OS clock is. When the line has ended,
     /// readings on the CPU come from the OS clock until the thread has been there. If the thread is
     /// always later than four intervals, its samples never join, so the lines stay short. Ask
-    /// [`Reading::is_from_counter`](crate::Reading::is_from_counter) for the share on your machine.
-    /// With 12 busy threads on each of two CPUs the thread was up to 0.9 s late:
-    ///
-    /// | interval, ms | readings by the counter in seconds 2 to 5, % | after 16 s, % |
-    /// |---|---|---|
-    /// | 50 | 68 | 75 |
-    /// | 500 | 57 | 100 |
-    /// | 2,000 | 97 | |
+    /// [`Reading::is_from_counter`](crate::Reading::is_from_counter) for the counter's share on
+    /// your machine.
     pub fn line_per_cpu(mut self, line_per_cpu: LinePerCpu) -> Self {
         self.settings.line_per_cpu = line_per_cpu;
         self
     }
 
     /// Sets what decides whether readings may use the counter: the kernel, a comparison of the
-    /// counters, or both. [`Trust::Auto`] by default. [`tickline_core::gate`] has a table of
-    /// what is trusted on which machine.
+    /// counters, or both. [`Trust::Auto`] by default. A table of [`tickline_core::gate`] shows what
+    /// is trusted on which machine.
     pub fn trust(mut self, trust: Trust) -> Self {
         self.settings.trust = trust;
         self
@@ -133,8 +125,8 @@ impl ClockBuilder {
     ///
     /// # Errors
     ///
-    /// - [`OutOfRange`](crate::ErrorKind::OutOfRange): a setting is out of range; the error has the
-    ///   setting, its value and its limits.
+    /// - [`OutOfRange`](crate::ErrorKind::OutOfRange): a setting is out of range; the error names
+    ///   the setting, its value and its limits.
     /// - [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings): a setting needs the
     ///   thread driver or full probes, and the builder lacks them.
     /// - [`LinePerCpuUnsupported`](crate::ErrorKind::LinePerCpuUnsupported): the program demands a

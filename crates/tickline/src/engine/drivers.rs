@@ -57,8 +57,7 @@ impl Engine {
     }
 
     /// Runs an iteration for the program. Returns the time until the next one is due, ns: the
-    /// interval if none ran. If the program drives the clock, every eighth iteration collects the
-    /// facts again.
+    /// interval if none ran. If the program drives the clock, some iterations review the facts.
     pub(crate) fn iterate_for_program(&self) -> u64 {
         if self.backend.is_some() {
             return self.interval_ns(); // there is no control loop
@@ -147,7 +146,7 @@ impl Engine {
         let since_ns = self.refused_since_ns.load(Ordering::Relaxed);
         since_ns != NEVER
             && OsClock.monotonic_ns().saturating_sub(since_ns) > STOPPED_AFTER_NS
-            && (self.clock.is_locked() || self.collector.is_held())
+            && (self.clock.is_locked() || self.collector.is_locked())
     }
 }
 

@@ -66,7 +66,7 @@ impl Engine {
         facts.switched_off_by = self.is_disabled().then_some(SwitchedOffBy::Program);
         facts.has_line_per_cpu = kind == LineKind::PerCpu;
         facts.was_slower_than_os = self.closing_reason(Gate::Cost) == Some(Reason::Slow);
-        facts.unix_was_slower_than_os = self.closing_reason(Gate::UnixCost) == Some(Reason::Slow);
+        facts.unix_was_slower_than_os = self.closing_reason(Gate::UnixCost).is_some();
     }
 
     /// Replaces the ticket's facts. Returns `false` while another thread uses the collector, whose
@@ -132,8 +132,9 @@ impl Engine {
     /// The line stays in use if the judgement has the same grounds, or if another thread uses what
     /// `collect` needs. Returns whether the gates were judged; the next iteration is then due now.
     ///
-    /// The thread calls this at least once in each interval, other drivers after every eighth
-    /// iteration. The call takes about 10 us. With minimal probes it does nothing.
+    /// The thread calls this at least once in each interval, other drivers when
+    /// [`count_iteration`](tickline_core::driver::DrivenClock::count_iteration) says so. The call
+    /// takes about 10 us. With minimal probes it does nothing.
     pub(crate) fn review(&self) -> bool {
         let _errno = sys::PreserveErrno::new();
         if self.probes() != Probes::Full {
@@ -229,7 +230,6 @@ impl Engine {
         match reason {
             None => Verdict::open(gate),
             Some(reason) if code & WARNING != 0 => Verdict::with_warning(reason),
-            Some(_) if gate == Gate::UnixCost => Verdict::UNIX_COST_CLOSED,
             Some(reason) => Verdict::closed(reason),
         }
     }

@@ -116,26 +116,31 @@ fn a_status_says_that_the_last_line_has_ended() {
 #[test]
 fn a_status_says_why_only_unix_time_comes_from_the_os_clock() {
     let mut status = status_of(ClockState::Fast);
-    status.verdicts[Gate::UnixCost as usize] = Verdict::UNIX_COST_CLOSED;
+    status.verdicts[Gate::UnixCost as usize] = Verdict::closed(Reason::SlowForUnixTime);
     let text = format!(
         "Unix time comes from the OS clock, because {}",
-        Reason::Slow
+        Reason::SlowForUnixTime
     );
     assert!(status.to_string().ends_with(&text), "{status}");
 }
 
 #[test]
 fn a_status_says_what_made_the_counter_slow() {
-    let mut status = status_of(ClockState::Fast);
-    status.verdicts[Gate::Cost as usize] = Verdict::closed(Reason::Slow);
-    status.cost = Some(Cost {
-        counter_ps: 61_250,
-        os_ps: 25_000,
-        os_unix_ps: 26_990,
-    });
-    let text =
-        "; a read of the counter takes 61.2 ns, one of the OS clock 25.0 ns (of Unix time 26.9 ns)";
-    assert!(status.to_string().contains(text), "{status}");
+    for (gate, reason) in [
+        (Gate::Cost, Reason::Slow),
+        (Gate::UnixCost, Reason::SlowForUnixTime),
+    ] {
+        let mut status = status_of(ClockState::Fast);
+        status.verdicts[gate as usize] = Verdict::closed(reason);
+        status.cost = Some(Cost {
+            counter_ps: 61_250,
+            os_ps: 25_000,
+            os_unix_ps: 26_990,
+        });
+        let text = "; a read of the counter takes 61.2 ns, one of the OS clock 25.0 ns (of Unix time \
+                    26.9 ns)";
+        assert!(status.to_string().contains(text), "{status}");
+    }
 }
 
 #[test]

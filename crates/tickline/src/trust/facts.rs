@@ -61,7 +61,7 @@ mod tests {
 
     /// The facts of this machine, as if it had a usable counter and the kernel kept time with
     /// another clocksource.
-    fn of_a_counter_that_the_kernel_does_not_use() -> Facts {
+    fn facts_with_an_unused_counter() -> Facts {
         let mut facts = collected();
         (facts.may_read_counter, facts.has_counter) = (true, true);
         facts.switched_off_by = None;
@@ -85,13 +85,13 @@ mod tests {
 
     #[test]
     fn facts_of_a_counter_that_the_kernel_does_not_use_stay_current() {
-        let facts = of_a_counter_that_the_kernel_does_not_use();
+        let facts = facts_with_an_unused_counter();
         assert!(are_current_but_for_the_comparison(facts));
     }
 
     #[test]
     fn facts_are_not_current_once_the_kernel_rejects_a_counter_that_it_does_not_use() {
-        let mut facts = of_a_counter_that_the_kernel_does_not_use();
+        let mut facts = facts_with_an_unused_counter();
         facts.kernel_acceptance = match facts.kernel_acceptance {
             Acceptance::Accepted => Acceptance::Rejected,
             Acceptance::Rejected | Acceptance::Unknown => Acceptance::Accepted,

@@ -47,7 +47,7 @@ impl FromStr for UnixTime {
 }
 
 /// A text that is not a time of RFC 3339, or not one that [`UnixTime`] can hold. The error's text
-/// has its first 64 characters, and says what is wrong.
+/// repeats its first 64 characters, and says what is wrong.
 ///
 /// ```
 /// use tickline::UnixTime;

@@ -16,7 +16,7 @@ const DISABLED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);
 
 /// A clock that readers drive, and that uses the counter. `None`, with a message, if none does
 /// here.
-fn fast_clock() -> Option<Clock> {
+pub(crate) fn fast_clock() -> Option<Clock> {
     let clock = Clock::builder().driver(Driver::Reader).build();
     let clock = clock.expect("a clock without a thread");
     wait_until_fast(&clock).map(|_| clock)
@@ -148,131 +148,6 @@ fn ordered_ticks_are_between_those_that_were_read_before_and_after() {
         ticks.wrapping_sub(before) <= after.wrapping_sub(before),
         "{before}, {ticks}, {after} ticks"
     );
-}
-
-type Read = fn(&Clock) -> u64;
-
-/// Every way to read a clock, as nanoseconds; the names are for messages.
-const READINGS: [(&str, Read); 9] = [
-    ("now", |clock| clock.now().as_nanos()),
-    ("elapsed", |clock| {
-        let since_zero = clock.elapsed(Instant::ZERO);
-        u64::try_from(since_zero.as_nanos()).expect("the time since boot")
-    }),
-    ("now_ordered", |clock| clock.now_ordered().as_nanos()),
-    ("recent", |clock| clock.recent().as_nanos()),
-    ("reading", |clock| clock.reading().time().as_nanos()),
-    ("unix_now", |clock| clock.unix_now().as_nanos()),
-    ("unix_reading", |clock| {
-        clock.unix_reading().time().as_nanos()
-    }),
-    ("unix_anchor", |clock| {
-        let anchor = clock.unix_anchor();
-        anchor.to_unix(clock.now()).as_nanos()
-    }),
-    ("std_anchor", |clock| {
-        let anchor = clock.std_anchor();
-        let now = clock.now();
-        anchor.to_instant(anchor.to_std(now)).as_nanos()
-    }),
-];
-
-/// A reading, and the OS clock of its timescale before and after it, ns.
-#[derive(Debug)]
-struct Bracketed {
-    before_ns: u64,
-    ns: u64,
-    after_ns: u64,
-    /// How far the reading may be outside of the bracket, ns.
-    bound_ns: u64,
-    /// Whether the clock used the counter at that time.
-    is_from_counter: bool,
-}
-
-impl Bracketed {
-    /// Calls `read`, the reading `name` of `READINGS`. `os` is a clock that reads the OS clock.
-    fn around(clock: &Clock, os: &Clock, name: &str, read: Read) -> Self {
-        /// Windows tells Unix time in steps of 100 ns, and a line is fitted to several samples.
-        const UNIX_STEPS_NS: u64 = if cfg!(windows) { 1_000 } else { 0 };
-        let is_unix = name.starts_with("unix");
-        let os_ns = || {
-            if is_unix {
-                os.unix_now().as_nanos()
-            } else {
-                os.now_ordered().as_nanos()
-            }
-        };
-        let width_ns = || {
-            let width = if is_unix {
-                clock.unix_reading().width()
-            } else {
-                clock.reading().width()
-            };
-            u64::try_from(width.as_nanos()).expect("less than 500 years")
-        };
-        let earlier_width_ns = width_ns();
-        let (before_ns, ns, after_ns) = (os_ns(), read(clock), os_ns());
-        let mut bound_ns = earlier_width_ns.max(width_ns());
-        if is_unix {
-            bound_ns += UNIX_STEPS_NS;
-        }
-        if name.ends_with("anchor") {
-            // An anchor reads its two clocks one after the other, within the bracket.
-            bound_ns += after_ns.saturating_sub(before_ns);
-        }
-        Self {
-            before_ns,
-            ns,
-            after_ns,
-            bound_ns,
-            is_from_counter: clock.reading().is_from_counter(),
-        }
-    }
-
-    fn agrees(&self) -> bool {
-        self.before_ns <= self.ns + self.bound_ns && self.ns <= self.after_ns + self.bound_ns
-    }
-}
-
-/// Waits until ten of each kind of reading, a millisecond and more apart, agree with the OS clock,
-/// and `wanted` accepts them. A jump of the OS clock or of the counter voids the bounds for a
-/// window or two.
-fn wait_until_each_reading_agrees_with_the_os_clock(
-    clock: &Clock,
-    wanted: impl Fn(&Bracketed) -> bool,
-) {
-    // A manual clock that nobody maintains reads the OS clock.
-    let os = Clock::builder().driver(Driver::Manual).build();
-    let os = os.expect("a clock");
-    for (name, read) in READINGS {
-        let start = std::time::Instant::now();
-        loop {
-            let ten = [(); 10].map(|()| {
-                std::thread::sleep(Duration::from_millis(1));
-                Bracketed::around(clock, &os, name, read)
-            });
-            if ten.iter().all(Bracketed::agrees) && ten.iter().any(&wanted) {
-                break;
-            }
-            let patient = start.elapsed() < Duration::from_secs(20);
-            assert!(patient, "{name}: {ten:#?}");
-        }
-    }
-}
-
-#[test]
-fn each_reading_agrees_with_the_os_clock_while_the_counter_serves() {
-    let Some(clock) = fast_clock() else { return };
-    wait_until_each_reading_agrees_with_the_os_clock(&clock, |reading| reading.is_from_counter);
-}
-
-/// Also on a machine without a usable counter.
-#[test]
-fn each_reading_agrees_with_the_os_clock_after_disable() {
-    let clock = Clock::builder().driver(Driver::Reader).build().unwrap();
-    wait_until_fast(&clock);
-    clock.disable();
-    wait_until_each_reading_agrees_with_the_os_clock(&clock, |reading| !reading.is_from_counter);
 }
 
 #[test]

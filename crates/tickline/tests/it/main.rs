@@ -14,5 +14,6 @@ mod mock;
 mod parse;
 #[cfg(target_os = "linux")]
 mod per_cpu;
+mod readings;
 #[cfg(not(target_family = "wasm"))]
 mod wait;

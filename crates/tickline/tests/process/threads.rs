@@ -314,7 +314,7 @@ fn the_recent_time_is_stored_between_recalibrations() {
 }
 
 /// A reading leaves `errno` as it was, though the first iteration opens a file, which fails here.
-/// So does the program's iteration, which judges, and at each eighth call reviews the facts.
+/// So does the program's iteration, which judges, and at some calls reviews the facts.
 fn errno_survives_a_reading() {
     let clock = Clock::builder().driver(Driver::Reader).build().unwrap();
     let manual = || Clock::builder().driver(Driver::Manual).build().unwrap();

@@ -257,7 +257,7 @@ fn pair_result(
         warps: exchanges.backward,
         // The largest backward step is as large as the least possible difference between the
         // counters.
-        largest_warp_ns: ns(as_f64(difference.size_ticks())),
+        largest_warp_ns: ns(as_f64(difference.smallest_ticks())),
         offset_least_ns: is_known.then(|| ns(signed_f64(difference.min_ticks))),
         offset_most_ns: is_known.then(|| ns(signed_f64(difference.max_ticks))),
         synchronised: match exchanges.synchronisation(resolution_ticks, u64::MAX) {

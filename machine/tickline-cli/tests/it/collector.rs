@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
@@ -101,54 +102,85 @@ fn collected(shell: &str, folders: &[&Path], root: &Path) -> Value {
     facts(&output)
 }
 
+/// The facts that the script collects of a machine with hpet.
+fn facts_of_hpet() -> &'static Value {
+    static FACTS: OnceLock<Value> = OnceLock::new();
+    FACTS.get_or_init(|| {
+        let root = tempfile::tempdir().expect("a folder");
+        let root = root.path();
+        let programs = machine_with_hpet(root);
+        collected("sh", &[&programs], root)
+    })
+}
+
 #[test]
-fn a_machine_with_hpet_is_diagnosed_by_its_files() {
-    let root = tempfile::tempdir().unwrap();
-    let root = root.path();
-    let programs = machine_with_hpet(root);
-    let facts = collected("sh", &[&programs], root);
-    let machine = &facts["machine"];
+fn the_collectors_facts_satisfy_the_schema() {
+    assert_eq!(faults(&document_schema(), facts_of_hpet()), [""; 0]);
+}
+
+#[test]
+fn quotes_and_backslashes_of_a_file_stay_and_other_bytes_go() {
+    let machine = &facts_of_hpet()["machine"];
     assert_eq!(machine["cpu"], "A \"CPU\" \\ 1 x");
     assert_eq!(machine["kernel_command_line"], "quiet a=\"b c\"");
+}
+
+#[test]
+fn the_collector_lists_the_clocksources_that_the_kernel_accepts() {
+    let machine = &facts_of_hpet()["machine"];
     assert_eq!(machine["available_clocksources"], "tsc hpet acpi_pm");
+}
+
+#[test]
+fn the_collector_takes_the_invariant_tsc_from_the_processors_flags() {
+    let machine = &facts_of_hpet()["machine"];
     assert_eq!(machine["cpuid"]["invariant_tsc"], true);
-    assert_eq!(machine["hypervisor"], "none");
-    assert_eq!(
-        machine["kernel_log"].as_array().unwrap().len(),
-        2,
-        "{machine}"
-    );
-    assert_eq!(machine["kernel_log"][0], "[ 1.0] clocksource: \"hpet\"\\");
+}
+
+#[test]
+fn a_processor_without_the_flag_of_guests_has_no_hypervisor() {
+    assert_eq!(facts_of_hpet()["machine"]["hypervisor"], "none");
+}
+
+#[test]
+fn the_collector_keeps_the_messages_about_clocks() {
+    let expected = json!(["[ 1.0] clocksource: \"hpet\"\\", "[ 1.2] tsc: 3000 MHz"]);
+    assert_eq!(facts_of_hpet()["machine"]["kernel_log"], expected);
+}
+
+#[test]
+fn the_collector_reads_the_kernels_ntp_state_from_busyboxs_adjtimex() {
     let ntp = json!({ "synchronised": false, "frequency_ppb": -10_000, "tick_us": 10_834,
         "offset_ns": -480_000_000, "time_constant": 7, "maximum_error_us": 510_000, "estimated_error_us": 7,
         "flags": ["UNSYNC"] });
-    assert_eq!(machine["ntp"], ntp);
+    assert_eq!(facts_of_hpet()["machine"]["ntp"], ntp);
+}
+
+#[test]
+fn the_collector_reads_chronyds_reply() {
     let daemon = json!({ "name": "chronyd", "synchronised": true, "reference": "PHC0", "stratum": 1,
         "offset_ns": -250_000_000, "bound_ns": 252_500_000, "leap": "none", "frequency_ppb": -7_500, "skew_ppb": 250,
         "root_delay_ns": 1_000_000, "root_dispersion_ns": 2_000_000 });
-    assert_eq!(
-        (&machine["ntp_daemon"], &machine["systemd"]),
-        (&daemon, &false.into())
-    );
-    assert_eq!(facts["costs"][0]["served_by"], "system_call");
-    let (document, code) = diagnosed(&facts);
-    let codes = json!(
-        document["findings"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|found| &found["code"])
-            .collect::<Vec<_>>()
-    );
-    assert_eq!(
-        (codes, code),
-        (
-            json!(["ntp_slewing", "tsc_not_chosen", "ntp_flag"]),
-            Some(1)
-        ),
-        "{document}"
-    );
-    assert_eq!(faults(&document_schema(), &facts), [""; 0]);
+    assert_eq!(facts_of_hpet()["machine"]["ntp_daemon"], daemon);
+}
+
+#[test]
+fn a_machine_without_systemds_folder_has_no_systemd() {
+    assert_eq!(facts_of_hpet()["machine"]["systemd"], false);
+}
+
+#[test]
+fn a_clock_that_strace_sees_is_served_by_a_system_call() {
+    assert_eq!(facts_of_hpet()["costs"][0]["served_by"], "system_call");
+}
+
+#[test]
+fn a_machine_with_hpet_is_diagnosed_by_its_files() {
+    let (document, code) = diagnosed(facts_of_hpet());
+    let findings = document["findings"].as_array().expect("findings");
+    let codes: Vec<_> = findings.iter().map(|finding| &finding["code"]).collect();
+    let expected = json!(["ntp_slewing", "tsc_not_chosen", "ntp_flag"]);
+    assert_eq!((json!(codes), code), (expected, Some(1)), "{document}");
 }
 
 /// Symptom: nothing said that the watchdog's message came right after a resume.

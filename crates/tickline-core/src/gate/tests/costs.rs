@@ -36,7 +36,7 @@ const OPEN: Verdict = Verdict::open(Gate::Cost);
 const WARNS: Verdict = Verdict::with_warning(Reason::Slow);
 const SLOW: Verdict = Verdict::closed(Reason::Slow);
 const UNIX_BY_COUNTER: Verdict = Verdict::open(Gate::UnixCost);
-const UNIX_BY_OS: Verdict = Verdict::UNIX_COST_CLOSED;
+const UNIX_BY_OS: Verdict = Verdict::closed(Reason::SlowForUnixTime);
 
 #[test]
 fn the_counter_is_used_where_the_vdso_works() {

@@ -265,7 +265,7 @@ fn a_single_cpu_counts_as_synchronised() {
     }
 }
 
-/// The other reasons concern lines, and who makes them.
+/// The other reasons stop only Unix time, or concern lines and who makes them.
 #[test]
 fn each_reason_that_a_machine_can_cause_is_tested() {
     let mut caused = Vec::new();
@@ -273,13 +273,14 @@ fn each_reason_that_a_machine_can_cause_is_tested() {
         caused.extend(machine.judged_by(trust).into_iter().flatten());
     }
     let missing = Reason::ALL.iter().filter(|reason| !caused.contains(reason));
-    let reasons_of_lines = [
+    let other_reasons = [
+        Reason::SlowForUnixTime,
         Reason::CounterTooSlow,
         Reason::SamplesTooOld,
         Reason::NoLine,
         Reason::DriverStopped,
     ];
-    assert!(missing.eq(&reasons_of_lines), "{caused:?}");
+    assert!(missing.eq(&other_reasons), "{caused:?}");
 }
 
 /// A closed gate takes its name from the reason.

@@ -39,10 +39,12 @@ pub(super) enum Role {
 
 impl Role {
     pub(super) fn of(name: &str) -> Self {
-        match name {
-            "message" => Self::Message,
-            _ if counter(name, Value::U64(0)).is_some() => Self::Counter,
-            _ => Self::Argument,
+        if name == "message" {
+            Self::Message
+        } else if counter(name, Value::U64(0)).is_some() {
+            Self::Counter
+        } else {
+            Self::Argument
         }
     }
 }

@@ -21,10 +21,12 @@ impl File {
         let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
         // SAFETY: `status` is valid for a write.
         let result = unsafe { libc::fstat(self.0, status.as_mut_ptr()) };
+        if result != 0 {
+            return false;
+        }
         // SAFETY: `stat` is plain data, of which all zeros is a valid value.
         let status = unsafe { status.assume_init() };
         match status.st_mode & libc::S_IFMT {
-            _ if result != 0 => false,
             libc::S_IFCHR => true,
             libc::S_IFREG => usize::try_from(status.st_size).is_ok_and(|size| size >= bytes),
             _ => false,

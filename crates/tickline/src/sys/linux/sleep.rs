@@ -100,19 +100,19 @@ impl StoppableSleep {
     /// Sleeps for `time`, or until the clock is set, the machine resumes, or the thread shall end.
     /// Each of these ends a wait even if it came before: a wait of no time asks whether it did.
     pub fn wait(&self, time: Duration) -> WakeCause {
-        let was_set = match self.timer() {
-            _ if self.is_stopped() => false,
-            Some(timer) => self.poll(timer, time),
-            None => {
-                // A stop before this is not missed: the word is not 0 any more.
-                // The kernel's timespec for this call has the width of long, whatever libc's has.
-                let timeout: [libc::c_long; 2] = [
-                    narrowed(time.as_secs()),
-                    narrowed(time.subsec_nanos().into()),
-                ];
-                futex(&self.stopped, libc::FUTEX_WAIT, 0, Some(&timeout));
-                false
-            }
+        let was_set = if self.is_stopped() {
+            false
+        } else if let Some(timer) = self.timer() {
+            self.poll(timer, time)
+        } else {
+            // A stop before this is not missed: the word is not 0 any more.
+            // The kernel's timespec for this call has the width of long, whatever libc's has.
+            let timeout: [libc::c_long; 2] = [
+                narrowed(time.as_secs()),
+                narrowed(time.subsec_nanos().into()),
+            ];
+            futex(&self.stopped, libc::FUTEX_WAIT, 0, Some(&timeout));
+            false
         };
         if self.is_stopped() {
             WakeCause::Stopped

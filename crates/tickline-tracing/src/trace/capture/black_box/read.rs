@@ -1,6 +1,6 @@
 //! Reads the file of a recorder, of whose process nothing else may be left.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::io::{self, Read};
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::trace::readout::snapshot::{Callsites, Snapshot, ThreadSnapshot};
 use crate::trace::rings::memory::Memory;
 use crate::trace::rings::record::{Kind, Records};
 use crate::trace::rings::ring::{self, CONTROL_WORDS, ControlWord, Ring};
+use crate::trace::settings::DEFAULT_BYTES_IN_FILE;
 
 /// Reads the file of a recorder. The file may have any content. If its end is missing, the snapshot
 /// has the whole rings of threads that are there.
@@ -198,6 +199,31 @@ fn read_threads(
 /// The number of words that are read from a file at once: 64 KiB.
 const WORDS_AT_ONCE: usize = 1 << 13;
 
+/// The limit of words that a reader allocates before it has read any: a ring of the default size.
+const FIRST_WORDS: usize = CONTROL_WORDS + DEFAULT_BYTES_IN_FILE / 8;
+
+/// The factor by which the memory of a ring grows while the ring is read.
+const GROWTH: usize = 8;
+
+/// Allocates memory for so many words of a ring.
+fn allocate(words: usize) -> io::Result<Memory> {
+    Memory::allocate(words).ok_or_else(|| {
+        let bytes = words * size_of::<u64>();
+        let text = format!("there is too little memory for {bytes} bytes of a ring");
+        io::Error::new(io::ErrorKind::OutOfMemory, text)
+    })
+}
+
+/// Copies words to zeroed memory. Zeros are not stored, so that they take no memory.
+fn fill(zeros: &[AtomicU64], words: impl Iterator<Item = u64>) {
+    for (atomic, word) in zeros.iter().zip(words) {
+        if word != 0 {
+            // ORDERING: Relaxed: no other thread has the memory yet.
+            atomic.store(word, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A recorder's file, as far as it has been read.
 struct Input<R> {
     file: R,
@@ -207,29 +233,32 @@ struct Input<R> {
 }
 
 impl<R: Read> Input<R> {
-    /// The next words of the file, as memory. It is the only copy of all of them, and zeros, of
-    /// which a sparse file of any length may consist, take none. The first part is read before the
-    /// allocation: a file that ends there takes no memory, whatever its head says.
+    /// The next words of the file, as memory. Zeros, of which a sparse file of any length may
+    /// consist, take none. The memory grows with what has been read: a file that ends early takes
+    /// little, whatever its head says. The last growth leaves an eighth of the words twice in
+    /// memory for a moment.
     fn memory(&mut self, words: usize) -> io::Result<Memory> {
-        let mut part = Vec::new();
-        self.read_part(words, &mut part)?;
-        let memory = Memory::allocate(words).ok_or_else(|| {
-            let bytes = words * size_of::<u64>();
-            let text = format!("there is too little memory for a ring of {bytes} bytes");
-            io::Error::new(io::ErrorKind::OutOfMemory, text)
-        })?;
-        let mut unread = &memory.words()[..words];
-        while !part.is_empty() {
-            let (atomics, after) = unread.split_at(part.len() / 8);
-            for (atomic, word) in atomics.iter().zip(part.as_chunks().0) {
-                let word = u64::from_ne_bytes(*word);
-                if word != 0 {
-                    // ORDERING: Relaxed: no other thread has the memory yet.
-                    atomic.store(word, Ordering::Relaxed);
-                }
+        let mut allocated = words;
+        while allocated > FIRST_WORDS {
+            allocated = allocated.div_ceil(GROWTH);
+        }
+        let mut memory = allocate(allocated)?;
+        let (mut read, mut part) = (0, Vec::new());
+        while read < words {
+            self.read_part(words - read, &mut part)?;
+            let end = read + part.len() / 8;
+            if end > allocated {
+                allocated = words.min(allocated * GROWTH);
+                let larger = allocate(allocated)?;
+                // ORDERING: Relaxed: no other thread has the memory yet.
+                let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+                fill(larger.words(), memory.words()[..read].iter().map(load));
+                memory = larger;
             }
-            unread = after;
-            self.read_part(unread.len(), &mut part)?;
+            let chunks = part.as_chunks().0.iter();
+            let values = chunks.map(|word| u64::from_ne_bytes(*word));
+            fill(&memory.words()[read..end], values);
+            read = end;
         }
         Ok(memory)
     }
@@ -320,20 +349,34 @@ mod tests {
         assert_eq!(error_of_bytes(&bytes).to_string(), expected);
     }
 
+    #[test]
+    #[cfg_attr(miri, ignore = "four million words take long there")]
+    fn memory_that_has_grown_three_times_has_all_words_of_the_file() {
+        let words = FIRST_WORDS * GROWTH * GROWTH + 1;
+        let mut bytes = Vec::new();
+        for word in 0..words as u64 {
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
+        let mut input = Input {
+            file: &bytes[..],
+            read_bytes: 0,
+            whole_bytes: None,
+        };
+        let memory = input.memory(words).unwrap();
+        // ORDERING: Relaxed: only this thread uses the memory.
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        assert!(memory.words()[..words].iter().map(load).eq(0..words as u64));
+    }
+
     /// Symptom: the error was "out of memory", and nothing more.
     #[test]
     #[cfg(target_pointer_width = "64")]
     #[cfg_attr(miri, ignore = "Miri ends at such an allocation")]
     fn the_error_of_a_ring_without_memory_has_its_length() {
-        let mut input = Input {
-            file: io::repeat(0),
-            read_bytes: 0,
-            whole_bytes: None,
-        };
         let words = usize::MAX / 32;
-        let error = input.memory(words).map(drop).unwrap_err();
+        let error = allocate(words).map(drop).unwrap_err();
         let expected = format!(
-            "there is too little memory for a ring of {} bytes",
+            "there is too little memory for {} bytes of a ring",
             words * 8
         );
         assert_eq!(error.to_string(), expected);

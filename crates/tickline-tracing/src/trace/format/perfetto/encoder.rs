@@ -177,9 +177,9 @@ impl Encoder {
         let defaults = bytes.begin(packet::DEFAULTS);
         bytes.number(defaults::TIMESTAMP_CLOCK_ID, clock::OF_SEQUENCE);
         if thread != 0 && thread != OF_CPU_TIMES {
-            let of_events = bytes.begin(defaults::TRACK_EVENT);
+            let event_defaults = bytes.begin(defaults::TRACK_EVENT);
             bytes.number(event::TRACK_UUID, default_track);
-            bytes.end(of_events);
+            bytes.end(event_defaults);
         }
         bytes.end(defaults);
         let snapshot = bytes.begin(packet::CLOCK_SNAPSHOT);
