@@ -368,10 +368,12 @@ fn print(verdicts: &Verdicts, options: &Options) {
 /// What became of the baseline of `--update-on-pass`, and of the benchmarks that keep theirs.
 fn baseline_lines(verdicts: &Verdicts) -> Vec<String> {
     let name = verdicts.baseline.as_deref().unwrap_or_default();
-    let what = match (verdicts.is_baseline_updated, &verdicts.kept_baselines[..]) {
-        (true, []) => "is now this run: its benchmarks of bench_pairs and compare",
-        (true, _) => "is now this run: its benchmarks of bench_pairs and compare, but these:",
-        (false, _) => "stays as it was",
+    let what = if !verdicts.is_baseline_updated {
+        "stays as it was"
+    } else if verdicts.kept_baselines.is_empty() {
+        "is now this run: its benchmarks of bench_pairs and compare"
+    } else {
+        "is now this run: its benchmarks of bench_pairs and compare, but these:"
     };
     let kept = verdicts.kept_baselines.iter().map(|kept| {
         let LeftOut { benchmark, reason } = kept;
