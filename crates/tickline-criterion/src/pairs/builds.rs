@@ -49,6 +49,9 @@ pub(crate) struct Builds {
     theirs: Listing,
 }
 
+// criterion 0.8 calls benchmarks with its `Criterion` alone, which returns neither its measurement
+// nor any other value of a caller. `run` can therefore pass nothing on to `bench_pairs`, nor can
+// one benchmark to the next, except by statics.
 static BUILDS: OnceLock<Builds> = OnceLock::new();
 
 thread_local! {
