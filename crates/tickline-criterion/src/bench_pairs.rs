@@ -211,7 +211,10 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         time, collected, ..
     } = collector;
     let Some(outcome) = Outcome::new(collected, time.settings().counting, scale, iterations) else {
-        let reason = ReasonCode::TooFewSamples.with("there are no pairs");
+        let reason = ReasonCode::TooFewSamples.with(
+            "no pair counts: the end of each was before its start; bind the program to a CPU \
+             (taskset -c 1)",
+        );
         files::undecided(collector, reason.clone());
         if let Some(benchmark) = against {
             other_undecided(collector, benchmark, reason);

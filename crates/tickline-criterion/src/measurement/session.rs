@@ -137,7 +137,10 @@ fn end_of_wait(status: &Status, waited: Duration, limit: Duration) -> Option<Res
         return Some(Err(Error::closed(reason)));
     }
     is_over.then(|| {
-        let message = format!("the counter's rate was not known after {limit:?}: {state}");
+        let message = format!(
+            "the counter's rate was not known after {limit:?}: {state}; let \
+             CounterTimeBuilder::settle allow more time"
+        );
         Err(Error::new(ErrorKind::NotReady, message))
     })
 }
