@@ -124,6 +124,16 @@ pub(crate) fn a_comparison_with_a_baseline_says_that_it_took_no_turns(programs: 
     assert_eq!(out.matches(line).count(), 1, "{out}");
 }
 
+/// Symptom: criterion called equal runs different, above this crate's "no difference found".
+pub(crate) fn quiet_leaves_only_this_crates_comparison_with_a_baseline(programs: &Programs) {
+    save_main(programs, "work/spin");
+    let output = programs.run(100, "work/spin", &["--baseline", "main", "--quiet"]);
+    let (out, err) = texts(&output);
+    assert!(!out.contains("change: ["), "{out}\n{err}");
+    let own = "baseline main: median of samples";
+    assert!(out.contains(own), "{out}\n{err}");
+}
+
 pub(crate) fn the_plot_of_a_run_has_its_baseline(programs: &Programs) {
     compared_with_main(programs, "work/spin");
     let plot = fs::read_to_string(programs.0.join("work/spin/report/pairs.svg")).expect("the plot");
