@@ -50,6 +50,10 @@ pub(crate) fn a_line_says_once_that_pairs_are_short(programs: &Programs) {
         (3_000, &[], 0, 0),
         (1, &["-smain"], 0, 1),
         (1, &["-bmain"], 0, 1),
+        (1, &["--quick"], 1, 0),
+        (3_000, &["--quick"], 0, 0),
+        (1, &["--quick", "-smain"], 0, 1),
+        (1, &["--quick", "-bmain"], 1, 0), // which has too few samples
     ] {
         let (out, _) = texts(&programs.run(steps, "work/spin", arguments));
         let count = |words| out.matches(words).count();
