@@ -145,6 +145,11 @@ fn written(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|data| data.modified()).ok()
 }
 
+/// Whether a folder of a benchmark, such as that of a baseline, has the run with these times.
+pub(crate) fn is_run(folder: &Path, returned_ns: &[f64]) -> bool {
+    has_times(&folder.join("sample.json"), returned_ns)
+}
+
 fn has_times(path: &Path, returned_ns: &[f64]) -> bool {
     let stored = read(path).unwrap_or_default();
     let Some(times) = stored["times"].as_array() else {

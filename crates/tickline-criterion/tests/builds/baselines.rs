@@ -1,6 +1,7 @@
 //! Tests of `--save-baseline`, `--baseline` and `--update-on-pass`.
 
 use std::fs;
+use std::process::Output;
 
 use crate::refusals::assert_refused;
 use crate::{Programs, skip, texts};
@@ -338,6 +339,39 @@ pub(crate) fn a_folder_that_takes_no_baseline_is_named(programs: &Programs) {
     let expected = format!("tickline: not stored: {} takes no file: ", file.display());
     assert!(err.contains(&expected), "{err}");
     assert!(!err.contains("output_directory"), "{err}");
+    assert_eq!(output.status.code(), Some(2), "{err}");
+}
+
+/// Runs a benchmark of which a folder can't be made, because a file of this name is in the way.
+/// Returns the output.
+fn save_main_with_a_file_in_place_of(programs: &Programs, folder: &str) -> Output {
+    let benchmark = programs.0.join("work").join("spin");
+    fs::create_dir_all(&benchmark).expect("a folder");
+    fs::write(benchmark.join(folder), "in the way").expect("own file");
+    programs.run(100, "work/spin", &["--save-baseline", "main"])
+}
+
+/// Symptom: criterion's line was the only one, and the exit code 0.
+pub(crate) fn a_baseline_that_criterion_cannot_write_is_named(programs: &Programs) {
+    let output = save_main_with_a_file_in_place_of(programs, "main");
+    let (out, err) = texts(&output);
+    assert!(out.contains("Criterion.rs ERROR: "), "{out}");
+    let baseline = programs.0.join("work").join("spin").join("main");
+    let expected = format!(
+        "tickline: not stored: {}: criterion has",
+        baseline.display()
+    );
+    assert!(err.contains(&expected), "{err}");
+    assert_eq!(output.status.code(), Some(2), "{err}");
+}
+
+/// Symptom: the text was only about `Criterion::output_directory`.
+pub(crate) fn a_run_that_criterion_cannot_write_has_criterions_line(programs: &Programs) {
+    let output = save_main_with_a_file_in_place_of(programs, "new");
+    let (out, err) = texts(&output);
+    assert!(out.contains("Criterion.rs ERROR: "), "{out}");
+    let expected = "; a line `Criterion.rs ERROR` above has the path if";
+    assert!(err.contains(expected), "{err}");
     assert_eq!(output.status.code(), Some(2), "{err}");
 }
 

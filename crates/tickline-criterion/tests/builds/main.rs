@@ -159,6 +159,8 @@ const TESTS: &[(&str, Test)] = &tests![
     baselines::a_quick_run_has_too_few_parts_for_a_baseline,
     baselines::a_baseline_that_cannot_be_written_is_named,
     baselines::a_folder_that_takes_no_baseline_is_named,
+    baselines::a_baseline_that_criterion_cannot_write_is_named,
+    baselines::a_run_that_criterion_cannot_write_has_criterions_line,
     baselines::a_plot_that_cannot_be_written_changes_no_verdict,
     baselines::a_baseline_that_criterion_lacks_is_named,
     baselines::a_missing_baseline_and_another_build_end_with_a_text,
