@@ -183,14 +183,22 @@ fn store_error(error: &str, options: &Options) {
     _ = verdict_file::store(&Verdicts::after(error, options, verdicts), options);
 }
 
-/// Starts the program again, with this crate's own options in a variable. Returns its exit code.
+/// Starts the program again, with this crate's own options in a variable. Returns its exit code. It
+/// stores its own errors; why it can't be started is stored here.
 fn run_again(own: &Options, others: Vec<OsString>) -> Result<u8, String> {
-    let mut again = Command::new(arguments::this_program()?);
-    own.pass_on(again.args(own.for_criterion(others)))?;
+    let again = command_again(own, others);
+    let mut again = again.inspect_err(|error| store_error(error, own))?;
     exit_code_of(&mut again, own)
 }
 
-/// Runs the program that was started again, which stores its own errors. Returns its exit code.
+/// The command that starts the program again.
+fn command_again(own: &Options, others: Vec<OsString>) -> Result<Command, String> {
+    let mut again = Command::new(arguments::this_program()?);
+    own.pass_on(again.args(own.for_criterion(others)))?;
+    Ok(again)
+}
+
+/// Runs the program that is started again. Returns its exit code.
 fn exit_code_of(again: &mut Command, own: &Options) -> Result<u8, String> {
     let started = again.status().map_err(|error| {
         let program = Path::new(again.get_program()).display();
@@ -446,20 +454,44 @@ mod tests {
         assert!(error.starts_with("/no/such/program can't be"), "{error}");
     }
 
-    /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
-    #[test]
-    fn the_verdicts_have_the_error_of_a_program_that_does_not_start() {
-        let folder = Folder::new("not-started");
+    /// A folder with the verdicts of an earlier run, and the options with this file.
+    fn with_verdicts(test: &str) -> (Folder, Options) {
+        let folder = Folder::new(test);
         folder.write("verdicts.json", r#"{"state":"finished","exit_code":0}"#);
         let own = Options {
             verdicts: Some(folder.0.join("verdicts.json")),
             ..Options::default()
         };
-        let mut command = Command::new("/no/such/program");
-        let error = exit_code_of(&mut command, &own).expect_err("no program");
+        (folder, own)
+    }
+
+    /// Checks that the verdicts are those of a run that has ended with this error.
+    fn assert_error_is_stored(folder: &Folder, error: &str) {
         let text = folder.read("verdicts.json").expect("the file");
         let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(found["error"], error, "{found}");
+    }
+
+    /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
+    #[test]
+    fn the_verdicts_have_the_error_of_a_program_that_does_not_start() {
+        let (folder, own) = with_verdicts("not-started");
+        let mut command = Command::new("/no/such/program");
+        let error = exit_code_of(&mut command, &own).expect_err("no program");
+        assert_error_is_stored(&folder, &error);
+    }
+
+    /// Symptom: as above.
+    #[test]
+    #[cfg(unix)]
+    fn the_verdicts_have_the_error_of_options_that_cannot_be_passed_on() {
+        use std::os::unix::ffi::OsStringExt;
+
+        let (folder, mut own) = with_verdicts("not-passed-on");
+        // JSON has only UTF-8.
+        own.against = vec![OsString::from_vec(vec![0xFF]).into()];
+        let error = run_again(&own, Vec::new()).expect_err("no text");
+        assert_error_is_stored(&folder, &error);
     }
 
     /// Symptom: the text was "the program has ended with signal: 6 (SIGABRT)".
