@@ -110,8 +110,8 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
         let error = why.unwrap_or_else(|| {
             format!(
                 "criterion's files of this run are not in {}; a line `Criterion.rs ERROR` above \
-                 has the path if criterion could not write them; else the program calls \
-                 Criterion::output_directory, and must pass it to \
+                 has the path if criterion could not write them; or the program may call \
+                 Criterion::output_directory, which it then must pass to \
                  CounterTime::builder().output_directory as well",
                 root.display()
             )
@@ -315,7 +315,7 @@ fn write_json(folder: &Path, files: &Files<'_>, returned_ns: &[f64]) -> Result<(
     if arguments::criterion::chosen_save().is_some() && !is_run(&saved, returned_ns) {
         return Err(format!(
             "{}: criterion has not stored this run there; a line `Criterion.rs ERROR` above says \
-             why; let this user write there",
+             why; without one, the program must call configure_from_args() last",
             saved.display()
         ));
     }
