@@ -362,17 +362,41 @@ fn outward_ppm(ppb: i64) -> i32 {
 mod tests {
     use super::*;
 
+    /// The causes that `from_numbers` knows, with this figure.
+    fn all_with(figure: u32) -> impl Iterator<Item = Unbounded> {
+        (0..=u8::MAX).map_while(move |number| Unbounded::from_numbers(number, figure))
+    }
+
     #[test]
     fn each_cause_survives_its_numbers() {
-        let figure = u32::MAX - 6;
-        let causes: Vec<Unbounded> = (0..=u8::MAX)
-            .map_while(|number| Unbounded::from_numbers(number, figure))
-            .collect();
-        assert_eq!(causes.last(), Some(&Unbounded::SeveralClocksOfLastSync));
-        for cause in causes {
+        for cause in all_with(u32::MAX - 6) {
             let (number, figure) = cause.to_numbers();
             assert_eq!(Unbounded::from_numbers(number, figure), Some(cause));
         }
+    }
+
+    /// For a new cause, the compiler demands an arm of `to_numbers`, and none of `from_numbers`,
+    /// without which a reading would say `NoSource`. The list of the library's public items has
+    /// each cause.
+    #[test]
+    fn each_cause_has_a_number() {
+        const ITEMS: &str = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/api/tickline-utc.txt"
+        );
+        let items = std::fs::read_to_string(ITEMS).expect("the repository's list");
+        let mut in_list: Vec<_> = items
+            .lines()
+            .filter_map(|line| line.strip_prefix("pub tickline_utc::Unbounded::"))
+            .filter(|item| !item.contains("::")) // a figure
+            .map(str::to_owned)
+            .collect();
+        let mut numbered: Vec<_> = all_with(0)
+            .filter_map(|cause| format!("{cause:?}").split(' ').next().map(str::to_owned))
+            .collect();
+        in_list.sort();
+        numbered.sort();
+        assert_eq!(numbered, in_list);
     }
 
     #[test]
