@@ -68,8 +68,9 @@ use crate::results::{baseline_update, verdict_file};
 /// - There is `--against` or a limit, and no benchmark is of [`BenchPairs`](crate::BenchPairs); for
 ///   the limit of a baseline, none of [`compare`](crate::compare()) either.
 /// - There is `--against`, and the other build has none of the benchmarks.
-/// - There is `--save-baseline`, and criterion's files or this crate's of one of its benchmarks are
-///   not in the baseline. If a benchmark is slower or undecided, the exit code stays 1 or 3.
+/// - There is `--save-baseline`, and criterion's `sample.json` or this crate's file of a benchmark
+///   of `bench_pairs` or `compare` is not in the baseline. If a benchmark is slower or undecided,
+///   the exit code stays 1 or 3.
 ///
 /// A benchmark is undecided (exit code 3) in these cases:
 ///
