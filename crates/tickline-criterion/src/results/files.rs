@@ -264,6 +264,12 @@ fn print_change(
     match change {
         Some(Ok(change)) => {
             messages.beside_criterion(change);
+            if arguments::criterion::prints_change() {
+                messages.beside_criterion(&format_args!(
+                    "{INDENT}criterion's change: ignores what else changed between the runs; \
+                     --quiet hides it"
+                ));
+            }
             return change.why_hidden().is_some();
         }
         Some(Err(judgement)) => {

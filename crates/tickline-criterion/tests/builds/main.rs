@@ -143,6 +143,7 @@ const TESTS: &[(&str, Test)] = &tests![
     baselines::a_short_routine_that_the_other_build_lacks_is_called_short,
     baselines::a_run_with_more_work_differs_from_its_baseline,
     baselines::a_comparison_with_a_baseline_says_that_it_took_no_turns,
+    baselines::a_line_says_how_to_hide_criterions_comparison,
     baselines::quiet_leaves_only_this_crates_comparison_with_a_baseline,
     baselines::the_plot_of_a_run_has_its_baseline,
     baselines::a_comparison_with_a_baseline_does_not_replace_it,
