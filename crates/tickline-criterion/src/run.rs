@@ -84,7 +84,7 @@ use crate::results::{baseline_update, verdict_file};
 /// # Panics
 ///
 /// If a benchmark does.
-#[must_use = "without it a slower benchmark ends with exit code 0: write `fn main() -> ExitCode { run(..) }`"]
+#[must_use = "without it a slower benchmark passes: write `fn main() -> ExitCode { run(..) }`"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
     match arguments::role() {
         Role::Measure => match measure(benchmarks) {
