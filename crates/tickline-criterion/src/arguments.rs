@@ -301,12 +301,12 @@ impl Options {
             (OwnOption::MaxNoise, self.max_noise_percent.is_some()),
         ];
         let needing = needing.into_iter().find(|(_, is_given)| *is_given);
-        match (needing, criterion::why_nothing_is_measured(others)) {
-            (Some((option, _)), Some(why)) => {
-                Err(format!("{} compares nothing: {why}", option.name()))
-            }
-            _ => Ok(()),
+        if let Some((option, _)) = needing
+            && let Some(why) = criterion::why_nothing_is_measured(others)
+        {
+            return Err(format!("{} compares nothing: {why}", option.name()));
         }
+        Ok(())
     }
 
     /// The arguments for criterion: the others, and in turns with another build one against

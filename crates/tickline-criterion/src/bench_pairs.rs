@@ -34,11 +34,12 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement};
 /// ```
 /// use std::hint::black_box;
 ///
-/// use criterion::Criterion;
+/// use criterion::{BatchSize, Criterion};
 /// use tickline_criterion::{BenchPairs, CounterTime};
 ///
 /// let mut criterion = Criterion::default().with_measurement(CounterTime::new_or_wall_time());
-/// # let directory = std::env::temp_dir().join(format!("tickline-criterion-pairs-{}", std::process::id()));
+/// # let name = format!("tickline-criterion-pairs-{}", std::process::id());
+/// # let directory = std::env::temp_dir().join(name);
 /// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
 /// #     .warm_up_time(std::time::Duration::from_millis(5)).nresamples(1_000)
 /// #     .measurement_time(std::time::Duration::from_millis(20));
@@ -46,7 +47,7 @@ use crate::results::verdict::{ComparedWith, Conclusion, Difference, Judgement};
 ///
 /// let mut group = criterion.benchmark_group("sort");
 /// group.bench_pairs_with_input("reversed", &[3_u32, 2, 1], |bencher, input| {
-///     bencher.iter_batched(|| input.to_vec(), |mut vec| vec.sort(), criterion::BatchSize::SmallInput);
+///     bencher.iter_batched(|| input.to_vec(), |mut vec| vec.sort(), BatchSize::SmallInput);
 /// });
 /// group.finish();
 /// # std::fs::remove_dir_all(directory).ok();
@@ -211,7 +212,10 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         time, collected, ..
     } = collector;
     let Some(outcome) = Outcome::new(collected, time.settings().counting, scale, iterations) else {
-        let reason = ReasonCode::TooFewSamples.with("there are no pairs");
+        let reason = ReasonCode::TooFewSamples.with(
+            "no pair counts: the end of each was before its start; bind the program to a CPU \
+             (taskset -c 1)",
+        );
         files::undecided(collector, reason.clone());
         if let Some(benchmark) = against {
             other_undecided(collector, benchmark, reason);

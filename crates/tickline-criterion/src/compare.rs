@@ -49,7 +49,8 @@ const COPIES: usize = 8;
 /// use tickline_criterion::{CounterTime, compare};
 ///
 /// let mut criterion = Criterion::default().with_measurement(CounterTime::new_or_wall_time());
-/// # let directory = std::env::temp_dir().join(format!("tickline-criterion-compare-{}", std::process::id()));
+/// # let name = format!("tickline-criterion-compare-{}", std::process::id());
+/// # let directory = std::env::temp_dir().join(name);
 /// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
 /// #     .warm_up_time(std::time::Duration::from_millis(5)).nresamples(1_000)
 /// #     .measurement_time(std::time::Duration::from_millis(50));

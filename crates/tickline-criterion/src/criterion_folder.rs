@@ -99,14 +99,25 @@ pub(crate) fn find(
 }
 
 fn find_below(roots: &[PathBuf], returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
-    folders_below(roots)
+    let candidates: Vec<_> = folders_below(roots)
         .into_iter()
         .filter_map(|folder| Some((written(&folder.join(SAMPLE))?, folder)))
         .filter(|(written, folder)| {
             *written >= since - ROUNDING && has_times(&folder.join(SAMPLE), returned_ns)
         })
+        .collect();
+    // criterion saves the baseline `parser/new` as a copy of the run, in `parser/new` of the
+    // benchmark's folder. `parser` then looks like the folder of a benchmark.
+    let has_copy = |folder: &Path| {
+        candidates.iter().any(|(_, above)| {
+            folder != above && folder.starts_with(above) && full_name(folder) == full_name(above)
+        })
+    };
+    candidates
+        .iter()
+        .filter(|(_, folder)| !has_copy(folder))
         .max_by_key(|(written, _)| *written)
-        .map(|(_, folder)| folder)
+        .map(|(_, folder)| folder.clone())
 }
 
 /// The full names of the benchmarks that criterion has stored since then, in its default
@@ -143,6 +154,11 @@ fn folders_below(roots: &[PathBuf]) -> Vec<PathBuf> {
 /// When a file was written; `None` without one.
 fn written(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|data| data.modified()).ok()
+}
+
+/// Whether a folder of a benchmark, such as that of a baseline, has the run with these times.
+pub(crate) fn is_run(folder: &Path, returned_ns: &[f64]) -> bool {
+    has_times(&folder.join("sample.json"), returned_ns)
 }
 
 fn has_times(path: &Path, returned_ns: &[f64]) -> bool {
@@ -234,6 +250,35 @@ mod tests {
         folder.write("later/new/sample.json", sample);
         let found = found(&folder, &[10.5, 20.5], now);
         assert_eq!(found, Some(folder.0.join("later")));
+    }
+
+    /// Writes criterion's files of a run, which took as long as `group/b/7`, of this benchmark.
+    fn write_run(folder: &Folder, run: &str, full_name: &str) {
+        let sample = r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#;
+        let benchmark = format!(r#"{{"full_id":"{full_name}"}}"#);
+        folder.write(&format!("{run}/sample.json"), sample);
+        folder.write(&format!("{run}/benchmark.json"), &benchmark);
+    }
+
+    /// Symptom: after `--save-baseline parser/new`, a good run ended with exit code 2.
+    #[test]
+    fn a_baseline_whose_name_ends_with_new_is_no_benchmark() {
+        let (folder, now) = two_benchmarks("find-new");
+        for run in ["new", "parser/new"] {
+            write_run(&folder, &format!("group/b/7/{run}"), "group/b/7");
+        }
+        let found = found(&folder, &[10.5, 20.5], now);
+        assert_eq!(found, Some(folder.0.join("group/b/7")));
+    }
+
+    #[test]
+    fn a_benchmark_below_another_with_the_same_times_is_found() {
+        let (folder, now) = two_benchmarks("find-below");
+        write_run(&folder, "sort/new", "sort");
+        std::thread::sleep(Duration::from_millis(20));
+        write_run(&folder, "sort/small/new", "sort/small");
+        let found = found(&folder, &[10.5, 20.5], now);
+        assert_eq!(found, Some(folder.0.join("sort/small")));
     }
 
     /// Symptom: nothing named the benchmarks of `bench_function` that a limit did not judge.

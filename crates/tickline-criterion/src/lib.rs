@@ -31,14 +31,18 @@
 //! | there is | it becomes |
 //! |---|---|
 //! | `criterion_group!(name = benches; config = ..; targets = push, pop)` | the same, with `.with_measurement(CounterTime::new_or_wall_time())` after `config` |
-//! | the short form `criterion_group!(benches, push, pop)` | the long form above; or no group, and `run(\|\| group(&[push, pop]))` in `main` ([`group`]). The short form is for `WallTime` only: with `&mut Criterion<CounterTime>` it does not compile (`error[E0308]: mismatched types`, "expected `&mut Criterion<CounterTime>`, found `&mut Criterion`") |
-//! | `criterion_main!(benches)` | `fn main() -> ExitCode { run(\|\| benches()) }` ([`run`]). `criterion_main!` still measures, but refuses this crate's options |
+//! | the short form `criterion_group!(benches, push, pop)` | the long form above; or no group, and `run(\|\| group(&[push, pop]))` in `main` ([`group`]) |
+//! | `criterion_main!(benches)` | `fn main() -> ExitCode { run(\|\| benches()) }` ([`run`]) |
 //!
-//! The first run after that compares with one by `WallTime`: criterion's "Performance has improved"
-//! is then due to the clock ([caveats](#caveats)).
+//! - The short form is for `WallTime` only. With `&mut Criterion<CounterTime>` it does not compile:
+//!   `error[E0308]: mismatched types`, with "expected `&mut Criterion<CounterTime>`, found
+//!   `&mut Criterion`" below it.
+//! - `criterion_main!` still measures, but refuses this crate's options.
+//! - criterion compares the first run with the last one by `WallTime`. Its "Performance has
+//!   improved" is then due to the clock ([caveats](#caveats)).
 //!
-//! The crate prints on the standard error stream, here for `known_delays` on an AMD EPYC, family
-//! 25, model 17, 2026-11-26:
+//! At the start the crate prints a line on the standard error stream, here of `known_delays` on an
+//! AMD EPYC, family 25, model 17, 2026-11-26:
 //!
 //! ```text
 //! tickline: counter at 2596.134 MHz +-963 ppb, resolution 10.0 ns; a start and an end cost 22.7 ns, subtracted
@@ -49,14 +53,15 @@
 //! criterion may read the clock around each iteration (`iter_batched` with `PerIteration`,
 //! `iter_custom`), or around small batches. `WallTime` then adds the cost of two calls of the OS
 //! clock to the routine's time. This cost hides the time of a routine that takes a few ns. Two
-//! readings of the counter cost less, and this crate measures and subtracts their cost. With
-//! `iter`, and with large batches, criterion reads the clock once for thousands of iterations, and
-//! on free CPUs both clocks give the same result. On busy CPUs this crate's is the true one:
+//! readings of the counter cost less, and this crate measures and subtracts their cost.
+//!
+//! With `iter`, and with large batches, criterion reads the clock once for thousands of iterations.
+//! On free CPUs both clocks then give the same result. On busy CPUs this crate's is the true one:
 //! [the time that others use](#busy-cpus) does not count.
 //!
-//! The [table of known delays](#known-delays) has both clocks. If both clocks measure the same long
-//! run, they agree within 40 ppm. Under criterion one clock measures seconds after the other, so
-//! changes of the core's frequency add to the difference.
+//! The [table of known delays](#known-delays) has both clocks. In one long run they agree within 40
+//! ppm. Under criterion one clock measures seconds after the other, so changes of the core's
+//! frequency add to the difference.
 //!
 //! # Busy CPUs
 //!
@@ -78,34 +83,37 @@
 //! | a CPU quota of the control group | both | yes |
 //! | a move to another CPU | the CPU's id, which comes with the counter | no; it is counted, and printed |
 //!
-//! - The kernel is asked before the start and after the end, outside of the measured interval. Both
-//!   together take about 5 us a sample. 1.2 us of them are the readings of the process's CPU clock,
-//!   which take 7 ns more for each further thread of the process (AMD EPYC under KVM, Linux 6.18).
-//! - The subtracted time is a difference of the counter and of the thread's CPU clock. If it is at
-//!   most 0.1 % of the sample and 1 us, the sample stays as the counter measured it. More than the
-//!   sample's interval is never subtracted.
-//! - **Waits of the routine itself count**: a sleep, a lock, I/O; and yields to threads of the same
-//!   process (`yield_now`, as in spin locks). If the thread blocked in a sample, nothing is
-//!   subtracted from that sample. A thread that yields does not block, and the kernel does not say
-//!   who ran in its place. Of a wait, the CPU time of the process's other threads meanwhile, on any
-//!   CPU, may therefore be the routine's own, and only the rest is subtracted.
-//! - If such a sample may have lost 1 % of its time or more to others, it counts as
-//!   one of [`Incidents::uncertain_samples`], and a printed line says how many there are. So does a
-//!   sample that began on another thread. If the process has other threads that are always busy,
-//!   most samples that lost the CPU are uncertain.
+//! - The crate asks the kernel before the start and after the end, outside of the measured
+//!   interval. Both together take about 5 us a sample, of which 1.2 us are for the process's CPU
+//!   clock. That part grows by 7 ns with each further thread of the process (AMD EPYC under KVM,
+//!   Linux 6.18).
+//! - The subtracted time is the counter's time less that of the thread's CPU clock, and never more
+//!   than the sample's interval. A difference of at most 1 us plus 0.1 % of the sample is not
+//!   subtracted.
+//! - **Waits of the routine itself count**: a sleep, a lock, I/O. If the thread blocked in a
+//!   sample, nothing is subtracted from that sample.
+//! - **Yields to threads of the same process count**, too (`yield_now`, as in spin locks). The
+//!   kernel does not say who ran in the place of a thread that yields. So the crate takes the CPU
+//!   time of the process's other threads, on any CPU, for the routine's own. It subtracts only the
+//!   rest of the wait.
+//! - A sample that may have lost 1 % of its time or more beyond what is subtracted is one of
+//!   [`Incidents::uncertain_samples`]. So is a sample that began on another thread. A printed line
+//!   says how many there are. If the process has other threads that are always busy, most samples
+//!   that lost the CPU are uncertain.
 //! - The kernel does not tell a routine's child processes from other programs. **If a routine
 //!   yields to a process, this wait is subtracted**; if it sleeps until the process answers, it is
 //!   not. For such a routine turn the subtraction off.
-//! - Batches shorter than 50 us are too short for a system call around each. If such a batch takes
-//!   longer than 50 us, the lost time is known except for the time since the last reading, which is
-//!   usually at most 50 us. [`BenchPairs`] excludes such iterations instead.
+//! - A batch that is shorter than 50 us is too short for a system call on each side. So after some
+//!   such batches, the crate asks the kernel only about every 50 us, between two of them. If a
+//!   batch then takes longer, what it lost is known, except for the time since the last question.
+//!   [`BenchPairs`] excludes such iterations instead.
 //! - What other programs leave behind stays in the sample: after a wait the caches and branch
-//!   predictors are cold. `under_load` measures this remaining error, beside programs that only
-//!   compute, and beside programs that empty the caches.
+//!   predictors are cold. `under_load` measures this error, beside programs that only compute, and
+//!   beside programs that empty the caches.
 //! - Only the thread that measures is watched. If a routine waits for threads of its own, the time
 //!   that others took from those threads counts.
-//! - A routine that sends packets to itself has the kernel do a part of its work in interrupts. If
-//!   the kernel measures interrupts, this part is subtracted, too.
+//! - If a routine sends packets to itself, the kernel does a part of its work in interrupts. If the
+//!   kernel measures interrupts, this part is subtracted, too.
 //! - [`CounterTimeBuilder::include_disturbed`] (or `cargo bench --bench NAME --
 //!   --include-disturbed`) turns all of this off. Where the system says nothing, the time is as the
 //!   counter measured it, and a line says so: [`CounterTime::not_subtracted`].
@@ -121,7 +129,8 @@
 //! use tickline_criterion::{BenchPairs, CounterTime};
 //!
 //! fn parse(criterion: &mut Criterion<CounterTime>) {
-//!     criterion.bench_pairs("parse", |bencher| bencher.iter(|| black_box("1234567").parse::<u64>()));
+//!     let text = || black_box("1234567");
+//!     criterion.bench_pairs("parse", |bencher| bencher.iter(|| text().parse::<u64>()));
 //! }
 //! ```
 //!
@@ -129,13 +138,13 @@
 //!   them as `new/pairs.json`. criterion's report of the benchmark shows them as a plot.
 //! - The crate subtracts the cost of a pair, and interpolates quantiles within the counter's
 //!   resolution. The median of equal times is therefore right within a tenth of that resolution.
-//! - [`PairBencher::latency`] compares two builds by what an iteration takes alone: else, in turns
-//!   with another build, iterations of a short routine overlap.
 //! - [`PairBencher::cost_share`] is for routines that take less than the counter's resolution. It
 //!   puts enough iterations into a pair to keep the pair's cost below a given share of its time.
-//! - The crate counts disturbed pairs by disturbance, and prints and stores the counts. It excludes
-//!   these pairs, also from the mean that criterion gets, and measures further pairs in their
-//!   place. With `cargo bench --bench NAME -- --include-disturbed` they count ([`run`]).
+//! - [`PairBencher::latency`] is for comparisons of two builds: it lets a pair have one iteration
+//!   there, too. Otherwise it has many, and those of a short routine overlap.
+//! - The crate excludes disturbed pairs, also from the mean that criterion gets, and measures
+//!   further pairs in their place. It prints and stores how many there were of each disturbance.
+//!   With `cargo bench --bench NAME -- --include-disturbed` they count ([`run`]).
 //!
 //! | disturbance | seen by | excluded |
 //! |---|---|---|
@@ -150,11 +159,16 @@
 //! # Known delays
 //!
 //! The table has the errors in ns, without other load, and while compilers and tests kept both CPUs
-//! busy. The rows from 20 ns on are chains of multiplications in a function; long runs give their
-//! true time. "less call" is the error of p50 minus the error of the empty function's p50
-//! ([caveats](#caveats)). The result of `WallTime` contains the cost of two readings, and the time
-//! that other programs took. `taskset -c 1 cargo run --release --example known_delays` prints these
-//! columns, and fails if the error of `CounterTime` is larger than the example's head allows.
+//! busy.
+//!
+//! - The rows from 20 ns on are chains of multiplications in a function. Long runs give their true
+//!   time.
+//! - "less call" is the error of p50 minus the error of the empty function's p50
+//!   ([caveats](#caveats)).
+//! - The result of `WallTime` contains the cost of two readings, and the time that other programs
+//!   took.
+//! - `taskset -c 1 cargo run --release --example known_delays` prints these columns. It fails if
+//!   the error of `CounterTime` is larger than the example's head allows.
 //!
 //! AMD EPYC, family 25, model 17, 2 CPUs, Linux 6.18.44-fc-v595, rustc 1.95.0, 2026-11-26, without
 //! other load and with busy CPUs:
@@ -170,49 +184,54 @@
 //!
 //! # Comparisons
 //!
-//! [`compare`] runs two routines in turns, at eight places of their code, and gives an interval of
-//! 95 % confidence for their difference. `cargo bench --bench NAME -- --against PROGRAM` gives one
-//! for two builds of a program, such as a pull request and main. criterion's `--save-baseline` and
-//! `--baseline` compare with a stored run. With limits, `--max-regression 3% --max-noise 2%`, the
-//! exit code ([`run`]) and a file ([`Verdicts`]) tell CI what was found.
+//! - [`compare`] runs two routines in turns, at eight places of their code, and gives an interval
+//!   of 95 % confidence for their difference.
+//! - `cargo bench --bench NAME -- --against PROGRAM` gives one for two builds of a program, such as
+//!   a pull request and main.
+//! - criterion's `--save-baseline` and `--baseline` compare with a stored run.
+//! - With limits, `--max-regression 3% --max-noise 2%`, the exit code ([`run`]) and a file
+//!   ([`Verdicts`]) tell CI what was found.
 //!
-//! [`comparisons`] has the commands, their output, and a [job for CI](comparisons#for-ci);
-//! [`comparison_method`], how often equal builds are found different, and other harnesses on the
-//! same routines.
+//! [`comparisons`] has the commands, their output, and a [job for CI](comparisons#for-ci).
+//! [`comparison_method`] says how often equal builds are found different, by this crate and by
+//! other harnesses.
 //!
 //! # Guarantees and their limits
 //!
 //! | guaranteed | not guaranteed |
 //! |---|---|
-//! | The measured time contains no work from before the start or after the end. At the end all work in between has executed (on riscv64, only the loads): see [fences](#fences). | that the last stores have left the store buffer; that the compiler leaves arithmetic between the readings if no `black_box` takes the result: see [caveats](#caveats) |
-//! | The rate is the rate of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. It is the rate of tickline's clock, and follows that clock while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
+//! | The measured time contains no work from before the start or after the end. At the end all work in between has executed (on riscv64, only the loads): see [fences](#fences). | that the last stores have left the store buffer; that the compiler leaves arithmetic between the readings if no `black_box` takes the result ([caveats](#caveats)) |
+//! | The rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. It follows tickline's clock while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
 //! | The crate uses no counter that can't be trusted: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
 //! | If one instruction reads counter and CPU id (x86_64), the crate notices a move of the thread between the two readings of a pair. [`BenchPairs`] and [`compare`] also notice a move between two pairs. | that it notices a move away and back; with criterion's own bencher, a move between two pairs |
-//! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed. Samples that were taken while a gate was closed are reported, too ([`Incidents`]). | that the clock notices each of them before the sample ends: it may take half a second |
-//! | Other programs' time does not count where Linux reports it and it can be told from the routine's own ([busy CPUs](#busy-cpus)): it is subtracted from the samples of criterion's bencher, and [`BenchPairs`] and [`compare`] exclude iterations with it. | that Linux reports all of it, or that it can be told from the routine's own; on other systems it is in the samples, as with every clock |
+//! | The crate reports the disruptions that tickline's clock notices: counter reset, suspend, rate change, clock set, gate closed. It also reports samples that were taken while a gate was closed ([`Incidents`]). | that the clock notices each of them before the sample ends: it may take half a second |
+//! | Other programs' time does not count where Linux reports it and it can be told from the routine's own ([busy CPUs](#busy-cpus)). It is subtracted from the samples of criterion's bencher. [`BenchPairs`] and [`compare`] exclude iterations with it. | that Linux reports all of it, or that it can be told from the routine's own; on other systems it is in the samples, as with every clock |
 //! | No sample is 0, which criterion would refuse: the smallest sample is an attosecond. | that a single pair is more exact than the counter's resolution; means over many pairs are |
 //!
 //! # Cost
 //!
-//! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and at
-//! most 2 s ([`CounterTimeBuilder::settle`]). It then measures the cost of a pair in 2 ms, and runs
-//! the loop that detects interrupts for 20 ms. With `--against`, each process that it starts runs
-//! this loop, too. With `--list` nothing is measured. A sample of 50 us or longer costs about 5 us
-//! more than with `WallTime`, outside of its time. As long as the clock exists, a thread of
-//! tickline wakes up twice a second. It takes 0.02 to 0.04 % of a core
-//! ([record](https://github.com/tickline/tickline/blob/main/benches/README.md#tickline)). The
-//! conversion of a sample needs the clock's status, and takes about 10 us after the measurement.
-//! Twice a second, between samples, the crate measures the cost of a pair, which takes 1 ms.
+//! | when | what | time |
+//! |---|---|---|
+//! | [`CounterTime::new`]; with `--list` nothing | the wait until the rate is known to 1 ppm | 0.1 to 0.2 s, at most 2 s ([`CounterTimeBuilder::settle`]) |
+//! | then | the measurement of a pair's cost | 2 ms |
+//! | then, and in each process that `--against` starts | the loop that detects interrupts | 20 ms |
+//! | around a sample of 50 us or longer, outside of its time | the questions to the kernel | 5 us |
+//! | after a sample | its conversion, which needs the clock's status | 10 us |
+//! | twice a second, between samples | the measurement of a pair's cost | 1 ms |
+//! | as long as the clock exists | a thread of tickline, which wakes up twice a second | 0.02 to 0.04 % of a core ([record](https://github.com/tickline/tickline/blob/main/benches/README.md#tickline)) |
 //!
 //! # Fences
 //!
 //! The start waits until all earlier instructions have executed and all earlier stores have
 //! drained. Then it reads the counter; no later instruction begins before this read. The end waits
-//! until the measured code has executed, and then reads the counter. On x86_64 the start is a full
-//! fence, `rdtscp`, `lfence`; the end is `rdtscp`, `lfence`. On aarch64 there is an `isb` on both
-//! sides of the read of the register. riscv64 has no such instruction: loads stay between the
-//! readings, but arithmetic and stores may move across them. The head of
-//! `src/measurement/readings.rs` names the manuals and sections.
+//! until the measured code has executed, and then reads the counter.
+//!
+//! - On x86_64 the start is a full fence, `rdtscp`, `lfence`; the end is `rdtscp`, `lfence`.
+//! - On aarch64 there is an `isb` on both sides of the read of the register.
+//! - riscv64 has no such instruction: loads stay between the readings, but arithmetic and stores
+//!   may move across them.
+//!
+//! The head of `src/measurement/readings.rs` names the manuals and sections.
 //!
 //! # Caveats
 //!
@@ -231,30 +250,32 @@
 //! - criterion compares with the results of the last run, even if that run used another clock. The
 //!   first "Performance has improved" after a change of clock is due to the clock; the second run
 //!   compares like with like. To avoid the first comparison, remove `target/criterion`:
-//!   `--discard-baseline` keeps the old run. After a change from `bench_function` to `bench_pairs`,
-//!   a routine of 5 ns reads about twice as long, one of 0.25 ns some 20 times (on an AMD EPYC,
-//!   family 26, model 2): see the call above. With `--against` criterion compares with no run.
+//!   `--discard-baseline` keeps the old run. With `--against` criterion compares with no run.
+//! - After a change from `bench_function` to `bench_pairs`, a routine of 5 ns reads about twice as
+//!   long, one of 0.25 ns some 20 times (on an AMD EPYC, family 26, model 2): see the call above.
 //! - This crate's options need [`run`] in `main`. criterion refuses arguments that it does not
 //!   know, so `run` starts the program again without them. With `--against` it starts the program
-//!   several times more: what `main` does before `run`, and what a benchmark prepares, happens each
+//!   several times more. What `main` does before `run`, and what a benchmark prepares, happens each
 //!   time.
 //!
 //! # Output
 //!
 //! Other libraries of this project do not print. This crate prints distributions and comparisons on
-//! the standard output, below criterion's line. All other output goes to the standard error stream.
-//! The line about the counter, above [Purpose](#purpose), is printed once in a process. Each
-//! time that the crate uses `WallTime` instead, a line states the reason. When the last clone of a
-//! [`CounterTime`] is dropped, the crate prints a line for each kind of incident that happened.
-//! With `criterion_group!` this happens at the end of the group. [`CounterTimeBuilder::quiet`]
-//! turns all output off.
+//! the standard output, below criterion's line. All other output goes to the standard error stream:
+//!
+//! - once in a process, the line about the counter, above [Purpose](#purpose);
+//! - each time that the crate uses `WallTime` instead, a line with the reason;
+//! - when the last clone of a [`CounterTime`] is dropped, a line for each kind of incident that
+//!   happened. With `criterion_group!` this is at the end of the group.
+//!
+//! [`CounterTimeBuilder::quiet`] turns all output off.
 //!
 //! # Environment
 //!
 //! | variable | effect |
 //! |---|---|
 //! | `TICKLINE_CRITERION` | with the value `include-disturbed`, the same as `--include-disturbed` |
-//! | `TICKLINE_CRITERION_PASSED` | not for users: JSON that [`run`] sets for each process that it starts. It has this crate's options, so it names the programs that are started (`--against`, `--layout`) and the file that is written (`--verdicts`). It counts only in a process whose arguments it has, too |
+//! | `TICKLINE_CRITERION_PASSED` | not for users: JSON that [`run`] sets for each process that it starts. It has this crate's options, and so the programs that are started (`--against`, `--layout`) and the file that is written (`--verdicts`). It counts only in a process whose arguments are in it, too |
 //! | `TICKLINE_CRITERION_PADDING` | not for users: its length, less than a page, shifts the stack of a process that takes turns. Nothing reads it |
 //! | `CRITERION_HOME`, `CARGO_TARGET_DIR` | criterion's own: where its folder is, in which this crate stores its files, too |
 //! | `CARGO_CRITERION_PORT` | cargo-criterion's own: where it is set, criterion stores no measurements, and this crate stores none |

@@ -68,8 +68,9 @@ use crate::results::{baseline_update, verdict_file};
 /// - There is `--against` or a limit, and no benchmark is of [`BenchPairs`](crate::BenchPairs); for
 ///   the limit of a baseline, none of [`compare`](crate::compare()) either.
 /// - There is `--against`, and the other build has none of the benchmarks.
-/// - There is `--save-baseline`, and this crate's file of a benchmark is not in the baseline. If a
-///   benchmark is slower or undecided, the exit code stays 1 or 3.
+/// - There is `--save-baseline`, and criterion's `sample.json` or this crate's file of a benchmark
+///   of `bench_pairs` or `compare` is not in the baseline. If a benchmark is slower or undecided,
+///   the exit code stays 1 or 3.
 ///
 /// A benchmark is undecided (exit code 3) in these cases:
 ///
@@ -83,7 +84,7 @@ use crate::results::{baseline_update, verdict_file};
 /// # Panics
 ///
 /// If a benchmark does.
-#[must_use = "without it a slower benchmark ends with exit code 0: write `fn main() -> ExitCode { run(..) }`"]
+#[must_use = "without it a slower benchmark passes: write `fn main() -> ExitCode { run(..) }`"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
     match arguments::role() {
         Role::Measure => match measure(benchmarks) {
@@ -160,8 +161,6 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
     if !arguments::criterion::only_prints() {
         // The file of an earlier run must not survive an error of this one.
         verdict_file::store_so_far(&Verdicts::so_far(options, Vec::new()), options)?;
-    }
-    if !options.against.is_empty() && !arguments::criterion::only_prints() {
         Builds::start(options)
             .map_err(|error| format!("--against: {error}"))
             .inspect_err(|error| store_error(error, options))?;
@@ -185,14 +184,22 @@ fn store_error(error: &str, options: &Options) {
     _ = verdict_file::store(&Verdicts::after(error, options, verdicts), options);
 }
 
-/// Starts the program again, with this crate's own options in a variable. Returns its exit code.
+/// Starts the program again, with this crate's own options in a variable. Returns its exit code. It
+/// stores its own errors; why it can't be started is stored here.
 fn run_again(own: &Options, others: Vec<OsString>) -> Result<u8, String> {
-    let mut again = Command::new(arguments::this_program()?);
-    own.pass_on(again.args(own.for_criterion(others)))?;
+    let again = command_again(own, others);
+    let mut again = again.inspect_err(|error| store_error(error, own))?;
     exit_code_of(&mut again, own)
 }
 
-/// Runs the program that was started again, which stores its own errors. Returns its exit code.
+/// The command that starts the program again.
+fn command_again(own: &Options, others: Vec<OsString>) -> Result<Command, String> {
+    let mut again = Command::new(arguments::this_program()?);
+    own.pass_on(again.args(own.for_criterion(others)))?;
+    Ok(again)
+}
+
+/// Runs the program that is started again. Returns its exit code.
 fn exit_code_of(again: &mut Command, own: &Options) -> Result<u8, String> {
     let started = again.status().map_err(|error| {
         let program = Path::new(again.get_program()).display();
@@ -222,7 +229,9 @@ fn ended_without_code(command: &Command, status: ExitStatus) -> String {
     )
 }
 
-/// criterion panics where a baseline of `--baseline` or `--load-baseline` is missing.
+/// criterion panics where a baseline of `--baseline` or `--load-baseline` is missing. With
+/// `--baseline-lenient` in its place there would be no panic, but a benchmark of `bench_function`
+/// without a baseline would pass without a word.
 ///
 /// # Errors
 ///
@@ -243,9 +252,10 @@ fn catch_missing_baseline(body: impl FnOnce()) -> Result<(), String> {
     })
 }
 
-/// The text about a missing baseline, if criterion has panicked because of it. Nothing else says
-/// so: no function returns the folder in which criterion looks, which the program may have chosen,
-/// nor the name of the benchmark's folder in it.
+/// The text about a missing baseline, if criterion has panicked because of it. criterion 0.8 gives
+/// its panic a text, and no type. Nothing else says so, before or after: no function returns the
+/// folder in which criterion looks, which the program may have chosen, nor the name of the
+/// benchmark's folder in it.
 fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied())?;
@@ -368,10 +378,12 @@ fn print(verdicts: &Verdicts, options: &Options) {
 /// What became of the baseline of `--update-on-pass`, and of the benchmarks that keep theirs.
 fn baseline_lines(verdicts: &Verdicts) -> Vec<String> {
     let name = verdicts.baseline.as_deref().unwrap_or_default();
-    let what = match (verdicts.is_baseline_updated, &verdicts.kept_baselines[..]) {
-        (true, []) => "is now this run: its benchmarks of bench_pairs and compare",
-        (true, _) => "is now this run: its benchmarks of bench_pairs and compare, but these:",
-        (false, _) => "stays as it was",
+    let what = if !verdicts.is_baseline_updated {
+        "stays as it was"
+    } else if verdicts.kept_baselines.is_empty() {
+        "is now this run: its benchmarks of bench_pairs and compare"
+    } else {
+        "is now this run: its benchmarks of bench_pairs and compare, but these:"
     };
     let kept = verdicts.kept_baselines.iter().map(|kept| {
         let LeftOut { benchmark, reason } = kept;
@@ -443,20 +455,44 @@ mod tests {
         assert!(error.starts_with("/no/such/program can't be"), "{error}");
     }
 
-    /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
-    #[test]
-    fn the_verdicts_have_the_error_of_a_program_that_does_not_start() {
-        let folder = Folder::new("not-started");
+    /// A folder with the verdicts of an earlier run, and the options with this file.
+    fn with_verdicts(test: &str) -> (Folder, Options) {
+        let folder = Folder::new(test);
         folder.write("verdicts.json", r#"{"state":"finished","exit_code":0}"#);
         let own = Options {
             verdicts: Some(folder.0.join("verdicts.json")),
             ..Options::default()
         };
-        let mut command = Command::new("/no/such/program");
-        let error = exit_code_of(&mut command, &own).expect_err("no program");
+        (folder, own)
+    }
+
+    /// Checks that the verdicts are those of a run that has ended with this error.
+    fn assert_error_is_stored(folder: &Folder, error: &str) {
         let text = folder.read("verdicts.json").expect("the file");
         let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(found["error"], error, "{found}");
+    }
+
+    /// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
+    #[test]
+    fn the_verdicts_have_the_error_of_a_program_that_does_not_start() {
+        let (folder, own) = with_verdicts("not-started");
+        let mut command = Command::new("/no/such/program");
+        let error = exit_code_of(&mut command, &own).expect_err("no program");
+        assert_error_is_stored(&folder, &error);
+    }
+
+    /// Symptom: as above.
+    #[test]
+    #[cfg(unix)]
+    fn the_verdicts_have_the_error_of_options_that_cannot_be_passed_on() {
+        use std::os::unix::ffi::OsStringExt;
+
+        let (folder, mut own) = with_verdicts("not-passed-on");
+        // JSON has only UTF-8.
+        own.against = vec![OsString::from_vec(vec![0xFF]).into()];
+        let error = run_again(&own, Vec::new()).expect_err("no text");
+        assert_error_is_stored(&folder, &error);
     }
 
     /// Symptom: the text was "the program has ended with signal: 6 (SIGABRT)".

@@ -98,63 +98,91 @@ impl ClaimMaker {
         claim
     }
 
+    /// The claim of the best answer; `None` if the last claim goes on.
     fn claim_of_answer(
         &mut self,
         moment: &Moment,
         answer: SourceAnswer,
         valid_ns: i64,
     ) -> Option<Claim> {
-        let has_gap = self
-            .moment
-            .is_some_and(|last| moment.is_disrupted_since(&last));
-        self.moment = Some(*moment);
+        let is_disrupted = self.detect_disruption(moment, answer);
+        if is_disrupted {
+            // After a suspend the kernel has set its clock by another one, which is less accurate.
+            // The source does not know that until it measures.
+            self.history.disrupt();
+        }
+        let is_report_late = self.count_report(moment, answer);
+        if is_report_late && !is_disrupted {
+            return None;
+        }
+        if is_report_late {
+            self.unsynchronised.set(None);
+            return Some(Claim::none(UtcUnknown::Disrupted));
+        }
+        let claim = self.claim_or_failure(moment, answer, valid_ns);
+        let unsynchronised = match claim {
+            Err(UtcUnknown::Unsynchronised(source, _)) => Some(source),
+            _ => None,
+        };
+        let is_cause_late = self.count_cause(moment, unsynchronised);
+        if is_cause_late {
+            return None;
+        }
+        self.unsynchronised.set(unsynchronised);
+        Some(claim.unwrap_or_else(Claim::none))
+    }
+
+    /// Whether a clock or the source was disrupted since the last request. Measures the counter's
+    /// rate since then, or begins anew.
+    fn detect_disruption(&mut self, moment: &Moment, answer: SourceAnswer) -> bool {
+        let last = self.moment.replace(*moment);
+        let has_gap = last.is_some_and(|last| moment.is_disrupted_since(&last));
         if has_gap {
             self.rate.begin(moment);
         }
-        // After a suspend the kernel has set its clock by another one, which is less accurate. The
-        // source does not know that until it measures. If the counter and the clock disagree, one
-        // of them stood still or jumped. A source that notices a disruption may be silent at the
-        // next request.
-        let is_disrupted =
-            self.rate.measure(moment).is_err() || has_gap || answer == Err(UtcUnknown::Disrupted);
-        if is_disrupted {
-            self.history.disrupt();
-        }
+        // If the counter and the clock disagree, one of them stood still or jumped.
+        let do_clocks_disagree = self.rate.measure(moment).is_err();
+        // A source that notices a disruption may be silent at the next request.
+        let is_source_disrupted = answer == Err(UtcUnknown::Disrupted);
+        has_gap || do_clocks_disagree || is_source_disrupted
+    }
+
+    /// Counts a request without a report of the last source or a better one. Returns whether it is
+    /// the first in a row: the source is late, and its last claim goes on, also if a worse source
+    /// answers. At the second one it is taken for dead. After a disruption the second request
+    /// follows at once, so it does not count as a second miss.
+    fn count_report(&mut self, moment: &Moment, answer: SourceAnswer) -> bool {
         let misses = |expected: UtcSource| {
             answer.map_or(true, |report| {
                 expected.is_better_than(report.id.origin.source())
             })
         };
-        // A source that misses one request is late; its last claim goes on, also if a worse source
-        // answers. A source that misses two is taken for dead. After a disruption the second
-        // request follows at once, so it does not count as a second miss.
-        let is_late = self.reporting.count_request(misses, moment.raw_ns);
-        let claim = match answer {
-            _ if is_late => {
-                return is_disrupted.then(|| {
-                    self.unsynchronised.set(None);
-                    Claim::none(UtcUnknown::Disrupted)
-                });
-            }
+        self.reporting.count_request(misses, moment.raw_ns)
+    }
+
+    /// Counts a request at which a worse source states a cause than the source whose cause readings
+    /// fail with. Returns whether it is the first in a row: that cause goes on, as a claim does.
+    fn count_cause(&mut self, moment: &Moment, unsynchronised: Option<UtcSource>) -> bool {
+        let misses =
+            |expected: UtcSource| unsynchronised.is_some_and(|by| expected.is_better_than(by));
+        self.unsynchronised.count_request(misses, moment.raw_ns)
+    }
+
+    /// The claim of an answer that counts, or why it makes none.
+    fn claim_or_failure(
+        &mut self,
+        moment: &Moment,
+        answer: SourceAnswer,
+        valid_ns: i64,
+    ) -> Result<Claim, UtcUnknown> {
+        match answer {
             Ok(report) => {
                 self.reporting.set(Some(report.id.origin.source()));
                 self.claim_of_report(moment, &report, valid_ns)
             }
             Err(UtcUnknown::NoSource) if !self.history.is_empty() => Err(UtcUnknown::Expired),
             Err(failure) => Err(failure),
-        };
-        // The cause of a source that is late once goes on as well.
-        let unsynchronised = match claim {
-            Err(UtcUnknown::Unsynchronised(source, _)) => Some(source),
-            _ => None,
-        };
-        let misses =
-            |expected: UtcSource| unsynchronised.is_some_and(|by| expected.is_better_than(by));
-        if self.unsynchronised.count_request(misses, moment.raw_ns) {
-            return None;
         }
-        self.unsynchronised.set(unsynchronised);
-        Some(claim.unwrap_or_else(Claim::none))
     }
 
     /// Whether the counter's rate is known. clock-bound's segment, and a claim by the counter, need

@@ -22,287 +22,283 @@ pub(crate) const MAX_TIME_NS: i64 = i64::MAX - 2 * DAY_NS;
 /// which count as steps from 12.5 % on (`SLEW_PARTS` in `source.rs`).
 pub(crate) const MAX_RATE_PPB: i64 = 200_000_000;
 
-/// The figure of a cause, as 4 bytes of a published claim.
-trait Figure {
-    fn to_number(self) -> u32;
-    fn of_number(number: u32) -> Self;
+/// Why a source that has answered does not bound UTC.
+///
+/// ```
+/// use tickline_utc::Unbounded;
+///
+/// let text = Unbounded::ErrorTooLarge { ms: 17_500 }.to_string();
+/// assert_eq!(text, "it states an error of 17.5 s, above the limit of 16 s");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unbounded {
+    /// Any source: it states an error above 16 s.
+    ErrorTooLarge {
+        /// The error, ms, rounded up; at most `u32::MAX`.
+        ms: u32,
+    },
+    /// Any source: by its figures, the rate of UTC against `CLOCK_MONOTONIC_RAW` may be off by more
+    /// than 20 %.
+    RateTooLarge {
+        /// The rate that is farthest off, ppm, rounded away from 0.
+        ppm: i32,
+    },
+    /// Any source: UTC would be before 1970-01-02, or after 2262-04-09.
+    TimeOutOfRange {
+        /// The time since 1970-01-01, days, rounded away from the limit.
+        days: i32,
+    },
+    /// Any source: the earliest time that it states for UTC is after the latest one.
+    TimesCrossed {
+        /// The difference of the two, ms, rounded up; at most `u32::MAX`.
+        ms: u32,
+    },
+    /// Any source: the lowest rate that it states for UTC is above the highest one.
+    RatesCrossed {
+        /// The difference of the two, ppm, rounded up; at most `u32::MAX`.
+        ppm: u32,
+    },
+    /// clock-bound: its status is neither synchronised nor free running.
+    ClockBoundStatus {
+        /// The status, a number of clock-bound's protocol.
+        status: u32,
+    },
+    /// chronyd says that it is not synchronised, or names no reference.
+    FollowsNothing,
+    /// chronyd follows its own clock.
+    FollowsItself,
+    /// The kernel says that its clock is not synchronised.
+    KernelUnsynchronised,
+    /// The kernel's clock is steered by more than 500 ppm.
+    SteeringTooLarge {
+        /// The steering, ppm, rounded away from 0.
+        ppm: i32,
+    },
+    /// ptp4l: no port of it follows a master.
+    NoMaster,
+    /// ptp4l measures its master, but its servo is not locked.
+    NotLocked,
+    /// ptp4l: it is the grandmaster itself.
+    IsGrandmaster,
+    /// ptp4l: its grandmaster does not serve TAI.
+    NoTai,
+    /// ptp4l: its grandmaster does not vouch for the offset of UTC.
+    NoUtcOffset,
+    /// ptp4l: its grandmaster's time is not traceable.
+    NotTraceable,
+    /// ptp4l: its grandmaster's class is neither 6 nor 7.
+    OtherClockClass {
+        /// The class (IEEE 1588-2019, table 4).
+        class: u8,
+    },
+    /// ptp4l: its grandmaster's accuracy stands for no bound. It is unknown, or above 10 s.
+    NoAccuracyBound {
+        /// The code of the accuracy (IEEE 1588-2019, table 5).
+        code: u8,
+    },
+    /// ptp4l measures the delay of the last link alone.
+    OnlyLinkDelay,
+    /// ptp4l has not measured the path.
+    NoPathDelay,
+    /// A hardware clock, which ptp4l may steer, can't be read.
+    UnreadableClock,
+    /// No clock shows the time of ptp4l's last Sync, or up to 4 s more.
+    NoClockOfLastSync,
+    /// Several clocks show that time: ptp4l may steer any of them.
+    SeveralClocksOfLastSync,
 }
 
-impl Figure for u32 {
-    fn to_number(self) -> u32 {
-        self
-    }
-
-    fn of_number(number: u32) -> Self {
-        number
-    }
-}
-
-impl Figure for i32 {
-    fn to_number(self) -> u32 {
-        self.cast_unsigned()
-    }
-
-    fn of_number(number: u32) -> Self {
-        number.cast_signed()
-    }
-}
-
-impl Figure for u8 {
-    fn to_number(self) -> u32 {
-        self.into()
-    }
-
-    fn of_number(number: u32) -> Self {
-        number.to_le_bytes()[0]
-    }
-}
-
-/// Declares [`Unbounded`] from one list. Each cause has its figure, if it has one; the text with
-/// what it formats; and the remedy. Its place in the list is its number in a published claim.
-macro_rules! causes {
-    (
-        $(#[$about:meta])*
-        pub enum Unbounded {
-            $(
-                $(#[$about_cause:meta])*
-                $Cause:ident $({
-                    $(#[$about_figure:meta])*
-                    $figure:ident: $Figure:ty
-                })? => {
-                    text: $text:literal $(, $value:expr)*;
-                    remedy: $remedy:expr;
-                }
-            )*
-        }
-    ) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        pub enum Unbounded {
-            $(
-                $(#[$about_cause])*
-                $Cause $({
-                    $(#[$about_figure])*
-                    $figure: $Figure
-                })?,
-            )*
-        }
-
-        /// The causes without their figures, numbered.
-        enum Number {
-            $($Cause),*
-        }
-
-        impl Unbounded {
-            /// The cause's number, and its figure; 0 if it has none.
-            pub(crate) fn to_numbers(self) -> (u8, u32) {
-                match self {
-                    $(Self::$Cause $({ $figure })? => (
-                        Number::$Cause as u8,
-                        causes!(@figure $($figure.to_number())?),
-                    )),*
-                }
+impl fmt::Display for Unbounded {
+    /// The cause with the value and the limit, for people; "it" is the source.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::ErrorTooLarge { ms } => write!(
+                f,
+                "it states an error of {} s, above the limit of {} s",
+                f64::from(ms) / 1e3,
+                MAX_ERROR_NS / 1_000_000_000
+            ),
+            Self::RateTooLarge { ppm } => write!(
+                f,
+                "it states a rate that is off by {ppm} ppm, and {} ppm is the limit",
+                MAX_RATE_PPB / 1_000
+            ),
+            Self::TimeOutOfRange { days } => write!(
+                f,
+                "its time is {days} days after 1970-01-01, and the limits are {} and {} days (in \
+                 2262)",
+                MIN_TIME_NS / DAY_NS,
+                MAX_TIME_NS / DAY_NS
+            ),
+            Self::TimesCrossed { ms } => write!(
+                f,
+                "the earliest time that it states for UTC is {ms} ms after the latest one"
+            ),
+            Self::RatesCrossed { ppm } => write!(
+                f,
+                "the lowest rate that it states for UTC is {ppm} ppm above the highest one"
+            ),
+            Self::ClockBoundStatus { status } => write!(
+                f,
+                "its status is {status}, neither 1 (synchronised) nor 2 (free running)"
+            ),
+            Self::FollowsNothing => write!(f, "it follows no clock"),
+            Self::FollowsItself => write!(f, "it follows its own clock"),
+            Self::KernelUnsynchronised => {
+                write!(f, "the kernel says that its clock is not synchronised")
             }
-
-            /// The cause of these numbers; `None` if no cause has this one.
-            pub(crate) fn from_numbers(number: u8, figure: u32) -> Option<Self> {
-                let causes = [
-                    $(Self::$Cause $({ $figure: Figure::of_number(figure) })?),*
-                ];
-                causes.get(usize::from(number)).copied()
+            Self::SteeringTooLarge { ppm } => write!(
+                f,
+                "the kernel's clock is steered by {ppm} ppm, and {} ppm is the limit",
+                MAX_FREQUENCY_PPB / 1_000
+            ),
+            Self::NoMaster => write!(f, "no port of it follows a master"),
+            Self::NotLocked => write!(f, "it measures its master, but its servo is not locked"),
+            Self::IsGrandmaster => write!(f, "it is the grandmaster itself"),
+            Self::NoTai => write!(f, "its grandmaster does not serve TAI"),
+            Self::NoUtcOffset => write!(f, "its grandmaster does not vouch for the offset of UTC"),
+            Self::NotTraceable => write!(f, "its grandmaster's time is not traceable"),
+            Self::OtherClockClass { class } => write!(
+                f,
+                "its grandmaster follows no primary reference: its class is {class}, neither 6 \
+                 nor 7"
+            ),
+            Self::NoAccuracyBound { code } => write!(
+                f,
+                "its grandmaster states no accuracy, or one above 10 s: the code is {code:#04x}"
+            ),
+            Self::OnlyLinkDelay => write!(f, "it measures the delay of the last link alone"),
+            Self::NoPathDelay => write!(f, "it has not measured the path"),
+            Self::UnreadableClock => write!(f, "a hardware clock that it may steer can't be read"),
+            Self::NoClockOfLastSync => write!(
+                f,
+                "no clock shows the time of its last Sync, or up to 4 s more"
+            ),
+            Self::SeveralClocksOfLastSync => {
+                write!(f, "several clocks show the time of its last Sync")
             }
-
-            /// What the user can do.
-            pub(crate) fn remedy(self) -> &'static str {
-                match self {
-                    $(Self::$Cause { .. } => $remedy),*
-                }
-            }
-        }
-
-        impl fmt::Display for Unbounded {
-            /// The cause with the value and the limit, for people; "it" is the source.
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match *self {
-                    $(Self::$Cause $({ $figure })? => write!(f, $text $(, $value)*)),*
-                }
-            }
-        }
-    };
-    (@figure) => { 0 };
-    (@figure $number:expr) => { $number };
-}
-
-/// The remedy if a source's own statements can't be true.
-const RESTART_SOURCE: &str = "restart the source, and see what it states (`tickline doctor`)";
-
-/// The remedy if ptp4l's grandmaster does not vouch for UTC.
-const SEE_GRANDMASTER: &str = "see whether the grandmaster has a reference, such as GPS";
-
-causes! {
-    /// Why a source that has answered does not bound UTC.
-    ///
-    /// ```
-    /// use tickline_utc::Unbounded;
-    ///
-    /// let text = Unbounded::ErrorTooLarge { ms: 17_500 }.to_string();
-    /// assert_eq!(text, "it states an error of 17.5 s, above the limit of 16 s");
-    /// ```
-    pub enum Unbounded {
-        /// Any source: it states an error above 16 s.
-        ErrorTooLarge {
-            /// The error, ms, rounded up; at most `u32::MAX`.
-            ms: u32
-        } => {
-            text: "it states an error of {} s, above the limit of {} s",
-                f64::from(ms) / 1e3, MAX_ERROR_NS / 1_000_000_000;
-            remedy: "wait until it has measured again, and see which servers it reaches (`tickline doctor`)";
-        }
-        /// Any source: by its figures, the rate of UTC against `CLOCK_MONOTONIC_RAW` may be off by
-        /// more than 20 %.
-        RateTooLarge {
-            /// The rate that is farthest off, ppm, rounded away from 0.
-            ppm: i32
-        } => {
-            text: "it states a rate that is off by {ppm} ppm, and {} ppm is the limit",
-                MAX_RATE_PPB / 1_000;
-            remedy: RESTART_SOURCE;
-        }
-        /// Any source: UTC would be before 1970-01-02, or after 2262-04-09.
-        TimeOutOfRange {
-            /// The time since 1970-01-01, days, rounded away from the limit.
-            days: i32
-        } => {
-            text: "its time is {days} days after 1970-01-01, and the limits are {} and {} days (in 2262)",
-                MIN_TIME_NS / DAY_NS, MAX_TIME_NS / DAY_NS;
-            remedy: "set the machine's clock";
-        }
-        /// Any source: the earliest time that it states for UTC is after the latest one.
-        TimesCrossed {
-            /// The difference of the two, ms, rounded up; at most `u32::MAX`.
-            ms: u32
-        } => {
-            text: "the earliest time that it states for UTC is {ms} ms after the latest one";
-            remedy: RESTART_SOURCE;
-        }
-        /// Any source: the lowest rate that it states for UTC is above the highest one.
-        RatesCrossed {
-            /// The difference of the two, ppm, rounded up; at most `u32::MAX`.
-            ppm: u32
-        } => {
-            text: "the lowest rate that it states for UTC is {ppm} ppm above the highest one";
-            remedy: RESTART_SOURCE;
-        }
-        /// clock-bound: its status is neither synchronised nor free running.
-        ClockBoundStatus {
-            /// The status, a number of clock-bound's protocol.
-            status: u32
-        } => {
-            text: "its status is {status}, neither 1 (synchronised) nor 2 (free running)";
-            remedy: "see whether the NTP daemon beside clock-bound follows a server";
-        }
-        /// chronyd says that it is not synchronised, or names no reference.
-        FollowsNothing => {
-            text: "it follows no clock";
-            remedy: "`chronyc sources` shows which servers it reaches";
-        }
-        /// chronyd follows its own clock.
-        FollowsItself => {
-            text: "it follows its own clock";
-            remedy: "give it a server, and see with `chronyc sources` whether it reaches that";
-        }
-        /// The kernel says that its clock is not synchronised.
-        KernelUnsynchronised => {
-            text: "the kernel says that its clock is not synchronised";
-            remedy: "start an NTP daemon that follows a server (chronyd with `rtcsync`), or let this process reach \
-                     chronyd";
-        }
-        /// The kernel's clock is steered by more than 500 ppm.
-        SteeringTooLarge {
-            /// The steering, ppm, rounded away from 0.
-            ppm: i32
-        } => {
-            text: "the kernel's clock is steered by {ppm} ppm, and {} ppm is the limit",
-                MAX_FREQUENCY_PPB / 1_000;
-            remedy: "restart the NTP daemon, which may have ended during a slew";
-        }
-        /// ptp4l: no port of it follows a master.
-        NoMaster => {
-            text: "no port of it follows a master";
-            remedy: "see whether Announce and Sync messages come (ptp4l's log)";
-        }
-        /// ptp4l measures its master, but its servo is not locked.
-        NotLocked => {
-            text: "it measures its master, but its servo is not locked";
-            remedy: "wait until it is, or take `free_running` out of ptp4l's options";
-        }
-        /// ptp4l: it is the grandmaster itself.
-        IsGrandmaster => {
-            text: "it is the grandmaster itself";
-            remedy: "run an NTP daemon beside it, or let it follow another grandmaster";
-        }
-        /// ptp4l: its grandmaster does not serve TAI.
-        NoTai => {
-            text: "its grandmaster does not serve TAI";
-            remedy: SEE_GRANDMASTER;
-        }
-        /// ptp4l: its grandmaster does not vouch for the offset of UTC.
-        NoUtcOffset => {
-            text: "its grandmaster does not vouch for the offset of UTC";
-            remedy: SEE_GRANDMASTER;
-        }
-        /// ptp4l: its grandmaster's time is not traceable.
-        NotTraceable => {
-            text: "its grandmaster's time is not traceable";
-            remedy: SEE_GRANDMASTER;
-        }
-        /// ptp4l: its grandmaster's class is neither 6 nor 7.
-        OtherClockClass {
-            /// The class (IEEE 1588-2019, table 4).
-            class: u8
-        } => {
-            text: "its grandmaster follows no primary reference: its class is {class}, neither 6 nor 7";
-            remedy: SEE_GRANDMASTER;
-        }
-        /// ptp4l: its grandmaster's accuracy stands for no bound. It is unknown, or above 10 s.
-        NoAccuracyBound {
-            /// The code of the accuracy (IEEE 1588-2019, table 5).
-            code: u8
-        } => {
-            text: "its grandmaster states no accuracy, or one above 10 s: the code is {code:#04x}";
-            remedy: SEE_GRANDMASTER;
-        }
-        /// ptp4l measures the delay of the last link alone.
-        OnlyLinkDelay => {
-            text: "it measures the delay of the last link alone";
-            remedy: "configure ptp4l with `delay_mechanism E2E`";
-        }
-        /// ptp4l has not measured the path.
-        NoPathDelay => {
-            text: "it has not measured the path";
-            remedy: "wait for its first measurements of the delay";
-        }
-        /// A hardware clock, which ptp4l may steer, can't be read.
-        UnreadableClock => {
-            text: "a hardware clock that it may steer can't be read";
-            remedy: "give this user the right to open each /dev/ptpN; if root can't read one either (`phc_ctl \
-                     /dev/ptpN get`), its driver fails";
-        }
-        /// No clock shows the time of ptp4l's last Sync, or up to 4 s more.
-        NoClockOfLastSync => {
-            text: "no clock shows the time of its last Sync, or up to 4 s more";
-            remedy: "see whether Sync messages still come (ptp4l's log)";
-        }
-        /// Several clocks show that time: ptp4l may steer any of them.
-        SeveralClocksOfLastSync => {
-            text: "several clocks show the time of its last Sync";
-            remedy: "let only one of them follow ptp4l's: `phc2sys -a` and ts2phc make more";
         }
     }
 }
 
 impl Unbounded {
+    /// What the user can do.
+    pub(crate) fn remedy(self) -> &'static str {
+        match self {
+            Self::ErrorTooLarge { .. } => {
+                "wait until it has measured again, and see which servers it reaches (`tickline \
+                 doctor`)"
+            }
+            Self::RateTooLarge { .. } | Self::TimesCrossed { .. } | Self::RatesCrossed { .. } => {
+                "restart the source, and see what it states (`tickline doctor`)"
+            }
+            Self::TimeOutOfRange { .. } => "set the machine's clock",
+            Self::ClockBoundStatus { .. } => {
+                "see whether the NTP daemon beside clock-bound follows a server"
+            }
+            Self::FollowsNothing => "`chronyc sources` shows which servers it reaches",
+            Self::FollowsItself => {
+                "give it a server, and see with `chronyc sources` whether it reaches that"
+            }
+            Self::KernelUnsynchronised => {
+                "start an NTP daemon that follows a server (chronyd with `rtcsync`), or let this \
+                 process reach chronyd"
+            }
+            Self::SteeringTooLarge { .. } => {
+                "restart the NTP daemon, which may have ended during a slew"
+            }
+            Self::NoMaster => "see whether Announce and Sync messages come (ptp4l's log)",
+            Self::NotLocked => "wait until it is, or take `free_running` out of ptp4l's options",
+            Self::IsGrandmaster => {
+                "run an NTP daemon beside it, or let it follow another grandmaster"
+            }
+            Self::NoTai
+            | Self::NoUtcOffset
+            | Self::NotTraceable
+            | Self::OtherClockClass { .. }
+            | Self::NoAccuracyBound { .. } => {
+                "see whether the grandmaster has a reference, such as GPS"
+            }
+            Self::OnlyLinkDelay => "configure ptp4l with `delay_mechanism E2E`",
+            Self::NoPathDelay => "wait for its first measurements of the delay",
+            Self::UnreadableClock => {
+                "give this user the right to open each /dev/ptpN; if root can't read one either \
+                 (`phc_ctl /dev/ptpN get`), its driver fails"
+            }
+            Self::NoClockOfLastSync => "see whether Sync messages still come (ptp4l's log)",
+            Self::SeveralClocksOfLastSync => {
+                "let only one of them follow ptp4l's: `phc2sys -a` and ts2phc make more"
+            }
+        }
+    }
+
+    /// The cause in a published claim: its number, and the 4 bytes of its figure; 0 if it has none.
+    pub(crate) fn to_numbers(self) -> (u8, u32) {
+        match self {
+            Self::ErrorTooLarge { ms } => (0, ms),
+            Self::RateTooLarge { ppm } => (1, ppm.cast_unsigned()),
+            Self::TimeOutOfRange { days } => (2, days.cast_unsigned()),
+            Self::TimesCrossed { ms } => (3, ms),
+            Self::RatesCrossed { ppm } => (4, ppm),
+            Self::ClockBoundStatus { status } => (5, status),
+            Self::FollowsNothing => (6, 0),
+            Self::FollowsItself => (7, 0),
+            Self::KernelUnsynchronised => (8, 0),
+            Self::SteeringTooLarge { ppm } => (9, ppm.cast_unsigned()),
+            Self::NoMaster => (10, 0),
+            Self::NotLocked => (11, 0),
+            Self::IsGrandmaster => (12, 0),
+            Self::NoTai => (13, 0),
+            Self::NoUtcOffset => (14, 0),
+            Self::NotTraceable => (15, 0),
+            Self::OtherClockClass { class } => (16, class.into()),
+            Self::NoAccuracyBound { code } => (17, code.into()),
+            Self::OnlyLinkDelay => (18, 0),
+            Self::NoPathDelay => (19, 0),
+            Self::UnreadableClock => (20, 0),
+            Self::NoClockOfLastSync => (21, 0),
+            Self::SeveralClocksOfLastSync => (22, 0),
+        }
+    }
+
+    /// The cause of these numbers; `None` if no cause has this one.
+    pub(crate) fn from_numbers(number: u8, figure: u32) -> Option<Self> {
+        let [byte, ..] = figure.to_le_bytes();
+        Some(match number {
+            0 => Self::ErrorTooLarge { ms: figure },
+            1 => Self::RateTooLarge {
+                ppm: figure.cast_signed(),
+            },
+            2 => Self::TimeOutOfRange {
+                days: figure.cast_signed(),
+            },
+            3 => Self::TimesCrossed { ms: figure },
+            4 => Self::RatesCrossed { ppm: figure },
+            5 => Self::ClockBoundStatus { status: figure },
+            6 => Self::FollowsNothing,
+            7 => Self::FollowsItself,
+            8 => Self::KernelUnsynchronised,
+            9 => Self::SteeringTooLarge {
+                ppm: figure.cast_signed(),
+            },
+            10 => Self::NoMaster,
+            11 => Self::NotLocked,
+            12 => Self::IsGrandmaster,
+            13 => Self::NoTai,
+            14 => Self::NoUtcOffset,
+            15 => Self::NotTraceable,
+            16 => Self::OtherClockClass { class: byte },
+            17 => Self::NoAccuracyBound { code: byte },
+            18 => Self::OnlyLinkDelay,
+            19 => Self::NoPathDelay,
+            20 => Self::UnreadableClock,
+            21 => Self::NoClockOfLastSync,
+            22 => Self::SeveralClocksOfLastSync,
+            _ => return None,
+        })
+    }
+
     /// An error of this many ns.
     pub(crate) fn by_error(ns: i64) -> Self {
         Self::ErrorTooLarge {
@@ -366,17 +362,41 @@ fn outward_ppm(ppb: i64) -> i32 {
 mod tests {
     use super::*;
 
+    /// The causes that `from_numbers` knows, with this figure.
+    fn all_with(figure: u32) -> impl Iterator<Item = Unbounded> {
+        (0..=u8::MAX).map_while(move |number| Unbounded::from_numbers(number, figure))
+    }
+
     #[test]
     fn each_cause_survives_its_numbers() {
-        let figure = u32::MAX - 6;
-        let causes: Vec<Unbounded> = (0..=u8::MAX)
-            .map_while(|number| Unbounded::from_numbers(number, figure))
-            .collect();
-        assert_eq!(causes.last(), Some(&Unbounded::SeveralClocksOfLastSync));
-        for cause in causes {
+        for cause in all_with(u32::MAX - 6) {
             let (number, figure) = cause.to_numbers();
             assert_eq!(Unbounded::from_numbers(number, figure), Some(cause));
         }
+    }
+
+    /// For a new cause, the compiler demands an arm of `to_numbers`, and none of `from_numbers`,
+    /// without which a reading would say `NoSource`. The list of the library's public items has
+    /// each cause.
+    #[test]
+    fn each_cause_has_a_number() {
+        const ITEMS: &str = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/api/tickline-utc.txt"
+        );
+        let items = std::fs::read_to_string(ITEMS).expect("the repository's list");
+        let mut in_list: Vec<_> = items
+            .lines()
+            .filter_map(|line| line.strip_prefix("pub tickline_utc::Unbounded::"))
+            .filter(|item| !item.contains("::")) // a figure
+            .map(str::to_owned)
+            .collect();
+        let mut numbered: Vec<_> = all_with(0)
+            .filter_map(|cause| format!("{cause:?}").split(' ').next().map(str::to_owned))
+            .collect();
+        in_list.sort();
+        numbered.sort();
+        assert_eq!(numbered, in_list);
     }
 
     #[test]

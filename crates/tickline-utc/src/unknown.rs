@@ -44,9 +44,9 @@ pub enum UtcUnknown {
 }
 
 impl UtcUnknown {
-    /// A value for each code, in the order of their declaration, for lists of the codes. The one for
-    /// `unsynchronised` stands for all its sources and causes: a kernel without an NTP daemon.
-    pub const EXAMPLES: &[Self] = &[
+    /// A value for each code.
+    #[cfg(test)]
+    pub(crate) const EXAMPLES: &[Self] = &[
         Self::NoSource,
         Self::Unsynchronised(UtcSource::Kernel, Unbounded::KernelUnsynchronised),
         Self::Expired,

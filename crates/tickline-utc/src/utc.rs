@@ -187,16 +187,15 @@ impl Utc {
             }
             let is_in_vain =
                 matches!(self.claimed_by, ClaimedBy::Nobody) || last == Err(UtcUnknown::NoThread);
-            match pauses.next() {
-                Some(pause) if !is_in_vain => self.sleep(pause),
-                _ => {
-                    return Err(UtcNotWithin {
-                        last,
-                        max_error,
-                        waited: timeout.saturating_sub(left),
-                    });
-                }
+            let failed = UtcNotWithin {
+                last,
+                max_error,
+                waited: timeout.saturating_sub(left),
+            };
+            if is_in_vain {
+                return Err(failed);
             }
+            self.sleep(pauses.next().ok_or(failed)?);
         }
     }
 

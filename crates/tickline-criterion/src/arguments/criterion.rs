@@ -150,6 +150,20 @@ fn are_quick(arguments: impl Iterator<Item = OsString>) -> bool {
     has("--quick") && has("--bench") && !has("--test") && !has("--profile-time")
 }
 
+/// Whether criterion prints its own comparison with a baseline, its `change:` line.
+pub(crate) fn prints_change() -> bool {
+    leave_change(env::args_os())
+}
+
+/// Whether these arguments leave criterion its `change:` line.
+fn leave_change(arguments: impl Iterator<Item = OsString>) -> bool {
+    let words: Vec<_> = separated(arguments).collect();
+    let is_for_bencher = words
+        .windows(2)
+        .any(|two| two == ["--output-format", "bencher"]);
+    !is_for_bencher && !words.iter().any(|word| word == "--quiet")
+}
+
 /// Whether criterion draws no plots.
 pub(crate) fn forbids_plots() -> bool {
     has(&["--noplot", "-n"])
@@ -227,6 +241,20 @@ mod tests {
         ] {
             let arguments = line.split(' ').map(OsString::from);
             assert_eq!(are_quick(arguments), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn criterion_prints_its_change_unless_an_option_hides_it() {
+        for (line, expected) in [
+            ("a --bench --baseline main", true),
+            ("a --bench --baseline main --quick", true),
+            ("a --bench --baseline main --quiet", false),
+            ("a --bench --baseline main --output-format=bencher", false),
+            ("a --bench --baseline main --output-format criterion", true),
+        ] {
+            let arguments = line.split(' ').map(OsString::from);
+            assert_eq!(leave_change(arguments), expected, "{line}");
         }
     }
 }

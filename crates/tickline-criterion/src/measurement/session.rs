@@ -124,21 +124,25 @@ fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Rate, EventCounts), 
 /// The result of a wait that has lasted for `waited`, of at most `limit`; `None` if it goes on.
 fn end_of_wait(status: &Status, waited: Duration, limit: Duration) -> Option<Result<Rate, Error>> {
     let is_over = waited >= limit;
-    match (status.state, Rate::of(status)) {
-        (ClockState::Fast, Some(rate)) if is_over || rate.uncertainty_ppb <= GOAL_PPB => {
-            Some(Ok(rate))
-        }
-        (ClockState::Fallback(reason), _)
-            if is_over || status.is_judged && !is_temporary(reason) =>
-        {
-            Some(Err(Error::closed(reason)))
-        }
-        (state, _) if is_over => {
-            let message = format!("the counter's rate was not known after {limit:?}: {state}");
-            Some(Err(Error::new(ErrorKind::NotReady, message)))
-        }
-        _ => None,
+    let state = status.state;
+    if state == ClockState::Fast
+        && let Some(rate) = Rate::of(status)
+        && (is_over || rate.uncertainty_ppb <= GOAL_PPB)
+    {
+        return Some(Ok(rate));
     }
+    if let ClockState::Fallback(reason) = state
+        && (is_over || status.is_judged && !is_temporary(reason))
+    {
+        return Some(Err(Error::closed(reason)));
+    }
+    is_over.then(|| {
+        let message = format!(
+            "the counter's rate was not known after {limit:?}: {state}; let \
+             CounterTimeBuilder::settle allow more time"
+        );
+        Err(Error::new(ErrorKind::NotReady, message))
+    })
 }
 
 /// Whether a gate that is closed for this reason may open by itself within a second or two.

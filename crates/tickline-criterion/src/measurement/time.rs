@@ -39,7 +39,8 @@ thread_local! {
 ///
 /// let time = CounterTime::new_or_wall_time();
 /// let mut criterion = Criterion::default().with_measurement(time.clone());
-/// # let directory = std::env::temp_dir().join(format!("tickline-criterion-doc-{}", std::process::id()));
+/// # let name = format!("tickline-criterion-doc-{}", std::process::id());
+/// # let directory = std::env::temp_dir().join(name);
 /// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
 /// #     .warm_up_time(std::time::Duration::from_millis(5))
 /// #     .measurement_time(std::time::Duration::from_millis(20));

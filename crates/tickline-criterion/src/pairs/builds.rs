@@ -49,6 +49,9 @@ pub(crate) struct Builds {
     theirs: Listing,
 }
 
+// criterion 0.8 calls benchmarks with its `Criterion` alone, which returns neither its measurement
+// nor any other value of a caller. `run` can therefore pass nothing on to `bench_pairs`, nor can
+// one benchmark to the next, except by statics.
 static BUILDS: OnceLock<Builds> = OnceLock::new();
 
 thread_local! {
@@ -57,14 +60,17 @@ thread_local! {
 }
 
 impl Builds {
-    /// Finds out which benchmarks both builds have. Removes what a killed comparison has left.
+    /// Finds out which benchmarks both builds have, if there is another one. Removes what a killed
+    /// comparison has left.
     ///
     /// # Errors
     ///
     /// If a program can't list its benchmarks, a layout has other benchmarks than the rest of its
     /// build, or the builds have none in common.
     pub(crate) fn start(options: &Options) -> Result<(), String> {
-        let first = options.against.first().ok_or("there is no program")?;
+        let Some(first) = options.against.first() else {
+            return Ok(());
+        };
         let [theirs, layouts] = [absolute(&options.against)?, absolute(&options.layouts)?];
         let ours = arguments::this_program()?;
         let builds = Self {
@@ -139,8 +145,16 @@ fn same_benchmarks<'a>(
 
 /// The paths from the root on: the system looks for a mere name in folders of its own.
 fn absolute(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
-    let absolute: Result<_, _> = paths.iter().map(path::absolute).collect();
-    absolute.map_err(|error| error.to_string())
+    let absolute = |given: &PathBuf| {
+        path::absolute(given).map_err(|error| {
+            format!(
+                "{}: the folder in which this path begins is unknown: {error}; give an absolute \
+                 path",
+                given.display()
+            )
+        })
+    };
+    paths.iter().map(absolute).collect()
 }
 
 /// A benchmark of a program with `--against`.
@@ -319,15 +333,20 @@ impl Turns {
         plan: &Plan,
         measurement: &CounterTime,
     ) -> Result<(), String> {
-        let (begin, first) = (Instant::now(), random_side());
-        let mut processes = [None, None];
+        let begin = Instant::now();
         let mut iterations = 1;
-        for side in [first, 1 - first] {
+        let mut start = |side: usize| -> Result<Process, String> {
             let program = &benchmark.builds.programs[side][replicate % benchmark.layouts()];
             let mut process = Process::start(program, benchmark.name, measurement)?;
             iterations = self.warm_up(&mut process, plan, measurement)?;
-            processes[side] = Some(process);
-        }
+            Ok(process)
+        };
+        let mut processes = if random_side() == 0 {
+            [start(0)?, start(1)?]
+        } else {
+            let of_this_build = start(1)?;
+            [start(0)?, of_this_build]
+        };
         for slice in 0..plan.slices {
             if slice >= MIN_SLICES && begin.elapsed() > plan.max_duel {
                 break;
@@ -335,8 +354,7 @@ impl Turns {
             let facts = SystemFacts::of_clock(measurement);
             let (first, mut ticks) = (random_side(), [Vec::new(), Vec::new()]);
             for side in [first, 1 - first] {
-                let process = processes[side].as_mut().ok_or("it was not started")?;
-                let slice = process.slice(self.request(iterations))?;
+                let slice = processes[side].slice(self.request(iterations))?;
                 self.disturbances.add_all(slice.disturbances);
                 ticks[side] = slice.ticks;
             }

@@ -112,21 +112,17 @@ impl Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = self.percent().estimate;
-        let finding = if !self.is_different() {
-            "no difference found"
-        } else {
-            match (self.a_ns, percent < 0.0) {
-                (None, true) => "faster now, by more than either run scatters",
-                (None, false) => "slower now, by more than either run scatters",
-                (Some(_), true) => "less now, by more than either run scatters",
-                (Some(_), false) => "more now, by more than either run scatters",
-            }
-        };
         let [low_then, then, high_then] = self.then_ns.in_order().map(Ns);
         let [low, now, high] = self.now_ns.in_order().map(Ns);
-        let (median, of_a) = match self.a_ns {
-            Some(_) => ("B less A, median of rounds,", " of A"),
-            None => ("median of samples", ""),
+        let (median, of_a, [below, above]) = match self.a_ns {
+            Some(_) => ("B less A, median of rounds,", " of A", ["less", "more"]),
+            None => ("median of samples", "", ["faster", "slower"]),
+        };
+        let finding = if self.is_different() {
+            let direction = if percent < 0.0 { below } else { above };
+            format!("{direction} now, by more than either run scatters")
+        } else {
+            "no difference found".to_owned()
         };
         // There is no percentage of a time of 0.
         let percent = if percent.is_finite() {
@@ -136,10 +132,10 @@ impl fmt::Display for Change {
         };
         write!(
             f,
-            "{INDENT}baseline {}: {median} {then} (nine tenths {low_then} to {high_then}), now {now} ({low} to \
-             {high}){percent}: {finding}\n{INDENT}the two runs did not take \
-             turns: what else changed between them is unknown, and criterion's change: ignores it; --against PROGRAM \
-             gives an interval of 95 %",
+            "{INDENT}baseline {}: {median} {then} (nine tenths {low_then} to {high_then}), now \
+             {now} ({low} to {high}){percent}: {finding}\n\
+             {INDENT}the two runs did not take turns: what else changed between them is unknown; \
+             --against PROGRAM gives an interval of 95 %",
             self.name
         )?;
         match self.why_hidden() {
@@ -225,8 +221,8 @@ mod tests {
                         "baseline main: median of samples 200.0 ns (nine tenths 200.0 ns to 200.0 ns), now {ns:.1} ns \
                          ({ns:.1} ns to {ns:.1} ns): {percent}: {finding}"
                     ),
-                    "the two runs did not take turns: what else changed between them is unknown, and criterion's \
-                     change: ignores it; --against PROGRAM gives an interval of 95 %",
+                    "the two runs did not take turns: what else changed between them is unknown; \
+                     --against PROGRAM gives an interval of 95 %",
                 ]
             );
         }

@@ -215,8 +215,10 @@ impl Comparison {
     /// What an overlap of iterations hides. Where a pair has one iteration, none can overlap with
     /// the next.
     fn overlap(&self) -> &'static str {
+        if self.iterations_per_pair == 1 {
+            return "";
+        }
         match self.sides {
-            _ if self.iterations_per_pair == 1 => "",
             Sides::Routines => {
                 ", and what a call takes alone, because the iterations of a pair may overlap"
             }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::arguments::{self, Options, hints};
-use crate::criterion_folder::{find, full_name, likely_root, read, why_not_writable};
+use crate::criterion_folder::{find, full_name, is_run, likely_root, read, why_not_writable};
 use crate::measurement::measured_by::MeasuredBy;
 use crate::message::Messages;
 use crate::pairs::collector::Collector;
@@ -109,8 +109,10 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
         });
         let error = why.unwrap_or_else(|| {
             format!(
-                "criterion's files are not in {}; if the program calls Criterion::output_directory, it must pass it \
-                 to CounterTime::builder().output_directory as well",
+                "criterion's files of this run are not in {}; a line `Criterion.rs ERROR` above \
+                 has the path if criterion could not write them; or the program may call \
+                 Criterion::output_directory, which it then must pass to \
+                 CounterTime::builder().output_directory as well",
                 root.display()
             )
         });
@@ -221,7 +223,7 @@ fn write<const N: usize>(collector: &Collector<N>, folder: &Path, mut files: Fil
     if let Some(Ok(change)) = &change {
         files.json["baseline"] = change.json();
     }
-    if let Err(error) = write_json(folder, &files) {
+    if let Err(error) = write_json(folder, &files, &collector.collected.returned_ns) {
         messages.print(&format_args!("not stored: {error}"));
         // Such a run must not become the baseline, so this takes the place of any other finding.
         not_stored(measured_by, &name, error);
@@ -262,6 +264,12 @@ fn print_change(
     match change {
         Some(Ok(change)) => {
             messages.beside_criterion(change);
+            if arguments::criterion::prints_change() {
+                messages.beside_criterion(&format_args!(
+                    "{INDENT}criterion's change: ignores what else changed between the runs; \
+                     --quiet hides it"
+                ));
+            }
             return change.why_hidden().is_some();
         }
         Some(Err(judgement)) => {
@@ -299,12 +307,26 @@ fn why_too_short(name: &str, run: &Value) -> Option<String> {
 }
 
 /// Writes the JSON, and a copy in the folder of the baseline that criterion saves.
-fn write_json(folder: &Path, files: &Files<'_>) -> Result<(), String> {
+///
+/// # Errors
+///
+/// If a file can't be written, or if criterion has not saved this run, of these times, as the
+/// baseline that the user wants.
+fn write_json(folder: &Path, files: &Files<'_>, returned_ns: &[f64]) -> Result<(), String> {
     let json = serde_json::to_string(&files.json).map_err(|error| error.to_string())?;
     replace(&folder.join(format!("new/{}.json", files.stem)), &json)?;
-    // criterion has made the folder, if it saves at all.
-    let saved = arguments::criterion::saved_as().map(|name| folder.join(name));
-    if let Some(saved) = saved.filter(|saved| saved.is_dir()) {
+    let Some(saved) = arguments::criterion::saved_as().map(|name| folder.join(name)) else {
+        return Ok(());
+    };
+    if arguments::criterion::chosen_save().is_some() && !is_run(&saved, returned_ns) {
+        return Err(format!(
+            "{}: criterion has not stored this run there; a line `Criterion.rs ERROR` above says \
+             why; without one, the program must call configure_from_args() last",
+            saved.display()
+        ));
+    }
+    // Without `--save-baseline`, the program decides whether criterion saves at all.
+    if saved.is_dir() {
         replace(&saved.join(format!("{}.json", files.stem)), &json)?;
     }
     Ok(())

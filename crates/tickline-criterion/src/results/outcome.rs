@@ -115,9 +115,12 @@ impl<'a> Outcome<'a> {
             disturbances,
             ..
         } = self.collected;
-        match (disturbances.total(), self.counting.name()) {
-            (0, _) => format!("{groups} {unit}, none disturbed"),
-            (total, are) => format!("{groups} {unit}, {total} disturbed and {are}: {disturbances}"),
+        let total = disturbances.total();
+        if total == 0 {
+            format!("{groups} {unit}, none disturbed")
+        } else {
+            let are = self.counting.name();
+            format!("{groups} {unit}, {total} disturbed and {are}: {disturbances}")
         }
     }
 }

@@ -7,11 +7,15 @@ pub(crate) const INDENT: &str = "                        ";
 
 /// The largest unit in which a time is at least 1: the unit in ns, and its name.
 pub(crate) fn unit(ns: f64) -> (f64, &'static str) {
-    match ns.abs() {
-        ns if ns < 1e3 => (1.0, "ns"),
-        ns if ns < 1e6 => (1e3, "us"),
-        ns if ns < 1e9 => (1e6, "ms"),
-        _ => (1e9, "s"),
+    let ns = ns.abs();
+    if ns < 1e3 {
+        (1.0, "ns")
+    } else if ns < 1e6 {
+        (1e3, "us")
+    } else if ns < 1e9 {
+        (1e6, "ms")
+    } else {
+        (1e9, "s")
     }
 }
 
@@ -23,10 +27,13 @@ pub(crate) struct Ns(pub(crate) f64);
 impl fmt::Display for Ns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit_ns, unit) = unit(self.0);
-        let digits = match self.0.abs() {
-            ns if ns < 1.0 => 3,
-            ns if (10.0..1e3).contains(&ns) => 1,
-            _ => 2,
+        let ns = self.0.abs();
+        let digits = if ns < 1.0 {
+            3
+        } else if (10.0..1e3).contains(&ns) {
+            1
+        } else {
+            2
         };
         write!(
             f,

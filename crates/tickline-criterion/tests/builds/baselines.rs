@@ -1,6 +1,7 @@
 //! Tests of `--save-baseline`, `--baseline` and `--update-on-pass`.
 
 use std::fs;
+use std::process::Output;
 
 use crate::refusals::assert_refused;
 use crate::{Programs, skip, texts};
@@ -50,6 +51,10 @@ pub(crate) fn a_line_says_once_that_pairs_are_short(programs: &Programs) {
         (3_000, &[], 0, 0),
         (1, &["-smain"], 0, 1),
         (1, &["-bmain"], 0, 1),
+        (1, &["--quick"], 1, 0),
+        (3_000, &["--quick"], 0, 0),
+        (1, &["--quick", "-smain"], 0, 1),
+        (1, &["--quick", "-bmain"], 1, 0), // which has too few samples
     ] {
         let (out, _) = texts(&programs.run(steps, "work/spin", arguments));
         let count = |words| out.matches(words).count();
@@ -122,6 +127,21 @@ pub(crate) fn a_comparison_with_a_baseline_says_that_it_took_no_turns(programs: 
     let out = compared_with_main(programs, "work/spin");
     let line = "the two runs did not take turns: what else changed between them is unknown";
     assert_eq!(out.matches(line).count(), 1, "{out}");
+}
+
+pub(crate) fn a_line_says_how_to_hide_criterions_comparison(programs: &Programs) {
+    let out = compared_with_main(programs, "work/spin");
+    assert_eq!(out.matches("; --quiet hides it").count(), 1, "{out}");
+}
+
+/// Symptom: criterion called equal runs different, above this crate's "no difference found".
+pub(crate) fn quiet_leaves_only_this_crates_comparison_with_a_baseline(programs: &Programs) {
+    save_main(programs, "work/spin");
+    let output = programs.run(100, "work/spin", &["--baseline", "main", "--quiet"]);
+    let (out, err) = texts(&output);
+    assert!(!out.contains("change:"), "{out}\n{err}");
+    let own = "baseline main: median of samples";
+    assert!(out.contains(own), "{out}\n{err}");
 }
 
 pub(crate) fn the_plot_of_a_run_has_its_baseline(programs: &Programs) {
@@ -324,6 +344,40 @@ pub(crate) fn a_folder_that_takes_no_baseline_is_named(programs: &Programs) {
     let expected = format!("tickline: not stored: {} takes no file: ", file.display());
     assert!(err.contains(&expected), "{err}");
     assert!(!err.contains("output_directory"), "{err}");
+    assert_eq!(output.status.code(), Some(2), "{err}");
+}
+
+/// Runs a benchmark of which a folder can't be made, because a file of this name is in the way.
+/// Without plots, because criterion's plot of a group panics if the group has no stored run.
+/// Returns the output.
+fn save_main_with_a_file_in_place_of(programs: &Programs, folder: &str) -> Output {
+    let benchmark = programs.0.join("work").join("spin");
+    fs::create_dir_all(&benchmark).expect("a folder");
+    fs::write(benchmark.join(folder), "in the way").expect("own file");
+    programs.run(100, "work/spin", &["--save-baseline", "main", "--noplot"])
+}
+
+/// Symptom: criterion's line was the only one, and the exit code 0.
+pub(crate) fn a_baseline_that_criterion_cannot_write_is_named(programs: &Programs) {
+    let output = save_main_with_a_file_in_place_of(programs, "main");
+    let (out, err) = texts(&output);
+    assert!(out.contains("Criterion.rs ERROR: "), "{out}");
+    let baseline = programs.0.join("work").join("spin").join("main");
+    let expected = format!(
+        "tickline: not stored: {}: criterion has",
+        baseline.display()
+    );
+    assert!(err.contains(&expected), "{err}");
+    assert_eq!(output.status.code(), Some(2), "{err}");
+}
+
+/// Symptom: the text was only about `Criterion::output_directory`.
+pub(crate) fn a_run_that_criterion_cannot_write_has_criterions_line(programs: &Programs) {
+    let output = save_main_with_a_file_in_place_of(programs, "new");
+    let (out, err) = texts(&output);
+    assert!(out.contains("Criterion.rs ERROR: "), "{out}");
+    let expected = "; a line `Criterion.rs ERROR` above has the path if";
+    assert!(err.contains(expected), "{err}");
     assert_eq!(output.status.code(), Some(2), "{err}");
 }
 

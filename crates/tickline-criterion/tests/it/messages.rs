@@ -69,10 +69,29 @@ fn a_directory_that_is_not_found_is_reported_once() {
         .filter(|line| line.starts_with("tickline: not stored: "))
         .collect();
     assert_eq!(reported.len(), 1, "{lines:?}");
-    assert!(
-        reported[0].contains("CounterTime::builder().output_directory"),
-        "{lines:?}"
-    );
+    let expected = "; or the program may call Criterion::output_directory, which it then must pass \
+                    to CounterTime::builder().output_directory as well";
+    assert!(reported[0].ends_with(expected), "{lines:?}");
+}
+
+/// Symptom: the text was only about a line `Criterion.rs ERROR`, and there was none.
+#[test]
+fn a_program_that_leaves_the_arguments_unread_is_told_to_read_them() {
+    const TEST: &str = "a_program_that_leaves_the_arguments_unread_is_told_to_read_them";
+    if is_child() {
+        let directory = Directory::new("unread");
+        let time = CounterTime::builder().output_directory(&directory.0);
+        directory
+            .criterion(time.build_or_wall_time())
+            .bench_pairs("work", |bencher| bencher.iter(|| black_box(3)));
+        return;
+    }
+    let lines = lines(TEST, "on", &["--save-baseline", "main"]);
+    let is_told = |line: &String| {
+        line.starts_with("tickline: not stored: ")
+            && line.ends_with("; without one, the program must call configure_from_args() last")
+    };
+    assert!(lines.iter().any(is_told), "{lines:?}");
 }
 
 /// Each `criterion_group!` may start a clock.

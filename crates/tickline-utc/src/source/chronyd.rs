@@ -122,8 +122,8 @@ pub struct Tracking {
     pub frequency_ppb: i64,
     /// The estimated error of that rate, ppb.
     pub skew_ppb: i64,
-    /// The error of that rate: the skew, and the residual frequency; ppb, not negative.
-    pub unsure_ppb: i64,
+    /// The error of that rate, ppb: the skew and the residual frequency; not negative.
+    pub frequency_error_ppb: i64,
     /// The root delay, ns; not negative.
     pub delay_ns: i64,
     /// The root dispersion, ns; not negative.
@@ -154,7 +154,7 @@ impl Tracking {
             correction_ns: ns(68),
             frequency_ppb: ppb(80),
             skew_ppb: ppb(88),
-            unsure_ppb: ppb(84)
+            frequency_error_ppb: ppb(84)
                 .saturating_abs()
                 .saturating_add(ppb(88).saturating_abs()),
             delay_ns: ns(92).max(0),
@@ -277,7 +277,7 @@ fn report(tracking: &Tracking, phc_bound_ns: i64, rates_ppb: Interval<i64>) -> S
     let Tracking {
         correction_ns,
         frequency_ppb,
-        unsure_ppb,
+        frequency_error_ppb,
         delay_ns,
         dispersion_ns,
         ..
@@ -288,7 +288,7 @@ fn report(tracking: &Tracking, phc_bound_ns: i64, rates_ppb: Interval<i64>) -> S
         .saturating_add(delay_ns / 2)
         .saturating_add(request_ns);
     let rounded_ppb = (frequency_ppb.saturating_abs() >> PLACES) + 3;
-    let drift_ppb = unsure_ppb.saturating_add(WANDER_PPB + TICK_PPB + rounded_ppb);
+    let drift_ppb = frequency_error_ppb.saturating_add(WANDER_PPB + TICK_PPB + rounded_ppb);
     Ok(Report {
         id: MeasurementId {
             origin: Origin::Chronyd,

@@ -204,32 +204,41 @@ impl Segment {
         let bound_ns = fields.bound_after_ns(&line)?;
         let now_ns = fields.as_of_ns.saturating_add(line.elapsed_ns);
         let left_ns = fields.void_after_ns.saturating_sub(now_ns);
-        Some(match fields.status {
+        if left_ns <= 0 {
             // The daemon has not written for long, so this says nothing of the present, or of other
             // sources.
-            _ if left_ns <= 0 => Err(UtcUnknown::Expired),
-            DISRUPTED => Err(UtcUnknown::Disrupted),
+            return Some(Err(UtcUnknown::Expired));
+        }
+        if fields.status == DISRUPTED {
+            return Some(Err(UtcUnknown::Disrupted));
+        }
+        if let Some(marker) = fields.marker {
             // The daemon relies on its readers to check the VMClock. Its client fails here, too.
-            _ if fields.marker.is_some() && moment.marker == NO_MARKER => return None,
-            _ if fields.marker.is_some_and(|marker| marker != moment.marker) => {
-                Err(UtcUnknown::Disrupted)
+            if moment.marker == NO_MARKER {
+                return None;
             }
-            SYNCHRONISED | FREE_RUNNING => Ok(Report {
-                id: MeasurementId {
-                    origin: fields.origin,
-                    number: fields.as_of_ns.cast_unsigned(),
-                },
-                offset_ns: Interval::around(line.offset_ns, bound_ns),
-                request_ns: 0,
-                rates_ppb: line.rates_ppb,
-                valid_ns: left_ns,
-                leap_second_today: false,
-            }),
-            status => Err(UtcUnknown::Unsynchronised(
+            if marker != moment.marker {
+                return Some(Err(UtcUnknown::Disrupted));
+            }
+        }
+        if ![SYNCHRONISED, FREE_RUNNING].contains(&fields.status) {
+            let status = fields.status;
+            return Some(Err(UtcUnknown::Unsynchronised(
                 UtcSource::ClockBound,
                 Unbounded::ClockBoundStatus { status },
-            )),
-        })
+            )));
+        }
+        Some(Ok(Report {
+            id: MeasurementId {
+                origin: fields.origin,
+                number: fields.as_of_ns.cast_unsigned(),
+            },
+            offset_ns: Interval::around(line.offset_ns, bound_ns),
+            request_ns: 0,
+            rates_ppb: line.rates_ppb,
+            valid_ns: left_ns,
+            leap_second_today: false,
+        }))
     }
 
     /// The fields that both versions have; `None` if this is no segment, or one of another version.

@@ -45,7 +45,7 @@ use super::{MeasurementId, Origin, Report, SourceAnswer, phc, unknown_rates_ppb}
 use crate::deadline::Deadline;
 use crate::interval::Interval;
 use crate::sys::{self, ClockDevice, ManagementSocket};
-use crate::unbounded::MAX_FREQUENCY_PPB;
+use crate::unbounded::{DAY_NS, MAX_FREQUENCY_PPB};
 use crate::{Unbounded, UtcSource, UtcUnknown};
 
 mod message;
@@ -106,8 +106,6 @@ const SYNC_UNCERTAIN: u8 = 1 << 6;
 
 /// The longest time since the last Sync, ns. The longest usual interval is 2 s (`logSyncInterval`).
 const MAX_AGE_NS: i64 = 4_000_000_000;
-
-const DAY_NS: i64 = 86_400_000_000_000;
 
 /// The longest time before a leap second in which a grandmaster announces it, ns (IEEE 1588-2019,
 /// 9.4). An announcement at another time of the day is one of the day before: the grandmaster may

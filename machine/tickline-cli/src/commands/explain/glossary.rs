@@ -2,7 +2,6 @@
 //! show, each with a sentence.
 
 use tickline::{ClockState, Event, Gate, Reason};
-use tickline_utc::UtcUnknown;
 
 use crate::utc_unknown;
 
@@ -78,10 +77,10 @@ pub(super) fn all() -> Vec<Entry> {
         kind: "Reason for the OS clock",
         sentence: reason.to_string(),
     });
-    let unknown = UtcUnknown::EXAMPLES.iter().map(|why| Entry {
+    let unknown = utc_unknown::ALL.map(|why| Entry {
         code: why.code(),
         kind: "Reason why UTC is not known",
-        sentence: utc_unknown::in_full(*why),
+        sentence: utc_unknown::in_full(why),
     });
     states
         .chain(fallbacks)

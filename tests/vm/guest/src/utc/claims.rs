@@ -48,7 +48,7 @@ impl Claims {
         self.missed_ns = self.missed_ns.max(distance_ns - bound_ns);
         self.rate_missed_ppb = self
             .rate_missed_ppb
-            .max(rate_distance_ppb - state.unsure_ppb);
+            .max(rate_distance_ppb - state.frequency_error_ppb);
     }
 }
 

@@ -63,7 +63,7 @@ fn tracking() -> Tracking {
         correction_ns: 0,
         frequency_ppb: 0,
         skew_ppb: 0,
-        unsure_ppb: 0,
+        frequency_error_ppb: 0,
         delay_ns: 0,
         dispersion_ns: 0,
         measurement: 0,
