@@ -13,7 +13,7 @@ use std::process::Command;
 use clap::Parser;
 use serde_json::Value;
 
-use crate::command::{command, command_of, logged, output};
+use crate::command::{command, command_of, output, run_logged, words};
 use crate::files::{self, read, root, store};
 use crate::outcome::SOME_SKIPPED;
 use crate::test_output;
@@ -211,7 +211,7 @@ fn test(port: &Port, source: &Path, on_new_machine: &[String]) -> Result<Passed,
     }
     let mut last = String::new();
     for _ in 0..TRIES {
-        let (status, output) = logged(&mut tests, port.name).map_err(|error| error.to_string())?;
+        let (status, output) = run_logged(&mut tests, port.name)?;
         copied.require_this_project()?;
         let passed = test_output::passed(&output);
         // A crate without tests would prove nothing.
@@ -221,7 +221,7 @@ fn test(port: &Port, source: &Path, on_new_machine: &[String]) -> Result<Passed,
                 places: copied.places,
             });
         }
-        last = output;
+        last = format!("`{}`: {status}\n{output}", words(&tests));
     }
     Err(last)
 }

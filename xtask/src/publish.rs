@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use crate::command::{command, logged, must_succeed};
+use crate::command::{command, must_succeed, run_logged, words};
 use crate::files::root;
 use crate::outcome::SOME_SKIPPED;
 use crate::targets::{PUBLISHED, package_options};
@@ -36,8 +36,9 @@ pub(crate) fn run() -> Result<u8, String> {
         forget_unpacked(&home).map_err(|error| format!("{}: {error}", home.display()))?;
     }
     forget_built()?;
-    let dry_run = logged(command(DRY_RUN).args(["--target-dir", TARGET]), "publish");
-    let (status, output) = dry_run.map_err(|error| error.to_string())?;
+    let mut dry_run = command(DRY_RUN);
+    dry_run.args(["--target-dir", TARGET]);
+    let (status, output) = run_logged(&mut dry_run, "publish")?;
     println!("{output}");
     let verdict = if status.success() {
         verdict_of_success(&output)
@@ -54,7 +55,10 @@ pub(crate) fn run() -> Result<u8, String> {
             println!("=== FAILED: cargo has warned\n{warnings}");
             Ok(1)
         }
-        Verdict::Failed => Ok(1),
+        Verdict::Failed => {
+            println!("=== FAILED: `{}`: {status}", words(&dry_run));
+            Ok(1)
+        }
     }
 }
 

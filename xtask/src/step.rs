@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Instant;
 
-use crate::command::{command_of, logged, output};
+use crate::command::{command_of, output, run_logged, words};
 use crate::outcome::NotPassed::{self, Failed, Skipped};
 use crate::outcome::{SOME_SKIPPED, code, counts, word};
 use crate::test_output;
@@ -272,16 +272,16 @@ fn run(step: &Step, skips: &mut Vec<String>) -> Result<(), NotPassed> {
     }
     let mut command = command_of(&step.command);
     command.envs(step.environment.iter().map(|(name, value)| (name, value)));
-    let (status, output) = logged(&mut command, step.name)?;
+    let (status, output) = run_logged(&mut command, step.name)?;
     println!("=== the output of {}\n{output}", step.name);
     skips.extend(test_output::skips(&output).map(str::to_owned));
     match status.code() {
         Some(0) => require_tests(step, &output),
         Some(code) if code == i32::from(SOME_SKIPPED) => Err(Skipped(String::new())),
-        _ => Err(Failed(format!(
-            "{status}\n{}",
-            test_output::faults(&output)
-        ))),
+        _ => {
+            let faults = test_output::faults(&output);
+            Err(Failed(format!("`{}`: {status}\n{faults}", words(&command))))
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::list::{HOST, Target};
-use crate::command::{command, command_of, logged, output, words};
+use crate::command::{command, command_of, output, run_logged, words};
 use crate::files::{self, store};
 use crate::outcome::NotPassed::{self, Skipped};
 
@@ -21,14 +21,9 @@ pub(super) struct Machine {
     environment: Vec<(String, String)>,
 }
 
-/// The output of a command that this machine may lack.
-fn need(command: &mut Command) -> Result<String, NotPassed> {
-    output(command).map_err(|_| Skipped(format!("`{}` does not work here", words(command))))
-}
-
 /// What a program says of its version; this machine may lack the program.
 fn version_text(program: &str) -> Result<String, NotPassed> {
-    need(command_of([program]).arg("--version"))
+    output(command_of([program]).arg("--version")).map_err(Skipped)
 }
 
 impl Machine {
@@ -131,18 +126,15 @@ impl Machine {
     pub(super) fn run(&self, command: &mut Command) -> Result<String, NotPassed> {
         let start = Instant::now();
         let line = words(command);
-        let done = logged(command.envs(self.environment.iter().cloned()), "target");
+        let logged = run_logged(command.envs(self.environment.iter().cloned()), "target");
+        let (status, text) = logged.inspect_err(|why| println!("=== FAILED: {why}"))?;
         let seconds = start.elapsed().as_secs_f64();
-        let why = match done {
-            Ok((status, text)) if status.success() => {
-                println!("    {seconds:>6.1} s  {line}");
-                return Ok(text);
-            }
-            Ok((_, text)) => text,
-            Err(error) => error.to_string(),
-        };
-        println!("{why}\n=== FAILED after {seconds:.1} s: {line}");
-        Err(NotPassed::Failed(why))
+        if !status.success() {
+            println!("{text}\n=== FAILED after {seconds:.1} s: `{line}`: {status}");
+            return Err(NotPassed::Failed(text));
+        }
+        println!("    {seconds:>6.1} s  {line}");
+        Ok(text)
     }
 }
 
@@ -218,11 +210,8 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_this_machine_lacks_skips_its_checks() {
-        assert!(matches!(
-            need(&mut command("no-such-program-of-tickline")),
-            Err(Skipped(_))
-        ));
-        assert!(need(&mut command("true")).is_ok());
+    fn a_program_that_this_machine_lacks_skips_its_checks() {
+        let lacking = version_text("no-such-program-of-tickline");
+        assert!(matches!(lacking, Err(Skipped(_))), "{lacking:?}");
     }
 }
