@@ -10,8 +10,9 @@
 //!
 //! A new step is a `Step` in the file of its lane, at the place where it is to run. Its words are
 //! those of the command line. A comment says what it shows, if the name does not. `needs` is a
-//! command that fails where a tool is missing; what installs the tool goes into `.ci/run`. The name
-//! is also the key of a row in `docs/nightly.md`, if the lane is `nightly`.
+//! command that fails where a tool is missing, and changes nothing; `.ci/run` installs the tools.
+//! `prepare_by` is a command that fetches, installs or makes what the step uses. The name is also
+//! the key of a row in `docs/nightly.md`, if the lane is `nightly`.
 //! `cargo xtask ci deep "NAME"` runs a step of the lane `deep` alone.
 
 mod check;
@@ -112,7 +113,7 @@ fn by_oldest_compiler(name: &'static str, command: &str) -> Step {
     let toolchain = format!("+{OLDEST}");
     Step::new(name, ["cargo", &toolchain, command])
         .args(["--target-dir", "target/msrv"])
-        .needs([
+        .prepare_by([
             "rustup",
             "toolchain",
             "install",
@@ -120,7 +121,6 @@ fn by_oldest_compiler(name: &'static str, command: &str) -> Step {
             "--profile",
             "minimal",
         ])
-        .needs(["cargo", &toolchain, "--version"])
 }
 
 #[cfg(test)]
@@ -159,6 +159,20 @@ mod tests {
         for step in steps(Lane::value_variants()) {
             for word in &step.command {
                 assert!(!word.contains([' ', '{']), "{}: {word}", step.name);
+            }
+        }
+    }
+
+    /// A question must not act. What fetches, installs or makes something is a preparation.
+    #[test]
+    fn what_a_step_needs_is_only_looked_for() {
+        /// The last words of the questions that do not end in `version`.
+        const OTHERS: [&str; 2] = ["-ss", "prometheus_client.openmetrics.parser"];
+        for step in steps(Lane::value_variants()) {
+            for need in &step.needs {
+                let last = need.last().map_or("", String::as_str);
+                let is_question = last.ends_with("version") || OTHERS.contains(&last);
+                assert!(is_question, "{}: {need:?}", step.name);
             }
         }
     }

@@ -9,8 +9,7 @@ pub(crate) const SOME_SKIPPED: u8 = 77;
 /// Why a check has not passed.
 #[derive(Debug, Clone)]
 pub(crate) enum NotPassed {
-    /// The check was skipped, because this machine lacks this requirement, and found no fault.
-    /// Empty if only parts of a step were skipped.
+    /// The check, or a part of it, was skipped, and found no fault. The text says why.
     Skipped(String),
     /// The check failed, with one line for each fault.
     Failed(String),

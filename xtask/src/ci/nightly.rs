@@ -148,7 +148,7 @@ fn sanitized(name: &'static str, sanitizer: &str) -> Step {
         .env("RUSTFLAGS", &format!("-Zsanitizer={sanitizer}"))
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
         .env("PROPTEST_CASES", "16")
-        .needs([
+        .prepare_by([
             "rustup",
             "component",
             "add",
