@@ -8,6 +8,7 @@ use std::process::Command;
 
 use crate::command::{command, must_succeed, output, output_of};
 use crate::files;
+use crate::toolchain::install_std;
 
 /// The target of static programs.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
@@ -40,12 +41,7 @@ const BESIDE_PAGES: [&str; 3] = ["alerts.yaml", "dashboard.json", "kubernetes.ya
 
 /// Builds the program, checks that it is static, packs it, and prints the names of the files.
 pub(crate) fn run() -> Result<u8, String> {
-    // This may fail, because a compiler without rustup may have the target. If not, the build
-    // fails.
-    Command::new("rustup")
-        .args(["target", "add", TARGET])
-        .output()
-        .ok();
+    install_std(TARGET)?;
     for line in [BUILD, PRELOAD] {
         eprintln!("{line}");
         must_succeed(&mut command(line))?;
@@ -54,8 +50,8 @@ pub(crate) fn run() -> Result<u8, String> {
     let path = folder.join(TARGET).join("dist/tickline");
     require_static(&path)?;
     eprintln!("{PACKAGE} {TARGET}");
-    let package = package(&folder)?;
-    let tarball = tarball(&package)?;
+    let package = make_package(&folder)?;
+    let tarball = make_tarball(&package)?;
     let sums = write_checksums(&[&package, &tarball])?;
     let library = folder.join("preload").join(LIBRARY);
     let files = [path, library, package, tarball, sums];
@@ -82,7 +78,7 @@ pub(crate) fn require_static(program: &Path) -> Result<(), String> {
 }
 
 /// Makes the Debian package of the files in `folder`, as `machine/tickline-cli/Cargo.toml` says.
-pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
+pub(crate) fn make_package(folder: &Path) -> Result<PathBuf, String> {
     let built = folder.join(TARGET).join("dist");
     let program = built.join("tickline");
     let parts = built.join("package");
@@ -92,7 +88,7 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     let part = |name: &str, bytes: Vec<u8>| {
         fs::write(parts.join(name), bytes).map_err(|error| format!("{name}: {error}"))
     };
-    part(LIBRARY, library(folder)?)?;
+    part(LIBRARY, read_library(folder)?)?;
     let text = |arguments: &str| {
         Ok::<_, String>(output(Command::new(&program).args(arguments.split(' ')))? + "\n")
     };
@@ -201,8 +197,9 @@ const REPACK: &str = "
     mv \"$2/tar.gz\" \"$1\"
 ";
 
-/// The tarball of the package's files, with paths from `/`, and with their times in the package.
-pub(crate) fn tarball(package: &Path) -> Result<PathBuf, String> {
+/// Makes the tarball of the package's files, with paths from `/`, and with their times in the
+/// package.
+pub(crate) fn make_tarball(package: &Path) -> Result<PathBuf, String> {
     let path = package.with_extension("tar.gz");
     let unpacked = package.with_extension("unpacked");
     fs::remove_dir_all(&unpacked).ok();
@@ -238,7 +235,7 @@ const EXPORTS: [&str; 3] = ["clock_gettime", "gettimeofday", "timespec_get"];
 const IMPORTS: [&str; 2] = ["__errno_location", "environ"];
 
 /// Reads the library, and checks its exports and imports.
-pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn read_library(folder: &Path) -> Result<Vec<u8>, String> {
     let path = folder.join("preload").join(LIBRARY);
     let listed = output(command("nm -D --without-symbol-versions").arg(&path))?;
     let in_library = |why: String| format!("{}: {why}", path.display());
@@ -312,7 +309,7 @@ mod tests {
         let pack = "tar --format=v7 -czf data.tar.gz usr && ar rc a.deb data.tar.gz";
         let mut sh = Command::new("sh");
         output(sh.current_dir(&folder).args(["-c", pack])).unwrap();
-        let made = tarball(&folder.join("a.deb"));
+        let made = make_tarball(&folder.join("a.deb"));
         let printed =
             made.and_then(|path| output(Command::new(words[0]).args(&words[1..]).arg(path)));
         fs::remove_dir_all(&folder).unwrap();

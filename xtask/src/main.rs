@@ -29,6 +29,7 @@ mod soak;
 mod step;
 mod targets;
 mod test_output;
+mod toolchain;
 mod verdicts;
 mod vm;
 

@@ -10,6 +10,7 @@ use super::list::{HOST, Target};
 use crate::command::{command, command_of, output, run_logged, words};
 use crate::files::{self, store};
 use crate::outcome::NotPassed::{self, Skipped};
+use crate::toolchain::install_std;
 
 /// The number of random cases of each property. It is small, because native runs try thousands.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "32");
@@ -27,20 +28,10 @@ fn version_text(program: &str) -> Result<String, NotPassed> {
 }
 
 impl Machine {
-    /// A machine that compiles without linking.
-    pub(super) fn with_compiler(target: &Target) -> Result<Self, NotPassed> {
+    /// Prepares a machine that compiles without linking.
+    pub(super) fn prepare_to_compile(target: &Target) -> Result<Self, NotPassed> {
         let triple = &target.triple;
-        let has_library = || {
-            let path = output(command("rustc --print target-libdir --target").arg(triple));
-            path.is_ok_and(|path| Path::new(&path).is_dir())
-        };
-        if !has_library() {
-            output(command("rustup target add").arg(triple)).ok();
-        }
-        if !has_library() {
-            let missing = format!("no library of the compiler for {triple}");
-            return Err(Skipped(missing));
-        }
+        install_std(triple).map_err(Skipped)?;
         let mut machine = Self {
             name: String::new(),
             environment: Vec::new(),
@@ -60,13 +51,13 @@ impl Machine {
         Ok(machine)
     }
 
-    /// A machine that links and runs. Emulated programs find the files of this machine, and in
-    /// front of them a kernel's files that name these clocksources.
-    pub(super) fn that_runs(
+    /// Prepares a machine that links and runs. Emulated programs find the files of this machine, and
+    /// in front of them a kernel's files that name these clocksources.
+    pub(super) fn prepare_to_run(
         target: &Target,
         clocksources: Option<&str>,
     ) -> Result<Self, NotPassed> {
-        let mut machine = Self::with_compiler(target)?;
+        let mut machine = Self::prepare_to_compile(target)?;
         // The compiler includes `rust-lld`.
         if !matches!(&target.linker[..], "" | "rust-lld") {
             version_text(&target.linker)?;
@@ -77,7 +68,7 @@ impl Machine {
             "wine" => {
                 machine.name = format!("under Wine {}", version(&version_text("wine")?));
                 machine.set_for(target, "RUNNER", "wine");
-                let folder = wine_folder(&target.linker).map_err(Skipped)?;
+                let folder = make_wine_folder(&target.linker).map_err(Skipped)?;
                 let prefix = folder.join("prefix");
                 keep_wine_up(&prefix).map_err(Skipped)?;
                 machine.set("WINEPREFIX", &prefix.display().to_string());
@@ -93,7 +84,7 @@ impl Machine {
                 machine.name = format!("emulated, QEMU {}", version(&version_text(program)?));
                 let root = match clocksources {
                     None => PathBuf::from(&target.libraries),
-                    Some(names) => system(target, names).map_err(Skipped)?,
+                    Some(names) => make_system(target, names).map_err(Skipped)?,
                 };
                 let runner = format!("{program} -L {}", root.display());
                 machine.set_for(target, "RUNNER", &runner);
@@ -149,7 +140,7 @@ fn version(text: &str) -> &str {
 
 /// Makes a folder with the target's libraries, and with a kernel's files that name its
 /// clocksources. QEMU looks for files there before it looks in the real system.
-fn system(target: &Target, clocksources: &str) -> Result<PathBuf, String> {
+fn make_system(target: &Target, clocksources: &str) -> Result<PathBuf, String> {
     let root = files::target().join("targets").join(&target.triple);
     let folder = root.join("sys/devices/system/clocksource/clocksource0");
     let current = clocksources.split(' ').next().unwrap_or_default();
@@ -166,7 +157,7 @@ fn system(target: &Target, clocksources: &str) -> Result<PathBuf, String> {
 /// Makes a folder for Wine with a library that Rust's programs need, and that Wine has only from
 /// version 9 on. The library forwards its function, which fills memory with random bytes, to
 /// another library.
-fn wine_folder(linker: &str) -> Result<PathBuf, String> {
+fn make_wine_folder(linker: &str) -> Result<PathBuf, String> {
     let folder = files::target().join("targets/wine");
     let definition = folder.join("bcryptprimitives.def");
     store(

@@ -146,7 +146,7 @@ pub(super) fn build() -> Result<[(&'static str, Vec<u8>); 3], NotPassed> {
     must_succeed(&mut command(crate::dist::PRELOAD))?;
     let target = files::target();
     let program = |name: &str| fs::read(target.join(TARGET).join("dist").join(name));
-    let preload = crate::dist::library(&target)?;
+    let preload = crate::dist::read_library(&target)?;
     Ok([
         ("init", program("tickline-vm-guest")?),
         ("tickline", program("tickline")?),
