@@ -88,7 +88,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         one.tests() == other.tests() && one.package() == other.package()
     };
     for group in mutants.chunk_by(is_alike) {
-        survivors += self::survivors(&tree, group[0].package(), group[0].tests(), group)?;
+        let (package, tests) = (group[0].package(), group[0].tests());
+        survivors += match tests {
+            Tests::Unit => try_rules(&tree, package, group)?,
+            Tests::Loom | Tests::Miri => try_orderings(&tree, package, tests, group)?,
+        };
     }
     println!(
         "{} mutants, {survivors} survived, {:.0} s",
@@ -98,22 +102,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     Ok(u8::from(survivors > 0))
 }
 
-/// Applies each of a crate's mutants in turn, and runs the tests. Returns the number of survivors.
-fn survivors(
-    tree: &Tree,
-    package: &str,
-    tests: Tests,
-    mutants: &[&Mutant],
-) -> Result<usize, String> {
-    match tests {
-        Tests::Unit => surviving_rules(tree, package, mutants),
-        Tests::Loom | Tests::Miri => surviving_orderings(tree, package, tests, mutants),
-    }
-}
-
-/// Any unit test of the crate must fail for each mutant, or must not end. Returns the number of
-/// survivors.
-fn surviving_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<usize, String> {
+/// Applies each of a crate's mutants of rules in turn, and runs the unit tests, of which any must
+/// fail, or must not end. Returns the number of survivors.
+fn try_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<usize, String> {
     let limit = Limit::Time(UNMUTATED_TIMEOUT);
     let without = tree.build(package, Tests::Unit)?.run(&[], limit)?;
     if without.hangs {
@@ -154,9 +145,10 @@ fn surviving_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<us
     Ok(survivors)
 }
 
-/// One of the tests that are named for its file must fail for each mutant. A model that does not
-/// end has not failed. Returns the number of survivors.
-fn surviving_orderings(
+/// Applies each of a crate's weaker orderings in turn, and runs the tests that are named for its
+/// file, of which one must fail. A model that does not end has not failed. Returns the number of
+/// survivors.
+fn try_orderings(
     tree: &Tree,
     package: &str,
     tests: Tests,

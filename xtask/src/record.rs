@@ -154,7 +154,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     ))?;
     let mut tickline = built("tickline");
     // It ends with 1 if the machine has a fault.
-    let found: Found = json_of(tickline.args(["--duration", "1s", "--json", "-"]), &[0, 1])?;
+    let found: Found = run_for_json(tickline.args(["--duration", "1s", "--json", "-"]), &[0, 1])?;
     if let Some(why) = no_counter(&found) {
         println!("SKIPPED every measurement: {why}");
         return Ok(SOME_SKIPPED);
@@ -257,26 +257,26 @@ fn measure(extent: Extent, found: Found) -> Result<Record, String> {
     // The time for clocks to settle before a measurement.
     let settle_s = extent.secs(10);
     let rounds = extent.choose(200, 5);
-    let cost = measured(&format!("ratios --rounds {rounds}"))?;
+    let cost = run_measurement(&format!("ratios --rounds {rounds}"))?;
     let runs = extent.choose(101, 3);
-    let startup = measured(&format!("startup --runs {runs}"))?;
-    let drift = measured(&format!("drift --secs {long_s} --settle {settle_s}"))?;
+    let startup = run_measurement(&format!("startup --runs {runs}"))?;
+    let drift = run_measurement(&format!("drift --secs {long_s} --settle {settle_s}"))?;
     let mut drift_in_other_processes = Vec::new();
     for _ in 0..extent.choose(DRIFT_PROCESSES, 1) {
         let settle_s = extent.choose(2, 0);
-        let drift = measured(&format!("drift --secs {short_s} --settle {settle_s}"))?;
+        let drift = run_measurement(&format!("drift --secs {short_s} --settle {settle_s}"))?;
         drift_in_other_processes.push(drift);
     }
     let clock_ms = extent.choose(4_000, 40);
-    let order = measured(&format!("order --secs {long_s} --clock-ms {clock_ms}"))?;
+    let order = run_measurement(&format!("order --secs {long_s} --clock-ms {clock_ms}"))?;
     let accuracy = format!("accuracy --secs {long_s} --settle {settle_s} --driver");
-    let accuracy_thread = measured(&format!("{accuracy} thread"))?;
-    let accuracy_reader = measured(&format!("{accuracy} reader"))?;
+    let accuracy_thread = run_measurement(&format!("{accuracy} thread"))?;
+    let accuracy_reader = run_measurement(&format!("{accuracy} reader"))?;
     let rounds = extent.choose(600, 5);
-    let spans = measured(&format!("spans --rounds {rounds}"))?;
+    let spans = run_measurement(&format!("spans --rounds {rounds}"))?;
     let rounds = extent.choose(5, 1);
     let records = extent.choose(100_000, 1_000);
-    let traces = measured(&format!("traces --rounds {rounds} --records {records}"))?;
+    let traces = run_measurement(&format!("traces --rounds {rounds} --records {records}"))?;
     Ok(Record {
         schema: SCHEMA.to_owned(),
         date: output_of("date -u +%F")?,
@@ -300,12 +300,12 @@ fn measure(extent: Extent, found: Found) -> Result<Record, String> {
 }
 
 /// Runs a program of `benches/`.
-fn measured<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+fn run_measurement<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     let (program, options) = line.split_once(' ').unwrap_or((line, ""));
     let mut measurement = built(program);
     measurement.args(options.split_whitespace());
     println!("=== {}", words(&measurement));
-    json_of(&mut measurement, &[0, SOME_SKIPPED])
+    run_for_json(&mut measurement, &[0, SOME_SKIPPED])
 }
 
 /// The command of an optimised program; options follow.
@@ -313,9 +313,9 @@ fn built(program: &str) -> Command {
     command_of([target().join("release").join(program)])
 }
 
-/// The JSON that a command prints, if it ends with one of these codes. What it prints on the
-/// standard error stream is shown: why it has skipped a part, or has failed.
-fn json_of<T: DeserializeOwned>(command: &mut Command, codes: &[u8]) -> Result<T, String> {
+/// Runs a command that must end with one of these codes. Returns the JSON that it prints. Shows
+/// what it prints on the standard error stream: why it has skipped a part, or has failed.
+fn run_for_json<T: DeserializeOwned>(command: &mut Command, codes: &[u8]) -> Result<T, String> {
     let line = words(command);
     let output = command
         .stderr(Stdio::inherit())
