@@ -19,7 +19,7 @@ mod faults;
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunReport {
     /// Its counts.
     pub counts: Counts,
     /// The events that the clock has counted.
@@ -28,7 +28,7 @@ pub struct Outcome {
     pub track: Vec<TrackPoint>,
 }
 
-impl Outcome {
+impl RunReport {
     /// The number of times that `event` has happened.
     #[must_use]
     pub fn event_count(&self, event: Event) -> u64 {
@@ -44,22 +44,26 @@ impl Outcome {
 /// The invariant that did not hold, or a panic, with the number of steps and the simulated time at
 /// which it happened. At step 0, what of the scenario the simulator does not support
 /// ([`Scenario::assert_supported`]).
-pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
-    run_tracked(scenario, 0)
+pub fn run(scenario: &Scenario) -> Result<RunReport, String> {
+    run_with(scenario, None)
 }
 
-/// Runs a scenario as [`run`] does, with a reader that records the offset every `every_ns`; 0 means
-/// without.
+/// Runs a scenario as [`run`] does, with a reader that records the offset every `every_ns`.
 ///
 /// # Errors
 ///
 /// Returns the errors of [`run`].
-pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String> {
+pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<RunReport, String> {
+    run_with(scenario, Some(every_ns))
+}
+
+/// Runs a scenario, and may record the offset every so many ns.
+fn run_with(scenario: &Scenario, tracked_every_ns: Option<u64>) -> Result<RunReport, String> {
     catch_unwind(AssertUnwindSafe(|| scenario.assert_supported()))
         .map_err(|panic| format!("step 0, 0 ns: {}", text_of(&*panic)))?;
-    let mut scheduler = Scheduler::new(scenario, every_ns);
+    let mut scheduler = Scheduler::new(scenario, tracked_every_ns);
     let end = catch_unwind(AssertUnwindSafe(|| scheduler.play()));
-    end.map(|()| scheduler.outcome()).map_err(|panic| {
+    end.map(|()| scheduler.report()).map_err(|panic| {
         let at_ns = scheduler.context.world.now_ps.get() / PS;
         let text = text_of(&*panic);
         format!("step {}, {at_ns} ns: {text}", scheduler.steps)
@@ -137,7 +141,7 @@ struct Scheduler {
 }
 
 impl Scheduler {
-    fn new(scenario: &Scenario, every_ns: u64) -> Self {
+    fn new(scenario: &Scenario, tracked_every_ns: Option<u64>) -> Self {
         let mut faults = scenario.faults.clone();
         faults.sort_by_key(|timed| core::cmp::Reverse(timed.at_ns));
         let mut scheduler = Self {
@@ -163,7 +167,7 @@ impl Scheduler {
                 scheduler.program_threads.push(index);
             }
         }
-        if every_ns != 0 {
+        if let Some(every_ns) = tracked_every_ns {
             scheduler.add_actor(move |context| context.record(every_ns * PS));
         }
         scheduler
@@ -361,11 +365,11 @@ impl Scheduler {
         }
     }
 
-    fn outcome(&self) -> Outcome {
+    fn report(&self) -> RunReport {
         let mut counts = *self.context.world.counts.borrow();
         counts.steps = self.steps;
         counts.simulated_ns = self.context.world.now_ps.get() / PS;
-        Outcome {
+        RunReport {
             counts,
             events: Event::ALL
                 .iter()
