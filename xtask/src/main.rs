@@ -156,6 +156,7 @@ mod tests {
             "vm --prepare --write",
             "report page.html --screenshot page.png",
             "soak --minutes",
+            "verdicts --runs 0",
         ] {
             let words = ["xtask"].into_iter().chain(line.split(' '));
             assert!(Command::try_parse_from(words).is_err(), "{line}");
