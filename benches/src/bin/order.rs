@@ -73,7 +73,8 @@ fn main() -> ExitCode {
     };
     match exchange::usable_counter() {
         Ok(counter) => {
-            report.ordered = Some(exchange::ordered(counter, Duration::from_secs(secs)));
+            let time = Duration::from_secs(secs);
+            report.ordered = Some(exchange::exchange_ordered(counter, time));
             report.plain = Some(exchange::exchange(Duration::from_secs(2), |_| {
                 counter.now()
             }));
