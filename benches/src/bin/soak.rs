@@ -27,9 +27,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use fastrand::Rng;
 use tickline::{Clock, Driver};
-use tickline_benches::exchange::{
-    self, MAX_LONG_NAP_US, MAX_NAP_US, MAX_READINGS, up_to_us,
-};
+use tickline_benches::exchange::{self, MAX_LONG_NAP_US, MAX_NAP_US, MAX_READINGS, up_to_us};
 use tickline_observe::{Bounded, Count, wait_until};
 
 /// The number of rounds. The first is the warm-up.

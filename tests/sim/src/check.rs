@@ -35,6 +35,10 @@ const MIN_SPREAD_PPB: u128 = 9;
 /// until the facts are judged again. One judges them. One finds the effect of a late act.
 const MAX_BARRED: u64 = 3;
 
+/// The longest wait for the evidence of bounds, ps. It is chosen: longer than any stop of a random
+/// scenario (`Chance::stall_ns`), so that an iteration that has not ended by then never ends.
+const MAX_PENDING_PS: u64 = 100 * PS_PER_S;
+
 /// The cell of a clock with one line.
 pub(crate) const ONE_LINE: usize = 0;
 
@@ -314,7 +318,7 @@ impl Check {
         self.pending.borrow_mut().retain(|pending| {
             let evidence = self.world.cells[pending.cell].evidence.borrow();
             let Some(since_ps) = evidence.get(&pending.reading.bounds.lower.start_ticks) else {
-                return self.world.now_ps.get() - pending.from_ps < 100 * PS_PER_S;
+                return self.world.now_ps.get() - pending.from_ps < MAX_PENDING_PS;
             };
             self.judge(pending, *since_ps);
             false

@@ -92,7 +92,17 @@ struct Death {
     has_begun: bool,
 }
 
-/// The time that a step takes, ps.
+/// A thread that starts, or goes on after a stop, makes its next step within this time, ps. It is
+/// chosen: 1 us, some hundreds of steps.
+const RESUMES_IN_PS: u64 = 1_000_000;
+
+/// Readers that are woken because of a stop read within this time of its beginning or its end, ps.
+/// It is chosen: 2 us, as long as some tens of readings.
+const AROUND_PS: u64 = 2_000_000;
+
+/// The time that a step takes, ps. The times are chosen, for a CPU of some GHz: of a load from its
+/// own cache, or from the cache of another CPU; of a compare-and-swap in either; of what only
+/// computes.
 fn step_ps(step: Step, bracket_ns: u64, rng: &mut fastrand::Rng) -> u64 {
     let misses_cache = |rng: &mut fastrand::Rng, one_in| rng.u64(..one_in) == 0;
     let bracket_ps = bracket_ns * PS;
@@ -196,9 +206,8 @@ impl Scheduler {
         actor.late_ps.set(0);
         actor.steps_left.set(u64::MAX);
         let now_ps = self.context.world.now_ps.get();
-        actor
-            .ready_ps
-            .set(now_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
+        let in_ps = self.context.world.rng.borrow_mut().u64(..RESUMES_IN_PS);
+        actor.ready_ps.set(now_ps + in_ps);
         actor.fence_ps.set(now_ps);
         index
     }
@@ -311,6 +320,7 @@ impl Scheduler {
             _ => actor.holds_lock.get() && phase == Phase::Replacing,
         };
         // For states to recur, a thread that holds an old state must be stopped for a long time.
+        // The factors are chosen.
         let holds_old =
             step == Step::Swap && !actor.holds_lock.get() && world.scenario.clock.bar_ns != 0;
         let often = match (holds_old, is_critical) {
@@ -348,9 +358,9 @@ impl Scheduler {
                 let to_ps = if rng.bool() {
                     from_ps
                 } else {
-                    until_ps.saturating_sub(2_000_000).max(from_ps)
+                    until_ps.saturating_sub(AROUND_PS).max(from_ps)
                 };
-                actor.ready_ps.set(to_ps + rng.u64(..4_000_000));
+                actor.ready_ps.set(to_ps + rng.u64(..2 * AROUND_PS));
             }
         }
     }
