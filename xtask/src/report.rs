@@ -21,9 +21,9 @@ use crate::command::{command, exit_code, must_succeed, output, words};
 use crate::files::{self, read, store};
 
 /// The script that runs before the report's own scripts. It collects errors, requests that the
-/// report's policy forbids, and the data for the download. The data is taken when the report makes
-/// its `Blob`: to read a `Blob` is an exchange with another process, and Chromium's virtual time does
-/// not wait for it.
+/// report's policy forbids, and the data for the download. It keeps the data when the report makes
+/// its `Blob`: to read a `Blob` is an exchange with another process, and Chromium's virtual time
+/// does not wait for it.
 const FIRST: &str = "<script>window.faults = []; addEventListener('error', e => faults.push(e.message)); \
     addEventListener('securitypolicyviolation', e => faults.push('request for ' + e.blockedURI)); \
     for (const name of ['error', 'warn', 'log']) console[name] = (...what) => faults.push(name + ' ' + what); \

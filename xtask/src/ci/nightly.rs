@@ -229,7 +229,7 @@ fn long_tests() -> Vec<Step> {
         .only_tests(["no_forked_child"])
         .env("TICKLINE_TEST_ROUNDS", "167")
         .without_library_tests(),
-        // The tests of the trace file take ten million spans only here. The other tests do so in
+        // The tests of the trace file make ten million spans only here. The other tests do so in
         // every optimised build.
         Step::new("ten million spans", ["cargo", "test"])
             .args(["-p", "tickline-tracing", "--release", "--test", "it"])

@@ -104,7 +104,7 @@ impl Tree {
             cargo.arg("--release").env("RUSTFLAGS", "--cfg loom");
         }
         // No folder of another step: the sources of the workspace are older than a mutant's build,
-        // so cargo would take that build for theirs.
+        // so cargo would use that build for them.
         let folder = if tests == Tests::Loom {
             "target/mutate/loom"
         } else {
