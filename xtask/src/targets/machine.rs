@@ -86,11 +86,13 @@ impl Machine {
                     None => PathBuf::from(&target.libraries),
                     Some(names) => make_system(target, names).map_err(Skipped)?,
                 };
-                let runner = format!("{program} -L {}", root.display());
-                machine.set_for(target, "RUNNER", &runner);
+                machine.set_for(target, "RUNNER", program);
+                // QEMU's option `-L` as a variable: cargo splits the runner at each space, and a
+                // path may have one.
+                machine.set("QEMU_LD_PREFIX", &root.display().to_string());
                 // Tests that execute themselves need the emulator's command, and some tests must
                 // know that there is an emulator.
-                machine.set("TICKLINE_TEST_RUNNER", &runner);
+                machine.set("TICKLINE_TEST_RUNNER", program);
                 machine.set(CASES.0, CASES.1);
             }
         }
