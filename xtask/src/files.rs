@@ -147,19 +147,32 @@ mod tests {
         assert!(error.contains("| two |"), "{error}");
     }
 
+    /// A folder of a test, which must remove it.
+    fn folder_of(test: &str) -> PathBuf {
+        target().join(format!("{test}-{}", std::process::id()))
+    }
+
     #[test]
-    fn a_file_is_replaced_whole_or_not_at_all() {
-        let folder = target().join(format!("stored-{}", std::process::id()));
+    fn a_file_is_replaced_whole() {
+        let folder = folder_of("replaced-whole");
         let path = folder.join("in/a/folder");
         for text in ["a long text", "short"] {
             store(&path, text).unwrap();
             assert_eq!(read(&path).unwrap(), text);
             assert_eq!(entries(path.parent().unwrap()), std::slice::from_ref(&path));
         }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_can_not_be_replaced_leaves_nothing_behind() {
+        let folder = folder_of("not-replaced");
+        let path = folder.join("in/a/folder");
+        store(&path, "text").unwrap();
         // A file can't be replaced by a folder's name.
-        assert!(store(folder.join("in"), "text").is_err());
+        assert!(store(folder.join("in"), "new").is_err());
         assert_eq!(entries(&folder), [folder.join("in")]);
-        assert_eq!(read(&path).unwrap(), "short");
+        assert_eq!(read(&path).unwrap(), "text");
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -277,22 +277,38 @@ mod tests {
         assert_eq!(text.unwrap(), "new");
     }
 
-    #[test]
-    fn a_text_is_replaced_in_every_source_and_a_missing_text_is_named() {
-        let folder = files::target().join(format!("replaced-{}", std::process::id()));
-        store(folder.join("src/lib.rs"), "use a::{b,\n    c};\n").unwrap();
-        store(folder.join("tests/it.rs"), "use a::{b,\n    d};\n").unwrap();
+    /// Replaces a text in a program of two sources. Returns the number of places, and the sources.
+    fn replaced(test: &str, text: &str, instead: &str) -> (Result<usize, String>, [String; 2]) {
+        let folder = files::target().join(format!("{test}-{}", std::process::id()));
+        let sources = ["src/lib.rs", "tests/it.rs"].map(|file| folder.join(file));
+        store(&sources[0], "use a::{b,\n    c};\n").unwrap();
+        store(&sources[1], "use a::{b,\n    d};\n").unwrap();
         store(folder.join("Cargo.toml"), "c};").unwrap();
-        assert_eq!(replace(&folder, "{b,\n    c}", "c"), Ok(1));
-        assert_eq!(read(folder.join("src/lib.rs")).unwrap(), "use a::c;\n");
-        assert_eq!(replace(&folder, "a::", "std::"), Ok(2));
-        assert_eq!(
-            read(folder.join("tests/it.rs")).unwrap(),
-            "use std::{b,\n    d};\n"
-        );
-        for text in ["nowhere", "{b,\n    e}"] {
-            assert!(replace(&folder, text, "").is_err(), "{text}");
-        }
+        let places = replace(&folder, text, instead);
+        let sources = sources.map(|file| read(file).unwrap());
         fs::remove_dir_all(folder).unwrap();
+        (places, sources)
+    }
+
+    #[test]
+    fn a_text_is_replaced_in_every_source() {
+        let (places, sources) = replaced("every-source", "a::", "std::");
+        let expected = ["use std::{b,\n    c};\n", "use std::{b,\n    d};\n"];
+        assert_eq!((places, sources), (Ok(2), expected.map(str::to_owned)));
+    }
+
+    #[test]
+    fn a_text_of_two_lines_is_replaced_only_as_a_whole() {
+        let (places, sources) = replaced("two-lines", "{b,\n    c}", "c");
+        let expected = ["use a::c;\n", "use a::{b,\n    d};\n"];
+        assert_eq!((places, sources), (Ok(1), expected.map(str::to_owned)));
+    }
+
+    #[test]
+    fn a_text_that_no_source_has_is_an_error() {
+        for text in ["nowhere", "{b,\n    e}"] {
+            let (places, _) = replaced("no-source", text, "");
+            assert!(places.is_err(), "{text}");
+        }
     }
 }

@@ -14,21 +14,31 @@ fn a_record() -> Record {
     stored().unwrap().present.remove(0)
 }
 
-/// The pages' tables agree with the stored records, and no two records have the same processor.
+/// The file's name has the record's day and processor.
 #[test]
-fn the_pages_say_what_the_records_say() {
-    let stored = stored().unwrap();
-    assert!(!stored.present.is_empty());
-    for (folder, records) in [(FOLDER, &stored.present), (OLDER, &stored.older)] {
+fn each_record_is_in_the_file_of_its_name() {
+    let Stored { present, older } = stored().unwrap();
+    for (folder, records) in [(FOLDER, present), (OLDER, older)] {
         for record in records {
-            assert!(root().join(folder).join(record.file_name()).is_file());
+            let file = root().join(folder).join(record.file_name());
+            assert!(file.is_file(), "{}", file.display());
         }
     }
+}
+
+#[test]
+fn no_two_records_have_the_same_processor() {
     let mut processors: Vec<String> = all_records().into_iter().map(|one| one.processor).collect();
     processors.sort();
     for pair in processors.windows(2) {
         assert_ne!(pair[0], pair[1]);
     }
+}
+
+#[test]
+fn the_pages_say_what_the_records_say() {
+    let stored = stored().unwrap();
+    assert!(!stored.present.is_empty());
     for (path, text) in rewritten(&stored).unwrap() {
         assert!(
             read(path).unwrap() == text,
@@ -115,15 +125,15 @@ fn a_record_begins_with_its_description_and_then_has_the_programs_in_order() {
     );
 }
 
+/// Reads a record whose file lacks a field of a section.
+fn read_without(section: &str, field: &str) -> Result<Record, serde_json::Error> {
+    let mut record: Value = serde_json::from_str(&text(&a_record()).unwrap()).unwrap();
+    record[section].as_object_mut().unwrap().remove(field);
+    serde_json::from_value(record)
+}
+
 #[test]
 fn a_record_without_a_figure_of_a_table_is_refused() {
-    let record = &a_record();
-    let whole: Value = serde_json::from_str(&text(record).unwrap()).unwrap();
-    let without = |section: &str, field: &str| {
-        let mut record = whole.clone();
-        record[section].as_object_mut().unwrap().remove(field);
-        serde_json::from_value::<Record>(record)
-    };
     for (section, field) in [
         ("cost", "clocks"),
         ("startup", "hello"),
@@ -131,13 +141,17 @@ fn a_record_without_a_figure_of_a_table_is_refused() {
         ("accuracy_reader", "bound_violated"),
         ("spans", "spans"),
     ] {
-        let error = without(section, field).unwrap_err().to_string();
+        let error = read_without(section, field).unwrap_err().to_string();
         assert!(
             error.contains(&format!("missing field `{field}`")),
             "{error}"
         );
     }
-    assert!(without("order", "clock_ms").is_ok(), "no table shows it");
+}
+
+#[test]
+fn a_record_may_lack_a_figure_that_no_table_shows() {
+    assert!(read_without("order", "clock_ms").is_ok());
 }
 
 /// A field may have had another meaning then.
@@ -224,13 +238,22 @@ fn a_record_that_becomes_older_replaces_the_older_one_of_its_processor() {
 fn the_machine_of_a_record_names_its_commit_and_whether_it_had_changes() {
     let mut record = a_record();
     record.commit = "0123456789abcdef".to_owned();
-    record.tree_clean = true;
-    let of = |record: &Record| tables::machines(std::slice::from_ref(record));
-    assert!(of(&record).contains("; commit 0123456789: `cargo xtask record"));
-    record.tree_clean = false;
-    assert!(of(&record).contains("; commit 0123456789 with changes: `"));
+    for (tree_clean, expected) in [
+        (true, "; commit 0123456789: `cargo xtask record"),
+        (false, "; commit 0123456789 with changes: `"),
+    ] {
+        record.tree_clean = tree_clean;
+        let line = tables::machines(std::slice::from_ref(&record));
+        assert!(line.contains(expected), "{line}");
+    }
+}
+
+#[test]
+fn a_machine_whose_kernel_is_not_known_says_so() {
+    let mut record = a_record();
     record.machine.kernel = None;
-    assert!(of(&record).contains("Linux unknown,"));
+    let line = tables::machines(&[record]);
+    assert!(line.contains("Linux unknown,"), "{line}");
 }
 
 /// The row of a table, by its title.
@@ -254,6 +277,9 @@ fn order_that_was_not_tried_is_no_order() {
     assert_eq!(row(&tables::tickline(&records), title), why);
 }
 
+/// The title of the row with the least and the most offset.
+const OFFSETS: &str = "offset from `CLOCK_MONOTONIC`, ns: least to most";
+
 #[test]
 fn the_short_table_has_the_worst_of_both_drivers() {
     let mut record = a_record();
@@ -267,13 +293,18 @@ fn the_short_table_has_the_worst_of_both_drivers() {
         run.most_after_ns = bound_ns;
         run.bound_violated = violated;
     }
-    let table = |record: &Record| tables::short(std::slice::from_ref(record));
-    let offsets = "offset from `CLOCK_MONOTONIC`, ns: least to most";
+    let table = tables::short(&[record]);
+    assert_eq!(row(&table, OFFSETS), "-12 to +14 |");
     let bounds = "largest bound, ns; readings outside their bounds";
-    assert_eq!(row(&table(&record), offsets), "-12 to +14 |");
-    assert_eq!(row(&table(&record), bounds), "1,200; 3 |");
+    assert_eq!(row(&table, bounds), "1,200; 3 |");
+}
+
+#[test]
+fn an_offset_without_a_narrow_bracket_is_no_offset() {
+    let mut record = a_record();
     record.accuracy_reader.least_offset_ns = None;
-    assert_eq!(row(&table(&record), offsets), "no narrow bracket |");
+    let table = tables::short(&[record]);
+    assert_eq!(row(&table, OFFSETS), "no narrow bracket |");
 }
 
 #[test]
