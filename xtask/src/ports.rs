@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::command::{command, command_of, output, run_logged, words};
 use crate::files::{self, read, root, store};
+use crate::outcome::NotPassed::{self, Failed, Skipped};
 use crate::outcome::SOME_SKIPPED;
 use crate::test_output;
 
@@ -45,38 +46,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
             PORTS.map(|port| port.name).join(", ")
         ));
     }
-    let sources = files::target().join("ports/sources");
-    let mut manifest =
-        "[package]\nname = \"sources\"\nedition = \"2024\"\n\n[dependencies]\n".to_owned();
-    for Port { name, version, .. } in PORTS {
-        manifest += &format!("{name} = {{ version = \"={version}\", default-features = false }}\n");
-    }
-    store(sources.join("Cargo.toml"), &manifest)?;
-    store(sources.join("src/lib.rs"), "")?;
-    let metadata = output(command("cargo metadata --format-version 1").current_dir(&sources));
-    let metadata: Value = match metadata {
-        Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string())?,
-        Err(why) => {
+    let metadata = match fetch_sources() {
+        Ok(metadata) => metadata,
+        Err(Skipped(why)) => {
             println!(
                 "=== SKIPPED all ports: cargo can't fetch the sources; nothing was checked\n{why}"
             );
             return Ok(SOME_SKIPPED);
         }
+        Err(Failed(why)) => return Err(why),
     };
-    let on_new_machine = on_new_machine()?;
+    let on_new_machine = try_new_machine()?;
     let mut code = 0;
     let asked = |port: &Port| names.is_empty() || names.iter().any(|name| name == port.name);
     for port in PORTS.into_iter().filter(asked) {
         let Port { name, version, .. } = port;
-        let packages = metadata["packages"].as_array().into_iter().flatten();
-        let mut found =
-            packages.filter(|package| package["name"] == name && package["version"] == version);
-        let path = found.find_map(|package| Path::new(package["manifest_path"].as_str()?).parent());
-        match test(
-            &port,
-            path.ok_or("cargo has no such source")?,
-            &on_new_machine,
-        ) {
+        let source = source_of(&port, &metadata)
+            .ok_or_else(|| format!("cargo has not fetched {name} {version}"))?;
+        match test(&port, source, &on_new_machine) {
             Ok(Passed { tests, places }) => {
                 println!("{name} {version}: {tests} tests passed; edits at {places} places");
             }
@@ -89,9 +76,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     Ok(code)
 }
 
-/// The first words of a command that runs in a time namespace whose monotonic clock started a minute
-/// ago. Empty if the machine itself did, or if this user may not make a namespace.
-fn on_new_machine() -> Result<Vec<String>, String> {
+/// Lets cargo fetch the sources of all programs. Returns its metadata, which says where they are.
+fn fetch_sources() -> Result<Value, NotPassed> {
+    let sources = files::target().join("ports/sources");
+    let mut manifest =
+        "[package]\nname = \"sources\"\nedition = \"2024\"\n\n[dependencies]\n".to_owned();
+    for Port { name, version, .. } in PORTS {
+        manifest += &format!("{name} = {{ version = \"={version}\", default-features = false }}\n");
+    }
+    store(sources.join("Cargo.toml"), &manifest)?;
+    store(sources.join("src/lib.rs"), "")?;
+    let mut fetch = command("cargo metadata --format-version 1");
+    let text = output(fetch.current_dir(&sources)).map_err(Skipped)?;
+    serde_json::from_str(&text).map_err(|error| Failed(error.to_string()))
+}
+
+/// The folder of a program's source.
+fn source_of<'a>(port: &Port, metadata: &'a Value) -> Option<&'a Path> {
+    let packages = metadata["packages"].as_array()?;
+    let is_port =
+        |package: &&Value| package["name"] == port.name && package["version"] == port.version;
+    let package = packages.iter().find(is_port)?;
+    Path::new(package["manifest_path"].as_str()?).parent()
+}
+
+/// Tries whether commands can run as on a machine that started a minute ago: in a time namespace.
+/// Returns the first words of such a command. There are none if the machine itself is as new, or if
+/// this user may not make a namespace.
+fn try_new_machine() -> Result<Vec<String>, String> {
     const AGE_S: u64 = 60;
     let uptime = read("/proc/uptime")?;
     let uptime_s = uptime
@@ -132,7 +144,7 @@ struct Copied {
 
 impl Copied {
     /// Copies a crate, and gives it this project's clock.
-    fn new(port: &Port, source: &Path) -> Result<Self, String> {
+    fn make(port: &Port, source: &Path) -> Result<Self, String> {
         let folder = files::target()
             .join("ports")
             .join(format!("{}-{}", port.name, port.version));
@@ -199,7 +211,7 @@ fn copy_anew(from: &Path, to: &Path) -> Result<(), String> {
 
 /// Copies a crate, gives it this project's clock, and runs its tests.
 fn test(port: &Port, source: &Path, on_new_machine: &[String]) -> Result<Passed, String> {
-    let copied = Copied::new(port, source)?;
+    let copied = Copied::make(port, source)?;
     if port.edits.is_empty() {
         output(&mut copied.cargo(on_new_machine, &["update", "--package", "quanta"]))?;
     }
