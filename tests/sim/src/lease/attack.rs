@@ -236,7 +236,7 @@ fn delay(rng: &mut fastrand::Rng, actor: usize, pending: Pending) -> u64 {
 /// # Panics
 ///
 /// Without memory for a stack.
-pub fn slewed(slews: &[Slew]) -> Result<LeaseCounts, String> {
+pub fn run_slews(slews: &[Slew]) -> Result<LeaseCounts, String> {
     let world = World::new(WIDTH_NS, WIDTH_NS, Stops::NotBeforeTheSwap, 0);
     world.sample_every_ns.set(SAMPLE_EVERY_NS);
     let mut run = Run::new(world, 2);
