@@ -82,9 +82,9 @@ pub(crate) fn run_logged(
     name: &str,
 ) -> Result<(ExitStatus, String), String> {
     let folder = files::target().join("ci");
+    files::make_folder(&folder)?;
     let path = folder.join(name.replace(['/', ' '], "-") + ".log");
     let of_log = |error: io::Error| format!("{}: {error}", path.display());
-    fs::create_dir_all(&folder).map_err(of_log)?;
     let log = File::create(&path).map_err(of_log)?;
     let status = command
         .stdin(Stdio::null())

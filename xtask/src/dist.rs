@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: builds the program as one static file, for any Linux on x86_64. Packs it
-//! into a Debian package and a tarball, with the library that `tickline run` maps into programs, and
-//! writes their checksums.
+//! into a Debian package and a tarball, with the library that `tickline run` maps into programs.
+//! Writes their checksums.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ const PAGES: [(&str, &str); 3] = [
 /// The other files in the package to which these pages link.
 const BESIDE_PAGES: [&str; 3] = ["alerts.yaml", "dashboard.json", "kubernetes.yaml"];
 
-/// Builds the program, checks that it is static, packs it, and prints the names of the files.
+/// Builds the program, checks that it is static, packs it, and prints names and sizes of the files.
 pub(crate) fn run() -> Result<u8, String> {
     install_std(TARGET)?;
     for line in [BUILD, PRELOAD] {
@@ -55,15 +55,11 @@ pub(crate) fn run() -> Result<u8, String> {
     let sums = write_checksums(&[&package, &tarball])?;
     let library = folder.join("preload").join(LIBRARY);
     let files = [path, library, package, tarball, sums];
-    let size = |path: &PathBuf| {
-        Ok(format!(
-            "{}: {} bytes",
-            path.display(),
-            fs::metadata(path)?.len()
-        ))
-    };
-    let sizes: std::io::Result<Vec<String>> = files.iter().map(size).collect();
-    println!("{}", sizes.map_err(|error| error.to_string())?.join("\n"));
+    for path in &files {
+        let name = path.display();
+        let file = fs::metadata(path).map_err(|error| format!("{name}: {error}"))?;
+        println!("{name}: {} bytes", file.len());
+    }
     Ok(0)
 }
 
@@ -82,9 +78,8 @@ pub(crate) fn make_package(folder: &Path) -> Result<PathBuf, String> {
     let built = folder.join(TARGET).join("dist");
     let program = built.join("tickline");
     let parts = built.join("package");
-    fs::remove_dir_all(&parts).ok();
-    fs::create_dir_all(parts.join("man"))
-        .map_err(|error| format!("{}: {error}", parts.display()))?;
+    files::remove_folder(&parts)?;
+    files::make_folder(&parts.join("man"))?;
     let part = |name: &str, bytes: Vec<u8>| {
         fs::write(parts.join(name), bytes).map_err(|error| format!("{name}: {error}"))
     };
@@ -108,7 +103,7 @@ pub(crate) fn make_package(folder: &Path) -> Result<PathBuf, String> {
     }
     // A package that is not whole yet must not have the name of a whole one.
     let unfinished = folder.join("package.new");
-    fs::remove_dir_all(&unfinished).ok();
+    files::remove_folder(&unfinished)?;
     let path = unfinished.display();
     let version = version();
     output(
@@ -117,7 +112,7 @@ pub(crate) fn make_package(folder: &Path) -> Result<PathBuf, String> {
             .arg(format!("{path}/")),
     )?;
     let made = folder.join("package");
-    fs::remove_dir_all(&made).ok();
+    files::remove_folder(&made)?;
     fs::rename(&unfinished, &made).map_err(|error| format!("{path}: {error}"))?;
     files::entries(&made)
         .pop()
@@ -202,15 +197,15 @@ const REPACK: &str = "
 pub(crate) fn make_tarball(package: &Path) -> Result<PathBuf, String> {
     let path = package.with_extension("tar.gz");
     let unpacked = package.with_extension("unpacked");
-    fs::remove_dir_all(&unpacked).ok();
-    fs::create_dir(&unpacked).map_err(|error| format!("{}: {error}", unpacked.display()))?;
-    let packed = output(
+    files::remove_folder(&unpacked)?;
+    files::make_folder(&unpacked)?;
+    output(
         Command::new("sh")
             .args(["-c", REPACK])
             .args([package, &path, &unpacked]),
-    );
-    fs::remove_dir_all(&unpacked).ok();
-    packed.map(|_| path)
+    )?;
+    files::remove_folder(&unpacked)?;
+    Ok(path)
 }
 
 /// Writes the checksums of these files of one folder into its file `SHA256SUMS`, for

@@ -6,7 +6,6 @@
 //! and doc tests. They run as on a machine that started a minute ago, because some programs
 //! subtract an hour from the present.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -88,7 +87,7 @@ fn fetch_sources() -> Result<Value, NotPassed> {
     store(sources.join("src/lib.rs"), "")?;
     let mut fetch = command("cargo metadata --format-version 1");
     let text = output(fetch.current_dir(&sources)).map_err(Skipped)?;
-    serde_json::from_str(&text).map_err(|error| Failed(error.to_string()))
+    serde_json::from_str(&text).map_err(|error| Failed(format!("`cargo metadata`: {error}")))
 }
 
 /// The folder of a program's source.
@@ -202,9 +201,7 @@ impl Copied {
 
 /// Replaces a folder by a copy of another one.
 fn copy_anew(from: &Path, to: &Path) -> Result<(), String> {
-    if to.exists() {
-        fs::remove_dir_all(to).map_err(|error| format!("{}: {error}", to.display()))?;
-    }
+    files::remove_folder(to)?;
     // The files that cargo unpacks may be read-only.
     output(command("cp -r --no-preserve=mode,ownership").args([from, to])).map(drop)
 }
@@ -263,6 +260,8 @@ fn replace(folder: &Path, text: &str, instead: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

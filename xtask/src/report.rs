@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         return print_faults(&files::root().join(file));
     }
     let folder = files::target().join("report");
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    files::make_folder(&folder)?;
     let report = folder.join("report.html");
     let sample = folder.join("sample.html");
     if let Some(picture) = &arguments.screenshot {

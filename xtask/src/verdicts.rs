@@ -12,13 +12,18 @@ use clap::{Args, value_parser};
 use serde_json::Value;
 
 use crate::command::{command, command_of, output};
-use crate::files::{root, table_head, target};
+use crate::files::{make_folder, remove_folder, root, table_head, target};
 use crate::host::host_description;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The number of runs for each row
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 40,
+        value_parser = value_parser!(u32).range(1..)
+    )]
     runs: u32,
     /// criterion's measurement time of a benchmark; a comparison takes two to three times as long
     #[arg(long, value_name = "S", default_value_t = 0.1)]
@@ -151,7 +156,7 @@ fn chosen(only: &str) -> Result<Vec<Row>, String> {
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let chosen = chosen(&arguments.only)?;
     let folder = target().join("verdicts");
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    make_folder(&folder)?;
     if chosen.iter().any(|row| row.builds == Builds::Layouts) {
         for (flags, name) in [("", "copy-100"), (UNRELATED, "unrelated-100")] {
             for layout in 1..=LAYOUTS {
@@ -251,7 +256,7 @@ impl Row {
         };
         let mut program = command_of([copy(self.program, 1)]);
         let files = folder.join("criterion");
-        _ = fs::remove_dir_all(&files);
+        remove_folder(&files)?;
         program
             .env("CRITERION_HOME", &files)
             .args(["--bench", "--noplot"]);

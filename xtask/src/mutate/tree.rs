@@ -57,7 +57,7 @@ impl Tree {
     /// Copies every file that git tracks or would track.
     pub(super) fn copy() -> Result<Self, String> {
         let tree = Self(root().join("target/mutate/tree"));
-        fs::remove_dir_all(&tree.0).ok();
+        files::remove_folder(&tree.0)?;
         let listing = output_of("git ls-files -z --cached --others --exclude-standard")?;
         for path in listing
             .split_terminator('\0')

@@ -1,7 +1,6 @@
 //! Provides the requirements of a target's programs: the compiler's library, a linker, and an
 //! emulator with the files of a system.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -184,9 +183,10 @@ fn keep_wine_up(prefix: &Path) -> Result<(), String> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let started = fs::create_dir_all(prefix).and_then(|()| command.status());
-    started
-        .map(|_| ())
+    files::make_folder(prefix)?;
+    command
+        .status()
+        .map(drop)
         .map_err(|error| format!("`wineserver`: {error}"))
 }
 
