@@ -1,12 +1,12 @@
 //! Runs the checks of CI. Each lane has a file with its steps: `ci/check.rs`, `ci/deep.rs` and
-//! `ci/nightly.rs`; the steps of the workspaces beside the main one are in `ci/workspaces.rs`. A step
-//! runs in the root of the workspace, in the order of the file.
+//! `ci/nightly.rs`; the steps of the workspaces beside the main one are in `ci/workspaces.rs`. A
+//! step runs in the root of the workspace, in the order of the file.
 //!
 //! A step that runs tests lets them show their output, because a test that can't do its work prints
 //! `SKIPPED: REASON`, and passes; the summary counts these tests. Steps that need other flags or
 //! another compiler build into a directory of their own, so that cargo does not build everything
-//! again in the next step. A step that runs only some tests names them by `only_tests`, and fails if
-//! one of the names chooses no test.
+//! again in the next step. A step that runs only some tests names them by `only_tests`, and fails
+//! if one of the names chooses no test.
 //!
 //! A new step is a `Step` in the file of its lane, at the place where it is to run. Its words are
 //! those of the command line. A comment says what it shows, if the name does not. `needs` is a

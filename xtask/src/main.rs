@@ -72,8 +72,8 @@ enum Command {
     Soak(soak::Arguments),
     /// Checks which parts compile and run on each target
     Targets(targets::Arguments),
-    /// Counts how often `--against` and `compare` of tickline-criterion call equal builds and closures
-    /// different, and slower ones slower
+    /// Counts how often `--against` and `compare` of tickline-criterion call equal builds and
+    /// closures different, and slower ones slower
     Verdicts(verdicts::Arguments),
     /// Boots real kernels with bad clocks, in guests under QEMU's emulation
     Vm(vm::Arguments),

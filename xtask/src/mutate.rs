@@ -26,8 +26,8 @@ use clap::Args;
 use table::{Mutant, Table, Tests};
 use tree::{Limit, Tree};
 
-/// The longest time for the tests of a mutant: this many times their time without a mutation, but at
-/// least [`MIN_TIMEOUT`]. They take a second, or a few seconds on a busy machine.
+/// The longest time for the tests of a mutant: this many times their time without a mutation, but
+/// at least [`MIN_TIMEOUT`]. They take a second, or a few seconds on a busy machine.
 const TIMES_AS_LONG: u32 = 20;
 const MIN_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -62,8 +62,8 @@ pub(crate) fn run() -> Result<u8, String> {
     }
 }
 
-/// Removes what earlier dry runs have built of the packages. Cargo takes a package of a registry for
-/// unchanged if its version is.
+/// Removes what earlier dry runs have built of the packages. Cargo takes a package of a registry
+/// for unchanged if its version is.
 fn forget_built() -> Result<(), String> {
     if !root().join(TARGET).exists() {
         return Ok(());
@@ -78,8 +78,8 @@ fn cargo_home() -> Option<PathBuf> {
     home.or_else(|| Some(env::home_dir()?.join(".cargo")))
 }
 
-/// Removes what earlier dry runs have unpacked. Cargo unpacks a version of a package once, and would
-/// build a package with the other packages of an earlier run, which have the same version.
+/// Removes what earlier dry runs have unpacked. Cargo unpacks a version of a package once, and
+/// would build a package with the other packages of an earlier run, which have the same version.
 ///
 /// The registry of a dry run is a folder of this machine, so its name begins with `-`, where other
 /// registries have their host.

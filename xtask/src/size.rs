@@ -9,8 +9,8 @@ use crate::files::{read, root, store, target};
 /// The most by which the program with the library may be larger, percent of the program with std.
 /// It is 18 % on `x86_64` (63 of 351 KB; rustc 1.95, lld), of which three quarters are the machine
 /// code of the control loop and of the gates. It is 20.4 % on aarch64 (68 of 332 KB; GNU ld).
-/// Formatting, threads, files and sorting of std are not in it: each of them would add more than the
-/// rest up to this limit.
+/// Formatting, threads, files and sorting of std are not in it: each of them would add more than
+/// the rest up to this limit.
 const MAX_PERCENT: f64 = if cfg!(target_arch = "aarch64") {
     21.5
 } else {

@@ -65,8 +65,8 @@ impl Step {
         self
     }
 
-    /// Adds a command that shows that a tool is there, and changes nothing. If it fails, the step is
-    /// skipped. A skipped step has not passed.
+    /// Adds a command that shows that a tool is there, and changes nothing. If it fails, the step
+    /// is skipped. A skipped step has not passed.
     pub(crate) fn needs<'a>(mut self, command: impl IntoIterator<Item = &'a str>) -> Self {
         self.needs.push(owned(command));
         self
@@ -229,8 +229,8 @@ fn run_step(step: &Step) -> Done<'_> {
     }
 }
 
-/// What was skipped, as commands for GitHub, which shows them on the page of a run. It shows nothing
-/// else of a run that has passed.
+/// What was skipped, as commands for GitHub, which shows them on the page of a run. It shows
+/// nothing else of a run that has passed.
 fn annotations(done: &[Done<'_>]) -> String {
     let mut text = String::new();
     for step in done {

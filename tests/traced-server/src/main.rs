@@ -1,5 +1,5 @@
-//! Serves requests by axum over TCP, writes their trace, and compares the file with a measurement of
-//! its own: each interval of a thread in a span, and each span from its creation to its end.
+//! Serves requests by axum over TCP, writes their trace, and compares the file with a measurement
+//! of its own: each interval of a thread in a span, and each span from its creation to its end.
 //!
 //! `cargo run --release [-- --requests 50000]`. Exits with 1 if an interval is wrong or missing,
 //! with 2 for bad arguments.

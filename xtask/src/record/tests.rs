@@ -84,8 +84,8 @@ fn a_record_that_is_written_again_loses_nothing() {
         |folder, records: Vec<Record>| records.into_iter().map(move |one| (folder, one));
     for (folder, record) in in_folder(FOLDER, present).chain(in_folder(OLDER, older)) {
         let path = format!("{folder}/{}", record.file_name());
-        // Values are equal whatever the order of their fields. The order of fields in memory depends
-        // on serde_json's features, and so on the crates that are built together.
+        // Values are equal whatever the order of their fields. The order of fields in memory
+        // depends on serde_json's features, and so on the crates that are built together.
         let stored: Value = serde_json::from_str(&read(path).unwrap()).unwrap();
         let written: Value = serde_json::from_str(&text(&record).unwrap()).unwrap();
         assert_eq!(written, stored);

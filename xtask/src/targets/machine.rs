@@ -50,8 +50,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Prepares a machine that links and runs. Emulated programs find the files of this machine, and
-    /// in front of them a kernel's files that name these clocksources.
+    /// Prepares a machine that links and runs. Emulated programs find the files of this machine,
+    /// and in front of them a kernel's files that name these clocksources.
     pub(super) fn prepare_to_run(
         target: &Target,
         clocksources: Option<&str>,

@@ -1,7 +1,7 @@
 //! Measures layers that write traces to a file: the CPU time of the program's thread for a span, a
 //! span with a field and an event with a field; the CPU time of the whole process for a record; and
-//! the size of a record in the file. Each layer has a process of its own, and the layers take turns.
-//! The fastest round counts.
+//! the size of a record in the file. Each layer has a process of its own, and the layers take
+//! turns. The fastest round counts.
 //!
 //! `cargo run --release -p tickline-benches --bin traces [-- --rounds 3] [--records 100000]`
 

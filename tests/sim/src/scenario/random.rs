@@ -129,8 +129,8 @@ fn random_machine(
     }
 }
 
-/// Gives some scenarios a special condition, or several. A new one goes to the end, so that a seed's
-/// other choices stay as they are.
+/// Gives some scenarios a special condition, or several. A new one goes to the end, so that a
+/// seed's other choices stay as they are.
 fn make_special(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     if rng.u32(..4) == 0 {
         make_reference_unsteady(rng, scenario);
