@@ -88,7 +88,7 @@ fn main() -> ExitCode {
         }
     }
     if report.clock_ms > 0 {
-        report.clocks = each_clock(Duration::from_millis(report.clock_ms));
+        report.clocks = exchange_each_clock(Duration::from_millis(report.clock_ms));
     }
     report::print(&report);
     if report.control.is_some_and(|control| control.backward == 0) {
@@ -103,7 +103,7 @@ fn main() -> ExitCode {
 }
 
 /// Exchanges each clock's readings for `time`.
-fn each_clock(time: Duration) -> Vec<Exchanged> {
+fn exchange_each_clock(time: Duration) -> Vec<Exchanged> {
     let guard = Clock::builder()
         .interval(Duration::from_millis(1))
         .start_global()

@@ -159,7 +159,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         load::keep_busy(work, cpu);
     }
     if let Some(name) = divan {
-        harnesses::run_divan(&name);
+        harnesses::run_divan_here(&name);
         return Ok(());
     }
     let begin = Instant::now();
@@ -175,7 +175,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             busy_ns: Vec::new(),
         })
         .collect();
-    let sample_cost_us = harnesses.sample_costs_us();
+    let sample_cost_us = harnesses.measure_sample_costs_us();
     measure(&harnesses, runs, &mut rows, |row| &mut row.free_ns)?;
     let incidents_free = harnesses.incidents();
     let load = Load::start(busy, work)?;
