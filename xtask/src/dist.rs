@@ -2,13 +2,19 @@
 //! into a Debian package and a tarball, with the library that `tickline run` maps into programs.
 //! Writes their checksums.
 
+mod library;
+mod pages;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+pub(crate) use library::{LIBRARY, PRELOAD, read_library};
+
 use crate::command::{command, must_succeed, output, output_of};
 use crate::files;
 use crate::toolchain::install_std;
+use pages::{PAGES, with_urls};
 
 /// The target of static programs.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
@@ -21,23 +27,6 @@ const BUILD: &str = "cargo build --profile dist -p tickline-cli --target x86_64-
 /// follow. `cargo install cargo-deb` installs it.
 const PACKAGE: &str =
     "cargo deb -q -p tickline-cli --profile dist --no-build --no-strip -Z gzip --target";
-
-/// The library that `tickline run` maps into programs, and the command that builds it.
-pub(crate) const LIBRARY: &str = "libtickline_preload.so";
-pub(crate) const PRELOAD: &str = "cargo build -q --profile preload -p tickline-preload";
-
-/// Where readers of an installed page find the repository.
-const URL: &str = "https://github.com/tickline/tickline/blob/main";
-
-/// The folder and the name of each page for operators in the package.
-const PAGES: [(&str, &str); 3] = [
-    ("machine/docs", "operators.md"),
-    ("machine/docs", "right_time.md"),
-    ("machine", "SECURITY.md"),
-];
-
-/// The other files in the package to which these pages link.
-const BESIDE_PAGES: [&str; 3] = ["alerts.yaml", "dashboard.json", "kubernetes.yaml"];
 
 /// Builds the program, checks that it is static, packs it, and prints names and sizes of the files.
 pub(crate) fn run() -> Result<u8, String> {
@@ -119,34 +108,6 @@ pub(crate) fn make_package(folder: &Path) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("no package in {}", made.display()))
 }
 
-/// A page of this folder, whose links to files outside of the package are URLs, and whose links to
-/// the package's pages of the folder above lead to the page beside it.
-fn with_urls(folder: &str, page: &str) -> String {
-    let is_beside = |file: &str| PAGES.contains(&(folder, file)) || BESIDE_PAGES.contains(&file);
-    let (above, _) = folder.rsplit_once('/').unwrap_or_default();
-    // The package has all pages in one folder.
-    let from_above = |link: &str| {
-        let link = link.strip_prefix("../")?;
-        let file = link.split(['#', ')']).next().unwrap_or_default();
-        PAGES.contains(&(above, file)).then(|| link.to_owned())
-    };
-    let mut parts = page.split("](");
-    let mut linked = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        linked += "](";
-        if let Some(link) = from_above(part) {
-            linked += &link;
-            continue;
-        }
-        let file = part.split(['#', ')']).next().unwrap_or_default();
-        if !file.is_empty() && !file.contains("://") && !is_beside(file) {
-            linked += &format!("{URL}/{folder}/");
-        }
-        linked += part;
-    }
-    linked
-}
-
 /// The package's version: without git, the number alone.
 fn version() -> String {
     let number = env!("CARGO_PKG_VERSION");
@@ -218,46 +179,6 @@ fn write_checksums(files: &[&Path]) -> Result<PathBuf, String> {
     let path = folder.join("SHA256SUMS");
     fs::write(&path, sums + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(path)
-}
-
-/// The functions that the library replaces in a program by `LD_PRELOAD`. Any other exported name
-/// might replace a function of the program by mistake.
-const EXPORTS: [&str; 3] = ["clock_gettime", "gettimeofday", "timespec_get"];
-
-/// The names that the library imports from libc. Even the oldest libc has them. If an import is
-/// missing, the dynamic linker loads neither the library nor the program. Any further import would
-/// also be missing in a static program.
-const IMPORTS: [&str; 2] = ["__errno_location", "environ"];
-
-/// Reads the library, and checks its exports and imports.
-pub(crate) fn read_library(folder: &Path) -> Result<Vec<u8>, String> {
-    let path = folder.join("preload").join(LIBRARY);
-    let listed = output(command("nm -D --without-symbol-versions").arg(&path))?;
-    let in_library = |why: String| format!("{}: {why}", path.display());
-    require_names(&listed).map_err(in_library)?;
-    fs::read(&path).map_err(|error| in_library(error.to_string()))
-}
-
-/// Checks the exports and imports in the output of nm(1).
-fn require_names(listed: &str) -> Result<(), String> {
-    let mut exports = Vec::new();
-    let mut imports = Vec::new();
-    for line in listed.lines() {
-        match line.split_whitespace().collect::<Vec<_>>()[..] {
-            // A weak symbol may be missing.
-            [.., "w" | "W" | "v" | "V", _] => {}
-            ["U", name] => imports.push(name),
-            [.., name] => exports.push(name),
-            [] => {}
-        }
-    }
-    if exports != EXPORTS {
-        return Err(format!("it exports {exports:?}, not {EXPORTS:?}"));
-    }
-    match imports.iter().find(|name| !IMPORTS.contains(name)) {
-        Some(name) => Err(format!("it imports {name}, which not every program has")),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -363,29 +284,6 @@ mod tests {
         assert!(damaged.is_err(), "{damaged:?}");
     }
 
-    /// Symptom: 13 of 18 links of the installed page were dead.
-    #[test]
-    fn a_link_to_a_file_that_is_not_installed_is_a_url() {
-        let page = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](lease.md#d) [e](../e.md) \
-                    [f](../SECURITY.md#g) (f.md)";
-        let linked = with_urls("machine/docs", page);
-        let expected = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](URL/lease.md#d) \
-                        [e](URL/../e.md) [f](SECURITY.md#g) (f.md)";
-        assert_eq!(
-            linked,
-            expected.replace("URL", &format!("{URL}/machine/docs"))
-        );
-    }
-
-    #[test]
-    fn the_package_has_the_pages_with_these_links() {
-        let manifest = files::read("machine/tickline-cli/Cargo.toml").unwrap();
-        for (_, page) in PAGES {
-            let asset = format!("[\"target/release/package/{page}\", \"usr/share/doc/tickline/\"");
-            assert!(manifest.contains(&asset), "{page}");
-        }
-    }
-
     /// Symptom: in a clone below `~/my code`, readelf found no program.
     #[test]
     fn a_program_in_a_folder_with_a_space_is_read() {
@@ -404,38 +302,5 @@ mod tests {
             checked.clone().map_or_else(is_read, |()| true),
             "{checked:?}"
         );
-    }
-
-    /// What nm(1) lists for a library that is as it should be.
-    const GOOD: &str = "\
-0000000000001000 T clock_gettime
-                 w __cxa_finalize
-                 U environ
-                 U __errno_location
-0000000000001100 T gettimeofday
-0000000000001200 T timespec_get
-";
-
-    #[test]
-    fn a_library_that_is_as_it_should_be_is_accepted() {
-        assert_eq!(require_names(GOOD), Ok(()));
-    }
-
-    #[test]
-    fn a_library_with_other_exports_is_refused() {
-        for listed in [
-            format!("{GOOD}0000000000001300 T main\n"),
-            GOOD.replace("gettimeofday", "time"),
-            String::new(),
-        ] {
-            let error = require_names(&listed).unwrap_err();
-            assert!(error.starts_with("it exports ["), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_library_with_another_import_is_refused() {
-        let error = require_names(&format!("{GOOD}                 U malloc\n")).unwrap_err();
-        assert_eq!(error, "it imports malloc, which not every program has");
     }
 }
