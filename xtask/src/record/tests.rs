@@ -393,33 +393,3 @@ fn a_clock_that_only_one_machine_has_leaves_the_other_cells_empty() {
     let table = tables::clocks(&records);
     assert!(row(&table, "rdtscp").starts_with(" |  | "), "{table}");
 }
-
-#[test]
-fn a_closed_gate_of_the_counter_skips_the_measurements() {
-    let found = |supported: bool, invariant: bool| -> Found {
-        let gates = serde_json::json!({ "machine": {}, "result": null, "gates": [
-            { "gate": "supported", "open": supported }, { "gate": "invariant", "open": invariant } ] });
-        serde_json::from_value(gates).unwrap()
-    };
-    assert_eq!(no_counter(&found(true, false)), None);
-    let why = no_counter(&found(false, true)).unwrap();
-    assert!(why.contains("the gate supported is closed"), "{why}");
-}
-
-#[test]
-fn a_processor_is_known_by_its_name_family_and_model() {
-    let cpuinfo = "processor\t: 0\ncpu family\t: 6\nmodel\t\t: 207\nmodel name\t: x\n";
-    let name = "Intel(R) Xeon(R) Processor @ 2.10GHz";
-    assert_eq!(processor(name, cpuinfo), "Intel Xeon, family 6, model 207");
-    assert_eq!(processor("Neoverse-N1", "processor\t: 0\n"), "Neoverse-N1");
-    assert_eq!(processor("", ""), "unknown");
-}
-
-#[test]
-fn the_command_of_a_record_measures_as_long_again() {
-    assert_eq!(Extent::Full { secs: 60 }.command(), "cargo xtask record");
-    assert_eq!(
-        Extent::Full { secs: 30 }.command(),
-        "cargo xtask record --secs 30"
-    );
-}
