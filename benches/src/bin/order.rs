@@ -92,11 +92,21 @@ fn main() -> ExitCode {
     }
     report::print(&report);
     if report.control.is_some_and(|control| control.backward == 0) {
-        eprintln!("FAILED: backward steps are not seen here");
+        eprintln!("FAILED: the control run found no backward step, so the others prove nothing");
         return ExitCode::FAILURE;
     }
     match report.ordered {
-        Some(ordered) if ordered.count.backward > 0 => ExitCode::FAILURE,
+        Some(ordered) if ordered.count.backward > 0 => {
+            let Count {
+                backward,
+                comparisons,
+                largest,
+            } = ordered.count;
+            eprintln!(
+                "FAILED: {backward} of {comparisons} ordered readings stepped back, by up to {largest} ns"
+            );
+            ExitCode::FAILURE
+        }
         Some(_) => ExitCode::SUCCESS,
         None => ExitCode::from(SOME_SKIPPED),
     }
