@@ -128,7 +128,10 @@ pub(super) fn prepare() -> Result<Image, NotPassed> {
     let [(name, init), ..] = image::build()?;
     put(&own, name, &init)?;
     let package = crate::dist::make_package(&files::target())?;
-    fs::copy(crate::dist::make_tarball(&package)?, own.join("tickline.tar.gz"))?;
+    fs::copy(
+        crate::dist::make_tarball(&package)?,
+        own.join("tickline.tar.gz"),
+    )?;
     fs::copy(package, own.join("tickline.deb"))?;
     let programs = all()?;
     fs::write(
