@@ -204,28 +204,32 @@ fn faults(dom: &str, scheme: Scheme) -> Result<Vec<String>, String> {
 mod tests {
     use super::*;
 
-    /// The faults of a report in the light scheme, in which `report.js` has left this.
-    fn faults_of(json: &str) -> Vec<String> {
+    /// The faults of a report in which `report.js` has left this.
+    fn faults_of(json: &str, scheme: Scheme) -> Vec<String> {
         let dom = format!("<body><script id=\"faults\">{json}</script></body>");
-        faults(&dom, Scheme::Light).unwrap()
+        faults(&dom, scheme).unwrap()
     }
+
+    const LIGHT: &str = "{\"faults\":[],\"isDark\":false}";
+    const DARK: &str = "{\"faults\":[],\"isDark\":true}";
 
     #[test]
     fn a_report_in_which_nothing_is_found_has_no_fault() {
-        let found = faults_of("{\"faults\":[],\"isDark\":false}");
-        assert_eq!(found, [""; 0]);
+        assert_eq!(faults_of(LIGHT, Scheme::Light), [""; 0]);
+        assert_eq!(faults_of(DARK, Scheme::Dark), [""; 0]);
     }
 
     #[test]
     fn what_the_browser_finds_is_a_fault() {
-        let found = faults_of("{\"faults\":[\"request for a.org\"],\"isDark\":false}");
-        assert_eq!(found, ["request for a.org"]);
+        let left = "{\"faults\":[\"request for a.org\"],\"isDark\":false}";
+        assert_eq!(faults_of(left, Scheme::Light), ["request for a.org"]);
     }
 
     #[test]
     fn another_scheme_than_that_of_the_browser_is_a_fault() {
-        let found = faults_of("{\"faults\":[],\"isDark\":true}");
-        assert_eq!(found, ["the browser did not use the scheme"]);
+        let fault = ["the browser did not use the scheme"];
+        assert_eq!(faults_of(DARK, Scheme::Light), fault);
+        assert_eq!(faults_of(LIGHT, Scheme::Dark), fault);
     }
 
     #[test]
