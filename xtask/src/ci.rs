@@ -121,6 +121,8 @@ fn by_oldest_compiler(name: &'static str, command: &str) -> Step {
             "--profile",
             "minimal",
         ])
+        // A cargo that is not rustup's proxy takes no toolchain.
+        .prepare_by(["cargo", &toolchain, "--version"])
 }
 
 #[cfg(test)]
