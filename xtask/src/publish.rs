@@ -30,6 +30,9 @@ const UNREACHABLE: [&str; 3] = [
     "net.offline",
 ];
 
+/// The beginnings of lines that say that a package was downloaded, and does not compile.
+const NOT_COMPILED: [&str; 2] = ["error[", "error: could not compile"];
+
 /// Packs and builds every published crate.
 pub(crate) fn run() -> Result<u8, String> {
     if let Some(home) = cargo_home() {
@@ -117,7 +120,11 @@ enum Verdict {
 
 /// What a dry run that ended with an error has shown.
 fn verdict_of_failure(output: &str) -> Verdict {
-    if UNREACHABLE.iter().any(|sign| output.contains(sign)) {
+    let is_fault = |line: &str| NOT_COMPILED.iter().any(|sign| line.starts_with(sign));
+    // A download that was tried again may have gone well.
+    if output.lines().any(is_fault) {
+        Verdict::Failed
+    } else if UNREACHABLE.iter().any(|sign| output.contains(sign)) {
         Verdict::Unreachable
     } else {
         Verdict::Failed
@@ -234,11 +241,20 @@ mod tests {
     fn a_dry_run_that_cannot_reach_the_registry_has_not_failed() {
         let without_host =
             "warning: spurious network error (1 try remaining)\nerror: download failed";
-        for (output, expected) in [
-            ("error[E0425]", Verdict::Failed),
-            (without_host, Verdict::Unreachable),
+        assert_eq!(verdict_of_failure(without_host), Verdict::Unreachable);
+    }
+
+    /// Symptom: such a run was skipped.
+    #[test]
+    fn a_package_that_does_not_compile_has_failed_also_after_a_download_that_was_tried_again() {
+        let retried = "warning: spurious network error (3 tries remaining)\n";
+        for fault in [
+            "error[E0425]: cannot find value `a` in this scope",
+            "error: could not compile `tickline-core` (lib) due to 1 previous error",
         ] {
-            assert_eq!(verdict_of_failure(output), expected, "{output}");
+            assert_eq!(verdict_of_failure(fault), Verdict::Failed);
+            let output = format!("{retried}{fault}");
+            assert_eq!(verdict_of_failure(&output), Verdict::Failed, "{output}");
         }
     }
 }
