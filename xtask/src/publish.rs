@@ -58,6 +58,10 @@ pub(crate) fn run() -> Result<u8, String> {
             println!("=== FAILED: cargo has warned\n{warnings}");
             Ok(1)
         }
+        Verdict::PackedNothing => {
+            println!("=== FAILED: `{}` has packed nothing", words(&dry_run));
+            Ok(1)
+        }
         Verdict::Failed => {
             println!("=== FAILED: `{}`: {status}", words(&dry_run));
             Ok(1)
@@ -115,6 +119,8 @@ enum Verdict {
     Unreachable,
     /// The lines with warnings.
     Warned(String),
+    /// It ended without an error.
+    PackedNothing,
     Failed,
 }
 
@@ -145,7 +151,7 @@ fn verdict_of_success(output: &str) -> Verdict {
     } else if output.contains(OF_EACH_DRY_RUN) {
         Verdict::Passed
     } else {
-        Verdict::Failed // it has packed nothing
+        Verdict::PackedNothing
     }
 }
 
@@ -231,7 +237,7 @@ mod tests {
                 format!("{missing}\n{dry_run}"),
                 Verdict::Warned(missing.into()),
             ),
-            (String::new(), Verdict::Failed),
+            (String::new(), Verdict::PackedNothing),
         ] {
             assert_eq!(verdict_of_success(&output), expected, "{output}");
         }
