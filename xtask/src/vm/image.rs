@@ -11,6 +11,7 @@ use crate::command::{command, command_of, must_succeed, output};
 use crate::dist::{LIBRARY, TARGET};
 use crate::files::{self, entries};
 use crate::outcome::NotPassed;
+use crate::toolchain::install_std;
 
 /// A package that depends on the newest kernel for guests. That kernel has 27 MB, and all drivers
 /// that these guests need.
@@ -34,7 +35,7 @@ const MEMORY_MB: &str = "192";
 /// Fetches the compiler's target, the emulator and the kernel. Returns the kernel.
 pub(super) fn fetch() -> Result<PathBuf, NotPassed> {
     fs::create_dir_all(super::folder())?;
-    output(command("rustup target add").arg(TARGET)).map_err(NotPassed::Skipped)?;
+    install_std(TARGET).map_err(NotPassed::Skipped)?;
     for (program, package) in [(QEMU, "qemu-system-x86"), ("cpio", "cpio")] {
         if output(command_of([program]).arg("--version")).is_err() {
             let mut install = command("apt-get install -y -qq --no-install-recommends");
