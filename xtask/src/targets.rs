@@ -142,13 +142,23 @@ fn check(target: &Target, extent: Extent) -> [Cell; 5] {
     let [tests, control_loop, path] =
         rest().unwrap_or_else(|why: NotPassed| [(); 3].map(|()| Err(why.clone())));
     let cells = [passed(&target.triple), compiled, tests, control_loop, path];
-    for cell in &cells {
-        if let Err(Skipped(why)) = cell {
-            println!("=== SKIPPED {}: NOT checked: {why}", target.triple);
-        }
+    for why in causes(&cells) {
+        println!("=== SKIPPED {}: NOT checked: {why}", target.triple);
     }
     println!("    {:.0} s", start.elapsed().as_secs_f64());
     cells
+}
+
+/// Why checks of a target were skipped. One cause may skip several checks, which follow each other.
+fn causes(cells: &[Cell]) -> Vec<&str> {
+    let mut causes = Vec::new();
+    for cell in cells {
+        if let Err(Skipped(why)) = cell {
+            causes.push(why.as_str());
+        }
+    }
+    causes.dedup();
+    causes
 }
 
 /// The options of cargo that choose these crates: `-p` and the name of each.
@@ -295,6 +305,20 @@ mod tests {
             "SKIPPED: no Wine"
         );
         assert_eq!(text(&Err(Failed("red".to_owned()))), "FAILED");
+    }
+
+    /// Symptom: a cause of several lines was printed four times.
+    #[test]
+    fn a_cause_that_skips_several_checks_is_named_once() {
+        let skipped = |why: &str| Err(Skipped(why.to_owned()));
+        let cells = [
+            passed("natively"),
+            skipped("no Wine"),
+            skipped("no Wine"),
+            skipped("no root"),
+            Err(Failed("red".to_owned())),
+        ];
+        assert_eq!(causes(&cells), ["no Wine", "no root"]);
     }
 
     #[test]
