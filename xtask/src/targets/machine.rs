@@ -207,4 +207,10 @@ mod tests {
         let lacking = version_text("no-such-program-of-tickline");
         assert!(matches!(lacking, Err(Skipped(_))), "{lacking:?}");
     }
+
+    #[test]
+    fn a_program_that_this_machine_has_skips_nothing() {
+        let cargo = version_text("cargo").unwrap();
+        assert!(cargo.starts_with("cargo "), "{cargo}");
+    }
 }
