@@ -78,11 +78,23 @@ fn a_step_fails_if_one_of_its_filters_chooses_no_test() {
 }
 
 /// A command says by its exit code that it has skipped some of its checks.
+fn skips_parts() -> Step {
+    Step::new("parts", ["sh", "-c", "exit 77"])
+}
+
 #[test]
 fn a_command_that_skips_parts_has_neither_passed_nor_failed() {
-    let exit = Step::new("parts", ["sh", "-c", "exit 77"]);
-    let result = run(&exit, &mut Vec::new());
+    let result = run(&skips_parts(), &mut Vec::new());
     assert_eq!(code([result].iter()), SOME_SKIPPED);
+}
+
+#[test]
+fn a_step_whose_command_skips_parts_says_that_the_output_names_them() {
+    let why = why_skipped(&skips_parts());
+    assert_eq!(
+        why,
+        "parts of it were NOT checked, and its output names them"
+    );
 }
 
 fn done(name: &'static str, result: Result<(), NotPassed>, skips: &[&str]) -> Done<'static> {
