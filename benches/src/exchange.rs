@@ -46,17 +46,20 @@ const BEND_NS: u64 = 1_370_000;
 /// The time between two lines, ns.
 const INTERVAL_NS: u64 = 1_000_000;
 
-/// The largest number of exchanges between two sleeps of a thread: about a millisecond.
-const RUN: u64 = 40_000;
+/// The largest number of exchanges between two sleeps of a thread: about a millisecond, the time
+/// between two lines.
+pub const MAX_READINGS: u64 = 40_000;
 
-/// The longest sleep of a thread between, or in the middle of, exchanges, us.
-const NAP_US: u64 = 100;
+/// The longest sleep of a thread between, or in the middle of, exchanges, us: a tenth of the time
+/// between two lines.
+pub const MAX_NAP_US: u64 = 100;
 
-/// The longest sleep of the publisher, us: about three times the longest validity of its lines.
-const LONG_NAP_US: u64 = 20_000;
+/// The longest sleep of a publisher, us: about three times the longest validity of lines that are
+/// published every millisecond.
+pub const MAX_LONG_NAP_US: u64 = 20_000;
 
 /// One iteration of the publisher in this many is followed by a long sleep. Another one is followed
-/// by barring and unbarring the clock.
+/// by barring and unbarring the clock. So either happens about four times a second.
 const RARELY: u64 = 256;
 
 /// The results of a run with a publisher.
@@ -109,7 +112,7 @@ pub fn pin(index: usize) {
 ///
 /// If a thread panics.
 #[must_use]
-pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
+pub fn exchange_ordered(counter: HardwareCounter, time: Duration) -> Report {
     let clock = SharedClock::new(LineCell::new());
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -143,12 +146,13 @@ pub fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
         pin(index);
         let mut random = Rng::with_seed(index as u64); // the same in every run
         let mut count = Count::default();
+        let read = || read(index);
         let start = Instant::now();
         while start.elapsed() < time {
-            for _ in 0..random.u64(0..RUN) {
-                count.exchange(&largest, || read(index));
+            for _ in 0..random.u64(0..MAX_READINGS) {
+                count.exchange(&largest, read);
             }
-            nap(&mut count, &largest, &mut random, NAP_US, || read(index));
+            nap(&mut count, &largest, &mut random, MAX_NAP_US, read);
         }
         count
     };
@@ -201,10 +205,10 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let iteration = control.iterate(clock, &counter, &Bent);
         match random.u64(0..RARELY) {
-            0 => sleep(up_to_us(&mut random, LONG_NAP_US)),
+            0 => sleep(up_to_us(&mut random, MAX_LONG_NAP_US)),
             1 => {
                 clock.bar(&counter, &Bent);
-                sleep(up_to_us(&mut random, NAP_US));
+                sleep(up_to_us(&mut random, MAX_NAP_US));
                 clock.unbar(&counter, &Bent);
             }
             _ => sleep(Duration::from_nanos(iteration.next_in_ns.min(INTERVAL_NS))),

@@ -1,17 +1,18 @@
 //! Runs the checks of CI. Each lane has a file with its steps: `ci/check.rs`, `ci/deep.rs` and
-//! `ci/nightly.rs`; the steps of the workspaces beside the main one are in `ci/workspaces.rs`. A step
-//! runs in the root of the workspace, in the order of the file.
+//! `ci/nightly.rs`; the steps of the workspaces beside the main one are in `ci/workspaces.rs`. A
+//! step runs in the root of the workspace, in the order of the file.
 //!
 //! A step that runs tests lets them show their output, because a test that can't do its work prints
 //! `SKIPPED: REASON`, and passes; the summary counts these tests. Steps that need other flags or
 //! another compiler build into a directory of their own, so that cargo does not build everything
-//! again in the next step. A step that runs only some tests names them by `only_tests`, and fails if
-//! one of the names chooses no test.
+//! again in the next step. A step that runs only some tests names them by `only_tests`, and fails
+//! if one of the names chooses no test.
 //!
 //! A new step is a `Step` in the file of its lane, at the place where it is to run. Its words are
 //! those of the command line. A comment says what it shows, if the name does not. `needs` is a
-//! command that fails where a tool is missing; what installs the tool goes into `.ci/run`. The name
-//! is also the key of a row in `docs/nightly.md`, if the lane is `nightly`.
+//! command that fails where a tool is missing, and changes nothing; `.ci/run` installs the tools.
+//! `prepare_by` is a command that fetches, installs or makes what the step uses. The name is also
+//! the key of a row in `docs/nightly.md`, if the lane is `nightly`.
 //! `cargo xtask ci deep "NAME"` runs a step of the lane `deep` alone.
 
 mod check;
@@ -112,7 +113,7 @@ fn by_oldest_compiler(name: &'static str, command: &str) -> Step {
     let toolchain = format!("+{OLDEST}");
     Step::new(name, ["cargo", &toolchain, command])
         .args(["--target-dir", "target/msrv"])
-        .needs([
+        .prepare_by([
             "rustup",
             "toolchain",
             "install",
@@ -120,7 +121,8 @@ fn by_oldest_compiler(name: &'static str, command: &str) -> Step {
             "--profile",
             "minimal",
         ])
-        .needs(["cargo", &toolchain, "--version"])
+        // A cargo that is not rustup's proxy takes no toolchain.
+        .prepare_by(["cargo", &toolchain, "--version"])
 }
 
 #[cfg(test)]
@@ -159,6 +161,20 @@ mod tests {
         for step in steps(Lane::value_variants()) {
             for word in &step.command {
                 assert!(!word.contains([' ', '{']), "{}: {word}", step.name);
+            }
+        }
+    }
+
+    /// A question must not act. What fetches, installs or makes something is a preparation.
+    #[test]
+    fn what_a_step_needs_is_only_looked_for() {
+        /// The last word of the question that does not end in `version`.
+        const OTHER: &str = "prometheus_client.openmetrics.parser";
+        for step in steps(Lane::value_variants()) {
+            for need in &step.needs {
+                let last = need.last().map_or("", String::as_str);
+                let is_question = last.ends_with("version") || last == OTHER;
+                assert!(is_question, "{}: {need:?}", step.name);
             }
         }
     }

@@ -77,20 +77,23 @@ pub(crate) fn must_succeed(command: &mut Command) -> Result<(), String> {
 /// Runs a command to its end. Returns both of its output streams, and keeps them in `target/ci`.
 /// The command writes them to a file, because a process that it leaves running could keep a pipe
 /// open.
-pub(crate) fn logged(command: &mut Command, name: &str) -> io::Result<(ExitStatus, String)> {
+pub(crate) fn run_logged(
+    command: &mut Command,
+    name: &str,
+) -> Result<(ExitStatus, String), String> {
     let folder = files::target().join("ci");
-    fs::create_dir_all(&folder)?;
+    files::make_folder(&folder)?;
     let path = folder.join(name.replace(['/', ' '], "-") + ".log");
-    let log = File::create(&path)?;
+    let of_log = |error: io::Error| format!("{}: {error}", path.display());
+    let log = File::create(&path).map_err(of_log)?;
     let status = command
         .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
+        .stdout(log.try_clone().map_err(of_log)?)
         .stderr(log)
-        .status()?;
-    Ok((
-        status,
-        String::from_utf8_lossy(&fs::read(path)?).into_owned(),
-    ))
+        .status()
+        .map_err(|error| format!("`{}`: {error}", words(command)))?;
+    let output = fs::read(&path).map_err(of_log)?;
+    Ok((status, String::from_utf8_lossy(&output).into_owned()))
 }
 
 #[cfg(test)]
@@ -108,6 +111,15 @@ mod tests {
         let mut failing = command("ls no-such-folder-of-tickline");
         let error = output(failing.arg("-d")).unwrap_err();
         let named = "`ls no-such-folder-of-tickline -d`: exit status";
+        assert!(error.starts_with(named), "{error}");
+    }
+
+    /// Symptom: a step failed with "No such file or directory", whatever its command was.
+    #[test]
+    fn a_logged_command_that_is_not_there_is_named() {
+        let mut missing = command("no-such-program-of-tickline -d");
+        let error = run_logged(&mut missing, "missing").unwrap_err();
+        let named = "`no-such-program-of-tickline -d`: ";
         assert!(error.starts_with(named), "{error}");
     }
 }

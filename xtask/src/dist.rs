@@ -1,13 +1,20 @@
 //! `cargo xtask dist`: builds the program as one static file, for any Linux on x86_64. Packs it
-//! into a Debian package and a tarball, with the library that `tickline run` maps into programs, and
-//! writes their checksums.
+//! into a Debian package and a tarball, with the library that `tickline run` maps into programs.
+//! Writes their checksums.
+
+mod library;
+mod pages;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+pub(crate) use library::{LIBRARY, PRELOAD, read_library};
+
 use crate::command::{command, must_succeed, output, output_of};
 use crate::files;
+use crate::toolchain::install_std;
+use pages::{PAGES, with_urls};
 
 /// The target of static programs.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
@@ -21,31 +28,9 @@ const BUILD: &str = "cargo build --profile dist -p tickline-cli --target x86_64-
 const PACKAGE: &str =
     "cargo deb -q -p tickline-cli --profile dist --no-build --no-strip -Z gzip --target";
 
-/// The library that `tickline run` maps into programs, and the command that builds it.
-pub(crate) const LIBRARY: &str = "libtickline_preload.so";
-pub(crate) const PRELOAD: &str = "cargo build -q --profile preload -p tickline-preload";
-
-/// Where readers of an installed page find the repository.
-const URL: &str = "https://github.com/tickline/tickline/blob/main";
-
-/// The folder and the name of each page for operators in the package.
-const PAGES: [(&str, &str); 3] = [
-    ("machine/docs", "operators.md"),
-    ("machine/docs", "right_time.md"),
-    ("machine", "SECURITY.md"),
-];
-
-/// The other files in the package to which these pages link.
-const BESIDE_PAGES: [&str; 3] = ["alerts.yaml", "dashboard.json", "kubernetes.yaml"];
-
-/// Builds the program, checks that it is static, packs it, and prints the names of the files.
+/// Builds the program, checks that it is static, packs it, and prints names and sizes of the files.
 pub(crate) fn run() -> Result<u8, String> {
-    // This may fail, because a compiler without rustup may have the target. If not, the build
-    // fails.
-    Command::new("rustup")
-        .args(["target", "add", TARGET])
-        .output()
-        .ok();
+    install_std(TARGET)?;
     for line in [BUILD, PRELOAD] {
         eprintln!("{line}");
         must_succeed(&mut command(line))?;
@@ -54,20 +39,16 @@ pub(crate) fn run() -> Result<u8, String> {
     let path = folder.join(TARGET).join("dist/tickline");
     require_static(&path)?;
     eprintln!("{PACKAGE} {TARGET}");
-    let package = package(&folder)?;
-    let tarball = tarball(&package)?;
+    let package = make_package(&folder)?;
+    let tarball = make_tarball(&package)?;
     let sums = write_checksums(&[&package, &tarball])?;
     let library = folder.join("preload").join(LIBRARY);
     let files = [path, library, package, tarball, sums];
-    let size = |path: &PathBuf| {
-        Ok(format!(
-            "{}: {} bytes",
-            path.display(),
-            fs::metadata(path)?.len()
-        ))
-    };
-    let sizes: std::io::Result<Vec<String>> = files.iter().map(size).collect();
-    println!("{}", sizes.map_err(|error| error.to_string())?.join("\n"));
+    for path in &files {
+        let name = path.display();
+        let file = fs::metadata(path).map_err(|error| format!("{name}: {error}"))?;
+        println!("{name}: {} bytes", file.len());
+    }
     Ok(0)
 }
 
@@ -82,17 +63,16 @@ pub(crate) fn require_static(program: &Path) -> Result<(), String> {
 }
 
 /// Makes the Debian package of the files in `folder`, as `machine/tickline-cli/Cargo.toml` says.
-pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
+pub(crate) fn make_package(folder: &Path) -> Result<PathBuf, String> {
     let built = folder.join(TARGET).join("dist");
     let program = built.join("tickline");
     let parts = built.join("package");
-    fs::remove_dir_all(&parts).ok();
-    fs::create_dir_all(parts.join("man"))
-        .map_err(|error| format!("{}: {error}", parts.display()))?;
+    files::remove_folder(&parts)?;
+    files::make_folder(&parts.join("man"))?;
     let part = |name: &str, bytes: Vec<u8>| {
         fs::write(parts.join(name), bytes).map_err(|error| format!("{name}: {error}"))
     };
-    part(LIBRARY, library(folder)?)?;
+    part(LIBRARY, read_library(folder)?)?;
     let text = |arguments: &str| {
         Ok::<_, String>(output(Command::new(&program).args(arguments.split(' ')))? + "\n")
     };
@@ -112,7 +92,7 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     }
     // A package that is not whole yet must not have the name of a whole one.
     let unfinished = folder.join("package.new");
-    fs::remove_dir_all(&unfinished).ok();
+    files::remove_folder(&unfinished)?;
     let path = unfinished.display();
     let version = version();
     output(
@@ -121,39 +101,11 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
             .arg(format!("{path}/")),
     )?;
     let made = folder.join("package");
-    fs::remove_dir_all(&made).ok();
+    files::remove_folder(&made)?;
     fs::rename(&unfinished, &made).map_err(|error| format!("{path}: {error}"))?;
     files::entries(&made)
         .pop()
         .ok_or_else(|| format!("no package in {}", made.display()))
-}
-
-/// A page of this folder, whose links to files outside of the package are URLs, and whose links to
-/// the package's pages of the folder above lead to the page beside it.
-fn with_urls(folder: &str, page: &str) -> String {
-    let is_beside = |file: &str| PAGES.contains(&(folder, file)) || BESIDE_PAGES.contains(&file);
-    let (above, _) = folder.rsplit_once('/').unwrap_or_default();
-    // The package has all pages in one folder.
-    let from_above = |link: &str| {
-        let link = link.strip_prefix("../")?;
-        let file = link.split(['#', ')']).next().unwrap_or_default();
-        PAGES.contains(&(above, file)).then(|| link.to_owned())
-    };
-    let mut parts = page.split("](");
-    let mut linked = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        linked += "](";
-        if let Some(link) = from_above(part) {
-            linked += &link;
-            continue;
-        }
-        let file = part.split(['#', ')']).next().unwrap_or_default();
-        if !file.is_empty() && !file.contains("://") && !is_beside(file) {
-            linked += &format!("{URL}/{folder}/");
-        }
-        linked += part;
-    }
-    linked
 }
 
 /// The package's version: without git, the number alone.
@@ -201,19 +153,20 @@ const REPACK: &str = "
     mv \"$2/tar.gz\" \"$1\"
 ";
 
-/// The tarball of the package's files, with paths from `/`, and with their times in the package.
-pub(crate) fn tarball(package: &Path) -> Result<PathBuf, String> {
+/// Makes the tarball of the package's files, with paths from `/`, and with their times in the
+/// package.
+pub(crate) fn make_tarball(package: &Path) -> Result<PathBuf, String> {
     let path = package.with_extension("tar.gz");
     let unpacked = package.with_extension("unpacked");
-    fs::remove_dir_all(&unpacked).ok();
-    fs::create_dir(&unpacked).map_err(|error| format!("{}: {error}", unpacked.display()))?;
-    let packed = output(
+    files::remove_folder(&unpacked)?;
+    files::make_folder(&unpacked)?;
+    output(
         Command::new("sh")
             .args(["-c", REPACK])
             .args([package, &path, &unpacked]),
-    );
-    fs::remove_dir_all(&unpacked).ok();
-    packed.map(|_| path)
+    )?;
+    files::remove_folder(&unpacked)?;
+    Ok(path)
 }
 
 /// Writes the checksums of these files of one folder into its file `SHA256SUMS`, for
@@ -226,46 +179,6 @@ fn write_checksums(files: &[&Path]) -> Result<PathBuf, String> {
     let path = folder.join("SHA256SUMS");
     fs::write(&path, sums + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(path)
-}
-
-/// The functions that the library replaces in a program by `LD_PRELOAD`. Any other exported name
-/// might replace a function of the program by mistake.
-const EXPORTS: [&str; 3] = ["clock_gettime", "gettimeofday", "timespec_get"];
-
-/// The names that the library imports from libc. Even the oldest libc has them. If an import is
-/// missing, the dynamic linker loads neither the library nor the program. Any further import would
-/// also be missing in a static program.
-const IMPORTS: [&str; 2] = ["__errno_location", "environ"];
-
-/// Reads the library, and checks its exports and imports.
-pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
-    let path = folder.join("preload").join(LIBRARY);
-    let listed = output(command("nm -D --without-symbol-versions").arg(&path))?;
-    let in_library = |why: String| format!("{}: {why}", path.display());
-    require_names(&listed).map_err(in_library)?;
-    fs::read(&path).map_err(|error| in_library(error.to_string()))
-}
-
-/// Checks the exports and imports in the output of nm(1).
-fn require_names(listed: &str) -> Result<(), String> {
-    let mut exports = Vec::new();
-    let mut imports = Vec::new();
-    for line in listed.lines() {
-        match line.split_whitespace().collect::<Vec<_>>()[..] {
-            // A weak symbol may be missing.
-            [.., "w" | "W" | "v" | "V", _] => {}
-            ["U", name] => imports.push(name),
-            [.., name] => exports.push(name),
-            [] => {}
-        }
-    }
-    if exports != EXPORTS {
-        return Err(format!("it exports {exports:?}, not {EXPORTS:?}"));
-    }
-    match imports.iter().find(|name| !IMPORTS.contains(name)) {
-        Some(name) => Err(format!("it imports {name}, which not every program has")),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -312,7 +225,7 @@ mod tests {
         let pack = "tar --format=v7 -czf data.tar.gz usr && ar rc a.deb data.tar.gz";
         let mut sh = Command::new("sh");
         output(sh.current_dir(&folder).args(["-c", pack])).unwrap();
-        let made = tarball(&folder.join("a.deb"));
+        let made = make_tarball(&folder.join("a.deb"));
         let printed =
             made.and_then(|path| output(Command::new(words[0]).args(&words[1..]).arg(path)));
         fs::remove_dir_all(&folder).unwrap();
@@ -371,29 +284,6 @@ mod tests {
         assert!(damaged.is_err(), "{damaged:?}");
     }
 
-    /// Symptom: 13 of 18 links of the installed page were dead.
-    #[test]
-    fn a_link_to_a_file_that_is_not_installed_is_a_url() {
-        let page = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](lease.md#d) [e](../e.md) \
-                    [f](../SECURITY.md#g) (f.md)";
-        let linked = with_urls("machine/docs", page);
-        let expected = "[a](#a) [b](alerts.yaml) [c](https://x.y) [d](URL/lease.md#d) \
-                        [e](URL/../e.md) [f](SECURITY.md#g) (f.md)";
-        assert_eq!(
-            linked,
-            expected.replace("URL", &format!("{URL}/machine/docs"))
-        );
-    }
-
-    #[test]
-    fn the_package_has_the_pages_with_these_links() {
-        let manifest = files::read("machine/tickline-cli/Cargo.toml").unwrap();
-        for (_, page) in PAGES {
-            let asset = format!("[\"target/release/package/{page}\", \"usr/share/doc/tickline/\"");
-            assert!(manifest.contains(&asset), "{page}");
-        }
-    }
-
     /// Symptom: in a clone below `~/my code`, readelf found no program.
     #[test]
     fn a_program_in_a_folder_with_a_space_is_read() {
@@ -412,27 +302,5 @@ mod tests {
             checked.clone().map_or_else(is_read, |()| true),
             "{checked:?}"
         );
-    }
-
-    /// What nm(1) lists for a library that is as it should be.
-    const GOOD: &str = "\
-0000000000001000 T clock_gettime
-                 w __cxa_finalize
-                 U environ
-                 U __errno_location
-0000000000001100 T gettimeofday
-0000000000001200 T timespec_get
-";
-
-    #[test]
-    fn the_library_exports_and_imports_what_it_may_and_nothing_else() {
-        assert_eq!(require_names(GOOD), Ok(()));
-        let error = require_names(&format!("{GOOD}0000000000001300 T main\n")).unwrap_err();
-        assert!(error.contains("it exports"), "{error}");
-        let error = require_names(&GOOD.replace("gettimeofday", "time")).unwrap_err();
-        assert!(error.contains("it exports"), "{error}");
-        let error = require_names(&format!("{GOOD}                 U malloc\n")).unwrap_err();
-        assert_eq!(error, "it imports malloc, which not every program has");
-        assert!(require_names("").is_err());
     }
 }

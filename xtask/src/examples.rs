@@ -10,8 +10,6 @@
 //!
 //! An example that takes a long time by default may have another line, `CI runs it with: --short`.
 
-use std::fs;
-
 use serde_json::Value;
 
 use crate::command::{command, output, output_of};
@@ -68,7 +66,7 @@ fn run_and_judge(program: &str, source: &str) -> Result<(), String> {
     // Examples write their files into this folder. They take less than 2 s, so `timeout` only ends
     // an example that hangs.
     let folder = files::target().join("examples-run");
-    fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    files::make_folder(&folder)?;
     let start = |switch: &str| {
         let arguments = line("//! CI runs it with: ").split_whitespace();
         let mut limited = command("timeout 60");

@@ -1,7 +1,7 @@
-//! Reads and replaces whole files of the workspace.
+//! Reads and replaces whole files of the workspace, and makes and removes folders.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// The workspace's root.
 pub(crate) fn root() -> &'static Path {
@@ -19,6 +19,21 @@ pub(crate) fn target() -> PathBuf {
 pub(crate) fn read(path: impl AsRef<Path>) -> Result<String, String> {
     let path = root().join(path);
     fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Makes a folder, and those above it.
+pub(crate) fn make_folder(path: &Path) -> Result<(), String> {
+    fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Removes a folder with all that is in it, if there is one.
+pub(crate) fn remove_folder(path: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(format!("{}: {error}", path.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Replaces the file by `text`. No reader ever sees the file half-written.
@@ -147,19 +162,51 @@ mod tests {
         assert!(error.contains("| two |"), "{error}");
     }
 
+    /// A folder of a test, which must remove it.
+    fn folder_of(test: &str) -> PathBuf {
+        target().join(format!("{test}-{}", std::process::id()))
+    }
+
     #[test]
-    fn a_file_is_replaced_whole_or_not_at_all() {
-        let folder = target().join(format!("stored-{}", std::process::id()));
+    fn a_file_is_replaced_whole() {
+        let folder = folder_of("replaced-whole");
         let path = folder.join("in/a/folder");
         for text in ["a long text", "short"] {
             store(&path, text).unwrap();
             assert_eq!(read(&path).unwrap(), text);
             assert_eq!(entries(path.parent().unwrap()), std::slice::from_ref(&path));
         }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_is_removed_if_it_is_there() {
+        let folder = folder_of("removed");
+        store(folder.join("in/a/folder"), "text").unwrap();
+        let removed = [remove_folder(&folder), remove_folder(&folder)];
+        assert_eq!((removed, folder.exists()), ([Ok(()), Ok(())], false));
+    }
+
+    #[test]
+    fn what_is_no_folder_is_not_removed_and_is_named() {
+        let folder = folder_of("not-removed");
+        let file = folder.join("file");
+        store(&file, "text").unwrap();
+        let error = remove_folder(&file).unwrap_err();
+        fs::remove_dir_all(&folder).unwrap();
+        let named = format!("{}: ", file.display());
+        assert!(error.starts_with(&named), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_can_not_be_replaced_leaves_nothing_behind() {
+        let folder = folder_of("not-replaced");
+        let path = folder.join("in/a/folder");
+        store(&path, "text").unwrap();
         // A file can't be replaced by a folder's name.
-        assert!(store(folder.join("in"), "text").is_err());
+        assert!(store(folder.join("in"), "new").is_err());
         assert_eq!(entries(&folder), [folder.join("in")]);
-        assert_eq!(read(&path).unwrap(), "short");
+        assert_eq!(read(&path).unwrap(), "text");
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -29,6 +29,7 @@ mod soak;
 mod step;
 mod targets;
 mod test_output;
+mod toolchain;
 mod verdicts;
 mod vm;
 
@@ -71,8 +72,8 @@ enum Command {
     Soak(soak::Arguments),
     /// Checks which parts compile and run on each target
     Targets(targets::Arguments),
-    /// Counts how often `--against` and `compare` of tickline-criterion call equal builds and closures
-    /// different, and slower ones slower
+    /// Counts how often `--against` and `compare` of tickline-criterion call equal builds and
+    /// closures different, and slower ones slower
     Verdicts(verdicts::Arguments),
     /// Boots real kernels with bad clocks, in guests under QEMU's emulation
     Vm(vm::Arguments),
@@ -155,6 +156,7 @@ mod tests {
             "vm --prepare --write",
             "report page.html --screenshot page.png",
             "soak --minutes",
+            "verdicts --runs 0",
         ] {
             let words = ["xtask"].into_iter().chain(line.split(' '));
             assert!(Command::try_parse_from(words).is_err(), "{line}");

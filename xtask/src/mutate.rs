@@ -26,8 +26,8 @@ use clap::Args;
 use table::{Mutant, Table, Tests};
 use tree::{Limit, Tree};
 
-/// The longest time for the tests of a mutant: this many times their time without a mutation, but at
-/// least [`MIN_TIMEOUT`]. They take a second, or a few seconds on a busy machine.
+/// The longest time for the tests of a mutant: this many times their time without a mutation, but
+/// at least [`MIN_TIMEOUT`]. They take a second, or a few seconds on a busy machine.
 const TIMES_AS_LONG: u32 = 20;
 const MIN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -88,7 +88,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         one.tests() == other.tests() && one.package() == other.package()
     };
     for group in mutants.chunk_by(is_alike) {
-        survivors += self::survivors(&tree, group[0].package(), group[0].tests(), group)?;
+        let (package, tests) = (group[0].package(), group[0].tests());
+        survivors += match tests {
+            Tests::Unit => try_rules(&tree, package, group)?,
+            Tests::Loom | Tests::Miri => try_orderings(&tree, package, tests, group)?,
+        };
     }
     println!(
         "{} mutants, {survivors} survived, {:.0} s",
@@ -98,22 +102,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     Ok(u8::from(survivors > 0))
 }
 
-/// Applies each of a crate's mutants in turn, and runs the tests. Returns the number of survivors.
-fn survivors(
-    tree: &Tree,
-    package: &str,
-    tests: Tests,
-    mutants: &[&Mutant],
-) -> Result<usize, String> {
-    match tests {
-        Tests::Unit => surviving_rules(tree, package, mutants),
-        Tests::Loom | Tests::Miri => surviving_orderings(tree, package, tests, mutants),
-    }
-}
-
-/// Any unit test of the crate must fail for each mutant, or must not end. Returns the number of
-/// survivors.
-fn surviving_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<usize, String> {
+/// Applies each of a crate's mutants of rules in turn, and runs the unit tests, of which any must
+/// fail, or must not end. Returns the number of survivors.
+fn try_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<usize, String> {
     let limit = Limit::Time(UNMUTATED_TIMEOUT);
     let without = tree.build(package, Tests::Unit)?.run(&[], limit)?;
     if without.hangs {
@@ -154,9 +145,10 @@ fn surviving_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<us
     Ok(survivors)
 }
 
-/// One of the tests that are named for its file must fail for each mutant. A model that does not
-/// end has not failed. Returns the number of survivors.
-fn surviving_orderings(
+/// Applies each of a crate's weaker orderings in turn, and runs the tests that are named for its
+/// file, of which one must fail. A model that does not end has not failed. Returns the number of
+/// survivors.
+fn try_orderings(
     tree: &Tree,
     package: &str,
     tests: Tests,
@@ -217,13 +209,9 @@ fn row(mutant: &Mutant, red: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn mutants() -> Vec<Mutant> {
-        Table::load().unwrap().mutants().unwrap()
-    }
-
     #[test]
     fn a_sample_has_one_rule_in_twenty_and_no_ordering() {
-        let all = mutants();
+        let all = Table::load().unwrap().mutants().unwrap();
         let arguments = Arguments {
             filter: None,
             sample: true,
@@ -236,33 +224,58 @@ mod tests {
         assert_eq!(sample, expected);
     }
 
+    /// A mutant of rule 12.
+    fn mutant(does: &str, file: &str) -> Mutant {
+        Mutant {
+            rule: "12".to_owned(),
+            does: does.to_owned(),
+            file: file.to_owned(),
+            mutated: String::new(),
+            names: Vec::new(),
+        }
+    }
+
     #[test]
     fn a_filter_is_a_whole_rule_or_a_part_of_a_description_or_of_a_file_name() {
-        let all = mutants();
-        let of = |filter: &str| {
+        let all = [
+            mutant("no order is kept", "crates/a.rs"),
+            mutant("no lock is taken", "machine/b.rs"),
+        ];
+        for (filter, expected) in [
+            ("12", 2),
+            ("1", 0),
+            ("order", 1),
+            ("machine/", 1),
+            ("no such rule", 0),
+        ] {
             let arguments = Arguments {
                 filter: Some(filter.to_owned()),
                 sample: false,
             };
-            chosen(&all, &arguments).len()
-        };
-        let of_rule = |rule: &str| all.iter().filter(|mutant| mutant.rule == rule).count();
-        assert!(of("1") >= of_rule("1") && of("1") < all.len());
-        assert_eq!(of(&all[0].does), 1);
-        assert!(of("tickline-page/src/lease") > 10);
-        assert!(of("ordering") > 40);
-        assert_eq!(of("no such rule"), 0);
+            assert_eq!(chosen(&all, &arguments).len(), expected, "{filter}");
+        }
+    }
+
+    /// The row of a mutant for which these tests have failed.
+    fn row_of(red: &[&str]) -> String {
+        let red: Vec<String> = red.iter().map(|test| (*test).to_owned()).collect();
+        row(&mutant("no order is kept", "a.rs"), &red)
     }
 
     #[test]
-    fn a_row_names_the_test_of_the_rule_first_and_a_survivor_as_such() {
-        let mutant = &mutants()[0];
-        let start = format!("{}, {}: {}: ", mutant.rule, mutant.file, mutant.does);
-        let of_rule = format!("shared::tests::rule_{}_holds", mutant.rule);
-        let red = ["a::another".to_owned(), of_rule];
-        let first = format!("{start}rule_{}_holds and 1 more", mutant.rule);
-        assert_eq!(row(mutant, &red), first);
-        assert_eq!(row(mutant, &red[..1]), format!("{start}another"));
-        assert_eq!(row(mutant, &[]), format!("{start}SURVIVED"));
+    fn a_row_names_the_test_of_the_rule_first() {
+        let expected = "12, a.rs: no order is kept: rule_12_holds and 1 more";
+        assert_eq!(row_of(&["a::another", "b::rule_12_holds"]), expected);
+    }
+
+    #[test]
+    fn a_row_names_another_test_if_that_of_the_rule_has_passed() {
+        let expected = "12, a.rs: no order is kept: rule_1_holds";
+        assert_eq!(row_of(&["a::rule_1_holds"]), expected);
+    }
+
+    #[test]
+    fn a_row_without_a_test_names_a_survivor() {
+        assert_eq!(row_of(&[]), "12, a.rs: no order is kept: SURVIVED");
     }
 }

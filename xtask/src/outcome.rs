@@ -9,8 +9,7 @@ pub(crate) const SOME_SKIPPED: u8 = 77;
 /// Why a check has not passed.
 #[derive(Debug, Clone)]
 pub(crate) enum NotPassed {
-    /// The check was skipped, because this machine lacks this requirement, and found no fault.
-    /// Empty if only parts of a step were skipped.
+    /// The check, or a part of it, was skipped, and found no fault. The text says why.
     Skipped(String),
     /// The check failed, with one line for each fault.
     Failed(String),
@@ -76,10 +75,16 @@ pub(crate) fn code<'a, T: 'a>(results: impl Iterator<Item = &'a Result<T, NotPas
 mod tests {
     use super::*;
 
+    fn skipped() -> Result<(), NotPassed> {
+        Err(Skipped("no root".to_owned()))
+    }
+
+    fn failed() -> Result<(), NotPassed> {
+        Err(Failed("red".to_owned()))
+    }
+
     #[test]
     fn a_command_fails_if_one_check_fails_and_skips_if_one_is_skipped() {
-        let skipped = || Err::<(), _>(Skipped("no root".to_owned()));
-        let failed = || Err::<(), _>(Failed("red".to_owned()));
         for (results, expected) in [
             (vec![], 0),
             (vec![Ok(())], 0),
@@ -88,6 +93,10 @@ mod tests {
         ] {
             assert_eq!(code(results.iter()), expected);
         }
+    }
+
+    #[test]
+    fn checks_are_counted_by_their_results() {
         let results = [Ok(()), skipped(), failed(), skipped()];
         assert_eq!(counts(results.iter()), "1 passed, 1 failed, 2 skipped");
     }

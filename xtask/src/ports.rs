@@ -6,15 +6,15 @@
 //! and doc tests. They run as on a machine that started a minute ago, because some programs
 //! subtract an hour from the present.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Parser;
 use serde_json::Value;
 
-use crate::command::{command, command_of, logged, output};
+use crate::command::{command, command_of, output, run_logged, words};
 use crate::files::{self, read, root, store};
+use crate::outcome::NotPassed::{self, Failed, Skipped};
 use crate::outcome::SOME_SKIPPED;
 use crate::test_output;
 
@@ -45,38 +45,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
             PORTS.map(|port| port.name).join(", ")
         ));
     }
-    let sources = files::target().join("ports/sources");
-    let mut manifest =
-        "[package]\nname = \"sources\"\nedition = \"2024\"\n\n[dependencies]\n".to_owned();
-    for Port { name, version, .. } in PORTS {
-        manifest += &format!("{name} = {{ version = \"={version}\", default-features = false }}\n");
-    }
-    store(sources.join("Cargo.toml"), &manifest)?;
-    store(sources.join("src/lib.rs"), "")?;
-    let metadata = output(command("cargo metadata --format-version 1").current_dir(&sources));
-    let metadata: Value = match metadata {
-        Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string())?,
-        Err(why) => {
+    let metadata = match fetch_sources() {
+        Ok(metadata) => metadata,
+        Err(Skipped(why)) => {
             println!(
                 "=== SKIPPED all ports: cargo can't fetch the sources; nothing was checked\n{why}"
             );
             return Ok(SOME_SKIPPED);
         }
+        Err(Failed(why)) => return Err(why),
     };
-    let on_new_machine = on_new_machine()?;
+    let on_new_machine = try_new_machine()?;
     let mut code = 0;
     let asked = |port: &Port| names.is_empty() || names.iter().any(|name| name == port.name);
     for port in PORTS.into_iter().filter(asked) {
         let Port { name, version, .. } = port;
-        let packages = metadata["packages"].as_array().into_iter().flatten();
-        let mut found =
-            packages.filter(|package| package["name"] == name && package["version"] == version);
-        let path = found.find_map(|package| Path::new(package["manifest_path"].as_str()?).parent());
-        match test(
-            &port,
-            path.ok_or("cargo has no such source")?,
-            &on_new_machine,
-        ) {
+        let source = source_of(&port, &metadata)
+            .ok_or_else(|| format!("cargo has not fetched {name} {version}"))?;
+        match test(&port, source, &on_new_machine) {
             Ok(Passed { tests, places }) => {
                 println!("{name} {version}: {tests} tests passed; edits at {places} places");
             }
@@ -89,9 +75,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     Ok(code)
 }
 
-/// The first words of a command that runs in a time namespace whose monotonic clock started a minute
-/// ago. Empty if the machine itself did, or if this user may not make a namespace.
-fn on_new_machine() -> Result<Vec<String>, String> {
+/// Lets cargo fetch the sources of all programs. Returns its metadata, which says where they are.
+fn fetch_sources() -> Result<Value, NotPassed> {
+    let sources = files::target().join("ports/sources");
+    let mut manifest =
+        "[package]\nname = \"sources\"\nedition = \"2024\"\n\n[dependencies]\n".to_owned();
+    for Port { name, version, .. } in PORTS {
+        manifest += &format!("{name} = {{ version = \"={version}\", default-features = false }}\n");
+    }
+    store(sources.join("Cargo.toml"), &manifest)?;
+    store(sources.join("src/lib.rs"), "")?;
+    let mut fetch = command("cargo metadata --format-version 1");
+    let text = output(fetch.current_dir(&sources)).map_err(Skipped)?;
+    serde_json::from_str(&text).map_err(|error| Failed(format!("`cargo metadata`: {error}")))
+}
+
+/// The folder of a program's source.
+fn source_of<'a>(port: &Port, metadata: &'a Value) -> Option<&'a Path> {
+    let packages = metadata["packages"].as_array()?;
+    let is_port =
+        |package: &&Value| package["name"] == port.name && package["version"] == port.version;
+    let package = packages.iter().find(is_port)?;
+    Path::new(package["manifest_path"].as_str()?).parent()
+}
+
+/// Tries whether commands can run as on a machine that started a minute ago: in a time namespace.
+/// Returns the first words of such a command. There are none if the machine itself is as new, or if
+/// this user may not make a namespace.
+fn try_new_machine() -> Result<Vec<String>, String> {
     const AGE_S: u64 = 60;
     let uptime = read("/proc/uptime")?;
     let uptime_s = uptime
@@ -132,7 +143,7 @@ struct Copied {
 
 impl Copied {
     /// Copies a crate, and gives it this project's clock.
-    fn new(port: &Port, source: &Path) -> Result<Self, String> {
+    fn make(port: &Port, source: &Path) -> Result<Self, String> {
         let folder = files::target()
             .join("ports")
             .join(format!("{}-{}", port.name, port.version));
@@ -190,16 +201,14 @@ impl Copied {
 
 /// Replaces a folder by a copy of another one.
 fn copy_anew(from: &Path, to: &Path) -> Result<(), String> {
-    if to.exists() {
-        fs::remove_dir_all(to).map_err(|error| format!("{}: {error}", to.display()))?;
-    }
+    files::remove_folder(to)?;
     // The files that cargo unpacks may be read-only.
     output(command("cp -r --no-preserve=mode,ownership").args([from, to])).map(drop)
 }
 
 /// Copies a crate, gives it this project's clock, and runs its tests.
 fn test(port: &Port, source: &Path, on_new_machine: &[String]) -> Result<Passed, String> {
-    let copied = Copied::new(port, source)?;
+    let copied = Copied::make(port, source)?;
     if port.edits.is_empty() {
         output(&mut copied.cargo(on_new_machine, &["update", "--package", "quanta"]))?;
     }
@@ -211,7 +220,7 @@ fn test(port: &Port, source: &Path, on_new_machine: &[String]) -> Result<Passed,
     }
     let mut last = String::new();
     for _ in 0..TRIES {
-        let (status, output) = logged(&mut tests, port.name).map_err(|error| error.to_string())?;
+        let (status, output) = run_logged(&mut tests, port.name)?;
         copied.require_this_project()?;
         let passed = test_output::passed(&output);
         // A crate without tests would prove nothing.
@@ -221,7 +230,7 @@ fn test(port: &Port, source: &Path, on_new_machine: &[String]) -> Result<Passed,
                 places: copied.places,
             });
         }
-        last = output;
+        last = format!("`{}`: {status}\n{output}", words(&tests));
     }
     Err(last)
 }
@@ -251,6 +260,8 @@ fn replace(folder: &Path, text: &str, instead: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -277,22 +288,38 @@ mod tests {
         assert_eq!(text.unwrap(), "new");
     }
 
-    #[test]
-    fn a_text_is_replaced_in_every_source_and_a_missing_text_is_named() {
-        let folder = files::target().join(format!("replaced-{}", std::process::id()));
-        store(folder.join("src/lib.rs"), "use a::{b,\n    c};\n").unwrap();
-        store(folder.join("tests/it.rs"), "use a::{b,\n    d};\n").unwrap();
+    /// Replaces a text in a program of two sources. Returns the number of places, and the sources.
+    fn replaced(test: &str, text: &str, instead: &str) -> (Result<usize, String>, [String; 2]) {
+        let folder = files::target().join(format!("{test}-{}", std::process::id()));
+        let sources = ["src/lib.rs", "tests/it.rs"].map(|file| folder.join(file));
+        store(&sources[0], "use a::{b,\n    c};\n").unwrap();
+        store(&sources[1], "use a::{b,\n    d};\n").unwrap();
         store(folder.join("Cargo.toml"), "c};").unwrap();
-        assert_eq!(replace(&folder, "{b,\n    c}", "c"), Ok(1));
-        assert_eq!(read(folder.join("src/lib.rs")).unwrap(), "use a::c;\n");
-        assert_eq!(replace(&folder, "a::", "std::"), Ok(2));
-        assert_eq!(
-            read(folder.join("tests/it.rs")).unwrap(),
-            "use std::{b,\n    d};\n"
-        );
-        for text in ["nowhere", "{b,\n    e}"] {
-            assert!(replace(&folder, text, "").is_err(), "{text}");
-        }
+        let places = replace(&folder, text, instead);
+        let sources = sources.map(|file| read(file).unwrap());
         fs::remove_dir_all(folder).unwrap();
+        (places, sources)
+    }
+
+    #[test]
+    fn a_text_is_replaced_in_every_source() {
+        let (places, sources) = replaced("every-source", "a::", "std::");
+        let expected = ["use std::{b,\n    c};\n", "use std::{b,\n    d};\n"];
+        assert_eq!((places, sources), (Ok(2), expected.map(str::to_owned)));
+    }
+
+    #[test]
+    fn a_text_of_two_lines_is_replaced_only_as_a_whole() {
+        let (places, sources) = replaced("two-lines", "{b,\n    c}", "c");
+        let expected = ["use a::c;\n", "use a::{b,\n    d};\n"];
+        assert_eq!((places, sources), (Ok(1), expected.map(str::to_owned)));
+    }
+
+    #[test]
+    fn a_text_that_no_source_has_is_an_error() {
+        for text in ["nowhere", "{b,\n    e}"] {
+            let (places, _) = replaced("no-source", text, "");
+            assert!(places.is_err(), "{text}");
+        }
     }
 }

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use crate::command::{command, logged, must_succeed};
+use crate::command::{command, must_succeed, run_logged, words};
 use crate::files::root;
 use crate::outcome::SOME_SKIPPED;
 use crate::targets::{PUBLISHED, package_options};
@@ -30,14 +30,18 @@ const UNREACHABLE: [&str; 3] = [
     "net.offline",
 ];
 
+/// The beginnings of lines that say that a package was downloaded, and does not compile.
+const NOT_COMPILED: [&str; 2] = ["error[", "error: could not compile"];
+
 /// Packs and builds every published crate.
 pub(crate) fn run() -> Result<u8, String> {
     if let Some(home) = cargo_home() {
         forget_unpacked(&home).map_err(|error| format!("{}: {error}", home.display()))?;
     }
     forget_built()?;
-    let dry_run = logged(command(DRY_RUN).args(["--target-dir", TARGET]), "publish");
-    let (status, output) = dry_run.map_err(|error| error.to_string())?;
+    let mut dry_run = command(DRY_RUN);
+    dry_run.args(["--target-dir", TARGET]);
+    let (status, output) = run_logged(&mut dry_run, "publish")?;
     println!("{output}");
     let verdict = if status.success() {
         verdict_of_success(&output)
@@ -54,12 +58,19 @@ pub(crate) fn run() -> Result<u8, String> {
             println!("=== FAILED: cargo has warned\n{warnings}");
             Ok(1)
         }
-        Verdict::Failed => Ok(1),
+        Verdict::PackedNothing => {
+            println!("=== FAILED: `{}` has packed nothing", words(&dry_run));
+            Ok(1)
+        }
+        Verdict::Failed => {
+            println!("=== FAILED: `{}`: {status}", words(&dry_run));
+            Ok(1)
+        }
     }
 }
 
-/// Removes what earlier dry runs have built of the packages. Cargo takes a package of a registry for
-/// unchanged if its version is.
+/// Removes what earlier dry runs have built of the packages. Cargo takes a package of a registry
+/// for unchanged if its version is.
 fn forget_built() -> Result<(), String> {
     if !root().join(TARGET).exists() {
         return Ok(());
@@ -74,8 +85,8 @@ fn cargo_home() -> Option<PathBuf> {
     home.or_else(|| Some(env::home_dir()?.join(".cargo")))
 }
 
-/// Removes what earlier dry runs have unpacked. Cargo unpacks a version of a package once, and would
-/// build a package with the other packages of an earlier run, which have the same version.
+/// Removes what earlier dry runs have unpacked. Cargo unpacks a version of a package once, and
+/// would build a package with the other packages of an earlier run, which have the same version.
 ///
 /// The registry of a dry run is a folder of this machine, so its name begins with `-`, where other
 /// registries have their host.
@@ -108,12 +119,18 @@ enum Verdict {
     Unreachable,
     /// The lines with warnings.
     Warned(String),
+    /// It ended without an error.
+    PackedNothing,
     Failed,
 }
 
 /// What a dry run that ended with an error has shown.
 fn verdict_of_failure(output: &str) -> Verdict {
-    if UNREACHABLE.iter().any(|sign| output.contains(sign)) {
+    let is_fault = |line: &str| NOT_COMPILED.iter().any(|sign| line.starts_with(sign));
+    // A download that was tried again may have gone well.
+    if output.lines().any(is_fault) {
+        Verdict::Failed
+    } else if UNREACHABLE.iter().any(|sign| output.contains(sign)) {
         Verdict::Unreachable
     } else {
         Verdict::Failed
@@ -134,7 +151,7 @@ fn verdict_of_success(output: &str) -> Verdict {
     } else if output.contains(OF_EACH_DRY_RUN) {
         Verdict::Passed
     } else {
-        Verdict::Failed // it has packed nothing
+        Verdict::PackedNothing
     }
 }
 
@@ -220,7 +237,7 @@ mod tests {
                 format!("{missing}\n{dry_run}"),
                 Verdict::Warned(missing.into()),
             ),
-            (String::new(), Verdict::Failed),
+            (String::new(), Verdict::PackedNothing),
         ] {
             assert_eq!(verdict_of_success(&output), expected, "{output}");
         }
@@ -230,11 +247,20 @@ mod tests {
     fn a_dry_run_that_cannot_reach_the_registry_has_not_failed() {
         let without_host =
             "warning: spurious network error (1 try remaining)\nerror: download failed";
-        for (output, expected) in [
-            ("error[E0425]", Verdict::Failed),
-            (without_host, Verdict::Unreachable),
+        assert_eq!(verdict_of_failure(without_host), Verdict::Unreachable);
+    }
+
+    /// Symptom: such a run was skipped.
+    #[test]
+    fn a_package_that_does_not_compile_has_failed_also_after_a_download_that_was_tried_again() {
+        let retried = "warning: spurious network error (3 tries remaining)\n";
+        for fault in [
+            "error[E0425]: cannot find value `a` in this scope",
+            "error: could not compile `tickline-core` (lib) due to 1 previous error",
         ] {
-            assert_eq!(verdict_of_failure(output), expected, "{output}");
+            assert_eq!(verdict_of_failure(fault), Verdict::Failed);
+            let output = format!("{retried}{fault}");
+            assert_eq!(verdict_of_failure(&output), Verdict::Failed, "{output}");
         }
     }
 }

@@ -21,9 +21,9 @@ use crate::command::{command, exit_code, must_succeed, output, words};
 use crate::files::{self, read, store};
 
 /// The script that runs before the report's own scripts. It collects errors, requests that the
-/// report's policy forbids, and the data for the download. The data is taken when the report makes
-/// its `Blob`: to read a `Blob` is an exchange with another process, and Chromium's virtual time does
-/// not wait for it.
+/// report's policy forbids, and the data for the download. It keeps the data when the report makes
+/// its `Blob`: to read a `Blob` is an exchange with another process, and Chromium's virtual time
+/// does not wait for it.
 const FIRST: &str = "<script>window.faults = []; addEventListener('error', e => faults.push(e.message)); \
     addEventListener('securitypolicyviolation', e => faults.push('request for ' + e.blockedURI)); \
     for (const name of ['error', 'warn', 'log']) console[name] = (...what) => faults.push(name + ' ' + what); \
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         return print_faults(&files::root().join(file));
     }
     let folder = files::target().join("report");
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    files::make_folder(&folder)?;
     let report = folder.join("report.html");
     let sample = folder.join("sample.html");
     if let Some(picture) = &arguments.screenshot {
@@ -194,7 +194,7 @@ fn faults(dom: &str, scheme: Scheme) -> Result<Vec<String>, String> {
     let mut judged: Judged = serde_json::from_str(json)
         .map_err(|error| format!("the report was not judged: {error}"))?;
     if judged.is_dark != (scheme == Scheme::Dark) {
-        let fault = "the browser did not take the scheme";
+        let fault = "the browser did not use the scheme";
         judged.faults.push(fault.to_owned());
     }
     Ok(judged.faults)
@@ -204,20 +204,32 @@ fn faults(dom: &str, scheme: Scheme) -> Result<Vec<String>, String> {
 mod tests {
     use super::*;
 
+    /// The faults of a report in which `report.js` has left this.
+    fn faults_of(json: &str, scheme: Scheme) -> Vec<String> {
+        let dom = format!("<body><script id=\"faults\">{json}</script></body>");
+        faults(&dom, scheme).unwrap()
+    }
+
+    const LIGHT: &str = "{\"faults\":[],\"isDark\":false}";
+    const DARK: &str = "{\"faults\":[],\"isDark\":true}";
+
     #[test]
-    fn what_the_browser_finds_is_a_fault_and_so_is_another_scheme() {
-        let dom = |json: &str| format!("<body><script id=\"faults\">{json}</script></body>");
-        let good = dom("{\"faults\":[],\"isDark\":true}");
-        assert_eq!(faults(&good, Scheme::Dark).unwrap(), [""; 0]);
-        assert_eq!(
-            faults(&good, Scheme::Light).unwrap(),
-            ["the browser did not take the scheme"]
-        );
-        let bad = dom("{\"faults\":[\"request for https://example.org\"],\"isDark\":false}");
-        assert_eq!(
-            faults(&bad, Scheme::Light).unwrap(),
-            ["request for https://example.org"]
-        );
+    fn a_report_in_which_nothing_is_found_has_no_fault() {
+        assert_eq!(faults_of(LIGHT, Scheme::Light), [""; 0]);
+        assert_eq!(faults_of(DARK, Scheme::Dark), [""; 0]);
+    }
+
+    #[test]
+    fn what_the_browser_finds_is_a_fault() {
+        let left = "{\"faults\":[\"request for a.org\"],\"isDark\":false}";
+        assert_eq!(faults_of(left, Scheme::Light), ["request for a.org"]);
+    }
+
+    #[test]
+    fn another_scheme_than_that_of_the_browser_is_a_fault() {
+        let fault = ["the browser did not use the scheme"];
+        assert_eq!(faults_of(DARK, Scheme::Light), fault);
+        assert_eq!(faults_of(LIGHT, Scheme::Dark), fault);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use crate::files::{read, root, store, target};
 /// The most by which the program with the library may be larger, percent of the program with std.
 /// It is 18 % on `x86_64` (63 of 351 KB; rustc 1.95, lld), of which three quarters are the machine
 /// code of the control loop and of the gates. It is 20.4 % on aarch64 (68 of 332 KB; GNU ld).
-/// Formatting, threads, files and sorting of std are not in it: each of them would add more than the
-/// rest up to this limit.
+/// Formatting, threads, files and sorting of std are not in it: each of them would add more than
+/// the rest up to this limit.
 const MAX_PERCENT: f64 = if cfg!(target_arch = "aarch64") {
     21.5
 } else {
@@ -19,9 +19,9 @@ const MAX_PERCENT: f64 = if cfg!(target_arch = "aarch64") {
 
 /// Builds both programs, and compares their sizes.
 pub(crate) fn run() -> Result<u8, String> {
-    let by_std = built_size("std", "")?;
+    let by_std = build_hello("std", "")?;
     let library = root().join("crates/tickline");
-    let by_library = built_size("tickline", &format!("tickline = {{ path = {library:?} }}"))?;
+    let by_library = build_hello("tickline", &format!("tickline = {{ path = {library:?} }}"))?;
     let more = percent_more(by_std, by_library);
     println!(
         "with std {by_std} bytes, with tickline {by_library}: {more:.1} % more, {MAX_PERCENT} % at most"
@@ -40,7 +40,7 @@ fn percent_more(size: u64, larger: u64) -> f64 {
 
 /// Builds a hello-world whose `Instant` comes from the module `time` of the crate `name`, or from
 /// that crate. Returns the size of the program, bytes.
-fn built_size(name: &str, dependency: &str) -> Result<u64, String> {
+fn build_hello(name: &str, dependency: &str) -> Result<u64, String> {
     let folder = target().join("size").join(name);
     let manifest = format!(
         "[package]\nname = \"hello\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\

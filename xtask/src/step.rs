@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Instant;
 
-use crate::command::{command_of, logged, output};
+use crate::command::{command_of, output, run_logged, words};
 use crate::outcome::NotPassed::{self, Failed, Skipped};
 use crate::outcome::{SOME_SKIPPED, code, counts, word};
 use crate::test_output;
@@ -19,7 +19,10 @@ pub(crate) struct Step {
     environment: Vec<(&'static str, String)>,
     /// The filters of the tests that the step runs; none if it runs all tests, or no test.
     pub(crate) filters: Vec<&'static str>,
-    needs: Vec<Vec<String>>,
+    /// Commands that show that a tool is there. They change nothing.
+    pub(crate) needs: Vec<Vec<String>>,
+    /// Commands that fetch, install or make what the step uses.
+    preparations: Vec<Vec<String>>,
     /// Whether the step runs beside the steps that follow.
     runs_beside_others: bool,
     /// Whether changes of the libraries' integration tests may change the result.
@@ -35,6 +38,7 @@ impl Step {
             environment: Vec::new(),
             filters: Vec::new(),
             needs: Vec::new(),
+            preparations: Vec::new(),
             runs_beside_others: false,
             depends_on_library_tests: true,
         }
@@ -61,16 +65,23 @@ impl Step {
         self
     }
 
-    /// Adds a command to run first, which shows that a tool is there, or installs it. If it fails,
-    /// the step is skipped. A skipped step has not passed.
+    /// Adds a command that shows that a tool is there, and changes nothing. If it fails, the step
+    /// is skipped. A skipped step has not passed.
     pub(crate) fn needs<'a>(mut self, command: impl IntoIterator<Item = &'a str>) -> Self {
         self.needs.push(owned(command));
         self
     }
 
-    /// Lets the step run beside the steps that follow; such steps run one after the other. It must
-    /// measure nothing, and build into a directory of its own, because one build at a time would
-    /// not keep two cores busy.
+    /// Adds a command that fetches, installs or makes what the step uses. It runs after those of
+    /// [`needs`](Self::needs). If it fails, the step is skipped.
+    pub(crate) fn prepare_by<'a>(mut self, command: impl IntoIterator<Item = &'a str>) -> Self {
+        self.preparations.push(owned(command));
+        self
+    }
+
+    /// Lets the step run beside the steps that follow. Such steps run one after the other. The step
+    /// must measure nothing. It must build into a directory of its own, because cargo runs only one
+    /// build at a time in a directory.
     pub(crate) fn beside_others(mut self) -> Self {
         self.runs_beside_others = true;
         self
@@ -175,8 +186,8 @@ fn run_in_order(steps: &[Step]) -> Vec<Done<'_>> {
     })
 }
 
-/// The result of each step, with the faults of failed steps, and the reasons of tests, or other
-/// parts, that skipped themselves. Failed steps come last, since a log that is cut keeps its end.
+/// The result of each step, with the faults of failed steps, and the reasons of what was skipped or
+/// skipped itself. Failed steps come last, since a log that is cut keeps its end.
 fn summary(done: &[Done<'_>]) -> String {
     let mut text = "summary\n".to_owned();
     let width = done.iter().map(|step| step.words().len()).max();
@@ -188,7 +199,7 @@ fn summary(done: &[Done<'_>]) -> String {
         let words = step.words();
         let seconds = step.seconds;
         text += &format!("  {words:<width$} {seconds:>7.1} s  {}\n", step.name);
-        if let Err(Failed(why)) = &step.result {
+        if let Err(Failed(why) | Skipped(why)) = &step.result {
             for line in why.lines() {
                 text += &format!("      {line}\n");
             }
@@ -207,22 +218,8 @@ fn run_step(step: &Step) -> Done<'_> {
     println!("\n=== {}: {}", step.name, step.command.join(" "));
     let mut skips = Vec::new();
     let result = run(step, &mut skips);
-    match &result {
-        Ok(()) => {}
-        Err(Failed(why)) => println!(
-            "=== FAILED {}: {}",
-            step.name,
-            why.lines().next().unwrap_or_default()
-        ),
-        Err(Skipped(need)) if need.is_empty() => {
-            println!("=== SKIPPED parts of {}, named above", step.name);
-        }
-        Err(Skipped(need)) => {
-            println!(
-                "=== SKIPPED {}: `{need}` does not work here; this was NOT checked",
-                step.name
-            );
-        }
+    if let Err(Failed(why) | Skipped(why)) = &result {
+        println!("=== {} {}: {}", word(&result), step.name, first_line(why));
     }
     Done {
         name: step.name,
@@ -232,26 +229,24 @@ fn run_step(step: &Step) -> Done<'_> {
     }
 }
 
-/// What was skipped, as commands for GitHub, which shows them on the page of a run. It shows nothing
-/// else of a run that has passed.
+/// What was skipped, as commands for GitHub, which shows them on the page of a run. It shows
+/// nothing else of a run that has passed.
 fn annotations(done: &[Done<'_>]) -> String {
     let mut text = String::new();
     for step in done {
         let name = step.name;
-        match &step.result {
-            Err(Skipped(need)) if need.is_empty() => {
-                text += &format!("::warning::SKIPPED parts of {name}\n");
-            }
-            Err(Skipped(need)) => {
-                text += &format!("::warning::SKIPPED {name}: `{need}` does not work there\n");
-            }
-            Ok(()) | Err(Failed(_)) => {}
+        if let Err(Skipped(why)) = &step.result {
+            text += &format!("::warning::SKIPPED {name}: {}\n", first_line(why));
         }
         for (reason, count) in step.reasons() {
             text += &format!("::notice::SKIPPED within {name}, {count} times: {reason}\n");
         }
     }
     text
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 /// Fails unless each filter of the step has chosen a test.
@@ -263,25 +258,33 @@ fn require_tests(step: &Step, output: &str) -> Result<(), NotPassed> {
     }
 }
 
+/// Looks for the step's tools. If all are there, fetches, installs and makes what the step uses.
+fn prepare(step: &Step) -> Result<(), NotPassed> {
+    for command in step.needs.iter().chain(&step.preparations) {
+        let done = output(&mut command_of(command));
+        done.map_err(|why| Skipped(format!("NOT checked: {why}")))?;
+    }
+    Ok(())
+}
+
 /// Runs a step, and adds the reasons of what skipped itself to `skips`.
 fn run(step: &Step, skips: &mut Vec<String>) -> Result<(), NotPassed> {
-    for need in &step.needs {
-        if output(&mut command_of(need)).is_err() {
-            return Err(Skipped(need.join(" ")));
-        }
-    }
+    prepare(step)?;
     let mut command = command_of(&step.command);
     command.envs(step.environment.iter().map(|(name, value)| (name, value)));
-    let (status, output) = logged(&mut command, step.name)?;
+    let (status, output) = run_logged(&mut command, step.name)?;
     println!("=== the output of {}\n{output}", step.name);
     skips.extend(test_output::skips(&output).map(str::to_owned));
     match status.code() {
         Some(0) => require_tests(step, &output),
-        Some(code) if code == i32::from(SOME_SKIPPED) => Err(Skipped(String::new())),
-        _ => Err(Failed(format!(
-            "{status}\n{}",
-            test_output::faults(&output)
-        ))),
+        Some(code) if code == i32::from(SOME_SKIPPED) => {
+            let why = "parts of it were NOT checked, and its output names them";
+            Err(Skipped(why.to_owned()))
+        }
+        _ => {
+            let faults = test_output::faults(&output);
+            Err(Failed(format!("`{}`: {status}\n{faults}", words(&command))))
+        }
     }
 }
 

@@ -34,16 +34,17 @@ const TITLES: [&str; 5] = [
 const RAN_MARK: &str = "control loop: ";
 
 /// The result of a check. `Ok` has the table's text, also if there is nothing to check.
-type Outcome = Result<String, NotPassed>;
+type Cell = Result<String, NotPassed>;
 
-fn passed(text: impl Into<String>) -> Outcome {
+fn passed(text: impl Into<String>) -> Cell {
     Ok(text.into())
 }
 
-fn text(outcome: &Outcome) -> String {
-    match outcome {
+/// What the table has of a result: one line.
+fn text(cell: &Cell) -> String {
+    match cell {
         Ok(text) => text.clone(),
-        Err(Skipped(missing)) => format!("SKIPPED: {missing}"),
+        Err(Skipped(why)) => format!("SKIPPED: {}", why.lines().next().unwrap_or_default()),
         Err(Failed(_)) => "FAILED".to_owned(),
     }
 }
@@ -97,12 +98,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     } else {
         Extent::Full
     };
-    let rows: Vec<[Outcome; 5]> = targets
+    let rows: Vec<[Cell; 5]> = targets
         .iter()
         .filter(wanted)
-        .map(|target| results_of(target, extent))
+        .map(|target| check(target, extent))
         .collect();
-    let line = |row: &[Outcome; 5]| format!("| {} |\n", row.each_ref().map(text).join(" | "));
+    let line = |row: &[Cell; 5]| format!("| {} |\n", row.each_ref().map(text).join(" | "));
     let table = files::table_head(&TITLES) + &rows.iter().map(line).collect::<String>();
     println!("\n{table}");
     match code(rows.iter().flatten()) {
@@ -116,40 +117,48 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     Ok(0)
 }
 
-/// The target's name, and the results: compiled, unit tests, control loop, counter path.
-fn results_of(target: &Target, extent: Extent) -> [Outcome; 5] {
+/// Checks a target. Returns its name, and the results: compiled, unit tests, control loop, counter
+/// path.
+fn check(target: &Target, extent: Extent) -> [Cell; 5] {
     let start = Instant::now();
     println!("\n=== {}", target.triple);
     let compiled =
-        Machine::with_compiler(target).and_then(|machine| compile(target, &machine, extent));
+        Machine::prepare_to_compile(target).and_then(|machine| compile(target, &machine, extent));
     let rest = || {
         // If the target does not compile, skip the other checks.
         compiled.clone()?;
-        let machine = Machine::that_runs(target, None)?;
-        let tests = unit_tests(target, &machine, extent);
+        let machine = Machine::prepare_to_run(target, None)?;
+        let tests = run_unit_tests(target, &machine, extent);
         if extent == Extent::Short && matches!(target.counter, Counter::Checked | Counter::Read) {
             return Ok([tests, passed("nightly"), passed("nightly")]);
         }
-        let with_files = Machine::that_runs(target, Some(&target.clocksources))?;
+        let with_files = Machine::prepare_to_run(target, Some(&target.clocksources))?;
         Ok([
             tests,
-            control_loop(target, &with_files),
-            counter_path(target, &machine),
+            run_control_loop(target, &with_files),
+            check_counter_path(target, &machine),
         ])
     };
     let [tests, control_loop, path] =
         rest().unwrap_or_else(|why: NotPassed| [(); 3].map(|()| Err(why.clone())));
-    let outcomes = [passed(&target.triple), compiled, tests, control_loop, path];
-    for outcome in &outcomes {
-        if let Err(Skipped(missing)) = outcome {
-            println!(
-                "=== SKIPPED {}: {missing}; this was NOT checked",
-                target.triple
-            );
-        }
+    let cells = [passed(&target.triple), compiled, tests, control_loop, path];
+    for why in causes(&cells) {
+        println!("=== SKIPPED {}: NOT checked: {why}", target.triple);
     }
     println!("    {:.0} s", start.elapsed().as_secs_f64());
-    outcomes
+    cells
+}
+
+/// Why checks of a target were skipped. One cause may skip several checks, which follow each other.
+fn causes(cells: &[Cell]) -> Vec<&str> {
+    let mut causes = Vec::new();
+    for cell in cells {
+        if let Err(Skipped(why)) = cell {
+            causes.push(why.as_str());
+        }
+    }
+    causes.dedup();
+    causes
 }
 
 /// The options of cargo that choose these crates: `-p` and the name of each.
@@ -163,7 +172,7 @@ fn target_option(target: &Target) -> Option<String> {
     (target.triple != HOST).then(|| format!("--target={}", target.triple))
 }
 
-fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
+fn compile(target: &Target, machine: &Machine, extent: Extent) -> Cell {
     // The program's code for processors other than x86 is compiled only here.
     let has_own_code = target.triple == AARCH64;
     let is_short = extent == Extent::Short && target.crates == Crates::Published && !has_own_code;
@@ -198,7 +207,7 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
 /// Lets tests that pass show why they have skipped themselves.
 const SHOW_OUTPUT: [&str; 2] = ["--", "--show-output"];
 
-fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
+fn run_unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Cell {
     let is_short = extent == Extent::Short;
     if !target.tests {
         return passed(if target.why.is_empty() {
@@ -227,11 +236,11 @@ fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     // The other tests of tickline-page need a C compiler for the target.
     let mut others = command("cargo test -p tickline-page -p tickline-utc --lib");
     let others = machine.run(others.args(&option).args(SHOW_OUTPUT))?;
-    Ok(with_skips(&machine.name, &(tests + &others)))
+    Ok(report_skips(&machine.name, &(tests + &others)))
 }
 
-/// `name`, and the number of tests that skipped themselves.
-fn with_skips(name: &str, output: &str) -> String {
+/// Prints why tests skipped themselves. Returns `name`, and the number of these tests.
+fn report_skips(name: &str, output: &str) -> String {
     let skips: Vec<&str> = skips(output).collect();
     for why in &skips {
         println!("    SKIPPED in a test: {why}");
@@ -243,7 +252,7 @@ fn with_skips(name: &str, output: &str) -> String {
     }
 }
 
-fn control_loop(target: &Target, machine: &Machine) -> Outcome {
+fn run_control_loop(target: &Target, machine: &Machine) -> Cell {
     match target.counter {
         Counter::Unreachable => passed("no"),
         Counter::None if target.runner.is_empty() => passed("no"),
@@ -257,20 +266,20 @@ fn control_loop(target: &Target, machine: &Machine) -> Outcome {
             Ok(format!("no counter; readings {}", machine.name))
         }
         Counter::None => passed("no counter"),
-        Counter::Checked | Counter::Read => one_test(target, machine, "control_loop"),
+        Counter::Checked | Counter::Read => run_test_file(target, machine, "control_loop"),
     }
 }
 
-fn counter_path(target: &Target, machine: &Machine) -> Outcome {
+fn check_counter_path(target: &Target, machine: &Machine) -> Cell {
     match target.counter {
-        Counter::Checked => one_test(target, machine, "disassembly"),
+        Counter::Checked => run_test_file(target, machine, "disassembly"),
         Counter::None => passed("no counter"),
         Counter::Read | Counter::Unreachable => passed("no"),
     }
 }
 
 /// Runs one test file of tickline, optimised. It passes only if it has skipped nothing.
-fn one_test(target: &Target, machine: &Machine, name: &str) -> Outcome {
+fn run_test_file(target: &Target, machine: &Machine, name: &str) -> Cell {
     let mut test = command("cargo test -p tickline --release --test");
     test.arg(name).args(target_option(target));
     let output = machine.run(test.args(["--", "--nocapture"]))?;
@@ -292,17 +301,31 @@ mod tests {
     fn what_was_skipped_or_failed_is_never_called_passed() {
         assert_eq!(text(&passed("natively")), "natively");
         assert_eq!(
-            text(&Err(Skipped("no Wine".to_owned()))),
+            text(&Err(Skipped("no Wine\nat all".to_owned()))),
             "SKIPPED: no Wine"
         );
         assert_eq!(text(&Err(Failed("red".to_owned()))), "FAILED");
     }
 
+    /// Symptom: a cause of several lines was printed four times.
+    #[test]
+    fn a_cause_that_skips_several_checks_is_named_once() {
+        let skipped = |why: &str| Err(Skipped(why.to_owned()));
+        let cells = [
+            passed("natively"),
+            skipped("no Wine"),
+            skipped("no Wine"),
+            skipped("no root"),
+            Err(Failed("red".to_owned())),
+        ];
+        assert_eq!(causes(&cells), ["no Wine", "no root"]);
+    }
+
     #[test]
     fn a_target_says_how_many_tests_skipped_themselves() {
-        assert_eq!(with_skips("natively", "test one ... ok\n"), "natively");
+        assert_eq!(report_skips("natively", "test one ... ok\n"), "natively");
         let output = "SKIPPED: no counter\ntest one ... SKIPPED: no root\n";
-        assert_eq!(with_skips("natively", output), "natively, 2 skips");
+        assert_eq!(report_skips("natively", output), "natively, 2 skips");
     }
 
     /// `--write` stores nothing if a check was skipped, so no stored row says so.

@@ -1,5 +1,5 @@
-//! Reads the output of test programs, and of other parts of a step: what has skipped itself, what has
-//! passed, and what tells of a fault.
+//! Reads the output of test programs, and of other parts of a step: what has skipped itself, what
+//! has passed, and what tells of a fault.
 
 /// The beginning of the message of a test, or another part of a step, that skips itself.
 const SKIP_MARK: &str = "SKIPPED: ";

@@ -8,17 +8,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use serde_json::Value;
 
 use crate::command::{command, command_of, output};
-use crate::files::{root, table_head, target};
+use crate::files::{make_folder, remove_folder, root, table_head, target};
 use crate::host::host_description;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The number of runs for each row
-    #[arg(long, value_name = "N", default_value_t = 40)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 40,
+        value_parser = value_parser!(u32).range(1..)
+    )]
     runs: u32,
     /// criterion's measurement time of a benchmark; a comparison takes two to three times as long
     #[arg(long, value_name = "S", default_value_t = 0.1)]
@@ -134,13 +139,25 @@ struct Found {
     is_different: bool,
 }
 
-/// Measures all rows, and prints a table.
+/// The rows whose names have this text. Fails if there is none.
+fn chosen(only: &str) -> Result<Vec<Row>, String> {
+    let mut chosen = ROWS.to_vec();
+    chosen.retain(|row| row.name.contains(only));
+    if chosen.is_empty() {
+        let all = ROWS.map(|row| row.name).join("\n  ");
+        return Err(format!(
+            "--only: '{only}' is in no row's name; there are\n  {all}"
+        ));
+    }
+    Ok(chosen)
+}
+
+/// Measures the chosen rows, and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    let chosen = chosen(&arguments.only)?;
     let folder = target().join("verdicts");
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let is_chosen = |row: &&Row| row.name.contains(&arguments.only);
-    let mut chosen = ROWS.iter().filter(is_chosen);
-    if chosen.any(|row| row.builds == Builds::Layouts) {
+    make_folder(&folder)?;
+    if chosen.iter().any(|row| row.builds == Builds::Layouts) {
         for (flags, name) in [("", "copy-100"), (UNRELATED, "unrelated-100")] {
             for layout in 1..=LAYOUTS {
                 let flags = format!("{flags} -C link-arg=-Wl,--shuffle-sections=.text*={layout}");
@@ -161,7 +178,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         arguments.secs
     );
     print!("{}", table_head(&TITLES));
-    for row in ROWS.iter().filter(is_chosen) {
+    for row in &chosen {
         let begin = Instant::now();
         let mut found = Vec::new();
         with_load(row.load, || {
@@ -239,7 +256,7 @@ impl Row {
         };
         let mut program = command_of([copy(self.program, 1)]);
         let files = folder.join("criterion");
-        _ = fs::remove_dir_all(&files);
+        remove_folder(&files)?;
         program
             .env("CRITERION_HOME", &files)
             .args(["--bench", "--noplot"]);
@@ -344,6 +361,23 @@ mod tests {
             line,
             "| identical builds | 7 | 4 (58 %) | 2 (29 %) | 2 (29 %) | -9.00 | at most 5 % different | 12 |"
         );
+    }
+
+    #[test]
+    fn the_rows_are_chosen_by_a_part_of_their_names() {
+        let rows = chosen("% of work").unwrap();
+        let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+        assert_eq!(names, ["+3 % of work", "+10 % of work"]);
+    }
+
+    /// Symptom: with a wrong name the command measured nothing, and passed.
+    #[test]
+    fn a_text_that_is_in_no_rows_name_is_refused_with_the_names() {
+        let error = chosen("indentical").unwrap_err();
+        assert!(error.starts_with("--only: 'indentical'"), "{error}");
+        for row in ROWS {
+            assert!(error.contains(row.name), "{error}");
+        }
     }
 
     #[test]

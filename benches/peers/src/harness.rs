@@ -142,7 +142,7 @@ impl Harness {
         }
     }
 
-    /// Compares the six routines of the program that takes these steps with those that take 100.
+    /// Compares the six routines of the program that makes these steps with those that make 100.
     pub(crate) fn compare(self, folder: &Path, steps: u64) -> Result<Vec<Found>, String> {
         let this = || self.command_of(folder, &steps.to_string());
         let copy = || self.command_of(folder, COPY);

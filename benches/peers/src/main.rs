@@ -6,17 +6,17 @@
 //!
 //! `cargo run --release --manifest-path benches/peers/Cargo.toml [-- --runs 10 --only TEXT]`
 //!
-//! Let nothing else run. zenbench's comparison with a stored run, and gungraun's, take longest, and so
-//! are made once for each ten and each five runs of the others.
+//! Let nothing else run. zenbench's comparison with a stored run, and gungraun's, take longest, and
+//! so are made once for each ten and each five runs of the others.
 
 mod harness;
 
 use std::error::Error;
 use std::fs;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use clap::Parser;
+use clap::{Parser, value_parser};
 use harness::{Found, HARNESSES, Harness, Verdict};
 
 /// The steps of the routines that are compared with 100 steps.
@@ -26,11 +26,27 @@ const STEPS: [u64; 3] = [100, 103, 110];
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The number of runs of most harnesses.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = value_parser!(u64).range(1..))]
     runs: u64,
     /// Runs only harnesses whose names contain this text.
     #[arg(long, default_value = "")]
     only: String,
+}
+
+/// The harnesses whose names contain this text. Fails if there is none.
+fn chosen(only: &str) -> Result<Vec<Harness>, String> {
+    let mut chosen = HARNESSES.to_vec();
+    chosen.retain(|harness| harness.name().contains(only));
+    if chosen.is_empty() {
+        // A harness that makes two comparisons is there twice, one after the other.
+        let mut all = HARNESSES.map(Harness::name).to_vec();
+        all.dedup();
+        return Err(format!(
+            "--only: '{only}' is in no harness's name; there are {}",
+            all.join(", ")
+        ));
+    }
+    Ok(chosen)
 }
 
 /// Counts of one kind of answer, as `3 of 60`.
@@ -94,8 +110,20 @@ fn description() -> String {
     .join(", ")
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let Arguments { runs, only } = Arguments::parse();
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("peers: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the harnesses, and prints the table.
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let Arguments { runs, only } = arguments;
+    let chosen = chosen(only)?;
     let folder = harness::prepare(&STEPS)?;
     println!("{}; {runs} runs\n", description());
     println!(
@@ -103,10 +131,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     let mut notes = Vec::new();
-    for harness in HARNESSES
-        .into_iter()
-        .filter(|harness| harness.name().contains(&only))
-    {
+    for harness in chosen {
         let begin = Instant::now();
         let mut found: [Vec<Found>; 3] = Default::default();
         let mut failed = None;
@@ -141,6 +166,15 @@ mod tests {
     fn an_unknown_argument_is_refused() {
         let error = Arguments::try_parse_from(["peers", "--run", "1"]).expect_err("a wrong name");
         assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument);
+    }
+
+    /// Symptom: with a wrong name the program measured nothing, and exited with 0.
+    #[test]
+    fn a_text_that_is_in_no_harnesss_name_is_refused_with_the_names() {
+        let error = chosen("criterion").expect_err("no such harness");
+        let expected = "--only: 'criterion' is in no harness's name; \
+                        there are divan, tango-bench, zenbench, gungraun";
+        assert_eq!(error, expected);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Measures each clock's drift from CLOCK_MONOTONIC. All clocks are in one run, so that the state
 //! of the machine is the same for all.
 //!
-//! Every 20 ms the program takes each clock's offset from the narrowest of 20 brackets. Offsets are
+//! Every 20 ms the program reads each clock's offset in the narrowest of 20 brackets. Offsets are
 //! relative to the first one, because most clocks have zeros of their own. The drift is the slope
 //! of the line of least squares through the offsets. Clocks that calibrate once have another rate
 //! in every process. Coarse clocks are left out, because their offset is the age of their time.

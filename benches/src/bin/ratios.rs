@@ -75,7 +75,7 @@ fn main() {
     for _ in 0..rounds {
         for (subject, fastest_ns) in subjects.iter().zip(&mut fastest_ns) {
             for (run, fastest_ns) in [subject.tight, subject.awaited].into_iter().zip(fastest_ns) {
-                *fastest_ns = fastest_ns.min(call_ns(run));
+                *fastest_ns = fastest_ns.min(time_call_ns(run));
             }
         }
     }
@@ -98,7 +98,7 @@ fn main() {
     drop(guard);
 }
 
-fn call_ns(run: fn(u32)) -> f64 {
+fn time_call_ns(run: fn(u32)) -> f64 {
     let start = Instant::now();
     run(CALLS);
     start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)

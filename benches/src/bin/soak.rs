@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use fastrand::Rng;
 use tickline::{Clock, Driver};
-use tickline_benches::exchange::{self, up_to_us};
+use tickline_benches::exchange::{self, MAX_LONG_NAP_US, MAX_NAP_US, MAX_READINGS, up_to_us};
 use tickline_observe::{Bounded, Count, wait_until};
 
 /// The number of rounds. The first is the warm-up.
@@ -42,19 +42,11 @@ const SETTLING_KIB: u64 = 512;
 /// The number of threads that exchange readings. Every second one is pinned to a CPU.
 const THREADS: usize = 8;
 
-/// The largest number of readings between two sleeps of a thread: about a millisecond.
-const MAX_READINGS: u64 = 40_000;
-
 /// The largest number of readings in a row by a child, or of a clock that is made and dropped.
-const MAX_SHORT_READINGS: u64 = 5_000;
+const MAX_SHORT_READINGS: u64 = MAX_READINGS / 8;
 
-/// The longest sleep between, or in the middle of, two exchanges, us.
-const MAX_NAP_US: u64 = 100;
-
-/// One nap in this many lasts up to [`MAX_LONG_NAP_US`]: longer than the validity of the lines that
-/// are published every millisecond.
+/// One nap in this many lasts up to [`MAX_LONG_NAP_US`].
 const LONG_NAP_ONE_IN: u64 = 64;
-const MAX_LONG_NAP_US: u64 = 20_000;
 
 /// The largest number of calls of `maintain`, or changes of the switch, in a row.
 const MAX_BURST: u64 = 50;
@@ -93,16 +85,12 @@ fn main() -> ExitCode {
     let mut tallies = Tallies::default();
     let mut rounds = Vec::new();
     for number in 0..ROUNDS {
-        round(
-            &own,
-            u64::from(number),
-            Duration::from_secs(secs) / ROUNDS,
-            &mut tallies,
-        );
-        rounds.push(Held::at_rest(before.threads + 1)); // one more: the thread of `own`
+        let time = Duration::from_secs(secs) / ROUNDS;
+        run_round(&own, u64::from(number), time, &mut tallies);
+        rounds.push(Held::wait_for_rest(before.threads + 1)); // one more: the thread of `own`
     }
     drop(own);
-    let after = Held::at_rest(before.threads);
+    let after = Held::wait_for_rest(before.threads);
 
     println!(
         "{THREADS} threads, and {} that make trouble",
@@ -232,7 +220,7 @@ struct Tallies {
 
 /// Runs the threads that exchange readings and the threads that disturb the clocks, for `time`.
 /// When this returns, all of them have ended.
-fn round(own: &Clock, number: u64, time: Duration, tallies: &mut Tallies) {
+fn run_round(own: &Clock, number: u64, time: Duration, tallies: &mut Tallies) {
     let stop = AtomicBool::new(false);
     let all = [WatchedClock::new(Clock::global()), WatchedClock::new(own)];
     let repeat = |work: Work, thread: usize| {
@@ -380,7 +368,7 @@ fn fork_child(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
     if child == 0 {
         // SAFETY: passes a number. The signal has no handler, so it ends the process.
         unsafe { libc::alarm(CHILD_S) };
-        let is_wrong = child_work(all, random);
+        let is_wrong = work_as_child(all, random);
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(is_wrong.into()) };
     }
@@ -393,9 +381,9 @@ fn fork_child(all: &[WatchedClock<'_>], tally: &mut Tally, random: &mut Rng) {
     }
 }
 
-/// The work of a child. It makes readings, which must not be below any of its parent's. Then it
-/// may start and drop the global clock's thread. Returns whether order, bounds or start were wrong.
-fn child_work(all: &[WatchedClock<'_>], random: &mut Rng) -> bool {
+/// Makes readings in a child, which must not be below any of its parent's. Then it may start and
+/// drop the global clock's thread. Returns whether order, bounds or start were wrong.
+fn work_as_child(all: &[WatchedClock<'_>], random: &mut Rng) -> bool {
     let mut tally = Tally::default();
     for watched in all {
         // The largest reading is the parent's at the fork, because this memory is the child's own.
@@ -464,7 +452,7 @@ impl Held {
 
     /// Waits until there are at most `threads` threads, but not forever, and then returns the
     /// resources.
-    fn at_rest(threads: u64) -> Self {
+    fn wait_for_rest(threads: u64) -> Self {
         wait_until(PATIENCE, || Self::now().threads <= threads);
         Self::now()
     }

@@ -84,9 +84,10 @@ pub fn code_in_time_namespace(ahead_ns: i64, body: impl FnOnce() -> i32) -> i32 
     })
 }
 
-/// Asserts `is_right` in a forked child, of what `make` has made in its ancestor. Both are process
-/// 1, each of its own pid namespace: a container's process may have such a child. Without memory that
-/// a fork wipes (before Linux 4.14) a process can't know that it is such a child.
+/// Calls `make` in one process, and asserts in a forked child that `is_right` of what it has made.
+/// Parent and child have the same id: each is process 1 of its own pid namespace, as a container's
+/// process and its child may be. Before Linux 4.14 a process can't know that it is such a child,
+/// because there is no memory that a fork wipes. Nothing is asserted there.
 ///
 /// # Panics
 ///

@@ -217,12 +217,12 @@ impl Bounded {
 /// The counts of comparisons.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 pub struct Count {
-    /// The number of times that were compared with an earlier one: in an exchange, with a reading
-    /// that was complete before.
+    /// The number of readings that were compared with an earlier one. In an exchange, the earlier
+    /// one was complete before the later one began.
     pub comparisons: u64,
-    /// The number of times that were smaller than the earlier one.
+    /// The number of readings that were below the earlier one.
     pub backward: u64,
-    /// The largest backward step, in the unit of the times.
+    /// The largest backward step, in the unit of the readings.
     pub largest: u64,
 }
 

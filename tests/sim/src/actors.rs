@@ -14,12 +14,20 @@ use tickline_core::reference::Resolutions;
 use tickline_core::shared::{Event, Readings, SharedClock};
 
 use crate::check::{Check, ONE_LINE};
+use crate::machine::PS;
 use crate::scenario::{Decision, Driver, Fault};
 use crate::world::{Access, SteppedCell, World};
 
 mod driver;
 mod program;
 mod readers;
+
+/// The most by which a timer is late, ps. It is chosen: four times the slack that Linux gives
+/// timers by default (`PR_SET_TIMERSLACK` in prctl(2)).
+pub(crate) const MAX_LATE_PS: u64 = 200_000 * PS;
+
+/// The longest time until a woken thread runs, ps. It is chosen: half of that.
+pub(crate) const MAX_WAKE_UP_PS: u64 = 100_000 * PS;
 
 /// A clock without a keeper, and its control loop.
 struct Unguarded {

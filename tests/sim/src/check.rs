@@ -35,6 +35,11 @@ const MIN_SPREAD_PPB: u128 = 9;
 /// until the facts are judged again. One judges them. One finds the effect of a late act.
 const MAX_BARRED: u64 = 3;
 
+/// The longest wait for the evidence of bounds, ps. It is chosen: longer than any stall of a random
+/// scenario (`Chance::stall_ns`). Suspends add up, so an iteration may take longer. Its bounds are
+/// then not judged.
+const MAX_PENDING_PS: u64 = 100 * PS_PER_S;
+
 /// The cell of a clock with one line.
 pub(crate) const ONE_LINE: usize = 0;
 
@@ -308,13 +313,13 @@ impl Check {
         self.judge_bounds();
     }
 
-    /// Judges the bounds whose evidence is known by now. If an iteration never ended, its bounds
-    /// are not judged.
+    /// Judges the bounds whose evidence is known by now. If an iteration has not ended within
+    /// [`MAX_PENDING_PS`], its bounds are not judged.
     pub(crate) fn judge_bounds(&self) {
         self.pending.borrow_mut().retain(|pending| {
             let evidence = self.world.cells[pending.cell].evidence.borrow();
             let Some(since_ps) = evidence.get(&pending.reading.bounds.lower.start_ticks) else {
-                return self.world.now_ps.get() - pending.from_ps < 100 * PS_PER_S;
+                return self.world.now_ps.get() - pending.from_ps < MAX_PENDING_PS;
             };
             self.judge(pending, *since_ps);
             false

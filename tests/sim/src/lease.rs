@@ -3,8 +3,8 @@
 //!
 //! Each actor is a coroutine that yields before every step. [`search`] tries all orders of the
 //! steps of a writer and two readers that have few preemptions. [`attack`] chooses orders by
-//! chance, with leases of the real length and faults of the machine. In [`slewed`] the kernel slews
-//! its clock.
+//! chance, with leases of the real length and faults of the machine. In [`run_slews`] the kernel
+//! slews its clock.
 //!
 //! In the search and the attack, [`Stops`] says whether the writer can be stopped between its last
 //! read of the counter and its swap. If it can, the lines must be at or above the OS clock. If it
@@ -36,7 +36,7 @@ mod attack;
 mod children;
 mod search;
 
-pub use attack::{Attack, Faults, Slew, WIDTH_NS, attack, slewed};
+pub use attack::{Attack, Faults, Slew, WIDTH_NS, attack, run_slews};
 pub use search::{SearchReport, SmallMachine, search};
 
 counts! {

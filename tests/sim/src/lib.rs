@@ -22,9 +22,9 @@
 //! ```
 //! use tickline_sim::{Scenario, run};
 //! let scenario = Scenario { max_steps: 20_000, ..Scenario::random(1) };
-//! let outcome = run(&scenario).expect("no violation");
-//! assert!(outcome.counts.publications > 0);
-//! assert_eq!(run(&scenario).as_ref(), Ok(&outcome), "the same each time");
+//! let report = run(&scenario).expect("no violation");
+//! assert!(report.counts.publications > 0);
+//! assert_eq!(run(&scenario).as_ref(), Ok(&report), "the same each time");
 //! ```
 
 mod actors;
@@ -42,5 +42,5 @@ mod world;
 
 pub use check::TrackPoint;
 pub use counts::Counts;
-pub use run::{Outcome, run, run_tracked};
+pub use run::{RunReport, run, run_tracked};
 pub use scenario::Scenario;

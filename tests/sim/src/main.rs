@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let done = match command {
         None => run_many(seed, steps),
-        Some(Command::Track) => track(),
+        Some(Command::Track) => print_tracks(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -61,20 +61,17 @@ fn main() -> ExitCode {
 /// Prints a line for each point: time (s), offset and bounds of monotonic time, offset of Unix time
 /// (ns), and whether a line served. One empty line marks a gap in which no thread ran. Two empty
 /// lines end a scenario.
-fn track() -> Result<(), String> {
+fn print_tracks() -> Result<(), String> {
+    /// The time between two points, ns: some hundreds of points over the width of a plot.
     const EVERY_NS: u64 = 50_000_000;
     for (title, scenario) in plotted() {
         println!("# {title}");
+        let scenario = Scenario {
+            seed: 1,
+            ..scenario
+        };
         let mut last_ns = 0;
-        for point in run_tracked(
-            &Scenario {
-                seed: 1,
-                ..scenario
-            },
-            EVERY_NS,
-        )?
-        .track
-        {
+        for point in run_tracked(&scenario, EVERY_NS)?.track {
             let TrackPoint {
                 at_ns,
                 offset_ns,
@@ -103,23 +100,22 @@ fn run_many(first_seed: u64, steps: u64) -> Result<(), String> {
     let mut seed = first_seed;
     loop {
         let scenario = Scenario::random(seed);
-        let outcome = run(&scenario).map_err(|violation| {
+        let report = run(&scenario).map_err(|violation| {
             format!(
                 "VIOLATION with seed {seed}: {violation}\nscenario: {scenario:#?}\n\
                  replay: cargo xtask sim --seed {seed} --steps 1"
             )
         })?;
-        counts.add(&outcome.counts);
+        counts.add(&report.counts);
         if counts.steps >= steps {
             break;
         }
         seed += 1;
     }
     println!("random scenarios from seed {first_seed} to {seed}");
-    counts
-        .list()
-        .into_iter()
-        .for_each(|(name, value)| println!("{name:>24}  {value}"));
+    for (name, value) in counts.list() {
+        println!("{name:>24}  {value}");
+    }
     println!("no violation in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! Scenarios with names: the steady one, from which tests make their own, and those that the
 //! documentation plots.
 
-use crate::scenario::{Chance, Clock, CounterInSuspend, Driver, Fault, Machine, Scenario, Suspend};
+use crate::scenario::{
+    Chance, Clock, CounterInSuspend, Driver, Fault, Machine, SECOND, Scenario, Suspend,
+};
 
-const SECOND: u64 = 1_000_000_000;
-
-/// The rate of the steady reference, ppb off the counter's nominal rate.
+/// The rate of the steady reference, ppb off the counter's nominal rate. It is chosen: as much as a
+/// common quartz is off.
 pub const STEADY_PPB: i64 = 37_000;
 
 /// A reference that never changes, for 20 s: the kernel keeps time with the same 2.6 GHz counter,

@@ -12,7 +12,7 @@ use tickline_core::control::MIN_INTERVAL_NS;
 use tickline_core::counter::{Counter, CpuCounter, CpuRead};
 use tickline_core::per_cpu::{CpuControl, Pass, Stay};
 
-use crate::actors::Context;
+use crate::actors::{Context, MAX_LATE_PS, MAX_WAKE_UP_PS};
 use crate::machine::PS;
 use crate::world::{Access, Actor, Step, World};
 
@@ -110,7 +110,7 @@ impl Context {
             };
             let wait_ns = u64::try_from(wait_ns).unwrap_or(0).max(MIN_INTERVAL_NS);
             self.world
-                .step(Step::Sleep(wait_ns * PS + self.random_ps(200_000 * PS)));
+                .step(Step::Sleep(wait_ns * PS + self.random_ps(MAX_LATE_PS)));
         }
     }
 
@@ -121,7 +121,7 @@ impl Context {
             match self.iterate_on(cpu, calibration) {
                 Stay::Again => {}
                 Stay::Wait { ns } => {
-                    let late_ps = self.random_ps(100_000 * PS);
+                    let late_ps = self.random_ps(MAX_WAKE_UP_PS);
                     self.world.step(Step::Sleep(ns * PS + late_ps));
                     if self.clock.is_forced.get() {
                         return;
@@ -171,7 +171,7 @@ impl Context {
         if paused_ps != 0 {
             self.check.record_disturbance(now_ps + paused_ps);
         }
-        world.step(Step::Sleep(paused_ps + self.random_ps(100_000 * PS)));
+        world.step(Step::Sleep(paused_ps + self.random_ps(MAX_WAKE_UP_PS)));
         me.fence_ps.set(world.now_ps.get());
     }
 

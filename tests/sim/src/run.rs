@@ -19,7 +19,7 @@ mod faults;
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunReport {
     /// Its counts.
     pub counts: Counts,
     /// The events that the clock has counted.
@@ -28,7 +28,7 @@ pub struct Outcome {
     pub track: Vec<TrackPoint>,
 }
 
-impl Outcome {
+impl RunReport {
     /// The number of times that `event` has happened.
     #[must_use]
     pub fn event_count(&self, event: Event) -> u64 {
@@ -44,22 +44,26 @@ impl Outcome {
 /// The invariant that did not hold, or a panic, with the number of steps and the simulated time at
 /// which it happened. At step 0, what of the scenario the simulator does not support
 /// ([`Scenario::assert_supported`]).
-pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
-    run_tracked(scenario, 0)
+pub fn run(scenario: &Scenario) -> Result<RunReport, String> {
+    run_with(scenario, None)
 }
 
-/// Runs a scenario as [`run`] does, with a reader that records the offset every `every_ns`; 0 means
-/// without.
+/// Runs a scenario as [`run`] does, with a reader that records the offset every `every_ns`.
 ///
 /// # Errors
 ///
 /// Returns the errors of [`run`].
-pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String> {
+pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<RunReport, String> {
+    run_with(scenario, Some(every_ns))
+}
+
+/// Runs a scenario, and may record the offset every so many ns.
+fn run_with(scenario: &Scenario, tracked_every_ns: Option<u64>) -> Result<RunReport, String> {
     catch_unwind(AssertUnwindSafe(|| scenario.assert_supported()))
         .map_err(|panic| format!("step 0, 0 ns: {}", text_of(&*panic)))?;
-    let mut scheduler = Scheduler::new(scenario, every_ns);
+    let mut scheduler = Scheduler::new(scenario, tracked_every_ns);
     let end = catch_unwind(AssertUnwindSafe(|| scheduler.play()));
-    end.map(|()| scheduler.outcome()).map_err(|panic| {
+    end.map(|()| scheduler.report()).map_err(|panic| {
         let at_ns = scheduler.context.world.now_ps.get() / PS;
         let text = text_of(&*panic);
         format!("step {}, {at_ns} ns: {text}", scheduler.steps)
@@ -88,7 +92,17 @@ struct Death {
     has_begun: bool,
 }
 
-/// The time that a step takes, ps.
+/// A thread that starts, or goes on after a stop, makes its next step within this time, ps. It is
+/// chosen: 1 us, some hundreds of steps.
+const RESUMES_IN_PS: u64 = 1_000_000;
+
+/// Readers that are woken because of a stop read within this time of its beginning or its end, ps.
+/// It is chosen: 2 us, as long as some tens of readings.
+const AROUND_PS: u64 = 2_000_000;
+
+/// The time that a step takes, ps. The times are chosen, for a CPU of some GHz: of a load from its
+/// own cache, or from the cache of another CPU; of a compare-and-swap in either; of what only
+/// computes.
 fn step_ps(step: Step, bracket_ns: u64, rng: &mut fastrand::Rng) -> u64 {
     let misses_cache = |rng: &mut fastrand::Rng, one_in| rng.u64(..one_in) == 0;
     let bracket_ps = bracket_ns * PS;
@@ -137,7 +151,7 @@ struct Scheduler {
 }
 
 impl Scheduler {
-    fn new(scenario: &Scenario, every_ns: u64) -> Self {
+    fn new(scenario: &Scenario, tracked_every_ns: Option<u64>) -> Self {
         let mut faults = scenario.faults.clone();
         faults.sort_by_key(|timed| core::cmp::Reverse(timed.at_ns));
         let mut scheduler = Self {
@@ -163,7 +177,7 @@ impl Scheduler {
                 scheduler.program_threads.push(index);
             }
         }
-        if every_ns != 0 {
+        if let Some(every_ns) = tracked_every_ns {
             scheduler.add_actor(move |context| context.record(every_ns * PS));
         }
         scheduler
@@ -192,9 +206,8 @@ impl Scheduler {
         actor.late_ps.set(0);
         actor.steps_left.set(u64::MAX);
         let now_ps = self.context.world.now_ps.get();
-        actor
-            .ready_ps
-            .set(now_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
+        let in_ps = self.context.world.rng.borrow_mut().u64(..RESUMES_IN_PS);
+        actor.ready_ps.set(now_ps + in_ps);
         actor.fence_ps.set(now_ps);
         index
     }
@@ -307,6 +320,7 @@ impl Scheduler {
             _ => actor.holds_lock.get() && phase == Phase::Replacing,
         };
         // For states to recur, a thread that holds an old state must be stopped for a long time.
+        // The factors are chosen.
         let holds_old =
             step == Step::Swap && !actor.holds_lock.get() && world.scenario.clock.bar_ns != 0;
         let often = match (holds_old, is_critical) {
@@ -344,9 +358,9 @@ impl Scheduler {
                 let to_ps = if rng.bool() {
                     from_ps
                 } else {
-                    until_ps.saturating_sub(2_000_000).max(from_ps)
+                    until_ps.saturating_sub(AROUND_PS).max(from_ps)
                 };
-                actor.ready_ps.set(to_ps + rng.u64(..4_000_000));
+                actor.ready_ps.set(to_ps + rng.u64(..2 * AROUND_PS));
             }
         }
     }
@@ -361,11 +375,11 @@ impl Scheduler {
         }
     }
 
-    fn outcome(&self) -> Outcome {
+    fn report(&self) -> RunReport {
         let mut counts = *self.context.world.counts.borrow();
         counts.steps = self.steps;
         counts.simulated_ns = self.context.world.now_ps.get() / PS;
-        Outcome {
+        RunReport {
             counts,
             events: Event::ALL
                 .iter()

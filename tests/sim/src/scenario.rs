@@ -242,7 +242,8 @@ pub const MAX_OUT_OF_ORDER_NS: u64 = MEETING_MARGIN_NS * 4 / 5;
 /// The limit of [`Machine::cpus`].
 pub(crate) const MAX_CPUS: usize = 8;
 
-const SECOND: u64 = 1_000_000_000;
+/// Nanoseconds in a second.
+pub(crate) const SECOND: u64 = 1_000_000_000;
 
 impl Fault {
     /// This fault at `at_ms`, ms of true time.

@@ -11,8 +11,8 @@
 )]
 
 use tickline_sim::lease::{
-    Attack, Faults, LeaseCounts, SearchReport, Slew, SmallMachine, Stops, WIDTH_NS, attack, search,
-    slewed,
+    Attack, Faults, LeaseCounts, SearchReport, Slew, SmallMachine, Stops, WIDTH_NS, attack,
+    run_slews, search,
 };
 
 /// A page that is off, and one first publication.
@@ -264,7 +264,7 @@ fn a_fast_slew_is_one_doubt_and_one_first_publication() {
             .map(|rate| slew(*rate, 8))
             .chain([slew(20, 10)])
             .collect();
-        let found = slewed(&slews).expect("order");
+        let found = run_slews(&slews).expect("order");
         println!("{rates:?} ppm: {found:?}");
         assert_eq!(
             (found.doubted, found.ended, found.published_first),
@@ -279,7 +279,7 @@ fn a_fast_slew_is_one_doubt_and_one_first_publication() {
 #[test]
 fn a_slow_slew_leaves_a_line_published_and_within_its_bounds() {
     let slews = [500, -500, 500, -500].map(|rate| slew(rate, 7));
-    let found = slewed(&slews).expect("order");
+    let found = run_slews(&slews).expect("order");
     println!("{found:?}");
     assert_eq!(
         (found.doubted, found.ended, found.published_first),

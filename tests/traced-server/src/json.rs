@@ -55,3 +55,17 @@ fn nanoseconds(time: &Value) -> u64 {
     assert_eq!(digits.len(), 3, "{text}");
     whole.parse::<u64>().expect("us") * 1_000 + digits.parse::<u64>().expect("ns")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// serde_json leaves out the zeros at the end of a fraction.
+    #[test]
+    fn a_time_is_read_to_the_nanosecond() {
+        for (text, expected_ns) in [("12.345", 12_345), ("12.3", 12_300), ("12", 12_000)] {
+            let time = serde_json::from_str(text).expect("a number");
+            assert_eq!(nanoseconds(&time), expected_ns, "{text}");
+        }
+    }
+}

@@ -1,15 +1,15 @@
-//! Serves requests by axum over TCP, writes their trace, and compares the file with a measurement of
-//! its own: each interval of a thread in a span, and each span from its creation to its end.
+//! Serves requests by axum over TCP, writes their trace, and compares the file with a measurement
+//! of its own: each interval of a thread in a span, and each span from its creation to its end.
 //!
 //! `cargo run --release [-- --requests 50000]`. Exits with 1 if an interval is wrong or missing,
 //! with 2 for bad arguments.
 
 mod json;
+mod judge;
 mod perfetto;
 mod server;
 mod witness;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,6 +17,7 @@ use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::trace_file::{TraceFile, Tracks};
 use tracing_subscriber::layer::SubscriberExt;
 
+use judge::compare;
 use witness::{Observed, Witness};
 
 /// An interval in a file, ns of `CLOCK_MONOTONIC`.
@@ -36,6 +37,10 @@ pub struct TraceContents {
     /// The spans, from creation to end.
     pub whole: Vec<Interval>,
 }
+
+/// The formats: the extension by which a `TraceFile` chooses it, and what reads it.
+const FORMATS: [(&str, fn(&Path) -> TraceContents); 2] =
+    [("json", json::read), ("pftrace", perfetto::read)];
 
 /// The number of requests that the program's arguments ask for.
 fn requests(mut arguments: impl Iterator<Item = String>) -> Result<u64, String> {
@@ -60,14 +65,11 @@ fn main() -> ExitCode {
         }
     };
     let mut agrees = true;
-    for name in ["json", "pftrace"] {
+    for (name, read) in FORMATS {
         let path = TracePath::new(name);
         let observed = trace(&path.0, requests);
         let bytes = std::fs::metadata(&path.0).expect("the trace's file").len();
-        let contents = match name {
-            "json" => json::read(&path.0),
-            _ => perfetto::read(&path.0),
-        };
+        let contents = read(&path.0);
         let busy = compare(&observed.busy, &contents.busy);
         let whole = compare(&observed.whole, &contents.whole);
         println!("{name}: {requests} requests, {bytes} bytes");
@@ -103,76 +105,6 @@ fn trace(path: &Path, requests: u64) -> Observed {
     let summary = guard.finish().expect("the trace is written");
     assert_eq!(summary.dropped_records, 0, "{summary:?}");
     witness.observed()
-}
-
-/// How a file differs from what the witness has observed.
-#[derive(Debug, Default)]
-struct Difference {
-    right: u64,
-    wrong: u64,
-    missing: u64,
-    surplus: u64,
-    first: Option<String>,
-}
-
-impl Difference {
-    fn agrees(&self) -> bool {
-        self.right > 0 && self.wrong + self.missing + self.surplus == 0
-    }
-}
-
-impl std::fmt::Display for Difference {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            right,
-            wrong,
-            missing,
-            surplus,
-            ..
-        } = self;
-        write!(
-            f,
-            "{right} right, {wrong} wrong, {missing} missing, {surplus} surplus"
-        )?;
-        match &self.first {
-            Some(first) => write!(f, "; {first}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Compares the intervals of each span, in the order of their beginnings.
-fn compare(observed: &[witness::Bracketed], found: &[Interval]) -> Difference {
-    let mut by_span: HashMap<u64, Vec<Interval>> = HashMap::new();
-    for interval in found {
-        by_span.entry(interval.span).or_default().push(*interval);
-    }
-    for intervals in by_span.values_mut() {
-        intervals.sort_by_key(|interval| std::cmp::Reverse(interval.begin_ns));
-    }
-    let mut observed: Vec<_> = observed.iter().collect();
-    observed.sort_by_key(|bracketed| bracketed.begin_ns[0]);
-    let mut difference = Difference::default();
-    for bracketed in observed {
-        let interval = by_span.get_mut(&bracketed.span).and_then(Vec::pop);
-        match interval {
-            Some(interval) if bracketed.holds(&interval) => difference.right += 1,
-            Some(interval) => {
-                difference.wrong += 1;
-                difference
-                    .first
-                    .get_or_insert_with(|| format!("{interval:?} not in {bracketed:?}"));
-            }
-            None => {
-                difference.missing += 1;
-                difference
-                    .first
-                    .get_or_insert_with(|| format!("no {bracketed:?}"));
-            }
-        }
-    }
-    difference.surplus = by_span.values().map(|left| left.len() as u64).sum();
-    difference
 }
 
 /// The path of a trace, which is removed at the end.

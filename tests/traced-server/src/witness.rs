@@ -12,25 +12,7 @@ use tracing::span::{Attributes, Id};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::Interval;
-
-/// An interval that the witness has observed. Its beginning and its end each lie between two
-/// readings, ns.
-#[derive(Debug, Clone, Copy)]
-pub struct Bracketed {
-    pub span: u64,
-    pub begin_ns: [u64; 2],
-    pub end_ns: [u64; 2],
-}
-
-impl Bracketed {
-    /// Whether `interval` lies between the readings.
-    pub fn holds(&self, interval: &Interval) -> bool {
-        let [begin, end] = [self.begin_ns, self.end_ns];
-        (begin[0]..=begin[1]).contains(&interval.begin_ns)
-            && (end[0]..=end[1]).contains(&interval.end_ns)
-    }
-}
+use crate::judge::Bracketed;
 
 /// All intervals that the witness has observed.
 #[derive(Debug, Default)]
@@ -150,5 +132,46 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Reader {
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         self.read(Act::Close, number_of(&id, &context));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a witness has observed whose layers have read these times, ns: for each act on span 1,
+    /// before and after the tested layer.
+    fn observed(acts: &[(Act, [u64; 2])]) -> Observed {
+        let witness = Witness::default();
+        for (act, times_ns) in acts {
+            for (readings, ns) in witness.readings.iter().zip(times_ns) {
+                let mut readings = readings.lock().expect("no panic");
+                readings.entry((*act, 1)).or_default().push(*ns);
+            }
+        }
+        witness.observed()
+    }
+
+    fn times_ns(intervals: &[Bracketed]) -> Vec<[[u64; 2]; 2]> {
+        let times_ns = |one: &Bracketed| [one.begin_ns, one.end_ns];
+        intervals.iter().map(times_ns).collect()
+    }
+
+    #[test]
+    fn a_span_is_whole_from_its_creation_to_its_end() {
+        let observed = observed(&[(Act::New, [1, 2]), (Act::Close, [8, 9])]);
+        assert_eq!(times_ns(&observed.whole), [[[1, 2], [8, 9]]]);
+    }
+
+    #[test]
+    fn each_enter_goes_with_the_next_exit() {
+        let acts = [
+            (Act::Enter, [1, 2]),
+            (Act::Exit, [3, 4]),
+            (Act::Enter, [5, 6]),
+            (Act::Exit, [7, 8]),
+        ];
+        let busy = times_ns(&observed(&acts).busy);
+        assert_eq!(busy, [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]);
     }
 }

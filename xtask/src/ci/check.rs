@@ -61,15 +61,17 @@ fn builds_and_tests() -> Vec<Step> {
             ]),
         // A changed public item is in `docs/api/`. The tool must also be able to read the output of
         // this nightly compiler.
-        Step::new("public API, as stored", ["cargo", "xtask", "api"]).needs([
-            "cargo",
-            "+nightly",
-            "public-api",
-            "-p",
-            "tickline-core",
-            "--target",
-            "x86_64-unknown-linux-gnu",
-            "-ss",
-        ]),
+        Step::new("public API, as stored", ["cargo", "xtask", "api"])
+            .needs(["cargo", "+nightly", "public-api", "--version"])
+            .prepare_by([
+                "cargo",
+                "+nightly",
+                "public-api",
+                "-p",
+                "tickline-core",
+                "--target",
+                "x86_64-unknown-linux-gnu",
+                "-ss",
+            ]),
     ]
 }

@@ -34,7 +34,7 @@ fn alone() -> Vec<Step> {
             .args(["tsc", "asked", "who", "served", "hpet_rejected"])
             .args(["measured_cpus", "switched", "demoted", "set_clock"])
             .args(["adjtimex", "hotplug", "saved", "suspended", "utc_died"])
-            .needs(["cargo", "xtask", "vm", "--prepare"]),
+            .prepare_by(["cargo", "xtask", "vm", "--prepare"]),
     ]
 }
 
@@ -134,8 +134,8 @@ fn outside_of_the_workspace() -> Vec<Step> {
     vec![
         // Core works without an operating system. This takes 4 s, 3 of them for the machine.
         Step::new("a clock on a bare machine", ["cargo", "xtask", "bare"])
-            .needs(["rustup", "target", "add", "x86_64-unknown-none"])
-            .needs(["qemu-system-x86_64", "--version"]),
+            .needs(["qemu-system-x86_64", "--version"])
+            .prepare_by(["rustup", "target", "add", "x86_64-unknown-none"]),
         Step::new("fuzz targets build", ["cargo", "+nightly", "fuzz", "build"])
             .args(["-s", "none"])
             .needs(FUZZ)
@@ -161,15 +161,15 @@ fn dependencies() -> Vec<Step> {
         Step::new("advisories", ["cargo", "deny", "--workspace"])
             .args(["check", "--disable-fetch", "advisories"])
             .needs(["cargo", "deny", "--version"])
-            .needs(["cargo", "deny", "--workspace", "fetch", "db"]),
+            .prepare_by(["cargo", "deny", "--workspace", "fetch", "db"]),
         // This check has a lock file of its own, with the oldest version of each dependency that
         // `Cargo.toml` admits.
         Step::new("oldest versions of dependencies", ["cargo", "+nightly"])
             .args(["check", "--config", OLDEST_LOCK, "--all-features"])
             .args(["--target-dir", "target/nightly"])
             .args(published())
-            .needs(["mkdir", "-p", "target/minimal-versions"])
-            .needs([
+            .prepare_by(["mkdir", "-p", "target/minimal-versions"])
+            .prepare_by([
                 "cargo",
                 "+nightly",
                 "update",
@@ -199,7 +199,7 @@ const CPP: [&str; 2] = ["c++", "--version"];
 fn miri(name: &'static str) -> Step {
     Step::new(name, ["cargo", "+nightly", "miri", "test"])
         .needs(["cargo", "+nightly", "miri", "--version"])
-        .needs(["cargo", "+nightly", "miri", "setup"])
+        .prepare_by(["cargo", "+nightly", "miri", "setup"])
 }
 
 /// Runs a fuzz target for a second or two: its committed corpus, and a fixed number of mutations.
@@ -213,5 +213,5 @@ fn fuzz(name: &'static str, target: &str) -> Step {
         .args(["--", "-seed=1", "-max_len=1024", "-runs=20000"])
         .needs(FUZZ)
         .needs(CPP)
-        .needs(["mkdir", "-p", &new])
+        .prepare_by(["mkdir", "-p", &new])
 }

@@ -1,8 +1,7 @@
 //! The lane `nightly`: checks that take too long for every change. `docs/nightly.md` has the last
 //! result of each step, and the times. `--write` stores a table in the documentation.
 
-use super::{Lane, by_oldest_compiler, published, workspaces};
-use crate::command::output_of;
+use super::{Lane, by_oldest_compiler, workspaces};
 use crate::step::Step;
 
 pub(super) fn steps() -> Vec<Step> {
@@ -148,7 +147,7 @@ fn sanitized(name: &'static str, sanitizer: &str) -> Step {
         .env("RUSTFLAGS", &format!("-Zsanitizer={sanitizer}"))
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
         .env("PROPTEST_CASES", "16")
-        .needs([
+        .prepare_by([
             "rustup",
             "component",
             "add",
@@ -230,7 +229,7 @@ fn long_tests() -> Vec<Step> {
         .only_tests(["no_forked_child"])
         .env("TICKLINE_TEST_ROUNDS", "167")
         .without_library_tests(),
-        // The tests of the trace file take ten million spans only here. The other tests do so in
+        // The tests of the trace file make ten million spans only here. The other tests do so in
         // every optimised build.
         Step::new("ten million spans", ["cargo", "test"])
             .args(["-p", "tickline-tracing", "--release", "--test", "it"])
@@ -243,11 +242,8 @@ fn long_tests() -> Vec<Step> {
     ]
 }
 
-/// Other compilers, other features, and packages.
+/// Other compilers, and other features.
 fn other_builds() -> Vec<Step> {
-    let commit = output_of("git rev-parse --short HEAD");
-    let commit = commit.unwrap_or_else(|_| "no-commit".into());
-    let of_commit = format!("target/package-check/{commit}");
     vec![
         by_oldest_compiler("tests by the oldest supported compiler", "test")
             .args(["-p", "tickline-core", "-p", "tickline-page"])
@@ -267,11 +263,5 @@ fn other_builds() -> Vec<Step> {
             .env("RUSTDOCFLAGS", "-D warnings")
             .needs(["rustdoc", "+nightly", "--version"])
             .without_library_tests(),
-        // Packs each crate, and builds it from the package. Cargo unpacks packages into the user's
-        // folder by name and version, and does not unpack the same version twice. So each commit
-        // has a folder of its own. Otherwise cargo would build the first package again.
-        Step::new("packages", ["cargo", "package", "--allow-dirty"])
-            .args(["--target-dir", &of_commit])
-            .args(published()),
     ]
 }

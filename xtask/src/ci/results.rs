@@ -43,7 +43,7 @@ pub(super) fn store(steps: &[Step], results: &str, commit: &str, date: &str) -> 
     let starts = starts(steps);
     let end = format!(" {commit} | {date} |\n");
     let new: String = results.lines().map(|row| format!("{row}{end}")).collect();
-    // `merged` takes the first row of each step: a new one, a stored one, or one of these.
+    // `merged` keeps the first row of each step: a new one, a stored one, or one of these.
     let none: String = starts
         .iter()
         .map(|start| format!("{start} not run | | | |\n"))

@@ -83,7 +83,7 @@ pub(super) fn clippy(lane: Lane) -> Vec<Step> {
         let step = Step::new(one.clippy, ["cargo", "clippy"])
             .args(["--manifest-path", &one.manifest()])
             .args(["--all-targets", "--target-dir", "target/beside"])
-            .needs(["cargo", "fetch", "--manifest-path", &one.manifest()])
+            .prepare_by(["cargo", "fetch", "--manifest-path", &one.manifest()])
             .without_library_tests();
         let step = match one.tool {
             None => step,
@@ -93,7 +93,7 @@ pub(super) fn clippy(lane: Lane) -> Vec<Step> {
             None => step,
             Some(target) => step
                 .args(["--release", "--target", target])
-                .needs(["rustup", "target", "add", target]),
+                .prepare_by(["rustup", "target", "add", target]),
         };
         step.args(["--", "-D", "warnings"])
     };

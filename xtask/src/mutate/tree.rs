@@ -57,7 +57,7 @@ impl Tree {
     /// Copies every file that git tracks or would track.
     pub(super) fn copy() -> Result<Self, String> {
         let tree = Self(root().join("target/mutate/tree"));
-        fs::remove_dir_all(&tree.0).ok();
+        files::remove_folder(&tree.0)?;
         let listing = output_of("git ls-files -z --cached --others --exclude-standard")?;
         for path in listing
             .split_terminator('\0')
@@ -104,7 +104,7 @@ impl Tree {
             cargo.arg("--release").env("RUSTFLAGS", "--cfg loom");
         }
         // No folder of another step: the sources of the workspace are older than a mutant's build,
-        // so cargo would take that build for theirs.
+        // so cargo would use that build for them.
         let folder = if tests == Tests::Loom {
             "target/mutate/loom"
         } else {

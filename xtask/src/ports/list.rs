@@ -12,8 +12,8 @@ pub(super) struct Port {
     pub(super) features: &'static str,
     /// Empty if the crate's dependency `quanta` is patched.
     pub(super) edits: Edits,
-    /// Parts of the names of tests that fail with std's clock as well, always or often. A comment at the
-    /// program says why.
+    /// Parts of the names of tests that fail with std's clock as well, always or often. A comment
+    /// at the program says why.
     pub(super) left_out: &'static [&'static str],
 }
 
@@ -72,8 +72,8 @@ pub(super) const PORTS: [Port; 19] = [
         edits: &[INSTANT],
         left_out: &[],
     },
-    // It denies warnings that are newer than it. Its iterators keep references to elements that they
-    // move, so two tests fail.
+    // It denies warnings that are newer than it. Its iterators keep references to elements that
+    // they move, so two tests fail.
     Port {
         name: "lru_time_cache",
         version: "0.11.11",
@@ -129,8 +129,8 @@ pub(super) const PORTS: [Port; 19] = [
         ],
         left_out: &[],
     },
-    // `parking_lot` waits until an instant of std. One test expects the release of a connection before
-    // another thread acquires the next one; r2d2 does not wait for that.
+    // `parking_lot` waits until an instant of std. One test expects the release of a connection
+    // before another thread acquires the next one; r2d2 does not wait for that.
     Port {
         name: "r2d2",
         version: "0.8.10",
@@ -210,9 +210,9 @@ pub(super) const PORTS: [Port; 19] = [
         ],
         left_out: &[],
     },
-    // The crate `instant` exports std's type. Examples request pages by HTTP: without TLS they need no
-    // library of the system. The one that is left out repeats its request for 15 minutes where there
-    // is no network.
+    // The crate `instant` exports std's type. Examples request pages by HTTP: without TLS they need
+    // no library of the system. The one that is left out repeats its request for 15 minutes where
+    // there is no network.
     Port {
         name: "backoff",
         version: "0.4.0",

@@ -219,8 +219,8 @@ fn readings_are_as_near_to_the_os_clock_as_the_crates_readme_says() {
     }
 }
 
-/// The drift of quanta in each process of all records, us a second, without its sign, from the least
-/// on. Of all records, because the code of quanta is not ours.
+/// The drift of quanta in each process of all records, us a second, without its sign, from the
+/// least on. Of all records, because the code of quanta is not ours.
 fn drifts_of_quanta_us() -> Vec<f64> {
     let Stored { present, older } = stored().unwrap();
     let records = present.iter().chain(&older);
@@ -279,8 +279,8 @@ fn rows(page: &str) -> Vec<Vec<String>> {
     rows.map(cells).collect()
 }
 
-/// How many times as fast a reading is as `clock_gettime`, in each guest that keeps time with a slow
-/// timer and whose readings use the counter throughout.
+/// How many times as fast a reading is as `clock_gettime`, in each guest that keeps time with a
+/// slow timer and whose readings use the counter throughout.
 fn ratios_of_guests() -> Vec<f64> {
     let is_slow = |row: &Vec<String>| {
         matches!(row.get(2).map(String::as_str), Some("hpet" | "acpi_pm"))

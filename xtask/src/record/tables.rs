@@ -315,8 +315,8 @@ fn served_after(record: &Record) -> String {
     }
 }
 
-/// The table of layers that write traces, from the newest record that has them: CPU time, ns, on one
-/// thread and on each of two threads, and bytes.
+/// The table of layers that write traces, from the newest record that has them: CPU time, ns, on
+/// one thread and on each of two threads, and bytes.
 pub(super) fn traces(records: &[Record]) -> String {
     let with_traces = records.iter().filter(|record| record.traces.is_some());
     let Some(record) = with_traces.max_by_key(|record| &record.date) else {

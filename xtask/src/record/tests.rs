@@ -14,21 +14,31 @@ fn a_record() -> Record {
     stored().unwrap().present.remove(0)
 }
 
-/// The pages' tables agree with the stored records, and no two records have the same processor.
+/// The file's name has the record's day and processor.
 #[test]
-fn the_pages_say_what_the_records_say() {
-    let stored = stored().unwrap();
-    assert!(!stored.present.is_empty());
-    for (folder, records) in [(FOLDER, &stored.present), (OLDER, &stored.older)] {
+fn each_record_is_in_the_file_of_its_name() {
+    let Stored { present, older } = stored().unwrap();
+    for (folder, records) in [(FOLDER, present), (OLDER, older)] {
         for record in records {
-            assert!(root().join(folder).join(record.file_name()).is_file());
+            let file = root().join(folder).join(record.file_name());
+            assert!(file.is_file(), "{}", file.display());
         }
     }
+}
+
+#[test]
+fn no_two_records_have_the_same_processor() {
     let mut processors: Vec<String> = all_records().into_iter().map(|one| one.processor).collect();
     processors.sort();
     for pair in processors.windows(2) {
         assert_ne!(pair[0], pair[1]);
     }
+}
+
+#[test]
+fn the_pages_say_what_the_records_say() {
+    let stored = stored().unwrap();
+    assert!(!stored.present.is_empty());
     for (path, text) in rewritten(&stored).unwrap() {
         assert!(
             read(path).unwrap() == text,
@@ -74,8 +84,8 @@ fn a_record_that_is_written_again_loses_nothing() {
         |folder, records: Vec<Record>| records.into_iter().map(move |one| (folder, one));
     for (folder, record) in in_folder(FOLDER, present).chain(in_folder(OLDER, older)) {
         let path = format!("{folder}/{}", record.file_name());
-        // Values are equal whatever the order of their fields. The order of fields in memory depends
-        // on serde_json's features, and so on the crates that are built together.
+        // Values are equal whatever the order of their fields. The order of fields in memory
+        // depends on serde_json's features, and so on the crates that are built together.
         let stored: Value = serde_json::from_str(&read(path).unwrap()).unwrap();
         let written: Value = serde_json::from_str(&text(&record).unwrap()).unwrap();
         assert_eq!(written, stored);
@@ -115,15 +125,15 @@ fn a_record_begins_with_its_description_and_then_has_the_programs_in_order() {
     );
 }
 
+/// Reads a record whose file lacks a field of a section.
+fn read_without(section: &str, field: &str) -> Result<Record, serde_json::Error> {
+    let mut record: Value = serde_json::from_str(&text(&a_record()).unwrap()).unwrap();
+    record[section].as_object_mut().unwrap().remove(field);
+    serde_json::from_value(record)
+}
+
 #[test]
 fn a_record_without_a_figure_of_a_table_is_refused() {
-    let record = &a_record();
-    let whole: Value = serde_json::from_str(&text(record).unwrap()).unwrap();
-    let without = |section: &str, field: &str| {
-        let mut record = whole.clone();
-        record[section].as_object_mut().unwrap().remove(field);
-        serde_json::from_value::<Record>(record)
-    };
     for (section, field) in [
         ("cost", "clocks"),
         ("startup", "hello"),
@@ -131,13 +141,17 @@ fn a_record_without_a_figure_of_a_table_is_refused() {
         ("accuracy_reader", "bound_violated"),
         ("spans", "spans"),
     ] {
-        let error = without(section, field).unwrap_err().to_string();
+        let error = read_without(section, field).unwrap_err().to_string();
         assert!(
             error.contains(&format!("missing field `{field}`")),
             "{error}"
         );
     }
-    assert!(without("order", "clock_ms").is_ok(), "no table shows it");
+}
+
+#[test]
+fn a_record_may_lack_a_figure_that_no_table_shows() {
+    assert!(read_without("order", "clock_ms").is_ok());
 }
 
 /// A field may have had another meaning then.
@@ -224,13 +238,22 @@ fn a_record_that_becomes_older_replaces_the_older_one_of_its_processor() {
 fn the_machine_of_a_record_names_its_commit_and_whether_it_had_changes() {
     let mut record = a_record();
     record.commit = "0123456789abcdef".to_owned();
-    record.tree_clean = true;
-    let of = |record: &Record| tables::machines(std::slice::from_ref(record));
-    assert!(of(&record).contains("; commit 0123456789: `cargo xtask record"));
-    record.tree_clean = false;
-    assert!(of(&record).contains("; commit 0123456789 with changes: `"));
+    for (tree_clean, expected) in [
+        (true, "; commit 0123456789: `cargo xtask record"),
+        (false, "; commit 0123456789 with changes: `"),
+    ] {
+        record.tree_clean = tree_clean;
+        let line = tables::machines(std::slice::from_ref(&record));
+        assert!(line.contains(expected), "{line}");
+    }
+}
+
+#[test]
+fn a_machine_whose_kernel_is_not_known_says_so() {
+    let mut record = a_record();
     record.machine.kernel = None;
-    assert!(of(&record).contains("Linux unknown,"));
+    let line = tables::machines(&[record]);
+    assert!(line.contains("Linux unknown,"), "{line}");
 }
 
 /// The row of a table, by its title.
@@ -254,6 +277,9 @@ fn order_that_was_not_tried_is_no_order() {
     assert_eq!(row(&tables::tickline(&records), title), why);
 }
 
+/// The title of the row with the least and the most offset.
+const OFFSETS: &str = "offset from `CLOCK_MONOTONIC`, ns: least to most";
+
 #[test]
 fn the_short_table_has_the_worst_of_both_drivers() {
     let mut record = a_record();
@@ -267,13 +293,18 @@ fn the_short_table_has_the_worst_of_both_drivers() {
         run.most_after_ns = bound_ns;
         run.bound_violated = violated;
     }
-    let table = |record: &Record| tables::short(std::slice::from_ref(record));
-    let offsets = "offset from `CLOCK_MONOTONIC`, ns: least to most";
+    let table = tables::short(&[record]);
+    assert_eq!(row(&table, OFFSETS), "-12 to +14 |");
     let bounds = "largest bound, ns; readings outside their bounds";
-    assert_eq!(row(&table(&record), offsets), "-12 to +14 |");
-    assert_eq!(row(&table(&record), bounds), "1,200; 3 |");
+    assert_eq!(row(&table, bounds), "1,200; 3 |");
+}
+
+#[test]
+fn an_offset_without_a_narrow_bracket_is_no_offset() {
+    let mut record = a_record();
     record.accuracy_reader.least_offset_ns = None;
-    assert_eq!(row(&table(&record), offsets), "no narrow bracket |");
+    let table = tables::short(&[record]);
+    assert_eq!(row(&table, OFFSETS), "no narrow bracket |");
 }
 
 #[test]
@@ -361,34 +392,4 @@ fn a_clock_that_only_one_machine_has_leaves_the_other_cells_empty() {
     records[0].cost.clocks.retain(|cost| cost.clock != "rdtscp");
     let table = tables::clocks(&records);
     assert!(row(&table, "rdtscp").starts_with(" |  | "), "{table}");
-}
-
-#[test]
-fn a_closed_gate_of_the_counter_skips_the_measurements() {
-    let found = |supported: bool, invariant: bool| -> Found {
-        let gates = serde_json::json!({ "machine": {}, "result": null, "gates": [
-            { "gate": "supported", "open": supported }, { "gate": "invariant", "open": invariant } ] });
-        serde_json::from_value(gates).unwrap()
-    };
-    assert_eq!(no_counter(&found(true, false)), None);
-    let why = no_counter(&found(false, true)).unwrap();
-    assert!(why.contains("the gate supported is closed"), "{why}");
-}
-
-#[test]
-fn a_processor_is_known_by_its_name_family_and_model() {
-    let cpuinfo = "processor\t: 0\ncpu family\t: 6\nmodel\t\t: 207\nmodel name\t: x\n";
-    let name = "Intel(R) Xeon(R) Processor @ 2.10GHz";
-    assert_eq!(processor(name, cpuinfo), "Intel Xeon, family 6, model 207");
-    assert_eq!(processor("Neoverse-N1", "processor\t: 0\n"), "Neoverse-N1");
-    assert_eq!(processor("", ""), "unknown");
-}
-
-#[test]
-fn the_command_of_a_record_measures_as_long_again() {
-    assert_eq!(Extent::Full { secs: 60 }.command(), "cargo xtask record");
-    assert_eq!(
-        Extent::Full { secs: 30 }.command(),
-        "cargo xtask record --secs 30"
-    );
 }

@@ -25,6 +25,31 @@ fn a_step_passes_fails_or_is_skipped_and_says_so() {
     );
 }
 
+/// Why a step was skipped.
+fn why_skipped(step: &Step) -> String {
+    match run(step, &mut Vec::new()) {
+        Err(Skipped(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_step_whose_tool_is_missing_is_not_prepared() {
+    let lacks = Step::new("lacks", ["true"])
+        .needs(["no-such-program-of-tickline"])
+        .prepare_by(["no-such-preparation-of-tickline"]);
+    let why = why_skipped(&lacks);
+    assert!(why.contains("`no-such-program-of-tickline`"), "{why}");
+}
+
+#[test]
+fn a_step_that_can_not_be_prepared_is_skipped_with_the_cause() {
+    let unprepared = Step::new("unprepared", ["true"]).prepare_by(["ls", "no-such-folder"]);
+    let why = why_skipped(&unprepared);
+    assert!(why.contains("`ls no-such-folder`: exit status"), "{why}");
+    assert!(why.lines().count() > 1, "{why}");
+}
+
 /// The harness calls such a test passed.
 #[test]
 fn a_step_that_passes_names_the_tests_that_skipped_themselves() {
@@ -53,16 +78,23 @@ fn a_step_fails_if_one_of_its_filters_chooses_no_test() {
 }
 
 /// A command says by its exit code that it has skipped some of its checks.
+fn skips_parts() -> Step {
+    Step::new("parts", ["sh", "-c", "exit 77"])
+}
+
 #[test]
 fn a_command_that_skips_parts_has_neither_passed_nor_failed() {
-    let mut skips = Vec::new();
-    let exit = Step::new("parts", ["sh", "-c", "exit 77"]);
-    let result = run(&exit, &mut skips);
-    assert!(
-        matches!(&result, Err(Skipped(why)) if why.is_empty()),
-        "{result:?}"
-    );
+    let result = run(&skips_parts(), &mut Vec::new());
     assert_eq!(code([result].iter()), SOME_SKIPPED);
+}
+
+#[test]
+fn a_step_whose_command_skips_parts_says_that_the_output_names_them() {
+    let why = why_skipped(&skips_parts());
+    assert_eq!(
+        why,
+        "parts of it were NOT checked, and its output names them"
+    );
 }
 
 fn done(name: &'static str, result: Result<(), NotPassed>, skips: &[&str]) -> Done<'static> {
@@ -121,15 +153,13 @@ fn the_summary_counts_the_tests_that_skipped_themselves() {
 #[test]
 fn the_forge_is_told_what_was_skipped() {
     let steps = [
-        done("clippy", Err(Skipped("cargo clippy".to_owned())), &[]),
-        done("guests", Err(Skipped(String::new())), &[]),
+        done("clippy", Err(Skipped("no clippy\nat all".to_owned())), &[]),
         done("tests", Ok(()), &["no root", "no root"]),
         done("docs", Err(Failed("a link".to_owned())), &[]),
     ];
     assert_eq!(
         annotations(&steps),
-        "::warning::SKIPPED clippy: `cargo clippy` does not work there
-::warning::SKIPPED parts of guests
+        "::warning::SKIPPED clippy: no clippy
 ::notice::SKIPPED within tests, 2 times: no root
 "
     );

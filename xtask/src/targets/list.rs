@@ -22,8 +22,8 @@ pub(crate) const PROGRAM: &str = "tickline-cli";
 /// The published crates that show results on a terminal. Targets without one leave them out.
 const NEED_A_TERMINAL: [&str; 2] = ["tickline-criterion", PROGRAM];
 
-/// The crates that are compiled, with their names in the table. Its libraries are fewer than those
-/// with a stored API, since some need a terminal.
+/// The crates that are compiled for a target, with their names in the table. A library that needs a
+/// terminal is not among `Libraries`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub(super) enum Crates {
     #[default]

@@ -1,15 +1,15 @@
 //! Provides the requirements of a target's programs: the compiler's library, a linker, and an
 //! emulator with the files of a system.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::list::{HOST, Target};
-use crate::command::{command, command_of, logged, output, words};
+use crate::command::{command, command_of, output, run_logged, words};
 use crate::files::{self, store};
 use crate::outcome::NotPassed::{self, Skipped};
+use crate::toolchain::install_std;
 
 /// The number of random cases of each property. It is small, because native runs try thousands.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "32");
@@ -21,31 +21,16 @@ pub(super) struct Machine {
     environment: Vec<(String, String)>,
 }
 
-/// The output of a command that this machine may lack.
-fn need(command: &mut Command) -> Result<String, NotPassed> {
-    output(command).map_err(|_| Skipped(format!("`{}` does not work here", words(command))))
-}
-
 /// What a program says of its version; this machine may lack the program.
 fn version_text(program: &str) -> Result<String, NotPassed> {
-    need(command_of([program]).arg("--version"))
+    output(command_of([program]).arg("--version")).map_err(Skipped)
 }
 
 impl Machine {
-    /// A machine that compiles without linking.
-    pub(super) fn with_compiler(target: &Target) -> Result<Self, NotPassed> {
+    /// Prepares a machine that compiles without linking.
+    pub(super) fn prepare_to_compile(target: &Target) -> Result<Self, NotPassed> {
         let triple = &target.triple;
-        let has_library = || {
-            let path = output(command("rustc --print target-libdir --target").arg(triple));
-            path.is_ok_and(|path| Path::new(&path).is_dir())
-        };
-        if !has_library() {
-            output(command("rustup target add").arg(triple)).ok();
-        }
-        if !has_library() {
-            let missing = format!("no library of the compiler for {triple}");
-            return Err(Skipped(missing));
-        }
+        install_std(triple).map_err(Skipped)?;
         let mut machine = Self {
             name: String::new(),
             environment: Vec::new(),
@@ -65,13 +50,13 @@ impl Machine {
         Ok(machine)
     }
 
-    /// A machine that links and runs. Emulated programs find the files of this machine, and in
-    /// front of them a kernel's files that name these clocksources.
-    pub(super) fn that_runs(
+    /// Prepares a machine that links and runs. Emulated programs find the files of this machine,
+    /// and in front of them a kernel's files that name these clocksources.
+    pub(super) fn prepare_to_run(
         target: &Target,
         clocksources: Option<&str>,
     ) -> Result<Self, NotPassed> {
-        let mut machine = Self::with_compiler(target)?;
+        let mut machine = Self::prepare_to_compile(target)?;
         // The compiler includes `rust-lld`.
         if !matches!(&target.linker[..], "" | "rust-lld") {
             version_text(&target.linker)?;
@@ -82,7 +67,7 @@ impl Machine {
             "wine" => {
                 machine.name = format!("under Wine {}", version(&version_text("wine")?));
                 machine.set_for(target, "RUNNER", "wine");
-                let folder = wine_folder(&target.linker).map_err(Skipped)?;
+                let folder = make_wine_folder(&target.linker).map_err(Skipped)?;
                 let prefix = folder.join("prefix");
                 keep_wine_up(&prefix).map_err(Skipped)?;
                 machine.set("WINEPREFIX", &prefix.display().to_string());
@@ -98,13 +83,15 @@ impl Machine {
                 machine.name = format!("emulated, QEMU {}", version(&version_text(program)?));
                 let root = match clocksources {
                     None => PathBuf::from(&target.libraries),
-                    Some(names) => system(target, names).map_err(Skipped)?,
+                    Some(names) => make_system(target, names).map_err(Skipped)?,
                 };
-                let runner = format!("{program} -L {}", root.display());
-                machine.set_for(target, "RUNNER", &runner);
+                machine.set_for(target, "RUNNER", program);
+                // QEMU's option `-L` as a variable: cargo splits the runner at each space, and a
+                // path may have one.
+                machine.set("QEMU_LD_PREFIX", &root.display().to_string());
                 // Tests that execute themselves need the emulator's command, and some tests must
                 // know that there is an emulator.
-                machine.set("TICKLINE_TEST_RUNNER", &runner);
+                machine.set("TICKLINE_TEST_RUNNER", program);
                 machine.set(CASES.0, CASES.1);
             }
         }
@@ -131,18 +118,15 @@ impl Machine {
     pub(super) fn run(&self, command: &mut Command) -> Result<String, NotPassed> {
         let start = Instant::now();
         let line = words(command);
-        let done = logged(command.envs(self.environment.iter().cloned()), "target");
+        let logged = run_logged(command.envs(self.environment.iter().cloned()), "target");
+        let (status, text) = logged.inspect_err(|why| println!("=== FAILED: {why}"))?;
         let seconds = start.elapsed().as_secs_f64();
-        let why = match done {
-            Ok((status, text)) if status.success() => {
-                println!("    {seconds:>6.1} s  {line}");
-                return Ok(text);
-            }
-            Ok((_, text)) => text,
-            Err(error) => error.to_string(),
-        };
-        println!("{why}\n=== FAILED after {seconds:.1} s: {line}");
-        Err(NotPassed::Failed(why))
+        if !status.success() {
+            println!("{text}\n=== FAILED after {seconds:.1} s: `{line}`: {status}");
+            return Err(NotPassed::Failed(text));
+        }
+        println!("    {seconds:>6.1} s  {line}");
+        Ok(text)
     }
 }
 
@@ -157,7 +141,7 @@ fn version(text: &str) -> &str {
 
 /// Makes a folder with the target's libraries, and with a kernel's files that name its
 /// clocksources. QEMU looks for files there before it looks in the real system.
-fn system(target: &Target, clocksources: &str) -> Result<PathBuf, String> {
+fn make_system(target: &Target, clocksources: &str) -> Result<PathBuf, String> {
     let root = files::target().join("targets").join(&target.triple);
     let folder = root.join("sys/devices/system/clocksource/clocksource0");
     let current = clocksources.split(' ').next().unwrap_or_default();
@@ -174,7 +158,7 @@ fn system(target: &Target, clocksources: &str) -> Result<PathBuf, String> {
 /// Makes a folder for Wine with a library that Rust's programs need, and that Wine has only from
 /// version 9 on. The library forwards its function, which fills memory with random bytes, to
 /// another library.
-fn wine_folder(linker: &str) -> Result<PathBuf, String> {
+fn make_wine_folder(linker: &str) -> Result<PathBuf, String> {
     let folder = files::target().join("targets/wine");
     let definition = folder.join("bcryptprimitives.def");
     store(
@@ -199,9 +183,10 @@ fn keep_wine_up(prefix: &Path) -> Result<(), String> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let started = fs::create_dir_all(prefix).and_then(|()| command.status());
-    started
-        .map(|_| ())
+    files::make_folder(prefix)?;
+    command
+        .status()
+        .map(drop)
         .map_err(|error| format!("`wineserver`: {error}"))
 }
 
@@ -218,11 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_this_machine_lacks_skips_its_checks() {
-        assert!(matches!(
-            need(&mut command("no-such-program-of-tickline")),
-            Err(Skipped(_))
-        ));
-        assert!(need(&mut command("true")).is_ok());
+    fn a_program_that_this_machine_lacks_skips_its_checks() {
+        let lacking = version_text("no-such-program-of-tickline");
+        assert!(matches!(lacking, Err(Skipped(_))), "{lacking:?}");
+    }
+
+    #[test]
+    fn a_program_that_this_machine_has_skips_nothing() {
+        let cargo = version_text("cargo").unwrap();
+        assert!(cargo.starts_with("cargo "), "{cargo}");
     }
 }

@@ -11,6 +11,7 @@ use crate::command::{command, command_of, must_succeed, output};
 use crate::dist::{LIBRARY, TARGET};
 use crate::files::{self, entries};
 use crate::outcome::NotPassed;
+use crate::toolchain::install_std;
 
 /// A package that depends on the newest kernel for guests. That kernel has 27 MB, and all drivers
 /// that these guests need.
@@ -34,7 +35,7 @@ const MEMORY_MB: &str = "192";
 /// Fetches the compiler's target, the emulator and the kernel. Returns the kernel.
 pub(super) fn fetch() -> Result<PathBuf, NotPassed> {
     fs::create_dir_all(super::folder())?;
-    output(command("rustup target add").arg(TARGET)).map_err(NotPassed::Skipped)?;
+    install_std(TARGET).map_err(NotPassed::Skipped)?;
     for (program, package) in [(QEMU, "qemu-system-x86"), ("cpio", "cpio")] {
         if output(command_of([program]).arg("--version")).is_err() {
             let mut install = command("apt-get install -y -qq --no-install-recommends");
@@ -146,7 +147,7 @@ pub(super) fn build() -> Result<[(&'static str, Vec<u8>); 3], NotPassed> {
     must_succeed(&mut command(crate::dist::PRELOAD))?;
     let target = files::target();
     let program = |name: &str| fs::read(target.join(TARGET).join("dist").join(name));
-    let preload = crate::dist::library(&target)?;
+    let preload = crate::dist::read_library(&target)?;
     Ok([
         ("init", program("tickline-vm-guest")?),
         ("tickline", program("tickline")?),

@@ -127,8 +127,11 @@ pub(super) fn prepare() -> Result<Image, NotPassed> {
     fs::remove_dir_all(&own).ok();
     let [(name, init), ..] = image::build()?;
     put(&own, name, &init)?;
-    let package = crate::dist::package(&files::target())?;
-    fs::copy(crate::dist::tarball(&package)?, own.join("tickline.tar.gz"))?;
+    let package = crate::dist::make_package(&files::target())?;
+    fs::copy(
+        crate::dist::make_tarball(&package)?,
+        own.join("tickline.tar.gz"),
+    )?;
     fs::copy(package, own.join("tickline.deb"))?;
     let programs = all()?;
     fs::write(

@@ -25,6 +25,9 @@ use subjects::SpanSubject;
 /// many rounds are not interrupted.
 const SPANS: u32 = 500;
 
+/// The number of spans before those of a round, which fill the caches.
+const WARM_UP: u32 = SPANS / 10;
+
 /// Measures what a span costs, in each layer.
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -39,9 +42,9 @@ fn main() {
     // Wait until the first recalibrations are over.
     std::thread::sleep(Duration::from_millis(1_500));
     let (subjects, kept) = subjects::subjects();
-    let one_thread_ns = one_thread(&subjects, rounds);
+    let one_thread_ns = measure_on_one_thread(&subjects, rounds);
     let has_two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
-    let two_threads_ns = has_two.then(|| two_threads(&subjects, rounds));
+    let two_threads_ns = has_two.then(|| measure_on_two_threads(&subjects, rounds));
     let spans = subjects.iter().enumerate().map(|(index, subject)| Cost {
         subject: subject.name,
         one_thread_ns: one_thread_ns[index],
@@ -83,7 +86,7 @@ fn dispatches(subjects: &[SpanSubject]) -> Vec<Dispatch> {
 }
 
 /// Makes `count` spans. Returns the cost of one, ns.
-fn span_ns(subject: &SpanSubject, dispatch: &Dispatch, count: u32) -> f64 {
+fn time_span_ns(subject: &SpanSubject, dispatch: &Dispatch, count: u32) -> f64 {
     tracing::dispatcher::with_default(dispatch, || {
         let start = Instant::now();
         (subject.spans)(count);
@@ -92,13 +95,13 @@ fn span_ns(subject: &SpanSubject, dispatch: &Dispatch, count: u32) -> f64 {
 }
 
 /// The cost of a span for each subject, ns.
-fn one_thread(subjects: &[SpanSubject], rounds: u32) -> Vec<f64> {
+fn measure_on_one_thread(subjects: &[SpanSubject], rounds: u32) -> Vec<f64> {
     let mut fastest = vec![f64::INFINITY; subjects.len()];
     let dispatches = dispatches(subjects);
     for _ in 0..rounds {
         for ((subject, dispatch), fastest) in subjects.iter().zip(&dispatches).zip(&mut fastest) {
-            span_ns(subject, dispatch, 50);
-            *fastest = fastest.min(span_ns(subject, dispatch, SPANS));
+            time_span_ns(subject, dispatch, WARM_UP);
+            *fastest = fastest.min(time_span_ns(subject, dispatch, SPANS));
         }
         // Give the traces' writers time, so that their work does not count for other subjects.
         std::thread::sleep(Duration::from_millis(1));
@@ -114,12 +117,12 @@ fn one_thread(subjects: &[SpanSubject], rounds: u32) -> Vec<f64> {
 /// threads 1 and 2 side by side, and also those of threads 3 to 6. Two such threads may write to
 /// one cache line at each enter and exit, with any layers. This made some rows twice as expensive
 /// as others. Therefore the thread with number 0 measures.
-fn two_threads(subjects: &[SpanSubject], rounds: u32) -> Vec<f64> {
+fn measure_on_two_threads(subjects: &[SpanSubject], rounds: u32) -> Vec<f64> {
     let stop = AtomicBool::new(false);
     let current = AtomicUsize::new(0);
     let running = AtomicUsize::new(usize::MAX);
     let spans = |dispatches: &[Dispatch], index, count| {
-        span_ns(&subjects[index], &dispatches[index], count)
+        time_span_ns(&subjects[index], &dispatches[index], count)
     };
     let mut times = vec![Vec::new(); subjects.len()];
     std::thread::scope(|scope| {
@@ -131,7 +134,7 @@ fn two_threads(subjects: &[SpanSubject], rounds: u32) -> Vec<f64> {
             while !stop.load(Ordering::Relaxed) {
                 // ORDERING: Relaxed: the index orders no memory.
                 let subject = current.load(Ordering::Relaxed);
-                spans(&dispatches, subject, 50);
+                spans(&dispatches, subject, WARM_UP);
                 // ORDERING: Relaxed: the index orders no memory.
                 running.store(subject, Ordering::Relaxed);
             }
@@ -150,7 +153,7 @@ fn two_threads(subjects: &[SpanSubject], rounds: u32) -> Vec<f64> {
         for _ in 0..rounds {
             for (index, times) in times.iter_mut().enumerate() {
                 wait_for(index);
-                spans(&dispatches, index, 50);
+                spans(&dispatches, index, WARM_UP);
                 times.push(spans(&dispatches, index, SPANS));
             }
         }

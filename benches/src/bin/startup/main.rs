@@ -117,7 +117,7 @@ fn main() {
         }
     });
     let pairs: Vec<(f64, f64)> = (0..runs)
-        .map(|_| (process_us("hello_std"), process_us("hello_tickline")))
+        .map(|_| (time_run_us("hello_std"), time_run_us("hello_tickline")))
         .collect();
     let hello = Hello {
         with_std_us: Spread::new(pairs.iter().map(|pair| pair.0).collect()),
@@ -130,7 +130,8 @@ fn main() {
     });
 }
 
-fn process_us(name: &str) -> f64 {
+/// Runs a program. Returns the time until it has ended, us.
+fn time_run_us(name: &str) -> f64 {
     let start = Instant::now();
     let status = sibling(name)
         .stdout(Stdio::null())

@@ -1,7 +1,7 @@
 //! Measures layers that write traces to a file: the CPU time of the program's thread for a span, a
 //! span with a field and an event with a field; the CPU time of the whole process for a record; and
-//! the size of a record in the file. Each layer has a process of its own, and the layers take turns.
-//! The fastest round counts.
+//! the size of a record in the file. Each layer has a process of its own, and the layers take
+//! turns. The fastest round counts.
 //!
 //! `cargo run --release -p tickline-benches --bin traces [-- --rounds 3] [--records 100000]`
 
@@ -54,7 +54,7 @@ fn main() {
         let mut rows: Vec<Option<Cost>> = vec![None; SUBJECTS.len()];
         for _ in 0..rounds {
             for (subject, row) in SUBJECTS.iter().zip(&mut rows) {
-                let cost = in_process(subject.name, records, threads);
+                let cost = measure_in_process(subject.name, records, threads);
                 *row = Some(match row.take() {
                     Some(before) => before.faster(cost),
                     None => cost,
@@ -111,7 +111,7 @@ impl Cost {
 }
 
 /// Measures a layer in a process of its own.
-fn in_process(name: &str, records: u64, threads: u64) -> Cost {
+fn measure_in_process(name: &str, records: u64, threads: u64) -> Cost {
     let output = Command::new(env::current_exe().expect("the path of this program"))
         .args(["--subject", name])
         .args(["--records", &records.to_string()])
@@ -137,7 +137,7 @@ fn measure(subject: &TraceSubject, records: u64, threads: u64) -> Cost {
     let process_start_ns = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
     let times: Vec<[f64; 3]> = std::thread::scope(|scope| {
         let recorders: Vec<_> = (0..threads)
-            .map(|_| scope.spawn(|| Kind::ALL.map(|kind| record_ns(subject, kind, records))))
+            .map(|_| scope.spawn(|| Kind::ALL.map(|kind| time_record_ns(subject, kind, records))))
             .collect();
         recorders
             .into_iter()
@@ -162,7 +162,7 @@ fn measure(subject: &TraceSubject, records: u64, threads: u64) -> Cost {
 
 /// The CPU time of this thread for a record, ns.
 #[expect(clippy::cast_precision_loss, reason = "figures with a few digits")]
-fn record_ns(subject: &TraceSubject, kind: Kind, records: u64) -> f64 {
+fn time_record_ns(subject: &TraceSubject, kind: Kind, records: u64) -> f64 {
     let start_ns = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
     (subject.record)(kind, records);
     (clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) - start_ns) as f64 / records as f64

@@ -83,15 +83,15 @@ impl Harnesses {
     /// One run of a routine: the time that the harness prints, ns.
     pub(crate) fn run(&self, harness: Harness, routine: Routine) -> Result<f64, Box<dyn Error>> {
         match harness {
-            Harness::Counter => self.by_criterion(self.counter.clone(), routine),
-            Harness::CounterAlone => self.by_criterion(self.counter_alone.clone(), routine),
-            Harness::WallTime => self.by_criterion(WallTime, routine),
-            Harness::Divan => by_divan(routine),
+            Harness::Counter => self.run_criterion(self.counter.clone(), routine),
+            Harness::CounterAlone => self.run_criterion(self.counter_alone.clone(), routine),
+            Harness::WallTime => self.run_criterion(WallTime, routine),
+            Harness::Divan => run_divan(routine),
         }
     }
 
     /// criterion's time of a routine: the slope if there is one, else the mean.
-    fn by_criterion<M: Measurement + 'static>(
+    fn run_criterion<M: Measurement + 'static>(
         &self,
         measurement: M,
         routine: Routine,
@@ -120,11 +120,11 @@ impl Harnesses {
 
     /// What a sample of 60 us costs beside its own time: the median of many, us. The columns are
     /// the harnesses with criterion.
-    pub(crate) fn sample_costs_us(&self) -> [f64; 3] {
+    pub(crate) fn measure_sample_costs_us(&self) -> [f64; 3] {
         [
-            sample_cost_us(&self.counter),
-            sample_cost_us(&self.counter_alone),
-            sample_cost_us(&WallTime),
+            measure_sample_cost_us(&self.counter),
+            measure_sample_cost_us(&self.counter_alone),
+            measure_sample_cost_us(&WallTime),
         ]
     }
 }
@@ -135,7 +135,7 @@ impl Drop for Harnesses {
     }
 }
 
-fn sample_cost_us<M: Measurement>(measurement: &M) -> f64 {
+fn measure_sample_cost_us<M: Measurement>(measurement: &M) -> f64 {
     const SAMPLES: usize = 2_001;
     const SAMPLE: Duration = Duration::from_micros(60);
     let mut costs_us: Vec<f64> = (0..SAMPLES)
@@ -157,7 +157,7 @@ fn sample_cost_us<M: Measurement>(measurement: &M) -> f64 {
 
 /// divan's median of a routine, ns, from a process of its own. divan prints a table: after the
 /// name, `│` separates fastest, slowest, median and mean.
-fn by_divan(routine: Routine) -> Result<f64, Box<dyn Error>> {
+fn run_divan(routine: Routine) -> Result<f64, Box<dyn Error>> {
     let output = Command::new(std::env::current_exe()?)
         .args([DIVAN, routine.name()])
         .stderr(Stdio::inherit())
@@ -186,7 +186,7 @@ fn median_in(table: &str, name: &str) -> Option<f64> {
 }
 
 /// The process that runs divan, with its default settings.
-pub(crate) fn run_divan(name: &str) {
+pub(crate) fn run_divan_here(name: &str) {
     ROUTINES
         .into_iter()
         .map(Routine::name)

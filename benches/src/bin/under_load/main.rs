@@ -10,7 +10,7 @@
 //!
 //! Let nothing else run. With the default arguments this takes about 5 minutes. `--load memory`
 //! shows what is left of the error if the other processes also empty the caches. The table is
-//! printed after criterion's own lines; `--json FILE` stores all runs.
+//! printed after criterion's own lines.
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
 mod harnesses;
@@ -18,12 +18,9 @@ mod load;
 mod routines;
 
 use std::error::Error;
-use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use serde::Serialize;
 
 use crate::harnesses::{HARNESSES, Harness, Harnesses};
 use crate::load::{Load, Work};
@@ -44,9 +41,6 @@ struct Arguments {
     /// What the busy processes do.
     #[arg(long, value_enum, default_value = "arithmetic")]
     load: Work,
-    /// Stores all runs in this file.
-    #[arg(long)]
-    json: Option<PathBuf>,
     /// Makes this process a busy one.
     #[arg(long, hide = true)]
     keep_busy: Option<Work>,
@@ -59,7 +53,7 @@ struct Arguments {
 }
 
 /// All runs of one routine by one harness.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 struct Row {
     routine: &'static str,
     harness: &'static str,
@@ -67,7 +61,7 @@ struct Row {
     busy_ns: Vec<f64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 struct Report {
     /// The busy processes on each CPU, and what they do.
     busy: u64,
@@ -157,7 +151,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         measure_ms,
         busy,
         load: work,
-        json,
         keep_busy,
         cpu,
         divan,
@@ -166,7 +159,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         load::keep_busy(work, cpu);
     }
     if let Some(name) = divan {
-        harnesses::run_divan(&name);
+        harnesses::run_divan_here(&name);
         return Ok(());
     }
     let begin = Instant::now();
@@ -182,10 +175,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             busy_ns: Vec::new(),
         })
         .collect();
-    let sample_cost_us = harnesses.sample_costs_us();
+    let sample_cost_us = harnesses.measure_sample_costs_us();
     measure(&harnesses, runs, &mut rows, |row| &mut row.free_ns)?;
     let incidents_free = harnesses.incidents();
     let load = Load::start(busy, work)?;
+    // All busy processes have begun by then. The time is chosen.
     std::thread::sleep(Duration::from_millis(500));
     measure(&harnesses, runs, &mut rows, |row| &mut row.busy_ns)?;
     drop(load);
@@ -199,8 +193,5 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     print(&report);
     println!("{:.0} s", begin.elapsed().as_secs_f64());
-    if let Some(file) = json {
-        fs::write(file, serde_json::to_vec_pretty(&report)?)?;
-    }
     Ok(())
 }

@@ -4,7 +4,6 @@
 #[cfg(target_os = "linux")]
 pub(crate) mod procfs;
 
-use std::ffi::OsStr;
 use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -25,7 +24,7 @@ pub(crate) fn skip(why: &str) {
 
 const SKIPPED: &str = "SKIPPED: ";
 
-/// The emulator that runs programs of this target, with its arguments, if there is one.
+/// The program that emulates this target, if there is one.
 const RUNNER: &str = "TICKLINE_TEST_RUNNER";
 
 /// Whether this is unoptimised code in an emulator, where an iteration takes longer than the first
@@ -64,13 +63,15 @@ pub(crate) fn own_name() -> Option<String> {
 /// same emulator, if there is one.
 pub(crate) fn started_again(name: &str) -> Command {
     let own = std::env::current_exe().expect("this test's path");
-    let runner = std::env::var(RUNNER).unwrap_or_default();
-    let mut words = runner
-        .split_whitespace()
-        .map(OsStr::new)
-        .chain([own.as_os_str()]);
-    let mut command = Command::new(words.next().expect("a program"));
-    command.args(words).args(alone(name)).env(CHILD, name);
+    let mut command = match std::env::var_os(RUNNER) {
+        None => Command::new(own),
+        Some(runner) => {
+            let mut emulator = Command::new(runner);
+            emulator.arg(own);
+            emulator
+        }
+    };
+    command.args(alone(name)).env(CHILD, name);
     command
 }
 

@@ -6,7 +6,7 @@ use tickline_core::gate::keeper::{self, Stage};
 use tickline_core::shared::SlowReading;
 use tickline_core::try_lock::LockToken;
 
-use super::{Clock, Context, Unguarded, has_ended};
+use super::{Clock, Context, MAX_LATE_PS, Unguarded, has_ended};
 use crate::check::ONE_LINE;
 use crate::limits::valid_intervals;
 use crate::machine::PS;
@@ -40,7 +40,7 @@ impl Context {
             };
             if !self.review() {
                 self.world
-                    .step(Step::Sleep(wait_ns * PS + self.random_ps(200_000 * PS)));
+                    .step(Step::Sleep(wait_ns * PS + self.random_ps(MAX_LATE_PS)));
             }
         }
     }

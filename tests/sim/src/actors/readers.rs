@@ -9,8 +9,13 @@ use crate::check::{Begin, ONE_LINE, ReadKind, ReadPath, TrackPoint};
 use crate::machine::PS;
 use crate::world::{Actor, ClockRead, Step};
 
-/// Readers begin to read this long before a stopped actor goes on, ps.
+/// Readers begin to read this long before a stopped actor goes on, ps. It is chosen: 3 us, as long
+/// as some tens of readings.
 const AIM_AHEAD_PS: u64 = 3_000_000;
+
+/// The most readings in a burst, and the longest pause between two of them, ps. They are chosen.
+const MAX_BURST: u64 = 64;
+const MAX_PAUSE_PS: u64 = 50_000;
 
 /// A reading with more steps than this is waiting for another thread. While a state announces a
 /// replacement, a reader loads it up to a thousand times, in two steps each. A few such states may
@@ -45,13 +50,14 @@ impl Context {
                 continue;
             }
             let readings = if is_aimed || self.random_below(4) == 0 {
-                1 + self.random_below(64)
+                1 + self.random_below(MAX_BURST)
             } else {
                 1
             };
             for _ in 0..readings {
                 self.make_one_reading();
-                self.world.step(Step::Sleep(self.random_below(50_000)));
+                self.world
+                    .step(Step::Sleep(self.random_below(MAX_PAUSE_PS)));
             }
             let wait = self.next_wait();
             is_aimed = wait.is_aimed;

@@ -53,6 +53,12 @@ pub struct Slew {
 /// If a reader's delay is longer than this, ns, it may instead last until the writer goes on.
 const LONG_NS: u64 = 10_000;
 
+/// The longest suspend, or pause of a VM, ns. It is chosen: four leases (`WriterConfig::new`).
+const MAX_ASLEEP_NS: u64 = 2_000_000_000;
+
+/// The longest delay of an actor, ns. It is chosen: three leases.
+const MAX_DELAY_NS: u64 = 1_500_000_000;
+
 /// The interval between samples of the clock of `tickline serve`, ns.
 const SAMPLE_EVERY_NS: u64 = 500_000_000;
 
@@ -120,7 +126,7 @@ impl Run {
     }
 
     /// Kills the writer, closes the page, or makes the clocks do what `faults` says; in most steps
-    /// nothing.
+    /// nothing. The chances are chosen, so that each happens many times in an attack.
     fn inject(&mut self, faults: Faults, rng: &mut fastrand::Rng) {
         match rng.u32(..20_000) {
             0..=3 => {
@@ -131,14 +137,14 @@ impl Run {
             7..=8 => self.world.closing.set(Some(Basis::Doubt)),
             9..=40 => self.world.closing.set(None),
             41..=46 if faults == Faults::Suspends => {
-                let asleep = rng.u64(1..2_000_000_000);
+                let asleep = rng.u64(1..MAX_ASLEEP_NS);
                 self.world.ticks.set(self.world.ticks.get() + asleep);
                 self.world
                     .base_ns
                     .set(self.world.base_ns.get() - asleep.cast_signed());
             }
             41..=46 if faults == Faults::Pauses => {
-                let paused = rng.u64(1..2_000_000_000);
+                let paused = rng.u64(1..MAX_ASLEEP_NS);
                 self.world
                     .base_ns
                     .set(self.world.base_ns.get() + paused.cast_signed());
@@ -205,12 +211,13 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
     Ok(*world.counts.borrow())
 }
 
-/// The time until an actor takes its next step, `pending`, ns: usually a few ns, and sometimes up
-/// to three leases. Long delays are more frequent before a writer's swap.
+/// The time until an actor makes its next step, `pending`, ns: usually a few ns, and sometimes up
+/// to [`MAX_DELAY_NS`]. Long delays are more frequent before a writer's swap. The chances are
+/// chosen.
 fn delay(rng: &mut fastrand::Rng, actor: usize, pending: Pending) -> u64 {
     match rng.u32(..1_000) {
-        0..=99 if actor == WRITER && pending == Pending::Swap => rng.u64(..1_500_000_000),
-        0 => rng.u64(..1_500_000_000),
+        0..=99 if actor == WRITER && pending == Pending::Swap => rng.u64(..MAX_DELAY_NS),
+        0 => rng.u64(..MAX_DELAY_NS),
         1..=3 => rng.u64(..100_000_000),
         4..=9 => rng.u64(..2_000_000),
         10..=29 => rng.u64(..20_000),
@@ -229,7 +236,7 @@ fn delay(rng: &mut fastrand::Rng, actor: usize, pending: Pending) -> u64 {
 /// # Panics
 ///
 /// Without memory for a stack.
-pub fn slewed(slews: &[Slew]) -> Result<LeaseCounts, String> {
+pub fn run_slews(slews: &[Slew]) -> Result<LeaseCounts, String> {
     let world = World::new(WIDTH_NS, WIDTH_NS, Stops::NotBeforeTheSwap, 0);
     world.sample_every_ns.set(SAMPLE_EVERY_NS);
     let mut run = Run::new(world, 2);

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use super::{Death, MAX_PROGRAM_THREADS, Scheduler};
-use crate::actors::Context;
+use super::{Death, MAX_PROGRAM_THREADS, RESUMES_IN_PS, Scheduler};
+use crate::actors::{Context, MAX_WAKE_UP_PS};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Fault, Suspend};
@@ -17,9 +17,8 @@ impl Scheduler {
     fn stop(&self, index: usize, until_ps: u64) {
         let actor = &self.context.world.actors[index];
         if actor.is_alive.get() && actor.ready_ps.get() < until_ps {
-            actor
-                .ready_ps
-                .set(until_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
+            let in_ps = self.context.world.rng.borrow_mut().u64(..RESUMES_IN_PS);
+            actor.ready_ps.set(until_ps + in_ps);
             self.record_interruption(index, actor.ready_ps.get());
         }
     }
@@ -97,7 +96,7 @@ impl Scheduler {
         self.context.clock.is_forced.set(true);
         let driver = world.driver.get().map(|index| &world.actors[index]);
         if let Some(driver) = driver.filter(|driver| driver.is_asleep.get()) {
-            driver.ready_ps.set(now_ps + 50_000 * PS);
+            driver.ready_ps.set(now_ps + MAX_WAKE_UP_PS / 2);
         }
     }
 
@@ -107,7 +106,7 @@ impl Scheduler {
         world.set_offline(cpu);
         for index in (0..MAX_ACTORS).filter(|&index| world.actors[index].cpu.get() == cpu) {
             world.actors[index].cpu.set(world.random_cpu());
-            self.stop(index, world.now_ps.get() + 1_000_000);
+            self.stop(index, world.now_ps.get() + RESUMES_IN_PS);
         }
     }
 
@@ -159,7 +158,7 @@ impl Scheduler {
         if let Some(index) = driver
             && is_woken
         {
-            let within_ps = world.rng.borrow_mut().u64(..100_000 * PS);
+            let within_ps = world.rng.borrow_mut().u64(..MAX_WAKE_UP_PS);
             world.actors[index].ready_ps.set(over_ps + within_ps);
             self.context.clock.is_forced.set(true);
         }

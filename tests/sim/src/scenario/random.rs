@@ -1,4 +1,7 @@
-//! Random scenarios.
+//! Random scenarios. All numbers are chosen, up to the limits of `supported.rs`. Some are those of
+//! real machines: counters of 24 and 62.5 MHz (aarch64) and of 1 to 5 GHz, reference clocks with
+//! the resolution of an HPET (70 ns), of Hyper-V (100 ns), of the ACPI timer (279 ns) and of a
+//! kernel's tick at 250 Hz (4 ms).
 
 use tickline_core::state::WRAP_MASK;
 
@@ -126,8 +129,8 @@ fn random_machine(
     }
 }
 
-/// Gives some scenarios a special condition, or several. A new one goes to the end, so that a seed's
-/// other choices stay as they are.
+/// Gives some scenarios a special condition, or several. A new one goes to the end, so that a
+/// seed's other choices stay as they are.
 fn make_special(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     if rng.u32(..4) == 0 {
         make_reference_unsteady(rng, scenario);

@@ -3,7 +3,7 @@
 use core::ops::{Bound, RangeBounds, RangeInclusive};
 
 use tickline_core::shared::Event;
-use tickline_sim::{Counts, Outcome, Scenario, TrackPoint, run_tracked};
+use tickline_sim::{Counts, RunReport, Scenario, TrackPoint, run_tracked};
 
 /// The number of seeds that a test tries. A build without optimisation takes several times as long,
 /// and tries fewer.
@@ -14,7 +14,7 @@ const MS: u64 = 1_000_000;
 /// A run of a scenario, with a point of its track every 5 ms.
 pub(crate) struct Run {
     scenario: Scenario,
-    outcome: Outcome,
+    report: RunReport,
 }
 
 /// A part of a run. If each CPU has a line, each assertion holds for each CPU's points.
@@ -30,9 +30,9 @@ pub(crate) fn runs(scenario: &Scenario) -> impl Iterator<Item = Run> {
             seed,
             ..scenario.clone()
         };
-        let outcome = run_tracked(&scenario, 5 * MS)
+        let report = run_tracked(&scenario, 5 * MS)
             .unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
-        Run { scenario, outcome }
+        Run { scenario, report }
     })
 }
 
@@ -48,7 +48,7 @@ impl Run {
             1
         };
         let points_of = |cpu| {
-            let points = self.outcome.track.iter().copied();
+            let points = self.report.track.iter().copied();
             let part = points.filter(|point| point.cpu == cpu && times_ns.contains(&point.at_ns));
             part.collect::<Vec<_>>()
         };
@@ -62,11 +62,11 @@ impl Run {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.outcome.counts
+        self.report.counts
     }
 
     pub(crate) fn event_count(&self, event: Event) -> u64 {
-        self.outcome.event_count(event)
+        self.report.event_count(event)
     }
 }
 

@@ -63,7 +63,8 @@ fn sleeps_within_a_window(last: Fault) -> Scenario {
 
 /// Each sleep puts readings ahead by its length, up to the rest of the window; none steps back. The
 /// rest is short in 1 of 1,000 seeds: the thread has not learnt the range of the dither by then, so
-/// its intervals are still short (`samples_that_were_narrower_at_first_do_not_keep_intervals_short`).
+/// its intervals are still short
+/// (`samples_that_were_narrower_at_first_do_not_keep_intervals_short`).
 #[test]
 fn sleeps_within_a_window_add_up_to_the_window_at_most() {
     for run in runs(&sleeps_within_a_window(sleep(10_000))) {
