@@ -27,7 +27,7 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
     let host = shared_fixes::synchronise(document);
     let mut finding = if kernel_uses_them {
         let fix = match other_timer(document) {
-            Some(timer) => shared_fixes::switch_to(timer, document).then_fix("then ", host),
+            Some(timer) => shared_fixes::switch_to(timer, document).then_fix("then", host),
             None => host,
         };
         let kernel = if document.is_gvisor() {

@@ -65,7 +65,7 @@ pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {
     if document.machine.is_guest() != Some(true) && !document.machine.has_host_clock() {
         return fix;
     }
-    fix.preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these: ")
+    fix.preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these:")
         .with_caution(GUEST_ON_TSC)
 }
 
@@ -83,7 +83,7 @@ pub(super) fn use_tsc(document: &Document) -> Fix {
             let host = host_fix(document).unwrap_or_default();
             let tsc = checked_switch_to_tsc(document);
             return host.or_unless_impossible(
-                &format!("or, against the provider's recommendation of {name}: "),
+                &format!("or, against the provider's recommendation of {name}:"),
                 &tsc,
             );
         }
@@ -137,7 +137,7 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
     let mut switch = switch_to("tsc", document);
     if !checks.is_empty() {
         let checks = checks.join(", and ");
-        switch = switch.preceded_by(format!("check first {checks}"), "then: ");
+        switch = switch.preceded_by(format!("check first {checks}"), "then:");
     }
     switch = after_decision(switch, document);
     if is_invariant {
@@ -150,7 +150,7 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
     invariant.or_fix(
         "or, as CPUID does not call the TSC invariant, only where the host's processors are known \
          to keep their TSC at one rate, `tickline warp` finds the counters synchronised, and the \
-         machine is not moved to another host: ",
+         machine is not moved to another host:",
         &switch,
     )
 }
@@ -300,8 +300,8 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
          kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
          changing frequency (chronyc tracking). The rates do not show a single jump"
     ))
-    .then_fix("if the kernel is right: ", host_or_firmware_fix(document))
-    .or_unless_impossible("only if the rate is steady: ", &no_watchdog(document));
+    .then_fix("if the kernel is right:", host_or_firmware_fix(document))
+    .or_unless_impossible("only if the rate is steady:", &no_watchdog(document));
     let Some(when) = document.skew_after_resume() else {
         return fix;
     };
@@ -316,7 +316,7 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
             "the skew came {when}: restart, and see whether it comes without a suspend, \
              too. If it comes only after a resume, {firmware}"
         ),
-        "if it comes without one: ",
+        "if it comes without one:",
     )
 }
 
@@ -367,7 +367,7 @@ pub(super) fn without_hpet(document: &Document) -> Fix {
         ..now
     });
     Fix::from(steps::switch_command("acpi_pm"))
-        .then_fix("then ", fix)
+        .then_fix("then", fix)
         .with_switch("acpi_pm", steps)
 }
 
@@ -419,14 +419,14 @@ pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
     let fix = Fix::from(text).with_steps(steps);
     let check = "find out first who set the parameter, and why; then check that `tickline warp` \
                  finds the counters of all CPUs synchronised";
-    after_decision(fix.preceded_by(check.to_owned(), "if so: "), document)
+    after_decision(fix.preceded_by(check.to_owned(), "if so:"), document)
 }
 
 /// The fix on the host, or the fix in the kernel, which is none for a TSC that is not invariant. If
 /// the host is unknown, only the fix in the kernel remains.
 pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, document: &Document) -> Fix {
     match host_fix(document) {
-        Some(host) => host.or_unless_impossible("or, on this machine: ", &kernel(document)),
+        Some(host) => host.or_unless_impossible("or, on this machine:", &kernel(document)),
         None => kernel(document),
     }
 }
@@ -443,7 +443,7 @@ pub(super) fn synchronise(document: &Document) -> Fix {
     }
     let compare = "on the host: compare its counters (`tickline warp`); if they differ, update its \
                    firmware, or move the guest to another host";
-    fix.preceded_by(compare.to_owned(), "if they agree: ")
+    fix.preceded_by(compare.to_owned(), "if they agree:")
 }
 
 /// The fix for the counters' rates and values: on the host of a guest, or in the firmware of bare

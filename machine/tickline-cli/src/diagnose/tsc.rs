@@ -183,7 +183,7 @@ fn unexplained(name: &str, document: &Document) -> Finding {
     };
     // If there is no fix, the log cannot change that.
     if !has_log && !fix.is_impossible() {
-        fix = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'").then_fix("then ", fix);
+        fix = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'").then_fix("then", fix);
     }
     let Some(offer) = offer(document) else {
         return offer_unknown(name, fix, document);
@@ -228,8 +228,8 @@ fn unexplained(name: &str, document: &Document) -> Finding {
 fn offer_unknown(name: &str, fix_for_missing: Fix, document: &Document) -> Finding {
     let fix = if document.may_have_good_tsc() {
         shared_fixes::see_offer()
-            .then_fix("if tsc is there, ", shared_fixes::use_tsc(document))
-            .or_fix("if not: ", &fix_for_missing)
+            .then_fix("if tsc is there,", shared_fixes::use_tsc(document))
+            .or_fix("if not:", &fix_for_missing)
     } else {
         fix_for_missing
     };
@@ -291,7 +291,7 @@ fn overrule_if_understood(document: &Document) -> Fix {
         "find out what the kernel means by \"{}\"",
         reason.unwrap_or_default()
     ))
-    .then_fix("only if that does not concern this machine: ", trust)
+    .then_fix("only if that does not concern this machine:", trust)
 }
 
 /// The codes of the findings of this file, in the order of the alphabet.
