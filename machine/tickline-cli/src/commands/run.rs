@@ -411,8 +411,10 @@ impl Reporter {
         let libraries = env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
         let libraries = libraries.to_string_lossy();
         let has_library = libraries.split([' ', ':']).any(library::is_named_so);
+        if !has_library {
+            return self.say_unserved(why);
+        }
         match self.kind {
-            _ if !has_library => self.say_unserved(why),
             ProgramKind::Static | ProgramKind::Foreign => {
                 self.say_unserved(&format!("{why}; {LIBRARY} is in LD_PRELOAD"));
             }

@@ -237,22 +237,22 @@ fn state_frequency(document: &Document) -> Fix {
         return Fix::none(&format!("the kernel's command line has {word} already"));
     }
     let is_measurable = !document.clocksource().is_some_and(is_tick);
-    let khz = match document.clock.frequency_hz {
-        Some(hz) if is_measurable => format!("tsc_early_khz={}", hz / 1_000),
-        None if is_measurable => {
-            "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
-                .to_owned()
-        }
-        _ if document.machine.is_guest() == Some(true) => {
-            "tsc_early_khz=KHZ, with the rate in kHz that the host's kernel found (sudo dmesg | \
-             grep 'tsc:' there), as jiffies are too coarse to measure it"
-                .to_owned()
-        }
-        _ => {
-            "tsc_early_khz=KHZ, with the processor's rate in kHz by its data sheet, as jiffies are \
-              too coarse to measure it"
-                .to_owned()
-        }
+    let khz = if is_measurable {
+        document.clock.frequency_hz.map_or_else(
+            || {
+                "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
+                    .to_owned()
+            },
+            |hz| format!("tsc_early_khz={}", hz / 1_000),
+        )
+    } else if document.machine.is_guest() == Some(true) {
+        "tsc_early_khz=KHZ, with the rate in kHz that the host's kernel found (sudo dmesg | grep \
+         'tsc:' there), as jiffies are too coarse to measure it"
+            .to_owned()
+    } else {
+        "tsc_early_khz=KHZ, with the processor's rate in kHz by its data sheet, as jiffies are too \
+         coarse to measure it"
+            .to_owned()
     };
     let kernel = match document.machine.kernel.as_deref() {
         Some(older) if document.is_kernel_at_least(5, 8) == Some(false) => {

@@ -198,11 +198,14 @@ fn chart(title: &str, content: &Markup, caption: &str) -> Markup {
 
 /// The CSS class of a bar: a clock of tickline, a call that enters the kernel, or any other.
 fn bar_class(row: &CostRow) -> &'static str {
-    match row.served_by {
-        _ if row.clock.starts_with("tickline") => "tickline",
-        Some(ServedBy::SystemCall) => "call",
-        _ if row.clock.starts_with("system call") => "call",
-        _ => "other",
+    let is_system_call =
+        row.served_by == Some(ServedBy::SystemCall) || row.clock.starts_with("system call");
+    if row.clock.starts_with("tickline") {
+        "tickline"
+    } else if is_system_call {
+        "call"
+    } else {
+        "other"
     }
 }
 
