@@ -34,9 +34,9 @@
 //!
 //! # Stability
 //!
-//! All public items follow semantic versioning, but for the numbers of `program`, which come from
-//! one release with their reader. The page has a version of its own: the bytes and the rules of
-//! layout version 1 stay as they are. A program that calls `open` needs only the crate root. The
+//! All public items follow semantic versioning, but for those of `program` that the documentation
+//! leaves out. The page has a version of its own: the bytes and the rules of layout version 1 stay
+//! as they are. A program that calls `open` needs only the crate root. The
 //! modules are for other programs:
 //!
 //! | for | module |
