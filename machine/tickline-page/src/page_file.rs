@@ -15,18 +15,23 @@
 //! `page_file/with_std/` need the feature `file`. They take an `AsRef<Path>`, and a `PageError`
 //! names the path.
 
+#[cfg(feature = "file")]
+mod error;
+mod file_error;
 mod find;
 mod mapped;
 mod trust;
 #[cfg(feature = "file")]
 mod with_std;
 
+#[cfg(feature = "file")]
+pub use error::{PageError, PageErrorCause};
+pub use file_error::FileError;
 pub use find::namespace_offset_ns;
 pub(crate) use find::read;
 pub use mapped::{PageFile, judge_file};
-pub use trust::FileError;
 #[cfg(feature = "file")]
 pub use with_std::{
-    AttachedFile, LockHolder, LockedPageFile, PageError, PageErrorCause, PageSnapshot, PageSwitch,
-    lock_holder, switch_off, switch_on,
+    AttachedFile, LockHolder, LockedPageFile, PageSnapshot, PageSwitch, lock_holder, switch_off,
+    switch_on,
 };

@@ -12,7 +12,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
-use super::error::{PageError, PageErrorCause};
+use crate::page_file::error::{PageError, PageErrorCause};
 use crate::page_file::mapped::{GUARDED, PagePath};
 use crate::page_file::trust::refused;
 

@@ -15,7 +15,6 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::mm::{ProtFlags, mlock};
 
-use super::error::{PageError, PageErrorCause};
 use super::lock::Lock;
 use super::restartable;
 use crate::layout::PAGE_BYTES;
@@ -23,8 +22,10 @@ use crate::lease::PageChanged;
 use crate::lease::memory::{
     Field, LeaseMemory, LeaseStore, LeaseWord, SLOT_WORDS, SlotNumber, SwapResult,
 };
+use crate::page_file::error::{PageError, PageErrorCause};
+use crate::page_file::file_error::FileError;
 use crate::page_file::mapped::{GUARDED, Mapping, PagePath};
-use crate::page_file::trust::{FileError, FileFacts, refused};
+use crate::page_file::trust::{FileFacts, refused};
 use crate::{BootContext, Counter, Header, WritablePage};
 
 /// All users may read the page; only its owner may write to it.

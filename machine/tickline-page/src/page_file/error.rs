@@ -1,14 +1,14 @@
 //! The error of an operation on a page.
 
 use core::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
 use tickline_core::gate::Reason;
 
+use super::file_error::{FileError, is_folder};
 use crate::layout::PAGE_BYTES;
 use crate::lease::PageChanged;
-use crate::page_file::trust::{FileError, is_folder};
 use crate::{AttachError, Header};
 
 /// The error of a process that cannot open, make, read or write a page. The text names the file,
@@ -36,6 +36,8 @@ pub struct PageError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PageErrorCause {
+    /// This system has no pages, because it is not Linux.
+    NoPages,
     /// The file cannot be opened, made or mapped, or is not trusted.
     File(FileError),
     /// The page's lock, the file `PATH.lock`, cannot be opened or asked.
@@ -83,6 +85,7 @@ pub enum PageErrorCause {
 impl fmt::Display for PageErrorCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NoPages => f.write_str("pages need Linux"),
             Self::File(error) | Self::Process(error) => error.fmt(f),
             Self::Lock(error) => write!(f, "its lock: {error}"),
             Self::Attach(error) => error.fmt(f),
@@ -197,10 +200,11 @@ impl PageError {
     /// Whether the file, or its lock, does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        let missing = Errno::NOENT.raw_os_error();
         match self.cause {
             PageErrorCause::File(FileError::System { errno, .. })
-            | PageErrorCause::Lock(FileError::System { errno, .. }) => errno == missing,
+            | PageErrorCause::Lock(FileError::System { errno, .. }) => {
+                io::Error::from_raw_os_error(errno).kind() == io::ErrorKind::NotFound
+            }
             _ => false,
         }
     }
@@ -292,16 +296,17 @@ mod tests {
     /// Symptom: "its lock can't be opened", after the path of the page.
     #[test]
     fn the_error_of_a_lock_begins_with_its_own_path() {
+        const EACCES: i32 = 13;
         let error = FileError::System {
             problem: "it can't be opened",
-            errno: Errno::ACCESS.raw_os_error(),
+            errno: EACCES,
         };
         let path = Path::new("/run/tickline/page.v1");
         assert_eq!(
             PageError::new(path, PageErrorCause::Lock(error)).to_string(),
             format!(
                 "/run/tickline/page.v1.lock: it can't be opened: {}",
-                Errno::ACCESS
+                io::Error::from_raw_os_error(EACCES)
             )
         );
     }
