@@ -104,7 +104,7 @@ pub(crate) fn run(args: &args::Run) -> ! {
         io::ErrorKind::NotFound => Exit::NotFound,
         _ => Exit::NotExecuted,
     };
-    std::process::exit(exit as i32)
+    std::process::exit(exit.code().into())
 }
 
 /// The inherited state: whether SIGPIPE was ignored, and which standard files were closed. Before
