@@ -121,9 +121,9 @@ fn refuse_nobody(user: Uid) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(
-        "user 65534 (nobody) can't serve a page: programs do not trust that user's pages, because in \
-         a user namespace the number stands for every user outside of it; serve the page as another \
-         user",
+        "user 65534 (nobody) can't serve a page: programs do not trust that user's pages, because \
+         in a user namespace the number stands for every user outside of it; serve the page as \
+         another user",
     ))
 }
 

@@ -93,8 +93,8 @@ pub(crate) fn result(warp: &WarpTest) -> String {
             warp.largest_warp_ns
         ),
         (None, None) => format!(
-            "No unsynchronised counters were found, but {} of {} pairs of {cpus} could not be compared: \
-             their threads did not run at the same time, or exchanged too slowly.",
+            "No unsynchronised counters were found, but {} of {} pairs of {cpus} could not be \
+             compared: their threads did not run at the same time, or exchanged too slowly.",
             count(None),
             warp.pairs.len()
         ),

@@ -19,8 +19,8 @@ use crate::machine::Hypervisor;
 
 /// The fix for firmware that has written to the counters, or has left them unsynchronised. It is a
 /// fix on bare metal only: a guest has no firmware that sets the counters.
-const FIRMWARE: &str = "update the firmware (BIOS), and switch the machine off and on \
-    again, which sets all counters to 0";
+const FIRMWARE: &str = "update the firmware (BIOS), and switch the machine off and on again, which \
+                        sets all counters to 0";
 
 /// The same for processors that are not x86.
 const OTHER_FIRMWARE: &str =
@@ -28,8 +28,9 @@ const OTHER_FIRMWARE: &str =
 
 /// The condition under which the kernel may be told not to check the TSC.
 const RELIABLE_ONLY_WHERE: &str = "which switches off both the kernel's watchdog and its \
-    comparison of the CPUs' counters at boot: use it only if `tickline warp` finds the counters \
-    of all CPUs synchronised, and the machine stays on its host";
+                                   comparison of the CPUs' counters at boot: use it only if \
+                                   `tickline warp` finds the counters of all CPUs synchronised, \
+                                   and the machine stays on its host";
 
 /// The look at the clocksources that the kernel offers, if they are unknown.
 pub(super) fn see_offer() -> Fix {
@@ -57,8 +58,9 @@ pub(super) fn switch_to(clocksource: &str, document: &Document) -> Fix {
 /// What the host may do to a guest that keeps time with the TSC. Sources: QubesOS/qubes-issues#8061
 /// and QubesOS/qubes-core-admin#545 (Xen), e2b-dev/infra#638 (Firecracker).
 const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this guest, saves and \
-     restores it, starts it from a snapshot, or migrates it: with tsc the guest then keeps the old \
-     time until NTP corrects it, runs at another rate, or does not resume";
+                            restores it, starts it from a snapshot, or migrates it: with tsc the \
+                            guest then keeps the old time until NTP corrects it, runs at another \
+                            rate, or does not resume";
 
 /// Puts before a fix that leads to the TSC what the host may do to a guest.
 pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {

@@ -143,11 +143,11 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
     // update-grub reads the files of grub.d after /etc/default/grub, so the last file that sets a
     // variable has the last word. It joins the two variables.
     let place = if former.is_empty() {
-        "to GRUB_CMDLINE_LINUX in /etc/default/grub, or, if files of /etc/default/grub.d set it, in \
-         the last of them"
+        "to GRUB_CMDLINE_LINUX in /etc/default/grub, or, if files of /etc/default/grub.d set it, \
+         in the last of them"
     } else {
-        "wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has it, in /etc/default/grub and \
-         in the files of /etc/default/grub.d"
+        "wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has it, in /etc/default/grub \
+         and in the files of /etc/default/grub.d"
     };
     let grub = format!("Debian, Ubuntu: {change} {place}; then run sudo update-grub");
     let extlinux = format!(
@@ -397,8 +397,8 @@ mod tests {
             (
                 "grub",
                 "Debian, Ubuntu: replace clocksource=hpet by clocksource=tsc wherever \
-                 GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has it, in /etc/default/grub and in \
-                 the files of /etc/default/grub.d; then run sudo update-grub",
+                 GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has it, in /etc/default/grub and \
+                 in the files of /etc/default/grub.d; then run sudo update-grub",
             ),
             (
                 "extlinux",
@@ -438,8 +438,8 @@ mod tests {
     #[test]
     fn a_removed_parameter_is_taken_from_each_variable_and_each_file_of_grub() {
         let steps = remove_parameter("vdso=0", &with_command_line("vdso=0"));
-        let places = ": remove vdso=0 wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has \
-                      it, in /etc/default/grub and in the files of /etc/default/grub.d;";
+        let places = ": remove vdso=0 wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT \
+                      has it, in /etc/default/grub and in the files of /etc/default/grub.d;";
         let grub = of_debian(&steps);
         assert!(grub.contains(places), "{grub}");
     }

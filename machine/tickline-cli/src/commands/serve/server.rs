@@ -227,8 +227,8 @@ fn advice_on_unwritable(folder: &Path) -> String {
         return format!("it is this user's own folder (chmod u+w {shown})");
     }
     format!(
-        "serve the page as the owner of that folder (ls -ld {shown}), or name a page in a folder of \
-         this user by --page"
+        "serve the page as the owner of that folder (ls -ld {shown}), or name a page in a folder \
+         of this user by --page"
     )
 }
 
