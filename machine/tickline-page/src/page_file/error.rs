@@ -278,6 +278,18 @@ mod tests {
                 }),
                 "use a page that root serves, or serve one as user 2",
             ),
+            (
+                file(FileError::UnmappedOwner),
+                "mount the page by itself, read-only, in this container",
+            ),
+            // Symptom: the advice to mount the page, also on the host.
+            (
+                file(FileError::ForeignOwner {
+                    owner: 65_534,
+                    reader: 2,
+                }),
+                "use a page that root serves, or serve one as another user",
+            ),
             // Symptom: "or serve one as user 0", in the folder of user 1.
             (
                 file(FileError::ForeignOwner {

@@ -33,6 +33,9 @@ pub enum FileError {
         /// The effective user of the reading process.
         reader: u32,
     },
+    /// The file or its folder belongs to user 65534, which stands for every user outside of the
+    /// reader's user namespace.
+    UnmappedOwner,
     /// The group or other users may write to the file or its folder.
     WritableByOthers {
         /// The mode.
@@ -72,12 +75,18 @@ impl fmt::Display for FileError {
                 "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; once \
                  no program reads it, move it away, and `tickline serve` makes a new one"
             ),
+            Self::UnmappedOwner => write!(
+                f,
+                "the page or its folder belongs to user {UNMAPPED}, which stands for every user \
+                 outside of this user namespace: mount the page by itself, read-only, in this \
+                 container"
+            ),
             Self::ForeignOwner {
                 owner: UNMAPPED, ..
             } => write!(
                 f,
-                "the page or its folder belongs to user {UNMAPPED}, which in a user namespace stands \
-                 for every user outside of it: mount the page by itself, read-only, in this container"
+                "the page or its folder belongs to user {UNMAPPED} (nobody), whose pages are not \
+                 trusted: use a page that root serves, or serve one as another user"
             ),
             Self::ForeignOwner { owner, reader: 0 } => {
                 write!(

@@ -29,9 +29,20 @@ pub(crate) struct FileFacts {
     pub(crate) folder_owner: u32,
     /// The effective user of the reading process.
     pub(crate) reader: u32,
-    /// Whether this is a user namespace, in which the file or its folder is mounted by itself,
-    /// read-only. `false` unless an owner is user 65534.
-    pub(crate) is_mounted_read_only: bool,
+    pub(crate) user_65534: User65534,
+}
+
+/// What user 65534 stands for as the owner of the file or of its folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum User65534 {
+    /// For the user of this number: this is the first user namespace. Also if neither has this
+    /// owner.
+    Itself,
+    /// For a user outside of this user namespace.
+    Outsider,
+    /// For a user outside of this user namespace, in which the file or its folder is mounted by
+    /// itself, read-only.
+    OutsiderOfReadOnlyMount,
 }
 
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -41,7 +52,7 @@ impl FileFacts {
     pub(crate) fn collect(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
         let found = fstat(&file)?;
         let found_folder = fstat(&folder)?;
-        let owners = [found.st_uid, found_folder.st_uid];
+        let has_unmapped = [found.st_uid, found_folder.st_uid].contains(&UNMAPPED);
         Ok(Self {
             mode: found.st_mode,
             owner: found.st_uid,
@@ -49,9 +60,13 @@ impl FileFacts {
             folder_mode: found_folder.st_mode,
             folder_owner: found_folder.st_uid,
             reader: rustix::process::geteuid().as_raw(),
-            is_mounted_read_only: owners.contains(&UNMAPPED)
-                && is_in_user_namespace()
-                && is_mounted_read_only(file, folder),
+            user_65534: if !has_unmapped || !is_in_user_namespace() {
+                User65534::Itself
+            } else if is_mounted_read_only(file, folder) {
+                User65534::OutsiderOfReadOnlyMount
+            } else {
+                User65534::Outsider
+            },
         })
     }
 
@@ -64,7 +79,7 @@ impl FileFacts {
         }
         let is_trusted = |owner| match owner {
             0 => true,
-            UNMAPPED => self.is_mounted_read_only,
+            UNMAPPED => self.user_65534 == User65534::OutsiderOfReadOnlyMount,
             _ => owner == self.reader,
         };
         let foreign = [self.owner, self.folder_owner]
@@ -74,6 +89,9 @@ impl FileFacts {
             .into_iter()
             .find(|mode| mode & WRITABLE_BY_OTHERS != 0);
         match (foreign, writable) {
+            (Some(UNMAPPED), _) if self.user_65534 == User65534::Outsider => {
+                Err(FileError::UnmappedOwner)
+            }
             (Some(owner), _) => Err(FileError::ForeignOwner {
                 owner,
                 reader: self.reader,
@@ -142,7 +160,7 @@ mod tests {
             folder_mode: 0o40_755,
             folder_owner: 0,
             reader: 1000,
-            is_mounted_read_only: false,
+            user_65534: User65534::Itself,
         };
         let foreign = |owner, reader| Err(FileError::ForeignOwner { owner, reader });
         let writable = |mode| Err(FileError::WritableByOthers { mode });
@@ -178,7 +196,14 @@ mod tests {
             (unmapped, foreign(UNMAPPED, UNMAPPED)),
             (
                 FileFacts {
-                    is_mounted_read_only: true,
+                    user_65534: User65534::Outsider,
+                    ..unmapped
+                },
+                Err(FileError::UnmappedOwner),
+            ),
+            (
+                FileFacts {
+                    user_65534: User65534::OutsiderOfReadOnlyMount,
                     ..unmapped
                 },
                 Ok(()),
