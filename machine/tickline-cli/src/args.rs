@@ -4,7 +4,7 @@ pub(crate) mod help;
 mod values;
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,16 +45,17 @@ impl Args {
 
     /// The arguments of this process.
     pub(crate) fn try_of_process() -> Result<Self, clap::Error> {
-        let is_serve = std::env::args_os().nth(1).is_some_and(|word| word == "serve");
+        let first = std::env::args_os().nth(1).unwrap_or_default();
         let matches = Self::parser().try_get_matches();
-        let matches = matches.map_err(|error| with_advice(error, is_serve))?;
+        let matches = matches.map_err(|error| with_advice(error, &first))?;
         Self::from_arg_matches(&matches)
     }
 }
 
-/// The error, with advice in place of clap's for what users guess. `is_serve` says whether the
-/// command is `serve`.
-fn with_advice(mut error: clap::Error, is_serve: bool) -> clap::Error {
+/// The error, with advice in place of clap's for what users guess. `first` is the first argument:
+/// the command, if there is one.
+fn with_advice(mut error: clap::Error, first: &OsStr) -> clap::Error {
+    let is_serve = first == "serve";
     let advice = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(option)) => match option.as_str() {
             "--sec" | "--secs" | "--second" | "--seconds" => {
