@@ -303,26 +303,27 @@ fn is_cheaper(call: &str, other: &str) -> bool {
 
 /// Flags for the library's `resume`, which undoes the helper's effects on the program's signals.
 fn resume_flags() -> i32 {
-    let ignore_trap = if is_ignored(libc::SIGTRAP) {
-        ResumeFlag::IgnoreTrap as i32
-    } else {
-        0
-    };
-    // After an exec of its parent, the kernel signals a child's end by SIGCHLD, whatever clone(2)
-    // has set (Linux, `do_notify_parent`). A SIGCHLD that is pending is not queued twice.
+    let mut flags = 0;
+    if is_ignored(libc::SIGTRAP) {
+        flags |= ResumeFlag::IgnoreTrap as i32;
+    }
+    if leaves_sigchld() {
+        flags |= ResumeFlag::TakeChild as i32;
+    }
+    flags
+}
+
+/// Whether the helper's end leaves a SIGCHLD that is the helper's alone: this process blocks the
+/// signal, and has no other child, whose SIGCHLD would be lost with the helper's. After an exec of
+/// its parent, the kernel signals a child's end by SIGCHLD, whatever clone(2) has set (Linux,
+/// `do_notify_parent`). A SIGCHLD that is pending is not queued twice.
+fn leaves_sigchld() -> bool {
     let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGCHLD));
     let is_pending = pending().contains(Signal::SIGCHLD);
-    // The SIGCHLD of another child would be lost with the helper's.
     let ends =
         WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::__WALL;
     let has_children = waitid(Id::All, ends) != Err(Errno::ECHILD);
-    let takes_child = is_blocked && !is_pending && !has_children;
-    ignore_trap
-        | if takes_child {
-            ResumeFlag::TakeChild as i32
-        } else {
-            0
-        }
+    is_blocked && !is_pending && !has_children
 }
 
 /// The signals that are pending for this thread.
