@@ -268,8 +268,8 @@ mod tests {
             ),
             (
                 file(FileError::NotRegular { mode: 0o40_755 }),
-                "name the page's file in it; if Docker's -v made the folder because the page was missing, \
-                 remove it, start the server, and then the container again",
+                "name the page's file in it; if Docker's -v made the folder because the page was \
+                 missing, remove it, start the server, and then the container again",
             ),
             (
                 file(FileError::ForeignOwner {

@@ -72,8 +72,8 @@ impl fmt::Display for FileError {
             }
             Self::TooShort { bytes } => write!(
                 f,
-                "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; once \
-                 no program reads it, move it away, and `tickline serve` makes a new one"
+                "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; \
+                 once no program reads it, move it away, and `tickline serve` makes a new one"
             ),
             Self::UnmappedOwner => write!(
                 f,
@@ -98,15 +98,16 @@ impl fmt::Display for FileError {
             Self::ForeignOwner { owner, reader } => {
                 write!(
                     f,
-                    "the page or its folder belongs to user {owner}, not to root or to user {reader}: \
-                     use a page that root serves, or serve one as user {reader}"
+                    "the page or its folder belongs to user {owner}, not to root or to user \
+                     {reader}: use a page that root serves, or serve one as user {reader}"
                 )
             }
             Self::WritableByOthers { mode } => {
                 let folder = if is_folder(*mode) { "'s folder" } else { "" };
                 write!(
                     f,
-                    "others may write to the page{folder}: mode {mode:o}, of which 022 must be clear"
+                    "others may write to the page{folder}: mode {mode:o}, of which 022 must be \
+                     clear"
                 )
             }
             // Without `std` no text of the system is known.

@@ -17,9 +17,9 @@ pub const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
 /// The value of [`SERVE_VARIABLE`].
 pub const ALWAYS: &str = "always";
 
-/// The number of this interface: the hash of its source, and of the version of the page's layout. It
-/// is no number that a person raises, because a part of the interface is prose (the registers of
-/// [`Resume`]), so no test would see that somebody has forgotten to raise it.
+/// The number of this interface: the hash of its source, and of the version of the page's layout.
+/// It is no number that a person raises, because a part of the interface is prose (the registers
+/// of [`Resume`]), so no test would see that somebody has forgotten to raise it.
 pub const RUN_INTERFACE: u32 = hash(include_bytes!("run_interface.rs")) ^ LAYOUT_VERSION;
 
 /// The hash FNV-1a of 32 bits, by Fowler, Noll and Vo.
