@@ -345,7 +345,8 @@ mod tests {
         };
         publisher.maintain().expect("the only writer");
         Writer::start(&publisher.page, WriterConfig::new()).expect("a second writer");
-        assert!(publisher.maintain().is_err());
+        let error = publisher.maintain().unwrap_err();
+        assert_eq!(*error.cause(), PageErrorCause::Changed(PageChanged));
     }
 
     #[test]
