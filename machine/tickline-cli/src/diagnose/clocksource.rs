@@ -422,8 +422,7 @@ fn xen(document: &Document) -> Finding {
     }
     if accepts_tsc.is_none() {
         return finding.fix(
-            shared_fixes::see_offer()
-                .then_fix("if tsc is there,", shared_fixes::use_tsc(document)),
+            shared_fixes::see_offer().then_fix("if tsc is there,", shared_fixes::use_tsc(document)),
         );
     }
     finding.fix(shared_fixes::trust_tsc(document))

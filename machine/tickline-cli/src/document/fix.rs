@@ -168,7 +168,8 @@ impl Fix {
         if other.steps_in_text() < 2 {
             return self.or(format!("{introduction} {}", other.text()));
         }
-        self.parts.push(Part::new(PartKind::Introduction, introduction));
+        self.parts
+            .push(Part::new(PartKind::Introduction, introduction));
         for part in &other.parts {
             let mut part = part.clone();
             if part.kind == PartKind::Step {

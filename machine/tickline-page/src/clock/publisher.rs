@@ -421,7 +421,9 @@ mod tests {
         let path = folder.path().join("page");
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let (_, mapping) = smaps.split_once(path.to_str().unwrap()).expect("a mapping");
-        let locked = mapping.lines().find_map(|line| line.strip_prefix("Locked:"));
+        let locked = mapping
+            .lines()
+            .find_map(|line| line.strip_prefix("Locked:"));
         let is_locked = locked.expect("a field").trim() != "0 kB";
         assert_eq!(publisher.is_locked_in_memory(), is_locked);
     }

@@ -175,7 +175,11 @@ fn json_is_for_the_status_of_a_page() {
 #[test]
 fn a_wrong_action_is_answered_with_the_actions() {
     let (_folder, page) = folder();
-    assert_fails(&run(&page, &["stop"]), 78, "tip: the actions are status, off and on");
+    assert_fails(
+        &run(&page, &["stop"]),
+        78,
+        "tip: the actions are status, off and on",
+    );
 }
 
 #[test]
