@@ -4,9 +4,10 @@
 //! A program that only wants the time calls `open`, and needs nothing from here. A reader of one's
 //! own that looks for a page where these two do so takes [`PAGE`] and [`PAGE_VARIABLE`].
 //!
-//! The items that the documentation leaves out (`run_interface.rs`) are how `tickline run` starts
-//! the library in a program. They are public only because two other crates use them. They do not
-//! follow semantic versioning: both sides come from one release, and `run` refuses another library.
+//! [`Entries`], [`Start`], [`StartResult`], [`Resume`], [`ResumeFlag`] and [`RUN_INTERFACE`] are how
+//! `tickline run` starts the library in a program. They are public only because two other crates use
+//! them. They do not follow semantic versioning: both sides come from one release, and `run` refuses
+//! another library.
 
 use core::ffi::CStr;
 
@@ -16,9 +17,10 @@ use crate::page_file::read;
 
 mod run_interface;
 
-pub use run_interface::{ALWAYS, PAGE_VARIABLE, SERVE_VARIABLE};
-#[doc(hidden)]
-pub use run_interface::{Entries, RUN_INTERFACE, Resume, ResumeFlag, Start, StartResult};
+pub use run_interface::{
+    ALWAYS, Entries, PAGE_VARIABLE, RUN_INTERFACE, Resume, ResumeFlag, SERVE_VARIABLE, Start,
+    StartResult,
+};
 
 /// The name of the library's file.
 pub const LIBRARY: &str = "libtickline_preload.so";
