@@ -129,7 +129,14 @@ mod tests {
     use super::*;
 
     /// Symptom of a number that nobody had raised: two builds of one version with different
-    /// interfaces accepted each other's library. The vectors are those of the hash's authors.
+    /// interfaces accepted each other's library.
+    #[test]
+    fn the_number_of_the_interface_is_the_hash_of_its_source_and_of_the_layout() {
+        let source = include_bytes!("run_interface.rs");
+        assert_eq!(RUN_INTERFACE, hash(source) ^ LAYOUT_VERSION);
+    }
+
+    /// The vectors are those of the hash's authors.
     #[test]
     fn the_hash_of_a_source_is_fnv_1a() {
         for (source, number) in [
