@@ -12,8 +12,8 @@
 //! A path is that of the page, with its folder; one without a folder counts from the working
 //! directory. [`PageFile::open`] and [`judge_file`] need no `std`, which has the type of paths:
 //! they take the path's bytes, and their [`FileError`] leaves the path to the caller. The items of
-//! `page_file/with_std/` need the feature `file`. They take an `AsRef<Path>`, and a `PageError`
-//! names the path.
+//! `page_file/with_std/` take an `AsRef<Path>`, and their `PageError` names the path: these items
+//! and the error need the feature `file`.
 
 #[cfg(feature = "file")]
 mod error;

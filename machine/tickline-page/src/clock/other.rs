@@ -10,7 +10,7 @@ use crate::page_file::{PageError, PageErrorCause};
 ///
 /// # Errors
 ///
-/// This is not Linux.
+/// This is not Linux, or Miri interprets the program.
 pub fn open(path: impl AsRef<Path>) -> Result<Clock, PageError> {
     open_with_probes(path, Probes::Full)
 }
@@ -19,7 +19,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Clock, PageError> {
 ///
 /// # Errors
 ///
-/// This is not Linux.
+/// This is not Linux, or Miri interprets the program.
 pub fn open_with_probes(path: impl AsRef<Path>, _: Probes) -> Result<Clock, PageError> {
     Err(PageError::new(path.as_ref(), PageErrorCause::NoPages))
 }

@@ -36,7 +36,7 @@ pub struct PageError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PageErrorCause {
-    /// This system has no pages, because it is not Linux.
+    /// There are no pages here: this is not Linux, or Miri interprets the program.
     NoPages,
     /// The file cannot be opened, made or mapped, or is not trusted.
     File(FileError),

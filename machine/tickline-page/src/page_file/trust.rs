@@ -36,7 +36,7 @@ pub(crate) struct FileFacts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum User65534 {
     /// For the user of this number: this is the first user namespace. Also if neither has this
-    /// owner.
+    /// owner, or if `/proc/self/uid_map` can't be read.
     Itself,
     /// For a user outside of this user namespace.
     Outsider,
