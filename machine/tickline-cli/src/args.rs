@@ -5,7 +5,8 @@ mod values;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -414,13 +415,46 @@ pub(crate) struct Serve {
     #[command(subcommand)]
     pub(crate) action: Option<ServeAction>,
 
+    #[command(flatten)]
+    page: NamedPage,
+}
+
+impl Serve {
+    /// The page that `--page` names, before or after the action.
+    ///
+    /// # Errors
+    ///
+    /// The option is there twice.
+    pub(crate) fn named_page(&self) -> io::Result<Option<&Path>> {
+        let of_action = match &self.action {
+            Some(
+                ServeAction::Status(ServeStatus { page, .. })
+                | ServeAction::Off(page)
+                | ServeAction::On(page),
+            ) => page.path.as_deref(),
+            None => None,
+        };
+        match (self.page.path.as_deref(), of_action) {
+            (Some(before), Some(after)) => Err(io::Error::other(format!(
+                "--page names two pages, {} and {}: name one",
+                before.display(),
+                after.display()
+            ))),
+            (before, after) => Ok(before.or(after)),
+        }
+    }
+}
+
+/// The option `--page` of `serve`, and of its actions.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NamedPage {
     /// The page's file, in a folder that exists
     ///
     /// The default is /run/tickline/page.v1 for root, and $XDG_RUNTIME_DIR/tickline/page.v1 for
     /// others. The action status takes the first of these that serves a line, or else has a server,
     /// or else exists.
-    #[arg(long, value_name = "PATH", global = true)]
-    pub(crate) page: Option<PathBuf>,
+    #[arg(long = "page", value_name = "PATH")]
+    path: Option<PathBuf>,
 }
 
 /// The actions of `serve` on a page, instead of serving it.
@@ -431,12 +465,12 @@ pub(crate) enum ServeAction {
     /// Switches the page off at once for all programs
     ///
     /// This also works if its server is dead or stopped. Servers that start leave the page off.
-    Off,
+    Off(NamedPage),
 
     /// Allows a page that was switched off to be served again
     ///
     /// It starts no server: start one afterwards.
-    On,
+    On(NamedPage),
 }
 
 /// Prints what the page serves, by whom, and for how long
@@ -445,6 +479,9 @@ pub(crate) enum ServeAction {
 /// page.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeStatus {
+    #[command(flatten)]
+    page: NamedPage,
+
     #[command(flatten)]
     pub(crate) json: Json,
 

@@ -77,7 +77,10 @@ fn actions(command: &Command) -> Roff {
         roff.control("TP", []).text([bold(action.get_name())]);
         roff.text([roman(about.map(ToString::to_string).unwrap_or_default())]);
         roff.control("RS", []);
-        let is_own = |option: &&Arg| !option.is_global_set() && option.get_id() != "help";
+        let is_own = |option: &&Arg| {
+            let mut others = command.get_arguments();
+            others.all(|other| other.get_id() != option.get_id())
+        };
         for option in action.get_arguments().filter(is_own) {
             let name = option.get_long().unwrap_or_default();
             let value = option.get_value_names().unwrap_or_default().join(" ");

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
 }
 
 fn act(args: &args::Serve) -> Result<Exit, ServeError> {
-    let named = args.page.as_deref();
+    let named = args.named_page().map_err(ServeError::Permanent)?;
     match &args.action {
         None => {
             refuse_nobody(rustix::process::geteuid()).map_err(ServeError::Permanent)?;
@@ -78,8 +78,8 @@ fn act(args: &args::Serve) -> Result<Exit, ServeError> {
             server::run(&page, folder)
         }
         Some(ServeAction::Status(args)) => Ok(show_status(named, args)?),
-        Some(ServeAction::Off) => Ok(switch(named, "off", off)?),
-        Some(ServeAction::On) => Ok(switch(named, "on", on)?),
+        Some(ServeAction::Off(_)) => Ok(switch(named, "off", off)?),
+        Some(ServeAction::On(_)) => Ok(switch(named, "on", on)?),
     }
 }
 

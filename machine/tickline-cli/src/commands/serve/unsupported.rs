@@ -5,9 +5,12 @@ use std::io;
 use crate::args::{Serve, ServeAction, ServeStatus};
 use crate::exit::Exit;
 
-pub(crate) fn run(Serve { action, page }: &Serve) -> io::Result<Exit> {
-    let _ = page;
-    if let Some(ServeAction::Status(ServeStatus { json, openmetrics })) = action {
+pub(crate) fn run(args: &Serve) -> io::Result<Exit> {
+    args.named_page()?;
+    if let Some(ServeAction::Status(ServeStatus {
+        json, openmetrics, ..
+    })) = &args.action
+    {
         let _ = (json, openmetrics);
     }
     Err(io::Error::new(
