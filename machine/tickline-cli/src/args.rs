@@ -467,13 +467,11 @@ pub(crate) enum ServeAction {
     /// This also works if its server is dead or stopped. Servers that start leave the page off.
     Off(NamedPage),
 
-    /// Allows a page that was switched off to be served again
-    ///
-    /// It starts no server: start one afterwards.
+    /// Allows a page that was switched off to be served again; start a server afterwards
     On(NamedPage),
 }
 
-/// Prints what the page serves, by whom, and for how long
+/// Prints what the page serves, by whom, and for how long; takes --json and --openmetrics
 ///
 /// It also prints how far the page's time may be ahead of the OS clock, and which programs read the
 /// page.
