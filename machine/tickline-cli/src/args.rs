@@ -1,20 +1,24 @@
 //! The command line.
 
 pub(crate) mod help;
+mod values;
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cpu_list;
-use crate::diagnose::explanations;
 use crate::measure::warp::Pattern;
 use crate::screen::columns;
+
+use values::{
+    finding_code, interval, percent, process_id, span, span_ns, up_to_a_year, up_to_an_hour, whole,
+};
 
 /// Measures and explains the clocks of this machine.
 ///
@@ -42,24 +46,36 @@ impl Args {
 
     /// The arguments of this process.
     pub(crate) fn try_of_process() -> Result<Self, clap::Error> {
-        let matches = Self::parser().try_get_matches().map_err(with_advice)?;
+        let first = std::env::args_os().nth(1).unwrap_or_default();
+        let matches = Self::parser().try_get_matches();
+        let matches = matches.map_err(|error| with_advice(error, &first))?;
         Self::from_arg_matches(&matches)
     }
 }
 
-/// The error, with advice in place of clap's for an option that users guess.
-fn with_advice(mut error: clap::Error) -> clap::Error {
-    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
-        return error;
-    };
-    let advice = match option.as_str() {
-        "--sec" | "--secs" | "--second" | "--seconds" => {
-            "doctor, watch, report and who take a span of time with its unit: --duration 5s"
+/// The error, with advice in place of clap's for what users guess. `first` is the first argument:
+/// the command, if there is one.
+fn with_advice(mut error: clap::Error, first: &OsStr) -> clap::Error {
+    let is_serve = first == "serve";
+    let advice = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) => match option.as_str() {
+            "--sec" | "--secs" | "--second" | "--seconds" => {
+                "doctor, watch, report and who take a span of time with its unit: --duration 5s"
+            }
+            "--wait" => "`tickline wait` is a command",
+            "--json" if is_serve => "it is for status: tickline serve status --json FILE",
+            "--openmetrics" if is_serve => {
+                "it is for status: tickline serve status --openmetrics FILE"
+            }
+            _ => return error,
+        },
+        _ if is_serve && error.kind() == ErrorKind::InvalidSubcommand => {
+            "the actions are status, off and on"
         }
-        "--wait" => "`tickline wait` is a command",
         _ => return error,
     };
     error.remove(ContextKind::SuggestedArg);
+    error.remove(ContextKind::SuggestedSubcommand);
     let advice = ContextValue::StyledStrs(vec![advice.into()]);
     error.insert(ContextKind::Suggested, advice);
     error
@@ -390,48 +406,89 @@ pub(crate) struct Who {
 ///
 /// Programs read it from a page. The command calibrates the counter, compares the counters of the
 /// CPUs, judges whether they can be trusted, and publishes the result until it is stopped. It runs
-/// in the foreground. Each page has one server.
+/// in the foreground. Each page has one server. With an action, this process does not serve the
+/// page.
 #[derive(Debug, clap::Args)]
+#[command(subcommand_value_name = "ACTION", subcommand_help_heading = "Actions")]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct Serve {
-    /// Acts on a page
-    ///
-    /// This process then does not serve the page.
-    #[arg(value_name = "ACTION", value_enum)]
+    #[command(subcommand)]
     pub(crate) action: Option<ServeAction>,
 
+    #[command(flatten)]
+    page: NamedPage,
+}
+
+impl Serve {
+    /// The page that `--page` names, before or after the action.
+    ///
+    /// # Errors
+    ///
+    /// The option is there twice.
+    pub(crate) fn named_page(&self) -> io::Result<Option<&Path>> {
+        let of_action = match &self.action {
+            Some(
+                ServeAction::Status(ServeStatus { page, .. })
+                | ServeAction::Off(page)
+                | ServeAction::On(page),
+            ) => page.path.as_deref(),
+            None => None,
+        };
+        match (self.page.path.as_deref(), of_action) {
+            (Some(before), Some(after)) => Err(io::Error::other(format!(
+                "--page names two pages, {} and {}: name one",
+                before.display(),
+                after.display()
+            ))),
+            (before, after) => Ok(before.or(after)),
+        }
+    }
+}
+
+/// The option `--page` of `serve`, and of its actions.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NamedPage {
     /// The page's file, in a folder that exists
     ///
     /// The default is /run/tickline/page.v1 for root, and $XDG_RUNTIME_DIR/tickline/page.v1 for
     /// others. The action status takes the first of these that serves a line, or else has a server,
     /// or else exists.
-    #[arg(long, value_name = "PATH")]
-    pub(crate) page: Option<PathBuf>,
-
-    /// With status: writes the state as JSON to FILE
-    ///
-    /// `-` is standard output, and the JSON then takes the place of the text.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-
-    /// With status: writes OpenMetrics to FILE
-    ///
-    /// These are the page's figures for a metrics collector. `-` is standard output, and the
-    /// figures then take the place of the text. If there is no page, the figures say so.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) openmetrics: Option<PathBuf>,
+    #[arg(long = "page", value_name = "PATH")]
+    path: Option<PathBuf>,
 }
 
 /// The actions of `serve` on a page, instead of serving it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Subcommand)]
 pub(crate) enum ServeAction {
-    /// Prints what the page serves, by whom, for how long, and how far its time may be
-    /// ahead of the OS clock
-    Status,
-    /// Switches the page off at once for all programs, also if its server is dead or stopped;
-    /// servers that start leave it off
-    Off,
+    Status(ServeStatus),
+
+    /// Switches the page off at once for all programs
+    ///
+    /// This also works if its server is dead or stopped. Servers that start leave the page off.
+    Off(NamedPage),
+
     /// Allows a page that was switched off to be served again; start a server afterwards
-    On,
+    On(NamedPage),
+}
+
+/// Prints what the page serves, by whom, and for how long; takes --json and --openmetrics
+///
+/// It also prints how far the page's time may be ahead of the OS clock, and which programs read the
+/// page.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeStatus {
+    #[command(flatten)]
+    page: NamedPage,
+
+    #[command(flatten)]
+    pub(crate) json: Json,
+
+    /// Writes the page's figures to FILE as OpenMetrics
+    ///
+    /// `-` is standard output, and the figures then take the place of the text. If there is no
+    /// page, the figures say so.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) openmetrics: Option<PathBuf>,
 }
 
 /// Compares machines, or one machine at two dates
@@ -491,96 +548,3 @@ pub(crate) struct Json {
     #[arg(long = "json", value_name = "FILE")]
     pub(crate) target: Option<PathBuf>,
 }
-
-/// Parses the code of a finding.
-fn finding_code(value: &str) -> Result<String, String> {
-    let is_known = explanations().iter().any(|known| known.code == value);
-    is_known
-        .then(|| value.to_owned())
-        .ok_or_else(|| "it is no code of a finding: `tickline explain` lists the codes".to_owned())
-}
-
-/// Parses how long a command measures.
-fn up_to_an_hour(value: &str) -> Result<Duration, String> {
-    span_within(value, "from 1s to 1h", SECOND..=HOUR)
-}
-
-/// Parses how long `watch` runs.
-fn up_to_a_year(value: &str) -> Result<Duration, String> {
-    span_within(value, "from 1s to 8760h", SECOND..=8_760 * HOUR)
-}
-
-fn interval(value: &str) -> Result<Duration, String> {
-    span_within(value, "from 50ms to 1h", Duration::from_millis(50)..=HOUR)
-}
-
-/// Parses a span of time above 0 with a unit, such as `100ms`.
-fn span(value: &str) -> Result<Duration, String> {
-    let any = Duration::from_nanos(1)..=LONGEST;
-    span_within(value, "above 0, such as 100ms or 2s", any)
-}
-
-/// As [`span`], in ns.
-fn span_ns(value: &str) -> Result<i64, String> {
-    span(value).map(|span| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX))
-}
-
-const SECOND: Duration = Duration::from_secs(1);
-const HOUR: Duration = Duration::from_secs(3_600);
-
-/// 292 years, which i64 has in ns.
-const LONGEST: Duration = Duration::from_nanos(i64::MAX.unsigned_abs());
-
-/// Parses a span of time with a unit. `words` names the limits.
-fn span_within(
-    value: &str,
-    words: &str,
-    limits: RangeInclusive<Duration>,
-) -> Result<Duration, String> {
-    let within = |text: &str| {
-        let span = text.parse::<jiff::SignedDuration>().ok()?;
-        let span = Duration::try_from(span).ok()?;
-        limits.contains(&span).then_some(span)
-    };
-    if let Some(span) = within(value) {
-        return Ok(span);
-    }
-    if value.is_empty() {
-        return Err(format!("it is empty; write a span of time {words}"));
-    }
-    let mut with_unit = ["ms", "s"].map(|unit| format!("{value}{unit}")).to_vec();
-    with_unit.retain(|text| within(text).is_some());
-    if value.parse::<f64>().is_ok() && !with_unit.is_empty() {
-        let with_unit = with_unit.join(" or ");
-        return Err(format!(
-            "{value} has no unit: write {with_unit}; it is a span of time {words}"
-        ));
-    }
-    Err(format!("{value} is not a span of time {words}"))
-}
-
-/// Parses a percentage, with or without the sign `%`.
-fn percent(value: &str) -> Result<f64, String> {
-    let number = value.strip_suffix('%').unwrap_or(value).trim_end();
-    let percent = number
-        .parse()
-        .ok()
-        .filter(|percent| (0.0..=10_000.0).contains(percent));
-    percent.ok_or_else(|| format!("{value} is not a percentage from 0 to 10000"))
-}
-
-/// Parses the number of a process. The largest is that of Linux (`PID_MAX_LIMIT`).
-fn process_id(value: &str) -> Result<u32, String> {
-    whole(value, 4_194_304).map_err(|_| format!("{value} is not a process id from 1 to 4194304"))
-}
-
-fn whole(value: &str, limit: u32) -> Result<u32, String> {
-    let parsed = value
-        .parse()
-        .ok()
-        .filter(|number| (1..=limit).contains(number));
-    parsed.ok_or_else(|| format!("{value} is not a whole number from 1 to {limit}"))
-}
-
-#[cfg(test)]
-mod tests;

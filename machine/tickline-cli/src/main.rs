@@ -106,11 +106,11 @@ fn refused(error: &clap::Error) -> ExitCode {
     #[cfg(target_os = "linux")]
     if error.use_stderr() && is_command("serve") {
         error.print().ok();
-        return ExitCode::from(Exit::Permanent as u8);
+        return ExitCode::from(Exit::Permanent.code());
     }
     // After `run`, the words may be those of another program.
     if error.use_stderr() && !is_command("run") && words.iter().any(|word| word == "--check") {
-        return ExitCode::from(doctor::unknown(error) as u8);
+        return ExitCode::from(doctor::unknown(error).code());
     }
     if error.use_stderr() {
         error.exit();
@@ -126,5 +126,5 @@ fn finish(result: io::Result<Exit>) -> ExitCode {
         output::error_to_stderr(&error);
         Exit::Error
     });
-    ExitCode::from(exit as u8)
+    ExitCode::from(exit.code())
 }

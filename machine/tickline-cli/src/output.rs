@@ -212,16 +212,16 @@ impl Destination {
 
 impl WriteMethod {
     fn for_path(path: &Path) -> io::Result<Self> {
+        if is_stdout(path) {
+            return Ok(Self::Stdout);
+        }
         // A write to the descriptor itself moves its offset, so that what others write there
         // follows.
         #[cfg(unix)]
-        if let Some(own) = own_descriptor(path)
-            && !is_stdout(path)
-        {
+        if let Some(own) = own_descriptor(path) {
             return descriptor::duplicate_for_writing(own).map(|file| Self::Stream(file.into()));
         }
         match fs::metadata(path) {
-            _ if is_stdout(path) => Ok(Self::Stdout),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match fs::symlink_metadata(path) {
                     // The kernel would create the link's target, even if another user made the

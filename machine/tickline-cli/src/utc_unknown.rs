@@ -40,9 +40,9 @@ fn in_few_words(why: UtcUnknown) -> Option<&'static str> {
 /// The reason for all sources and causes with its code, with advice.
 pub(crate) fn in_full(why: UtcUnknown) -> String {
     if let UtcUnknown::Unsynchronised(..) = why {
-        return "the source of UTC answers, but does not bound UTC: it is not synchronised, states too large an error \
-                or rate, or has no clock that bounds UTC. The error of the call names the source and the cause; \
-                `tickline doctor` shows the state of each source"
+        return "the source of UTC answers, but does not bound UTC: it is not synchronised, states \
+                too large an error or rate, or has no clock that bounds UTC. The error of the call \
+                names the source and the cause; `tickline doctor` shows the state of each source"
             .to_owned();
     }
     why.to_string()

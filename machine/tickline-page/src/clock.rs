@@ -8,6 +8,5 @@ mod process_mark;
 mod publisher;
 mod reader;
 
-pub use crate::page_file::PageError;
 pub use publisher::Publisher;
 pub use reader::{open, open_with_probes};

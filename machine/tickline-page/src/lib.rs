@@ -34,10 +34,10 @@
 //!
 //! # Stability
 //!
-//! All public items follow semantic versioning, but for the numbers of `program`, which come from
-//! one release with their reader. The page has a version of its own: the bytes and the rules of
-//! layout version 1 stay as they are. A program that calls `open` needs only the crate root. The
-//! modules are for other programs:
+//! All public items follow semantic versioning, but for six of `program`, which that module's head
+//! names. The page has a version of its own: the bytes and the rules of layout version 1 stay as
+//! they are. A program that calls `open` needs only the crate root. The modules are for other
+//! programs:
 //!
 //! | for | module |
 //! |---|---|
@@ -66,7 +66,8 @@ mod attach;
 mod clock;
 mod layout;
 pub mod lease;
-#[cfg(target_os = "linux")]
+#[cfg(any(feature = "clock", target_os = "linux"))]
+#[cfg_attr(not(target_os = "linux"), path = "page_file/other.rs")]
 pub mod page_file;
 mod primitive;
 #[cfg(target_os = "linux")]
@@ -76,7 +77,9 @@ pub use attach::{AttachError, AttachedPage, BootContext};
 #[cfg(all(feature = "clock", target_os = "linux", not(miri)))]
 pub use clock::Publisher;
 #[cfg(feature = "clock")]
-pub use clock::{PageError, open, open_with_probes};
+pub use clock::{open, open_with_probes};
 pub use layout::{COUNTER_ID, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
+#[cfg(feature = "clock")]
+pub use page_file::PageError;
 pub use tickline_core::counter::{Counter, HardwareCounter};
 pub use tickline_core::reference::Reference;

@@ -12,21 +12,26 @@
 //! A path is that of the page, with its folder; one without a folder counts from the working
 //! directory. [`PageFile::open`] and [`judge_file`] need no `std`, which has the type of paths:
 //! they take the path's bytes, and their [`FileError`] leaves the path to the caller. The items of
-//! `page_file/with_std/` need the feature `file`. They take an `AsRef<Path>`, and a `PageError`
-//! names the path.
+//! `page_file/with_std/` take an `AsRef<Path>`, and their `PageError` names the path: these items
+//! and the error need the feature `file`.
 
+#[cfg(feature = "file")]
+mod error;
+mod file_error;
 mod find;
 mod mapped;
 mod trust;
 #[cfg(feature = "file")]
 mod with_std;
 
+#[cfg(feature = "file")]
+pub use error::{PageError, PageErrorCause};
+pub use file_error::FileError;
 pub use find::namespace_offset_ns;
 pub(crate) use find::read;
 pub use mapped::{PageFile, judge_file};
-pub use trust::FileError;
 #[cfg(feature = "file")]
 pub use with_std::{
-    AttachedFile, LockHolder, LockedPageFile, PageError, PageErrorCause, PageSnapshot, PageSwitch,
-    lock_holder, switch_off, switch_on,
+    AttachedFile, LockHolder, LockedPageFile, PageSnapshot, PageSwitch, lock_holder, switch_off,
+    switch_on,
 };

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tickline_page::lease::memory::{Bank, Field, LeaseMemory, LeaseStore, SlotNumber};
 use tickline_page::lease::{LeasePhase, Writer, WriterConfig};
 use tickline_page::page_file::{
-    AttachedFile, LockedPageFile, PageSwitch, lock_holder, switch_off, switch_on,
+    AttachedFile, LockedPageFile, PageErrorCause, PageSwitch, lock_holder, switch_off, switch_on,
 };
 use tickline_page::{BootContext, Header};
 
@@ -436,8 +436,13 @@ fn a_link_is_no_lock() {
     let (folder, page) = new_page();
     fs::remove_file(folder.path().join("page.lock")).unwrap();
     symlink(&page, folder.path().join("page.lock")).unwrap();
-    assert!(lock_holder(&page).is_err());
-    assert!(LockedPageFile::create(&page).is_err());
+    for result in [
+        lock_holder(&page).map(drop),
+        LockedPageFile::create(&page).map(drop),
+    ] {
+        let error = result.unwrap_err();
+        assert!(matches!(error.cause(), PageErrorCause::Lock(_)), "{error}");
+    }
 }
 
 /// Another user who could open the lock for reading could keep every server out.
@@ -449,6 +454,24 @@ fn only_the_owner_may_open_the_lock() {
     fs::set_permissions(&lock, Permissions::from_mode(0o666)).unwrap();
     let _writer = LockedPageFile::create(&page).unwrap();
     assert_eq!(fs::metadata(&lock).unwrap().mode() & 0o7777, 0o600);
+}
+
+/// Symptom: "another process serves this page", while a thread of this process dropped the lock.
+#[test]
+fn a_lock_that_another_thread_drops_is_held_by_this_process_or_free() {
+    let (_folder, page) = new_page();
+    let makes_pages = || {
+        for _ in 0..1_000 {
+            if let Err(error) = LockedPageFile::create(&page) {
+                let process = Some(std::process::id());
+                assert_eq!(*error.cause(), PageErrorCause::Served { process });
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(makes_pages);
+        makes_pages();
+    });
 }
 
 #[test]

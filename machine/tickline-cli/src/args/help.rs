@@ -97,8 +97,9 @@ pub(crate) const PROGRAM: &[Section] = &[
     ),
     Section::new(
         "JSON",
-        "  Every command that measures takes --json. A JSON Schema in the sources describes the keys, with
-  their units: machine/tickline-cli/schema/tickline-2.schema.json.",
+        "  Every command that measures takes --json. A JSON Schema describes the keys, with their units: in
+  the package /usr/share/doc/tickline/tickline-2.schema.json, in the sources
+  machine/tickline-cli/schema/tickline-2.schema.json.",
     ),
     Section::new(
         "Examples",
@@ -380,7 +381,8 @@ pub(crate) const COMPARE: &[Section] = &[
         "  The program diagnoses both documents again, by its own rules. It lists a fact that only one
   document has, but does not count it as a difference. Rates of the counter count as equal if they
   differ by at most 100 ppm. It compares neither the messages of the kernel nor the figures of NTP.
-  A JSON Schema in the sources describes the keys of --json, with their units:
+  A JSON Schema describes the keys of --json, with their units: in the package
+  /usr/share/doc/tickline/tickline-compare-1.schema.json, in the sources
   machine/tickline-cli/schema/tickline-compare-1.schema.json.",
     ),
     Section::new(

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::args::Doctor;
 use crate::diagnose::level;
 use crate::document::{Document, Finding, Health, Level, Severity};
-use crate::exit::Exit;
+use crate::exit::{Exit, PluginStatus};
 use crate::float::signed_f64;
 use crate::input;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
@@ -128,7 +128,7 @@ fn write(
 ) -> io::Result<Exit> {
     let (mut output, exit) = if args.check {
         let (line, status) = check(document, &args.accept);
-        (line, status.exit())
+        (line, Exit::Plugin(status))
     } else {
         (text::text(document), exit)
     };
@@ -144,17 +144,6 @@ fn write(
     Ok(exit)
 }
 
-/// The status of `--check`. It has the words and the exit codes of the Monitoring Plugins
-/// Development Guidelines ("Plugin Return Codes"), whose codes mean something else than those of
-/// other commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PluginStatus {
-    Ok,
-    Warning,
-    Critical,
-    Unknown,
-}
-
 impl PluginStatus {
     const fn of(level: Level) -> Self {
         match level {
@@ -165,21 +154,13 @@ impl PluginStatus {
         }
     }
 
+    /// The word of the Monitoring Plugins Development Guidelines.
     const fn word(self) -> &'static str {
         match self {
             Self::Ok => "OK",
             Self::Warning => "WARNING",
             Self::Critical => "CRITICAL",
             Self::Unknown => "UNKNOWN",
-        }
-    }
-
-    const fn exit(self) -> Exit {
-        match self {
-            Self::Ok => Exit::Success,
-            Self::Warning => Exit::Negative,
-            Self::Critical => Exit::Error,
-            Self::Unknown => Exit::Unknown,
         }
     }
 }
@@ -281,7 +262,7 @@ fn check_failed(status: PluginStatus, error: &dyn std::error::Error) -> Exit {
     if to_stdout(line).is_err() {
         line_to_stderr(&format!("tickline: {text}"));
     }
-    status.exit()
+    Exit::Plugin(status)
 }
 
 #[cfg(test)]

@@ -34,9 +34,10 @@ pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
             screen.line("");
             screen.say(
                 "",
-                "`tickline explain CODE` explains one, and `tickline explain --all` has a sentence about each. It also \
-                 explains the states, events, gates and reasons that other commands show, and the phases of a page. \
-                 `tickline doctor --check --accept CODE` does not count a finding.",
+                "`tickline explain CODE` explains one, and `tickline explain --all` has a sentence \
+                 about each. It also explains the states, events, gates and reasons that other \
+                 commands show, and the phases of a page. `tickline doctor --check --accept CODE` \
+                 does not count a finding.",
             );
         }
     }
@@ -162,7 +163,8 @@ mod tests {
 
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/explain.md");
 
-    const HEAD: &str = "This page explains each code of `tickline doctor`; `tickline explain CODE` prints the \
+    const HEAD: &str = "\
+        This page explains each code of `tickline doctor`; `tickline explain CODE` prints the \
         section of one code. The doctor's output has the evidence for a finding on the machine, \
         and the fix. *Wrong* means that times are wrong, or that a call for the time kills the \
         process. *Unsure* means that no daemon claims the time to be right. *Slow* means that a \

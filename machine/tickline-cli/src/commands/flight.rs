@@ -32,8 +32,8 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
         flight::convert(file, &mut trace, format).map_err(|error| with_path(&args.file, &error))?;
     let end = match found.unix_end {
         Some(end) => format!(
-            "; the last record is of {end} (wrong if the clock was set or the machine slept since the file \
-             was made)"
+            "; the last record is of {end} (wrong if the clock was set or the machine slept since \
+             the file was made)"
         ),
         None => String::new(),
     };

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use clap::{Command, CommandFactory};
-use clap_mangen::roff::{Roff, roman};
+use clap::{Arg, Command, CommandFactory};
+use clap_mangen::roff::{Roff, bold, italic, roman};
 
 use crate::args::help::{self, Section};
 use crate::args::{Args, Completions, Man};
@@ -45,6 +45,7 @@ fn manual(name: Option<&str>) -> io::Result<Vec<u8>> {
         .get_display_name()
         .unwrap_or("tickline")
         .to_uppercase();
+    let actions = command.has_subcommands().then(|| actions(&command));
     let man = clap_mangen::Man::new(command);
     let mut manual = Vec::new();
     // The manual shows the version instead of a date. Without an empty date, `Man` would print the
@@ -60,9 +61,37 @@ fn manual(name: Option<&str>) -> io::Result<Vec<u8>> {
     man.render_options_section(&mut manual)?;
     if name.is_none() {
         man.render_subcommands_section(&mut manual)?;
+    } else if let Some(actions) = actions {
+        actions.to_writer(&mut manual)?;
     }
     sections(help::of(name)).to_writer(&mut manual)?;
     Ok(manual)
+}
+
+/// The actions of a command, each with the options that are its own. No action has a manual.
+fn actions(command: &Command) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["ACTIONS"]);
+    for action in command.get_subcommands() {
+        let about = action.get_long_about().or_else(|| action.get_about());
+        roff.control("TP", []).text([bold(action.get_name())]);
+        roff.text([roman(about.map(ToString::to_string).unwrap_or_default())]);
+        roff.control("RS", []);
+        let is_own = |option: &&Arg| {
+            let mut others = command.get_arguments();
+            others.all(|other| other.get_id() != option.get_id())
+        };
+        for option in action.get_arguments().filter(is_own) {
+            let name = option.get_long().unwrap_or_default();
+            let value = option.get_value_names().unwrap_or_default().join(" ");
+            let help = option.get_long_help().or_else(|| option.get_help());
+            roff.control("TP", []);
+            roff.text([bold(format!("--{name}")), roman(" "), italic(value)]);
+            roff.text([roman(help.map(ToString::to_string).unwrap_or_default())]);
+        }
+        roff.control("RE", []);
+    }
+    roff
 }
 
 /// The sections, with their line breaks. One without a title gets the title `NOTES`.
@@ -111,6 +140,16 @@ mod tests {
         ] {
             let mut titles = help::of(name).iter().filter_map(|section| section.title);
             assert!(titles.any(|title| title == "Exit codes"), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_manual_of_serve_has_its_actions_with_their_options() {
+        let manual = String::from_utf8(manual(Some("serve")).unwrap()).unwrap();
+        let plain = manual.replace('\\', "");
+        let (_, actions) = plain.split_once(".SH ACTIONS").expect(&plain);
+        for part in ["status", "--json", "--openmetrics", "off"] {
+            assert!(actions.contains(part), "no {part} in {actions}");
         }
     }
 

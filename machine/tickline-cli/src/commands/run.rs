@@ -104,7 +104,7 @@ pub(crate) fn run(args: &args::Run) -> ! {
         io::ErrorKind::NotFound => Exit::NotFound,
         _ => Exit::NotExecuted,
     };
-    std::process::exit(exit as i32)
+    std::process::exit(exit.code().into())
 }
 
 /// The inherited state: whether SIGPIPE was ignored, and which standard files were closed. Before
@@ -303,26 +303,27 @@ fn is_cheaper(call: &str, other: &str) -> bool {
 
 /// Flags for the library's `resume`, which undoes the helper's effects on the program's signals.
 fn resume_flags() -> i32 {
-    let ignore_trap = if is_ignored(libc::SIGTRAP) {
-        ResumeFlag::IgnoreTrap as i32
-    } else {
-        0
-    };
-    // After an exec of its parent, the kernel signals a child's end by SIGCHLD, whatever clone(2)
-    // has set (Linux, `do_notify_parent`). A SIGCHLD that is pending is not queued twice.
+    let mut flags = 0;
+    if is_ignored(libc::SIGTRAP) {
+        flags |= ResumeFlag::IgnoreTrap as i32;
+    }
+    if leaves_sigchld() {
+        flags |= ResumeFlag::TakeChild as i32;
+    }
+    flags
+}
+
+/// Whether the helper's end leaves a SIGCHLD that is the helper's alone: this process blocks the
+/// signal, and has no other child, whose SIGCHLD would be lost with the helper's. After an exec of
+/// its parent, the kernel signals a child's end by SIGCHLD, whatever clone(2) has set (Linux,
+/// `do_notify_parent`). A SIGCHLD that is pending is not queued twice.
+fn leaves_sigchld() -> bool {
     let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGCHLD));
     let is_pending = pending().contains(Signal::SIGCHLD);
-    // The SIGCHLD of another child would be lost with the helper's.
     let ends =
         WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::__WALL;
     let has_children = waitid(Id::All, ends) != Err(Errno::ECHILD);
-    let takes_child = is_blocked && !is_pending && !has_children;
-    ignore_trap
-        | if takes_child {
-            ResumeFlag::TakeChild as i32
-        } else {
-            0
-        }
+    is_blocked && !is_pending && !has_children
 }
 
 /// The signals that are pending for this thread.
@@ -411,8 +412,10 @@ impl Reporter {
         let libraries = env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
         let libraries = libraries.to_string_lossy();
         let has_library = libraries.split([' ', ':']).any(library::is_named_so);
+        if !has_library {
+            return self.say_unserved(why);
+        }
         match self.kind {
-            _ if !has_library => self.say_unserved(why),
             ProgramKind::Static | ProgramKind::Foreign => {
                 self.say_unserved(&format!("{why}; {LIBRARY} is in LD_PRELOAD"));
             }

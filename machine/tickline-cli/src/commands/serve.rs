@@ -25,7 +25,7 @@ use tickline_page::page_file::{
     self, AttachedFile, FileError, PageError, PageErrorCause, PageSwitch,
 };
 
-use crate::args::{self, ServeAction};
+use crate::args::{self, ServeAction, ServeStatus};
 use crate::exit::Exit;
 use crate::machine::page;
 use crate::output::{self, JsonOutput};
@@ -65,35 +65,33 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
 }
 
 fn act(args: &args::Serve) -> Result<Exit, ServeError> {
-    if args.action != Some(ServeAction::Status) {
-        refuse_outputs(args).map_err(ServeError::Permanent)?;
-    }
-    match args.action {
+    let named = args.named_page().map_err(ServeError::Permanent)?;
+    match &args.action {
         None => {
             refuse_nobody(rustix::process::geteuid()).map_err(ServeError::Permanent)?;
-            let page = served_page(args).map_err(ServeError::Permanent)?;
-            let folder = if args.page.is_none() {
+            let page = served_page(named).map_err(ServeError::Permanent)?;
+            let folder = if named.is_none() {
                 Folder::Make
             } else {
                 Folder::Keep
             };
             server::run(&page, folder)
         }
-        Some(ServeAction::Status) => Ok(show_status(args)?),
-        Some(ServeAction::Off) => Ok(switch(args, "off", off)?),
-        Some(ServeAction::On) => Ok(switch(args, "on", on)?),
+        Some(ServeAction::Status(args)) => Ok(show_status(named, args)?),
+        Some(ServeAction::Off(_)) => Ok(switch(named, "off", off)?),
+        Some(ServeAction::On(_)) => Ok(switch(named, "on", on)?),
     }
 }
 
 /// Switches the page off or on, by `action`, whose name is `word`. Also says if the machine's page
 /// is another one, which stays as it is.
 fn switch(
-    args: &args::Serve,
+    named: Option<&Path>,
     word: &str,
     action: fn(&Path) -> io::Result<Exit>,
 ) -> io::Result<Exit> {
-    let result = served_page(args).and_then(|page| action(&page));
-    let is_chosen = args.page.is_some() || rustix::process::geteuid().is_root();
+    let result = served_page(named).and_then(|page| action(&page));
+    let is_chosen = named.is_some() || rustix::process::geteuid().is_root();
     if is_chosen {
         return result;
     }
@@ -123,29 +121,15 @@ fn refuse_nobody(user: Uid) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(
-        "user 65534 (nobody) can't serve a page: programs do not trust that user's pages, because in \
-         a user namespace the number stands for every user outside of it; serve the page as another \
-         user",
+        "user 65534 (nobody) can't serve a page: programs do not trust that user's pages, because \
+         in a user namespace the number stands for every user outside of it; serve the page as \
+         another user",
     ))
 }
 
-/// The outputs are for the action `status`.
-fn refuse_outputs(args: &args::Serve) -> io::Result<()> {
-    let option = if args.json.is_some() {
-        "--json"
-    } else if args.openmetrics.is_some() {
-        "--openmetrics"
-    } else {
-        return Ok(());
-    };
-    Err(io::Error::other(format!(
-        "{option} is for status: tickline serve status {option} FILE"
-    )))
-}
-
-/// The page that this user serves.
-fn served_page(args: &args::Serve) -> io::Result<PathBuf> {
-    if let Some(page) = &args.page {
+/// The page that this user names, or else serves.
+fn served_page(named: Option<&Path>) -> io::Result<PathBuf> {
+    if let Some(page) = named {
         return absolute(page);
     }
     let user = rustix::process::geteuid();
@@ -154,16 +138,14 @@ fn served_page(args: &args::Serve) -> io::Result<PathBuf> {
 
 /// Shows the state of the page, and writes its figures for a metrics collector, also if there is no
 /// page.
-fn show_status(args: &args::Serve) -> io::Result<Exit> {
-    let output = JsonOutput::open(&args::Json {
-        target: args.json.clone(),
-    })?;
+fn show_status(named: Option<&Path>, args: &ServeStatus) -> io::Result<Exit> {
+    let output = JsonOutput::open(&args.json)?;
     let figures = args
         .openmetrics
         .as_deref()
         .map(|path| output.find_second("--openmetrics", path)?.tried())
         .transpose()?;
-    let page = match &args.page {
+    let page = match named {
         Some(page) => absolute(page),
         None => page::find().ok_or_else(no_default_page),
     };

@@ -30,12 +30,12 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// The exit code. It is unknown if CPUs that the user has not excluded remain untested.
+/// How the command ends. CPUs that the user has excluded may remain untested.
 fn exit(warp: &WarpTest, chosen: Option<&BTreeSet<u32>>) -> Exit {
     match warp.synchronised {
         Some(false) => Exit::Negative,
         Some(true) if chosen.is_some() || warp.untested_cpus.is_none() => Exit::Success,
-        _ => Exit::Unknown,
+        _ => Exit::Untested,
     }
 }
 
@@ -93,8 +93,8 @@ pub(crate) fn result(warp: &WarpTest) -> String {
             warp.largest_warp_ns
         ),
         (None, None) => format!(
-            "No unsynchronised counters were found, but {} of {} pairs of {cpus} could not be compared: \
-             their threads did not run at the same time, or exchanged too slowly.",
+            "No unsynchronised counters were found, but {} of {} pairs of {cpus} could not be \
+             compared: their threads did not run at the same time, or exchanged too slowly.",
             count(None),
             warp.pairs.len()
         ),
@@ -363,7 +363,7 @@ pub(crate) mod tests {
         let mut warp = warp(Some(true), 1);
         assert_eq!(exit(&warp, None), Exit::Success);
         warp.untested_cpus = Some("2-7".to_owned());
-        assert_eq!(exit(&warp, None), Exit::Unknown);
+        assert_eq!(exit(&warp, None), Exit::Untested);
         assert_eq!(exit(&warp, Some(&BTreeSet::from([0, 1]))), Exit::Success);
     }
 }

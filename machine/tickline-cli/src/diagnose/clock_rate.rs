@@ -50,8 +50,8 @@ pub(super) fn clock_rate_wrong(document: &Document) -> Option<Finding> {
         )
     } else if is_no_slew(ntp, daemon) {
         format!(
-            "the kernel corrects the rate of its clocks by {}, and no offset is left to remove: its \
-             rate is wrong, or the server's",
+            "the kernel corrects the rate of its clocks by {}, and no offset is left to remove: \
+             its rate is wrong, or the server's",
             rate(ntp.steering_ppb())
         )
     } else {
@@ -193,8 +193,8 @@ impl Suspect {
 
 fn fix(suspect: Option<&Suspect>, document: &Document) -> Fix {
     let servers = daemons::server_commands(document);
-    let calibrate = "restart, so that the kernel measures the counter's frequency again (sudo dmesg \
-                     | grep -i 'tsc:')";
+    let calibrate = "restart, so that the kernel measures the counter's frequency again (sudo \
+                     dmesg | grep -i 'tsc:')";
     match suspect {
         Some(suspect) if suspect.is_server => Fix::from(format!(
             "follow other servers, of which three or more agree: {servers}"
@@ -221,14 +221,15 @@ impl Explained for Code {
         match self {
             Self::ClockRateWrong => Explanation {
                 code: "clock_rate_wrong",
-                summary: "The NTP daemon corrects the rate of the clocks by more than any crystal needs, and it is \
-                  no slew (unsure).",
-                text: "The correction stands at the kernel's limit of 500 ppm, or it is larger, and no offset \
-               is left that it would remove. Either the kernel has the counter's frequency wrong \
-               (a failed calibration, or a guest on another host), and the correction makes up \
-               for it as far as it can, or the server's clock runs wrong, and this machine \
-               follows it. If the nominal frequency of the counter is known, the evidence says \
-               which. See what several servers say:",
+                summary: "The NTP daemon corrects the rate of the clocks by more than any crystal \
+                          needs, and it is no slew (unsure).",
+                text: "The correction stands at the kernel's limit of 500 ppm, or it is larger, \
+                       and no offset is left that it would remove. Either the kernel has the \
+                       counter's frequency wrong (a failed calibration, or a guest on another \
+                       host), and the correction makes up for it as far as it can, or the server's \
+                       clock runs wrong, and this machine follows it. If the nominal frequency of \
+                       the counter is known, the evidence says which. See what several servers \
+                       say:",
                 more: &[
                     Commands(&["chronyc sources -v", "ntpq -p"]),
                     Prose(

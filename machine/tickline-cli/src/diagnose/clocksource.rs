@@ -287,7 +287,8 @@ fn vdso_bypassed(document: &Document) -> Option<Finding> {
 
 /// Finds what keeps a process from the vDSO.
 const LOOK_BETWEEN: &str = "look for what stands between program and vDSO: an interposed libc \
-    (LD_PRELOAD), a recorder or debugger (rr, valgrind), a sandbox, a libc without vDSO";
+                            (LD_PRELOAD), a recorder or debugger (rr, valgrind), a sandbox, a libc \
+                            without vDSO";
 
 /// The parameter on the kernel's command line that switches the vDSO off.
 fn vdso_parameter(document: &Document) -> Option<&'static str> {
@@ -421,8 +422,7 @@ fn xen(document: &Document) -> Finding {
     }
     if accepts_tsc.is_none() {
         return finding.fix(
-            shared_fixes::see_offer()
-                .then_fix("if tsc is there, ", shared_fixes::use_tsc(document)),
+            shared_fixes::see_offer().then_fix("if tsc is there,", shared_fixes::use_tsc(document)),
         );
     }
     finding.fix(shared_fixes::trust_tsc(document))
@@ -467,92 +467,95 @@ impl Explained for Code {
         match self {
             Self::ClocksourceNotChosen => Explanation {
                 code: "clocksource_not_chosen",
-                summary: "The kernel keeps time with a slow clock, though it offers one that the vDSO \
-                  reads (slow).",
-                text: "An administrator or a program has chosen the slow clock, on the kernel's command \
-               line or since the start. A switch to the other clock takes effect at once for all \
-               programs, and can be undone as easily. To see what the kernel offers:",
+                summary: "The kernel keeps time with a slow clock, though it offers one that the \
+                          vDSO reads (slow).",
+                text: "An administrator or a program has chosen the slow clock, on the kernel's \
+                       command line or since the start. A switch to the other clock takes effect \
+                       at once for all programs, and can be undone as easily. To see what the \
+                       kernel offers:",
                 more: &[Commands(&[SHOW_AVAILABLE])],
             },
             Self::ClocksourceSlow => Explanation {
                 code: "clocksource_slow",
                 summary: "The kernel keeps time with a clock that the vDSO does not read (slow).",
-                text: "Each call for the time therefore enters the kernel, which then reads a device or a \
-               slow register. Either the kernel knows no faster counter on this machine, or its \
-               list of clocksources could not be read.",
+                text: "Each call for the time therefore enters the kernel, which then reads a \
+                       device or a slow register. Either the kernel knows no faster counter on \
+                       this machine, or its list of clocksources could not be read.",
                 more: &[
                     Prose(
-                        "On Arm and RISC-V the CPU's counter must be described in the device tree or in \
-                   ACPI. To see what the kernel would accept:",
+                        "On Arm and RISC-V the CPU's counter must be described in the device tree \
+                         or in ACPI. To see what the kernel would accept:",
                     ),
                     Commands(&[SHOW_AVAILABLE]),
                 ],
             },
             Self::ClocksourceUnknown => Explanation {
                 code: "clocksource_unknown",
-                summary: "The name of the kernel's clocksource is unreadable (note; slow, if calls for \
-                  the time are system calls).",
-                text: "A container may mask /sys, and gVisor hides it. The doctor then can't say why the \
-               clock is slow or fast. Run the doctor on the host, or give the container the \
-               host's /sys, read-only.",
+                summary: "The name of the kernel's clocksource is unreadable (note; slow, if calls \
+                          for the time are system calls).",
+                text: "A container may mask /sys, and gVisor hides it. The doctor then can't say \
+                       why the clock is slow or fast. Run the doctor on the host, or give the \
+                       container the host's /sys, read-only.",
                 more: &[],
             },
             Self::HypervWithoutPage => Explanation {
                 code: "hyperv_without_page",
                 summary: "Each call for the time is a call of the hypervisor Hyper-V (slow).",
-                text: "The kernel keeps time with `hyperv_clocksource_msr`, a register that leads to the \
-               host. Where the host offers the reference TSC page, and the kernel has \
-               CONFIG_HYPERV_TIMER, the clocksource is `hyperv_clocksource_tsc_page`, and the \
-               vDSO reads it.",
+                text: "The kernel keeps time with `hyperv_clocksource_msr`, a register that leads \
+                       to the host. Where the host offers the reference TSC page, and the kernel \
+                       has CONFIG_HYPERV_TIMER, the clocksource is `hyperv_clocksource_tsc_page`, \
+                       and the vDSO reads it.",
                 more: &[],
             },
             Self::KvmClockUnstable => Explanation {
                 code: "kvm_clock_unstable",
                 summary: "The vDSO does not read kvm-clock here (slow).",
-                text: "The vDSO reads it only if the host guarantees that the parameters hold for all \
-               CPUs (PVCLOCK_TSC_STABLE_BIT). The host does not give this guarantee if its own \
-               kernel has marked the TSC unstable, or keeps time with another clocksource than \
-               tsc. So first check the host's clocksource, on the host:",
+                text: "The vDSO reads it only if the host guarantees that the parameters hold for \
+                       all CPUs (PVCLOCK_TSC_STABLE_BIT). The host does not give this guarantee if \
+                       its own kernel has marked the TSC unstable, or keeps time with another \
+                       clocksource than tsc. So first check the host's clocksource, on the host:",
                 more: &[Commands(&[SHOW_CURRENT])],
             },
             Self::ParavirtualClockDearer => Explanation {
                 code: "paravirtual_clock_dearer",
-                summary: "The vDSO reads the hypervisor's clock, which takes longer than the TSC would \
-                  (note).",
-                text: "After each reading the vDSO must check whether the hypervisor has changed the \
-               parameters. The kernel accepts tsc as well. Switch only if calls for the time \
-               matter, and the host never suspends the guest, saves and restores it, starts it \
-               from a snapshot, or migrates it: the host moves kvm-clock on, but with tsc the \
-               guest keeps the old time, runs at another rate, or does not resume. Some clouds \
-               recommend one of the two; the doctor then says which one.",
+                summary: "The vDSO reads the hypervisor's clock, which takes longer than the TSC \
+                          would (note).",
+                text: "After each reading the vDSO must check whether the hypervisor has changed \
+                       the parameters. The kernel accepts tsc as well. Switch only if calls for \
+                       the time matter, and the host never suspends the guest, saves and restores \
+                       it, starts it from a snapshot, or migrates it: the host moves kvm-clock on, \
+                       but with tsc the guest keeps the old time, runs at another rate, or does \
+                       not resume. Some clouds recommend one of the two; the doctor then says \
+                       which one.",
                 more: &[],
             },
             Self::VdsoOff => Explanation {
                 code: "vdso_off",
                 summary: "The vDSO is switched off (slow).",
-                text: "A parameter of the kernel (`vdso=0`, `vdso32=0`, `no-kvmclock-vsyscall`) takes the \
-               vDSO, or its use of kvm-clock, away from all programs, so each call for the time \
-               is a system call. Remove the parameter from the kernel's command line, and \
-               restart.",
+                text: "A parameter of the kernel (`vdso=0`, `vdso32=0`, `no-kvmclock-vsyscall`) \
+                       takes the vDSO, or its use of kvm-clock, away from all programs, so each \
+                       call for the time is a system call. Remove the parameter from the kernel's \
+                       command line, and restart.",
                 more: &[],
             },
             Self::VdsoUnused => Explanation {
                 code: "vdso_unused",
                 summary: "The vDSO could answer, but the process does not use it (slow).",
-                text: "A recorder or a debugger (rr, valgrind), a sandbox, a library in LD_PRELOAD, or a \
-               libc that knows no vDSO stands between the process and the vDSO. Other programs of \
-               the machine may be fast: run the doctor as you run them, in the same container and \
-               with the same environment.",
+                text: "A recorder or a debugger (rr, valgrind), a sandbox, a library in \
+                       LD_PRELOAD, or a libc that knows no vDSO stands between the process and the \
+                       vDSO. Other programs of the machine may be fast: run the doctor as you run \
+                       them, in the same container and with the same environment.",
                 more: &[],
             },
             Self::XenClocksource => Explanation {
                 code: "xen_clocksource",
                 summary: "The vDSO can't read Xen's clock here (slow).",
                 text: "Each call for the time is a system call. If the kernel accepts tsc, AWS \
-               recommends it for its instances on Xen. Elsewhere, first decide whether the host \
-               suspends the guest, saves and restores it, or migrates it: with tsc it then keeps \
-               the old time, or does not resume (Qubes OS). If Xen shows no invariant TSC, change the \
-               domain's configuration (`nomigrate=1`), or take another type of instance.",
+                       recommends it for its instances on Xen. Elsewhere, first decide whether the \
+                       host suspends the guest, saves and restores it, or migrates it: with tsc it \
+                       then keeps the old time, or does not resume (Qubes OS). If Xen shows no \
+                       invariant TSC, change the domain's configuration (`nomigrate=1`), or take \
+                       another type of instance.",
                 more: &[],
             },
         }

@@ -27,7 +27,7 @@ pub(super) fn counters_unsynchronised(document: &Document) -> Option<Finding> {
     let host = shared_fixes::synchronise(document);
     let mut finding = if kernel_uses_them {
         let fix = match other_timer(document) {
-            Some(timer) => shared_fixes::switch_to(timer, document).then_fix("then ", host),
+            Some(timer) => shared_fixes::switch_to(timer, document).then_fix("then", host),
             None => host,
         };
         let kernel = if document.is_gvisor() {
@@ -199,8 +199,8 @@ fn wrong_frequency(document: &Document) -> Option<Finding> {
 
 /// Finds out why the counter has another frequency than the nominal one.
 fn find_wrong_frequency(document: &Document) -> Fix {
-    let calibration = "see whether the kernel has calibrated the counter wrongly (sudo dmesg | grep \
-                       -i 'tsc:'; compare after a restart)";
+    let calibration = "see whether the kernel has calibrated the counter wrongly (sudo dmesg | \
+                       grep -i 'tsc:'; compare after a restart)";
     if document.machine.is_guest() == Some(false) {
         return calibration.into();
     }
@@ -248,50 +248,50 @@ impl Explained for Code {
             Self::CounterNotInvariant => Explanation {
                 code: "counter_not_invariant",
                 summary: "The counter may change its rate with the CPU's power states (note).",
-                text: "CPUID does not call it invariant. On a processor of the last 15 years this usually \
-               means that the hypervisor hides the feature: ask its administrator to show an \
-               invariant TSC. Until then, do not force the kernel to use the TSC, unless you know \
-               that the host's processors keep it at one rate.",
+                text: "CPUID does not call it invariant. On a processor of the last 15 years this \
+                       usually means that the hypervisor hides the feature: ask its administrator \
+                       to show an invariant TSC. Until then, do not force the kernel to use the \
+                       TSC, unless you know that the host's processors keep it at one rate.",
                 more: &[],
             },
             Self::CounterTrapped => Explanation {
                 code: "counter_trapped",
                 summary: "Reading the counter takes longer than a system call (slow).",
-                text: "The hypervisor emulates the instruction, or, on Arm, the kernel works around an \
-               erratum of the counter. Hypervisors emulate it after a guest was moved to a host \
-               with another frequency, if the processor can't scale the counter. Even a call that \
-               the vDSO answers is then slow.",
+                text: "The hypervisor emulates the instruction, or, on Arm, the kernel works \
+                       around an erratum of the counter. Hypervisors emulate it after a guest was \
+                       moved to a host with another frequency, if the processor can't scale the \
+                       counter. Even a call that the vDSO answers is then slow.",
                 more: &[],
             },
             Self::CountersUnsynchronised => Explanation {
                 code: "counters_unsynchronised",
-                summary: "The counters of two CPUs differ (wrong, if the kernel keeps time with them; \
-                  else a note).",
-                text: "A thread that moves from one CPU to the other sees time step back. Either the \
-               firmware has set the counters to different values, or the host's own counters \
-               differ, and the hypervisor moves virtual CPUs between them. If the kernel keeps \
-               time with the counter, first switch to another clocksource, and then remove the \
-               cause. To see which CPUs differ:",
+                summary: "The counters of two CPUs differ (wrong, if the kernel keeps time with \
+                          them; else a note).",
+                text: "A thread that moves from one CPU to the other sees time step back. Either \
+                       the firmware has set the counters to different values, or the host's own \
+                       counters differ, and the hypervisor moves virtual CPUs between them. If the \
+                       kernel keeps time with the counter, first switch to another clocksource, \
+                       and then remove the cause. To see which CPUs differ:",
                 more: &[Commands(&["tickline warp"])],
             },
             Self::FirmwareWritesTsc => Explanation {
                 code: "firmware_writes_tsc",
                 summary: "The firmware writes to the counter of a CPU (note).",
-                text: "The kernel noticed the write through the register TSC_ADJUST, and undid it, as the \
-               kernel's log says. The counter is good as long as the kernel undoes each such \
-               write. A newer firmware (BIOS) may leave the counter alone.",
+                text: "The kernel noticed the write through the register TSC_ADJUST, and undid it, \
+                       as the kernel's log says. The counter is good as long as the kernel undoes \
+                       each such write. A newer firmware (BIOS) may leave the counter alone.",
                 more: &[],
             },
             Self::FrequencyImplausible => Explanation {
                 code: "frequency_implausible",
-                summary: "The counter does not run at the frequency that the processor, the hypervisor or the \
-                  kernel's log names (unsure).",
-                text: "The measured and the named frequency differ by more than 5,000 ppm; crystals are \
-               off by at most 100 ppm. Either the kernel has calibrated the counter wrongly, and \
-               its clock gains or loses 0.5 % or more with it, or the present clock runs at a \
-               wrong rate, or the guest was moved to a host with another frequency. Do not switch \
-               to tsc before the two agree. Compare the kernel's calibration before and after a \
-               restart:",
+                summary: "The counter does not run at the frequency that the processor, the \
+                          hypervisor or the kernel's log names (unsure).",
+                text: "The measured and the named frequency differ by more than 5,000 ppm; \
+                       crystals are off by at most 100 ppm. Either the kernel has calibrated the \
+                       counter wrongly, and its clock gains or loses 0.5 % or more with it, or the \
+                       present clock runs at a wrong rate, or the guest was moved to a host with \
+                       another frequency. Do not switch to tsc before the two agree. Compare the \
+                       kernel's calibration before and after a restart:",
                 more: &[Commands(&["sudo dmesg | grep -i 'tsc:'"])],
             },
         }

@@ -115,7 +115,7 @@ pub(super) fn start(how: &str) -> Fix {
     ))
     .then(
         "if one does, let it reach its servers (their addresses, DNS, the firewall), and start no \
-             second one, which would work against it",
+         second one, which would work against it",
     )
     .then(format!("if none does, run one: {how}"))
 }

@@ -25,8 +25,8 @@ pub(super) fn trusted_tsc(document: &Document) -> Option<Fix> {
             "on the host: give the machine a generation and version that offer the invariant TSC"
                 .into()
         }
-        Hypervisor::Tcg => "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm \
-            -cpu host,+invtsc)"
+        Hypervisor::Tcg => "on the host: run the machine with KVM instead of QEMU's emulation \
+                            (-accel kvm -cpu host,+invtsc)"
             .into(),
         Hypervisor::VirtualBox => virtualbox(document),
         Hypervisor::Vmware => Fix::from(
@@ -34,7 +34,8 @@ pub(super) fn trusted_tsc(document: &Document) -> Option<Fix> {
         )
         .or(
             "or, only for a machine that stays on its host, set monitor_control.virtual_rdtsc = \
-             \"FALSE\" in its .vmx (the counter's rate and value change when it is moved or resumed)",
+             \"FALSE\" in its .vmx (the counter's rate and value change when it is moved or \
+             resumed)",
         ),
         Hypervisor::Xen => Fix::from(
             "on the host: set nomigrate=1 in the domain's configuration, so that Xen shows an \
@@ -56,7 +57,7 @@ pub(super) fn trusted_tsc(document: &Document) -> Option<Fix> {
 pub(super) fn synchronised_tsc(document: &Document) -> Fix {
     if document.is_gvisor() {
         return "run the sandbox on a host whose counters are synchronised (`tickline warp` on the \
-            host): gVisor computes its time from the counters, and offers no other clock"
+                host): gVisor computes its time from the counters, and offers no other clock"
             .into();
     }
     "on the host: compare its counters (`tickline warp`), use tsc as its own clocksource, and let \
@@ -67,8 +68,8 @@ pub(super) fn synchronised_tsc(document: &Document) -> Fix {
 
 /// The fix for unsynchronised counters of a guest whose processor is not x86.
 pub(super) fn synchronised_counter() -> Fix {
-    "on the host: compare its counters (`tickline warp`); if they differ, move the guest to another \
-     host"
+    "on the host: compare its counters (`tickline warp`); if they differ, move the guest to \
+     another host"
         .into()
 }
 
@@ -89,11 +90,11 @@ fn virtualbox(document: &Document) -> Fix {
 /// CPUID names KVM even if a hypervisor other than QEMU uses KVM.
 pub(super) fn kvm(document: &Document) -> Fix {
     const QEMU: &str = "on the host: start QEMU with -cpu host,+invtsc (libvirt: <cpu \
-        mode='host-passthrough'> with <feature policy='require' name='invtsc'/>), and use tsc as \
-        the host's own clocksource (QEMU then refuses to migrate or save the guest, unless -cpu has \
-        tsc-frequency= as well)";
+                        mode='host-passthrough'> with <feature policy='require' name='invtsc'/>), \
+                        and use tsc as the host's own clocksource (QEMU then refuses to migrate or \
+                        save the guest, unless -cpu has tsc-frequency= as well)";
     const UNLESS_QEMU: &str = "if it is not QEMU but another hypervisor on KVM (Firecracker, a \
-        cloud's own), ask its administrator for an invariant TSC";
+                               cloud's own), ask its administrator for an invariant TSC";
     // A cloud with QEMU may put its own product name into the firmware.
     let product = document.machine.product.as_deref().unwrap_or_default();
     if product.contains("QEMU") {
@@ -161,8 +162,8 @@ pub(super) fn other_host(cloud: &Cloud) -> Option<&'static str> {
              invariant TSC"
         }
         Cloud::Ec2Nitro => {
-            "the host is Amazon's: stop and start the instance, which moves it to another host, and \
-             loses the data of its instance store, or take another type"
+            "the host is Amazon's: stop and start the instance, which moves it to another host, \
+             and loses the data of its instance store, or take another type"
         }
         Cloud::Ec2Xen => {
             "the host is Amazon's: take an instance type on Nitro, where the vDSO reads the clock"

@@ -51,9 +51,10 @@ impl Explained for Code {
             Self::ClocksourceNotKept => Explanation {
                 code: "clocksource_not_kept",
                 summary: "The kernel keeps time with tsc, but its command line selects another clock (note).",
-                text: "Somebody has switched the clocksource since the start, as `tickline doctor --fix` \
-               does. The switch lasts until the next restart, after which the kernel again keeps \
-               time with the clock that its command line selects. To see the command line:",
+                text: "Somebody has switched the clocksource since the start, as `tickline doctor \
+                       --fix` does. The switch lasts until the next restart, after which the \
+                       kernel again keeps time with the clock that its command line selects. To \
+                       see the command line:",
                 more: &[Commands(&["cat /proc/cmdline"])],
             },
         }

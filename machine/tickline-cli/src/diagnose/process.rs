@@ -178,8 +178,8 @@ fn what_the_proof_needs(reason: &str) -> &'static str {
     } else if reason.contains("(os error 23)") {
         "let the system have more open files (sysctl fs.file-max)"
     } else if reason.contains("/dev/null") {
-        "give the container /dev/null (mknod -m 666 /dev/null c 1 3), or run tickline outside of the \
-         container"
+        "give the container /dev/null (mknod -m 666 /dev/null c 1 3), or run tickline outside of \
+         the container"
     } else if reason.contains("can't find itself") {
         "give the container /proc (mount -t proc proc /proc), or run tickline outside of the container"
     } else {
@@ -206,66 +206,68 @@ impl Explained for Code {
             Self::AnswerersUnknown => Explanation {
                 code: ANSWERERS_UNKNOWN,
                 summary: "It could not be found out who answers the clocks (note).",
-                text: "The program runs itself under a filter of system calls: the vDSO answers each \
-               clock that still works. It finds itself by /proc/self/exe, and needs \
-               /dev/null and a few file descriptors. Without these, as in a container without \
-               /proc, it is unknown whether the clocks are slow. A sandbox may also refuse the \
-               filter. The clocks are not affected. To see what is there:",
+                text: "The program runs itself under a filter of system calls: the vDSO answers \
+                       each clock that still works. It finds itself by /proc/self/exe, and needs \
+                       /dev/null and a few file descriptors. Without these, as in a container \
+                       without /proc, it is unknown whether the clocks are slow. A sandbox may \
+                       also refuse the filter. The clocks are not affected. To see what is there:",
                 more: &[Commands(&["ls -l /proc/self/exe /dev/null"])],
             },
             Self::ClockInterposed => Explanation {
                 code: "clock_interposed",
-                summary: "A library stands between programs and libc's clock (note; wrong, if it fakes \
-                  the time).",
-                text: "The dynamic linker found `clock_gettime` in a file other than libc, because of \
-               LD_PRELOAD or /etc/ld.so.preload. libfaketime replaces the function to change the \
-               time; profilers do so to count calls. The doctor compares the time by libc with \
-               that of a system call. If they differ by more than a second, the time is faked, \
-               whatever the file is called.",
+                summary: "A library stands between programs and libc's clock (note; wrong, if it \
+                          fakes the time).",
+                text: "The dynamic linker found `clock_gettime` in a file other than libc, because \
+                       of LD_PRELOAD or /etc/ld.so.preload. libfaketime replaces the function to \
+                       change the time; profilers do so to count calls. The doctor compares the \
+                       time by libc with that of a system call. If they differ by more than a \
+                       second, the time is faked, whatever the file is called.",
                 more: &[
                     Prose(
-                        "Programs that are started with the same environment have the same clock. A \
-                   service has an environment of its own. To see the environment of a process:",
+                        "Programs that are started with the same environment have the same clock. \
+                         A service has an environment of its own. To see the environment of a \
+                         process:",
                     ),
                     Commands(&["tr '\\0' '\\n' < /proc/PID/environ | grep LD_"]),
                 ],
             },
             Self::CounterDenied => Explanation {
                 code: "counter_denied",
-                summary: "The process may not read the CPU's counter (note; wrong, if a clock ends the \
-                  process).",
-                text: "A parent process or a sandbox has called prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which \
-               children inherit. If the vDSO reads the counter, a call of clock_gettime then ends \
-               the program by SIGSEGV. Other processes of the machine are not affected.",
+                summary: "The process may not read the CPU's counter (note; wrong, if a clock ends \
+                          the process).",
+                text: "A parent process or a sandbox has called prctl(PR_SET_TSC, PR_TSC_SIGSEGV), \
+                       which children inherit. If the vDSO reads the counter, a call of \
+                       clock_gettime then ends the program by SIGSEGV. Other processes of the \
+                       machine are not affected.",
                 more: &[],
             },
             Self::EnvironmentUnrecognised => Explanation {
                 code: "environment_unrecognised",
                 summary: "The environment variable TICKLINE has a value that tickline ignores (note).",
-                text: "Only `on` and `off` mean something. tickline behaves as if the variable were not \
-               set.",
+                text: "Only `on` and `off` mean something. tickline behaves as if the variable \
+                       were not set.",
                 more: &[],
             },
             Self::NoThread => Explanation {
                 code: "no_thread",
                 summary: "tickline's own clock could not start its thread (note).",
-                text: "The user, or the container, may have no more processes. Readers then renew the \
-               clock themselves, and the CPUs' counters are not compared. The kernel's clocks are \
-               not affected.",
+                text: "The user, or the container, may have no more processes. Readers then renew \
+                       the clock themselves, and the CPUs' counters are not compared. The kernel's \
+                       clocks are not affected.",
                 more: &[],
             },
             Self::SwitchedOff => Explanation {
                 code: "switched_off",
                 summary: "The environment variable TICKLINE is off (note).",
-                text: "tickline does not use the counter in this process: readings come from the OS \
-               clock. Everything else that the doctor says still holds.",
+                text: "tickline does not use the counter in this process: readings come from the \
+                       OS clock. Everything else that the doctor says still holds.",
                 more: &[],
             },
             Self::Traced => Explanation {
                 code: "traced",
                 summary: "Another process traces this one (note).",
-                text: "strace, gdb and recorders stop a program at each system call, so measured costs \
-               may be many times as high as usual. Measure without the tracer.",
+                text: "strace, gdb and recorders stop a program at each system call, so measured \
+                       costs may be many times as high as usual. Measure without the tracer.",
                 more: &[],
             },
         }

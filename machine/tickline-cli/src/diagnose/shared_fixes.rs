@@ -19,8 +19,8 @@ use crate::machine::Hypervisor;
 
 /// The fix for firmware that has written to the counters, or has left them unsynchronised. It is a
 /// fix on bare metal only: a guest has no firmware that sets the counters.
-const FIRMWARE: &str = "update the firmware (BIOS), and switch the machine off and on \
-    again, which sets all counters to 0";
+const FIRMWARE: &str = "update the firmware (BIOS), and switch the machine off and on again, which \
+                        sets all counters to 0";
 
 /// The same for processors that are not x86.
 const OTHER_FIRMWARE: &str =
@@ -28,8 +28,9 @@ const OTHER_FIRMWARE: &str =
 
 /// The condition under which the kernel may be told not to check the TSC.
 const RELIABLE_ONLY_WHERE: &str = "which switches off both the kernel's watchdog and its \
-    comparison of the CPUs' counters at boot: use it only if `tickline warp` finds the counters \
-    of all CPUs synchronised, and the machine stays on its host";
+                                   comparison of the CPUs' counters at boot: use it only if \
+                                   `tickline warp` finds the counters of all CPUs synchronised, \
+                                   and the machine stays on its host";
 
 /// The look at the clocksources that the kernel offers, if they are unknown.
 pub(super) fn see_offer() -> Fix {
@@ -57,15 +58,16 @@ pub(super) fn switch_to(clocksource: &str, document: &Document) -> Fix {
 /// What the host may do to a guest that keeps time with the TSC. Sources: QubesOS/qubes-issues#8061
 /// and QubesOS/qubes-core-admin#545 (Xen), e2b-dev/infra#638 (Firecracker).
 const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this guest, saves and \
-     restores it, starts it from a snapshot, or migrates it: with tsc the guest then keeps the old \
-     time until NTP corrects it, runs at another rate, or does not resume";
+                            restores it, starts it from a snapshot, or migrates it: with tsc the \
+                            guest then keeps the old time until NTP corrects it, runs at another \
+                            rate, or does not resume";
 
 /// Puts before a fix that leads to the TSC what the host may do to a guest.
 pub(super) fn after_decision(fix: Fix, document: &Document) -> Fix {
     if document.machine.is_guest() != Some(true) && !document.machine.has_host_clock() {
         return fix;
     }
-    fix.preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these: ")
+    fix.preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these:")
         .with_caution(GUEST_ON_TSC)
 }
 
@@ -83,7 +85,7 @@ pub(super) fn use_tsc(document: &Document) -> Fix {
             let host = host_fix(document).unwrap_or_default();
             let tsc = checked_switch_to_tsc(document);
             return host.or_unless_impossible(
-                &format!("or, against the provider's recommendation of {name}: "),
+                &format!("or, against the provider's recommendation of {name}:"),
                 &tsc,
             );
         }
@@ -137,7 +139,7 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
     let mut switch = switch_to("tsc", document);
     if !checks.is_empty() {
         let checks = checks.join(", and ");
-        switch = switch.preceded_by(format!("check first {checks}"), "then: ");
+        switch = switch.preceded_by(format!("check first {checks}"), "then:");
     }
     switch = after_decision(switch, document);
     if is_invariant {
@@ -150,7 +152,7 @@ fn checked_switch_to_tsc(document: &Document) -> Fix {
     invariant.or_fix(
         "or, as CPUID does not call the TSC invariant, only where the host's processors are known \
          to keep their TSC at one rate, `tickline warp` finds the counters synchronised, and the \
-         machine is not moved to another host: ",
+         machine is not moved to another host:",
         &switch,
     )
 }
@@ -237,22 +239,22 @@ fn state_frequency(document: &Document) -> Fix {
         return Fix::none(&format!("the kernel's command line has {word} already"));
     }
     let is_measurable = !document.clocksource().is_some_and(is_tick);
-    let khz = match document.clock.frequency_hz {
-        Some(hz) if is_measurable => format!("tsc_early_khz={}", hz / 1_000),
-        None if is_measurable => {
-            "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
-                .to_owned()
-        }
-        _ if document.machine.is_guest() == Some(true) => {
-            "tsc_early_khz=KHZ, with the rate in kHz that the host's kernel found (sudo dmesg | \
-             grep 'tsc:' there), as jiffies are too coarse to measure it"
-                .to_owned()
-        }
-        _ => {
-            "tsc_early_khz=KHZ, with the processor's rate in kHz by its data sheet, as jiffies are \
-              too coarse to measure it"
-                .to_owned()
-        }
+    let khz = if is_measurable {
+        document.clock.frequency_hz.map_or_else(
+            || {
+                "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
+                    .to_owned()
+            },
+            |hz| format!("tsc_early_khz={}", hz / 1_000),
+        )
+    } else if document.machine.is_guest() == Some(true) {
+        "tsc_early_khz=KHZ, with the rate in kHz that the host's kernel found (sudo dmesg | grep \
+         'tsc:' there), as jiffies are too coarse to measure it"
+            .to_owned()
+    } else {
+        "tsc_early_khz=KHZ, with the processor's rate in kHz by its data sheet, as jiffies are too \
+         coarse to measure it"
+            .to_owned()
     };
     let kernel = match document.machine.kernel.as_deref() {
         Some(older) if document.is_kernel_at_least(5, 8) == Some(false) => {
@@ -300,8 +302,8 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
          kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
          changing frequency (chronyc tracking). The rates do not show a single jump"
     ))
-    .then_fix("if the kernel is right: ", host_or_firmware_fix(document))
-    .or_unless_impossible("only if the rate is steady: ", &no_watchdog(document));
+    .then_fix("if the kernel is right:", host_or_firmware_fix(document))
+    .or_unless_impossible("only if the rate is steady:", &no_watchdog(document));
     let Some(when) = document.skew_after_resume() else {
         return fix;
     };
@@ -316,7 +318,7 @@ pub(super) fn check_tsc(document: &Document) -> Fix {
             "the skew came {when}: restart, and see whether it comes without a suspend, \
              too. If it comes only after a resume, {firmware}"
         ),
-        "if it comes without one: ",
+        "if it comes without one:",
     )
 }
 
@@ -367,7 +369,7 @@ pub(super) fn without_hpet(document: &Document) -> Fix {
         ..now
     });
     Fix::from(steps::switch_command("acpi_pm"))
-        .then_fix("then ", fix)
+        .then_fix("then", fix)
         .with_switch("acpi_pm", steps)
 }
 
@@ -419,14 +421,14 @@ pub(super) fn without_parameter(word: &str, document: &Document) -> Fix {
     let fix = Fix::from(text).with_steps(steps);
     let check = "find out first who set the parameter, and why; then check that `tickline warp` \
                  finds the counters of all CPUs synchronised";
-    after_decision(fix.preceded_by(check.to_owned(), "if so: "), document)
+    after_decision(fix.preceded_by(check.to_owned(), "if so:"), document)
 }
 
 /// The fix on the host, or the fix in the kernel, which is none for a TSC that is not invariant. If
 /// the host is unknown, only the fix in the kernel remains.
 pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, document: &Document) -> Fix {
     match host_fix(document) {
-        Some(host) => host.or_unless_impossible("or, on this machine: ", &kernel(document)),
+        Some(host) => host.or_unless_impossible("or, on this machine:", &kernel(document)),
         None => kernel(document),
     }
 }
@@ -443,7 +445,7 @@ pub(super) fn synchronise(document: &Document) -> Fix {
     }
     let compare = "on the host: compare its counters (`tickline warp`); if they differ, update its \
                    firmware, or move the guest to another host";
-    fix.preceded_by(compare.to_owned(), "if they agree: ")
+    fix.preceded_by(compare.to_owned(), "if they agree:")
 }
 
 /// The fix for the counters' rates and values: on the host of a guest, or in the firmware of bare

@@ -159,14 +159,15 @@ impl Explained for Code {
         match self {
             Self::NtpSlewing => Explanation {
                 code: "ntp_slewing",
-                summary: "The kernel corrects its clocks by more than a crystal needs (note; unsure, if \
-                  the correction is large; wrong, if an offset is known).",
-                text: "A crystal is off by at most 100 ppm. Usually an NTP daemon is removing an offset, \
-               and the correction ends when the offset is gone. A duration that a program \
-               measures meanwhile is wrong by the correction. If the correction stays for hours, \
-               the kernel uses a wrong frequency of the counter. If the correction makes the \
-               offset larger, no running daemon steers the clock: chronyd with -x does not, and a \
-               daemon that was killed leaves its correction behind.",
+                summary: "The kernel corrects its clocks by more than a crystal needs (note; \
+                          unsure, if the correction is large; wrong, if an offset is known).",
+                text: "A crystal is off by at most 100 ppm. Usually an NTP daemon is removing an \
+                       offset, and the correction ends when the offset is gone. A duration that a \
+                       program measures meanwhile is wrong by the correction. If the correction \
+                       stays for hours, the kernel uses a wrong frequency of the counter. If the \
+                       correction makes the offset larger, no running daemon steers the clock: \
+                       chronyd with -x does not, and a daemon that was killed leaves its \
+                       correction behind.",
                 more: &[Commands(&[
                     "chronyc tracking",
                     "sudo dmesg | grep -i 'tsc:'",

@@ -19,6 +19,11 @@ fn is_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
+/// Whether this parameter selects a clocksource by what may be its name.
+fn is_selection_by_name(parameter: &str) -> bool {
+    parameter.strip_prefix("clocksource=").is_some_and(is_name)
+}
+
 /// The switch of the kernel to another clocksource that it accepts. `None` if the present
 /// clocksource is unknown, because no command could undo the switch.
 pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
@@ -29,21 +34,27 @@ pub(super) fn switch(clocksource: &str, document: &Document) -> Option<Steps> {
     let word = format!("clocksource={clocksource}");
     let is_selection = |word: &&str| word.starts_with("clocksource=");
     let are_several = document.kernel_parameters().filter(is_selection).count() > 1;
-    let kept = match document.last_parameter("clocksource=") {
+    let former = document.last_parameter("clocksource=");
+    let kept = if former == Some(word.as_str()) {
         // The command line names this clocksource already.
-        Some(former) if former == word => Steps::default(),
+        Steps::default()
+    } else if former.is_some_and(|former| !is_selection_by_name(former)) {
         // The parameter has characters that must not reach a shell.
-        Some(former) if !former.strip_prefix("clocksource=").is_some_and(is_name) => return None,
+        return None;
+    } else if are_several {
         // The steps replace one parameter, and leave the other in force.
-        _ if are_several => Steps::default(),
-        former => replace_parameters(former.as_slice(), &[&word], document),
+        Steps::default()
+    } else {
+        replace_parameters(former.as_slice(), &[&word], document)
     };
     // For the TSC, the CPUs' counters must agree, and the kernel must not have rejected the TSC.
     // Any other timer has only one counter, and needs no check.
-    let check = match &document.machine.kernel_log {
-        _ if clocksource != "tsc" => None,
-        Some(_) => Some("tickline warp".to_owned()),
-        None => Some(unless_rejected("tickline warp")),
+    let check = if clocksource != "tsc" {
+        None
+    } else if document.machine.kernel_log.is_some() {
+        Some("tickline warp".to_owned())
+    } else {
+        Some(unless_rejected("tickline warp"))
     };
     Some(Steps {
         check,
@@ -87,7 +98,7 @@ pub(super) fn remove_parameter(word: &str, document: &Document) -> Steps {
 pub(super) fn remove_parameter_against_tsc(word: &str, document: &Document) -> Option<Steps> {
     let kept = match document.selections_against_tsc().as_slice() {
         [] => remove_parameter(word, document),
-        [other] if other.strip_prefix("clocksource=").is_some_and(is_name) => {
+        [other] if is_selection_by_name(other) => {
             replace_parameters(&[word, other], &["clocksource=tsc"], document)
         }
         _ => return None,
@@ -132,11 +143,11 @@ fn replace_parameters(former: &[&str], new: &[&str], document: &Document) -> Ste
     // update-grub reads the files of grub.d after /etc/default/grub, so the last file that sets a
     // variable has the last word. It joins the two variables.
     let place = if former.is_empty() {
-        "to GRUB_CMDLINE_LINUX in /etc/default/grub, or, if files of /etc/default/grub.d set it, in \
-         the last of them"
+        "to GRUB_CMDLINE_LINUX in /etc/default/grub, or, if files of /etc/default/grub.d set it, \
+         in the last of them"
     } else {
-        "wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has it, in /etc/default/grub and \
-         in the files of /etc/default/grub.d"
+        "wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has it, in /etc/default/grub \
+         and in the files of /etc/default/grub.d"
     };
     let grub = format!("Debian, Ubuntu: {change} {place}; then run sudo update-grub");
     let extlinux = format!(
@@ -386,8 +397,8 @@ mod tests {
             (
                 "grub",
                 "Debian, Ubuntu: replace clocksource=hpet by clocksource=tsc wherever \
-                 GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has it, in /etc/default/grub and in \
-                 the files of /etc/default/grub.d; then run sudo update-grub",
+                 GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has it, in /etc/default/grub and \
+                 in the files of /etc/default/grub.d; then run sudo update-grub",
             ),
             (
                 "extlinux",
@@ -427,8 +438,8 @@ mod tests {
     #[test]
     fn a_removed_parameter_is_taken_from_each_variable_and_each_file_of_grub() {
         let steps = remove_parameter("vdso=0", &with_command_line("vdso=0"));
-        let places = ": remove vdso=0 wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT has \
-                      it, in /etc/default/grub and in the files of /etc/default/grub.d;";
+        let places = ": remove vdso=0 wherever GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT \
+                      has it, in /etc/default/grub and in the files of /etc/default/grub.d;";
         let grub = of_debian(&steps);
         assert!(grub.contains(places), "{grub}");
     }

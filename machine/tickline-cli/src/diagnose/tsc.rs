@@ -183,7 +183,7 @@ fn unexplained(name: &str, document: &Document) -> Finding {
     };
     // If there is no fix, the log cannot change that.
     if !has_log && !fix.is_impossible() {
-        fix = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'").then_fix("then ", fix);
+        fix = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'").then_fix("then", fix);
     }
     let Some(offer) = offer(document) else {
         return offer_unknown(name, fix, document);
@@ -228,8 +228,8 @@ fn unexplained(name: &str, document: &Document) -> Finding {
 fn offer_unknown(name: &str, fix_for_missing: Fix, document: &Document) -> Finding {
     let fix = if document.may_have_good_tsc() {
         shared_fixes::see_offer()
-            .then_fix("if tsc is there, ", shared_fixes::use_tsc(document))
-            .or_fix("if not: ", &fix_for_missing)
+            .then_fix("if tsc is there,", shared_fixes::use_tsc(document))
+            .or_fix("if not:", &fix_for_missing)
     } else {
         fix_for_missing
     };
@@ -291,7 +291,7 @@ fn overrule_if_understood(document: &Document) -> Fix {
         "find out what the kernel means by \"{}\"",
         reason.unwrap_or_default()
     ))
-    .then_fix("only if that does not concern this machine: ", trust)
+    .then_fix("only if that does not concern this machine:", trust)
 }
 
 /// The codes of the findings of this file, in the order of the alphabet.
@@ -318,55 +318,56 @@ impl Explained for Code {
                 code: "tsc_halts",
                 summary: "The TSC stops when a CPU sleeps (slow).",
                 text: "The kernel has seen that the processor's counter does not run in deep power \
-               states, and keeps time with a slower clock. This happens on processors of about 15 \
-               years ago. Without deep sleep states the counter would run on, but the CPU would \
-               use more power.",
+                       states, and keeps time with a slower clock. This happens on processors of \
+                       about 15 years ago. Without deep sleep states the counter would run on, but \
+                       the CPU would use more power.",
                 more: &[],
             },
             Self::Missing => Explanation {
                 code: "tsc_missing",
                 summary: "The kernel does not offer the TSC as a clocksource (slow).",
-                text: "Its log does not say why, or may not be read by this user. In a guest, usually the \
-               hypervisor hides an invariant TSC, or the kernel was built without support for \
-               this hypervisor. To see what the log says:",
+                text: "Its log does not say why, or may not be read by this user. In a guest, \
+                       usually the hypervisor hides an invariant TSC, or the kernel was built \
+                       without support for this hypervisor. To see what the log says:",
                 more: &[Commands(&["sudo dmesg | grep -iE 'tsc|clocksource'"])],
             },
             Self::NotChosen => Explanation {
                 code: "tsc_not_chosen",
                 summary: "The kernel would accept the TSC, but keeps time with a slower clock (slow).",
-                text: "An administrator or a program has chosen the slower clock, on the kernel's command \
-               line or since the start. A switch to the TSC takes effect at once for all \
-               programs, and can be undone as easily. First compare the CPUs' counters:",
+                text: "An administrator or a program has chosen the slower clock, on the kernel's \
+                       command line or since the start. A switch to the TSC takes effect at once \
+                       for all programs, and can be undone as easily. First compare the CPUs' \
+                       counters:",
                 more: &[Commands(&["tickline warp", "sudo tickline doctor --fix"])],
             },
             Self::Skew => Explanation {
                 code: "tsc_skew",
-                summary: "The kernel's watchdog has measured that the TSC's rate differs from another \
-                  clock's (slow).",
-                text: "Each half second the kernel compares the TSC with hpet or acpi_pm. If they differ \
-               by about 100 ppm or more (500 ppm from Linux 7.1; 4,000 ppm, if one of the two has \
-               no calibrated rate), it marks the TSC unstable until the machine restarts. \
-               Then each call for the time is a system call.",
+                summary: "The kernel's watchdog has measured that the TSC's rate differs from \
+                          another clock's (slow).",
+                text: "Each half second the kernel compares the TSC with hpet or acpi_pm. If they \
+                       differ by about 100 ppm or more (500 ppm from Linux 7.1; 4,000 ppm, if one \
+                       of the two has no calibrated rate), it marks the TSC unstable until the \
+                       machine restarts. Then each call for the time is a system call.",
                 more: &[
                     Prose(
                         "The difference does not show which of the two clocks was wrong. On a busy \
-                   machine or in a guest, a delayed reading of the other clock looks like a skew; \
-                   broken firmware causes a real skew. A skew in the seconds after a resume may be \
-                   one jump: firmware set the counter while the machine slept, or the other clock \
-                   stood still. So first see whether it comes without a suspend, too, and whether \
-                   the TSC keeps one rate:",
+                         machine or in a guest, a delayed reading of the other clock looks like a \
+                         skew; broken firmware causes a real skew. A skew in the seconds after a \
+                         resume may be one jump: firmware set the counter while the machine slept, \
+                         or the other clock stood still. So first see whether it comes without a \
+                         suspend, too, and whether the TSC keeps one rate:",
                     ),
                     Commands(&["tickline warp"]),
                     Prose(
-                        "The command prints the rate by the kernel's present clock. Compare the rates \
-                   when the machine is idle, under load, and hours later, while NTP slews \
-                   nothing. If they stay within the kernel's limit, the TSC is good, and \
-                   `tsc=nowatchdog` (Linux 5.2 or later) keeps the watchdog from marking the TSC \
-                   unstable. If they differ by more, one of the two clocks is wrong: on some of \
-                   Intel's client processors hpet stops in deep idle states (kernel bug 203183), \
-                   and `hpet=disable` is the fix. A frequency that changes in `chronyc tracking` \
-                   shows that the present clock is the wrong one. Otherwise the kernel is right: \
-                   leave the clocksource as it is.",
+                        "The command prints the rate by the kernel's present clock. Compare the \
+                         rates when the machine is idle, under load, and hours later, while NTP \
+                         slews nothing. If they stay within the kernel's limit, the TSC is good, \
+                         and `tsc=nowatchdog` (Linux 5.2 or later) keeps the watchdog from marking \
+                         the TSC unstable. If they differ by more, one of the two clocks is wrong: \
+                         on some of Intel's client processors hpet stops in deep idle states \
+                         (kernel bug 203183), and `hpet=disable` is the fix. A frequency that \
+                         changes in `chronyc tracking` shows that the present clock is the wrong \
+                         one. Otherwise the kernel is right: leave the clocksource as it is.",
                     ),
                 ],
             },
@@ -374,46 +375,47 @@ impl Explained for Code {
                 code: "tsc_switched_off",
                 summary: "A parameter of the kernel switches the TSC off (slow).",
                 text: "`notsc` and `tsc=unstable` are often left from an older machine or an old \
-               workaround. But somebody may have found the TSC of this machine bad: find out who \
-               set the parameter, and why. Then check whether the counters are good before you \
-               remove the parameter:",
+                       workaround. But somebody may have found the TSC of this machine bad: find \
+                       out who set the parameter, and why. Then check whether the counters are \
+                       good before you remove the parameter:",
                 more: &[Commands(&["tickline warp"])],
             },
             Self::Unstable => Explanation {
                 code: "tsc_unstable",
                 summary: "The kernel has marked the TSC unstable (slow).",
-                text: "The kernel's log names the reason, if it still has the message. The mark stays \
-               until the machine restarts. A kernel that could not find out the TSC's frequency \
-               (\"could not calculate TSC khz\") needs it from its command line \
-               (`tsc_early_khz=`) or from the host; `tsc=reliable` does not state it. If the \
-               reason is the watchdog: `tickline explain \
-               tsc_watchdog`.",
+                text: "The kernel's log names the reason, if it still has the message. The mark \
+                       stays until the machine restarts. A kernel that could not find out the \
+                       TSC's frequency (\"could not calculate TSC khz\") needs it from its command \
+                       line (`tsc_early_khz=`) or from the host; `tsc=reliable` does not state it. \
+                       If the reason is the watchdog: `tickline explain tsc_watchdog`.",
                 more: &[Commands(&["sudo dmesg | grep -iE 'tsc|clocksource'"])],
             },
             Self::Unsynchronised => Explanation {
                 code: "tsc_unsynchronised",
                 summary: "The kernel has no guarantee that the TSCs of several CPUs agree (slow).",
                 text: "This is so on a machine with more than one socket, if the processors or the \
-               hypervisor show no invariant TSC. The counters may still agree, but nothing keeps \
-               them together. In a guest, the host must offer an invariant TSC.",
+                       hypervisor show no invariant TSC. The counters may still agree, but nothing \
+                       keeps them together. In a guest, the host must offer an invariant TSC.",
                 more: &[],
             },
             Self::Warp => Explanation {
                 code: "tsc_warp",
                 summary: "The kernel saw the counters of two CPUs differ (slow).",
-                text: "The kernel compares them pair by pair at boot, from Linux 7.1 also while it runs \
-               (\"inter CPU skew\"), and rejects the TSC if one counter is behind. On bare metal \
-               the firmware has set them apart: newer firmware may help, and switching the machine \
-               off and on again helps. In a guest the host has set them apart. Never override \
-               this: with the TSC, threads would see time step back.",
+                text: "The kernel compares them pair by pair at boot, from Linux 7.1 also while it \
+                       runs (\"inter CPU skew\"), and rejects the TSC if one counter is behind. On \
+                       bare metal the firmware has set them apart: newer firmware may help, and \
+                       switching the machine off and on again helps. In a guest the host has set \
+                       them apart. Never override this: with the TSC, threads would see time step \
+                       back.",
                 more: &[],
             },
             Self::Watchdog => Explanation {
                 code: "tsc_watchdog",
                 summary: "The kernel could not confirm the TSC's rate by another clock (slow).",
-                text: "The kernel's log no longer has the messages that state the difference; older \
-               logs may have them: systemd's journal, or the files of the system's log. The fix is \
-               the same as for a measured difference: `tickline explain tsc_skew`.",
+                text: "The kernel's log no longer has the messages that state the difference; \
+                       older logs may have them: systemd's journal, or the files of the system's \
+                       log. The fix is the same as for a measured difference: `tickline explain \
+                       tsc_skew`.",
                 more: &[Commands(&[
                     "sudo journalctl -k | grep -iE 'tsc|clocksource'",
                     "sudo grep -iE 'tsc|clocksource' /var/log/kern.log* /var/log/messages*",
@@ -422,10 +424,11 @@ impl Explained for Code {
             Self::WatchdogDelay => Explanation {
                 code: "tsc_watchdog_delay",
                 summary: "The kernel could not read its clocks fast enough to compare them (slow).",
-                text: "The reading of hpet or acpi_pm took too long, so the watchdog gave up, and marked \
-               the TSC unstable. That is no evidence against the TSC. It happens in guests, and \
-               on large machines under load, where many CPUs wait for one hpet. `tsc=nowatchdog` \
-               (Linux 5.2 or later) keeps the watchdog from marking the TSC unstable.",
+                text: "The reading of hpet or acpi_pm took too long, so the watchdog gave up, and \
+                       marked the TSC unstable. That is no evidence against the TSC. It happens in \
+                       guests, and on large machines under load, where many CPUs wait for one \
+                       hpet. `tsc=nowatchdog` (Linux 5.2 or later) keeps the watchdog from marking \
+                       the TSC unstable.",
                 more: &[],
             },
         }

@@ -163,8 +163,8 @@ fn orphaned_claim(error: &str, document: &Document) -> Finding {
     let ignored = document.machine.ignored_answer.as_ref().map(ignored_answer);
     Finding::unsure(
         Code::NtpUnsynchronised,
-        "an NTP daemon has stated the error of Unix time, but none answers here, so nothing vouches \
-         for Unix time",
+        "an NTP daemon has stated the error of Unix time, but none answers here, so nothing \
+         vouches for Unix time",
     )
     .seen("adjtimex: STA_UNSYNC is set")
     .seen(format!(
@@ -419,9 +419,8 @@ pub(super) fn leap_second(document: &Document) -> Option<Finding> {
         _ => "adjtimex: STA_INS is set".to_owned(),
     };
     Some(Finding::unsure(Code::LeapSecond, what).seen(seen).fix(
-        "see that the IERS has announced it (Bulletin C); measure durations with \
-             CLOCK_MONOTONIC; let all machines whose timestamps are compared follow servers that \
-             smear it, or none",
+        "see that the IERS has announced it (Bulletin C); measure durations with CLOCK_MONOTONIC; \
+         let all machines whose timestamps are compared follow servers that smear it, or none",
     ))
 }
 
@@ -443,36 +442,39 @@ impl Explained for Code {
             Self::LeapSecond => Explanation {
                 code: "leap_second",
                 summary: "A leap second is due at the end of this UTC day (unsure).",
-                text: "Unix time has no name for it: the kernel steps its clock back by a second after an \
-               inserted one, and forward by a second in place of one that is left out. Timestamps \
-               of that second are ambiguous, and CLOCK_REALTIME goes back; CLOCK_MONOTONIC does \
-               not. A server that smears the second announces none. An announcement on another \
-               day than the last of June or December is false. To see what the daemon announces:",
+                text: "Unix time has no name for it: the kernel steps its clock back by a second \
+                       after an inserted one, and forward by a second in place of one that is left \
+                       out. Timestamps of that second are ambiguous, and CLOCK_REALTIME goes back; \
+                       CLOCK_MONOTONIC does not. A server that smears the second announces none. \
+                       An announcement on another day than the last of June or December is false. \
+                       To see what the daemon announces:",
                 more: &[Commands(&["chronyc tracking", "ntpq -c rv"])],
             },
             Self::NtpFlag => Explanation {
                 code: "ntp_flag",
-                summary: "The kernel says that Unix time is not synchronised, but a daemon states the \
-                  error (note).",
+                summary: "The kernel says that Unix time is not synchronised, but a daemon states \
+                          the error (note).",
                 text: "chronyd clears the flag STA_UNSYNC only if chrony.conf has `rtcsync`. Some \
-               programs, and `timedatectl`, read only that flag. To see what the daemon knows:",
+                       programs, and `timedatectl`, read only that flag. To see what the daemon \
+                       knows:",
                 more: &[Commands(&["chronyc tracking"])],
             },
             Self::NtpUnsynchronised => Explanation {
                 code: "ntp_unsynchronised",
                 summary: "Nothing vouches for Unix time: no NTP daemon runs, or none that tells its error (unsure).",
-                text: "Either the largest error that the kernel states is at its limit of 16 s: it starts \
-               at this limit, and reaches it again nine hours after a daemon has ended. Or a daemon \
-               has stated a smaller error, but no daemon answers here, and the kernel's flag says \
-               that Unix time is not synchronised: chronyd without `rtcsync` has ended, or runs \
-               outside of this container. CLOCK_MONOTONIC is not affected; timestamps are. A \
-               machine needs only one daemon, on the host: containers have the host's clock.",
+                text: "Either the largest error that the kernel states is at its limit of 16 s: it \
+                       starts at this limit, and reaches it again nine hours after a daemon has \
+                       ended. Or a daemon has stated a smaller error, but no daemon answers here, \
+                       and the kernel's flag says that Unix time is not synchronised: chronyd \
+                       without `rtcsync` has ended, or runs outside of this container. \
+                       CLOCK_MONOTONIC is not affected; timestamps are. A machine needs only one \
+                       daemon, on the host: containers have the host's clock.",
                 more: &[
                     Prose(
-                        "If a program steers the clock already, such as busybox ntpd or phc2sys, find \
-                   it first: a second one works against it. If none does, and systemd runs, this \
-                   command starts the daemon that is installed. Without systemd, or without a \
-                   daemon, install and start one, such as chronyd.",
+                        "If a program steers the clock already, such as busybox ntpd or phc2sys, \
+                         find it first: a second one works against it. If none does, and systemd \
+                         runs, this command starts the daemon that is installed. Without systemd, \
+                         or without a daemon, install and start one, such as chronyd.",
                     ),
                     Commands(&["sudo timedatectl set-ntp true"]),
                 ],
@@ -480,40 +482,43 @@ impl Explained for Code {
             Self::TimeOff => Explanation {
                 code: "time_off",
                 summary: "Unix time is off by a known offset, or by the daemon's estimate of its error (wrong).",
-                text: "The kernel or the NTP daemon still has to remove that offset. Timestamps are wrong \
-               by it until the daemon has slewed it away or steps the clock. The daemon may be \
-               forbidden to step after its start (`makestep` in chrony.conf). An estimated error \
-               (`esterror` of adjtimex) is no offset: the daemon does not know Unix time better \
-               than that. The evidence names the source of each figure.",
+                text: "The kernel or the NTP daemon still has to remove that offset. Timestamps \
+                       are wrong by it until the daemon has slewed it away or steps the clock. The \
+                       daemon may be forbidden to step after its start (`makestep` in \
+                       chrony.conf). An estimated error (`esterror` of adjtimex) is no offset: the \
+                       daemon does not know Unix time better than that. The evidence names the \
+                       source of each figure.",
                 more: &[Commands(&["chronyc tracking"])],
             },
             Self::UnixStepped => Explanation {
                 code: "unix_stepped",
                 summary: "Unix time was stepped while tickline looked at it (unsure).",
-                text: "A daemon steps the clock once, at its start. If it is stepped again and again, two \
-               programs set it, or its rate is so wrong that the daemon can't follow by a slew: \
-               under WSL, for example, Windows and systemd-timesyncd. CLOCK_MONOTONIC has no \
-               steps; timestamps go back or skip. To see the steps:",
+                text: "A daemon steps the clock once, at its start. If it is stepped again and \
+                       again, two programs set it, or its rate is so wrong that the daemon can't \
+                       follow by a slew: under WSL, for example, Windows and systemd-timesyncd. \
+                       CLOCK_MONOTONIC has no steps; timestamps go back or skip. To see the steps:",
                 more: &[Commands(&["tickline watch"])],
             },
             Self::UtcErrorLarge => Explanation {
                 code: "utc_error_large",
                 summary: "An NTP daemon has set the clock, but long ago, or with a wide error (unsure).",
-                text: "The kernel lets its error grow by 500 ppm, 43 s a day, until the daemon's next \
-               update. A large error of the kernel therefore means that the daemon has ended, or \
-               reaches no server. Unix time may still be right, but nothing vouches for it.",
+                text: "The kernel lets its error grow by 500 ppm, 43 s a day, until the daemon's \
+                       next update. A large error of the kernel therefore means that the daemon \
+                       has ended, or reaches no server. Unix time may still be right, but nothing \
+                       vouches for it.",
                 more: &[Commands(&["chronyc sources -v"])],
             },
             Self::UtcUnproven => Explanation {
                 code: "utc_unproven",
                 summary: "What is stated about Unix time's error proves nothing (unsure).",
-                text: "A server without a reference clock may serve its own time (`local` in chrony.conf, \
-               ntpd's local clock), from stratum 10 on. The daemons that follow it agree with each \
-               other, and are as far from UTC as that server. ptpd states its last offset from the \
-               master as its maximum error, which leaves out the network and the master's own error. \
-               After a suspend, a move of a guest or a step of the clock, a daemon goes on to state \
-               its old error until it has measured, and near a leap second no error says by which \
-               count of seconds. tickline's clock then states no error.",
+                text: "A server without a reference clock may serve its own time (`local` in \
+                       chrony.conf, ntpd's local clock), from stratum 10 on. The daemons that \
+                       follow it agree with each other, and are as far from UTC as that server. \
+                       ptpd states its last offset from the master as its maximum error, which \
+                       leaves out the network and the master's own error. After a suspend, a move \
+                       of a guest or a step of the clock, a daemon goes on to state its old error \
+                       until it has measured, and near a leap second no error says by which count \
+                       of seconds. tickline's clock then states no error.",
                 more: &[Commands(&["chronyc sources -v", "ntpq -p"])],
             },
         }

@@ -40,12 +40,13 @@ impl Explained for Code {
             Self::VmclockUnreadable => Explanation {
                 code: "vmclock_unreadable",
                 summary: "The hypervisor offers a VMClock that this user can't read (note).",
-                text: "After a restored snapshot or a move to another host, a guest's clocks go on from \
-               an old value, or at another rate, until its NTP daemon has measured. The VMClock is a \
-               page of memory in which the hypervisor changes a number at such a moment. tickline's \
-               clock then forgets its samples, its state is `disrupted`, and readings of UTC fail \
-               until the source has measured again. The kernel gives the page to root alone. It has no \
-               secrets, and nobody can write to it. To let every user read it:",
+                text: "After a restored snapshot or a move to another host, a guest's clocks go on \
+                       from an old value, or at another rate, until its NTP daemon has measured. \
+                       The VMClock is a page of memory in which the hypervisor changes a number at \
+                       such a moment. tickline's clock then forgets its samples, its state is \
+                       `disrupted`, and readings of UTC fail until the source has measured again. \
+                       The kernel gives the page to root alone. It has no secrets, and nobody can \
+                       write to it. To let every user read it:",
                 more: &[Commands(&[ALLOW])],
             },
         }

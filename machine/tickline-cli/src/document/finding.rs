@@ -123,8 +123,8 @@ impl Finding {
             details.push(("fix", Detail::Text(text)));
         }
         if self.is_fixed_by_switch() {
-            let text = "or run `sudo tickline doctor --fix` (as root, where there is no sudo), which \
-                        prints these steps, and asks before it changes anything";
+            let text = "or run `sudo tickline doctor --fix` (as root, where there is no sudo), \
+                        which prints these steps, and asks before it changes anything";
             details.push(("fix", Detail::Text(text.to_owned())));
         }
         if let Some(steps) = self.fix.steps() {

@@ -49,22 +49,17 @@ enum PartKind {
     Step,
     /// What takes the place of the part before it, so it is not the next step.
     Alternative,
+    /// Stands before the steps of an alternative that has several.
+    Introduction,
     /// The next step of an alternative.
     StepOfAlternative,
 }
 
 impl Part {
-    fn step(text: String) -> Self {
+    fn new(kind: PartKind, text: impl Into<String>) -> Self {
         Self {
-            text,
-            kind: PartKind::Step,
-        }
-    }
-
-    fn alternative(text: String) -> Self {
-        Self {
-            text,
-            kind: PartKind::Alternative,
+            text: text.into(),
+            kind,
         }
     }
 }
@@ -72,7 +67,7 @@ impl Part {
 impl From<String> for Fix {
     fn from(part: String) -> Self {
         Self {
-            parts: vec![Part::step(part)],
+            parts: vec![Part::new(PartKind::Step, part)],
             ..Self::default()
         }
     }
@@ -157,13 +152,13 @@ impl Fix {
 
     /// Adds a part to the text.
     pub(crate) fn then(mut self, part: impl Into<String>) -> Self {
-        self.parts.push(Part::step(part.into()));
+        self.parts.push(Part::new(PartKind::Step, part));
         self
     }
 
     /// Adds a part to the text, which takes the place of the part before it.
     pub(crate) fn or(mut self, part: impl Into<String>) -> Self {
-        self.parts.push(Part::alternative(part.into()));
+        self.parts.push(Part::new(PartKind::Alternative, part));
         self
     }
 
@@ -171,9 +166,10 @@ impl Fix {
     /// before it, and before its steps if it has several.
     pub(crate) fn or_fix(mut self, introduction: &str, other: &Self) -> Self {
         if other.steps_in_text() < 2 {
-            return self.or(format!("{introduction}{}", other.text()));
+            return self.or(format!("{introduction} {}", other.text()));
         }
-        self.parts.push(Part::alternative(introduction.to_owned()));
+        self.parts
+            .push(Part::new(PartKind::Introduction, introduction));
         for part in &other.parts {
             let mut part = part.clone();
             if part.kind == PartKind::Step {
@@ -208,13 +204,13 @@ impl Fix {
     /// Puts a part before the text, which `introduction` then joins to it.
     pub(crate) fn preceded_by(self, first: String, introduction: &str) -> Self {
         let mut fix = self.introduced_by(introduction);
-        fix.parts.insert(0, Part::step(first));
+        fix.parts.insert(0, Part::new(PartKind::Step, first));
         fix
     }
 
     fn introduced_by(mut self, introduction: &str) -> Self {
         if let Some(first) = self.parts.first_mut() {
-            first.text.insert_str(0, introduction);
+            first.text = format!("{introduction} {}", first.text);
         }
         self
     }
@@ -238,16 +234,16 @@ impl Fix {
         let mut letters = 'a'..='z';
         let mut paragraphs = Vec::new();
         for part in &self.parts {
-            let text = part.text.trim_end();
+            let text = &part.text;
             paragraphs.push(match part.kind {
                 PartKind::Step if has_numbers => {
                     number += 1;
                     format!("{number}. {text}")
                 }
-                PartKind::Step => text.to_owned(),
-                PartKind::Alternative => {
+                PartKind::Step | PartKind::Alternative => text.clone(),
+                PartKind::Introduction => {
                     letters = 'a'..='z';
-                    text.to_owned()
+                    text.clone()
                 }
                 PartKind::StepOfAlternative => {
                     let letter = letters.next().unwrap_or('z');
@@ -274,12 +270,14 @@ fn steps_of<S: Serializer>(change: &Change, serializer: S) -> Result<S::Ok, S::E
 
 fn joined(parts: &[Part]) -> String {
     let mut text = String::new();
+    let mut separator = "";
     for part in parts {
-        // An introduction stands right before the first step of its alternative.
-        if !text.is_empty() && !text.ends_with(' ') {
-            text += "; ";
-        }
+        text += separator;
         text += &part.text;
+        separator = match part.kind {
+            PartKind::Introduction => " ",
+            PartKind::Step | PartKind::Alternative | PartKind::StepOfAlternative => "; ",
+        };
     }
     text
 }
@@ -370,7 +368,7 @@ mod tests {
     #[test]
     fn an_alternative_is_not_numbered_like_a_step() {
         let long = "x".repeat(250);
-        let one_step = Fix::from(long.as_str()).or_fix("or ", &"boot with a".into());
+        let one_step = Fix::from(long.as_str()).or_fix("or", &"boot with a".into());
         let alternative = "or boot with a".to_owned();
         assert_eq!(one_step.paragraphs(), [long.clone(), alternative.clone()]);
         let two_steps = one_step.then("restart");
@@ -383,11 +381,11 @@ mod tests {
     fn the_steps_of_an_alternative_have_letters() {
         let long = "x".repeat(250);
         let other = Fix::from("boot with a").then("compare");
-        let fix = Fix::from(long.as_str()).or_fix("or: ", &other);
+        let fix = Fix::from(long.as_str()).or_fix("or:", &other);
         let shown = [long.as_str(), "or:", "a. boot with a", "b. compare"];
         assert_eq!(fix.paragraphs(), shown);
         assert_eq!(fix.text(), format!("{long}; or: boot with a; compare"));
-        let again = fix.then("restart").or_fix("or: ", &other).paragraphs();
+        let again = fix.then("restart").or_fix("or:", &other).paragraphs();
         let numbered = ["1. ", "or:", "a. ", "b. ", "2. ", "or:", "a. ", "b. "];
         let is_numbered = |(text, number): (&String, &&str)| text.starts_with(number);
         assert!(again.iter().zip(&numbered).all(is_numbered), "{again:?}");
@@ -402,8 +400,8 @@ mod tests {
         let other = Fix::from("a").then("b").with_steps(Steps::default());
         let fix = Fix::from("first").with_steps(own.clone());
         let joined = fix
-            .then_fix("or ", other)
-            .preceded_by("check".to_owned(), "then ");
+            .then_fix("or", other)
+            .preceded_by("check".to_owned(), "then");
         assert_eq!(joined.text(), "check; then first; or a; b");
         assert_eq!(joined.steps(), Some(&own));
     }

@@ -86,12 +86,16 @@ fn ntp_of(clock: &KernelClock) -> Ntp {
 
 /// The kernel's leap second (adjtimex(2), "Return value").
 fn leap_of(clock: &KernelClock) -> Leap {
-    match clock.state {
-        libc::TIME_OOP => Leap::InProgress,
-        libc::TIME_WAIT => Leap::Done,
-        _ if clock.status & libc::STA_INS != 0 => Leap::Insert,
-        _ if clock.status & libc::STA_DEL != 0 => Leap::Delete,
-        _ => Leap::None,
+    if clock.state == libc::TIME_OOP {
+        Leap::InProgress
+    } else if clock.state == libc::TIME_WAIT {
+        Leap::Done
+    } else if clock.status & libc::STA_INS != 0 {
+        Leap::Insert
+    } else if clock.status & libc::STA_DEL != 0 {
+        Leap::Delete
+    } else {
+        Leap::None
     }
 }
 

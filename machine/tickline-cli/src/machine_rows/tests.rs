@@ -545,8 +545,8 @@ fn the_hosts_clock_is_shown_with_the_rate_and_its_uncertainty() {
     };
     assert_eq!(
         row(&document, "host clock"),
-        "KVM virtual PTP (/dev/ptp0): the kernel's clock without NTP runs -12.3 ppm from it, within \
-         3 ppm, over 1 s"
+        "KVM virtual PTP (/dev/ptp0): the kernel's clock without NTP runs -12.3 ppm from it, \
+         within 3 ppm, over 1 s"
     );
     assert_eq!(row(&Document::default(), "host clock"), "none is seen");
 }

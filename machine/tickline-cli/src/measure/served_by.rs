@@ -100,8 +100,10 @@ pub(crate) fn find() -> Result<ServedByClock, String> {
             served.extend(answer.map(|served_by| (clock.name, served_by)));
             from += 1;
         }
+        if output.status.success() {
+            break;
+        }
         match clocks.get(from) {
-            _ if output.status.success() => break,
             Some(clock) if was_killed_by_its_call(output.status) => {
                 served.insert(clock.name, ServedBy::Nobody);
                 from += 1;

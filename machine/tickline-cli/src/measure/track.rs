@@ -160,11 +160,14 @@ pub(crate) fn track(duration: Duration, mut progress: impl FnMut(f64)) -> TrackS
 pub(crate) fn sample(clock: &Clock, at_s: f64) -> OffsetSample {
     let (before, reading, after) = narrowest(BRACKETS, monotonic_ns, || clock.reading());
     let times = [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos);
-    let state = match clock.status().state {
-        _ if reading.is_from_counter() => ClockState::Fast,
-        // The clock has published a line since the reading.
-        ClockState::Fast | ClockState::Disrupted => ClockState::Calibrating,
-        state => state,
+    let state = if reading.is_from_counter() {
+        ClockState::Fast
+    } else {
+        match clock.status().state {
+            // The clock has published a line since the reading.
+            ClockState::Fast | ClockState::Disrupted => ClockState::Calibrating,
+            state => state,
+        }
     };
     offset_sample(at_s, before, times, after, state)
 }

@@ -337,7 +337,8 @@ fn a_page_whose_state_cannot_be_read_was_found() {
 fn the_figures_of_a_page_are_for_the_action_status() {
     let output = tickline(&["serve", "on", "--openmetrics", "-"]).output();
     let output = output.expect("the program");
-    crate::common::assert_fails(&output, 78, "--openmetrics is for status");
+    let advice = "tip: it is for status: tickline serve status --openmetrics FILE";
+    crate::common::assert_fails(&output, 78, advice);
 }
 
 /// `serve status` begins with the page's name, and exits with 1 also if an administrator has

@@ -186,8 +186,8 @@ fn a_library_that_cannot_be_used_is_refused() {
     let packed = library("packed", &[pack], folder.path());
     let is_packed = |bytes: Vec<u8>| bytes.windows(9).any(|name| name == b".relr.dyn");
     if let Some(packed) = packed.filter(|packed| std::fs::read(packed).is_ok_and(is_packed)) {
-        let expected = "its relative relocations are packed (DT_RELR), which this program can't read: \
-                        link it with -z nopack-relative-relocs";
+        let expected = "its relative relocations are packed (DT_RELR), which this program can't \
+                        read: link it with -z nopack-relative-relocs";
         cases.push((packed, expected));
     } else {
         skip("no library has packed relocations here");

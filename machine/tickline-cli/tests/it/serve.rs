@@ -247,10 +247,14 @@ fn a_server_without_a_writable_folder_says_what_to_do() {
 fn a_server_that_finds_the_disk_full_serves_when_there_is_room() {
     // The file takes the only page of the disk. The server says that it tries again, and the file
     // goes.
-    const SCRIPT: &str = "mount -t tmpfs -o size=4k,mode=755 none \"$1\" && echo mounted && cd \"$1\" && \
-        echo full > full && \"$0\" serve --page \"$1/page\" 2>&1 | while read -r line; do \
+    const SCRIPT: &str = "mount -t tmpfs -o size=4k,mode=755 none \"$1\" && echo mounted && \
+        cd \"$1\" && echo full > full && \"$0\" serve --page \"$1/page\" 2>&1 | \
+        while read -r line; do \
             echo \"$line\"; pid=${line##*process }; \
-            case $line in *'trying again'*) rm full;; *'serves this page') kill \"${pid%% *}\";; esac; \
+            case $line in \
+                *'trying again'*) rm full;; \
+                *'serves this page') kill \"${pid%% *}\";; \
+            esac; \
         done";
     let (folder, _page) = folder();
     let output = Command::new("unshare")

@@ -132,7 +132,6 @@ fn a_wrong_argument_is_the_end_of_the_unit() {
     }
 }
 
-/// The parser does not tell a word that is an action from the value of an option.
 #[test]
 fn a_wrong_argument_of_an_action_on_a_page_has_the_servers_code() {
     for action in ["status", "off", "on"] {

@@ -1,43 +1,16 @@
-//! Clocks of `tickline` over a page: only on Linux.
+//! Clocks of `tickline` over a page where there are none: not Linux, or Miri.
 
-use core::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tickline::{Clock, Probes};
 
-/// The error of a process that cannot open a page: this is not Linux.
-#[derive(Debug)]
-pub struct PageError {
-    path: PathBuf,
-}
-
-impl PageError {
-    /// The page's file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Whether the file does not exist: not known on this system, so `false`.
-    #[must_use]
-    pub const fn is_not_found(&self) -> bool {
-        false
-    }
-}
-
-impl fmt::Display for PageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: pages need Linux", self.path.display())
-    }
-}
-
-impl core::error::Error for PageError {}
+use crate::page_file::{PageError, PageErrorCause};
 
 /// On Linux, a clock that reads the time from the page at `path`.
 ///
 /// # Errors
 ///
-/// This is not Linux.
+/// This is not Linux, or Miri interprets the program.
 pub fn open(path: impl AsRef<Path>) -> Result<Clock, PageError> {
     open_with_probes(path, Probes::Full)
 }
@@ -46,9 +19,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Clock, PageError> {
 ///
 /// # Errors
 ///
-/// This is not Linux.
+/// This is not Linux, or Miri interprets the program.
 pub fn open_with_probes(path: impl AsRef<Path>, _: Probes) -> Result<Clock, PageError> {
-    Err(PageError {
-        path: path.as_ref().into(),
-    })
+    Err(PageError::new(path.as_ref(), PageErrorCause::NoPages))
 }

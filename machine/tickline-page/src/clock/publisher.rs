@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::path::Path;
 
 use tickline::bounds::Bounds;
-use tickline::{Clock, ClockState, Probes, Status};
+use tickline::{Clock, ClockState, Probes, Reason};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use super::os::{PageOs, admitted_counter, os_resolution_ns, whole_rate_ppb};
@@ -131,11 +131,7 @@ impl Publisher {
             // Only within the readers' window, because a clock whose thread has died is not
             // recalibrated. With a line for each CPU there is no common line to read.
             let bounds = self.clock.bounds()?;
-            Some(if serves_unix(&status) {
-                os_bounds(&bounds)
-            } else {
-                without_unix(os_bounds(&bounds))
-            })
+            Some(os_bounds(&bounds, status.unix_reason()))
         });
         if begins_line(self.writer.word().phase(), basis) {
             // Since the last line the kernel may have changed its clocksource.
@@ -213,34 +209,23 @@ impl Publisher {
     }
 }
 
-/// Whether Unix time may come from the clock's line.
-fn serves_unix(status: &Status) -> bool {
-    status.unix_reason().is_none()
-}
-
 /// Whether the writer may publish a first line.
 fn begins_line(phase: LeasePhase, basis: Basis) -> bool {
     phase == LeasePhase::NoLine && matches!(basis, Basis::Bounds(_))
 }
 
-/// The bounds of the OS clock for the page, by the bounds of the clock's line.
-fn os_bounds(bounds: &Bounds) -> OsBounds {
+/// The bounds of the OS clock for the page, by the bounds of the clock's line. If the clock has a
+/// reason against Unix time by its line, the page leaves Unix time to the OS clock as well.
+fn os_bounds(bounds: &Bounds, unix_reason: Option<Reason>) -> OsBounds {
     let (ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
+    let unix_offset = UnixOffsetBounds {
+        least_ns: ns.saturating_sub_unsigned(bound_ns),
+        most_ns: ns.saturating_add_unsigned(bound_ns),
+    };
     OsBounds {
         lower: bounds.lower,
         upper: bounds.upper,
-        unix_offset: Some(UnixOffsetBounds {
-            least_ns: ns.saturating_sub_unsigned(bound_ns),
-            most_ns: ns.saturating_add_unsigned(bound_ns),
-        }),
-    }
-}
-
-/// Bounds for a page that leaves Unix time to the OS clock.
-fn without_unix(bounds: OsBounds) -> OsBounds {
-    OsBounds {
-        unix_offset: None,
-        ..bounds
+        unix_offset: unix_reason.is_none().then_some(unix_offset),
     }
 }
 
@@ -258,14 +243,12 @@ fn basis(state: ClockState, bounds: impl FnOnce() -> Option<OsBounds>) -> Basis 
 
 #[cfg(test)]
 mod tests {
-    use tickline_core::gate::Reason;
-
     use super::*;
     use crate::lease::Line;
     use crate::lease::memory::LeaseStore as _;
 
     fn bounds() -> OsBounds {
-        os_bounds(&Bounds::default())
+        os_bounds(&Bounds::default(), None)
     }
 
     /// Rule W6. Symptom: leases stayed trusted if the clock fell back after `end`.
@@ -293,8 +276,9 @@ mod tests {
         assert_eq!(basis(ClockState::Fast, || None), Basis::Nothing);
     }
 
+    /// The gate `unix_cost` closes on some machines: the OS clock then serves Unix time faster.
     #[test]
-    fn unix_time_is_served_unless_the_os_clock_serves_it_faster() {
+    fn unix_time_is_served_unless_the_clock_has_a_reason_against_it() {
         let line = |base_ns| Line {
             base_ns,
             ..Line::default()
@@ -305,28 +289,20 @@ mod tests {
             unix_offset_ns: 1_000,
             unix_bound_ns: 7,
         };
-        let served = os_bounds(&bounds);
-        assert_eq!((served.lower, served.upper), (line(10), line(20)));
-        let offset = UnixOffsetBounds {
-            least_ns: 993,
-            most_ns: 1_007,
+        let served = OsBounds {
+            lower: line(10),
+            upper: line(20),
+            unix_offset: Some(UnixOffsetBounds {
+                least_ns: 993,
+                most_ns: 1_007,
+            }),
         };
-        assert_eq!(served.unix_offset, Some(offset));
-        assert_eq!(without_unix(served).unix_offset, None);
-    }
-
-    /// The gate `unix_cost` closes on some machines. On others only a clock without the counter has
-    /// a reason.
-    #[test]
-    fn a_clock_that_has_a_reason_against_unix_time_serves_none() {
-        let clock = Clock::builder().build().unwrap();
-        while !clock.status().is_judged {
-            clock.maintain();
-        }
-        let status = clock.status();
-        assert_eq!(serves_unix(&status), status.unix_reason().is_none());
-        clock.disable();
-        assert!(!serves_unix(&clock.status()));
+        assert_eq!(os_bounds(&bounds, None), served);
+        let without_unix = OsBounds {
+            unix_offset: None,
+            ..served
+        };
+        assert_eq!(os_bounds(&bounds, Some(Reason::Slow)), without_unix);
     }
 
     #[test]
@@ -369,7 +345,8 @@ mod tests {
         };
         publisher.maintain().expect("the only writer");
         Writer::start(&publisher.page, WriterConfig::new()).expect("a second writer");
-        assert!(publisher.maintain().is_err());
+        let error = publisher.maintain().unwrap_err();
+        assert_eq!(*error.cause(), PageErrorCause::Changed(PageChanged));
     }
 
     #[test]
@@ -384,39 +361,36 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_switched_off_is_no_error() {
+    fn a_publisher_whose_page_is_switched_off_goes_on_without_a_line() {
         let folder = tempfile::tempdir().unwrap();
         let Some(mut publisher) = publisher_in(folder.path()) else {
             return;
         };
         crate::page_file::switch_off(folder.path().join("page")).expect("a page");
         publisher.maintain().expect("no error");
-        assert_eq!(publisher.phase(), LeasePhase::Off);
+        assert_eq!(
+            (publisher.phase(), publisher.has_line()),
+            (LeasePhase::Off, false)
+        );
     }
 
+    /// A server that is stopped ends once its page has no line.
     #[test]
-    fn a_new_page_has_no_line_and_a_published_one_has() {
+    fn a_page_has_a_line_while_one_is_published_or_doubted() {
         let folder = tempfile::tempdir().unwrap();
         let Some(mut publisher) = publisher_in(folder.path()) else {
             return;
         };
-        publisher.maintain().expect("the only writer");
         for (phase, has_line) in [
             (LeasePhase::NoLine, false),
-            (LeasePhase::FirstPublication, true),
             (LeasePhase::Published, true),
             (LeasePhase::Doubted, true),
-            (LeasePhase::Off, false),
         ] {
             let word = publisher.page.word();
             let next = word.next(phase, word.first(), None);
             assert!(publisher.page.try_swap(word, next));
             publisher.writer = Writer::start(&publisher.page, WriterConfig::new()).unwrap();
-            // A writer that takes over an unfinished publication may change the phase.
-            if publisher.phase() == phase {
-                assert_eq!(publisher.has_line(), has_line, "{phase:?}");
-            }
-            assert_eq!(publisher.phase(), publisher.page.word().phase());
+            assert_eq!((publisher.phase(), publisher.has_line()), (phase, has_line));
         }
     }
 
@@ -437,16 +411,28 @@ mod tests {
         );
     }
 
+    /// The kernel's word is in smaps (proc_pid_smaps(5)).
     #[test]
-    fn a_publisher_uses_the_sequences_that_its_thread_has() {
+    fn a_publisher_says_whether_the_kernel_keeps_its_page_in_memory() {
         let folder = tempfile::tempdir().unwrap();
         let Some(publisher) = publisher_in(folder.path()) else {
             return;
         };
-        assert_eq!(publisher.uses_rseq(), publisher.page.uses_rseq());
-        assert_eq!(
-            publisher.is_locked_in_memory(),
-            publisher.page.is_locked_in_memory()
-        );
+        let path = folder.path().join("page");
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let (_, mapping) = smaps.split_once(path.to_str().unwrap()).expect("a mapping");
+        let locked = mapping
+            .lines()
+            .find_map(|line| line.strip_prefix("Locked:"));
+        let is_locked = locked.expect("a field").trim() != "0 kB";
+        assert_eq!(publisher.is_locked_in_memory(), is_locked);
+    }
+
+    #[test]
+    fn a_publisher_uses_rseq_if_its_page_does() {
+        let folder = tempfile::tempdir().unwrap();
+        if let Some(publisher) = publisher_in(folder.path()) {
+            assert_eq!(publisher.uses_rseq(), publisher.page.uses_rseq());
+        }
     }
 }

@@ -305,8 +305,10 @@ impl TimeWithLead {
         if ahead_ns <= 0 {
             return os_ns;
         }
+        if ahead_ns <= self.lead_ns {
+            return self.ns;
+        }
         match timescale {
-            _ if ahead_ns <= self.lead_ns => self.ns,
             Timescale::Monotonic if self.lead_ns.is_positive() => {
                 os_ns.saturating_add(self.lead_ns)
             }

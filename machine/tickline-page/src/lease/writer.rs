@@ -210,12 +210,12 @@ impl Writer {
         {
             self.waits_for_slew = false;
         }
-        let basis = match basis {
-            _ if self.waits_for_slew => Basis::Doubt,
-            Basis::Bounds(bounds) => {
-                Basis::Bounds(bounds.with_os_resolution(self.config.os_resolution_ns))
-            }
-            Basis::Nothing | Basis::Doubt => basis,
+        let basis = if self.waits_for_slew {
+            Basis::Doubt
+        } else if let Basis::Bounds(bounds) = basis {
+            Basis::Bounds(bounds.with_os_resolution(self.config.os_resolution_ns))
+        } else {
+            basis
         };
         match (self.word.phase(), &basis) {
             (LeasePhase::Published | LeasePhase::Doubted, basis) => {

@@ -8,7 +8,8 @@ use rustix::fs::{CWD, FsWord, Mode, OFlags, fstatfs, openat, stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use super::trust::{FileError, refused};
+use super::file_error::FileError;
+use super::trust::refused;
 use crate::BootContext;
 
 impl BootContext {

@@ -8,8 +8,9 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use super::file_error::FileError;
 use super::find::is_on_tmpfs;
-use super::trust::{FileError, FileFacts, refused};
+use super::trust::{FileFacts, refused};
 use crate::BootContext;
 use crate::layout::{PAGE_BYTES, Page};
 

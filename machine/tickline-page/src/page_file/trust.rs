@@ -6,47 +6,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::file_error::{FileError, UNMAPPED};
 use super::find::read;
 use crate::PAGE_BYTES;
-
-/// The reason why a page's file cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FileError {
-    /// The path does not end with a file's name.
-    NoFileName,
-    /// The file is a symbolic link.
-    SymbolicLink,
-    /// The file is not a regular file.
-    NotRegular {
-        /// The file's mode.
-        mode: u32,
-    },
-    /// The file is too short.
-    TooShort {
-        /// The file's size, bytes.
-        bytes: u64,
-    },
-    /// The file or its folder belongs to `owner`, who is neither root nor the `reader`.
-    ForeignOwner {
-        /// The owner.
-        owner: u32,
-        /// The effective user of the reading process.
-        reader: u32,
-    },
-    /// The group or other users may write to the file or its folder.
-    WritableByOthers {
-        /// The mode.
-        mode: u32,
-    },
-    /// A system call failed.
-    System {
-        /// The consequence, as a clause: `it can't be opened`.
-        problem: &'static str,
-        /// The error number (errno(3)).
-        errno: i32,
-    },
-}
 
 /// Converts an error of the system into a [`FileError`] that states the `problem`.
 pub(crate) fn refused(problem: &'static str) -> impl Fn(Errno) -> FileError {
@@ -55,68 +17,6 @@ pub(crate) fn refused(problem: &'static str) -> impl Fn(Errno) -> FileError {
         errno: error.raw_os_error(),
     }
 }
-
-impl core::fmt::Display for FileError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::NoFileName => {
-                f.write_str("this is not the name of a file: name the page's file, not its folder")
-            }
-            Self::SymbolicLink => f.write_str(
-                "this is a symbolic link, and links are not followed: name the file itself",
-            ),
-            Self::NotRegular { mode } if is_folder(*mode) => f.write_str(
-                "this is a folder, not a file: name the page's file in it; if Docker's -v made the \
-                 folder because the page was missing, remove it, start the server, and then the \
-                 container again",
-            ),
-            Self::NotRegular { mode } => {
-                write!(
-                    f,
-                    "the page is not a regular file (mode {mode:o}): name another file"
-                )
-            }
-            Self::TooShort { bytes } => write!(
-                f,
-                "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; once \
-                 no program reads it, move it away, and `tickline serve` makes a new one"
-            ),
-            Self::ForeignOwner {
-                owner: UNMAPPED, ..
-            } => write!(
-                f,
-                "the page or its folder belongs to user {UNMAPPED}, which in a user namespace stands \
-                 for every user outside of it: mount the page by itself, read-only, in this container"
-            ),
-            Self::ForeignOwner { owner, reader: 0 } => {
-                write!(
-                    f,
-                    "the page or its folder belongs to user {owner}, not to root: \
-                     use a page that root serves, or be user {owner}"
-                )
-            }
-            Self::ForeignOwner { owner, reader } => {
-                write!(
-                    f,
-                    "the page or its folder belongs to user {owner}, not to root or to user {reader}: \
-                     use a page that root serves, or serve one as user {reader}"
-                )
-            }
-            Self::WritableByOthers { mode } => {
-                let folder = if is_folder(*mode) { "'s folder" } else { "" };
-                write!(
-                    f,
-                    "others may write to the page{folder}: mode {mode:o}, of which 022 must be clear"
-                )
-            }
-            Self::System { problem, errno } => {
-                write!(f, "{problem}: {}", Errno::from_raw_os_error(*errno))
-            }
-        }
-    }
-}
-
-impl core::error::Error for FileError {}
 
 /// The facts that decide whether a file is trusted: about the file, its folder and the reader.
 #[derive(Debug, Clone, Copy)]
@@ -129,28 +29,30 @@ pub(crate) struct FileFacts {
     pub(crate) folder_owner: u32,
     /// The effective user of the reading process.
     pub(crate) reader: u32,
-    /// Whether this is a user namespace, in which the file or its folder is mounted by itself,
-    /// read-only. `false` unless an owner is user 65534.
-    pub(crate) is_mounted_read_only: bool,
+    pub(crate) user_65534: User65534,
+}
+
+/// What user 65534 stands for as the owner of the file or of its folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum User65534 {
+    /// For the user of this number: this is the first user namespace. Also if neither has this
+    /// owner, or if `/proc/self/uid_map` can't be read.
+    Itself,
+    /// For a user outside of this user namespace.
+    Outsider,
+    /// For a user outside of this user namespace, in which the file or its folder is mounted by
+    /// itself, read-only.
+    OutsiderOfReadOnlyMount,
 }
 
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-
-/// Whether the mode is a folder's.
-pub(crate) fn is_folder(mode: u32) -> bool {
-    FileType::from_raw_mode(mode).is_dir()
-}
-
-/// The owner that `fstat` shows in a user namespace in place of an owner that is not mapped there
-/// (user_namespaces(7), "Unmapped user and group IDs"). Elsewhere this id is the user "nobody".
-const UNMAPPED: u32 = 65_534;
 
 impl FileFacts {
     /// Collects the facts about an open file and its folder, which may be open with `O_PATH`.
     pub(crate) fn collect(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
         let found = fstat(&file)?;
         let found_folder = fstat(&folder)?;
-        let owners = [found.st_uid, found_folder.st_uid];
+        let has_unmapped = [found.st_uid, found_folder.st_uid].contains(&UNMAPPED);
         Ok(Self {
             mode: found.st_mode,
             owner: found.st_uid,
@@ -158,9 +60,13 @@ impl FileFacts {
             folder_mode: found_folder.st_mode,
             folder_owner: found_folder.st_uid,
             reader: rustix::process::geteuid().as_raw(),
-            is_mounted_read_only: owners.contains(&UNMAPPED)
-                && is_in_user_namespace()
-                && is_mounted_read_only(file, folder),
+            user_65534: if !has_unmapped || !is_in_user_namespace() {
+                User65534::Itself
+            } else if is_mounted_read_only(file, folder) {
+                User65534::OutsiderOfReadOnlyMount
+            } else {
+                User65534::Outsider
+            },
         })
     }
 
@@ -173,7 +79,7 @@ impl FileFacts {
         }
         let is_trusted = |owner| match owner {
             0 => true,
-            UNMAPPED => self.is_mounted_read_only,
+            UNMAPPED => self.user_65534 == User65534::OutsiderOfReadOnlyMount,
             _ => owner == self.reader,
         };
         let foreign = [self.owner, self.folder_owner]
@@ -183,6 +89,9 @@ impl FileFacts {
             .into_iter()
             .find(|mode| mode & WRITABLE_BY_OTHERS != 0);
         match (foreign, writable) {
+            (Some(UNMAPPED), _) if self.user_65534 == User65534::Outsider => {
+                Err(FileError::UnmappedOwner)
+            }
             (Some(owner), _) => Err(FileError::ForeignOwner {
                 owner,
                 reader: self.reader,
@@ -251,7 +160,7 @@ mod tests {
             folder_mode: 0o40_755,
             folder_owner: 0,
             reader: 1000,
-            is_mounted_read_only: false,
+            user_65534: User65534::Itself,
         };
         let foreign = |owner, reader| Err(FileError::ForeignOwner { owner, reader });
         let writable = |mode| Err(FileError::WritableByOthers { mode });
@@ -287,7 +196,14 @@ mod tests {
             (unmapped, foreign(UNMAPPED, UNMAPPED)),
             (
                 FileFacts {
-                    is_mounted_read_only: true,
+                    user_65534: User65534::Outsider,
+                    ..unmapped
+                },
+                Err(FileError::UnmappedOwner),
+            ),
+            (
+                FileFacts {
+                    user_65534: User65534::OutsiderOfReadOnlyMount,
                     ..unmapped
                 },
                 Ok(()),

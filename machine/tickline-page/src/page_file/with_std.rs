@@ -1,7 +1,6 @@
-//! The part that needs `std`: errors that name the file, the lock, and the one writer.
+//! The part that needs `std`: the file for a reader, the lock, and the one writer.
 
 mod attached_file;
-mod error;
 mod lock;
 mod locked_file;
 #[cfg_attr(
@@ -13,7 +12,6 @@ mod snapshot;
 mod switch;
 
 pub use attached_file::AttachedFile;
-pub use error::{PageError, PageErrorCause};
 pub use lock::{LockHolder, lock_holder};
 pub use locked_file::LockedPageFile;
 pub use snapshot::PageSnapshot;

@@ -91,8 +91,8 @@ fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() 
         (above.path(), MS_RDONLY, false),
     ] {
         let found = opened(UNMAPPED_USERS, &page, path, flags).unwrap();
-        let refused =
-            "belongs to user 65534, which in a user namespace stands for every user outside of it";
+        let refused = "belongs to user 65534, which stands for every user outside of this user \
+                       namespace";
         let is_as_expected = if is_trusted {
             found == "yes"
         } else {
@@ -125,7 +125,7 @@ fn user_65534_is_not_trusted_in_the_first_user_namespace() {
         return;
     }
     match opened(libc::CLONE_NEWNS, &page, &page, MS_RDONLY) {
-        Ok(found) => assert!(found.contains("belongs to user 65534"), "{found}"),
+        Ok(found) => assert!(found.contains("belongs to user 65534 (nobody)"), "{found}"),
         Err(error) => println!("SKIPPED: no mount can be made here: {error}"),
     }
 }

@@ -221,8 +221,8 @@ fn not_undone(error: &io::Error, why: &str) -> io::Error {
     io::Error::new(
         error.kind(),
         format!(
-            "{error}. This was to undo the switch to tsc, with which the kernel may still keep time: {why} Take the \
-             step `undo` above by hand"
+            "{error}. This was to undo the switch to tsc, with which the kernel may still keep \
+             time: {why} Take the step `undo` above by hand"
         ),
     )
 }

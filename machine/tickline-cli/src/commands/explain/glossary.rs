@@ -42,8 +42,8 @@ pub(super) fn all() -> Vec<Entry> {
         ),
         (
             "backend_fallback",
-            "readings come from the OS clock, because the source of the clock's backend, such as a served page, \
-             can't serve; the status of the clock says why",
+            "readings come from the OS clock, because the source of the clock's backend, such as a \
+             served page, can't serve; the status of the clock says why",
         ),
     ];
     let fallbacks = fallbacks.map(|(code, sentence)| Entry {
@@ -58,8 +58,9 @@ pub(super) fn all() -> Vec<Entry> {
         ),
         (
             "bound",
-            "how far a time may be from its reference at most: tickline's is about CLOCK_MONOTONIC, that of Unix time \
-             about UTC, as the NTP daemon or the kernel states it",
+            "how far a time may be from its reference at most: tickline's is about \
+             CLOCK_MONOTONIC, that of Unix time about UTC, as the NTP daemon or the kernel states \
+             it",
         ),
     ];
     let words = words.map(|(code, sentence)| Entry {
@@ -98,14 +99,15 @@ fn phases() -> impl Iterator<Item = Entry> {
     let phases = [
         (
             "off",
-            "no server publishes a line, or an administrator has switched the page off; programs ask the OS clock. \
-             `tickline serve status` says which; to serve it again: `sudo tickline serve on`, and then start a server",
+            "no server publishes a line, or an administrator has switched the page off; programs \
+             ask the OS clock. `tickline serve status` says which; to serve it again: `sudo \
+             tickline serve on`, and then start a server",
         ),
         (
             "no_line",
-            "the server publishes no line; programs ask the OS clock, so they are slow and right. At a start, after a \
-             step of the clock and in a slew this lasts seconds. If it lasts for minutes, the \
-             server's log has the reason",
+            "the server publishes no line; programs ask the OS clock, so they are slow and right. \
+             At a start, after a step of the clock and in a slew this lasts seconds. If it lasts \
+             for minutes, the server's log has the reason",
         ),
         (
             "first_publication",
@@ -123,9 +125,9 @@ fn phases() -> impl Iterator<Item = Entry> {
         ),
         (
             "expired",
-            "the server has died, is stopped or gets no CPU, so the leases have run out; programs ask the OS clock, so \
-             they are slow and right. `tickline serve status` names the commands that show why, and a restart \
-             of the server is safe: readings stay in order",
+            "the server has died, is stopped or gets no CPU, so the leases have run out; programs \
+             ask the OS clock, so they are slow and right. `tickline serve status` names the \
+             commands that show why, and a restart of the server is safe: readings stay in order",
         ),
     ];
     phases.into_iter().map(|(code, sentence)| Entry {
@@ -151,15 +153,15 @@ fn of_event(event: Event) -> &'static str {
             "a first line was published: at start-up, or after a line had ended"
         }
         Event::Expiry => {
-            "a line has ended before the next one, as happens on a busy machine; readings came from the OS clock, so \
-             none was wrong"
+            "a line has ended before the next one, as happens on a busy machine; readings came \
+             from the OS clock, so none was wrong"
         }
         Event::CounterReset => {
             "the counter was found before the start of the line: it was reset, or differs between CPUs"
         }
         Event::Help => {
-            "a reader found the writer preempted in a publication, and ended the publication; readings come \
-             from the OS clock until the next line"
+            "a reader found the writer preempted in a publication, and ended the publication; \
+             readings come from the OS clock until the next line"
         }
         Event::StepForward => "the clock was stepped forward to CLOCK_MONOTONIC",
         Event::RateChange => "CLOCK_MONOTONIC changed its rate by more than the samples allow",
@@ -184,12 +186,12 @@ fn of_gate(gate: Gate) -> &'static str {
         Gate::Kernel => "open if the kernel's verdict on the counter permits its use",
         Gate::Synchronised => "open if the counters of all CPUs are synchronised",
         Gate::Cost => {
-            "open if a reading of the counter costs no more than one of the OS clock; a tenth more is allowed \
-             if Unix time gains more than that"
+            "open if a reading of the counter costs no more than one of the OS clock; a tenth more \
+             is allowed if Unix time gains more than that"
         }
         Gate::UnixCost => {
-            "open if a reading of the counter costs no more than asking the OS for Unix time; if closed, only \
-             Unix time comes from the OS clock"
+            "open if a reading of the counter costs no more than asking the OS for Unix time; if \
+             closed, only Unix time comes from the OS clock"
         }
         Gate::Calibration => "open if the machine is fast enough to make a line",
         _ => "",

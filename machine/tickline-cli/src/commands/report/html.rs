@@ -17,8 +17,8 @@ use crate::measure::served_by::ServedBy;
 use crate::measure::warp::WarpTest;
 use crate::words::{UNKNOWN, code, time};
 
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
-                      base-uri 'none'; form-action 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      img-src data:; base-uri 'none'; form-action 'none'";
 
 /// The report on a document.
 pub(super) fn html(document: &Document) -> String {
@@ -61,8 +61,8 @@ pub(super) fn html(document: &Document) -> String {
                 }
                 footer {
                     p {
-                        "`tickline explain CODE` says what a code in brackets means. Every figure of this report is in \
-                         its data, as JSON. "
+                        "`tickline explain CODE` says what a code in brackets means. Every figure \
+                         of this report is in its data, as JSON. "
                         a #download hidden download="tickline.json" href="#" { "Download the data" }
                         noscript { "The data are in the source of this report, in the element with the id data." }
                     }
@@ -187,8 +187,9 @@ fn costs(rows: &[CostRow]) -> Markup {
     chart(
         "Cost of a call",
         &table,
-        "Calls in a tight loop; the fastest of the interleaved rounds counts. Bars are logarithmic: shorter is better. \
-         No clock that reads the counter can cost less than the bare counter.",
+        "Calls in a tight loop; the fastest of the interleaved rounds counts. Bars are \
+         logarithmic: shorter is better. No clock that reads the counter can cost less than the \
+         bare counter.",
     )
 }
 
@@ -198,11 +199,14 @@ fn chart(title: &str, content: &Markup, caption: &str) -> Markup {
 
 /// The CSS class of a bar: a clock of tickline, a call that enters the kernel, or any other.
 fn bar_class(row: &CostRow) -> &'static str {
-    match row.served_by {
-        _ if row.clock.starts_with("tickline") => "tickline",
-        Some(ServedBy::SystemCall) => "call",
-        _ if row.clock.starts_with("system call") => "call",
-        _ => "other",
+    let is_system_call =
+        row.served_by == Some(ServedBy::SystemCall) || row.clock.starts_with("system call");
+    if row.clock.starts_with("tickline") {
+        "tickline"
+    } else if is_system_call {
+        "call"
+    } else {
+        "other"
     }
 }
 
@@ -240,8 +244,8 @@ fn pairs(warp: &WarpTest) -> Markup {
     chart(
         "Counters of the CPUs against each other",
         &content,
-        "Two threads exchange the counter's value; the offset is the interval that contains the difference between \
-         the two counters. It is mostly as wide as an exchange takes.",
+        "Two threads exchange the counter's value; the offset is the interval that contains the \
+         difference between the two counters. It is mostly as wide as an exchange takes.",
     )
 }
 

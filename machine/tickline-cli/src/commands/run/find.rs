@@ -51,15 +51,21 @@ fn first_usable(folders: &[PathBuf]) -> Result<Image, Vec<String>> {
 ///
 /// If the file is not trusted.
 fn judge(file: &Path) -> io::Result<()> {
-    let error = match judge_file(file.as_os_str().as_bytes()) {
-        Ok(()) => return Ok(()),
-        Err(error) => error,
-    };
-    let why = match error {
+    judge_file(file.as_os_str().as_bytes())
+        .map_err(|error| with_path(file, &io::Error::other(why_not_trusted(error))))
+}
+
+/// Why the file is not trusted, in words.
+fn why_not_trusted(error: FileError) -> String {
+    match error {
         FileError::NotRegular { mode } => format!("this is not a regular file: mode {mode:o}"),
+        FileError::UnmappedOwner => {
+            "it or its folder belongs to user 65534, which stands for every user outside of this \
+             user namespace: mount the file by itself, read-only"
+                .to_owned()
+        }
         FileError::ForeignOwner { owner: 65_534, .. } => {
-            "it or its folder belongs to user 65534, which in a user namespace stands for every \
-             user outside of it: mount the file by itself, read-only"
+            "it or its folder belongs to user 65534 (nobody), whose files are not trusted"
                 .to_owned()
         }
         FileError::ForeignOwner { owner, reader: 0 } => {
@@ -77,8 +83,7 @@ fn judge(file: &Path) -> io::Result<()> {
             )
         }
         other => other.to_string(),
-    };
-    Err(with_path(file, &io::Error::other(why)))
+    }
 }
 
 /// The error if this program does not know its own file. The system's error comes last, because it
@@ -158,6 +163,19 @@ mod tests {
         assert_eq!(unusable.len(), 3);
         let text = no_usable_library(&unusable);
         assert!(unusable.iter().all(|why| text.contains(why)), "{text}");
+    }
+
+    /// Symptom: the advice to mount the file, also on the host.
+    #[test]
+    fn a_mount_is_advised_only_where_user_65534_stands_for_others() {
+        let of_nobody = FileError::ForeignOwner {
+            owner: 65_534,
+            reader: 1_000,
+        };
+        for (error, is_advised) in [(FileError::UnmappedOwner, true), (of_nobody, false)] {
+            let why = why_not_trusted(error);
+            assert_eq!(why.contains("mount the file"), is_advised, "{why}");
+        }
     }
 
     /// Docker's -v makes a folder in place of a file that is missing.

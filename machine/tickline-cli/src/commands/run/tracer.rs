@@ -61,7 +61,8 @@ pub(super) fn fork_helper(payload: Payload<'_>, report: Report<'_>) -> io::Resul
     }
     if is_in_filtered_unit() {
         let text = "its unit has a filter of system calls (SystemCallFilter=, \
-            MemoryDenyWriteExecute= and others), which may kill a process that calls ptrace";
+                    MemoryDenyWriteExecute= and others), which may kill a process that calls \
+                    ptrace";
         return Err(io::Error::other(text));
     }
     let (mut own_end, mut helpers) = UnixStream::pair()?;

@@ -6,5 +6,5 @@ use crate::output::line_to_stderr;
 
 pub(crate) fn run(_: &args::Run) -> ! {
     line_to_stderr("tickline: run serves programs on Linux on x86_64; this is another system");
-    std::process::exit(Exit::Error as i32)
+    std::process::exit(Exit::Error.code().into())
 }

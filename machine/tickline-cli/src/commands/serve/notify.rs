@@ -53,8 +53,8 @@ impl ReadyMessage {
         };
         let is_full = error.kind() == io::ErrorKind::WouldBlock;
         let problem = if is_full {
-            "the socket's queue is full, so whoever has started this server learns only later that it is \
-             ready, once the socket's program reads"
+            "the socket's queue is full, so whoever has started this server learns only later that \
+             it is ready, once the socket's program reads"
                 .to_owned()
         } else {
             format!("{error}; whoever has started this server does not learn that it is ready")

@@ -227,8 +227,8 @@ fn advice_on_unwritable(folder: &Path) -> String {
         return format!("it is this user's own folder (chmod u+w {shown})");
     }
     format!(
-        "serve the page as the owner of that folder (ls -ld {shown}), or name a page in a folder of \
-         this user by --page"
+        "serve the page as the owner of that folder (ls -ld {shown}), or name a page in a folder \
+         of this user by --page"
     )
 }
 
@@ -386,22 +386,29 @@ impl ServerState {
     /// of the text before this one.
     fn log_text(&self, last_phase: Option<LeasePhase>) -> Option<String> {
         let code = self.phase.code();
-        Some(match (self.phase, self.clock) {
-            (LeasePhase::Published, _) => code.to_owned(),
-            (LeasePhase::FirstPublication, _) => return None,
-            (_, ClockState::Fallback(Reason::Untested)) => {
-                format!(
+        if self.phase == LeasePhase::Published {
+            return Some(code.to_owned());
+        }
+        if self.phase == LeasePhase::FirstPublication {
+            return None;
+        }
+        if let ClockState::Fallback(reason) = self.clock {
+            return Some(match reason {
+                Reason::Untested => format!(
                     "{code}: the counters of the CPUs are being compared; programs ask the OS clock"
-                )
-            }
-            (_, ClockState::Fallback(reason)) => format!("{code}: {reason}"),
-            // The same in both phases and at any rate, so one slew is logged once.
-            _ if self.waits_for_slew => {
-                format!(
-                    "not served: the kernel slews its clock by more than {}; programs ask the OS clock",
-                    fast_rate()
-                )
-            }
+                ),
+                _ => format!("{code}: {reason}"),
+            });
+        }
+        // The same in both phases and at any rate, so one slew is logged once.
+        if self.waits_for_slew {
+            let rate = fast_rate();
+            return Some(format!(
+                "not served: the kernel slews its clock by more than {rate}; programs ask the OS \
+                 clock"
+            ));
+        }
+        Some(match (self.phase, self.clock) {
             // The clock is calibrating, or the server is about to publish a line. Nothing changes
             // for programs: the server has just started, or the log has said why there is no line.
             (LeasePhase::NoLine, ClockState::Calibrating | ClockState::Fast)

@@ -92,7 +92,7 @@ impl ServiceManager {
             Self::OpenRc => "rc-service tickline restart, or `tickline serve`, as root".to_owned(),
             Self::Other if page == page::of_machine() => "`tickline serve`, as root".to_owned(),
             Self::Elsewhere => "do so where the page can be written, such as on the host of a \
-                container (its mount is read-only here)"
+                                container (its mount is read-only here)"
                 .to_owned(),
             Self::User(user) => format!("{}, as user {user}", serve(page)),
             Self::Other => serve(page),

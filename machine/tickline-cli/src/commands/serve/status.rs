@@ -265,10 +265,12 @@ impl PageReport {
 
 /// The counter, by which a page is read.
 fn readable_counter() -> io::Result<HardwareCounter> {
-    let counter = HardwareCounter::if_present();
-    counter
-        .filter(|_| machine::may_read_counter() != Some(false))
-        .ok_or_else(|| io::Error::other("there is no counter that this process may read"))
+    let counter = if machine::may_read_counter() == Some(false) {
+        None
+    } else {
+        HardwareCounter::if_present()
+    };
+    counter.ok_or_else(|| io::Error::other("there is no counter that this process may read"))
 }
 
 /// How far readings are above the OS clock at most, ns: what the page states, and what `lead`

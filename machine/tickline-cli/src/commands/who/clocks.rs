@@ -134,10 +134,12 @@ fn kernel_clock(number: i32) -> Option<&'static KernelClock> {
 /// One number for all clocks with the same name. A negative number has the number of a process, a
 /// thread or a descriptor in it (`CPUCLOCK_PID`), so each such clock would be a row of its own.
 const fn of_its_name(number: i32) -> i32 {
-    match number {
-        0.. => number,
-        _ if is_of_device(number) => DEVICE,
-        _ => OTHER_CPU_TIME,
+    if number >= 0 {
+        number
+    } else if is_of_device(number) {
+        DEVICE
+    } else {
+        OTHER_CPU_TIME
     }
 }
 

@@ -12,7 +12,7 @@ const ROWS: usize = 20;
 
 /// The note about the other programs that can count calls.
 const OTHER_TOOLS_NOTE: &str = "A tracepoint slows a call a little; strace stops the program twice \
-                         at each call. None of them sees the calls that the vDSO answers.";
+                                at each call. None of them sees the calls that the vDSO answers.";
 
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
@@ -218,7 +218,7 @@ mod tests {
         // The calls take 900 ns now, and 25 ns after the fix.
         let text = written(&[(1, 1, 1), (2, 1, 1_000)]);
         let sum = "5506 system calls a second for the time, by all processes together: 0.50 % of a \
-            CPU now, 0.01 % after the fix.";
+                   CPU now, 0.01 % after the fix.";
         assert!(text.starts_with(sum), "{text}");
         assert!(written(&[]).starts_with("No system call for the time was seen"));
     }

@@ -276,7 +276,7 @@ fn a_frequency_that_was_measured_by_the_timer_tick_is_not_told_to_the_kernel() {
 #[test]
 fn a_skew_under_vmware_is_first_fixed_in_the_guests_kernel() {
     let skew = "clocksource: timekeeping watchdog: Marking clocksource 'tsc' as unstable because \
-        the skew is too large:";
+                the skew is too large:";
     let machine = machine_on_hpet_without_tsc()
         .log(&[skew])
         .hypervisor("vmware");

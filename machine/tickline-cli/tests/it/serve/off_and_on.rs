@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::page_without_server;
 use crate::common::server::{Server, folder, run, status, wait_for_line};
-use crate::common::{skip, text, wait_until};
+use crate::common::{assert_fails, skip, text, tickline, wait_until};
 use crate::harmless::{USER, open_folder};
 
 /// Switches a page off or on, and returns what the program says.
@@ -122,6 +122,24 @@ fn a_second_off_and_a_second_on_change_nothing_and_say_so() {
         let said = switch(&page, word);
         assert!(said.contains(says), "{said}");
     }
+}
+
+#[test]
+fn a_page_may_be_named_before_the_action() {
+    let (_folder, page) = page_without_server();
+    let mut off = tickline(&["serve", "--page"]);
+    off.arg(&page).arg("off");
+    assert_eq!(off.output().unwrap().status.code(), Some(0));
+    assert_off(&page);
+}
+
+/// Symptom: the second page was switched off, without a word on the first.
+#[test]
+fn two_pages_are_not_switched_off_at_once() {
+    let (_folder, page) = page_without_server();
+    let output = run(&page, &["--page", "/run/other", "off"]);
+    assert_fails(&output, 78, "--page names two pages, /run/other and ");
+    assert_eq!(status(&page).unwrap()["switched_off"], false);
 }
 
 const OFF: &str = "switched off, until `tickline serve on`";

@@ -167,8 +167,19 @@ fn a_page_without_a_line_says_which_gate_is_closed() {
 #[test]
 fn json_is_for_the_status_of_a_page() {
     let (_folder, page) = folder();
-    assert_fails(&run(&page, &["--json", "-"]), 78, "--json is for status");
+    let advice = "tip: it is for status: tickline serve status --json FILE";
+    assert_fails(&run(&page, &["--json", "-"]), 78, advice);
     assert_fails(&run(&page, &["status"]), 2, "there is no page");
+}
+
+#[test]
+fn a_wrong_action_is_answered_with_the_actions() {
+    let (_folder, page) = folder();
+    assert_fails(
+        &run(&page, &["stop"]),
+        78,
+        "tip: the actions are status, off and on",
+    );
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::error::{PageError, PageErrorCause};
 use super::snapshot::PageSnapshot;
+use crate::page_file::error::{PageError, PageErrorCause};
 use crate::page_file::mapped::PageFile;
 use crate::{AttachedPage, Counter};
 

@@ -12,7 +12,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
-use super::error::{PageError, PageErrorCause};
+use crate::page_file::error::{PageError, PageErrorCause};
 use crate::page_file::mapped::{GUARDED, PagePath};
 use crate::page_file::trust::refused;
 
@@ -29,11 +29,12 @@ struct HeldLock {
     process: u32,
 }
 
-/// The locks of this process: a list, as a process serves few pages. A call that
-/// opens a lock file holds this mutex until it has locked or closed the file.
-static HELD_LOCKS: Mutex<Vec<HeldLock>> = Mutex::new(Vec::new());
+/// The locks of this process, and their files: a list, as a process serves few pages. A call that
+/// opens a lock file holds this mutex until it has locked or closed the file. A file in the list
+/// closes when it leaves the list, so no other call finds it locked by nobody.
+static HELD_LOCKS: Mutex<Vec<(HeldLock, OwnedFd)>> = Mutex::new(Vec::new());
 
-fn held_locks() -> MutexGuard<'static, Vec<HeldLock>> {
+fn held_locks() -> MutexGuard<'static, Vec<(HeldLock, OwnedFd)>> {
     HELD_LOCKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -53,10 +54,7 @@ impl HeldLock {
 /// shows the process number to other processes. The process loses the second lock when it closes
 /// any descriptor of the file (fcntl(2)), so it opens no file that is in [`HELD_LOCKS`].
 #[derive(Debug)]
-pub(super) struct Lock {
-    held: HeldLock,
-    _file: OwnedFd,
-}
+pub(super) struct Lock(HeldLock);
 
 impl Lock {
     pub(super) fn acquire(path: &PagePath<'_>) -> Result<Self, PageErrorCause> {
@@ -82,8 +80,8 @@ impl Lock {
         match locked {
             Ok(()) => {
                 let held = HeldLock::from_stat(&found);
-                held_locks.push(held);
-                Ok(Self { held, _file: file })
+                held_locks.push((held, file));
+                Ok(Self(held))
             }
             Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(PageErrorCause::Served {
                 process: holder_elsewhere(&file).ok().and_then(LockHolder::pid),
@@ -95,15 +93,16 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        held_locks().retain(|held| *held != self.held);
+        held_locks().retain(|(held, _)| *held != self.0);
     }
 }
 
 /// This process, if it holds the lock.
-fn holder_here(path: &PagePath<'_>, held_locks: &[HeldLock]) -> Option<u32> {
+fn holder_here(path: &PagePath<'_>, held_locks: &[(HeldLock, OwnedFd)]) -> Option<u32> {
     let found = statat(&path.folder, lock_name(path), AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    let held = HeldLock::from_stat(&found);
-    held_locks.contains(&held).then_some(held.process)
+    let here = HeldLock::from_stat(&found);
+    let is_held = held_locks.iter().any(|(held, _)| *held == here);
+    is_held.then_some(here.process)
 }
 
 /// Who holds the lock of a page, as another process can know it: the page's writer.

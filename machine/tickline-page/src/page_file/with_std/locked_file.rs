@@ -15,7 +15,6 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::mm::{ProtFlags, mlock};
 
-use super::error::{PageError, PageErrorCause};
 use super::lock::Lock;
 use super::restartable;
 use crate::layout::PAGE_BYTES;
@@ -23,8 +22,10 @@ use crate::lease::PageChanged;
 use crate::lease::memory::{
     Field, LeaseMemory, LeaseStore, LeaseWord, SLOT_WORDS, SlotNumber, SwapResult,
 };
+use crate::page_file::error::{PageError, PageErrorCause};
+use crate::page_file::file_error::FileError;
 use crate::page_file::mapped::{GUARDED, Mapping, PagePath};
-use crate::page_file::trust::{FileError, FileFacts, refused};
+use crate::page_file::trust::{FileFacts, User65534, refused};
 use crate::{BootContext, Counter, Header, WritablePage};
 
 /// All users may read the page; only its owner may write to it.
@@ -226,7 +227,11 @@ fn facts_of_new_file(folder: FileFacts) -> FileFacts {
     FileFacts {
         mode: FileType::RegularFile.as_raw_mode() | PAGE_MODE.as_raw_mode(),
         size: PAGE_BYTES as u64,
-        is_mounted_read_only: false,
+        user_65534: match folder.user_65534 {
+            User65534::Itself => User65534::Itself,
+            // This process can make no file in a mount that is read-only.
+            User65534::Outsider | User65534::OutsiderOfReadOnlyMount => User65534::Outsider,
+        },
         ..folder
     }
 }
@@ -333,7 +338,7 @@ mod tests {
             folder_mode: 0o40_755,
             folder_owner: user,
             reader: user,
-            is_mounted_read_only: false,
+            user_65534: User65534::Itself,
         }
     }
 
@@ -345,19 +350,11 @@ mod tests {
     /// Readers trust such a page. A writer could not make one: the folder is read-only.
     #[test]
     fn no_page_is_made_in_a_folder_of_an_unknown_user_that_is_mounted_read_only() {
-        const UNMAPPED: u32 = 65_534;
         let folder = FileFacts {
-            is_mounted_read_only: true,
-            ..own_folder(UNMAPPED)
+            user_65534: User65534::OutsiderOfReadOnlyMount,
+            ..own_folder(65_534)
         };
-        assert_eq!(folder_refusal(folder), Some(UNMAPPED));
-    }
-
-    /// The owner because of whom no page is made in a folder with these facts.
-    fn folder_refusal(folder: FileFacts) -> Option<u32> {
-        match facts_of_new_file(folder).judge() {
-            Err(FileError::ForeignOwner { owner, .. }) => Some(owner),
-            _ => None,
-        }
+        let judgement = facts_of_new_file(folder).judge();
+        assert_eq!(judgement, Err(FileError::UnmappedOwner));
     }
 }

@@ -3,10 +3,10 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::error::{PageError, PageErrorCause};
 use super::locked_file::open_page;
 use crate::lease::LeasePhase;
 use crate::lease::memory::{LeaseMemory as _, LeaseStore as _, LeaseWord};
+use crate::page_file::error::{PageError, PageErrorCause};
 use crate::page_file::mapped::PagePath;
 
 /// The position of a page's switch, which [`switch_off`] and [`switch_on`] set.

@@ -47,8 +47,8 @@ const fn servers_reason(server: &PageServer) -> &'static str {
     match server {
         PageServer::None => "the server has stopped",
         PageServer::Process(_) | PageServer::Invisible => {
-            "in its first seconds a server may compare the counters of the CPUs; later its log has the \
-             reason"
+            "in its first seconds a server may compare the counters of the CPUs; later its log has \
+             the reason"
         }
         PageServer::Unknown(_) => "unknown here; if a server runs, its log has the reason",
     }

@@ -61,8 +61,8 @@ fn a_skew_has_its_size_in_the_forms_of_all_kernels() {
 fn a_jump_is_no_rate_and_no_difference_is_no_skew() {
     let measured = |difference_ns: i64| {
         let message = format!(
-            "clocksource: Clocksource 'tsc' skewed {difference_ns} ns over watchdog 'hpet' interval \
-             of 503029760 ns (503 ms)"
+            "clocksource: Clocksource 'tsc' skewed {difference_ns} ns over watchdog 'hpet' \
+             interval of 503029760 ns (503 ms)"
         );
         let machine = machine_on_hpet_without_tsc().log(&[&message]);
         machine.first("tsc_skew")

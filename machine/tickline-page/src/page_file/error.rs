@@ -1,14 +1,14 @@
 //! The error of an operation on a page.
 
 use core::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
 use tickline_core::gate::Reason;
 
+use super::file_error::{FileError, is_folder};
 use crate::layout::PAGE_BYTES;
 use crate::lease::PageChanged;
-use crate::page_file::trust::{FileError, is_folder};
 use crate::{AttachError, Header};
 
 /// The error of a process that cannot open, make, read or write a page. The text names the file,
@@ -36,6 +36,8 @@ pub struct PageError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PageErrorCause {
+    /// There are no pages here: this is not Linux, or Miri interprets the program.
+    NoPages,
     /// The file cannot be opened, made or mapped, or is not trusted.
     File(FileError),
     /// The page's lock, the file `PATH.lock`, cannot be opened or asked.
@@ -83,6 +85,7 @@ pub enum PageErrorCause {
 impl fmt::Display for PageErrorCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NoPages => f.write_str("pages need Linux"),
             Self::File(error) | Self::Process(error) => error.fmt(f),
             Self::Lock(error) => write!(f, "its lock: {error}"),
             Self::Attach(error) => error.fmt(f),
@@ -197,10 +200,11 @@ impl PageError {
     /// Whether the file, or its lock, does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        let missing = Errno::NOENT.raw_os_error();
         match self.cause {
             PageErrorCause::File(FileError::System { errno, .. })
-            | PageErrorCause::Lock(FileError::System { errno, .. }) => errno == missing,
+            | PageErrorCause::Lock(FileError::System { errno, .. }) => {
+                io::Error::from_raw_os_error(errno).kind() == io::ErrorKind::NotFound
+            }
             _ => false,
         }
     }
@@ -264,8 +268,8 @@ mod tests {
             ),
             (
                 file(FileError::NotRegular { mode: 0o40_755 }),
-                "name the page's file in it; if Docker's -v made the folder because the page was missing, \
-                 remove it, start the server, and then the container again",
+                "name the page's file in it; if Docker's -v made the folder because the page was \
+                 missing, remove it, start the server, and then the container again",
             ),
             (
                 file(FileError::ForeignOwner {
@@ -273,6 +277,18 @@ mod tests {
                     reader: 2,
                 }),
                 "use a page that root serves, or serve one as user 2",
+            ),
+            (
+                file(FileError::UnmappedOwner),
+                "mount the page by itself, read-only, in this container",
+            ),
+            // Symptom: the advice to mount the page, also on the host.
+            (
+                file(FileError::ForeignOwner {
+                    owner: 65_534,
+                    reader: 2,
+                }),
+                "use a page that root serves, or serve one as another user",
             ),
             // Symptom: "or serve one as user 0", in the folder of user 1.
             (
@@ -292,16 +308,17 @@ mod tests {
     /// Symptom: "its lock can't be opened", after the path of the page.
     #[test]
     fn the_error_of_a_lock_begins_with_its_own_path() {
+        const EACCES: i32 = 13;
         let error = FileError::System {
             problem: "it can't be opened",
-            errno: Errno::ACCESS.raw_os_error(),
+            errno: EACCES,
         };
         let path = Path::new("/run/tickline/page.v1");
         assert_eq!(
             PageError::new(path, PageErrorCause::Lock(error)).to_string(),
             format!(
                 "/run/tickline/page.v1.lock: it can't be opened: {}",
-                Errno::ACCESS
+                io::Error::from_raw_os_error(EACCES)
             )
         );
     }
