@@ -20,6 +20,10 @@ use tracing::info_span;
 
 use crate::common::run_timed;
 
+/// What an error says of a file that is neither regular nor a folder.
+const NOT_REGULAR: &str = "it is a device, pipe or socket, not a regular file: choose another \
+                           path, or write into it by write_to()";
+
 fn write_trace(path: &Path) {
     let (trace, guard) = TraceFile::builder().create(path).unwrap();
     drop(trace);
@@ -84,7 +88,7 @@ fn a_recorder_does_not_promise_a_panics_trace_in_a_pipe() {
     assert!(made.success());
     let recorder = FlightRecorder::builder().build().unwrap();
     let error = recorder.write_on_panic(&pipe).unwrap_err();
-    let expected = format!("{pipe:?}: it is a device, pipe or socket, not a regular file");
+    let expected = format!("{pipe:?}: {NOT_REGULAR}");
     assert_eq!(error.to_string(), expected);
 }
 
@@ -96,7 +100,7 @@ fn a_recorder_does_not_promise_a_panics_trace_on_standard_error() {
     if env::var_os(IS_CHILD).is_some() {
         let recorder = FlightRecorder::builder().build().unwrap();
         let error = recorder.write_on_panic("/proc/self/fd/2").unwrap_err();
-        let expected = "\"/proc/self/fd/2\": it is a device, pipe or socket, not a regular file";
+        let expected = format!("\"/proc/self/fd/2\": {NOT_REGULAR}");
         return assert_eq!(error.to_string(), expected);
     }
     let mut child = Command::new(env::current_exe().unwrap());
@@ -118,7 +122,10 @@ fn a_recorder_does_not_promise_a_panics_trace_in_place_of_an_open_file() {
     let path = format!("/proc/self/fd/{}", log.as_raw_fd());
     let recorder = FlightRecorder::builder().build().unwrap();
     let error = recorder.write_on_panic(&path).unwrap_err();
-    let expected = format!("{path:?}: it is an open file of a process");
+    let expected = format!(
+        "{path:?}: it is an open file of a process: choose another path, or write into it by \
+         write_to()"
+    );
     assert_eq!(error.to_string(), expected);
 }
 
@@ -168,8 +175,7 @@ fn a_recorders_trace_replaces_no_pipe_and_no_socket() {
     let _listener = UnixListener::bind(&socket).unwrap();
     for path in [&pipe, &socket] {
         let error = error_of_recorder(path);
-        let expected = "it is a device, pipe or socket, not a regular file";
-        assert!(error.ends_with(expected), "{error}");
+        assert!(error.ends_with(NOT_REGULAR), "{error}");
     }
     assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
     assert!(fs::metadata(&socket).unwrap().file_type().is_socket());
